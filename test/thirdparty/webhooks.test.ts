@@ -187,6 +187,118 @@ describe('deliveries', () => {
   })
 })
 
+describe('the options of an endpoint', () => {
+  const OPTIONS = {
+    headers: { headers: [{ name: 'x-gateway-key', value: 's3cret' }] },
+    authentication: { basic: { username: 'inflow', password: 'hunter2' } },
+    rateLimit: 20,
+    ordered: true,
+  }
+
+  test('are sent with every request, and shown without their secrets', async () => {
+    const made = await create(business.test, { url: `${receiver.url}?options`, options: OPTIONS })
+    const shown = {
+      header_names: ['x-gateway-key'],
+      basic_username: 'inflow',
+      rate_limit: 20,
+      ordered: true,
+    }
+    expect(made.options).toMatchObject(shown)
+    const endpointId = made.endpoint_id
+    await data(service, business.test, 'testWebhook', { endpointId })
+    const request = await waitFor(() => {
+      const found = receiver.requests.find(({ path }) => path?.includes('options'))
+      expect(found).toBeDefined()
+      return found!
+    })
+    expect(request.headers).toMatchObject({
+      'x-gateway-key': 's3cret',
+      authorization: `Basic ${Buffer.from('inflow:hunter2').toString('base64')}`,
+    })
+    const listed = async () => {
+      const { webhooks } = await data(service, business.test, 'listWebhooks')
+      return webhooks.find((each: Record<string, string>) => each['endpoint_id'] === endpointId)
+    }
+    expect((await listed()).options).toMatchObject(shown)
+    expect(JSON.stringify(await listed())).not.toMatch(/s3cret|hunter2/)
+    expect(JSON.stringify(await audited(service, business.id, 1))).not.toMatch(/s3cret|hunter2/)
+
+    const change = { endpointId, options: { headers: {}, authentication: {} } }
+    const { options } = await data(service, business.test, 'updateWebhook', change)
+    expect(options).toMatchObject({ header_names: [], rate_limit: 20, ordered: true })
+    expect(options).not.toHaveProperty('basic_username')
+  })
+
+  test.each([
+    [{ rateLimit: 1_001 }, 'options.rateLimit'],
+    [{ ordered: 'yes' }, 'options.ordered'],
+    [{ order: true }, 'options.order'],
+    [
+      { headers: { headers: [{ name: 'webhook-id', value: 'x' }] } },
+      'options.headers.headers[0].name',
+    ],
+    [{ headers: [{ name: 'x-a', value: 'x' }] }, 'options.headers'],
+    [
+      { authentication: { basic: { username: 'a:b', password: 'x' } } },
+      'options.authentication.basic.username',
+    ],
+    [
+      {
+        authentication: {
+          oauth2: { tokenUrl: 'https://10.0.0.1/', clientId: 'a', clientSecret: 'b' },
+        },
+      },
+      'options.authentication.oauth2.tokenUrl',
+    ],
+    [{ clientCertificate: { certificatePem: 'x' } }, 'options.clientCertificate'],
+  ])('are refused by the name of the field: %j', async (options, field) => {
+    const request = { url: freshUrl(), options }
+    const { status, body } = await service.post('createWebhook/', business.live, request)
+    expect([status, body.code]).toEqual([422, 'validation_failed'])
+    expect(body.errors.map((each: { field: string }) => each.field)).toContainEqual(
+      expect.stringContaining(field),
+    )
+  })
+
+  test('in order, the delivery that blocks is shown, and can be skipped', async () => {
+    const url = DEAF_URL.concat('?ordered')
+    const { endpoint_id: endpointId } = await create(business.live, {
+      url,
+      options: { ordered: true },
+    })
+    await data(service, business.live, 'testWebhook', { endpointId })
+    await data(service, business.live, 'testWebhook', { endpointId })
+    const blockedBy = async () => {
+      const { webhooks } = await data(service, business.live, 'listWebhooks')
+      const found = webhooks.find(
+        (each: Record<string, string>) => each['endpoint_id'] === endpointId,
+      )
+      return found.options.blocked_by
+    }
+    const first = await waitFor(async () => {
+      const block = await blockedBy()
+      expect(block).toMatchObject({ waiting_count: 1 })
+      return block
+    })
+    const skip = { deliveryId: first.delivery_id }
+    expect(await data(service, business.live, 'skipDelivery', skip)).toMatchObject({
+      delivery_id: first.delivery_id,
+      status: 'FAILED',
+    })
+    expect(await failure(service, business.live, 'skipDelivery', skip)).toEqual([
+      409,
+      'delivery_completed',
+    ])
+    expect(await audited(service, business.id, 1)).toMatchObject([
+      { action: 'delivery.skip', targetId: first.delivery_id },
+    ])
+    await waitFor(async () => expect((await blockedBy()).delivery_id).not.toBe(first.delivery_id))
+    for (const key of [stranger.live, business.test]) {
+      expect(await failure(service, key, 'skipDelivery', skip)).toEqual([404, 'not_found'])
+    }
+  })
+})
+
 test('what another business or the other mode has is unknown, and stays as it is', async () => {
   const { endpoint_id: endpointId } = await create(business.live, { url: freshUrl() })
   const { event_id: eventId } = await data(service, business.live, 'testWebhook', { endpointId })

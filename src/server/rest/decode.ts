@@ -7,72 +7,76 @@ import {
   ScalarType,
 } from '@bufbuild/protobuf'
 import { decimal } from '../../../gen/inflow/type/v1/decimal_pb.ts'
-import type { FieldFault } from '../../core/errors.ts'
 import type { Decoded } from '../rpc/invokers.ts'
 
 export type Decoder = (body: Readonly<Record<string, unknown>>) => Decoded
 
-/** What a value should have been. */
-interface Mistyped {
+/** What is wrong with a value. */
+interface Fault {
   /** Where it is in the field, as `[0].name`; empty: it is the field. */
   readonly at: string
-  readonly expected: string
+  readonly message: string
 }
 
-/** A value of a field, or what should have been there. */
-type Result = { readonly value: unknown } | { readonly mistyped: readonly Mistyped[] }
+/** A value of a field, or what is wrong with it. */
+type Result = { readonly value: unknown } | { readonly faults: readonly Fault[] }
 
 type Read = (value: unknown) => Result
 
 /**
  * Compiles a reader of JSON objects. protobuf's own parser stops at the first mistyped field; this one
- * finds them all. Null means absent.
+ * finds them all. Null means absent. Unknown fields of objects inside the request are faults.
  *
- * @param unknown whether unknown fields are ignored, or are faults
+ * @param unknown whether unknown fields of the request itself are ignored, or are faults too
  * @throws for a schema with fields of types that REST requests do not use
  */
 export function compileDecoder(
   schema: DescMessage,
   unknown: 'ignore' | 'refuse' = 'ignore',
 ): Decoder {
-  const read = compileObject(schema)
-  const names = new Set(schema.fields.map((field) => field.jsonName))
-  const accepted = new Set(schema.fields.flatMap((field) => [field.jsonName, field.name]))
+  const read = compileObject(schema, unknown)
   return (body) => {
-    const { message, mistyped } = read(body)
-    const fieldFaults = mistyped.map(({ at, expected }) => {
-      return { field: at, message: `must be ${expected}` }
-    })
-    const refused = unknown === 'refuse' ? unknownFields(body, accepted, names) : []
-    return { message, fieldFaults: [...refused, ...fieldFaults] }
+    const { message, faults } = read(body, 'request')
+    return {
+      message,
+      fieldFaults: faults.map((each) => ({ field: each.at, message: each.message })),
+    }
   }
 }
 
-function compileObject(schema: DescMessage) {
+function compileObject(schema: DescMessage, unknown: 'ignore' | 'refuse' = 'refuse') {
   const fields = schema.fields.map((field) => ({
     name: field.jsonName,
     // As in protobuf's JSON: what lists return is named next_page_token, and may be sent as page_token.
     otherName: field.name,
     localName: field.localName,
+    group: field.oneof?.localName,
     read: readerOf(field),
   }))
-  return (body: Readonly<Record<string, unknown>>) => {
+  const accepted = new Set(schema.fields.flatMap((field) => [field.jsonName, field.name]))
+  const names = schema.fields.map((field) => field.jsonName)
+  return (body: Readonly<Record<string, unknown>>, kind: 'request' | 'object' = 'object') => {
     const message = create(schema) as Message & Record<string, unknown>
-    const mistyped: Mistyped[] = []
-    for (const field of fields) {
-      const name = Object.hasOwn(body, field.name) ? field.name : field.otherName
-      const raw = Object.hasOwn(body, name) ? body[name] : undefined
+    const faults: Fault[] = unknown === 'refuse' ? unknownFields(body, accepted, names, kind) : []
+    const given = new Map<string, string>()
+    for (const { name, otherName, localName, group, read } of fields) {
+      const key = Object.hasOwn(body, name) ? name : otherName
+      const raw = Object.hasOwn(body, key) ? body[key] : undefined
       if (raw === undefined || raw === null) continue
-      const read = field.read(raw)
-      if ('value' in read) message[field.localName as never] = read.value as never
-      else mistyped.push(...within(field.name, read.mistyped))
+      const first = group && given.get(group)
+      if (first) faults.push({ at: name, message: `must not be given together with ${first}` })
+      if (group) given.set(group, name)
+      const result = read(raw)
+      if ('faults' in result) faults.push(...within(name, result.faults))
+      else if (group) message[group as never] = { case: localName, value: result.value } as never
+      else message[localName as never] = result.value as never
     }
-    return { message, mistyped }
+    return { message, faults }
   }
 }
 
-function within(path: string, mistyped: readonly Mistyped[]): Mistyped[] {
-  return mistyped.map(({ at, expected }) => ({ at: path + at, expected }))
+function within(path: string, faults: readonly Fault[]): Fault[] {
+  return faults.map(({ at, message }) => ({ at: path + at, message }))
 }
 
 /** How many unknown fields an error names. */
@@ -81,12 +85,13 @@ const UNKNOWN_MAX = 20
 function unknownFields(
   body: object,
   accepted: ReadonlySet<string>,
-  names: ReadonlySet<string>,
-): FieldFault[] {
+  names: readonly string[],
+  kind: 'request' | 'object',
+): Fault[] {
   const unknown = Object.keys(body).filter((name) => !accepted.has(name))
-  const known = names.size === 0 ? 'it has none' : `known: ${[...names].join(', ')}`
-  const message = `is not a field of this request; ${known}`
-  return unknown.slice(0, UNKNOWN_MAX).map((name) => ({ field: name.slice(0, 100), message }))
+  const known = names.length === 0 ? 'it has none' : `known: ${names.join(', ')}`
+  const message = `is not a field of this ${kind}; ${known}`
+  return unknown.slice(0, UNKNOWN_MAX).map((name) => ({ at: name.slice(0, 100), message }))
 }
 
 function readerOf(field: DescField): Read {
@@ -108,7 +113,9 @@ function readerOf(field: DescField): Read {
   throw new Error(`${field.parent.typeName}.${field.name} has a type that REST requests do not use`)
 }
 
-const expect = (expected: string): Result => ({ mistyped: [{ at: '', expected }] })
+const expect = (expected: string): Result => ({
+  faults: [{ at: '', message: `must be ${expected}` }],
+})
 
 const readText: Read = (value) => (typeof value === 'string' ? { value } : expect('a string'))
 
@@ -142,8 +149,8 @@ function readMessage(schema: DescMessage): Read {
   const read = compileObject(schema)
   return (value) => {
     if (!isObject(value)) return expect('an object')
-    const { message, mistyped } = read(value)
-    return mistyped.length > 0 ? { mistyped: within('.', mistyped) } : { value: message }
+    const { message, faults } = read(value)
+    return faults.length > 0 ? { faults: within('.', faults) } : { value: message }
   }
 }
 
@@ -152,9 +159,9 @@ function readList(schema: DescMessage): Read {
   const read = compileObject(schema)
   return (value) => {
     if (!Array.isArray(value) || !value.every(isObject)) return expect('a list of objects')
-    const items = value.map(read)
-    const mistyped = items.flatMap((item, index) => within(`[${index}].`, item.mistyped))
-    return mistyped.length > 0 ? { mistyped } : { value: items.map(({ message }) => message) }
+    const items = value.map((item) => read(item))
+    const faults = items.flatMap((item, index) => within(`[${index}].`, item.faults))
+    return faults.length > 0 ? { faults } : { value: items.map(({ message }) => message) }
   }
 }
 

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf'
 import {
+  ConfiguredOptionsSchema,
   type DeliveryAttempt,
   DeliveryAttemptSchema,
   type Delivery as DeliveryMessage,
@@ -8,13 +9,25 @@ import {
   WebhookSchema,
 } from '../../../gen/inflow/thirdparty/v2/webhook_pb.ts'
 import type { TimeText } from '../../core/clock.ts'
-import type { StoredAttempt, StoredDelivery } from '../../webhooks/deliveries/delivery.ts'
+import { factsOf } from '../../webhooks/connections/client-certificate.ts'
+import type {
+  ClientCertificate,
+  Connection,
+  OAuth2Client,
+} from '../../webhooks/connections/connection.ts'
+import type {
+  OrderBlock,
+  StoredAttempt,
+  StoredDelivery,
+} from '../../webhooks/deliveries/delivery.ts'
 import type { EndpointWithSecrets } from '../../webhooks/message.ts'
 
-type Endpoint = EndpointWithSecrets['endpoint']
-
 /** @param secret the signing secret, when the endpoint is created */
-export function toWebhook(endpoint: Endpoint, timeText: TimeText, secret?: string): Webhook {
+export function toWebhook(
+  { endpoint, connection, blockedBy }: EndpointWithSecrets,
+  timeText: TimeText,
+  secret?: string,
+): Webhook {
   const { failingSince, disabledAt, disabledReason } = endpoint
   const format = (time: Date) => timeText.format(time.getTime())
   return create(WebhookSchema, {
@@ -29,7 +42,42 @@ export function toWebhook(endpoint: Endpoint, timeText: TimeText, secret?: strin
     ...(disabledAt && { disabledAt: format(disabledAt) }),
     ...(disabledReason && { disabledReason }),
     ...(secret !== undefined && { secret }),
+    options: create(ConfiguredOptionsSchema, {
+      ...{ rateLimit: endpoint.rateLimit, ordered: endpoint.ordered },
+      ...(connection && toConnection(connection, format)),
+      ...(blockedBy && { blockedBy: toBlock(blockedBy, timeText) }),
+    }),
   })
+}
+
+/** What requests carry, without its secrets. */
+function toConnection(
+  { headers, authentication, certificate }: Connection,
+  format: (time: Date) => string,
+) {
+  return {
+    headerNames: headers.map(({ name }) => name),
+    ...(authentication?.method === 'basic' && { basicUsername: authentication.username }),
+    ...(authentication?.method === 'oauth2' && { oauth2: toOAuth2(authentication) }),
+    ...(certificate && { clientCertificate: toCertificate(certificate, format) }),
+  }
+}
+
+function toOAuth2({ tokenUrl, clientId, scope, audience, credentialsInBody }: OAuth2Client) {
+  return { tokenUrl, clientId, scope, audience, credentialsInBody }
+}
+
+function toCertificate(certificate: ClientCertificate, format: (time: Date) => string) {
+  const { subject, fingerprint, expiresAt } = factsOf(certificate)
+  return { subject, fingerprintSha256: fingerprint, expiresAt: format(expiresAt) }
+}
+
+function toBlock(
+  { deliveryId, attempts, error, dueAtMs, waiting }: OrderBlock,
+  timeText: TimeText,
+) {
+  const dueAt = timeText.format(dueAtMs)
+  return { deliveryId, attemptCount: attempts, error, dueAt, waitingCount: waiting }
 }
 
 export function toDelivery(delivery: StoredDelivery, timeText: TimeText): DeliveryMessage {

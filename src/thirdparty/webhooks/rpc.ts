@@ -12,6 +12,7 @@ import { deleteEndpoint } from '../../webhooks/endpoints/delete-endpoint.ts'
 import type { EndpointContext } from '../../webhooks/endpoints/endpoint-context.ts'
 import { listEndpoints } from '../../webhooks/endpoints/list-endpoints.ts'
 import { updateEndpoint } from '../../webhooks/endpoints/update-endpoint.ts'
+import { skipDelivery } from '../../webhooks/ordered/skip-delivery.ts'
 import { toDelivery, toWebhook } from './message.ts'
 
 export interface WebhookDependencies {
@@ -28,10 +29,8 @@ type WebhookMethods = Pick<
   | 'testWebhook'
   | 'listDeliveries'
   | 'redeliver'
+  | 'skipDelivery'
 >
-
-/** Operators set the options of an endpoint. */
-const NO_OPTIONS = toRequestedOptions(undefined)
 
 /**
  * What a business does with its webhook endpoints. Requests name resources of its own mode: the
@@ -41,22 +40,23 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
   return {
     async createWebhook(request, context) {
       const { businessId, live } = callingBusiness(context)
-      const requested = { ...request, ...NO_OPTIONS, businessId, test: !live, uniqueUrl: true }
-      const { endpoint, secret } = await createEndpoint(webhooks, requested, actorOf(context))
-      const data = toWebhook(endpoint, timeText, secret)
+      const options = toRequestedOptions(request.options)
+      const requested = { ...request, ...options, businessId, test: !live, uniqueUrl: true }
+      const created = await createEndpoint(webhooks, requested, actorOf(context))
+      const data = toWebhook(created, timeText, created.secret)
       return { status: true, message: 'Webhook created', data }
     },
     async listWebhooks(_request, context) {
       const { businessId, live } = callingBusiness(context)
       const found = await listEndpoints(webhooks, businessId)
       const own = found.filter(({ endpoint }) => endpoint.live === live)
-      const data = { webhooks: own.map(({ endpoint }) => toWebhook(endpoint, timeText)) }
+      const data = { webhooks: own.map((each) => toWebhook(each, timeText)) }
       return { status: true, message: 'Webhooks retrieved', data }
     },
     async updateWebhook(request, context) {
-      const change = { ...request, ...NO_OPTIONS }
-      const { endpoint } = await updateEndpoint(webhooks, change, actorOf(context))
-      return { status: true, message: 'Webhook updated', data: toWebhook(endpoint, timeText) }
+      const change = { ...request, ...toRequestedOptions(request.options) }
+      const updated = await updateEndpoint(webhooks, change, actorOf(context))
+      return { status: true, message: 'Webhook updated', data: toWebhook(updated, timeText) }
     },
     async deleteWebhook({ endpointId }, context) {
       await deleteEndpoint(webhooks, endpointId, actorOf(context))
@@ -79,6 +79,10 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
     async redeliver({ deliveryId }, context) {
       const delivery = await redeliver(webhooks, deliveryId, actorOf(context))
       return { status: true, message: 'Delivery sent again', data: toDelivery(delivery, timeText) }
+    },
+    async skipDelivery({ deliveryId }, context) {
+      const delivery = await skipDelivery(webhooks, deliveryId, actorOf(context))
+      return { status: true, message: 'Delivery skipped', data: toDelivery(delivery, timeText) }
     },
   }
 }

@@ -130,6 +130,9 @@ const NAMING: Readonly<Record<string, (other: Mode) => readonly (readonly [Reque
     redeliver: (other) => [
       [{ deliveryId: things[other].deliveryId }, { deliveryId: 'dlv_nowhere' }],
     ],
+    skipDelivery: (other) => [
+      [{ deliveryId: things[other].deliveryId }, { deliveryId: 'dlv_nowhere' }],
+    ],
     simulatePayment: (other) => [
       [
         { reference: things[other].reference, amount: '1' },
@@ -179,6 +182,8 @@ const OWN: Readonly<Record<string, (mode: Mode) => readonly Request[]>> = {
     { eventId: things[mode].eventId },
   ],
   redeliver: (mode) => [{ deliveryId: things[mode].deliveryId }],
+  // Only a pending delivery can be skipped.
+  skipDelivery: () => [],
   simulatePayment: (mode) => (mode === 'live' ? [] : [{ reference: 'only-test', amount: '1' }]),
   requeryTransaction: (mode) => [{ reference: `only-${mode}` }],
 }

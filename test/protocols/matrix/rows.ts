@@ -114,7 +114,7 @@ export const KEY_SCOPE_METHODS: Readonly<Record<KeyScope, RegExp>> = {
   'events:read': /^ListEvents$/,
   'balances:read': /^(GetBalance|ListSettlements|GetStatement)$/,
   'webhooks:read': /^List(Webhooks|Deliveries)$/,
-  'webhooks:write': /^((Create|Update|Delete|Test)Webhook|Redeliver)$/,
+  'webhooks:write': /^((Create|Update|Delete|Test)Webhook|Redeliver|SkipDelivery)$/,
 }
 
 /** What a key without scopes may call: it must never grow by itself. Who opens one-time accounts decides on their payments. */

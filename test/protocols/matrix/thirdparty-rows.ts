@@ -4,7 +4,7 @@ import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_p
 import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
 import { BANK_ERRORS, openAccount, pendingAccount } from './bank-rows.ts'
 import { CUSTOMER, DEAF_URL, type Make, type Request, type Scene } from './scene.ts'
-import { newDelivery } from './webhook-rows.ts'
+import { newDelivery, pausedDelivery } from './webhook-rows.ts'
 
 const invalid =
   (request: Request): Make =>
@@ -69,6 +69,7 @@ export const THIRD_PARTY_HAPPY: Readonly<Record<string, Make>> = {
   'ThirdPartyService.TestWebhook': newWebhook,
   'ThirdPartyService.ListDeliveries': ({ endpointId }) => ({ endpointId, pageSize: 1 }),
   'ThirdPartyService.Redeliver': ({ failingDeliveryId }) => ({ deliveryId: failingDeliveryId }),
+  'ThirdPartyService.SkipDelivery': async (scene) => ({ deliveryId: await pausedDelivery(scene) }),
   'ThirdPartyService.SimulatePayment': (scene, fresh) => testAccount(scene, fresh),
   'ThirdPartyService.RequeryTransaction': opened,
 }
@@ -119,6 +120,11 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
   }),
   'ThirdPartyService.Redeliver event_expired': async (scene) => ({
     deliveryId: await newDelivery(scene, (await newWebhook(scene)).endpointId, 1_000_000_000),
+  }),
+  'ThirdPartyService.SkipDelivery validation_failed': invalid({}),
+  'ThirdPartyService.SkipDelivery not_found': invalid({ deliveryId: 'dlv_nobody' }),
+  'ThirdPartyService.SkipDelivery delivery_completed': async (scene) => ({
+    deliveryId: await newDelivery(scene, (await newWebhook(scene)).endpointId, 1),
   }),
   'ThirdPartyService.SimulatePayment validation_failed': invalid({ amount: '1.005' }),
   'ThirdPartyService.SimulatePayment not_found': invalid({ reference: 'nothing', amount: '1' }),

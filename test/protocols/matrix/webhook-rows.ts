@@ -29,7 +29,7 @@ export async function newDelivery({ service }: Scene, endpointId: string, positi
 }
 
 /** A delivery that waits for as long as its endpoint is disabled. */
-async function pausedDelivery(scene: Scene): Promise<string> {
+export async function pausedDelivery(scene: Scene): Promise<string> {
   const id = await newDelivery(scene, await disabledEndpoint(scene), 1)
   await scene.service.database.pool.query(
     "update webhook_delivery set state = 'PENDING', completed_at = null where id = $1",

@@ -43,6 +43,40 @@ test('a change with a mistyped field changes nothing', async () => {
   expect(after).toEqual(before)
 })
 
+test.each([
+  [
+    'updateVirtualAccount',
+    { split: { recipient: [] } },
+    'split.recipient',
+    'recipients, feeBearer',
+  ],
+  // Also where unknown fields of the request itself are ignored.
+  [
+    'generateVirtualAccount',
+    { split: { recipients: [{ businessID: 'biz_1' }] } },
+    'split.recipients[0].businessID',
+    'businessId, percentage, amount',
+  ],
+])('an object inside a request of %s refuses them too', async (path, request, field, known) => {
+  const { test: key } = await scopedBusiness(service)
+  const { body } = await service.post(`${path}/`, key, { reference: 'x', ...request })
+  const message = `is not a field of this object; known: ${known}`
+  expect(body.errors).toContainEqual({ field, message })
+})
+
+test('one of several authentication methods is given, not two', async () => {
+  const { test: key } = await scopedBusiness(service)
+  const authentication = {
+    basic: { username: 'a', password: 'b' },
+    oauth2: { tokenUrl: 'https://example.com/', clientId: 'a', clientSecret: 'b' },
+  }
+  const request = { url: 'https://example.com/', options: { authentication } }
+  const { body } = await service.post('createWebhook/', key, request)
+  expect(body.errors).toEqual([
+    { field: 'options.authentication.oauth2', message: 'must not be given together with basic' },
+  ])
+})
+
 test('fields may be written as in responses', async () => {
   const { test: key } = await scopedBusiness(service)
   await openByKey(service, key)

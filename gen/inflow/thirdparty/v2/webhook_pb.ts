@@ -5,13 +5,15 @@
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import type { EndpointOptions } from "../../webhook/v1/endpoint_options_pb.ts";
+import { file_inflow_webhook_v1_endpoint_options } from "../../webhook/v1/endpoint_options_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/thirdparty/v2/webhook.proto.
  */
 export const file_inflow_thirdparty_v2_webhook: GenFile = /*@__PURE__*/
-  fileDesc("CiJpbmZsb3cvdGhpcmRwYXJ0eS92Mi93ZWJob29rLnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKjAQoUQ3JlYXRlV2ViaG9va1JlcXVlc3QSGAoDdXJsGAEgASgJQgu6SAjIAQFyAxjQDxIyCgVraW5kcxgCIAMoCUIjukggkgEdEDIYASIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSHQoLZGVzY3JpcHRpb24YAyABKAlCCLpIBXIDGMgBEh4KC2NvbmN1cnJlbmN5GAQgASgFQgm6SAYaBBgyKAAiZQoVQ3JlYXRlV2ViaG9va1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEisKBGRhdGEYAyABKAsyHS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5XZWJob29rIvgCCgdXZWJob29rEiAKC2VuZHBvaW50X2lkGAEgASgJUgtlbmRwb2ludF9pZBILCgN1cmwYAiABKAkSDQoFa2luZHMYAyADKAkSEwoLZGVzY3JpcHRpb24YBCABKAkSEwoLY29uY3VycmVuY3kYBSABKAUSDgoGc3RhdHVzGAYgASgJEh4KCmNyZWF0ZWRfYXQYByABKAlSCmNyZWF0ZWRfYXQSKQoNZmFpbGluZ19zaW5jZRgIIAEoCUgAUg1mYWlsaW5nX3NpbmNliAEBEiUKC2Rpc2FibGVkX2F0GAkgASgJSAFSC2Rpc2FibGVkX2F0iAEBEi0KD2Rpc2FibGVkX3JlYXNvbhgKIAEoCUgCUg9kaXNhYmxlZF9yZWFzb26IAQESEwoGc2VjcmV0GAsgASgJSAOIAQFCEAoOX2ZhaWxpbmdfc2luY2VCDgoMX2Rpc2FibGVkX2F0QhIKEF9kaXNhYmxlZF9yZWFzb25CCQoHX3NlY3JldCIVChNMaXN0V2ViaG9va3NSZXF1ZXN0ImgKFExpc3RXZWJob29rc1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEi8KBGRhdGEYAyABKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5XZWJob29rTGlzdCI+CgtXZWJob29rTGlzdBIvCgh3ZWJob29rcxgBIAMoCzIdLmluZmxvdy50aGlyZHBhcnR5LnYyLldlYmhvb2siiwMKFFVwZGF0ZVdlYmhvb2tSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQESHAoDdXJsGAIgASgJQgq6SAdyBRABGNAPSACIAQESMgoFa2luZHMYAyADKAlCI7pIIJIBHRAyGAEiF3IVMhNeW0EtWl1bQS1aX117MCw2M30kEhEKCWFsbF9raW5kcxgEIAEoCBIiCgtkZXNjcmlwdGlvbhgFIAEoCUIIukgFcgMYyAFIAYgBARIjCgtjb25jdXJyZW5jeRgGIAEoBUIJukgGGgQYMigBSAKIAQESFAoHZW5hYmxlZBgHIAEoCEgDiAEBOl66SFsaWQoPa2luZHMuYWxsX2tpbmRzEhttdXN0IGJlIGVtcHR5IHdpdGggYWxsS2luZHMaKSF0aGlzLmFsbF9raW5kcyB8fCB0aGlzLmtpbmRzLnNpemUoKSA9PSAwQgYKBF91cmxCDgoMX2Rlc2NyaXB0aW9uQg4KDF9jb25jdXJyZW5jeUIKCghfZW5hYmxlZCJlChVVcGRhdGVXZWJob29rUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSKwoEZGF0YRgDIAEoCzIdLmluZmxvdy50aGlyZHBhcnR5LnYyLldlYmhvb2siMwoURGVsZXRlV2ViaG9va1JlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBASJsChVEZWxldGVXZWJob29rUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSMgoEZGF0YRgDIAEoCzIkLmluZmxvdy50aGlyZHBhcnR5LnYyLkRlbGV0ZWRXZWJob29rIjIKDkRlbGV0ZWRXZWJob29rEiAKC2VuZHBvaW50X2lkGAEgASgJUgtlbmRwb2ludF9pZCIxChJUZXN0V2ViaG9va1JlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBASJlChNUZXN0V2ViaG9va1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEi0KBGRhdGEYAyABKAsyHy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UZXN0RXZlbnQiJwoJVGVzdEV2ZW50EhoKCGV2ZW50X2lkGAEgASgJUghldmVudF9pZCLzAgoVTGlzdERlbGl2ZXJpZXNSZXF1ZXN0EhwKC2VuZHBvaW50X2lkGAEgASgJQge6SARyAhhAEhkKCGV2ZW50X2lkGAIgASgJQge6SARyAhhAEnkKBnN0YXR1cxgDIAEoCUJpukhmugFjCgZzdGF0dXMSKW11c3QgYmUgb25lIG9mIFBFTkRJTkcsIERFTElWRVJFRCwgRkFJTEVEGi50aGlzIGluIFsnJywgJ1BFTkRJTkcnLCAnREVMSVZFUkVEJywgJ0ZBSUxFRCddEh0KCXBhZ2Vfc2l6ZRgEIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAUgASgJQgi6SAVyAxj0AzppukhmGmQKF2VuZHBvaW50X2lkLm9yX2V2ZW50X2lkEhppcyByZXF1aXJlZCwgb3IgZXZlbnRJZCBpcxotdGhpcy5lbmRwb2ludF9pZCAhPSAnJyB8fCB0aGlzLmV2ZW50X2lkICE9ICcnImsKFkxpc3REZWxpdmVyaWVzUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSMAoEZGF0YRgDIAEoCzIiLmluZmxvdy50aGlyZHBhcnR5LnYyLkRlbGl2ZXJ5UGFnZSJsCgxEZWxpdmVyeVBhZ2USMgoKZGVsaXZlcmllcxgBIAMoCzIeLmluZmxvdy50aGlyZHBhcnR5LnYyLkRlbGl2ZXJ5EigKD25leHRfcGFnZV90b2tlbhgCIAEoCVIPbmV4dF9wYWdlX3Rva2VuIpEDCghEZWxpdmVyeRIgCgtkZWxpdmVyeV9pZBgBIAEoCVILZGVsaXZlcnlfaWQSIAoLZW5kcG9pbnRfaWQYAiABKAlSC2VuZHBvaW50X2lkEhoKCGV2ZW50X2lkGAMgASgJUghldmVudF9pZBINCgVldmVudBgEIAEoCRIOCgZzdGF0dXMYBSABKAkSJAoNYXR0ZW1wdF9jb3VudBgGIAEoBVINYXR0ZW1wdF9jb3VudBIeCgpjcmVhdGVkX2F0GAcgASgJUgpjcmVhdGVkX2F0EhsKBmR1ZV9hdBgIIAEoCUgAUgZkdWVfYXSIAQESJwoMY29tcGxldGVkX2F0GAkgASgJSAFSDGNvbXBsZXRlZF9hdIgBARIPCgdmYWlsdXJlGAogASgJEk0KDmxhdGVzdF9hdHRlbXB0GAsgASgLMiUuaW5mbG93LnRoaXJkcGFydHkudjIuRGVsaXZlcnlBdHRlbXB0Ug5sYXRlc3RfYXR0ZW1wdEIJCgdfZHVlX2F0Qg8KDV9jb21wbGV0ZWRfYXQiuAEKD0RlbGl2ZXJ5QXR0ZW1wdBIOCgZudW1iZXIYASABKAUSHgoKc3RhcnRlZF9hdBgCIAEoCVIKc3RhcnRlZF9hdBIeCgpsYXRlbmN5X21zGAMgASgFUgpsYXRlbmN5X21zEiAKC3N0YXR1c19jb2RlGAQgASgFUgtzdGF0dXNfY29kZRIkCg1yZXNwb25zZV9ib2R5GAUgASgJUg1yZXNwb25zZV9ib2R5Eg0KBWVycm9yGAYgASgJIi8KEFJlZGVsaXZlclJlcXVlc3QSGwoLZGVsaXZlcnlfaWQYASABKAlCBrpIA8gBASJiChFSZWRlbGl2ZXJSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIsCgRkYXRhGAMgASgLMh4uaW5mbG93LnRoaXJkcGFydHkudjIuRGVsaXZlcnliBnByb3RvMw", [file_buf_validate_validate]);
+  fileDesc("CiJpbmZsb3cvdGhpcmRwYXJ0eS92Mi93ZWJob29rLnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiLYAQoUQ3JlYXRlV2ViaG9va1JlcXVlc3QSGAoDdXJsGAEgASgJQgu6SAjIAQFyAxjQDxIyCgVraW5kcxgCIAMoCUIjukggkgEdEDIYASIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSHQoLZGVzY3JpcHRpb24YAyABKAlCCLpIBXIDGMgBEh4KC2NvbmN1cnJlbmN5GAQgASgFQgm6SAYaBBgyKAASMwoHb3B0aW9ucxgFIAEoCzIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50T3B0aW9ucyJlChVDcmVhdGVXZWJob29rUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSKwoEZGF0YRgDIAEoCzIdLmluZmxvdy50aGlyZHBhcnR5LnYyLldlYmhvb2sisgMKB1dlYmhvb2sSIAoLZW5kcG9pbnRfaWQYASABKAlSC2VuZHBvaW50X2lkEgsKA3VybBgCIAEoCRINCgVraW5kcxgDIAMoCRITCgtkZXNjcmlwdGlvbhgEIAEoCRITCgtjb25jdXJyZW5jeRgFIAEoBRIOCgZzdGF0dXMYBiABKAkSHgoKY3JlYXRlZF9hdBgHIAEoCVIKY3JlYXRlZF9hdBIpCg1mYWlsaW5nX3NpbmNlGAggASgJSABSDWZhaWxpbmdfc2luY2WIAQESJQoLZGlzYWJsZWRfYXQYCSABKAlIAVILZGlzYWJsZWRfYXSIAQESLQoPZGlzYWJsZWRfcmVhc29uGAogASgJSAJSD2Rpc2FibGVkX3JlYXNvbogBARITCgZzZWNyZXQYCyABKAlIA4gBARI4CgdvcHRpb25zGAwgASgLMicuaW5mbG93LnRoaXJkcGFydHkudjIuQ29uZmlndXJlZE9wdGlvbnNCEAoOX2ZhaWxpbmdfc2luY2VCDgoMX2Rpc2FibGVkX2F0QhIKEF9kaXNhYmxlZF9yZWFzb25CCQoHX3NlY3JldCL/AgoRQ29uZmlndXJlZE9wdGlvbnMSIgoMaGVhZGVyX25hbWVzGAEgAygJUgxoZWFkZXJfbmFtZXMSKwoOYmFzaWNfdXNlcm5hbWUYAiABKAlIAFIOYmFzaWNfdXNlcm5hbWWIAQESNgoGb2F1dGgyGAMgASgLMiYuaW5mbG93LnRoaXJkcGFydHkudjIuQ29uZmlndXJlZE9BdXRoMhJbChJjbGllbnRfY2VydGlmaWNhdGUYBCABKAsyKy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5Db25maWd1cmVkQ2VydGlmaWNhdGVSEmNsaWVudF9jZXJ0aWZpY2F0ZRIeCgpyYXRlX2xpbWl0GAUgASgFUgpyYXRlX2xpbWl0Eg8KB29yZGVyZWQYBiABKAgSQAoKYmxvY2tlZF9ieRgHIAEoCzIgLmluZmxvdy50aGlyZHBhcnR5LnYyLk9yZGVyQmxvY2tSCmJsb2NrZWRfYnlCEQoPX2Jhc2ljX3VzZXJuYW1lIqEBChBDb25maWd1cmVkT0F1dGgyEhwKCXRva2VuX3VybBgBIAEoCVIJdG9rZW5fdXJsEhwKCWNsaWVudF9pZBgCIAEoCVIJY2xpZW50X2lkEg0KBXNjb3BlGAMgASgJEhAKCGF1ZGllbmNlGAQgASgJEjAKE2NyZWRlbnRpYWxzX2luX2JvZHkYBSABKAhSE2NyZWRlbnRpYWxzX2luX2JvZHkieAoVQ29uZmlndXJlZENlcnRpZmljYXRlEg8KB3N1YmplY3QYASABKAkSLgoSZmluZ2VycHJpbnRfc2hhMjU2GAIgASgJUhJmaW5nZXJwcmludF9zaGEyNTYSHgoKZXhwaXJlc19hdBgDIAEoCVIKZXhwaXJlc19hdCKhAQoKT3JkZXJCbG9jaxIgCgtkZWxpdmVyeV9pZBgBIAEoCVILZGVsaXZlcnlfaWQSJAoNYXR0ZW1wdF9jb3VudBgCIAEoBVINYXR0ZW1wdF9jb3VudBINCgVlcnJvchgDIAEoCRIWCgZkdWVfYXQYBCABKAlSBmR1ZV9hdBIkCg13YWl0aW5nX2NvdW50GAUgASgFUg13YWl0aW5nX2NvdW50IhUKE0xpc3RXZWJob29rc1JlcXVlc3QiaAoUTGlzdFdlYmhvb2tzUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSLwoEZGF0YRgDIAEoCzIhLmluZmxvdy50aGlyZHBhcnR5LnYyLldlYmhvb2tMaXN0Ij4KC1dlYmhvb2tMaXN0Ei8KCHdlYmhvb2tzGAEgAygLMh0uaW5mbG93LnRoaXJkcGFydHkudjIuV2ViaG9vayLAAwoUVXBkYXRlV2ViaG9va1JlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBARIcCgN1cmwYAiABKAlCCrpIB3IFEAEY0A9IAIgBARIyCgVraW5kcxgDIAMoCUIjukggkgEdEDIYASIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSEQoJYWxsX2tpbmRzGAQgASgIEiIKC2Rlc2NyaXB0aW9uGAUgASgJQgi6SAVyAxjIAUgBiAEBEiMKC2NvbmN1cnJlbmN5GAYgASgFQgm6SAYaBBgyKAFIAogBARIUCgdlbmFibGVkGAcgASgISAOIAQESMwoHb3B0aW9ucxgIIAEoCzIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50T3B0aW9uczpeukhbGlkKD2tpbmRzLmFsbF9raW5kcxIbbXVzdCBiZSBlbXB0eSB3aXRoIGFsbEtpbmRzGikhdGhpcy5hbGxfa2luZHMgfHwgdGhpcy5raW5kcy5zaXplKCkgPT0gMEIGCgRfdXJsQg4KDF9kZXNjcmlwdGlvbkIOCgxfY29uY3VycmVuY3lCCgoIX2VuYWJsZWQiZQoVVXBkYXRlV2ViaG9va1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEisKBGRhdGEYAyABKAsyHS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5XZWJob29rIjMKFERlbGV0ZVdlYmhvb2tSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQEibAoVRGVsZXRlV2ViaG9va1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5EZWxldGVkV2ViaG9vayIyCg5EZWxldGVkV2ViaG9vaxIgCgtlbmRwb2ludF9pZBgBIAEoCVILZW5kcG9pbnRfaWQiMQoSVGVzdFdlYmhvb2tSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQEiZQoTVGVzdFdlYmhvb2tSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRItCgRkYXRhGAMgASgLMh8uaW5mbG93LnRoaXJkcGFydHkudjIuVGVzdEV2ZW50IicKCVRlc3RFdmVudBIaCghldmVudF9pZBgBIAEoCVIIZXZlbnRfaWQi8wIKFUxpc3REZWxpdmVyaWVzUmVxdWVzdBIcCgtlbmRwb2ludF9pZBgBIAEoCUIHukgEcgIYQBIZCghldmVudF9pZBgCIAEoCUIHukgEcgIYQBJ5CgZzdGF0dXMYAyABKAlCabpIZroBYwoGc3RhdHVzEiltdXN0IGJlIG9uZSBvZiBQRU5ESU5HLCBERUxJVkVSRUQsIEZBSUxFRBoudGhpcyBpbiBbJycsICdQRU5ESU5HJywgJ0RFTElWRVJFRCcsICdGQUlMRUQnXRIdCglwYWdlX3NpemUYBCABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgFIAEoCUIIukgFcgMY9AM6abpIZhpkChdlbmRwb2ludF9pZC5vcl9ldmVudF9pZBIaaXMgcmVxdWlyZWQsIG9yIGV2ZW50SWQgaXMaLXRoaXMuZW5kcG9pbnRfaWQgIT0gJycgfHwgdGhpcy5ldmVudF9pZCAhPSAnJyJrChZMaXN0RGVsaXZlcmllc1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjAKBGRhdGEYAyABKAsyIi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5EZWxpdmVyeVBhZ2UibAoMRGVsaXZlcnlQYWdlEjIKCmRlbGl2ZXJpZXMYASADKAsyHi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5EZWxpdmVyeRIoCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlSD25leHRfcGFnZV90b2tlbiKRAwoIRGVsaXZlcnkSIAoLZGVsaXZlcnlfaWQYASABKAlSC2RlbGl2ZXJ5X2lkEiAKC2VuZHBvaW50X2lkGAIgASgJUgtlbmRwb2ludF9pZBIaCghldmVudF9pZBgDIAEoCVIIZXZlbnRfaWQSDQoFZXZlbnQYBCABKAkSDgoGc3RhdHVzGAUgASgJEiQKDWF0dGVtcHRfY291bnQYBiABKAVSDWF0dGVtcHRfY291bnQSHgoKY3JlYXRlZF9hdBgHIAEoCVIKY3JlYXRlZF9hdBIbCgZkdWVfYXQYCCABKAlIAFIGZHVlX2F0iAEBEicKDGNvbXBsZXRlZF9hdBgJIAEoCUgBUgxjb21wbGV0ZWRfYXSIAQESDwoHZmFpbHVyZRgKIAEoCRJNCg5sYXRlc3RfYXR0ZW1wdBgLIAEoCzIlLmluZmxvdy50aGlyZHBhcnR5LnYyLkRlbGl2ZXJ5QXR0ZW1wdFIObGF0ZXN0X2F0dGVtcHRCCQoHX2R1ZV9hdEIPCg1fY29tcGxldGVkX2F0IrgBCg9EZWxpdmVyeUF0dGVtcHQSDgoGbnVtYmVyGAEgASgFEh4KCnN0YXJ0ZWRfYXQYAiABKAlSCnN0YXJ0ZWRfYXQSHgoKbGF0ZW5jeV9tcxgDIAEoBVIKbGF0ZW5jeV9tcxIgCgtzdGF0dXNfY29kZRgEIAEoBVILc3RhdHVzX2NvZGUSJAoNcmVzcG9uc2VfYm9keRgFIAEoCVINcmVzcG9uc2VfYm9keRINCgVlcnJvchgGIAEoCSIvChBSZWRlbGl2ZXJSZXF1ZXN0EhsKC2RlbGl2ZXJ5X2lkGAEgASgJQga6SAPIAQEiYgoRUmVkZWxpdmVyUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSLAoEZGF0YRgDIAEoCzIeLmluZmxvdy50aGlyZHBhcnR5LnYyLkRlbGl2ZXJ5IjIKE1NraXBEZWxpdmVyeVJlcXVlc3QSGwoLZGVsaXZlcnlfaWQYASABKAlCBrpIA8gBASJlChRTa2lwRGVsaXZlcnlSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIsCgRkYXRhGAMgASgLMh4uaW5mbG93LnRoaXJkcGFydHkudjIuRGVsaXZlcnliBnByb3RvMw", [file_buf_validate_validate, file_inflow_webhook_v1_endpoint_options]);
 
 /**
  * The endpoint to create.
@@ -47,6 +49,13 @@ export type CreateWebhookRequest = Message<"inflow.thirdparty.v2.CreateWebhookRe
    * @generated from field: int32 concurrency = 4;
    */
   concurrency: number;
+
+  /**
+   * Headers, authentication, client certificate, rate limit and order.
+   *
+   * @generated from field: inflow.webhook.v1.EndpointOptions options = 5;
+   */
+  options?: EndpointOptions | undefined;
 };
 
 /**
@@ -173,6 +182,13 @@ export type Webhook = Message<"inflow.thirdparty.v2.Webhook"> & {
    * @generated from field: optional string secret = 11;
    */
   secret?: string | undefined;
+
+  /**
+   * Its options, without their secrets.
+   *
+   * @generated from field: inflow.thirdparty.v2.ConfiguredOptions options = 12;
+   */
+  options?: ConfiguredOptions | undefined;
 };
 
 /**
@@ -181,6 +197,202 @@ export type Webhook = Message<"inflow.thirdparty.v2.Webhook"> & {
  */
 export const WebhookSchema: GenMessage<Webhook> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_webhook, 2);
+
+/**
+ * The options of an endpoint, without their secrets.
+ *
+ * @generated from message inflow.thirdparty.v2.ConfiguredOptions
+ */
+export type ConfiguredOptions = Message<"inflow.thirdparty.v2.ConfiguredOptions"> & {
+  /**
+   * The names of its custom headers.
+   *
+   * @generated from field: repeated string header_names = 1 [json_name = "header_names"];
+   */
+  headerNames: string[];
+
+  /**
+   * The user name of basic authentication; absent without it.
+   *
+   * @generated from field: optional string basic_username = 2 [json_name = "basic_username"];
+   */
+  basicUsername?: string | undefined;
+
+  /**
+   * The OAuth 2.0 client; absent without one.
+   *
+   * @generated from field: inflow.thirdparty.v2.ConfiguredOAuth2 oauth2 = 3;
+   */
+  oauth2?: ConfiguredOAuth2 | undefined;
+
+  /**
+   * The certificate that connections present; absent without one.
+   *
+   * @generated from field: inflow.thirdparty.v2.ConfiguredCertificate client_certificate = 4 [json_name = "client_certificate"];
+   */
+  clientCertificate?: ConfiguredCertificate | undefined;
+
+  /**
+   * The most requests a second; 0: no limit.
+   *
+   * @generated from field: int32 rate_limit = 5 [json_name = "rate_limit"];
+   */
+  rateLimit: number;
+
+  /**
+   * Whether events are sent strictly in their order.
+   *
+   * @generated from field: bool ordered = 6;
+   */
+  ordered: boolean;
+
+  /**
+   * What later events wait for, if they are sent in order and an attempt failed. Only in listWebhooks.
+   *
+   * @generated from field: inflow.thirdparty.v2.OrderBlock blocked_by = 7 [json_name = "blocked_by"];
+   */
+  blockedBy?: OrderBlock | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.ConfiguredOptions.
+ * Use `create(ConfiguredOptionsSchema)` to create a new message.
+ */
+export const ConfiguredOptionsSchema: GenMessage<ConfiguredOptions> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_webhook, 3);
+
+/**
+ * OAuth 2.0 client credentials, without the secret.
+ *
+ * @generated from message inflow.thirdparty.v2.ConfiguredOAuth2
+ */
+export type ConfiguredOAuth2 = Message<"inflow.thirdparty.v2.ConfiguredOAuth2"> & {
+  /**
+   * The URL that issues tokens.
+   *
+   * @generated from field: string token_url = 1 [json_name = "token_url"];
+   */
+  tokenUrl: string;
+
+  /**
+   * The client's identifier.
+   *
+   * @generated from field: string client_id = 2 [json_name = "client_id"];
+   */
+  clientId: string;
+
+  /**
+   * The requested scope; empty: none.
+   *
+   * @generated from field: string scope = 3;
+   */
+  scope: string;
+
+  /**
+   * The requested audience; empty: none.
+   *
+   * @generated from field: string audience = 4;
+   */
+  audience: string;
+
+  /**
+   * Whether the credentials are sent in the body.
+   *
+   * @generated from field: bool credentials_in_body = 5 [json_name = "credentials_in_body"];
+   */
+  credentialsInBody: boolean;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.ConfiguredOAuth2.
+ * Use `create(ConfiguredOAuth2Schema)` to create a new message.
+ */
+export const ConfiguredOAuth2Schema: GenMessage<ConfiguredOAuth2> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_webhook, 4);
+
+/**
+ * The certificate of an endpoint, without its key.
+ *
+ * @generated from message inflow.thirdparty.v2.ConfiguredCertificate
+ */
+export type ConfiguredCertificate = Message<"inflow.thirdparty.v2.ConfiguredCertificate"> & {
+  /**
+   * Its subject, such as "CN=inflow".
+   *
+   * @generated from field: string subject = 1;
+   */
+  subject: string;
+
+  /**
+   * SHA-256 of the certificate, in hexadecimal.
+   *
+   * @generated from field: string fingerprint_sha256 = 2 [json_name = "fingerprint_sha256"];
+   */
+  fingerprintSha256: string;
+
+  /**
+   * When it stops being valid, YYYY-MM-DD HH:MM:SS.
+   *
+   * @generated from field: string expires_at = 3 [json_name = "expires_at"];
+   */
+  expiresAt: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.ConfiguredCertificate.
+ * Use `create(ConfiguredCertificateSchema)` to create a new message.
+ */
+export const ConfiguredCertificateSchema: GenMessage<ConfiguredCertificate> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_webhook, 5);
+
+/**
+ * A delivery that was not acknowledged, and for which the next events of an ordered endpoint wait.
+ *
+ * @generated from message inflow.thirdparty.v2.OrderBlock
+ */
+export type OrderBlock = Message<"inflow.thirdparty.v2.OrderBlock"> & {
+  /**
+   * The delivery; skipDelivery ends the block.
+   *
+   * @generated from field: string delivery_id = 1 [json_name = "delivery_id"];
+   */
+  deliveryId: string;
+
+  /**
+   * The number of attempts made.
+   *
+   * @generated from field: int32 attempt_count = 2 [json_name = "attempt_count"];
+   */
+  attemptCount: number;
+
+  /**
+   * Why the latest attempt failed.
+   *
+   * @generated from field: string error = 3;
+   */
+  error: string;
+
+  /**
+   * When the next attempt is due or, while one is in progress, when its lease ends, YYYY-MM-DD HH:MM:SS.
+   *
+   * @generated from field: string due_at = 4 [json_name = "due_at"];
+   */
+  dueAt: string;
+
+  /**
+   * How many deliveries wait for it, counted up to 1,000.
+   *
+   * @generated from field: int32 waiting_count = 5 [json_name = "waiting_count"];
+   */
+  waitingCount: number;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.OrderBlock.
+ * Use `create(OrderBlockSchema)` to create a new message.
+ */
+export const OrderBlockSchema: GenMessage<OrderBlock> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_webhook, 6);
 
 /**
  * Requests the caller's endpoints.
@@ -195,7 +407,7 @@ export type ListWebhooksRequest = Message<"inflow.thirdparty.v2.ListWebhooksRequ
  * Use `create(ListWebhooksRequestSchema)` to create a new message.
  */
 export const ListWebhooksRequestSchema: GenMessage<ListWebhooksRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 3);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 7);
 
 /**
  * The endpoints of the caller.
@@ -230,7 +442,7 @@ export type ListWebhooksResponse = Message<"inflow.thirdparty.v2.ListWebhooksRes
  * Use `create(ListWebhooksResponseSchema)` to create a new message.
  */
 export const ListWebhooksResponseSchema: GenMessage<ListWebhooksResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 4);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 8);
 
 /**
  * The endpoints of a business in one mode: at most 50.
@@ -251,7 +463,7 @@ export type WebhookList = Message<"inflow.thirdparty.v2.WebhookList"> & {
  * Use `create(WebhookListSchema)` to create a new message.
  */
 export const WebhookListSchema: GenMessage<WebhookList> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 5);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 9);
 
 /**
  * The fields to change; absent fields keep their values.
@@ -307,6 +519,13 @@ export type UpdateWebhookRequest = Message<"inflow.thirdparty.v2.UpdateWebhookRe
    * @generated from field: optional bool enabled = 7;
    */
   enabled?: boolean | undefined;
+
+  /**
+   * The options to change; those that are absent keep their values.
+   *
+   * @generated from field: inflow.webhook.v1.EndpointOptions options = 8;
+   */
+  options?: EndpointOptions | undefined;
 };
 
 /**
@@ -314,7 +533,7 @@ export type UpdateWebhookRequest = Message<"inflow.thirdparty.v2.UpdateWebhookRe
  * Use `create(UpdateWebhookRequestSchema)` to create a new message.
  */
 export const UpdateWebhookRequestSchema: GenMessage<UpdateWebhookRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 6);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 10);
 
 /**
  * The changed endpoint.
@@ -349,7 +568,7 @@ export type UpdateWebhookResponse = Message<"inflow.thirdparty.v2.UpdateWebhookR
  * Use `create(UpdateWebhookResponseSchema)` to create a new message.
  */
 export const UpdateWebhookResponseSchema: GenMessage<UpdateWebhookResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 7);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 11);
 
 /**
  * The endpoint to delete.
@@ -370,7 +589,7 @@ export type DeleteWebhookRequest = Message<"inflow.thirdparty.v2.DeleteWebhookRe
  * Use `create(DeleteWebhookRequestSchema)` to create a new message.
  */
 export const DeleteWebhookRequestSchema: GenMessage<DeleteWebhookRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 8);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 12);
 
 /**
  * The deleted endpoint.
@@ -405,7 +624,7 @@ export type DeleteWebhookResponse = Message<"inflow.thirdparty.v2.DeleteWebhookR
  * Use `create(DeleteWebhookResponseSchema)` to create a new message.
  */
 export const DeleteWebhookResponseSchema: GenMessage<DeleteWebhookResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 9);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 13);
 
 /**
  * An endpoint that is gone.
@@ -426,7 +645,7 @@ export type DeletedWebhook = Message<"inflow.thirdparty.v2.DeletedWebhook"> & {
  * Use `create(DeletedWebhookSchema)` to create a new message.
  */
 export const DeletedWebhookSchema: GenMessage<DeletedWebhook> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 10);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 14);
 
 /**
  * The endpoint to send a test event to.
@@ -447,7 +666,7 @@ export type TestWebhookRequest = Message<"inflow.thirdparty.v2.TestWebhookReques
  * Use `create(TestWebhookRequestSchema)` to create a new message.
  */
 export const TestWebhookRequestSchema: GenMessage<TestWebhookRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 11);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 15);
 
 /**
  * The recorded event, which is sent next.
@@ -482,7 +701,7 @@ export type TestWebhookResponse = Message<"inflow.thirdparty.v2.TestWebhookRespo
  * Use `create(TestWebhookResponseSchema)` to create a new message.
  */
 export const TestWebhookResponseSchema: GenMessage<TestWebhookResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 12);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 16);
 
 /**
  * A test event.
@@ -503,7 +722,7 @@ export type TestEvent = Message<"inflow.thirdparty.v2.TestEvent"> & {
  * Use `create(TestEventSchema)` to create a new message.
  */
 export const TestEventSchema: GenMessage<TestEvent> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 13);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 17);
 
 /**
  * The deliveries to list.
@@ -552,7 +771,7 @@ export type ListDeliveriesRequest = Message<"inflow.thirdparty.v2.ListDeliveries
  * Use `create(ListDeliveriesRequestSchema)` to create a new message.
  */
 export const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 14);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 18);
 
 /**
  * One page of deliveries.
@@ -587,7 +806,7 @@ export type ListDeliveriesResponse = Message<"inflow.thirdparty.v2.ListDeliverie
  * Use `create(ListDeliveriesResponseSchema)` to create a new message.
  */
 export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 15);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 19);
 
 /**
  * One page of deliveries.
@@ -616,7 +835,7 @@ export type DeliveryPage = Message<"inflow.thirdparty.v2.DeliveryPage"> & {
  * Use `create(DeliveryPageSchema)` to create a new message.
  */
 export const DeliveryPageSchema: GenMessage<DeliveryPage> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 16);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 20);
 
 /**
  * One event on its way to one endpoint.
@@ -707,7 +926,7 @@ export type Delivery = Message<"inflow.thirdparty.v2.Delivery"> & {
  * Use `create(DeliverySchema)` to create a new message.
  */
 export const DeliverySchema: GenMessage<Delivery> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 17);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 21);
 
 /**
  * One request to an endpoint, and what came back.
@@ -763,7 +982,7 @@ export type DeliveryAttempt = Message<"inflow.thirdparty.v2.DeliveryAttempt"> & 
  * Use `create(DeliveryAttemptSchema)` to create a new message.
  */
 export const DeliveryAttemptSchema: GenMessage<DeliveryAttempt> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 18);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 22);
 
 /**
  * The delivery to send again.
@@ -784,7 +1003,7 @@ export type RedeliverRequest = Message<"inflow.thirdparty.v2.RedeliverRequest"> 
  * Use `create(RedeliverRequestSchema)` to create a new message.
  */
 export const RedeliverRequestSchema: GenMessage<RedeliverRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 19);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 23);
 
 /**
  * The delivery, which is due now.
@@ -819,5 +1038,61 @@ export type RedeliverResponse = Message<"inflow.thirdparty.v2.RedeliverResponse"
  * Use `create(RedeliverResponseSchema)` to create a new message.
  */
 export const RedeliverResponseSchema: GenMessage<RedeliverResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_webhook, 20);
+  messageDesc(file_inflow_thirdparty_v2_webhook, 24);
+
+/**
+ * The delivery to give up.
+ *
+ * @generated from message inflow.thirdparty.v2.SkipDeliveryRequest
+ */
+export type SkipDeliveryRequest = Message<"inflow.thirdparty.v2.SkipDeliveryRequest"> & {
+  /**
+   * The delivery.
+   *
+   * @generated from field: string delivery_id = 1;
+   */
+  deliveryId: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.SkipDeliveryRequest.
+ * Use `create(SkipDeliveryRequestSchema)` to create a new message.
+ */
+export const SkipDeliveryRequestSchema: GenMessage<SkipDeliveryRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_webhook, 25);
+
+/**
+ * The delivery, which has failed.
+ *
+ * @generated from message inflow.thirdparty.v2.SkipDeliveryResponse
+ */
+export type SkipDeliveryResponse = Message<"inflow.thirdparty.v2.SkipDeliveryResponse"> & {
+  /**
+   * Always true.
+   *
+   * @generated from field: bool status = 1;
+   */
+  status: boolean;
+
+  /**
+   * "Delivery skipped".
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * The delivery after the change.
+   *
+   * @generated from field: inflow.thirdparty.v2.Delivery data = 3;
+   */
+  data?: Delivery | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.SkipDeliveryResponse.
+ * Use `create(SkipDeliveryResponseSchema)` to create a new message.
+ */
+export const SkipDeliveryResponseSchema: GenMessage<SkipDeliveryResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_webhook, 26);
 
