@@ -10,6 +10,7 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
@@ -76,6 +77,28 @@ describe('an acknowledged payment', () => {
 })
 
 describe('a settlement', () => {
+  test('that is forced settles every payment that was acknowledged before', async () => {
+    const { businessId, number } = await openAccount(service)
+    await settlements().updateSettlementTerms({ businessId, terms: LATER })
+    const settled = await inTransaction(db.database.pool, async (client) => {
+      // Nothing gets a number now.
+      await client.query('select from sequencer for update')
+      await transactions().recordPayment(paymentInto(number, { sessionId: 'just-before' }))
+      const settling = settlements().settle({ businessId, force: true })
+      // It waits, or has settled without the payment.
+      await waitFor(async () => {
+        const { rows } = await db.database.pool.query<{ done: boolean }>(
+          `select exists (select from pg_stat_activity where query like '%max(seq) as last%' and pid <> pg_backend_pid())
+            or exists (select from settlement_request where business_id = $1 and completed_at is not null) as done`,
+          [businessId],
+        )
+        expect(rows[0]?.done).toBe(true)
+      })
+      return { settling }
+    })
+    expect((await settled.settling).settlements).toMatchObject([{ transactionCount: 1n }])
+  })
+
   test('moves pending payments to the available balance, less fees, and emits one event', async () => {
     const { businessId, number, key } = await openAccount(service)
     await settlements().updateSettlementTerms({

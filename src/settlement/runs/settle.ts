@@ -3,6 +3,7 @@ import type { Actor } from '../../auth/caller.ts'
 import { getBusiness } from '../../businesses/get-business.ts'
 import { Fault } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
+import { awaitNumbers } from '../../events/await-numbers.ts'
 import type { Settlement } from '../settlement.ts'
 import { processRequest, type Run } from './advance-settlements.ts'
 import { insertRequest, readRequest, type SettlementRequest } from './requests-store.ts'
@@ -32,7 +33,8 @@ export const CALL_MAX_MS = 20_000
 const SETTLEMENTS_MAX = 1_000
 
 /**
- * Processes a settlement request for up to `CALL_MAX_MS`.
+ * Processes a settlement request for up to `CALL_MAX_MS`. A forced one of a business settles all payments that were
+ * acknowledged before it.
  *
  * @throws Fault not_found (the business), duplicate_request
  */
@@ -47,6 +49,9 @@ export async function settle(
   const request = await saveRequest(context, input, caller.actor)
   if (request.forced !== input.force) {
     throw new Fault('duplicate_request', 'The request id was already used with other parameters')
+  }
+  if (input.force && input.businessId !== '') {
+    await awaitNumbers(database.pool, input, caller.signal)
   }
   const untilMs = nowMs + CALL_MAX_MS
   const shouldContinue = () => !caller.signal.aborted && clock.now() < untilMs
