@@ -69,7 +69,9 @@ export const THIRD_PARTY_HAPPY: Readonly<Record<string, Make>> = {
   'ThirdPartyService.TestWebhook': newWebhook,
   'ThirdPartyService.ListDeliveries': ({ endpointId }) => ({ endpointId, pageSize: 1 }),
   'ThirdPartyService.Redeliver': ({ failingDeliveryId }) => ({ deliveryId: failingDeliveryId }),
-  'ThirdPartyService.SkipDelivery': async (scene) => ({ deliveryId: await pausedDelivery(scene) }),
+  'ThirdPartyService.SkipDelivery': async (scene) => ({
+    deliveryId: await pausedDelivery(scene, (await disabledWebhook(scene)).endpointId),
+  }),
   'ThirdPartyService.SimulatePayment': (scene, fresh) => testAccount(scene, fresh),
   'ThirdPartyService.RequeryTransaction': opened,
 }

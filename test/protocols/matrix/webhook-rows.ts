@@ -29,8 +29,8 @@ export async function newDelivery({ service }: Scene, endpointId: string, positi
 }
 
 /** A delivery that waits for as long as its endpoint is disabled. */
-export async function pausedDelivery(scene: Scene): Promise<string> {
-  const id = await newDelivery(scene, await disabledEndpoint(scene), 1)
+export async function pausedDelivery(scene: Scene, endpointId: string): Promise<string> {
+  const id = await newDelivery(scene, endpointId, 1)
   await scene.service.database.pool.query(
     "update webhook_delivery set state = 'PENDING', completed_at = null where id = $1",
     [id],
@@ -58,7 +58,9 @@ export const WEBHOOK_HAPPY: Readonly<Record<string, Make>> = {
   'WebhookService.GetDelivery': ({ deliveryId }) => ({ deliveryId }),
   'WebhookService.Redeliver': ({ failingDeliveryId }) => ({ deliveryId: failingDeliveryId }),
   'WebhookService.ListEventKinds': () => ({}),
-  'WebhookService.SkipDelivery': async (scene) => ({ deliveryId: await pausedDelivery(scene) }),
+  'WebhookService.SkipDelivery': async (scene) => ({
+    deliveryId: await pausedDelivery(scene, await disabledEndpoint(scene)),
+  }),
   'WebhookService.Recover': ({ endpointId }) => ({
     endpointId,
     since: timestampFromMs(Date.now() + 60_000),
