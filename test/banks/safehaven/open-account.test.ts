@@ -35,12 +35,13 @@ describe.each([
     'statusCode 500',
   ] as const)('needs manual review after "%s"', async (fault) => {
     const request = order()
-    const bank = connector(environment, { timeoutMs: 300 })
+    const bank = connector(environment, { timeoutMs: 1_000 })
     haven.fake.faults.add('create', fault)
     const result = await bank.openAccount(request, signal)
     expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
     expect(bank.findOpened).toBeUndefined()
-    expect(opened(request.reference)).toHaveLength(fault.endsWith('after') ? 1 : 0)
+    // The call ends by its limit of time, before the bank perhaps.
+    await expect.poll(() => opened(request.reference)).toHaveLength(fault.endsWith('after') ? 1 : 0)
   })
 
   test.each(['statusCode 400', 'statusCode 429', 'statusCode 402'] as const)(
@@ -64,8 +65,8 @@ describe.each([
     async (fault) => {
       haven.fake.faults.add('token', fault)
       const request = order()
-      const timing = { BANK_SAFEHAVEN_TIMEOUT_MS: '300' }
-      const bank = connector({ ...environment, ...timing }, { timeoutMs: 300 })
+      const timing = { BANK_SAFEHAVEN_TIMEOUT_MS: '1000' }
+      const bank = connector({ ...environment, ...timing }, { timeoutMs: 1_000 })
       expect(await bank.openAccount(request, signal)).toMatchObject({ kind: 'unavailable' })
       expect(opened(request.reference)).toEqual([])
       // Failures are not cached.
@@ -200,7 +201,7 @@ describe('an expiring account', () => {
   })
 
   test('is closed by deleting it, which can be repeated', async () => {
-    const bank = connector(VIRTUAL, { timeoutMs: 300 })
+    const bank = connector(VIRTUAL, { timeoutMs: 1_000 })
     const result = await bank.openAccount(order(), signal)
     if (result.kind !== 'opened') throw new Error(result.kind)
     const account = { reference: '', ...result }
@@ -208,7 +209,7 @@ describe('an expiring account', () => {
     expect(await bank.closeAccount?.(account, signal)).toMatchObject({ kind: 'unavailable' })
     haven.fake.faults.add('delete', 'hang after')
     expect(await bank.closeAccount?.(account, signal)).toMatchObject({ kind: 'unavailable' })
-    expect(haven.fake.accounts.get(result.accountNumber)?.status).toBe('Closed')
+    await expect.poll(() => haven.fake.accounts.get(result.accountNumber)?.status).toBe('Closed')
     expect(await bank.closeAccount?.(account, signal)).toEqual({ kind: 'closed' })
   })
 
