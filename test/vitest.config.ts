@@ -30,6 +30,7 @@ export const SLOW_FILES = [
   'test/cli/tail.test.ts',
   'test/client/subscribe.test.ts',
   'test/crypto/master-key.test.ts',
+  'test/openapi/site-browser.test.ts',
   'test/postgres/plans.test.ts',
   'test/protocols/tls/tls-process.test.ts',
   'test/settlement/verify-events.test.ts',

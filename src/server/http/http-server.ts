@@ -2,6 +2,7 @@ import { registerConnect } from '../connect/connect.ts'
 import { gateway } from '../rest/gateway.ts'
 import type { Invoker } from '../rpc/invokers.ts'
 import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
+import { registerDocs } from './docs.ts'
 import { allowOrigins } from './headers.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from './http-app.ts'
 import { type Operations, registerHealth, registerOperations } from './operations.ts'
@@ -22,6 +23,7 @@ export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Pr
   const paths = await gateway(app, options.invokers)
   await registerConnect(app, options.invokers)
   await registerBankNotifications(app, options.notifications)
+  await registerDocs(app)
   registerHealth(app)
   if (options.operations) registerOperations(app, options.operations)
   return listen('HTTP_PORT', paths)
