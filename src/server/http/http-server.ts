@@ -4,6 +4,7 @@ import type { Invoker } from '../rpc/invokers.ts'
 import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
 import { allowOrigins } from './headers.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from './http-app.ts'
+import { registerOpenApi } from './openapi.ts'
 import { type Operations, registerHealth, registerOperations } from './operations.ts'
 
 interface HttpServerOptions<Bank> extends HttpAppOptions {
@@ -15,13 +16,14 @@ interface HttpServerOptions<Bank> extends HttpAppOptions {
   readonly operations: Operations | undefined
 }
 
-/** Opens the HTTP server: REST, Connect, gRPC-Web, bank notifications, health, metrics. */
+/** Opens the HTTP server: REST, Connect, gRPC-Web, bank notifications, OpenAPI, health, metrics. */
 export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Promise<HttpServer> {
   const { app, listen } = createHttpApp(options)
   await allowOrigins(app, options.corsOrigins)
   const paths = await gateway(app, options.invokers)
   await registerConnect(app, options.invokers)
   await registerBankNotifications(app, options.notifications)
+  await registerOpenApi(app)
   registerHealth(app)
   if (options.operations) registerOperations(app, options.operations)
   return listen('HTTP_PORT', paths)
