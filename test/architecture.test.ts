@@ -55,6 +55,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'webhooks',
   ],
   server: ['auth', 'config', 'net', 'postgres'],
+  // Runs when documents are generated.
+  openapi: ['auth', 'banks', 'events', 'server', 'webhooks'],
   'fake-banks': ['banks'],
   client: [],
   console: [],
@@ -80,7 +82,7 @@ const COMPOSITION = 'app'
 
 /** Where generated code may be imported: the edges, where messages are read and written. */
 const MAY_IMPORT_GEN = [
-  /^(server|cli|client|console)\//,
+  /^(server|cli|client|console|openapi)\//,
   /^app\/compose-invokers\.ts$/,
   // The policies of methods are options in the contract.
   /^auth\/method-policy\.ts$/,

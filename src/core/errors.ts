@@ -45,6 +45,11 @@ export const REASONS = {
 
 export type Reason = keyof typeof REASONS
 
+/** Where the catalogue of errors describes a reason, relative to the address of the HTTP server. */
+export function docUrl(reason: Reason): string {
+  return `/docs/errors#${reason}`
+}
+
 /** One invalid field. `field` is its path in the JSON form of the request. */
 export interface FieldFault {
   readonly field: string

@@ -19,7 +19,7 @@ function curl(url: string, body: unknown): string {
   const json = JSON.stringify(body, null, 2).replaceAll("'", "'\\''")
   return `curl -sS \\
   ${url} \\
-  -H "Authorization: Bearer $INFLOW_KEY" \\
+  -H "Authorization: Bearer $INFLOW_SECRET_KEY" \\
   -H 'Content-Type: application/json' \\
   -d '${json}'`
 }
@@ -28,7 +28,7 @@ function typescript(url: string, body: unknown): string {
   return `const response = await fetch('${url}', {
   method: 'POST',
   headers: {
-    authorization: \`Bearer \${process.env.INFLOW_KEY}\`,
+    authorization: \`Bearer \${process.env.INFLOW_SECRET_KEY}\`,
     'content-type': 'application/json',
   },
   body: JSON.stringify(${indented(literal(body, TYPESCRIPT), 2)}),
@@ -43,7 +43,7 @@ request = urllib.request.Request(
     "${url}",
     json.dumps(${indented(literal(body, PYTHON), 4)}).encode(),
     {
-        "Authorization": "Bearer " + os.environ["INFLOW_KEY"],
+        "Authorization": "Bearer " + os.environ["INFLOW_SECRET_KEY"],
         "Content-Type": "application/json",
     },
 )
@@ -58,7 +58,7 @@ curl_setopt_array($request, [
     CURLOPT_POST => true,
     CURLOPT_RETURNTRANSFER => true,
     CURLOPT_HTTPHEADER => [
-        'Authorization: Bearer ' . getenv('INFLOW_KEY'),
+        'Authorization: Bearer ' . getenv('INFLOW_SECRET_KEY'),
         'Content-Type: application/json',
     ],
     CURLOPT_POSTFIELDS => json_encode(${indented(literal(body, PHP), 4)}),
@@ -72,7 +72,7 @@ request, err := http.NewRequest("POST", "${url}", body)
 if err != nil {
 	log.Fatal(err)
 }
-request.Header.Set("Authorization", "Bearer "+os.Getenv("INFLOW_KEY"))
+request.Header.Set("Authorization", "Bearer "+os.Getenv("INFLOW_SECRET_KEY"))
 request.Header.Set("Content-Type", "application/json")
 response, err := http.DefaultClient.Do(request)`
 }

@@ -2,7 +2,7 @@ import { registerConnect } from '../connect/connect.ts'
 import { gateway } from '../rest/gateway.ts'
 import type { Invoker } from '../rpc/invokers.ts'
 import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
-import { registerDocs } from './docs.ts'
+import { registerDocuments } from './documents.ts'
 import { allowOrigins } from './headers.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from './http-app.ts'
 import { type Operations, registerHealth, registerOperations } from './operations.ts'
@@ -16,14 +16,14 @@ interface HttpServerOptions<Bank> extends HttpAppOptions {
   readonly operations: Operations | undefined
 }
 
-/** Opens the HTTP server: REST, Connect, gRPC-Web, bank notifications, health, metrics. */
+/** Opens the HTTP server: REST, Connect, gRPC-Web, bank notifications, OpenAPI, health, metrics. */
 export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Promise<HttpServer> {
   const { app, listen } = createHttpApp(options)
   await allowOrigins(app, options.corsOrigins)
   const paths = await gateway(app, options.invokers)
   await registerConnect(app, options.invokers)
   await registerBankNotifications(app, options.notifications)
-  await registerDocs(app)
+  await registerDocuments(app)
   registerHealth(app)
   if (options.operations) registerOperations(app, options.operations)
   return listen('HTTP_PORT', paths)

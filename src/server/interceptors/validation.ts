@@ -5,6 +5,7 @@ import { createValidator, type Validator, type Violation } from '@bufbuild/proto
 import type { Interceptor, StreamRequest } from '@connectrpc/connect'
 import { assert, type FieldFault, invalidFields } from '../../core/errors.ts'
 import { fieldFaultsOf } from '../rpc/invokers.ts'
+import { wordsOf } from './rule-words.ts'
 
 /** Checks a message against the rules of its schema. @returns all faults; none if it is valid */
 export type Check = (schema: DescMessage, message: Message) => readonly FieldFault[]
@@ -158,7 +159,7 @@ function hasNull(value: unknown): boolean {
 }
 
 function toFieldFault(schema: DescMessage, violation: Violation): FieldFault {
-  const message = violation.ruleId === 'required' ? 'is required' : violation.message
+  const message = wordsOf(violation)
   const field = pathText(violation.field)
   if (field !== '') return { field, message }
   // A rule over several fields names the one at fault in its id: "id_type.palmpay".

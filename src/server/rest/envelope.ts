@@ -1,4 +1,4 @@
-import { type Fault, REASONS } from '../../core/errors.ts'
+import { docUrl, type Fault, REASONS } from '../../core/errors.ts'
 
 /** Returns the status, headers and error envelope of a fault. */
 export interface ErrorResponse {
@@ -15,6 +15,7 @@ export function toErrorResponse(fault: Fault, requestId: string): ErrorResponse 
     message: fault.message,
     code: fault.reason,
     errors: fault.fields.length > 0 ? fault.fields : undefined,
+    doc_url: docUrl(fault.reason),
     request_id: requestId,
   })
   return { status, headers, body }

@@ -1,11 +1,10 @@
-import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Fault } from '../../core/errors.ts'
 import { rateLimitHeaders } from '../http/headers.ts'
 import type { CallContext } from '../rpc/call-context.ts'
 import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
-import { refuseDroppedKeys } from '../rpc/repeated-keys.ts'
 import { toErrorResponse } from './envelope.ts'
+import { parseBody } from './parse-body.ts'
 import { type Route, readRoutes } from './routes.ts'
 
 /** The largest body of a request with a secret key: 64 KiB. */
@@ -101,7 +100,7 @@ function decode(route: Route, { headers, body }: FastifyRequest): Decoded {
   if (hasEncoding(headers['content-encoding'])) {
     throw new Fault('unsupported_media_type', 'Send the body without Content-Encoding')
   }
-  return route.decode(parseObject(body))
+  return route.decode(parseBody(body))
 }
 
 function requireJson(contentType: string | undefined): void {
@@ -114,22 +113,4 @@ function requireJson(contentType: string | undefined): void {
 /** Whether a Content-Encoding header states that a body is compressed. */
 export function hasEncoding(encoding: string | null | undefined): boolean {
   return !!encoding && !/^\s*(identity)?\s*$/i.test(encoding)
-}
-
-function parseObject(body: unknown): Record<string, unknown> {
-  const text = Buffer.isBuffer(body) && isUtf8(body) ? body.toString() : ''
-  const value = parse(text)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new Fault('malformed_json', 'The body must be one JSON object')
-  }
-  refuseDroppedKeys(text, value)
-  return value as Record<string, unknown>
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

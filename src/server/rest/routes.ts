@@ -11,6 +11,11 @@ const IGNORING_UNKNOWN = new Set([
   ...['GenerateVirtualAccount', 'GetVirtualAccount', 'GetTransaction', 'GetBalance'],
 ])
 
+/** Whether REST ignores fields of the request that it does not know, or refuses them. */
+export function ignoresUnknownFields({ name }: DescMethod): boolean {
+  return IGNORING_UNKNOWN.has(name)
+}
+
 /** One REST path and the method behind it. */
 export interface Route {
   /** The path, without a slash at its end. */
@@ -30,7 +35,7 @@ export function readRoutes(invokers: readonly Invoker[]): readonly Route[] {
   return invokers.flatMap((invoker) => {
     const path = postPath(invoker.method)
     if (path === undefined) return []
-    const unknown = IGNORING_UNKNOWN.has(invoker.method.name) ? 'ignore' : 'refuse'
+    const unknown = ignoresUnknownFields(invoker.method) ? 'ignore' : 'refuse'
     const decode = compileDecoder(invoker.method.input, unknown)
     const encode = (response: Message) =>
       JSON.stringify(toJson(invoker.method.output, response, { alwaysEmitImplicit: true }))

@@ -6,7 +6,7 @@ import {
   ErrorInfoSchema,
   RetryInfoSchema,
 } from '../../../gen/google/rpc/error_details_pb.ts'
-import { Fault, REASONS } from '../../core/errors.ts'
+import { docUrl, Fault, REASONS } from '../../core/errors.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
 
 const CODES = {
@@ -32,7 +32,7 @@ export function toConnectError(fault: Fault, requestId: string): ConnectError {
       value: {
         reason: fault.reason,
         domain: 'inflow',
-        metadata: { ...fault.facts, request_id: requestId },
+        metadata: { ...fault.facts, doc_url: docUrl(fault.reason), request_id: requestId },
       },
     },
   ]

@@ -35,10 +35,11 @@ function judgeEnvelope(status: number, text: string): Verdict {
     const fine = body['status'] === true && typeof body['message'] === 'string' && body['data']
     return fine ? undefined : 'not the envelope of a success'
   }
-  const { status: ok, message, code, request_id: id, errors, ...others } = body
+  const { status: ok, message, code, doc_url: doc, request_id: id, errors, ...others } = body
   if (ok !== false || typeof message !== 'string' || typeof code !== 'string') {
     return 'not the envelope of an error'
   }
+  if (doc !== `/docs/errors#${code}`) return 'no doc_url'
   if (!REQUEST_ID.test(`${id}`)) return 'no request_id'
   if (errors !== undefined && !Array.isArray(errors)) return 'errors is no list'
   if (Object.keys(others).length > 0) return `has ${Object.keys(others)}`

@@ -151,7 +151,11 @@ describe('a fault', () => {
     expect(error.rawMessage).toBe(text)
     expect(error.metadata.get('x-request-id')).toBe('req_1')
     expect(error.findDetails(ErrorInfoSchema)).toMatchObject([
-      { reason: 'rate_limited', domain: 'inflow', metadata: { request_id: 'req_1' } },
+      {
+        reason: 'rate_limited',
+        domain: 'inflow',
+        metadata: { doc_url: '/docs/errors#rate_limited', request_id: 'req_1' },
+      },
     ])
     expect(error.findDetails(BadRequestSchema)).toMatchObject([
       { fieldViolations: [{ field: 'sessionId', description: 'is taken' }] },

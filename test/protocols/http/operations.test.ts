@@ -108,7 +108,7 @@ describe('an instance with OPS_PORT and HTTP_INTERNAL=off', () => {
   afterAll(() => apart?.close())
 
   const unknownPath = (requestId: unknown) =>
-    `{"status":false,"message":"There is nothing at this path","code":"unknown_path","request_id":"${requestId}"}`
+    `{"status":false,"message":"There is nothing at this path","code":"unknown_path","doc_url":"/docs/errors#unknown_path","request_id":"${requestId}"}`
 
   test('has metrics and readiness at a port of their own, and nothing else there', async () => {
     const at = (url: string, path: string) => send(url, { method: 'GET', path })

@@ -154,3 +154,14 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   ...WEBHOOK_ERRORS,
   ...THIRD_PARTY_ERRORS,
 }
+
+/** What only an instance with live banks answers, none of which can be reached. */
+export const OF_LIVE_BANKS: ReadonlySet<string> = new Set([
+  'SandboxService.SimulateTransfer not_sandbox',
+  'AccountService.CloseAccount bank_unavailable',
+  'ThirdPartyService.CloseVirtualAccount bank_unavailable',
+  'ThirdPartyService.RequeryTransaction requery_unsupported',
+  'TransactionService.RecordPayment payment_unconfirmed',
+  'TransactionService.RecordPayment bank_key_required',
+  'TransactionService.RecordPayment bank_unavailable',
+])

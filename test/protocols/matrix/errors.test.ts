@@ -6,21 +6,10 @@ import { REASONS, type Reason } from '../../../src/core/errors.ts'
 import { fakeConnectors } from '../../support/fake-bank.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { useService } from '../../support/service.ts'
-import { ERRORS } from './error-rows.ts'
+import { ERRORS, OF_LIVE_BANKS } from './error-rows.ts'
 import { allMethods, nameOf, PROTOCOLS, type Protocol, protocolsOf } from './protocols.ts'
 import { HAPPY } from './rows.ts'
 import { authorizationOf, type Request, type Scene, setScene } from './scene.ts'
-
-/** What only an instance with live banks answers, none of which can be reached. */
-const OF_LIVE_BANKS = new Set([
-  'SandboxService.SimulateTransfer not_sandbox',
-  'AccountService.CloseAccount bank_unavailable',
-  'ThirdPartyService.CloseVirtualAccount bank_unavailable',
-  'ThirdPartyService.RequeryTransaction requery_unsupported',
-  'TransactionService.RecordPayment payment_unconfirmed',
-  'TransactionService.RecordPayment bank_key_required',
-  'TransactionService.RecordPayment bank_unavailable',
-])
 
 const service = useService()
 const methods = await allMethods()

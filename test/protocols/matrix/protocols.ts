@@ -24,7 +24,7 @@ import {
 } from '../../../gen/google/rpc/error_details_pb.ts'
 import { loadServices, restPath } from '../../../proto/contract-services.ts'
 import { REASONS, type Reason } from '../../../src/core/errors.ts'
-import { send } from '../rest/rest.ts'
+import { send, type WireAnswer } from '../rest/rest.ts'
 
 /** What a call came to, in a form in which the protocols can be compared. */
 export type Outcome =
@@ -80,11 +80,7 @@ export const PROTOCOLS: Readonly<Record<string, Protocol>> = {
 
 /** The sixth protocol, of methods with a path. */
 export const REST: Protocol = async ({ httpUrl }, { method, request, authorization }) => {
-  const answer = await send(httpUrl, {
-    path: `${restPath(method)}/`,
-    headers: { 'content-type': 'application/json', ...(authorization && { authorization }) },
-    body: JSON.stringify(toRestJson(method.input, create(method.input, request))),
-  })
+  const answer = await sendRest(httpUrl, method, request, authorization)
   const body = JSON.parse(answer.text)
   if (answer.status === 200) return { messages: [body] }
   const retry = answer.headers['retry-after']
@@ -95,6 +91,20 @@ export const REST: Protocol = async ({ httpUrl }, { method, request, authorizati
     violations: body.errors ?? [],
     retryAfterSeconds: retry === undefined ? undefined : Number(retry),
   }
+}
+
+/** @param authorization undefined: no credential */
+export function sendRest(
+  httpUrl: string,
+  method: DescMethod,
+  request: MessageInitShape<DescMessage>,
+  authorization: string | undefined,
+): Promise<WireAnswer> {
+  return send(httpUrl, {
+    path: `${restPath(method)}/`,
+    headers: { 'content-type': 'application/json', ...(authorization && { authorization }) },
+    body: JSON.stringify(toRestJson(method.input, create(method.input, request))),
+  })
 }
 
 /** Every protocol that serves a method, by name. */

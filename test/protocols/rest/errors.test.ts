@@ -21,8 +21,10 @@ const UNAUTHORIZED =
   '{"status":false,"message":"A valid secret key is required: Authorization: Bearer <secret key>","code":"unauthorized","request_id":"*"}'
 const NOT_FOUND =
   '{"status":false,"message":"There is no such transaction","code":"not_found","request_id":"*"}'
-const MALFORMED =
-  '{"status":false,"message":"The body must be one JSON object","code":"malformed_json","request_id":"*"}'
+const malformed = (text: string) =>
+  `{"status":false,"message":"${text}","code":"malformed_json","request_id":"*"}`
+const OBJECT = malformed('The body must be one JSON object')
+const NOT_JSON = 'The body is not valid JSON'
 const MEDIA_TYPE =
   '{"status":false,"message":"Send Content-Type: application/json","code":"unsupported_media_type","request_id":"*"}'
 const METHOD =
@@ -32,20 +34,24 @@ const UNKNOWN_PATH =
 
 describe('400 malformed_json', () => {
   test.each([
-    ['nothing', ''],
-    ['no JSON', '{'],
-    ['an array', '[]'],
-    ['a string', '"{}"'],
-    ['a number', '1'],
-    ['null', 'null'],
-    ['two objects', '{}{}'],
-    ['bytes that are not UTF-8', Buffer.from([0x7b, 0xff, 0x7d])],
-    ['arrays as deep as fit', '['.repeat(60_000)],
-  ])('a body of %s', async (_what, body) => {
+    ['nothing', '', malformed('The body is empty; send one JSON object, such as {}')],
+    ['no JSON', '{', malformed(`${NOT_JSON}: it ends too early, at line 1, column 2`)],
+    ['an array', '[]', OBJECT],
+    ['a string', '"{}"', OBJECT],
+    ['a number', '1', OBJECT],
+    ['null', 'null', OBJECT],
+    ['two objects', '{}{}', malformed(`${NOT_JSON}: see line 1, column 3`)],
+    ['other bytes', Buffer.from([0x7b, 0xff, 0x7d]), malformed('The body is not UTF-8')],
+    [
+      'arrays as deep as fit',
+      '['.repeat(60_000),
+      malformed(`${NOT_JSON}: it ends too early, at line 1, column 60001`),
+    ],
+  ])('a body of %s', async (_what, body, expected) => {
     const { key } = await service.business()
     for (const path of PATHS) {
       const answer = await send(service.httpUrl, { path, headers: asJson(key), body })
-      expect([answer.status, golden(answer.text)]).toEqual([400, MALFORMED])
+      expect([answer.status, golden(answer.text)]).toEqual([400, expected])
     }
   })
 })

@@ -26,7 +26,7 @@ const REQUIRED = 'is required'
 const NO_STRING = 'must be a string'
 const NO_NUMBER = 'must be a whole number'
 const PRINTABLE = 'must be 1 to 100 printable characters'
-const NAME = 'must be 1 to 100 characters'
+const NAME = 'must be 1 to 100 characters without line breaks or control characters'
 const EMAIL = 'must be a valid e-mail address of at most 254 characters'
 const PHONE =
   'must be a Nigerian number (0XXXXXXXXXX, 234…, +234…) or an international number with +'
@@ -98,10 +98,7 @@ const FIELDS: Record<string, Record<string, [unknown, string][]>> = {
     reference: [...ABSENT, ...MISTYPED, ...wrong(PRINTABLE, 'x'.repeat(101), 'a\u0000b')],
   },
   'listTransactions/': {
-    page_size: [
-      ...NO_WHOLE,
-      ...wrong('must be greater than or equal to 0 and less than or equal to 200', -1, 201),
-    ],
+    page_size: [...NO_WHOLE, ...wrong('must be 0 to 200', -1, 201)],
     page_token: [
       ...MISTYPED,
       ...wrong('must be at most 500 characters', 'x'.repeat(501)),
@@ -142,11 +139,8 @@ const FIELDS: Record<string, Record<string, [unknown, string][]>> = {
     ],
   },
   'listEvents/': {
-    after: [...NO_WHOLE, ...wrong('must be greater than or equal to 0', -1)],
-    limit: [
-      ...NO_WHOLE,
-      ...wrong('must be greater than or equal to 0 and less than or equal to 500', -1, 501),
-    ],
+    after: [...NO_WHOLE, ...wrong('must be 0 or more', -1)],
+    limit: [...NO_WHOLE, ...wrong('must be 0 to 500', -1, 501)],
     kinds: wrong('must be a list of strings', 'PAYMENT_NOTIFICATION', [1], 5, {}),
   },
 }

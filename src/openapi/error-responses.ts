@@ -1,0 +1,154 @@
+import type { DescMethod, JsonObject } from '@bufbuild/protobuf'
+import { REASONS, type Reason } from '../core/errors.ts'
+import { commentOf } from './comments.ts'
+import { type ErrorSection, readErrorSections } from './error-sections.ts'
+import { responseHeaders } from './headers.ts'
+
+/** What every path may return. */
+const OF_EVERY_PATH: readonly Reason[] = [
+  'malformed_json',
+  'malformed_request',
+  'unauthorized',
+  'address_not_allowed',
+  'permission_denied',
+  'request_timeout',
+  'payload_too_large',
+  'unsupported_media_type',
+  'validation_failed',
+  'rate_limited',
+  'headers_too_large',
+  'internal',
+  'unavailable',
+]
+
+/** What requests get that reach no operation. */
+const OF_NO_PATH: readonly Reason[] = ['unknown_path', 'method_not_allowed']
+
+/** The body of every error. */
+export const ERROR_SCHEMA: JsonObject = {
+  description: 'The body of every error.',
+  type: 'object',
+  properties: {
+    status: { description: 'Always false.', const: false },
+    message: { description: 'What happened, in words. It may change.', type: 'string' },
+    code: {
+      description: 'What happened, for programs. It never changes its meaning.',
+      type: 'string',
+    },
+    errors: {
+      description: 'The fields at fault, all at once. Absent if no field is.',
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: {
+          field: {
+            description: 'The field, by its JSON name: `split.recipients[0].amount`.',
+            type: 'string',
+          },
+          message: { description: 'What is wrong with it, in words.', type: 'string' },
+        },
+        required: ['field', 'message'],
+      },
+    },
+    doc_url: {
+      description: 'Where the code is documented, relative to the address of the service.',
+      type: 'string',
+      format: 'uri-reference',
+    },
+    request_id: { description: 'Id of the request, as in X-Request-Id.', type: 'string' },
+  },
+  required: ['status', 'message', 'code', 'doc_url', 'request_id'],
+}
+
+/** The responses of errors, by operation. */
+export interface ErrorResponses {
+  /** Those that several operations share. */
+  readonly components: JsonObject
+  /** By status, in ascending order. */
+  of(method: DescMethod): JsonObject
+}
+
+export function createErrorResponses(): ErrorResponses {
+  const sections = new Map(readErrorSections().map((section) => [section.code, section]))
+  const response = (status: number, codes: readonly Reason[], causes: Causes = new Map()) =>
+    toResponse(
+      status,
+      codes.map((code) => sectionOf(sections, code)),
+      causes,
+    )
+  const shared = Map.groupBy([...OF_EVERY_PATH, ...OF_NO_PATH], nameOf)
+  const components = [...shared].map(([name, codes]) => {
+    return [name, response(statusOf(codes[0] as Reason), codes)] as const
+  })
+  return {
+    components: Object.fromEntries(components),
+    of(method) {
+      const causes = causesIn(commentOf(method))
+      const own = [...causes.keys()].filter((code) => !OF_EVERY_PATH.includes(code))
+      const byStatus = Map.groupBy([...OF_EVERY_PATH, ...own], statusOf)
+      const entries = [...byStatus].sort(([one], [other]) => one - other)
+      return Object.fromEntries(
+        entries.map(([status, codes]) => {
+          const isShared = codes.every((code) => !causes.get(code) && OF_EVERY_PATH.includes(code))
+          const ref = { $ref: `#/components/responses/${nameOf(codes[0] as Reason)}` }
+          return [`${status}`, isShared ? ref : response(status, codes, causes)]
+        }),
+      )
+    },
+  }
+}
+
+const statusOf = (code: Reason): number => REASONS[code][1]
+
+/** `Error401`; of several codes with a status, one name. */
+const nameOf = (code: Reason): string =>
+  OF_NO_PATH.includes(code) ? `Error${statusOf(code)}-${code}` : `Error${statusOf(code)}`
+
+function sectionOf(sections: ReadonlyMap<Reason, ErrorSection>, code: Reason): ErrorSection {
+  const section = sections.get(code)
+  if (!section) throw new Error(`errors.md has no section ${code}`)
+  return section
+}
+
+/** The codes that the comment of an rpc names, each with what the comment adds; it may be nothing. */
+type Causes = ReadonlyMap<Reason, string>
+
+/** Reads `Errors: NOT_FOUND (not_found: the account, or a payment), …`. */
+function causesIn(comment: string): Causes {
+  const causes = new Map<Reason, string>()
+  const errors = comment.split('Errors:')[1] ?? ''
+  for (const [, inside = ''] of errors.matchAll(/[A-Z_]+ \(([^)]*)\)/g)) {
+    let last: Reason | undefined
+    for (const part of inside.split(';')) {
+      const [, code, cause] = /^\s*(\w+)(?::\s*(.*))?$/.exec(part) ?? []
+      if (code !== undefined && Object.hasOwn(REASONS, code)) {
+        last = code as Reason
+        causes.set(last, cause ?? '')
+      } else if (last) {
+        // A semicolon within the cause.
+        causes.set(last, `${causes.get(last)};${part}`)
+      }
+    }
+  }
+  return causes
+}
+
+function toResponse(status: number, sections: readonly ErrorSection[], causes: Causes): JsonObject {
+  const texts = sections.map(({ code, cause, retry }) => {
+    const own = causes.get(code)
+    return `- \`${code}\`: ${own ? `${own}.` : cause} Retry: ${retry}`
+  })
+  const codes = sections.map(({ code }) => code)
+  return {
+    description: texts.join('\n'),
+    headers: responseHeaders(status),
+    content: {
+      'application/json': {
+        schema: { $ref: '#/components/schemas/Error', properties: { code: { enum: codes } } },
+        examples: Object.fromEntries(
+          sections.map(({ code, example }) => [code, { value: example }]),
+        ),
+      },
+    },
+  }
+}

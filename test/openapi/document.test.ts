@@ -1,0 +1,159 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { JsonObject } from '@bufbuild/protobuf'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import postman from 'openapi-to-postmanv2'
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { loadServices, restPath } from '../../proto/contract-services.ts'
+import { EVENT_KINDS } from '../../src/events/event-kinds.ts'
+import { readErrorSections } from '../../src/openapi/error-sections.ts'
+import { createCheck } from '../../src/server/interceptors/validation.ts'
+import { compileDecoder } from '../../src/server/rest/decode.ts'
+import { useService } from '../support/service.ts'
+import { document, faultsAt, GEN } from './document.ts'
+
+const methods = (await loadServices())
+  .flatMap((service) => service.methods)
+  .filter((method) => restPath(method) !== undefined)
+const pathOf = (method: (typeof methods)[number]) => `${restPath(method)}/`
+
+describe('the document', () => {
+  test('is valid OpenAPI 3.1', async () => {
+    const validator = new Validator()
+    expect(await validator.validate(document)).toEqual({ valid: true })
+    expect(validator.version).toBe('3.1')
+  })
+
+  test('is the same in YAML', () => {
+    expect(parse(readFileSync(join(GEN, 'openapi.yaml'), 'utf8'))).toEqual(document)
+  })
+
+  test('refers only to what it has, and has nothing unused', () => {
+    const refs = new Set(
+      [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, ref]) => ref),
+    )
+    const { securitySchemes: _, ...kinds } = document.components
+    const present = Object.entries<JsonObject>(kinds).flatMap(([kind, components]) =>
+      Object.keys(components).map((name) => `components/${kind}/${name}`),
+    )
+    // Of requests that reach no path.
+    const apart = ['components/responses/Error404-unknown_path']
+    apart.push('components/responses/Error405-method_not_allowed')
+    expect([...refs, ...apart].sort()).toEqual([...new Set([...present, ...apart])].sort())
+  })
+
+  test('has every path, with an example that the service accepts and one that it may return', () => {
+    expect(Object.keys(document.paths).sort()).toEqual(methods.map(pathOf).sort())
+    const check = createCheck()
+    for (const method of methods) {
+      const { requestBody, responses } = document.paths[pathOf(method)].post
+      const { example } = requestBody.content['application/json']
+      const decoded = compileDecoder(method.input, 'refuse')(example)
+      const faults = [...(decoded.fieldFaults ?? []), ...check(method.input, decoded.message)]
+      expect([method.name, faults]).toEqual([method.name, []])
+      const place = ['paths', pathOf(method), 'post']
+      const content = ['content', 'application/json', 'schema']
+      expect(faultsAt([...place, 'requestBody', ...content], example)).toEqual([])
+      const response = responses['200'].content['application/json'].example
+      const wrong = faultsAt([...place, 'responses', '200', ...content], response)
+      expect([method.name, wrong]).toEqual([method.name, []])
+    }
+  })
+
+  test('has a webhook for every kind that endpoints receive, with an example of it', () => {
+    const names = EVENT_KINDS.filter(({ type }) => type !== '').map(({ name }) => name)
+    expect(Object.keys(document.webhooks)).toEqual(names)
+    expect(names.length).toBeGreaterThan(8)
+    for (const name of names) {
+      const place = ['webhooks', name, 'post', 'requestBody', 'content', 'application/json']
+      const { example } = place.reduce((value, part) => value[part], document)
+      expect([name, faultsAt([...place, 'schema'], example)]).toEqual([name, []])
+    }
+  })
+
+  test('has an example of each error, in every response', () => {
+    for (const { code, example } of readErrorSections()) {
+      expect([code, faultsAt(['components', 'schemas', 'Error'], example)]).toEqual([code, []])
+    }
+  })
+
+  test('describes every field, parameter, path and header', () => {
+    const undescribed: string[] = []
+    const visit = (value: unknown, at: string) => {
+      if (typeof value !== 'object' || value === null) return
+      const isSchema = /\/properties\/[^/]+$/.test(at) && !at.includes('content/')
+      if (isSchema && !('description' in value)) undescribed.push(at)
+      for (const [key, each] of Object.entries(value)) visit(each, `${at}/${key}`)
+    }
+    visit(document.components.schemas, '')
+    for (const [name, { post }] of Object.entries<Record<string, JsonObject>>(document.paths)) {
+      if (!post?.['summary'] || !post['description']) undescribed.push(name)
+    }
+    expect(undescribed).toEqual([])
+  })
+
+  test('states the scopes of each path', () => {
+    const { post } = document.paths['/v2/thirdparty/closeVirtualAccount/']
+    expect(post.security).toEqual([{ secretKey: ['accounts:write'] }])
+    expect(post.description).toContain('Needs the scope `accounts:write`')
+  })
+
+  test('has rules as JSON Schema, which refuse what the service refuses', () => {
+    const place = ['components', 'schemas', 'GenerateVirtualAccountRequest']
+    const { example } =
+      document.paths['/v2/thirdparty/generateVirtualAccount/'].post.requestBody.content[
+        'application/json'
+      ]
+    for (const wrong of [
+      { reference: '' },
+      { firstName: 'x'.repeat(101) },
+      { firstName: 'A\nB' },
+      { email: 'ada' },
+      { bank: 'GTB' },
+      { idNumber: '1234' },
+      { expiresIn: 0 },
+      { metadata: { 'a b': 'c' } },
+      { allowedPayers: Array(21).fill({ name: 'Ngozi Eze' }) },
+      { unknown: 1 },
+      { amount: true },
+    ]) {
+      expect([wrong, faultsAt(place, { ...example, ...wrong }).length > 0]).toEqual([wrong, true])
+    }
+    expect(faultsAt(place, { ...example, amount: 2000 })).toEqual([])
+  })
+
+  test('imports into Postman', async () => {
+    const result = await new Promise<unknown>((resolve, reject) => {
+      const input = { type: 'string' as const, data: JSON.stringify(document) }
+      postman.convert(input, {}, (error, done) => (error ? reject(error) : resolve(done)))
+    })
+    expect(result).toMatchObject({ result: true })
+    const text = JSON.stringify(result)
+    for (const method of methods) expect(text).toContain(`"${method.localName}"`)
+  })
+})
+
+describe('the service', () => {
+  const service = useService()
+
+  test.each([
+    ['openapi.json', 'application/json; charset=utf-8'],
+    ['openapi.yaml', 'application/yaml; charset=utf-8'],
+  ])('serves /%s, and only once to who has it', async (name, type) => {
+    const url = `${service.httpUrl}/${name}`
+    const response = await fetch(url)
+    const { headers } = response
+    expect([response.status, headers.get('content-type')]).toEqual([200, type])
+    expect(headers.get('cache-control')).toBe('public, no-cache')
+    expect(await response.text()).toBe(readFileSync(join(GEN, name), 'utf8'))
+    const etag = headers.get('etag') ?? ''
+    expect(etag).toMatch(/^"[\w-]{43}"$/)
+    for (const tag of [etag, `W/${etag}`, `"other", ${etag}`]) {
+      const again = await fetch(url, { headers: { 'if-none-match': tag } })
+      expect([again.status, await again.text()]).toEqual([304, ''])
+    }
+    const other = await fetch(url, { headers: { 'if-none-match': '"other"' } })
+    expect([other.status, (await other.text()).length > 1_000]).toEqual([200, true])
+  })
+})

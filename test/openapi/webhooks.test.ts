@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
+import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { data, openByKey, type ScopedBusiness, scopedBusiness } from '../thirdparty/scene.ts'
+import { document, faultsAt } from './document.ts'
+
+const service = useService()
+let business: ScopedBusiness
+let seller: ScopedBusiness
+let receiver: Receiver
+
+beforeAll(async () => {
+  business = await scopedBusiness(service)
+  seller = await scopedBusiness(service)
+  receiver = await startReceiver()
+})
+
+afterAll(() => receiver?.close())
+
+/** Ends that need days, and have examples only. */
+const SLOW = ['ENDPOINT_FAILING', 'ENDPOINT_DISABLED']
+
+test('the webhooks that a receiver gets are as the document states them', async () => {
+  const { live: key } = business
+  const kinds = Object.keys(document.webhooks).filter((kind) => kind !== 'ENDPOINT_TEST')
+  const { endpoint_id: endpointId } = await data(service, key, 'createWebhook', {
+    url: receiver.url,
+    kinds,
+  })
+  await data(service, seller.live, 'createWebhook', { url: `${receiver.url}?seller` })
+  await data(service, key, 'testWebhook', { endpointId })
+  const split = { recipients: [{ businessId: seller.id, percentage: '20' }] }
+  const { number } = await openByKey(service, key, {
+    reference: 'w-1',
+    split,
+    metadata: { a: 'b' },
+  })
+  const pay = (accountNumber: string, sessionId: string, amountMinor: bigint) =>
+    service.client(SandboxService).simulateTransfer({ accountNumber, sessionId, amountMinor })
+  await pay(number, 'w-session-1', 150_050n)
+  await service.client(SettlementService).settle({ businessId: business.id, force: true })
+  const client = service.client(TransactionService)
+  const { transaction } = await client.getTransaction({
+    businessId: business.id,
+    sessionId: 'w-session-1',
+  })
+  await client.reverseTransaction({ transactionId: transaction!.id, reason: 'test' })
+  const oneTime = await openByKey(service, key, {
+    reference: 'w-2',
+    amount: '2000',
+    singleUse: true,
+  })
+  await pay(oneTime.number, 'w-session-2', 150_050n)
+  await pay(oneTime.number, 'w-session-3', 150_050n)
+  await data(service, key, 'acceptPayment', { session_id: 'w-session-2' })
+  await data(service, key, 'returnPayment', { session_id: 'w-session-3' })
+  await data(service, key, 'closeVirtualAccount', { reference: 'w-1' })
+  const expected = Object.keys(document.webhooks).filter((kind) => !SLOW.includes(kind))
+  const received = () => new Set(receiver.requests.map(({ rawBody }) => JSON.parse(rawBody).event))
+  await waitFor(() => expect([...received()].sort()).toEqual([...expected].sort()))
+  for (const request of receiver.requests) judge(request)
+})
+
+function judge({ rawBody, headers }: ReceivedRequest): void {
+  const body = JSON.parse(rawBody)
+  const { parameters } = document.webhooks[body.event].post
+  for (const { $ref } of parameters) {
+    const { name } = document.components.parameters[$ref.split('/').at(-1)]
+    expect([body.event, name, typeof headers[name]]).toEqual([body.event, name, 'string'])
+  }
+  const signing = Object.keys(headers).filter((name) => /^(webhook|x-wiaxy)-/.test(name))
+  expect(signing.sort()).toEqual(Object.keys(document.components.parameters).sort())
+  const place = ['webhooks', body.event, 'post', 'requestBody', 'content', 'application/json']
+  expect([body.event, faultsAt([...place, 'schema'], body)], rawBody).toEqual([body.event, []])
+  const wrong = { ...body, data: { ...body.data, sequence: '1', more: 1 } }
+  expect(faultsAt([...place, 'schema'], wrong)).toHaveLength(2)
+}
