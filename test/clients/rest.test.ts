@@ -33,7 +33,7 @@ describe.each(Object.entries(LANGUAGES))('the client in %s', (name, { program, c
     const { key } = await service.business(name)
     const built = command(program!)
     const run = (...args: string[]) =>
-      runProgram([...built, ...args], { INFLOW_URL: service.httpUrl, INFLOW_KEY: key })
+      runProgram([...built, ...args], { INFLOW_URL: service.httpUrl, INFLOW_SECRET_KEY: key })
     const opened = await run('order-1')
     expect(opened).toMatchObject({ code: 0, stderr: '' })
     const [, accountNumber] = /^account (\d{10}) .*Ada Obi.*\n$/i.exec(opened.stdout) ?? []
@@ -58,7 +58,10 @@ describe.each(Object.entries(LANGUAGES))('the client in %s', (name, { program, c
     const { key } = await service.business()
     const built = command(program!)
     const run = (secret: string) =>
-      runProgram([...built, 'x'.repeat(101)], { INFLOW_URL: service.httpUrl, INFLOW_KEY: secret })
+      runProgram([...built, 'x'.repeat(101)], {
+        INFLOW_URL: service.httpUrl,
+        INFLOW_SECRET_KEY: secret,
+      })
     const invalid = await run(key)
     expect(invalid).toMatchObject({ code: 1, stdout: '' })
     expect(invalid.stderr).toMatch(/^validation_failed: .+ \(request \S+\)\nreference .+\n$/)

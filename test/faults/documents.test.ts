@@ -73,6 +73,7 @@ test.skipIf(!has('bash') || !has('curl') || !has('timeout'))(
       ['http://127.0.0.1:8080', http],
       ['http://127.0.0.1:50051', grpc],
       ['http://127.0.0.1:9000', new URL(receiver.url).origin],
+      ['http://127.0.0.1:9001', new URL(receiver.url).origin],
     ]
     for (const document of DOCUMENTS) {
       const blocks = shellBlocks(document).map((block) =>

@@ -1,6 +1,6 @@
 // Opens a virtual account over REST, and looks a payment up by its session id.
 //
-//	INFLOW_KEY=sk_… go run payments.go <reference> [<session id>]
+//	INFLOW_SECRET_KEY=sk_… go run payments.go <reference> [<session id>]
 package main
 
 import (
@@ -61,7 +61,7 @@ func call[Data any](path string, body map[string]string) (data Data, err error) 
 	if err != nil {
 		return data, err
 	}
-	request.Header.Set("Authorization", "Bearer "+os.Getenv("INFLOW_KEY"))
+	request.Header.Set("Authorization", "Bearer "+os.Getenv("INFLOW_SECRET_KEY"))
 	request.Header.Set("Content-Type", "application/json")
 	response, err := client.Do(request)
 	if err != nil {

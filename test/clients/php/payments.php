@@ -1,7 +1,7 @@
 <?php
 // Opens a virtual account over REST, and looks a payment up by its session id.
 //
-//     INFLOW_KEY=sk_… php payments.php <reference> [<session id>]
+//     INFLOW_SECRET_KEY=sk_… php payments.php <reference> [<session id>]
 
 declare(strict_types=1);
 
@@ -25,7 +25,7 @@ function call(string $path, array $body): array
     $context = stream_context_create(['http' => [
         'method' => 'POST',
         'header' => [
-            'Authorization: Bearer ' . getenv('INFLOW_KEY'),
+            'Authorization: Bearer ' . getenv('INFLOW_SECRET_KEY'),
             'Content-Type: application/json',
         ],
         'content' => json_encode($body, JSON_THROW_ON_ERROR),
