@@ -104,7 +104,8 @@ test('--force replaces the files of an earlier export, and keeps others', async 
   writeFileSync(join(folder, 'inflow/event/v1/event.proto'), 'an earlier version')
   expect(await runHere(['proto', 'export', folder, '--force'])).toMatchObject({ code: 0 })
   expect(filesIn(folder)).toEqual([...files, 'notes.txt'].sort())
-  expect(build(folder).map(textOf)).toEqual(build(join(ROOT, 'proto')).map(textOf))
+  const exported = readFileSync(join(folder, 'inflow/event/v1/event.proto'), 'utf8')
+  expect(exported).toBe(readFileSync(join(ROOT, 'proto/inflow/event/v1/event.proto'), 'utf8'))
 })
 
 test('a file in place of the folder is refused', async () => {

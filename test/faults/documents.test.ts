@@ -88,6 +88,7 @@ test.skipIf(!has('bash') || !has('curl') || !has('timeout'))(
       const env = {
         PATH: process.env['PATH'],
         TZ: 'UTC',
+        // For the cache of Go's compiler.
         HOME: at('.'),
         ROOT,
         NODE: process.execPath,
