@@ -1,11 +1,12 @@
 /**
- * Prints `buf/validate/validate.proto` from the descriptor inside @bufbuild/protovalidate.
- *
- * No npm package ships that file and there is no schema registry at build time, so
- * `npm run generate` and `buf lint` read this print from node_modules/.proto.
+ * Prints `buf/validate/validate.proto` from the descriptor inside @bufbuild/protovalidate, as no npm
+ * package ships that file. Part of `npm run generate`. `inflow proto export` copies it, so it is exact:
+ * compiled, it is that descriptor, and programs may load it beside the library of their language.
  */
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { getExtension } from '@bufbuild/protobuf'
 import {
   type DescriptorProto,
   type EnumDescriptorProto,
@@ -13,51 +14,90 @@ import {
   FieldDescriptorProto_Label as Label,
   FieldDescriptorProto_Type as Type,
 } from '@bufbuild/protobuf/wkt'
-import { file_buf_validate_validate } from '@bufbuild/protovalidate/gen/buf/validate/validate_pb.js'
+import {
+  file_buf_validate_validate,
+  predefined,
+} from '@bufbuild/protovalidate/gen/buf/validate/validate_pb.js'
 
 const file = file_buf_validate_validate.proto
-const target = join(import.meta.dirname, '../node_modules/.proto', file.name)
+const target = join(import.meta.dirname, file.name)
 
 mkdirSync(dirname(target), { recursive: true })
 writeFileSync(
   target,
   [
+    '// The rules of protovalidate, by Buf Technologies, Inc., under Apache-2.0. Printed from the npm package',
+    '// @bufbuild/protovalidate; https://github.com/bufbuild/protovalidate has the same with comments.',
     'syntax = "proto2";',
     `package ${file.package};`,
     ...file.dependency.map((path) => `import "${path}";`),
+    ...printFileOptions(),
     ...file.enumType.map(printEnum),
     ...file.messageType.map(printMessage),
     ...file.extension.map((field) => `extend ${field.extendee} {\n${printField(field)}\n}`),
     '',
   ].join('\n'),
 )
+execFileSync('buf', ['format', '--write', 'proto', '--path', target], { stdio: 'inherit' })
+
+function printFileOptions(): string[] {
+  const { goPackage, javaPackage, javaOuterClassname, javaMultipleFiles } = file.options ?? {}
+  return [
+    `option go_package = "${goPackage}";`,
+    `option java_multiple_files = ${javaMultipleFiles};`,
+    `option java_outer_classname = "${javaOuterClassname}";`,
+    `option java_package = "${javaPackage}";`,
+  ]
+}
 
 function printEnum(type: EnumDescriptorProto): string {
-  const aliases = type.options?.allowAlias ? ['option allow_alias = true;'] : []
   const values = type.value.map((value) => `${value.name} = ${value.number};`)
-  return `enum ${type.name} {\n${[...aliases, ...values].join('\n')}\n}`
+  // The end of a reserved range is inclusive for an enum, and exclusive for a message.
+  const ranges = type.reservedRange.map(({ start, end }) => `reserved ${start} to ${end};`)
+  return `enum ${type.name} {\n${[...values, ...ranges, ...printReserved(type)].join('\n')}\n}`
 }
 
 function printMessage(type: DescriptorProto): string {
-  const plain = type.field.filter((field) => !Object.hasOwn(field, 'oneofIndex'))
-  const oneofs = type.oneofDecl.map((oneof, index) => {
-    const members = type.field.filter(
-      (field) => Object.hasOwn(field, 'oneofIndex') && field.oneofIndex === index,
-    )
-    return `oneof ${oneof.name} {\n${members.map((field) => printField(field, '')).join('\n')}\n}`
+  const lines = type.field.map((field, index) => {
+    if (!isInOneof(field)) return printField(field)
+    const oneof = `oneof ${type.oneofDecl[field.oneofIndex]?.name} {\n`
+    const before = type.field[index - 1]
+    const after = type.field[index + 1]
+    const isSame = (other?: FieldDescriptorProto) =>
+      other !== undefined && isInOneof(other) && other.oneofIndex === field.oneofIndex
+    return `${isSame(before) ? '' : oneof}${printField(field, '')}${isSame(after) ? '' : '\n}'}`
   })
-  // The end of a range is exclusive in a descriptor and inclusive in a file.
-  const ranges = type.extensionRange.map(
-    (range) => `extensions ${range.start} to ${range.end - 1};`,
+  const reserved = type.reservedRange.map(({ start, end }) => `reserved ${start} to ${end - 1};`)
+  const extensions = type.extensionRange.map(
+    ({ start, end }) => `extensions ${start} to ${end - 1};`,
   )
-  return `message ${type.name} {\n${[...plain.map((field) => printField(field)), ...oneofs, ...ranges].join('\n')}\n}`
+  const body = [...lines, ...reserved, ...printReserved(type), ...extensions]
+  return `message ${type.name} {\n${body.join('\n')}\n}`
+}
+
+function printReserved({ reservedName }: DescriptorProto | EnumDescriptorProto): string[] {
+  return reservedName.map((name) => `reserved "${name}";`)
+}
+
+function isInOneof(field: FieldDescriptorProto): boolean {
+  return Object.hasOwn(field, 'oneofIndex')
 }
 
 function printField(field: FieldDescriptorProto, label = printLabel(field)): string {
   const type = field.typeName || Type[field.type].toLowerCase()
-  return `${label}${type} ${field.name} = ${field.number};`
+  return `${label}${type} ${field.name} = ${field.number}${printRules(field)};`
 }
 
 function printLabel(field: FieldDescriptorProto): string {
   return `${Label[field.label].toLowerCase()} `
+}
+
+/** The only options of fields in the file. */
+function printRules(field: FieldDescriptorProto): string {
+  if (!field.options) return ''
+  const rules = getExtension(field.options, predefined).cel.map((rule) => {
+    const parts = (['id', 'message', 'expression'] as const).filter((name) => rule[name] !== '')
+    return `{${parts.map((name) => `${name}: ${JSON.stringify(rule[name])}`).join(', ')}}`
+  })
+  return ` [(predefined) = {cel: [${rules.join(', ')}]}]`
 }

@@ -119,6 +119,11 @@ const NOUNS: readonly Noun[] = [
     load: async () => (await import('./events/events.ts')).events,
   },
   {
+    name: 'proto',
+    summary: 'the contract for programs in other languages: export',
+    load: async () => (await import('./proto/proto.ts')).proto,
+  },
+  {
     name: 'doctor',
     summary: 'check settings, database, keys, events, banks and service, and say what to do',
     load: async () => (await import('./service/doctor.ts')).doctor,

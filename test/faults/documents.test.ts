@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { installed } from '../clients/installed.ts'
 import { has, ROOT, useEmbeddedService } from '../support/embedded-service.ts'
 import { startReceiver } from '../support/receiver.ts'
 
@@ -17,12 +18,24 @@ const DOCUMENTS = [
 
 /**
  * Stands in for the programs of the documents. `npm ci`, `npm start` and the tests are run by
- * `.ci/run` and test/app; `inflow fake-banks` listens at fixed ports, and test/cli runs it at free
- * ones. Commands that follow something are ended after a while. `nats` is a consumer's own program.
+ * `.ci/run` and test/app; `inflow fake-banks` and the receivers of webhooks listen at fixed ports, and
+ * test/cli and test/clients run them at free ones. Commands that follow something are ended after a
+ * while. `nats` is a consumer's own program. Languages that are not installed do nothing here.
  */
 const PROGRAMS = `
 npm() { :; }
 nats() { :; }
+protoc() { [ -z "$PROTOC" ] || command protoc "$@"; }
+go() { [ -z "$GO" ] || command go "$@"; }
+php() { [ -z "$PHP" ] || command php "$@"; }
+python3() {
+  [ -n "$PYTHON" ] && [ -n "$PROTOC" ] || return 0
+  case "$1" in
+    webhooks.py) ;;
+    follow.py) timeout -s INT 4 "$PYTHON" "$@" || ended $? ;;
+    *) "$PYTHON" "$@" ;;
+  esac
+}
 ended() { [ "$1" -eq 124 ] || { echo "unknown end: $1" >&2; return 1; }; }
 npx() {
   local program=$1; shift
@@ -53,10 +66,14 @@ test.skipIf(!has('bash') || !has('curl') || !has('timeout'))(
     const { child, exited } = await start()
     const { http_url: http, grpc_url: grpc } = await credentials()
     const receiver = await startReceiver()
+    // The reader saves the programs of clients.md.
+    for (const language of ['python', 'go', 'php'])
+      cpSync(join(ROOT, 'test/clients', language), at('.'), { recursive: true })
     const addresses: readonly (readonly [string, string])[] = [
       ['http://127.0.0.1:8080', http],
       ['http://127.0.0.1:50051', grpc],
       ['http://127.0.0.1:9000', new URL(receiver.url).origin],
+      ['http://127.0.0.1:9001', new URL(receiver.url).origin],
     ]
     for (const document of DOCUMENTS) {
       const blocks = shellBlocks(document).map((block) =>
@@ -68,7 +85,18 @@ test.skipIf(!has('bash') || !has('curl') || !has('timeout'))(
       const script = blocks
         .map((block, index) => `printf "\\nblock ${index + 1}\\n"\n${block}`)
         .join('\n')
-      const env = { PATH: process.env['PATH'], TZ: 'UTC', ROOT, NODE: process.execPath }
+      const env = {
+        PATH: process.env['PATH'],
+        TZ: 'UTC',
+        // For the cache of Go's compiler.
+        HOME: at('.'),
+        ROOT,
+        NODE: process.execPath,
+        GO: installed.go,
+        PHP: installed.php,
+        PROTOC: installed.protoc ? 'installed' : undefined,
+        PYTHON: installed.grpcPython,
+      }
       const ran = run('bash', ['--norc', '-c', PROGRAMS + script], { cwd: at('.'), env })
       const { stdout, stderr } = await ran.catch((error) => error)
       const reached = [...stdout.matchAll(/^block \d+$/gm)].length

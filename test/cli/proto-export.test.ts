@@ -1,0 +1,130 @@
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fromBinary } from '@bufbuild/protobuf'
+import { type FileDescriptorProto, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt'
+import { file_buf_validate_validate } from '@bufbuild/protovalidate/gen/buf/validate/validate_pb.js'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { has, ROOT } from '../support/embedded-service.ts'
+import { runHere, temporaryFolder } from './run-inflow.ts'
+
+const BUF = join(ROOT, 'node_modules/.bin/buf')
+
+let folder: string
+beforeEach(() => {
+  folder = join(temporaryFolder(), 'deep/contract')
+})
+
+const filesIn = (path: string) =>
+  readdirSync(path, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(path.length + 1))
+    .sort()
+
+/** Compiles a folder of .proto files. */
+function build(path: string): FileDescriptorProto[] {
+  const image = execFileSync(BUF, ['build', '--exclude-source-info', '-o', '-'], {
+    cwd: path,
+    maxBuffer: 16 * 1024 * 1024,
+  })
+  return fromBinary(FileDescriptorSetSchema, new Uint8Array(image)).file
+}
+
+/** A file for comparison, without the JSON names and the own field of a file that buf adds. */
+function textOf(file: FileDescriptorProto): string {
+  const { $unknown: _, ...rest } = file
+  return JSON.stringify(rest, (key, value) => {
+    if (key === 'jsonName' || key === 'debugRedact') return undefined
+    return typeof value === 'bigint' ? String(value) : value
+  })
+}
+
+test('writes the contract with its imports, and says where', async () => {
+  const outcome = await runHere(['proto', 'export', folder])
+  const files = filesIn(folder)
+  expect(outcome).toEqual({
+    code: 0,
+    stdout: `Wrote ${files.length} files into ${folder}.\n`,
+    stderr: '',
+  })
+  expect(files).toEqual([
+    ...['buf.yaml', 'buf/validate/validate.proto'],
+    ...['google/api/annotations.proto', 'google/api/http.proto'],
+    ...['google/rpc/error_details.proto', 'google/rpc/status.proto'],
+    ...filesIn(join(ROOT, 'proto/inflow')).map((name) => `inflow/${name}`),
+  ])
+})
+
+test('buf compiles, lints and generates the export as it is', async () => {
+  await runHere(['proto', 'export', folder])
+  expect(build(folder).map(textOf)).toEqual(build(join(ROOT, 'proto')).map(textOf))
+  execFileSync(BUF, ['lint'], { cwd: folder })
+  const template = {
+    version: 'v2',
+    plugins: [{ local: join(ROOT, 'node_modules/.bin/protoc-gen-es'), out: 'gen' }],
+  }
+  execFileSync(
+    BUF,
+    ['generate', '--path', 'inflow/event', '--template', JSON.stringify(template)],
+    { cwd: folder },
+  )
+  expect(filesIn(join(folder, 'gen'))).toContain('inflow/event/v1/event_service_pb.js')
+})
+
+test.skipIf(!has('protoc'))('protoc compiles the export as it is', async () => {
+  await runHere(['proto', 'export', folder])
+  const protos = filesIn(folder).filter((name) => name.endsWith('.proto'))
+  execFileSync('protoc', ['-I', '.', '--descriptor_set_out=set.binpb', ...protos], { cwd: folder })
+  const set = fromBinary(FileDescriptorSetSchema, readFileSync(join(folder, 'set.binpb')))
+  expect(set.file.map(({ name }) => name).sort()).toEqual(protos)
+})
+
+test("validate.proto is that of protovalidate's package, so libraries accept it beside their own", async () => {
+  await runHere(['proto', 'export', folder])
+  const { proto } = file_buf_validate_validate
+  const exported = build(folder).find(({ name }) => name === proto.name)!
+  expect(textOf(exported) === textOf(proto)).toBe(true)
+})
+
+test('a folder that is not empty is refused and stays as it is', async () => {
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, 'notes.txt'), 'mine')
+  expect(await runHere(['proto', 'export', folder])).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: `error: the folder ${folder} is not empty\n  name another one, or write into it with --force\n`,
+  })
+  expect(filesIn(folder)).toEqual(['notes.txt'])
+})
+
+test('--force replaces the files of an earlier export, and keeps others', async () => {
+  await runHere(['proto', 'export', folder])
+  const files = filesIn(folder)
+  writeFileSync(join(folder, 'notes.txt'), 'mine')
+  writeFileSync(join(folder, 'inflow/event/v1/event.proto'), 'an earlier version')
+  expect(await runHere(['proto', 'export', folder, '--force'])).toMatchObject({ code: 0 })
+  expect(filesIn(folder)).toEqual([...files, 'notes.txt'].sort())
+  const exported = readFileSync(join(folder, 'inflow/event/v1/event.proto'), 'utf8')
+  expect(exported).toBe(readFileSync(join(ROOT, 'proto/inflow/event/v1/event.proto'), 'utf8'))
+})
+
+test('a file in place of the folder is refused', async () => {
+  mkdirSync(dirname(folder), { recursive: true })
+  writeFileSync(folder, 'mine')
+  const outcome = await runHere(['proto', 'export', folder, '--force'])
+  expect(outcome).toMatchObject({ code: 1, stdout: '' })
+  expect(outcome.stderr).toContain(`error: cannot write into ${folder}: `)
+  expect(readFileSync(folder, 'utf8')).toBe('mine')
+})
+
+test.each(['dist/cli', 'dist/src/cli'])('finds its files in a package with %s', async (cli) => {
+  const root = temporaryFolder()
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }))
+  cpSync(join(ROOT, 'proto/inflow'), join(root, 'proto/inflow'), { recursive: true })
+  for (const file of ['failure.ts', 'proto/export-contract.ts'])
+    cpSync(join(ROOT, 'src/cli', file), join(root, cli, file))
+  const module = join(root, cli, 'proto/export-contract.ts')
+  const script = `await (await import(${JSON.stringify(module)})).exportContract(${JSON.stringify(folder)}, false)`
+  execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd: root })
+  expect(filesIn(join(folder, 'inflow'))).toEqual(filesIn(join(ROOT, 'proto/inflow')))
+})
