@@ -59,7 +59,7 @@ function typeOf(document: OpenApi, { type, items, additionalProperties }: Schema
   return names
 }
 
-/** The rules that a description may not tell. */
+/** The rules, which a description may leave out. */
 function rulesOf(schema: Schema): string[] {
   const { minLength, maxLength, minimum, maximum, maxItems, maxProperties } = schema
   const rules: string[] = []

@@ -25,10 +25,12 @@ function curl(url: string, body: unknown): string {
 }
 
 function typescript(url: string, body: unknown): string {
-  return `const response = await fetch('${url}', {
+  return `import { env } from 'node:process'
+
+const response = await fetch('${url}', {
   method: 'POST',
   headers: {
-    authorization: \`Bearer \${process.env.INFLOW_SECRET_KEY}\`,
+    authorization: \`Bearer \${env.INFLOW_SECRET_KEY}\`,
     'content-type': 'application/json',
   },
   body: JSON.stringify(${indented(literal(body, TYPESCRIPT), 2)}),
