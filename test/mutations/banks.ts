@@ -115,7 +115,7 @@ export const BANKS_LOOSE_ENDS = [
   ),
   unknown(
     'a mistyped field of a change is ignored',
-    "IGNORING_UNKNOWN.has(invoker.method.name) ? 'ignore' : 'refuse'",
+    "ignoresUnknownFields(invoker.method) ? 'ignore' : 'refuse'",
     "invoker.method.name.startsWith('List') ? 'refuse' : 'ignore'",
   ),
 ]

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -27,12 +28,12 @@ const SLOW = ['ENDPOINT_FAILING', 'ENDPOINT_DISABLED']
 test('the webhooks that a receiver gets are as the document states them', async () => {
   const { live: key } = business
   const kinds = Object.keys(document.webhooks).filter((kind) => kind !== 'ENDPOINT_TEST')
-  const { endpoint_id: endpointId } = await data(service, key, 'createWebhook', {
+  const created = await data(service, key, 'createWebhook', {
     url: receiver.url,
     kinds,
   })
-  await data(service, seller.live, 'createWebhook', { url: `${receiver.url}?seller` })
-  await data(service, key, 'testWebhook', { endpointId })
+  const sold = await data(service, seller.live, 'createWebhook', { url: `${receiver.url}?seller` })
+  await data(service, key, 'testWebhook', { endpointId: created.endpoint_id })
   const split = { recipients: [{ businessId: seller.id, percentage: '20' }] }
   const { number } = await openByKey(service, key, {
     reference: 'w-1',
@@ -62,8 +63,23 @@ test('the webhooks that a receiver gets are as the document states them', async 
   const expected = Object.keys(document.webhooks).filter((kind) => !SLOW.includes(kind))
   const received = () => new Set(receiver.requests.map(({ rawBody }) => JSON.parse(rawBody).event))
   await waitFor(() => expect([...received()].sort()).toEqual([...expected].sort()))
-  for (const request of receiver.requests) judge(request)
+  for (const request of receiver.requests) {
+    judge(request)
+    const isSellers = request.path.includes('seller')
+    expect(isGenuine(request, isSellers ? sold.secret : created.secret)).toBe(true)
+    expect(isGenuine({ ...request, rawBody: `${request.rawBody} ` }, created.secret)).toBe(false)
+  }
 })
+
+/** Verifies a webhook step by step as the document says, without a library. */
+function isGenuine({ headers, rawBody }: ReceivedRequest, secret: string): boolean {
+  const timestamp = `${headers['webhook-timestamp']}`
+  if (Math.abs(Date.now() / 1_000 - Number(timestamp)) > 300) return false
+  const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
+  const signed = `${headers['webhook-id']}.${timestamp}.${rawBody}`
+  const result = createHmac('sha256', key).update(signed).digest('base64')
+  return `${headers['webhook-signature']}`.split(' ').includes(`v1,${result}`)
+}
 
 function judge({ rawBody, headers }: ReceivedRequest): void {
   const body = JSON.parse(rawBody)

@@ -102,7 +102,7 @@ export type CreateAccountRequest = Message<"inflow.account.v1.CreateAccountReque
   test: boolean;
 
   /**
-   * Expected amount of a payment in kobo; 0: none.
+   * Expected amount of a payment in kobo, at most 1,000,000,000,000,000 (ten trillion naira); 0: none.
    *
    * @generated from field: int64 amount_minor = 11;
    */
@@ -123,7 +123,7 @@ export type CreateAccountRequest = Message<"inflow.account.v1.CreateAccountReque
   expiresAt?: Timestamp | undefined;
 
   /**
-   * After how many seconds the account expires, at most 366 days.
+   * After how many seconds the account expires, at most 31,622,400 (366 days).
    *
    * @generated from field: optional int32 expires_in_seconds = 14;
    */
@@ -287,7 +287,7 @@ export type ListAccountsRequest = Message<"inflow.account.v1.ListAccountsRequest
   pageSize: number;
 
   /**
-   * Page token: the next_page_token of the previous page; empty for the first page.
+   * Page token: the next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 4;
    */

@@ -65,7 +65,7 @@ export type SplitRecipient = Message<"inflow.account.v1.SplitRecipient"> & {
   basisPoints: number;
 
   /**
-   * The fixed amount in kobo; 0: the share is a percentage.
+   * The fixed amount in kobo, at most 1,000,000,000,000,000 (ten trillion naira); 0: the share is a percentage.
    *
    * @generated from field: int64 amount_minor = 3;
    */

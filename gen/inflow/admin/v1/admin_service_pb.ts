@@ -49,7 +49,7 @@ export type IssueTokenRequest = Message<"inflow.admin.v1.IssueTokenRequest"> & {
   scopes: string[];
 
   /**
-   * Restricts the token to these businesses, at most 100. Empty: not restricted.
+   * Restricts the token to these businesses, at most 100, each of at most 64 characters. Empty: not restricted.
    *
    * @generated from field: repeated string business_ids = 4;
    */
@@ -154,7 +154,7 @@ export type ListTokensRequest = Message<"inflow.admin.v1.ListTokensRequest"> & {
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty: the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty: the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -203,28 +203,28 @@ export const ListTokensResponseSchema: GenMessage<ListTokensResponse> = /*@__PUR
  */
 export type ListAuditEntriesRequest = Message<"inflow.admin.v1.ListAuditEntriesRequest"> & {
   /**
-   * Only entries that concern this business.
+   * Only entries that concern this business, by its id of at most 64 characters.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * Only changes by this actor: the id of a token or key.
+   * Only changes by this actor, at most 64 characters: the id of a token or key.
    *
    * @generated from field: string actor_id = 2;
    */
   actorId: string;
 
   /**
-   * Only this action, such as "key.revoke".
+   * Only this action, such as "key.revoke", at most 64 characters.
    *
    * @generated from field: string action = 3;
    */
   action: string;
 
   /**
-   * Only changes of this target: the id of a key, token, endpoint, …
+   * Only changes of this target, at most 64 characters: the id of a key, token, endpoint, …
    *
    * @generated from field: string target_id = 4;
    */
@@ -259,7 +259,7 @@ export type ListAuditEntriesRequest = Message<"inflow.admin.v1.ListAuditEntriesR
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty: the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty: the first page.
    *
    * @generated from field: string page_token = 9;
    */

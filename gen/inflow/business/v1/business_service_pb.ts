@@ -130,7 +130,7 @@ export type ListBusinessesRequest = Message<"inflow.business.v1.ListBusinessesRe
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty: the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty: the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -208,7 +208,7 @@ export type UpdateBusinessRequest = Message<"inflow.business.v1.UpdateBusinessRe
   rateLimitPerSecond?: number | undefined;
 
   /**
-   * The most requests at once after a pause, at most 60 seconds of the sustained rate; 0: twice
+   * The most requests at once after a pause, at most 60 seconds of the sustained rate (60,000,000); 0: twice
    * rate_limit_per_second. Requires a rate_limit_per_second, in this request or stored.
    *
    * @generated from field: optional int32 rate_limit_burst = 5;
@@ -273,8 +273,8 @@ export type IssueKeyRequest = Message<"inflow.business.v1.IssueKeyRequest"> & {
   test: boolean;
 
   /**
-   * The address ranges that the key is allowed from, at most 50: "203.0.113.0/24",
-   * "2001:db8::/32", or single addresses; empty: anywhere.
+   * The address ranges that the key is allowed from, at most 50, each of at most 64 characters:
+   * "203.0.113.0/24", "2001:db8::/32", or single addresses; empty: anywhere.
    *
    * @generated from field: repeated string allowed_cidrs = 4;
    */
@@ -339,8 +339,8 @@ export type UpdateKeyRequest = Message<"inflow.business.v1.UpdateKeyRequest"> & 
   keyId: string;
 
   /**
-   * The address ranges that the key is allowed from, at most 50: "203.0.113.0/24",
-   * "2001:db8::/32", or single addresses; empty: unchanged.
+   * The address ranges that the key is allowed from, at most 50, each of at most 64 characters:
+   * "203.0.113.0/24", "2001:db8::/32", or single addresses; empty: unchanged.
    *
    * @generated from field: repeated string allowed_cidrs = 2;
    */
@@ -515,7 +515,7 @@ export type ListKeysRequest = Message<"inflow.business.v1.ListKeysRequest"> & {
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty: the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty: the first page.
    *
    * @generated from field: string page_token = 3;
    */

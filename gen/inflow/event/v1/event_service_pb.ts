@@ -31,7 +31,7 @@ export type SubscribeRequest = Message<"inflow.event.v1.SubscribeRequest"> & {
    */
   start: {
     /**
-     * After the event or checkpoint that had this cursor.
+     * After the event or checkpoint that had this cursor, at most 200 characters.
      *
      * @generated from field: string cursor = 1;
      */
@@ -56,14 +56,14 @@ export type SubscribeRequest = Message<"inflow.event.v1.SubscribeRequest"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Only events of these kinds, of those that WebhookService.ListEventKinds has; empty: all kinds.
+   * Only events of these kinds, of those that WebhookService.ListEventKinds has, at most 50; empty: all kinds.
    *
    * @generated from field: repeated string kinds = 4;
    */
   kinds: string[];
 
   /**
-   * Only events of these businesses; empty: all businesses.
+   * Only events of these businesses, at most 100, each of at most 64 characters; empty: all businesses.
    *
    * @generated from field: repeated string business_ids = 5;
    */
@@ -178,7 +178,7 @@ export type ListEventsRequest = Message<"inflow.event.v1.ListEventsRequest"> & {
   test: boolean;
 
   /**
-   * Only events of these kinds, of those that WebhookService.ListEventKinds has; empty: all kinds.
+   * Only events of these kinds, of those that WebhookService.ListEventKinds has, at most 50; empty: all kinds.
    *
    * @generated from field: repeated string kinds = 5;
    */

@@ -39,7 +39,7 @@ export type ListHeldNotificationsRequest = Message<"inflow.notification.v1.ListH
   pageSize: number;
 
   /**
-   * The next_page_token of the page before; empty for the first page.
+   * The next_page_token of the page before, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 3;
    */

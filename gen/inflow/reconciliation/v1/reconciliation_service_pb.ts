@@ -40,7 +40,7 @@ export type ListPaymentConflictsRequest = Message<"inflow.reconciliation.v1.List
   pageSize: number;
 
   /**
-   * The next_page_token of the page before; empty for the first page.
+   * The next_page_token of the page before, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -152,7 +152,7 @@ export type ListUnmatchedPaymentsRequest = Message<"inflow.reconciliation.v1.Lis
   pageSize: number;
 
   /**
-   * The next_page_token of the page before; empty for the first page.
+   * The next_page_token of the page before, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -398,7 +398,7 @@ export type ListRecordedPaymentsRequest = Message<"inflow.reconciliation.v1.List
   pageSize: number;
 
   /**
-   * The next_page_token of the page before; empty for the first page.
+   * The next_page_token of the page before, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 5;
    */

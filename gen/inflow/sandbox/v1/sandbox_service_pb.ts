@@ -34,7 +34,7 @@ export type SimulateTransferRequest = Message<"inflow.sandbox.v1.SimulateTransfe
   accountNumber: string;
 
   /**
-   * Amount in kobo.
+   * Amount in kobo, from 1 to 1,000,000,000,000,000 (ten trillion naira).
    *
    * @generated from field: int64 amount_minor = 2;
    */
@@ -48,7 +48,7 @@ export type SimulateTransferRequest = Message<"inflow.sandbox.v1.SimulateTransfe
   sessionId: string;
 
   /**
-   * Name of the payer; empty: a placeholder name.
+   * Name of the payer, at most 200 characters; empty: a placeholder name.
    *
    * @generated from field: string payer_name = 4;
    */

@@ -298,14 +298,14 @@ export type Terms = Message<"inflow.settlement.v1.Terms"> & {
   cutOff: string;
 
   /**
-   * The flat fee per payment, in kobo.
+   * The flat fee per payment, in kobo, at most 1,000,000,000,000,000 (ten trillion naira).
    *
    * @generated from field: int64 fee_flat_minor = 4;
    */
   feeFlatMinor: bigint;
 
   /**
-   * The proportional fee in basis points (hundredths of a percent) of the amount, rounded to the
+   * The proportional fee in basis points (hundredths of a percent, at most 10,000) of the amount, rounded to the
    * nearest kobo, half a kobo up.
    *
    * @generated from field: int32 fee_basis_points = 5;
@@ -313,8 +313,8 @@ export type Terms = Message<"inflow.settlement.v1.Terms"> & {
   feeBasisPoints: number;
 
   /**
-   * The maximum fee per payment, in kobo; 0 means no maximum. A fee never exceeds the amount of its
-   * payment.
+   * The maximum fee per payment, in kobo, at most 1,000,000,000,000,000 (ten trillion naira); 0 means no
+   * maximum. A fee never exceeds the amount of its payment.
    *
    * @generated from field: int64 fee_cap_minor = 6;
    */

@@ -25,7 +25,7 @@ export const file_inflow_settlement_v1_settlement_service: GenFile = /*@__PURE__
  */
 export type SettleRequest = Message<"inflow.settlement.v1.SettleRequest"> & {
   /**
-   * The id of the business; empty settles every business that is due.
+   * The id of the business, at most 60 characters; empty settles every business that is due.
    *
    * @generated from field: string business_id = 1;
    */
@@ -104,7 +104,7 @@ export const SettleResponseSchema: GenMessage<SettleResponse> = /*@__PURE__*/
  */
 export type PreviewSettlementRequest = Message<"inflow.settlement.v1.PreviewSettlementRequest"> & {
   /**
-   * The id of the business.
+   * The id of the business, at most 60 characters.
    *
    * @generated from field: string business_id = 1;
    */
@@ -209,7 +209,7 @@ export const PreviewSettlementResponseSchema: GenMessage<PreviewSettlementRespon
  */
 export type ListSettlementsRequest = Message<"inflow.settlement.v1.ListSettlementsRequest"> & {
   /**
-   * Returns only settlements of this business; empty returns all.
+   * Returns only settlements of this business, by its id of at most 60 characters; empty returns all.
    *
    * @generated from field: string business_id = 1;
    */
@@ -223,7 +223,7 @@ export type ListSettlementsRequest = Message<"inflow.settlement.v1.ListSettlemen
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty for the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -279,7 +279,7 @@ export const ListSettlementsResponseSchema: GenMessage<ListSettlementsResponse> 
  */
 export type GetBalanceRequest = Message<"inflow.settlement.v1.GetBalanceRequest"> & {
   /**
-   * The id of the business.
+   * The id of the business, at most 60 characters.
    *
    * @generated from field: string business_id = 1;
    */
@@ -328,7 +328,7 @@ export const GetBalanceResponseSchema: GenMessage<GetBalanceResponse> = /*@__PUR
  */
 export type ListEntriesRequest = Message<"inflow.settlement.v1.ListEntriesRequest"> & {
   /**
-   * The id of the business.
+   * The id of the business, at most 60 characters.
    *
    * @generated from field: string business_id = 1;
    */
@@ -356,7 +356,7 @@ export type ListEntriesRequest = Message<"inflow.settlement.v1.ListEntriesReques
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty for the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 5;
    */
@@ -427,7 +427,7 @@ export const ListEntriesResponseSchema: GenMessage<ListEntriesResponse> = /*@__P
  */
 export type GetSettlementTermsRequest = Message<"inflow.settlement.v1.GetSettlementTermsRequest"> & {
   /**
-   * The id of the business.
+   * The id of the business, at most 60 characters.
    *
    * @generated from field: string business_id = 1;
    */
@@ -469,7 +469,7 @@ export const GetSettlementTermsResponseSchema: GenMessage<GetSettlementTermsResp
  */
 export type UpdateSettlementTermsRequest = Message<"inflow.settlement.v1.UpdateSettlementTermsRequest"> & {
   /**
-   * The id of the business.
+   * The id of the business, at most 60 characters.
    *
    * @generated from field: string business_id = 1;
    */
@@ -610,7 +610,7 @@ export type ListHolidaysRequest = Message<"inflow.settlement.v1.ListHolidaysRequ
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty for the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -659,8 +659,8 @@ export const ListHolidaysResponseSchema: GenMessage<ListHolidaysResponse> = /*@_
  */
 export type VerifyLedgerRequest = Message<"inflow.settlement.v1.VerifyLedgerRequest"> & {
   /**
-   * The cursor of an earlier verification. After an interrupted one, this one continues with the next
-   * business; after a completed one, it verifies only what was written since that began. Empty:
+   * The cursor of an earlier verification, at most 400 characters. After an interrupted one, this one continues
+   * with the next business; after a completed one, it verifies only what was written since that began. Empty:
    * verifies everything.
    *
    * @generated from field: string from = 1;

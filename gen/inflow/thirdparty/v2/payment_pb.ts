@@ -114,7 +114,7 @@ export const RequeryResultSchema: GenMessage<RequeryResult> = /*@__PURE__*/
  */
 export type SimulatePaymentRequest = Message<"inflow.thirdparty.v2.SimulatePaymentRequest"> & {
   /**
-   * The account that is paid into: the returned reference ("R-…") or the caller's own.
+   * The account that is paid into, at most 100 characters: the returned reference ("R-…") or the caller's own.
    *
    * @generated from field: string reference = 1;
    */

@@ -29,7 +29,7 @@ export type ListSettlementsRequest = Message<"inflow.thirdparty.v2.ListSettlemen
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty for the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -163,21 +163,21 @@ export type Settlement = Message<"inflow.thirdparty.v2.Settlement"> & {
   currency: string;
 
   /**
-   * Payments recorded before this time were due, YYYY-MM-DD HH:MM:SS.
+   * Payments recorded before this time were due, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: string cut_off_at = 8 [json_name = "cut_off_at"];
    */
   cutOffAt: string;
 
   /**
-   * When it started, YYYY-MM-DD HH:MM:SS.
+   * When it started, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: string started_at = 9 [json_name = "started_at"];
    */
   startedAt: string;
 
   /**
-   * When it completed, YYYY-MM-DD HH:MM:SS; absent while it runs.
+   * When it completed, YYYY-MM-DD HH:MM:SS (Africa/Lagos); absent while it runs.
    *
    * @generated from field: optional string completed_at = 10 [json_name = "completed_at"];
    */
@@ -205,14 +205,15 @@ export const SettlementSchema: GenMessage<Settlement> = /*@__PURE__*/
  */
 export type GetStatementRequest = Message<"inflow.thirdparty.v2.GetStatementRequest"> & {
   /**
-   * Only entries booked at this time or later, YYYY-MM-DD HH:MM:SS or RFC 3339; empty: from the first.
+   * Only entries booked at this time or later, YYYY-MM-DD HH:MM:SS (Africa/Lagos) or RFC 3339; empty: from the
+   * first.
    *
    * @generated from field: string from = 1;
    */
   from: string;
 
   /**
-   * Only entries booked before this time, YYYY-MM-DD HH:MM:SS or RFC 3339; empty: up to now.
+   * Only entries booked before this time, YYYY-MM-DD HH:MM:SS (Africa/Lagos) or RFC 3339; empty: up to now.
    *
    * @generated from field: string to = 2;
    */
@@ -226,7 +227,7 @@ export type GetStatementRequest = Message<"inflow.thirdparty.v2.GetStatementRequ
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty for the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 4;
    */
@@ -339,7 +340,7 @@ export type StatementEntry = Message<"inflow.thirdparty.v2.StatementEntry"> & {
   event: string;
 
   /**
-   * When the entry was booked, YYYY-MM-DD HH:MM:SS.
+   * When the entry was booked, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: string booked_at = 3 [json_name = "booked_at"];
    */

@@ -106,7 +106,7 @@ export type GenerateVirtualAccountRequest = Message<"inflow.thirdparty.v2.Genera
   amountRule: string;
 
   /**
-   * When the account expires, RFC 3339 or YYYY-MM-DD HH:MM:SS, at most 366 days from now.
+   * When the account expires, RFC 3339 or YYYY-MM-DD HH:MM:SS (Africa/Lagos), at most 366 days from now.
    *
    * @generated from field: string expires_at = 11;
    */
@@ -332,14 +332,14 @@ export type ListTransactionsRequest = Message<"inflow.thirdparty.v2.ListTransact
   pageSize: number;
 
   /**
-   * Page token: the next_page_token of the previous page; empty for the first page.
+   * Page token: the next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 2 [json_name = "page_token"];
    */
   pageToken: string;
 
   /**
-   * Only payments into this account: the returned reference ("R-…") or the caller's own.
+   * Only payments into this account, at most 100 characters: the returned reference ("R-…") or the caller's own.
    *
    * @generated from field: string reference = 3;
    */
@@ -353,30 +353,31 @@ export type ListTransactionsRequest = Message<"inflow.thirdparty.v2.ListTransact
   status: string;
 
   /**
-   * Only payments at this time or later, YYYY-MM-DD HH:MM:SS or RFC 3339.
+   * Only payments at this time or later, YYYY-MM-DD HH:MM:SS (Africa/Lagos) or RFC 3339.
    *
    * @generated from field: string from = 5;
    */
   from: string;
 
   /**
-   * Only payments before this time, YYYY-MM-DD HH:MM:SS or RFC 3339.
+   * Only payments before this time, YYYY-MM-DD HH:MM:SS (Africa/Lagos) or RFC 3339.
    *
    * @generated from field: string to = 6;
    */
   to: string;
 
   /**
-   * Only payments recorded at this time or later, YYYY-MM-DD HH:MM:SS or RFC 3339. With this field or
-   * recorded_to, the list has the credited payments in the order in which they were recorded, the first one
-   * first: a caller that continues with the last page_token misses none. The status must not be PENDING or FAILED.
+   * Only payments recorded at this time or later, YYYY-MM-DD HH:MM:SS (Africa/Lagos) or RFC 3339. With this
+   * field or recorded_to, the list has the credited payments in the order in which they were recorded, the first
+   * one first: a caller that continues with the last page_token misses none. The status must not be PENDING or
+   * FAILED.
    *
    * @generated from field: string recorded_from = 7 [json_name = "recorded_from"];
    */
   recordedFrom: string;
 
   /**
-   * Only payments recorded before this time, YYYY-MM-DD HH:MM:SS or RFC 3339.
+   * Only payments recorded before this time, YYYY-MM-DD HH:MM:SS (Africa/Lagos) or RFC 3339.
    *
    * @generated from field: string recorded_to = 8 [json_name = "recorded_to"];
    */
@@ -609,7 +610,7 @@ export type ListHeldPaymentsRequest = Message<"inflow.thirdparty.v2.ListHeldPaym
   pageSize: number;
 
   /**
-   * Page token: the next_page_token of the previous page; empty for the first page.
+   * Page token: the next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 2 [json_name = "page_token"];
    */
@@ -707,7 +708,7 @@ export type ListEventsRequest = Message<"inflow.thirdparty.v2.ListEventsRequest"
   limit: number;
 
   /**
-   * Only events of these kinds, such as PAYMENT_NOTIFICATION; empty: all kinds.
+   * Only events of these kinds, such as PAYMENT_NOTIFICATION, at most 50; empty: all kinds.
    *
    * @generated from field: repeated string kinds = 3;
    */
@@ -851,12 +852,12 @@ export const GetBalanceResponseSchema: GenMessage<GetBalanceResponse> = /*@__PUR
   messageDesc(file_inflow_thirdparty_v2_third_party_service, 20);
 
 /**
- * The API for external businesses, authenticated with a secret key, as plain JSON or over any
- * protocol. Every call may return UNAUTHENTICATED (unauthorized), PERMISSION_DENIED
- * (address_not_allowed: the key may not be used from the caller's address; permission_denied: the key
- * lacks the scope) and RESOURCE_EXHAUSTED (rate_limited).
+ * **Keys.** Every call needs a secret key of the business, as plain JSON or over any protocol. A live key (`sk_live_…`)
+ * sees only live data, and a test key (`sk_test_…`), whose accounts and payments are simulated, only test data. A key
+ * that was issued with scopes may call only what they allow.
  *
- * A live key sees only live data, and a test key only test data.
+ * Every call may return UNAUTHENTICATED (unauthorized), PERMISSION_DENIED (address_not_allowed: the key may not be
+ * used from the caller's address; permission_denied: the key lacks the scope) and RESOURCE_EXHAUSTED (rate_limited).
  *
  * @generated from service inflow.thirdparty.v2.ThirdPartyService
  */

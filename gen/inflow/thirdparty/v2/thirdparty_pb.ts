@@ -2,7 +2,37 @@
 // @generated from file inflow/thirdparty/v2/thirdparty.proto (package inflow.thirdparty.v2, syntax proto3)
 /* eslint-disable */
 
-// The messages of the API for external businesses. JSON field names are those of its specification.
+// The API of Inflow for businesses: virtual accounts for your customers, the payments into them, balances, and
+// webhooks.
+//
+// **Requests** are `POST` with `Authorization: Bearer <secret key>` and `Content-Type: application/json`. The body is
+// one JSON object in UTF-8, of at most 64 KiB, without Content-Encoding; `{}` if a method takes nothing. White space
+// around the texts of a request is removed. Null is the same as an absent field, and so is an empty text where nothing
+// is changed. A key may not be given twice in an object. The slash at the end of a path may be left out.
+//
+// **Responses** are `{"status": true, "message": "…", "data": {…}}`. Later releases may add fields, so ignore those
+// that you do not know. Fields that are not required are absent where they do not apply.
+//
+// **Errors** have a stable `code`, to which `doc_url` leads, and name all fields at fault in `errors`. Header
+// `X-Request-Id` and `request_id` name the request in the log of the service.
+//
+// **Money** is in Nigerian naira (NGN). Requests take it as a decimal string or a JSON number, greater than 0 and at
+// most 10,000,000,000,000, with at most two decimals. Responses have JSON numbers with at most two decimals, and
+// webhooks decimal strings with exactly two. Calculate with kobo (naira × 100, rounded), not with fractions.
+//
+// **Times** in responses and webhooks are `YYYY-MM-DD HH:MM:SS` in Africa/Lagos (UTC+1, without daylight saving), unless
+// the operator has set DISPLAY_TIME_ZONE. Requests take that form, in the same zone, or RFC 3339 with any zone:
+// `2026-11-20T09:00:00Z`.
+//
+// **Lists** have pages of 50, or of `page_size`: 1 to 200. A page may be short although more follow: continue with
+// `next_page_token` until it is empty. Tokens have at most 500 characters.
+//
+// **Repeats are safe.** `generateVirtualAccount` with a `reference` that was used returns the first response, with the
+// header `Idempotent-Replayed: true`; with other details, it is `duplicate_reference`. After a time-out or a 503, send
+// the same request again.
+//
+// **Rate limits** are those of the key: `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` state them, and
+// beyond them is 429 with `Retry-After`.
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -173,7 +203,7 @@ export type Terms = Message<"inflow.thirdparty.v2.Terms"> & {
   amountRule: string;
 
   /**
-   * When the account expires, YYYY-MM-DD HH:MM:SS.
+   * When the account expires, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: optional string expires_at = 3;
    */
@@ -243,7 +273,7 @@ export type BankAccount = Message<"inflow.thirdparty.v2.BankAccount"> & {
   bankId: string;
 
   /**
-   * Creation time, YYYY-MM-DD HH:MM:SS.
+   * Creation time, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: string created_at = 5 [json_name = "created_at"];
    */
@@ -313,7 +343,7 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
   reference: string;
 
   /**
-   * The session id.
+   * The session id, by which banks name the payment: normally 30 digits, at most 64 characters.
    *
    * @generated from field: string session_id = 2 [json_name = "session_id"];
    */
@@ -390,14 +420,15 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
   email: string;
 
   /**
-   * When the payment was received, YYYY-MM-DD HH:MM:SS.
+   * When the payment was received, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: string created_at = 13 [json_name = "created_at"];
    */
   createdAt: string;
 
   /**
-   * When the payment was credited, YYYY-MM-DD HH:MM:SS. Only in lists with recorded_from or recorded_to.
+   * When the payment was credited, YYYY-MM-DD HH:MM:SS (Africa/Lagos). Only in lists with recorded_from or
+   * recorded_to.
    *
    * @generated from field: optional string recorded_at = 14 [json_name = "recorded_at"];
    */
@@ -468,7 +499,7 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
   net?: number | undefined;
 
   /**
-   * When it was settled, YYYY-MM-DD HH:MM:SS; absent before.
+   * When it was settled, YYYY-MM-DD HH:MM:SS (Africa/Lagos); absent before.
    *
    * @generated from field: optional string settled_at = 36 [json_name = "settled_at"];
    */
@@ -543,11 +574,39 @@ export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
 /**
  * The exact body of a webhook.
  *
+ * **Delivery.** Each event is sent with `POST` to each active endpoint that receives its kind, until the endpoint
+ * responds 2xx within 15 seconds. Redirects are not followed. It is sent again after 5 seconds, 5 minutes, 30 minutes,
+ * 2, 5, 10, 14, 20 and 24 hours, or later if the response has `Retry-After`: ten attempts over three days. 410
+ * disables the endpoint. Delivery is at least once, and only ordered endpoints promise the order: remember `data.event_id`, which is
+ * `webhook-id` too, and order by `data.epoch` and `data.sequence`. If you have not received the event number
+ * `data.previous_sequence`, you missed some: read them with listEvents.
+ *
+ * **Signature.** Webhooks are signed as Standard Webhooks 1.0 says. The secret of the endpoint is `whsec_` and a
+ * Base64 text; the key is the bytes that this text decodes to, not the text. Signed is the text
+ * `<webhook-id>.<webhook-timestamp>.<body>`, with the two headers as they are and the body byte by byte as it arrived,
+ * before any JSON parser. The signature is the HMAC-SHA256 of it, in Base64. `webhook-signature` has `v1,` and the
+ * signature for each active secret, with spaces between them: while a secret is rotated there are several, and one
+ * that matches is enough.
+ *
+ * **To verify without a library:**
+ *
+ * - Read the raw body and the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`. Refuse the request if one is missing.
+ * - Refuse it if `webhook-timestamp`, in seconds since 1970-01-01 UTC, is more than five minutes (300 seconds) before or after your clock.
+ * - Take off `whsec_` and decode the rest of the secret from Base64: that is the key.
+ * - Calculate the HMAC-SHA256 of `webhook-id`, a full stop, `webhook-timestamp`, a full stop and the raw body, and encode it in Base64.
+ * - Split `webhook-signature` at its spaces. Accept the request if a part is `v1,` and your result; compare in constant time.
+ * - Respond 2xx at once and process the event afterwards, once for each `data.event_id`.
+ *
+ * Receivers of the earlier format find `x-wiaxy-timestamp`, and `x-wiaxy-signature-256`: the hexadecimal HMAC-SHA256 of
+ * `<x-wiaxy-timestamp>.<body>` with the same key, of the newest secret only.
+ *
  * @generated from message inflow.thirdparty.v2.EventBody
  */
 export type EventBody = Message<"inflow.thirdparty.v2.EventBody"> & {
   /**
-   * Kind: PAYMENT_NOTIFICATION, PAYMENT_REVERSED, SETTLEMENT_COMPLETED, …
+   * Kind: PAYMENT_NOTIFICATION, PAYMENT_REVERSED, PAYMENT_ACCEPTED, PAYMENT_RETURN_REQUESTED, ACCOUNT_CREATED,
+   * ACCOUNT_CLOSED, ACCOUNT_EXPIRED, SETTLEMENT_COMPLETED, SHARE_SETTLED, SHARE_REVERSED, ENDPOINT_FAILING,
+   * ENDPOINT_DISABLED or ENDPOINT_TEST. Later releases may add kinds: acknowledge those that you do not know.
    *
    * @generated from field: string event = 1;
    */
@@ -617,7 +676,8 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   amount?: string | undefined;
 
   /**
-   * Status of the transaction, account, settlement or webhook endpoint.
+   * Status of a transaction: SUCCESS or REVERSED; of an account: ACTIVE, CLOSED or EXPIRED; of a settlement:
+   * COMPLETED; of a share: SETTLED or REVERSED; of a webhook endpoint: ENABLED or DISABLED.
    *
    * @generated from field: string status = 7;
    */
@@ -631,7 +691,7 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   method?: string | undefined;
 
   /**
-   * When the event occurred, YYYY-MM-DD HH:MM:SS.
+   * When the event occurred; for a payment, when it was made. YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: string created_at = 9 [json_name = "created_at"];
    */
@@ -846,7 +906,7 @@ export type SettlementTotals = Message<"inflow.thirdparty.v2.SettlementTotals"> 
   netAmount: string;
 
   /**
-   * Payments recorded before this time were due, YYYY-MM-DD HH:MM:SS.
+   * Payments recorded before this time were due, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: string cut_off_at = 6 [json_name = "cut_off_at"];
    */
@@ -902,14 +962,14 @@ export type WebhookEndpoint = Message<"inflow.thirdparty.v2.WebhookEndpoint"> & 
   description: string;
 
   /**
-   * Start of the period in which every attempt has failed, YYYY-MM-DD HH:MM:SS.
+   * Start of the period in which every attempt has failed, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: optional string failing_since = 4 [json_name = "failing_since"];
    */
   failingSince?: string | undefined;
 
   /**
-   * When the endpoint was disabled, YYYY-MM-DD HH:MM:SS.
+   * When the endpoint was disabled, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: optional string disabled_at = 5 [json_name = "disabled_at"];
    */

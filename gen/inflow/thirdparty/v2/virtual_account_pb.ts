@@ -57,8 +57,8 @@ export type UpdateVirtualAccountRequest = Message<"inflow.thirdparty.v2.UpdateVi
   phone?: string | undefined;
 
   /**
-   * When the one-time account expires instead, RFC 3339 or YYYY-MM-DD HH:MM:SS, at most 366 days from now. At a
-   * bank that ends the account itself (9PSB, SAFEHAVEN), only an earlier expiry than before.
+   * When the one-time account expires instead, RFC 3339 or YYYY-MM-DD HH:MM:SS (Africa/Lagos), at most 366 days
+   * from now. At a bank that ends the account itself (9PSB, SAFEHAVEN), only an earlier expiry than before.
    *
    * @generated from field: optional string expires_at = 6;
    */
@@ -191,7 +191,7 @@ export type ListVirtualAccountsRequest = Message<"inflow.thirdparty.v2.ListVirtu
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty for the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 2;
    */

@@ -30,7 +30,7 @@ export type CreateWebhookRequest = Message<"inflow.thirdparty.v2.CreateWebhookRe
   url: string;
 
   /**
-   * The event kinds it receives; empty: all except ACCOUNT_CREATED.
+   * The event kinds it receives, at most 50; empty: all except ACCOUNT_CREATED.
    *
    * @generated from field: repeated string kinds = 2;
    */
@@ -149,21 +149,22 @@ export type Webhook = Message<"inflow.thirdparty.v2.Webhook"> & {
   status: string;
 
   /**
-   * When it was created, YYYY-MM-DD HH:MM:SS.
+   * When it was created, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: string created_at = 7 [json_name = "created_at"];
    */
   createdAt: string;
 
   /**
-   * Start of the period in which every attempt has failed, YYYY-MM-DD HH:MM:SS; absent while it is healthy.
+   * Start of the period in which every attempt has failed, YYYY-MM-DD HH:MM:SS (Africa/Lagos); absent while it
+   * is healthy.
    *
    * @generated from field: optional string failing_since = 8 [json_name = "failing_since"];
    */
   failingSince?: string | undefined;
 
   /**
-   * When it was disabled, YYYY-MM-DD HH:MM:SS; absent while it is enabled.
+   * When it was disabled, YYYY-MM-DD HH:MM:SS (Africa/Lagos); absent while it is enabled.
    *
    * @generated from field: optional string disabled_at = 9 [json_name = "disabled_at"];
    */
@@ -479,14 +480,14 @@ export type UpdateWebhookRequest = Message<"inflow.thirdparty.v2.UpdateWebhookRe
   endpointId: string;
 
   /**
-   * The URL. Pending deliveries are sent to it too.
+   * The URL, at most 2,000 characters. Pending deliveries are sent to it too.
    *
    * @generated from field: optional string url = 2;
    */
   url?: string | undefined;
 
   /**
-   * The event kinds it receives from now on; empty: unchanged.
+   * The event kinds it receives from now on, at most 50; empty: unchanged.
    *
    * @generated from field: repeated string kinds = 3;
    */
@@ -731,14 +732,14 @@ export const TestEventSchema: GenMessage<TestEvent> = /*@__PURE__*/
  */
 export type ListDeliveriesRequest = Message<"inflow.thirdparty.v2.ListDeliveriesRequest"> & {
   /**
-   * Only deliveries to this endpoint, which may be deleted.
+   * Only deliveries to this endpoint, which may be deleted, by its id of at most 64 characters.
    *
    * @generated from field: string endpoint_id = 1;
    */
   endpointId: string;
 
   /**
-   * Only deliveries of this event.
+   * Only deliveries of this event, by its id of at most 64 characters.
    *
    * @generated from field: string event_id = 2;
    */
@@ -759,7 +760,7 @@ export type ListDeliveriesRequest = Message<"inflow.thirdparty.v2.ListDeliveries
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty for the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 5;
    */
@@ -886,21 +887,21 @@ export type Delivery = Message<"inflow.thirdparty.v2.Delivery"> & {
   attemptCount: number;
 
   /**
-   * When it was created, YYYY-MM-DD HH:MM:SS.
+   * When it was created, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: string created_at = 7 [json_name = "created_at"];
    */
   createdAt: string;
 
   /**
-   * When the next request is due, YYYY-MM-DD HH:MM:SS; absent unless it is pending.
+   * When the next request is due, YYYY-MM-DD HH:MM:SS (Africa/Lagos); absent unless it is pending.
    *
    * @generated from field: optional string due_at = 8 [json_name = "due_at"];
    */
   dueAt?: string | undefined;
 
   /**
-   * When it was delivered or failed, YYYY-MM-DD HH:MM:SS; absent while it is pending.
+   * When it was delivered or failed, YYYY-MM-DD HH:MM:SS (Africa/Lagos); absent while it is pending.
    *
    * @generated from field: optional string completed_at = 9 [json_name = "completed_at"];
    */
@@ -942,7 +943,7 @@ export type DeliveryAttempt = Message<"inflow.thirdparty.v2.DeliveryAttempt"> & 
   number: number;
 
   /**
-   * When it was sent, YYYY-MM-DD HH:MM:SS.
+   * When it was sent, YYYY-MM-DD HH:MM:SS (Africa/Lagos).
    *
    * @generated from field: string started_at = 2 [json_name = "started_at"];
    */

@@ -23,7 +23,7 @@ export const file_inflow_transaction_v1_held_payment_service: GenFile = /*@__PUR
  */
 export type AcceptPaymentRequest = Message<"inflow.transaction.v1.AcceptPaymentRequest"> & {
   /**
-   * Id of the transaction, "txn_…".
+   * Id of the transaction, "txn_…", at most 60 characters.
    *
    * @generated from field: string transaction_id = 1;
    */
@@ -65,7 +65,7 @@ export const AcceptPaymentResponseSchema: GenMessage<AcceptPaymentResponse> = /*
  */
 export type ReturnPaymentRequest = Message<"inflow.transaction.v1.ReturnPaymentRequest"> & {
   /**
-   * Id of the transaction, "txn_…".
+   * Id of the transaction, "txn_…", at most 60 characters.
    *
    * @generated from field: string transaction_id = 1;
    */
@@ -114,7 +114,7 @@ export const ReturnPaymentResponseSchema: GenMessage<ReturnPaymentResponse> = /*
  */
 export type CompleteReturnRequest = Message<"inflow.transaction.v1.CompleteReturnRequest"> & {
   /**
-   * Id of the transaction, "txn_…".
+   * Id of the transaction, "txn_…", at most 60 characters.
    *
    * @generated from field: string transaction_id = 1;
    */
@@ -191,7 +191,7 @@ export type ListHeldPaymentsRequest = Message<"inflow.transaction.v1.ListHeldPay
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty for the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 5;
    */

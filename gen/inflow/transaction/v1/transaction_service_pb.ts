@@ -48,7 +48,7 @@ export type RecordPaymentRequest = Message<"inflow.transaction.v1.RecordPaymentR
   sessionId: string;
 
   /**
-   * Amount in kobo, from 1 to ten trillion naira.
+   * Amount in kobo, from 1 to ten trillion naira (1,000,000,000,000,000).
    *
    * @generated from field: int64 amount_minor = 4;
    */
@@ -268,7 +268,7 @@ export const GetTransactionResponseSchema: GenMessage<GetTransactionResponse> = 
  */
 export type ReverseTransactionRequest = Message<"inflow.transaction.v1.ReverseTransactionRequest"> & {
   /**
-   * Id of the transaction, "txn_…".
+   * Id of the transaction, "txn_…", at most 60 characters.
    *
    * @generated from field: string transaction_id = 1;
    */
@@ -324,7 +324,7 @@ export type ListTransactionsRequest = Message<"inflow.transaction.v1.ListTransac
   businessId: string;
 
   /**
-   * Only into this account: its returned reference ("R-…") or the business's own.
+   * Only into this account, at most 100 characters: its returned reference ("R-…") or the business's own.
    *
    * @generated from field: string reference = 2;
    */
@@ -359,7 +359,7 @@ export type ListTransactionsRequest = Message<"inflow.transaction.v1.ListTransac
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page; empty for the first page.
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
    *
    * @generated from field: string page_token = 7;
    */

@@ -98,15 +98,15 @@ export const CustomHeadersSchema: GenMessage<CustomHeaders> = /*@__PURE__*/
  */
 export type CustomHeader = Message<"inflow.webhook.v1.CustomHeader"> & {
   /**
-   * Its name. Headers of the signature (webhook-…, x-wiaxy-…), of the connection and of the body cannot be
-   * set, nor user-agent; authorization only without an authentication method.
+   * Its name, at most 100 characters. Headers of the signature (webhook-…, x-wiaxy-…), of the connection and of
+   * the body cannot be set, nor user-agent; authorization only without an authentication method.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Its value: printable ASCII. Encrypted, and not returned.
+   * Its value, at most 2,000 characters: printable ASCII. Encrypted, and not returned.
    *
    * @generated from field: string value = 2;
    */
@@ -164,14 +164,14 @@ export const AuthenticationSchema: GenMessage<Authentication> = /*@__PURE__*/
  */
 export type BasicAuthentication = Message<"inflow.webhook.v1.BasicAuthentication"> & {
   /**
-   * The user name, without a colon.
+   * The user name, without a colon, at most 200 characters.
    *
    * @generated from field: string username = 1;
    */
   username: string;
 
   /**
-   * The password. Encrypted, and not returned.
+   * The password, at most 500 characters. Encrypted, and not returned.
    *
    * @generated from field: string password = 2;
    */
@@ -192,14 +192,14 @@ export const BasicAuthenticationSchema: GenMessage<BasicAuthentication> = /*@__P
  */
 export type ClientCertificate = Message<"inflow.webhook.v1.ClientCertificate"> & {
   /**
-   * The certificate in PEM, followed by those of its chain: at most five.
+   * The certificate in PEM, followed by those of its chain: at most five, and together 16,384 characters.
    *
    * @generated from field: string certificate_pem = 1;
    */
   certificatePem: string;
 
   /**
-   * Its private key in PEM, not encrypted. Encrypted by the service, and not returned.
+   * Its private key in PEM, not encrypted, at most 8,192 characters. Encrypted by the service, and not returned.
    *
    * @generated from field: string private_key_pem = 2;
    */
@@ -256,35 +256,35 @@ export const ConfiguredCertificateSchema: GenMessage<ConfiguredCertificate> = /*
  */
 export type OAuth2ClientCredentials = Message<"inflow.webhook.v1.OAuth2ClientCredentials"> & {
   /**
-   * The URL that issues tokens. The rules for URLs of endpoints apply.
+   * The URL that issues tokens, at most 2,000 characters. The rules for URLs of endpoints apply.
    *
    * @generated from field: string token_url = 1;
    */
   tokenUrl: string;
 
   /**
-   * The client's identifier.
+   * The client's identifier, at most 200 characters.
    *
    * @generated from field: string client_id = 2;
    */
   clientId: string;
 
   /**
-   * The client's secret. Encrypted, and not returned.
+   * The client's secret, at most 500 characters. Encrypted, and not returned.
    *
    * @generated from field: string client_secret = 3;
    */
   clientSecret: string;
 
   /**
-   * The requested scope; empty: none.
+   * The requested scope, at most 500 characters; empty: none.
    *
    * @generated from field: string scope = 4;
    */
   scope: string;
 
   /**
-   * The requested audience, which some servers need; empty: none.
+   * The requested audience, which some servers need, at most 500 characters; empty: none.
    *
    * @generated from field: string audience = 5;
    */

@@ -45,8 +45,8 @@ export type CreateEndpointRequest = Message<"inflow.webhook.v1.CreateEndpointReq
   url: string;
 
   /**
-   * The event kinds it receives, of those that ListEventKinds has for endpoints; empty: all except those
-   * on request (ACCOUNT_CREATED).
+   * The event kinds it receives, of those that ListEventKinds has for endpoints, at most 50; empty: all except
+   * those on request (ACCOUNT_CREATED).
    *
    * @generated from field: repeated string kinds = 3;
    */
@@ -130,14 +130,14 @@ export type UpdateEndpointRequest = Message<"inflow.webhook.v1.UpdateEndpointReq
   endpointId: string;
 
   /**
-   * The URL. Pending deliveries are sent to it too.
+   * The URL, at most 2,000 characters. Pending deliveries are sent to it too.
    *
    * @generated from field: optional string url = 2;
    */
   url?: string | undefined;
 
   /**
-   * The event kinds it receives from now on, as in CreateEndpointRequest; empty: unchanged.
+   * The event kinds it receives from now on, as in CreateEndpointRequest, at most 50; empty: unchanged.
    *
    * @generated from field: repeated string kinds = 3;
    */
@@ -390,14 +390,14 @@ export const SendTestEventResponseSchema: GenMessage<SendTestEventResponse> = /*
  */
 export type ListDeliveriesRequest = Message<"inflow.webhook.v1.ListDeliveriesRequest"> & {
   /**
-   * Only deliveries to this endpoint, which may be deleted.
+   * Only deliveries to this endpoint, which may be deleted, by its id of at most 64 characters.
    *
    * @generated from field: string endpoint_id = 1;
    */
   endpointId: string;
 
   /**
-   * Only deliveries of this event.
+   * Only deliveries of this event, by its id of at most 64 characters.
    *
    * @generated from field: string event_id = 2;
    */
@@ -418,7 +418,7 @@ export type ListDeliveriesRequest = Message<"inflow.webhook.v1.ListDeliveriesReq
   pageSize: number;
 
   /**
-   * The next_page_token of the previous page.
+   * The next_page_token of the previous page, at most 500 characters.
    *
    * @generated from field: string page_token = 5;
    */
