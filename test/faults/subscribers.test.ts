@@ -36,7 +36,9 @@ function openStreams(count: number, reads: boolean) {
   const session = connect(service.grpcUrl, {
     settings: { initialWindowSize: reads ? 2 ** 31 - 1 : 65_535 },
   })
-  session.on('error', () => undefined)
+  const ended: string[] = []
+  session.on('error', (error) => ended.push(`connection: ${error}`))
+  session.on('goaway', (code) => ended.push(`connection: GOAWAY ${code}`))
   if (reads) session.on('connect', () => session.setLocalWindowSize(2 ** 31 - 1))
   const message = toBinary(SubscribeRequestSchema, create(SubscribeRequestSchema))
   const head = Buffer.alloc(5)
@@ -50,7 +52,8 @@ function openStreams(count: number, reads: boolean) {
       te: 'trailers',
       authorization: `Bearer ${ADMIN_TOKEN}`,
     })
-    stream.on('error', () => undefined)
+    stream.on('error', (error) => ended.push(`stream: ${error}`))
+    stream.on('trailers', (trailers) => ended.push(`stream: ${JSON.stringify(trailers)}`))
     if (reads) {
       stream.on('data', (chunk: Buffer) => {
         bytes += chunk.length
@@ -58,7 +61,7 @@ function openStreams(count: number, reads: boolean) {
     }
     stream.end(Buffer.concat([head, message]))
   }
-  return { session, received: () => bytes }
+  return { session, received: () => bytes, ended }
 }
 
 test('1,000 subscribers, 100 of which never read: memory stays flat and all streams are released', async () => {
@@ -77,7 +80,10 @@ test('1,000 subscribers, 100 of which never read: memory stays flat and all stre
     await sequence(db.database.pool)
     // Wait until all readers have received the events of this round.
     await vi.waitFor(
-      () => expect(readers.received() - before).toBeGreaterThan(READERS * EVENTS * 100),
+      () => {
+        expect(readers.ended.slice(0, 3)).toEqual([])
+        expect(readers.received() - before).toBeGreaterThan(READERS * EVENTS * 100)
+      },
       { timeout: 120_000, interval: 100 },
     )
   }

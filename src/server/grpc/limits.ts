@@ -57,7 +57,8 @@ export const GRPC_LIMITS: GrpcLimits = {
   streamStallMs: 5 * MINUTE_MS,
   reflectionMs: 5 * MINUTE_MS,
   keepaliveMs: 30_000,
-  keepaliveTimeoutMs: 10_000,
+  // gRPC's own default. A PING waits behind the events that are already on their way.
+  keepaliveTimeoutMs: 20_000,
   idleMs: 10 * MINUTE_MS,
   connectionAgeMs: 30 * MINUTE_MS,
   connectionAgeGraceMs: 40 * MINUTE_MS,
