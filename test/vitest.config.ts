@@ -29,6 +29,7 @@ export const SLOW_FILES = [
   'test/cli/reconcile.test.ts',
   'test/cli/tail.test.ts',
   'test/client/subscribe.test.ts',
+  'test/clients/npm/package.test.ts',
   'test/crypto/master-key.test.ts',
   'test/postgres/plans.test.ts',
   'test/protocols/tls/tls-process.test.ts',

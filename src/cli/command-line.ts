@@ -7,6 +7,8 @@ import { note } from './output.ts'
 export interface Noun {
   readonly name: string
   readonly summary: string
+  /** Help does not list it. */
+  readonly hidden?: boolean
   /** Adds the noun's verbs. Loaded only when the noun is used, as most import a gRPC client. */
   load(): Promise<(noun: Command) => void>
 }
@@ -157,8 +159,8 @@ export async function createProgram(
     .addHelpText('after', HELP)
     .showHelpAfterError('(add --help for usage)')
     .exitOverride()
-  for (const { name, summary, load } of nouns) {
-    const noun = program.command(name).description(summary).helpCommand(false)
+  for (const { name, summary, hidden = false, load } of nouns) {
+    const noun = program.command(name, { hidden }).description(summary).helpCommand(false)
     if (isNeeded(name)) (await load())(noun)
   }
   return program
