@@ -9,8 +9,11 @@ export interface Noun {
   readonly summary: string
   /** Help does not list it. */
   readonly hidden?: boolean
-  /** Adds the noun's verbs. Loaded only when the noun is used, as most import a gRPC client. */
-  load(): Promise<(noun: Command) => void>
+  /**
+   * Adds the noun's verbs. Loaded only when the noun is used, as most import a gRPC client.
+   * `describeAll` describes all commands, with their verbs.
+   */
+  load(): Promise<(noun: Command, describeAll: () => Promise<Command>) => void>
 }
 
 /** The commands that call a service, wherever it runs. */
@@ -107,6 +110,11 @@ export const SERVICE_NOUNS: readonly Noun[] = [
     summary: 'the event log: tail, kinds, epoch bump',
     load: async () => (await import('./events/events.ts')).events,
   },
+  {
+    name: 'completion',
+    summary: 'print the script that completes commands in a shell: bash, zsh, fish',
+    load: async () => (await import('./completion/completion.ts')).completion,
+  },
 ]
 
 /** Read, not imported: older releases of Node warn of an import of JSON. */
@@ -159,9 +167,10 @@ export async function createProgram(
     .addHelpText('after', HELP)
     .showHelpAfterError('(add --help for usage)')
     .exitOverride()
+  const describeAll = () => createProgram(nouns, () => true)
   for (const { name, summary, hidden = false, load } of nouns) {
     const noun = program.command(name, { hidden }).description(summary).helpCommand(false)
-    if (isNeeded(name)) (await load())(noun)
+    if (isNeeded(name)) (await load())(noun, describeAll)
   }
   return program
 }

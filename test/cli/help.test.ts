@@ -56,6 +56,7 @@ test('the commands are those of the contract', () => {
       ...['webhook test', 'webhook deliveries', 'webhook delivery', 'webhook redeliver'],
       'webhook skip',
       ...['webhook recover', 'webhook listen', 'events tail', 'events kinds', 'events epoch bump'],
+      'completion',
     ].map((name) => `inflow ${name}`),
   )
 })
