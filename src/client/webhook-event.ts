@@ -6,7 +6,7 @@ export type * from '../../gen/webhook_data.ts'
 export type WebhookKind = keyof WebhookDataByKind
 
 /**
- * The body of a webhook. Its kind tells the type of its data:
+ * The body of a webhook. Its kind determines the type of its data:
  *
  *     if (event.event === 'PAYMENT_NOTIFICATION') credit(event.data.amount, event.data.payer)
  *
@@ -27,7 +27,7 @@ export interface UnknownWebhookEvent {
 
 /**
  * Any text but the known kinds. The brand, which no value has, keeps it apart from those: a plain
- * string could be one of them, and the kind would not tell the type of the data.
+ * string could be one of them, and the kind would not determine the type of the data.
  */
 export type UnknownWebhookKind = `${string & { readonly [unknownKind]: never }}`
 

@@ -33,7 +33,7 @@ function summaryOf(event: WebhookEvent): string {
   }
 }
 
-describe('the kind of an event tells the type of its data', () => {
+describe('the kind of an event determines the type of its data', () => {
   const kinds = listEventKinds(createTimeText('Africa/Lagos'), {
     '9PSB': '9PSB',
     SAFEHAVEN: 'Safe Haven',
