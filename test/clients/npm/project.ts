@@ -7,13 +7,6 @@ import { onTestFinished } from 'vitest'
 
 export const ROOT = join(import.meta.dirname, '../../..')
 
-/** Programs of this project, by full paths: the fresh project has none of them. */
-export const PROGRAMS = {
-  tsc: join(ROOT, 'node_modules/typescript/bin/tsc'),
-  /** The oldest release that is at hand; a dependency of a dependency. */
-  oldTsc: join(ROOT, 'node_modules/@bufbuild/protoplugin/node_modules/typescript/bin/tsc'),
-}
-
 interface RunOptions {
   readonly cwd: string
   readonly env?: NodeJS.ProcessEnv
