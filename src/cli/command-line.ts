@@ -1,31 +1,23 @@
+import { createRequire } from 'node:module'
 import { Command, CommanderError } from 'commander'
-import packageJson from '../../package.json' with { type: 'json' }
 import { EXIT, Failure } from './failure.ts'
 import { note } from './output.ts'
 
-interface Noun {
+/** A command of the first level. */
+export interface Noun {
   readonly name: string
   readonly summary: string
-  /** Adds the noun's verbs. Loaded only when the noun is used, as most import a gRPC client. */
-  load(): Promise<(noun: Command) => void>
+  /** Help does not list it. */
+  readonly hidden?: boolean
+  /**
+   * Adds the noun's verbs. Loaded only when the noun is used, as most import a gRPC client.
+   * `describeAll` describes all commands, with their verbs.
+   */
+  load(): Promise<(noun: Command, describeAll: () => Promise<Command>) => void>
 }
 
-const NOUNS: readonly Noun[] = [
-  {
-    name: 'serve',
-    summary: 'start the service in this process',
-    load: async () => (await import('./service/serve.ts')).serve,
-  },
-  {
-    name: 'migrate',
-    summary: 'database schema: up, status',
-    load: async () => (await import('./service/migrate.ts')).migrate,
-  },
-  {
-    name: 'master-key',
-    summary: 'the key that encrypts identity numbers and webhook secrets: rotate, status',
-    load: async () => (await import('./service/master-key.ts')).masterKey,
-  },
+/** The commands that call a service, wherever it runs. */
+export const SERVICE_NOUNS: readonly Noun[] = [
   {
     name: 'business',
     summary: 'businesses: create, update, list',
@@ -124,16 +116,14 @@ const NOUNS: readonly Noun[] = [
     load: async () => (await import('./proto/proto.ts')).proto,
   },
   {
-    name: 'doctor',
-    summary: 'check settings, database, keys, events, banks and service, and say what to do',
-    load: async () => (await import('./service/doctor.ts')).doctor,
-  },
-  {
-    name: 'fake-banks',
-    summary: 'run fakes of the four banks on this machine, for a service with live banks',
-    load: async () => (await import('./service/fake-banks.ts')).fakeBanks,
+    name: 'completion',
+    summary: 'print the script that completes commands in a shell: bash, zsh, fish',
+    load: async () => (await import('./completion/completion.ts')).completion,
   },
 ]
+
+/** Read, not imported: older releases of Node warn of an import of JSON. */
+const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
 
 const HELP = `
 The service is found through --url and --token-file, else INFLOW_GRPC_URL and INFLOW_TOKEN (or a file:
@@ -144,7 +134,6 @@ client certificate.
 Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 3 the service cannot be reached.
 
 Examples:
-  inflow serve
   inflow account create --reference order-1 --bank 9PSB --first-name Ada --last-name Obi \\
     --email ada@example.com --phone 08012345678
   inflow transfer simulate --account 1234567890 --amount 1500.50
@@ -152,10 +141,13 @@ Examples:
   inflow <command> --help`
 
 /** Runs one command line. @returns the exit code */
-export async function runCommandLine(argv: readonly string[]): Promise<number> {
+export async function runCommandLine(
+  argv: readonly string[],
+  nouns: readonly Noun[],
+): Promise<number> {
   try {
     // The noun comes first, or second after "help".
-    const program = await createProgram((noun) => argv.slice(0, 2).includes(noun))
+    const program = await createProgram(nouns, (noun) => argv.slice(0, 2).includes(noun))
     await program.parseAsync(argv, { from: 'user' })
     return 0
   } catch (error) {
@@ -168,18 +160,22 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
  *
  * @param isNeeded whether the verbs of a noun are needed, not only its name and summary
  */
-export async function createProgram(isNeeded: (noun: string) => boolean): Promise<Command> {
+export async function createProgram(
+  nouns: readonly Noun[],
+  isNeeded: (noun: string) => boolean,
+): Promise<Command> {
   const program = new Command('inflow')
     .description('Operates Inflow, a virtual account payment service.')
-    .version(packageJson.version, '-V, --version', 'print the version')
+    .version(version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
     .helpCommand('help [command]', 'show help of a command')
     .addHelpText('after', HELP)
     .showHelpAfterError('(add --help for usage)')
     .exitOverride()
-  for (const { name, summary, load } of NOUNS) {
-    const noun = program.command(name).description(summary).helpCommand(false)
-    if (isNeeded(name)) (await load())(noun)
+  const describeAll = () => createProgram(nouns, () => true)
+  for (const { name, summary, hidden = false, load } of nouns) {
+    const noun = program.command(name, { hidden }).description(summary).helpCommand(false)
+    if (isNeeded(name)) (await load())(noun, describeAll)
   }
   return program
 }

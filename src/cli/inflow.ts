@@ -10,5 +10,6 @@ enableCompileCache(join(import.meta.dirname, '../../node_modules/.cache/inflow')
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   process.exit(code === 'EPIPE' ? 0 : 1)
 })
-const { runCommandLine } = await import('./command-line.ts')
-process.exitCode = await runCommandLine(process.argv.slice(2))
+const { runCommandLine, SERVICE_NOUNS } = await import('./command-line.ts')
+const { MACHINE_NOUNS } = await import('./service/nouns.ts')
+process.exitCode = await runCommandLine(process.argv.slice(2), [...MACHINE_NOUNS, ...SERVICE_NOUNS])

@@ -80,7 +80,8 @@ export function enumOption<Value extends number>(
   prefix = '',
 ): Option {
   const names = namesOf(values, prefix)
-  return new Option(flags, `${description}: ${names.join(', ')}`).argParser((text: string) => {
+  const option = new Option(flags, description).choices(names)
+  return option.argParser((text: string) => {
     const value = values[prefix + text.toUpperCase()]
     if (!value) throw new InvalidArgumentError(`Must be one of ${names.join(', ')}.`)
     return value

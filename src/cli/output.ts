@@ -34,7 +34,7 @@ export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
       .join('  ')
       .trimEnd()
   const head = line(columns.map((column) => column.title.toUpperCase()))
-  return [styleText('bold', head), ...cells.map(line)].join('\n')
+  return [bold(head), ...cells.map(line)].join('\n')
 }
 
 /** Formats one record: a line for each field that has a value. */
@@ -43,7 +43,7 @@ export function fields<Row>(row: Row, columns: readonly Column<Row>[]): string {
   return columns
     .map((column) => [column.title, visible(column.of(row))] as const)
     .filter(([, text]) => text !== '')
-    .map(([title, text]) => `${styleText('bold', title.padEnd(indent))}${text}`)
+    .map(([title, text]) => `${bold(title.padEnd(indent))}${text}`)
     .join('\n')
 }
 
@@ -71,6 +71,12 @@ export function nestedColumns<Parent, Nested>(
 /** Replaces control characters, as names and narrations come from outside the service. */
 export function visible(text: string): string {
   return text.replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '\u{fffd}')
+}
+
+/** Bold on a terminal with colors. Node 20 would style what goes to files and pipes as well. */
+function bold(text: string): string {
+  const { stdout } = process
+  return stdout.isTTY && stdout.hasColors() ? styleText('bold', text) : text
 }
 
 function pad(text: string, to: number, right: boolean): string {

@@ -1,24 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { WebhookEvent } from './webhook-event.ts'
 
-/** The body of a webhook. */
-export interface WebhookEvent {
-  /** PAYMENT_NOTIFICATION, … */
-  readonly event: string
-  readonly data: {
-    /** RESERVED_ACCOUNT_TRANSACTION, RESERVED_ACCOUNT, WEBHOOK_ENDPOINT. */
-    readonly type: string
-    /** The same on every attempt: use it to ignore an event that was already handled. */
-    readonly event_id: string
-    /** 1, 2, 3 … for each business, over events of every kind. */
-    readonly sequence: number
-    /**
-     * The sequence of the event before it that this endpoint is sent, 0 for the first: if that event
-     * did not arrive, it was missed.
-     */
-    readonly previous_sequence: number
-    readonly [field: string]: unknown
-  }
-}
+export type * from './webhook-event.ts'
 
 /** Why a webhook was refused. */
 export type WebhookRefusal =

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { expect, test } from 'vitest'
 import { createProgram } from '../../src/cli/command-line.ts'
-import { inflow, runHere } from './run-inflow.ts'
+import { inflow, NOUNS, runHere } from './run-inflow.ts'
 
-const program = await createProgram(() => true)
+const program = await createProgram(NOUNS, () => true)
 const nouns = program.commands
 const verbsOf = (command: Command): readonly Command[] =>
   command.commands.length > 0 ? command.commands.flatMap(verbsOf) : [command]
@@ -35,6 +35,8 @@ test('the commands are those of the contract', () => {
         'migrate status',
         'master-key rotate',
         'master-key status',
+        'doctor',
+        'fake-banks',
         'business create',
         'business update',
       ],
@@ -55,8 +57,7 @@ test('the commands are those of the contract', () => {
       'webhook skip',
       ...['webhook recover', 'webhook listen', 'events tail', 'events kinds', 'events epoch bump'],
       'proto export',
-      ...['doctor'],
-      'fake-banks',
+      'completion',
     ].map((name) => `inflow ${name}`),
   )
 })

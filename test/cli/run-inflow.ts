@@ -5,7 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { onTestFinished, vi } from 'vitest'
-import { runCommandLine } from '../../src/cli/command-line.ts'
+import { runCommandLine, SERVICE_NOUNS } from '../../src/cli/command-line.ts'
+import { MACHINE_NOUNS } from '../../src/cli/service/nouns.ts'
+
+/** The commands of a checkout. */
+export const NOUNS = [...MACHINE_NOUNS, ...SERVICE_NOUNS]
 
 const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
 
@@ -96,7 +100,7 @@ export async function runHere(
   }
   for (const [name, value] of Object.entries({ ...bare, ...env })) vi.stubEnv(name, value)
   try {
-    return { code: await runCommandLine(args), ...written }
+    return { code: await runCommandLine(args, NOUNS), ...written }
   } finally {
     for (const spy of spies) spy.mockRestore()
     vi.unstubAllEnvs()

@@ -55,7 +55,8 @@ async function startCounter(certificate: { cert: string; key: string }) {
       const result = verifyWebhook(Buffer.concat(chunks), request.headers, secret)
       requests += 1
       if (result.ok) {
-        const session = String(result.event.data['transaction_ref'])
+        const session =
+          'transaction_ref' in result.event.data ? String(result.event.data.transaction_ref) : ''
         const ids = idsOf.get(session) ?? new Set()
         idsOf.set(session, ids.add(String(request.headers['webhook-id'])))
       } else forged += 1

@@ -26,9 +26,11 @@ export const listen = serviceAction<ListenOptions>(async (service, options) => {
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
   await removeStale(client, businessId)
 
-  const secret = Promise.withResolvers<string>()
+  let resolveSecret = (_secret: string): void => undefined
   const receiver = await startReceiver({
-    secret: secret.promise,
+    secret: new Promise((resolve) => {
+      resolveSecret = resolve
+    }),
     forwardTo: options.forwardTo,
     onReceived: (received) => print(options.json ? jsonOf(received) : textOf(received)),
   })
@@ -41,7 +43,7 @@ export const listen = serviceAction<ListenOptions>(async (service, options) => {
       description: `${DESCRIPTION}, ${hostname().slice(0, 64)} pid ${process.pid}`,
     })
     const endpointId = created.endpoint?.id ?? ''
-    secret.resolve(created.secret)
+    resolveSecret(created.secret)
     note(`Listening as ${endpointId} at ${receiver.url}; Ctrl-C stops and removes the endpoint.`)
     note(`Its signing secret: ${created.secret}`)
     if (!stop.signal.aborted) await once(stop.signal, 'abort')

@@ -1,12 +1,13 @@
 import type { DescField, DescMessage, JsonObject } from '@bufbuild/protobuf'
 import { ScalarType } from '@bufbuild/protobuf'
-import { FeatureSet_FieldPresence, StructSchema } from '@bufbuild/protobuf/wkt'
+import { StructSchema } from '@bufbuild/protobuf/wkt'
 import {
   EventBodySchema,
   EventDataSchema,
 } from '../../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import { assert } from '../../core/errors.ts'
 import type { EventKindFacts } from '../../events/event-kinds.ts'
+import { isAlwaysThere } from './is-always-there.ts'
 
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
@@ -40,10 +41,6 @@ export function bodySchemaOf({ name, description, type, data, optionalData }: Ev
     }),
   } satisfies JsonObject
 }
-
-/** Fields with presence appear only if they apply; this one applies to every webhook. */
-const isAlwaysThere = ({ name, presence }: DescField) =>
-  presence === FeatureSet_FieldPresence.IMPLICIT || name === 'previous_sequence'
 
 type ObjectSchema = {
   readonly type: 'object'

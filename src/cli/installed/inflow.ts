@@ -1,0 +1,11 @@
+#!/usr/bin/env node
+import { runCommandLine, SERVICE_NOUNS } from '../command-line.ts'
+import { ABSENT_NOUNS } from './absent-nouns.ts'
+
+// The `inflow` command of the npm package: all that calls a service, and nothing of the service.
+
+// A reader that closes the pipe early (`| head`) is not an error.
+process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+  process.exit(code === 'EPIPE' ? 0 : 1)
+})
+process.exitCode = await runCommandLine(process.argv.slice(2), [...SERVICE_NOUNS, ...ABSENT_NOUNS])
