@@ -1,4 +1,10 @@
-import { type DescField, type DescMessage, getOption, type JsonObject } from '@bufbuild/protobuf'
+import {
+  type DescField,
+  type DescMessage,
+  getOption,
+  type JsonObject,
+  ScalarType,
+} from '@bufbuild/protobuf'
 import {
   type FieldRules,
   field as fieldOption,
@@ -37,7 +43,7 @@ export function messageRulesOf(message: DescMessage): string[] {
 }
 
 function isText(field: DescField): boolean {
-  return field.fieldKind === 'scalar' && field.scalar === 9
+  return field.fieldKind === 'scalar' && field.scalar === ScalarType.STRING
 }
 
 interface Translation {

@@ -1,4 +1,10 @@
-import { type DescField, type DescMessage, getOption, type JsonObject } from '@bufbuild/protobuf'
+import {
+  type DescField,
+  type DescMessage,
+  getOption,
+  type JsonObject,
+  ScalarType,
+} from '@bufbuild/protobuf'
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt'
 import { decimal } from '../../gen/inflow/type/v1/decimal_pb.ts'
 import { commentOf } from './comments.ts'
@@ -95,12 +101,12 @@ function valueIn(comment: string): JsonObject {
   return text === undefined ? {} : { examples: [text] }
 }
 
-const SCALARS: Readonly<Record<number, JsonObject>> = {
-  1: { type: 'number' },
-  3: { type: 'integer', maximum: INTEGER_MAX },
-  5: { type: 'integer' },
-  8: { type: 'boolean' },
-  9: { type: 'string' },
+const SCALARS: Readonly<Partial<Record<ScalarType, JsonObject>>> = {
+  [ScalarType.DOUBLE]: { type: 'number' },
+  [ScalarType.INT64]: { type: 'integer', maximum: INTEGER_MAX },
+  [ScalarType.INT32]: { type: 'integer' },
+  [ScalarType.BOOL]: { type: 'boolean' },
+  [ScalarType.STRING]: { type: 'string' },
 }
 
 function typeOf(
@@ -123,7 +129,7 @@ function typeOf(
   throw new Error(`${field} has a type that REST does not use`)
 }
 
-function scalarOf(scalar: number, field: DescField): JsonObject {
+function scalarOf(scalar: ScalarType, field: DescField): JsonObject {
   const schema = SCALARS[scalar]
   if (!schema) throw new Error(`${field} has a type that REST does not use`)
   return schema

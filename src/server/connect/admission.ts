@@ -124,9 +124,17 @@ function toUnreadable(reason: unknown, { method }: Invoker, bytesMax: number): F
     default:
       return new Fault(
         'malformed_request',
-        `The request cannot be read as a ${method.input.typeName}`,
+        `The request cannot be read as an ${method.input.typeName}${placeIn(reason.rawMessage)}`,
       )
   }
+}
+
+/** Where a parser of JSON found the fault. The rest of its text would quote what it could not read. */
+function placeIn(text: string): string {
+  const field = /cannot decode field (?:\w+\.)*(\w+) from JSON/.exec(text)?.[1]
+  if (field !== undefined) return `: see the field ${field}`
+  const [, line, column] = /\(line (\d+) column (\d+)\)$/.exec(text) ?? []
+  return line === undefined ? '' : `: see line ${line}, column ${column}`
 }
 
 /** Puts a fault into Connect's own error, which the caller gets: its text would quote what it could not read. */

@@ -29,7 +29,7 @@ test('bytes that do not parse are the caller’s fault, in every protocol of Con
   expect(unary.status).toBe(400)
   expect(JSON.parse(unary.text)).toMatchObject({
     code: 'invalid_argument',
-    message: 'The request cannot be read as a inflow.business.v1.GetBusinessRequest',
+    message: 'The request cannot be read as an inflow.business.v1.GetBusinessRequest',
     details: [{ type: 'google.rpc.ErrorInfo', debug: { reason: 'malformed_request' } }],
   })
 
@@ -39,6 +39,20 @@ test('bytes that do not parse are the caller’s fault, in every protocol of Con
     body: '{"businessId":',
   })
   expect([json.status, JSON.parse(json.text).code]).toEqual([400, 'invalid_argument'])
+
+  for (const [body, place] of [
+    ['{\n"businessId": 1 2}', ': see line 2, column 17'],
+    ['{"businessId": 1}', ': see the field business_id'],
+    ['{"businessId": nope}', ''],
+  ] as const) {
+    const { text } = await send(service.httpUrl, {
+      path: GET_BUSINESS,
+      headers: headers('application/json'),
+      body,
+    })
+    const message = `The request cannot be read as an inflow.business.v1.GetBusinessRequest${place}`
+    expect([body, JSON.parse(text).message]).toEqual([body, message])
+  }
 
   const web = await send(service.httpUrl, {
     path: GET_BUSINESS,
@@ -103,6 +117,20 @@ test('an excessive time-out is refused without a warning of Node', async () => {
     body,
   })
   expect([json.status, JSON.parse(json.text).code]).toEqual([400, 'invalid_argument'])
+
+  for (const [body, place] of [
+    ['{\n"businessId": 1 2}', ': see line 2, column 17'],
+    ['{"businessId": 1}', ': see the field business_id'],
+    ['{"businessId": nope}', ''],
+  ] as const) {
+    const { text } = await send(service.httpUrl, {
+      path: GET_BUSINESS,
+      headers: headers('application/json'),
+      body,
+    })
+    const message = `The request cannot be read as an inflow.business.v1.GetBusinessRequest${place}`
+    expect([body, JSON.parse(text).message]).toEqual([body, message])
+  }
   const web = await send(service.httpUrl, {
     path: GET_BUSINESS,
     headers: headers('application/grpc-web+json', { 'grpc-timeout': '99999999H' }),

@@ -74,7 +74,7 @@ test.each(CASES)(
     const answer = await post(path, type, body)
     const error = errorOf(type, answer.bytes)
     expect(Code[error.code]).toBe('InvalidArgument')
-    expect(error.rawMessage).toMatch(/^The request cannot be read as a inflow\./)
+    expect(error.rawMessage).toMatch(/^The request cannot be read as an inflow\./)
     expect(error.findDetails(ErrorInfoSchema)).toMatchObject([
       {
         reason: 'malformed_request',
