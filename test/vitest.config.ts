@@ -21,11 +21,15 @@ export const common = (name: string) => ({
 
 /** Files that take ten seconds or more each, most of them to start processes: `npm run test:faults` runs them, so that `npm test` stays quick. */
 export const SLOW_FILES = [
+  'test/accounts/create-account.test.ts',
   'test/accounts/live-openings.test.ts',
   'test/app/main.test.ts',
   'test/app/start.test.ts',
   'test/app/workers/limits.test.ts',
   'test/cli/doctor.test.ts',
+  'test/cli/fake-banks.test.ts',
+  'test/cli/migrate.test.ts',
+  'test/cli/proto-export.test.ts',
   'test/cli/reconcile.test.ts',
   'test/cli/tail.test.ts',
   'test/client/subscribe.test.ts',
@@ -36,6 +40,11 @@ export const SLOW_FILES = [
   'test/crypto/master-key.test.ts',
   'test/openapi/site-browser.test.ts',
   'test/postgres/plans.test.ts',
+  'test/protocols/interceptors/rate-limit.test.ts',
+  'test/protocols/matrix/audited.test.ts',
+  'test/protocols/matrix/credentials.test.ts',
+  'test/protocols/matrix/errors.test.ts',
+  'test/protocols/tls/mutual-tls.test.ts',
   'test/protocols/tls/tls-process.test.ts',
   'test/settlement/verify-events.test.ts',
   'test/webhooks/cli.test.ts',

@@ -23,7 +23,6 @@ export default defineConfig({
     include: [
       'test/faults/**/*.test.ts',
       'test/events/sequencer.test.ts',
-      'test/protocols/matrix/credentials.test.ts',
       'test/settlement/sequences.test.ts',
       ...SLOW_FILES,
     ],

@@ -40,7 +40,7 @@ if (compiled.status !== 0) process.exit(1)
 
 const emitted = readdirSync(DIST, { recursive: true, encoding: 'utf8' })
 for (const file of emitted) {
-  // Nobody imports the command, and generated code is not debugged by its source.
+  // The command is not imported, and generated code is not debugged by its source.
   if (/^src\/cli\/.*\.d\.ts$|^gen\/.*\.map$/.test(file)) rmSync(join(DIST, file))
   else if (/^gen\/.*\.js$/.test(file)) rewrite(file, /^\/\/# sourceMappingURL=.*\n?/m, '')
   // Every release of TypeScript resolves this form.
