@@ -1,9 +1,11 @@
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
+import { awaitNumbers } from '../events/await-numbers.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { createSettlementRpc } from './rpc.ts'
 import { createSettlementJob } from './runs/job.ts'
+import type { BalanceKey } from './settlement.ts'
 import { createFindCalendar } from './terms/calendar.ts'
 
 interface SettlementsOptions {
@@ -25,6 +27,8 @@ export function createSettlements({ database, clock, log, onCommit }: Settlement
     log,
     onCommit,
     semaphore: createSemaphore(CONCURRENCY_MAX),
+    awaitNumbers: (key: BalanceKey, signal: AbortSignal) =>
+      awaitNumbers(database.pool, key, signal),
   }
   const job = createSettlementJob(context)
   const findCalendar = createFindCalendar(database.pool, clock)

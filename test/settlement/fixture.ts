@@ -46,6 +46,8 @@ export function createInstance(
     clock,
     log,
     onCommit: () => undefined,
+    // Tests number events themselves.
+    awaitNumbers: async () => undefined,
   }
   const recordPayment = createRecordPayment({
     pool,

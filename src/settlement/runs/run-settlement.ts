@@ -26,6 +26,8 @@ export interface SettlementContext {
   readonly semaphore: Semaphore
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
+  /** Waits until the events of a balance that are committed have their numbers. */
+  readonly awaitNumbers: (key: BalanceKey, signal: AbortSignal) => Promise<void>
 }
 
 /** How many events one transaction processes: about twenty milliseconds. */

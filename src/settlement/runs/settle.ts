@@ -3,7 +3,6 @@ import type { Actor } from '../../auth/caller.ts'
 import { getBusiness } from '../../businesses/get-business.ts'
 import { Fault } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
-import { awaitNumbers } from '../../events/await-numbers.ts'
 import type { Settlement } from '../settlement.ts'
 import { processRequest, type Run } from './advance-settlements.ts'
 import { insertRequest, readRequest, type SettlementRequest } from './requests-store.ts'
@@ -51,7 +50,7 @@ export async function settle(
     throw new Fault('duplicate_request', 'The request id was already used with other parameters')
   }
   if (input.force && input.businessId !== '') {
-    await awaitNumbers(database.pool, input, caller.signal)
+    await context.awaitNumbers(input, caller.signal)
   }
   const untilMs = nowMs + CALL_MAX_MS
   const shouldContinue = () => !caller.signal.aborted && clock.now() < untilMs
