@@ -11,9 +11,17 @@ export interface TokenOptions {
  * Returns the token of the options, else of the environment; undefined if there is none. A file keeps
  * it out of the list of processes, which everyone on the machine can read.
  *
- * @throws Failure when a file cannot be read, or two sources of the same rank are given
+ * @throws Failure when a file cannot be read, two sources of the same rank are given, or it cannot be a token
  */
 export function givenToken(options: TokenOptions, env: NodeJS.ProcessEnv): string | undefined {
+  const token = findToken(options, env)
+  if (token !== undefined && !/^[!-~]*$/.test(token)) {
+    throw new Failure(EXIT.usage, 'the token has a character that no token has: copy it again')
+  }
+  return token
+}
+
+function findToken(options: TokenOptions, env: NodeJS.ProcessEnv): string | undefined {
   const { token, tokenFile } = options
   if (token !== undefined && tokenFile !== undefined) {
     throw new Failure(EXIT.usage, '--token and --token-file are both given: remove one')

@@ -109,6 +109,17 @@ test('a token comes from a file that an option or the environment names', async 
   )
 })
 
+test.each(['tok_1…', 'tok 1', 'tok_1\n2'])(
+  'a token that cannot be one is refused: %j',
+  async (token) => {
+    const { code, stderr } = await inflow(['business', 'list'], {
+      env: { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: token },
+    })
+    const message = 'error: the token has a character that no token has: copy it again\n'
+    expect([code, stderr]).toEqual([2, message])
+  },
+)
+
 test('the token of the file is sent only to the service of the file', () => {
   const env = { DATA_DIR: dataDir(credentials(LOCAL)) }
   expect(findService({ serviceUrl: `${LOCAL}/` }, env)).toMatchObject({ token: 'admin' })
