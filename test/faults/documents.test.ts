@@ -33,7 +33,7 @@ python3() {
   case "$1" in
     webhooks.py) ;;
     follow.py) timeout -s INT 4 "$PYTHON" "$@" || ended $? ;;
-    *) "$PYTHON" "$@" ;;
+    *) command "$PYTHON" "$@" ;;
   esac
 }
 ended() { [ "$1" -eq 124 ] || { echo "unknown end: $1" >&2; return 1; }; }

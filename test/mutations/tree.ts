@@ -10,16 +10,7 @@ import { SLOW_FILES } from '../vitest.config.ts'
 export const ROOT = join(import.meta.dirname, '../..')
 
 /** What the tests read of the project. */
-const COPIED = [
-  'gen',
-  'npm',
-  'proto',
-  'src',
-  'test',
-  '.mikro-orm.config.ts',
-  'CHANGELOG.md',
-  'README.md',
-]
+const COPIED = ['gen', 'proto', 'src', 'test', '.mikro-orm.config.ts', 'CHANGELOG.md', 'README.md']
 const CONFIGS = ['package.json', 'tsconfig.json', 'buf.yaml', 'buf.gen.yaml']
 
 /** A run that takes longer has been made endless by its mutation. */
