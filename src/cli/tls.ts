@@ -23,7 +23,9 @@ export function readTlsOptions(env: NodeJS.ProcessEnv): TlsOptions {
       return readFileSync(path)
     } catch (error) {
       const code = (error as NodeJS.ErrnoException).code
-      throw new Failure(EXIT.usage, `${name} names a file that cannot be read (${code}): ${path}`)
+      // A key itself, in place of the name of its file, must not get into a log.
+      const shown = /^(sk|tok)_|-----BEGIN/.test(path) ? 'its value is a secret, not a path' : path
+      throw new Failure(EXIT.usage, `${name} names a file that cannot be read (${code}): ${shown}`)
     }
   }
   const [ca, cert, key] = [read('INFLOW_CA'), read('INFLOW_CERT'), read('INFLOW_KEY')]

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { findService } from '../../src/cli/find-service.ts'
+import { readTlsOptions } from '../../src/cli/tls.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 
@@ -117,6 +118,14 @@ test.each(['tok_1…', 'tok 1', 'tok_1\n2'])(
     })
     const message = 'error: the token has a character that no token has: copy it again\n'
     expect([code, stderr]).toEqual([2, message])
+  },
+)
+
+test.each(['sk_live_1_secret', '-----BEGIN PRIVATE KEY-----\nsecret'])(
+  'a secret in place of the file of a key is not repeated: %j',
+  (secret) => {
+    const read = () => readTlsOptions({ INFLOW_KEY: secret })
+    expect(read).toThrow(/^INFLOW_KEY names a file .*: its value is a secret, not a path$/)
   },
 )
 
