@@ -78,6 +78,8 @@ export function composePipeline(options: Options): Pipeline {
           delivery: (id) => deliveryOwner(orm.em.fork(), id),
           event: (id) => eventOwner(pool, id),
           transaction: (id) => transactionOwner(pool, id),
+          // Only fields of methods for tokens name a business, and those have no mode.
+          business: async (id) => ({ businessId: id, live: true }),
         },
         policyOf,
       ),

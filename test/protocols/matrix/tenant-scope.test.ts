@@ -72,6 +72,7 @@ async function findResources(): Promise<Record<Resource, string>> {
         where position = (select position from webhook_delivery where id = $1)`,
       deliveryId,
     ),
+    [Resource.BUSINESS]: businessId,
     [Resource.TRANSACTION]: await idOf(
       'select id from transaction where business_id = $1 limit 1',
       businessId,

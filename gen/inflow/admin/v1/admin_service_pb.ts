@@ -18,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/admin/v1/admin_service.proto.
  */
 export const file_inflow_admin_v1_admin_service: GenFile = /*@__PURE__*/
-  fileDesc("CiNpbmZsb3cvYWRtaW4vdjEvYWRtaW5fc2VydmljZS5wcm90bxIPaW5mbG93LmFkbWluLnYxIqYDChFJc3N1ZVRva2VuUmVxdWVzdBKhAQoEbmFtZRgBIAEoCUKSAbpIjgG6AYcBCgRuYW1lEkVtdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMgd2l0aG91dCBsaW5lIGJyZWFrcyBvciBjb250cm9sIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEh0KC2Rlc2NyaXB0aW9uGAIgASgJQgi6SAVyAxjIARJhCgZzY29wZXMYAyADKAlCUbpITpIBSwgBEAUYASJDckFSBWFkbWluUg5wYXltZW50czp3cml0ZVIQcGF5bWVudHM6cmV2ZXJzZVIEcmVhZFIQZXZlbnRzOnN1YnNjcmliZRIoCgxidXNpbmVzc19pZHMYBCADKAlCErpID5IBDBBkGAEiBnIEEAEYQBJBCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRukgOsgELGgcI/4LR/68HQAEiSwoSSXNzdWVUb2tlblJlc3BvbnNlEiUKBXRva2VuGAEgASgLMhYuaW5mbG93LmFkbWluLnYxLlRva2VuEg4KBnNlY3JldBgCIAEoCSIuChJSZXZva2VUb2tlblJlcXVlc3QSGAoIdG9rZW5faWQYASABKAlCBrpIA8gBASI8ChNSZXZva2VUb2tlblJlc3BvbnNlEiUKBXRva2VuGAEgASgLMhYuaW5mbG93LmFkbWluLnYxLlRva2VuIlAKEUxpc3RUb2tlbnNSZXF1ZXN0Eh0KCXBhZ2Vfc2l6ZRgBIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAIgASgJQgi6SAVyAxj0AyJVChJMaXN0VG9rZW5zUmVzcG9uc2USJgoGdG9rZW5zGAEgAygLMhYuaW5mbG93LmFkbWluLnYxLlRva2VuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSLSAgoXTGlzdEF1ZGl0RW50cmllc1JlcXVlc3QSHAoLYnVzaW5lc3NfaWQYASABKAlCB7pIBHICGEASGQoIYWN0b3JfaWQYAiABKAlCB7pIBHICGEASFwoGYWN0aW9uGAMgASgJQge6SARyAhhAEhoKCXRhcmdldF9pZBgEIAEoCUIHukgEcgIYQBI7CgRmcm9tGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRukgOsgELGgcI/4LR/68HMgASOQoCdG8YBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQhG6SA6yAQsaBwj/gtH/rwcyABIUCgxvbGRlc3RfZmlyc3QYByABKAgSHQoJcGFnZV9zaXplGAggASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YCSABKAlCCLpIBXIDGPQDIosBChhMaXN0QXVkaXRFbnRyaWVzUmVzcG9uc2USLAoHZW50cmllcxgBIAMoCzIbLmluZmxvdy5hZG1pbi52MS5BdWRpdEVudHJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIoCgRoZWFkGAMgASgLMhouaW5mbG93LmFkbWluLnYxLkF1ZGl0SGVhZDLpAwoMQWRtaW5TZXJ2aWNlEmgKCklzc3VlVG9rZW4SIi5pbmZsb3cuYWRtaW4udjEuSXNzdWVUb2tlblJlcXVlc3QaIy5pbmZsb3cuYWRtaW4udjEuSXNzdWVUb2tlblJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARJrCgtSZXZva2VUb2tlbhIjLmluZmxvdy5hZG1pbi52MS5SZXZva2VUb2tlblJlcXVlc3QaJC5pbmZsb3cuYWRtaW4udjEuUmV2b2tlVG9rZW5SZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAEScQoKTGlzdFRva2VucxIiLmluZmxvdy5hZG1pbi52MS5MaXN0VG9rZW5zUmVxdWVzdBojLmluZmxvdy5hZG1pbi52MS5MaXN0VG9rZW5zUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAggBEo4BChBMaXN0QXVkaXRFbnRyaWVzEiguaW5mbG93LmFkbWluLnYxLkxpc3RBdWRpdEVudHJpZXNSZXF1ZXN0GikuaW5mbG93LmFkbWluLnYxLkxpc3RBdWRpdEVudHJpZXNSZXNwb25zZSIlkAIBirUYHggCEgVhZG1pbhIEcmVhZBoNIgtidXNpbmVzc19pZGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_admin_v1_audit, file_inflow_admin_v1_token, file_inflow_auth_v1_policy]);
+  fileDesc("CiNpbmZsb3cvYWRtaW4vdjEvYWRtaW5fc2VydmljZS5wcm90bxIPaW5mbG93LmFkbWluLnYxIqYDChFJc3N1ZVRva2VuUmVxdWVzdBKhAQoEbmFtZRgBIAEoCUKSAbpIjgG6AYcBCgRuYW1lEkVtdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMgd2l0aG91dCBsaW5lIGJyZWFrcyBvciBjb250cm9sIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEh0KC2Rlc2NyaXB0aW9uGAIgASgJQgi6SAVyAxjIARJhCgZzY29wZXMYAyADKAlCUbpITpIBSwgBEAUYASJDckFSBWFkbWluUg5wYXltZW50czp3cml0ZVIQcGF5bWVudHM6cmV2ZXJzZVIEcmVhZFIQZXZlbnRzOnN1YnNjcmliZRIoCgxidXNpbmVzc19pZHMYBCADKAlCErpID5IBDBBkGAEiBnIEEAEYQBJBCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRukgOsgELGgcI/4LR/68HQAEiSwoSSXNzdWVUb2tlblJlc3BvbnNlEiUKBXRva2VuGAEgASgLMhYuaW5mbG93LmFkbWluLnYxLlRva2VuEg4KBnNlY3JldBgCIAEoCSIuChJSZXZva2VUb2tlblJlcXVlc3QSGAoIdG9rZW5faWQYASABKAlCBrpIA8gBASI8ChNSZXZva2VUb2tlblJlc3BvbnNlEiUKBXRva2VuGAEgASgLMhYuaW5mbG93LmFkbWluLnYxLlRva2VuInAKEUxpc3RUb2tlbnNSZXF1ZXN0Eh0KCXBhZ2Vfc2l6ZRgBIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAIgASgJQgi6SAVyAxj0AxITCgZhY3RpdmUYAyABKAhIAIgBAUIJCgdfYWN0aXZlIlUKEkxpc3RUb2tlbnNSZXNwb25zZRImCgZ0b2tlbnMYASADKAsyFi5pbmZsb3cuYWRtaW4udjEuVG9rZW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJItICChdMaXN0QXVkaXRFbnRyaWVzUmVxdWVzdBIcCgtidXNpbmVzc19pZBgBIAEoCUIHukgEcgIYQBIZCghhY3Rvcl9pZBgCIAEoCUIHukgEcgIYQBIXCgZhY3Rpb24YAyABKAlCB7pIBHICGEASGgoJdGFyZ2V0X2lkGAQgASgJQge6SARyAhhAEjsKBGZyb20YBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQhG6SA6yAQsaBwj/gtH/rwcyABI5CgJ0bxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCEbpIDrIBCxoHCP+C0f+vBzIAEhQKDG9sZGVzdF9maXJzdBgHIAEoCBIdCglwYWdlX3NpemUYCCABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgJIAEoCUIIukgFcgMY9AMiiwEKGExpc3RBdWRpdEVudHJpZXNSZXNwb25zZRIsCgdlbnRyaWVzGAEgAygLMhsuaW5mbG93LmFkbWluLnYxLkF1ZGl0RW50cnkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEigKBGhlYWQYAyABKAsyGi5pbmZsb3cuYWRtaW4udjEuQXVkaXRIZWFkIiwKElZlcmlmeUF1ZGl0UmVxdWVzdBIWCgRmcm9tGAEgASgJQgi6SAVyAxjIASKvAQoTVmVyaWZ5QXVkaXRSZXNwb25zZRIXCg92ZXJpZmllZF9udW1iZXIYASABKAMSFQoNdmVyaWZpZWRfaGFzaBgCIAEoCRITCgtoZWFkX251bWJlchgDIAEoAxIRCgljb21wbGV0ZWQYBCABKAgSMAoLZmlyc3RfYnJlYWsYBSABKAsyGy5pbmZsb3cuYWRtaW4udjEuQXVkaXRCcmVhaxIOCgZjdXJzb3IYBiABKAkiLQoKQXVkaXRCcmVhaxIOCgZudW1iZXIYASABKAMSDwoHcHJvYmxlbRgCIAEoCTLeBAoMQWRtaW5TZXJ2aWNlEmgKCklzc3VlVG9rZW4SIi5pbmZsb3cuYWRtaW4udjEuSXNzdWVUb2tlblJlcXVlc3QaIy5pbmZsb3cuYWRtaW4udjEuSXNzdWVUb2tlblJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARJrCgtSZXZva2VUb2tlbhIjLmluZmxvdy5hZG1pbi52MS5SZXZva2VUb2tlblJlcXVlc3QaJC5pbmZsb3cuYWRtaW4udjEuUmV2b2tlVG9rZW5SZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAEScQoKTGlzdFRva2VucxIiLmluZmxvdy5hZG1pbi52MS5MaXN0VG9rZW5zUmVxdWVzdBojLmluZmxvdy5hZG1pbi52MS5MaXN0VG9rZW5zUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAggBEo4BChBMaXN0QXVkaXRFbnRyaWVzEiguaW5mbG93LmFkbWluLnYxLkxpc3RBdWRpdEVudHJpZXNSZXF1ZXN0GikuaW5mbG93LmFkbWluLnYxLkxpc3RBdWRpdEVudHJpZXNSZXNwb25zZSIlkAIBirUYHggCEgVhZG1pbhIEcmVhZBoNIgtidXNpbmVzc19pZBJzCgtWZXJpZnlBdWRpdBIjLmluZmxvdy5hZG1pbi52MS5WZXJpZnlBdWRpdFJlcXVlc3QaJC5pbmZsb3cuYWRtaW4udjEuVmVyaWZ5QXVkaXRSZXNwb25zZSIXirUYEwgCEgVhZG1pbhIEcmVhZBoCCAEwAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_admin_v1_audit, file_inflow_admin_v1_token, file_inflow_auth_v1_policy]);
 
 /**
  * The token to issue.
@@ -159,6 +159,13 @@ export type ListTokensRequest = Message<"inflow.admin.v1.ListTokensRequest"> & {
    * @generated from field: string page_token = 2;
    */
   pageToken: string;
+
+  /**
+   * True: only tokens that are neither revoked nor expired; false: only others; absent: all.
+   *
+   * @generated from field: optional bool active = 3;
+   */
+  active?: boolean | undefined;
 };
 
 /**
@@ -182,7 +189,8 @@ export type ListTokensResponse = Message<"inflow.admin.v1.ListTokensResponse"> &
   tokens: Token[];
 
   /**
-   * The token of the next page; empty on the last page.
+   * The token of the next page; empty on the last page. With active, a page scans a bounded number of tokens
+   * (5,000): it may hold fewer than requested, or none, though more follow.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -311,6 +319,112 @@ export const ListAuditEntriesResponseSchema: GenMessage<ListAuditEntriesResponse
   messageDesc(file_inflow_admin_v1_admin_service, 7);
 
 /**
+ * Where to begin.
+ *
+ * @generated from message inflow.admin.v1.VerifyAuditRequest
+ */
+export type VerifyAuditRequest = Message<"inflow.admin.v1.VerifyAuditRequest"> & {
+  /**
+   * The cursor of an earlier verification, at most 200 characters: continues after the last entry that it found
+   * intact. Empty: verifies the whole log.
+   *
+   * @generated from field: string from = 1;
+   */
+  from: string;
+};
+
+/**
+ * Describes the message inflow.admin.v1.VerifyAuditRequest.
+ * Use `create(VerifyAuditRequestSchema)` to create a new message.
+ */
+export const VerifyAuditRequestSchema: GenMessage<VerifyAuditRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_admin_v1_admin_service, 8);
+
+/**
+ * Progress of a verification; the last message has the result.
+ *
+ * @generated from message inflow.admin.v1.VerifyAuditResponse
+ */
+export type VerifyAuditResponse = Message<"inflow.admin.v1.VerifyAuditResponse"> & {
+  /**
+   * The number of the last entry that was found intact; 0: none.
+   *
+   * @generated from field: int64 verified_number = 1;
+   */
+  verifiedNumber: bigint;
+
+  /**
+   * The hash of that entry, 64 hexadecimal digits; zeros if there is none.
+   *
+   * @generated from field: string verified_hash = 2;
+   */
+  verifiedHash: string;
+
+  /**
+   * The number of the last entry of the log, as of this message.
+   *
+   * @generated from field: int64 head_number = 3;
+   */
+  headNumber: bigint;
+
+  /**
+   * Whether this is the last message.
+   *
+   * @generated from field: bool completed = 4;
+   */
+  completed: boolean;
+
+  /**
+   * The first entry that is not intact; absent if none was found.
+   *
+   * @generated from field: inflow.admin.v1.AuditBreak first_break = 5;
+   */
+  firstBreak?: AuditBreak | undefined;
+
+  /**
+   * Where a later verification continues.
+   *
+   * @generated from field: string cursor = 6;
+   */
+  cursor: string;
+};
+
+/**
+ * Describes the message inflow.admin.v1.VerifyAuditResponse.
+ * Use `create(VerifyAuditResponseSchema)` to create a new message.
+ */
+export const VerifyAuditResponseSchema: GenMessage<VerifyAuditResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_admin_v1_admin_service, 9);
+
+/**
+ * An entry of the audit log that is not intact.
+ *
+ * @generated from message inflow.admin.v1.AuditBreak
+ */
+export type AuditBreak = Message<"inflow.admin.v1.AuditBreak"> & {
+  /**
+   * Its number.
+   *
+   * @generated from field: int64 number = 1;
+   */
+  number: bigint;
+
+  /**
+   * What is wrong with it, such as "is missing".
+   *
+   * @generated from field: string problem = 2;
+   */
+  problem: string;
+};
+
+/**
+ * Describes the message inflow.admin.v1.AuditBreak.
+ * Use `create(AuditBreakSchema)` to create a new message.
+ */
+export const AuditBreakSchema: GenMessage<AuditBreak> = /*@__PURE__*/
+  messageDesc(file_inflow_admin_v1_admin_service, 10);
+
+/**
  * Manages tokens of internal services and operators, and lists the audit log.
  *
  * @generated from service inflow.admin.v1.AdminService
@@ -366,6 +480,23 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof ListAuditEntriesRequestSchema;
     output: typeof ListAuditEntriesResponseSchema;
+  },
+  /**
+   * Verifies the hash chain and the MACs of the audit log, oldest entry first, up to its present end, and stops at
+   * the first entry that is not intact. Each message of the stream reports the progress, about once in a thousand
+   * entries; the last one has the result. A caller that was interrupted continues with the last cursor.
+   *
+   * The service verifies its own log: this finds changes of the stored log by others. `inflow audit verify`
+   * recomputes the hashes on the caller's machine.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed: also for the cursor).
+   *
+   * @generated from rpc inflow.admin.v1.AdminService.VerifyAudit
+   */
+  verifyAudit: {
+    methodKind: "server_streaming";
+    input: typeof VerifyAuditRequestSchema;
+    output: typeof VerifyAuditResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_inflow_admin_v1_admin_service, 0);

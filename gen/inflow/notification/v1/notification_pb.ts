@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/notification/v1/notification.proto.
  */
 export const file_inflow_notification_v1_notification: GenFile = /*@__PURE__*/
-  fileDesc("CilpbmZsb3cvbm90aWZpY2F0aW9uL3YxL25vdGlmaWNhdGlvbi5wcm90bxIWaW5mbG93Lm5vdGlmaWNhdGlvbi52MSLIAgoMTm90aWZpY2F0aW9uEgoKAmlkGAEgASgJEiIKBGJhbmsYAiABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEi8KC3JlY2VpdmVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5hY2NvdW50X251bWJlchgEIAEoCRISCgpzZXNzaW9uX2lkGAUgASgJEhQKDGFtb3VudF9taW5vchgGIAEoAxI4CgVzdGF0ZRgHIAEoDjIpLmluZmxvdy5ub3RpZmljYXRpb24udjEuTm90aWZpY2F0aW9uU3RhdGUSDQoFY2F1c2UYCCABKAkSDQoFdHJpZXMYCSABKAUSLwoLcmVzb2x2ZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBG5vdGUYCyABKAkqnwEKEU5vdGlmaWNhdGlvblN0YXRlEiIKHk5PVElGSUNBVElPTl9TVEFURV9VTlNQRUNJRklFRBAAEh4KGk5PVElGSUNBVElPTl9TVEFURV9QRU5ESU5HEAESIAocTk9USUZJQ0FUSU9OX1NUQVRFX1BST0NFU1NFRBACEiQKIE5PVElGSUNBVElPTl9TVEFURV9NQU5VQUxfUkVWSUVXEANiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("CilpbmZsb3cvbm90aWZpY2F0aW9uL3YxL25vdGlmaWNhdGlvbi5wcm90bxIWaW5mbG93Lm5vdGlmaWNhdGlvbi52MSKEAwoMTm90aWZpY2F0aW9uEgoKAmlkGAEgASgJEiIKBGJhbmsYAiABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEi8KC3JlY2VpdmVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5hY2NvdW50X251bWJlchgEIAEoCRISCgpzZXNzaW9uX2lkGAUgASgJEhQKDGFtb3VudF9taW5vchgGIAEoAxI4CgVzdGF0ZRgHIAEoDjIpLmluZmxvdy5ub3RpZmljYXRpb24udjEuTm90aWZpY2F0aW9uU3RhdGUSDQoFY2F1c2UYCCABKAkSDQoFdHJpZXMYCSABKAUSLwoLcmVzb2x2ZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBG5vdGUYCyABKAkSOgoGcmVzdWx0GAwgASgOMiouaW5mbG93Lm5vdGlmaWNhdGlvbi52MS5Ob3RpZmljYXRpb25SZXN1bHQq1gIKEk5vdGlmaWNhdGlvblJlc3VsdBIjCh9OT1RJRklDQVRJT05fUkVTVUxUX1VOU1BFQ0lGSUVEEAASIAocTk9USUZJQ0FUSU9OX1JFU1VMVF9SRUNPUkRFRBABEiEKHU5PVElGSUNBVElPTl9SRVNVTFRfRFVQTElDQVRFEAISIQodTk9USUZJQ0FUSU9OX1JFU1VMVF9VTk1BVENIRUQQAxIlCiFOT1RJRklDQVRJT05fUkVTVUxUX01BTlVBTF9SRVZJRVcQBBIfChtOT1RJRklDQVRJT05fUkVTVUxUX0lHTk9SRUQQBRInCiNOT1RJRklDQVRJT05fUkVTVUxUX1VOQVVUSEVOVElDQVRFRBAGEiMKH05PVElGSUNBVElPTl9SRVNVTFRfVU5DT05GSVJNRUQQBxIdChlOT1RJRklDQVRJT05fUkVTVUxUX1JFVFJZEAgqnwEKEU5vdGlmaWNhdGlvblN0YXRlEiIKHk5PVElGSUNBVElPTl9TVEFURV9VTlNQRUNJRklFRBAAEh4KGk5PVElGSUNBVElPTl9TVEFURV9QRU5ESU5HEAESIAocTk9USUZJQ0FUSU9OX1NUQVRFX1BST0NFU1NFRBACEiQKIE5PVElGSUNBVElPTl9TVEFURV9NQU5VQUxfUkVWSUVXEANiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
 
 /**
  * A bank's notification as it was received, and what became of it.
@@ -98,6 +98,13 @@ export type Notification = Message<"inflow.notification.v1.Notification"> & {
    * @generated from field: string note = 11;
    */
   note: string;
+
+  /**
+   * The result of processing it the last time.
+   *
+   * @generated from field: inflow.notification.v1.NotificationResult result = 12;
+   */
+  result: NotificationResult;
 };
 
 /**
@@ -106,6 +113,89 @@ export type Notification = Message<"inflow.notification.v1.Notification"> & {
  */
 export const NotificationSchema: GenMessage<Notification> = /*@__PURE__*/
   messageDesc(file_inflow_notification_v1_notification, 0);
+
+/**
+ * The result of processing a notification.
+ *
+ * @generated from enum inflow.notification.v1.NotificationResult
+ */
+export const NotificationResult = {
+  /**
+   * Not stated.
+   *
+   * @generated from enum value: NOTIFICATION_RESULT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The payment was recorded.
+   *
+   * @generated from enum value: NOTIFICATION_RESULT_RECORDED = 1;
+   */
+  RECORDED: 1,
+
+  /**
+   * The payment was recorded already.
+   *
+   * @generated from enum value: NOTIFICATION_RESULT_DUPLICATE = 2;
+   */
+  DUPLICATE: 2,
+
+  /**
+   * No open account has the number: the payment was recorded as unmatched.
+   *
+   * @generated from enum value: NOTIFICATION_RESULT_UNMATCHED = 3;
+   */
+  UNMATCHED: 3,
+
+  /**
+   * It conflicts with the recorded payment, or cannot be parsed.
+   *
+   * @generated from enum value: NOTIFICATION_RESULT_MANUAL_REVIEW = 4;
+   */
+  MANUAL_REVIEW: 4,
+
+  /**
+   * It reports no payment that concerns us.
+   *
+   * @generated from enum value: NOTIFICATION_RESULT_IGNORED = 5;
+   */
+  IGNORED: 5,
+
+  /**
+   * It does not have the bank's credentials.
+   *
+   * @generated from enum value: NOTIFICATION_RESULT_UNAUTHENTICATED = 6;
+   */
+  UNAUTHENTICATED: 6,
+
+  /**
+   * The bank did not confirm the payment.
+   *
+   * @generated from enum value: NOTIFICATION_RESULT_UNCONFIRMED = 7;
+   */
+  UNCONFIRMED: 7,
+
+  /**
+   * It has to be processed again: it is new, or the bank could not be asked.
+   *
+   * @generated from enum value: NOTIFICATION_RESULT_RETRY = 8;
+   */
+  RETRY: 8,
+} as const;
+
+/**
+ * The result of processing a notification.
+ *
+ * @generated from enum inflow.notification.v1.NotificationResult
+ */
+export type NotificationResult = (typeof NotificationResult)[keyof typeof NotificationResult] | UnknownEnum;
+
+/**
+ * Describes the enum inflow.notification.v1.NotificationResult.
+ */
+export const NotificationResultSchema: GenEnum<NotificationResult> = /*@__PURE__*/
+  enumDesc(file_inflow_notification_v1_notification, 0);
 
 /**
  * What happens next to a notification.
@@ -153,5 +243,5 @@ export type NotificationState = (typeof NotificationState)[keyof typeof Notifica
  * Describes the enum inflow.notification.v1.NotificationState.
  */
 export const NotificationStateSchema: GenEnum<NotificationState> = /*@__PURE__*/
-  enumDesc(file_inflow_notification_v1_notification, 0);
+  enumDesc(file_inflow_notification_v1_notification, 1);
 

@@ -5,8 +5,10 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
-import type { Notification } from "./notification_pb.ts";
+import type { Notification, NotificationResult, NotificationState } from "./notification_pb.ts";
 import { file_inflow_notification_v1_notification } from "./notification_pb.ts";
 import type { Bank } from "../../type/v1/bank_pb.ts";
 import { file_inflow_type_v1_bank } from "../../type/v1/bank_pb.ts";
@@ -16,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/notification/v1/notification_service.proto.
  */
 export const file_inflow_notification_v1_notification_service: GenFile = /*@__PURE__*/
-  fileDesc("CjFpbmZsb3cvbm90aWZpY2F0aW9uL3YxL25vdGlmaWNhdGlvbl9zZXJ2aWNlLnByb3RvEhZpbmZsb3cubm90aWZpY2F0aW9uLnYxIokBChxMaXN0SGVsZE5vdGlmaWNhdGlvbnNSZXF1ZXN0EiwKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQARIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMY9AMidQodTGlzdEhlbGROb3RpZmljYXRpb25zUmVzcG9uc2USOwoNbm90aWZpY2F0aW9ucxgBIAMoCzIkLmluZmxvdy5ub3RpZmljYXRpb24udjEuTm90aWZpY2F0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI6ChdTaG93Tm90aWZpY2F0aW9uUmVxdWVzdBIfCg9ub3RpZmljYXRpb25faWQYASABKAlCBrpIA8gBASJkChhTaG93Tm90aWZpY2F0aW9uUmVzcG9uc2USOgoMbm90aWZpY2F0aW9uGAEgASgLMiQuaW5mbG93Lm5vdGlmaWNhdGlvbi52MS5Ob3RpZmljYXRpb24SDAoEYm9keRgCIAEoCSI7ChhSZXRyeU5vdGlmaWNhdGlvblJlcXVlc3QSHwoPbm90aWZpY2F0aW9uX2lkGAEgASgJQga6SAPIAQEiVwoZUmV0cnlOb3RpZmljYXRpb25SZXNwb25zZRI6Cgxub3RpZmljYXRpb24YASABKAsyJC5pbmZsb3cubm90aWZpY2F0aW9uLnYxLk5vdGlmaWNhdGlvbiLBAQoaUmVzb2x2ZU5vdGlmaWNhdGlvblJlcXVlc3QSHwoPbm90aWZpY2F0aW9uX2lkGAEgASgJQga6SAPIAQESgQEKBG5vdGUYAiABKAlCc7pIcLoBagoEbm90ZRIobXVzdCBiZSBhdCBtb3N0IDUwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXswLDUwMH0kJynIAQEiWQobUmVzb2x2ZU5vdGlmaWNhdGlvblJlc3BvbnNlEjoKDG5vdGlmaWNhdGlvbhgBIAEoCzIkLmluZmxvdy5ub3RpZmljYXRpb24udjEuTm90aWZpY2F0aW9uMuUEChNOb3RpZmljYXRpb25TZXJ2aWNlEqABChVMaXN0SGVsZE5vdGlmaWNhdGlvbnMSNC5pbmZsb3cubm90aWZpY2F0aW9uLnYxLkxpc3RIZWxkTm90aWZpY2F0aW9uc1JlcXVlc3QaNS5pbmZsb3cubm90aWZpY2F0aW9uLnYxLkxpc3RIZWxkTm90aWZpY2F0aW9uc1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIIARKIAQoQU2hvd05vdGlmaWNhdGlvbhIvLmluZmxvdy5ub3RpZmljYXRpb24udjEuU2hvd05vdGlmaWNhdGlvblJlcXVlc3QaMC5pbmZsb3cubm90aWZpY2F0aW9uLnYxLlNob3dOb3RpZmljYXRpb25SZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESiwEKEVJldHJ5Tm90aWZpY2F0aW9uEjAuaW5mbG93Lm5vdGlmaWNhdGlvbi52MS5SZXRyeU5vdGlmaWNhdGlvblJlcXVlc3QaMS5pbmZsb3cubm90aWZpY2F0aW9uLnYxLlJldHJ5Tm90aWZpY2F0aW9uUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEpEBChNSZXNvbHZlTm90aWZpY2F0aW9uEjIuaW5mbG93Lm5vdGlmaWNhdGlvbi52MS5SZXNvbHZlTm90aWZpY2F0aW9uUmVxdWVzdBozLmluZmxvdy5ub3RpZmljYXRpb24udjEuUmVzb2x2ZU5vdGlmaWNhdGlvblJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIAWIGcHJvdG8z", [file_buf_validate_validate, file_inflow_auth_v1_policy, file_inflow_notification_v1_notification, file_inflow_type_v1_bank]);
+  fileDesc("CjFpbmZsb3cvbm90aWZpY2F0aW9uL3YxL25vdGlmaWNhdGlvbl9zZXJ2aWNlLnByb3RvEhZpbmZsb3cubm90aWZpY2F0aW9uLnYxIokBChxMaXN0SGVsZE5vdGlmaWNhdGlvbnNSZXF1ZXN0EiwKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQARIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMY9AMidQodTGlzdEhlbGROb3RpZmljYXRpb25zUmVzcG9uc2USOwoNbm90aWZpY2F0aW9ucxgBIAMoCzIkLmluZmxvdy5ub3RpZmljYXRpb24udjEuTm90aWZpY2F0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSLuAwoYTGlzdE5vdGlmaWNhdGlvbnNSZXF1ZXN0EiwKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQARIyCgpzZXNzaW9uX2lkGAIgASgJQh66SBtyGTIXXltBLVphLXowLTlfLi8tXXswLDY0fSQSQgoFc3RhdGUYAyABKA4yKS5pbmZsb3cubm90aWZpY2F0aW9uLnYxLk5vdGlmaWNhdGlvblN0YXRlQgi6SAWCAQIQARJQCgdyZXN1bHRzGAQgAygOMiouaW5mbG93Lm5vdGlmaWNhdGlvbi52MS5Ob3RpZmljYXRpb25SZXN1bHRCE7pIEJIBDRAIGAEiB4IBBBABIAASKAoEZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh0KCXBhZ2Vfc2l6ZRgHIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAggASgJQgi6SAVyAxj0AzpLukhIGkYKD3Nlc3Npb25faWQuYmFuaxIKbmVlZHMgYmFuaxondGhpcy5zZXNzaW9uX2lkID09ICcnIHx8IHRoaXMuYmFuayAhPSAwInEKGUxpc3ROb3RpZmljYXRpb25zUmVzcG9uc2USOwoNbm90aWZpY2F0aW9ucxgBIAMoCzIkLmluZmxvdy5ub3RpZmljYXRpb24udjEuTm90aWZpY2F0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI6ChdTaG93Tm90aWZpY2F0aW9uUmVxdWVzdBIfCg9ub3RpZmljYXRpb25faWQYASABKAlCBrpIA8gBASJkChhTaG93Tm90aWZpY2F0aW9uUmVzcG9uc2USOgoMbm90aWZpY2F0aW9uGAEgASgLMiQuaW5mbG93Lm5vdGlmaWNhdGlvbi52MS5Ob3RpZmljYXRpb24SDAoEYm9keRgCIAEoCSI7ChhSZXRyeU5vdGlmaWNhdGlvblJlcXVlc3QSHwoPbm90aWZpY2F0aW9uX2lkGAEgASgJQga6SAPIAQEiVwoZUmV0cnlOb3RpZmljYXRpb25SZXNwb25zZRI6Cgxub3RpZmljYXRpb24YASABKAsyJC5pbmZsb3cubm90aWZpY2F0aW9uLnYxLk5vdGlmaWNhdGlvbiLBAQoaUmVzb2x2ZU5vdGlmaWNhdGlvblJlcXVlc3QSHwoPbm90aWZpY2F0aW9uX2lkGAEgASgJQga6SAPIAQESgQEKBG5vdGUYAiABKAlCc7pIcLoBagoEbm90ZRIobXVzdCBiZSBhdCBtb3N0IDUwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXswLDUwMH0kJynIAQEiWQobUmVzb2x2ZU5vdGlmaWNhdGlvblJlc3BvbnNlEjoKDG5vdGlmaWNhdGlvbhgBIAEoCzIkLmluZmxvdy5ub3RpZmljYXRpb24udjEuTm90aWZpY2F0aW9uMvwFChNOb3RpZmljYXRpb25TZXJ2aWNlEqABChVMaXN0SGVsZE5vdGlmaWNhdGlvbnMSNC5pbmZsb3cubm90aWZpY2F0aW9uLnYxLkxpc3RIZWxkTm90aWZpY2F0aW9uc1JlcXVlc3QaNS5pbmZsb3cubm90aWZpY2F0aW9uLnYxLkxpc3RIZWxkTm90aWZpY2F0aW9uc1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIIARKUAQoRTGlzdE5vdGlmaWNhdGlvbnMSMC5pbmZsb3cubm90aWZpY2F0aW9uLnYxLkxpc3ROb3RpZmljYXRpb25zUmVxdWVzdBoxLmluZmxvdy5ub3RpZmljYXRpb24udjEuTGlzdE5vdGlmaWNhdGlvbnNSZXNwb25zZSIakAIBirUYEwgCEgVhZG1pbhIEcmVhZBoCCAESiAEKEFNob3dOb3RpZmljYXRpb24SLy5pbmZsb3cubm90aWZpY2F0aW9uLnYxLlNob3dOb3RpZmljYXRpb25SZXF1ZXN0GjAuaW5mbG93Lm5vdGlmaWNhdGlvbi52MS5TaG93Tm90aWZpY2F0aW9uUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEosBChFSZXRyeU5vdGlmaWNhdGlvbhIwLmluZmxvdy5ub3RpZmljYXRpb24udjEuUmV0cnlOb3RpZmljYXRpb25SZXF1ZXN0GjEuaW5mbG93Lm5vdGlmaWNhdGlvbi52MS5SZXRyeU5vdGlmaWNhdGlvblJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARKRAQoTUmVzb2x2ZU5vdGlmaWNhdGlvbhIyLmluZmxvdy5ub3RpZmljYXRpb24udjEuUmVzb2x2ZU5vdGlmaWNhdGlvblJlcXVlc3QaMy5pbmZsb3cubm90aWZpY2F0aW9uLnYxLlJlc29sdmVOb3RpZmljYXRpb25SZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_notification_v1_notification, file_inflow_type_v1_bank]);
 
 /**
  * Which notifications to list.
@@ -82,6 +84,105 @@ export const ListHeldNotificationsResponseSchema: GenMessage<ListHeldNotificatio
   messageDesc(file_inflow_notification_v1_notification_service, 1);
 
 /**
+ * Which notifications to list.
+ *
+ * @generated from message inflow.notification.v1.ListNotificationsRequest
+ */
+export type ListNotificationsRequest = Message<"inflow.notification.v1.ListNotificationsRequest"> & {
+  /**
+   * Only of this bank; unspecified: of all banks.
+   *
+   * @generated from field: inflow.type.v1.Bank bank = 1;
+   */
+  bank: Bank;
+
+  /**
+   * Only those that reported the payment with this session id, at most 64 characters. Needs bank.
+   *
+   * @generated from field: string session_id = 2;
+   */
+  sessionId: string;
+
+  /**
+   * Only in this state; unspecified: in any state.
+   *
+   * @generated from field: inflow.notification.v1.NotificationState state = 3;
+   */
+  state: NotificationState;
+
+  /**
+   * Only with one of these results; empty: with any result.
+   *
+   * @generated from field: repeated inflow.notification.v1.NotificationResult results = 4;
+   */
+  results: NotificationResult[];
+
+  /**
+   * Only those received at this time or later.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 5;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Only those received before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 6;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * At most this many, 1 to 200; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 7;
+   */
+  pageSize: number;
+
+  /**
+   * The next_page_token of the page before, at most 500 characters; empty for the first page.
+   *
+   * @generated from field: string page_token = 8;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message inflow.notification.v1.ListNotificationsRequest.
+ * Use `create(ListNotificationsRequestSchema)` to create a new message.
+ */
+export const ListNotificationsRequestSchema: GenMessage<ListNotificationsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_notification_v1_notification_service, 2);
+
+/**
+ * One page of notifications.
+ *
+ * @generated from message inflow.notification.v1.ListNotificationsResponse
+ */
+export type ListNotificationsResponse = Message<"inflow.notification.v1.ListNotificationsResponse"> & {
+  /**
+   * The notifications, newest first.
+   *
+   * @generated from field: repeated inflow.notification.v1.Notification notifications = 1;
+   */
+  notifications: Notification[];
+
+  /**
+   * Requests the next page; empty on the last. A page scans a bounded number of notifications (5,000): it may
+   * hold fewer than requested, or none, though more follow.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message inflow.notification.v1.ListNotificationsResponse.
+ * Use `create(ListNotificationsResponseSchema)` to create a new message.
+ */
+export const ListNotificationsResponseSchema: GenMessage<ListNotificationsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_notification_v1_notification_service, 3);
+
+/**
  * Which notification to show.
  *
  * @generated from message inflow.notification.v1.ShowNotificationRequest
@@ -100,7 +201,7 @@ export type ShowNotificationRequest = Message<"inflow.notification.v1.ShowNotifi
  * Use `create(ShowNotificationRequestSchema)` to create a new message.
  */
 export const ShowNotificationRequestSchema: GenMessage<ShowNotificationRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_notification_v1_notification_service, 2);
+  messageDesc(file_inflow_notification_v1_notification_service, 4);
 
 /**
  * The notification.
@@ -128,7 +229,7 @@ export type ShowNotificationResponse = Message<"inflow.notification.v1.ShowNotif
  * Use `create(ShowNotificationResponseSchema)` to create a new message.
  */
 export const ShowNotificationResponseSchema: GenMessage<ShowNotificationResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_notification_v1_notification_service, 3);
+  messageDesc(file_inflow_notification_v1_notification_service, 5);
 
 /**
  * Which notification to process again.
@@ -149,7 +250,7 @@ export type RetryNotificationRequest = Message<"inflow.notification.v1.RetryNoti
  * Use `create(RetryNotificationRequestSchema)` to create a new message.
  */
 export const RetryNotificationRequestSchema: GenMessage<RetryNotificationRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_notification_v1_notification_service, 4);
+  messageDesc(file_inflow_notification_v1_notification_service, 6);
 
 /**
  * The notification.
@@ -170,7 +271,7 @@ export type RetryNotificationResponse = Message<"inflow.notification.v1.RetryNot
  * Use `create(RetryNotificationResponseSchema)` to create a new message.
  */
 export const RetryNotificationResponseSchema: GenMessage<RetryNotificationResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_notification_v1_notification_service, 5);
+  messageDesc(file_inflow_notification_v1_notification_service, 7);
 
 /**
  * Which notification is resolved.
@@ -198,7 +299,7 @@ export type ResolveNotificationRequest = Message<"inflow.notification.v1.Resolve
  * Use `create(ResolveNotificationRequestSchema)` to create a new message.
  */
 export const ResolveNotificationRequestSchema: GenMessage<ResolveNotificationRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_notification_v1_notification_service, 6);
+  messageDesc(file_inflow_notification_v1_notification_service, 8);
 
 /**
  * The notification.
@@ -219,10 +320,10 @@ export type ResolveNotificationResponse = Message<"inflow.notification.v1.Resolv
  * Use `create(ResolveNotificationResponseSchema)` to create a new message.
  */
 export const ResolveNotificationResponseSchema: GenMessage<ResolveNotificationResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_notification_v1_notification_service, 7);
+  messageDesc(file_inflow_notification_v1_notification_service, 9);
 
 /**
- * Banks' notifications that are held for manual review, for operators.
+ * Banks' notifications, and their manual review, for operators.
  *
  * @generated from service inflow.notification.v1.NotificationService
  */
@@ -239,6 +340,18 @@ export const NotificationService: GenService<{
     methodKind: "unary";
     input: typeof ListHeldNotificationsRequestSchema;
     output: typeof ListHeldNotificationsResponseSchema;
+  },
+  /**
+   * Lists stored notifications, newest first: those of a payment, or of a period. Retention deletes old ones.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.notification.v1.NotificationService.ListNotifications
+   */
+  listNotifications: {
+    methodKind: "unary";
+    input: typeof ListNotificationsRequestSchema;
+    output: typeof ListNotificationsResponseSchema;
   },
   /**
    * Returns a stored notification with its body, which has names and account numbers. The audit log

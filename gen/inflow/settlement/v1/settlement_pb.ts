@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/settlement/v1/settlement.proto.
  */
 export const file_inflow_settlement_v1_settlement: GenFile = /*@__PURE__*/
-  fileDesc("CiVpbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50LnByb3RvEhRpbmZsb3cuc2V0dGxlbWVudC52MSK+AwoKU2V0dGxlbWVudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJEjYKBnN0YXR1cxgEIAEoDjImLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZW1lbnRTdGF0dXMSDgoGZm9yY2VkGAUgASgIEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhkKEXRyYW5zYWN0aW9uX2NvdW50GAcgASgDEhMKC2dyb3NzX21pbm9yGAggASgDEhIKCmZlZXNfbWlub3IYCSABKAMSEQoJbmV0X21pbm9yGAogASgDEhAKCGN1cnJlbmN5GAsgASgJEi4KCnN0YXJ0ZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMcGVyY2VudF9kb25lGA4gASgFEgwKBGxpdmUYDyABKAgSFAoMc3BsaXRzX21pbm9yGBAgASgDIl8KB0JhbGFuY2USFQoNcGVuZGluZ19taW5vchgBIAEoAxIXCg9hdmFpbGFibGVfbWlub3IYAiABKAMSEgoKZmVlc19taW5vchgDIAEoAxIQCghjdXJyZW5jeRgEIAEoCSLdAQoFRW50cnkSEAoIc2VxdWVuY2UYASABKAMSDAoEa2luZBgCIAEoCRItCglib29rZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDnRyYW5zYWN0aW9uX2lkGAQgASgJEhIKCnNlc3Npb25faWQYBSABKAkSFQoNc2V0dGxlbWVudF9pZBgGIAEoCRIVCg1wZW5kaW5nX21pbm9yGAcgASgDEhcKD2F2YWlsYWJsZV9taW5vchgIIAEoAxISCgpmZWVzX21pbm9yGAkgASgDIpwCCgVUZXJtcxI9CghzY2hlZHVsZRgBIAEoDjIeLmluZmxvdy5zZXR0bGVtZW50LnYxLlNjaGVkdWxlQgu6SAjIAQGCAQIQARIfCgx3b3JraW5nX2RheXMYAiABKAVCCbpIBhoEGB4oABI6CgdjdXRfb2ZmGAMgASgJQim6SCZyJDIiXigoWzAxXVswLTldfDJbMC0zXSk6WzAtNV1bMC05XSk/JBIoCg5mZWVfZmxhdF9taW5vchgEIAEoA0IQukgNIgsYgICapuqv4wEoABIkChBmZWVfYmFzaXNfcG9pbnRzGAUgASgFQgq6SAcaBRiQTigAEicKDWZlZV9jYXBfbWlub3IYBiABKANCELpIDSILGICAmqbqr+MBKAAiJAoHSG9saWRheRILCgNkYXkYASABKAkSDAoEbmFtZRgCIAEoCSIvCgtEaXNjcmVwYW5jeRIPCgdzdWJqZWN0GAEgASgJEg8KB3Byb2JsZW0YAiABKAkqdQoQU2V0dGxlbWVudFN0YXR1cxIhCh1TRVRUTEVNRU5UX1NUQVRVU19VTlNQRUNJRklFRBAAEh0KGVNFVFRMRU1FTlRfU1RBVFVTX1JVTk5JTkcQARIfChtTRVRUTEVNRU5UX1NUQVRVU19DT01QTEVURUQQAippCghTY2hlZHVsZRIYChRTQ0hFRFVMRV9VTlNQRUNJRklFRBAAEhQKEFNDSEVEVUxFX0lOU1RBTlQQARISCg5TQ0hFRFVMRV9EQUlMWRACEhkKFVNDSEVEVUxFX1dPUktJTkdfREFZUxADYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp]);
+  fileDesc("CiVpbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50LnByb3RvEhRpbmZsb3cuc2V0dGxlbWVudC52MSK+AwoKU2V0dGxlbWVudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJEjYKBnN0YXR1cxgEIAEoDjImLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZW1lbnRTdGF0dXMSDgoGZm9yY2VkGAUgASgIEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhkKEXRyYW5zYWN0aW9uX2NvdW50GAcgASgDEhMKC2dyb3NzX21pbm9yGAggASgDEhIKCmZlZXNfbWlub3IYCSABKAMSEQoJbmV0X21pbm9yGAogASgDEhAKCGN1cnJlbmN5GAsgASgJEi4KCnN0YXJ0ZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMcGVyY2VudF9kb25lGA4gASgFEgwKBGxpdmUYDyABKAgSFAoMc3BsaXRzX21pbm9yGBAgASgDIqECCg1TZXR0bGVtZW50RGF5EgsKA2RheRgBIAEoCRITCgt3b3JraW5nX2RheRgCIAEoCBIUCgxob2xpZGF5X25hbWUYAyABKAkSGAoQc2V0dGxlbWVudF9jb3VudBgEIAEoAxIZChF0cmFuc2FjdGlvbl9jb3VudBgFIAEoAxITCgtncm9zc19taW5vchgGIAEoAxISCgpmZWVzX21pbm9yGAcgASgDEhQKDHNwbGl0c19taW5vchgIIAEoAxIRCgluZXRfbWlub3IYCSABKAMSGQoRZHVlX2JhbGFuY2VfY291bnQYCiABKAMSHQoVZHVlX3RyYW5zYWN0aW9uX2NvdW50GAsgASgDEhcKD2R1ZV9ncm9zc19taW5vchgMIAEoAyJfCgdCYWxhbmNlEhUKDXBlbmRpbmdfbWlub3IYASABKAMSFwoPYXZhaWxhYmxlX21pbm9yGAIgASgDEhIKCmZlZXNfbWlub3IYAyABKAMSEAoIY3VycmVuY3kYBCABKAki3QEKBUVudHJ5EhAKCHNlcXVlbmNlGAEgASgDEgwKBGtpbmQYAiABKAkSLQoJYm9va2VkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg50cmFuc2FjdGlvbl9pZBgEIAEoCRISCgpzZXNzaW9uX2lkGAUgASgJEhUKDXNldHRsZW1lbnRfaWQYBiABKAkSFQoNcGVuZGluZ19taW5vchgHIAEoAxIXCg9hdmFpbGFibGVfbWlub3IYCCABKAMSEgoKZmVlc19taW5vchgJIAEoAyKcAgoFVGVybXMSPQoIc2NoZWR1bGUYASABKA4yHi5pbmZsb3cuc2V0dGxlbWVudC52MS5TY2hlZHVsZUILukgIyAEBggECEAESHwoMd29ya2luZ19kYXlzGAIgASgFQgm6SAYaBBgeKAASOgoHY3V0X29mZhgDIAEoCUIpukgmciQyIl4oKFswMV1bMC05XXwyWzAtM10pOlswLTVdWzAtOV0pPyQSKAoOZmVlX2ZsYXRfbWlub3IYBCABKANCELpIDSILGICAmqbqr+MBKAASJAoQZmVlX2Jhc2lzX3BvaW50cxgFIAEoBUIKukgHGgUYkE4oABInCg1mZWVfY2FwX21pbm9yGAYgASgDQhC6SA0iCxiAgJqm6q/jASgAIiQKB0hvbGlkYXkSCwoDZGF5GAEgASgJEgwKBG5hbWUYAiABKAkiLwoLRGlzY3JlcGFuY3kSDwoHc3ViamVjdBgBIAEoCRIPCgdwcm9ibGVtGAIgASgJKnUKEFNldHRsZW1lbnRTdGF0dXMSIQodU0VUVExFTUVOVF9TVEFUVVNfVU5TUEVDSUZJRUQQABIdChlTRVRUTEVNRU5UX1NUQVRVU19SVU5OSU5HEAESHwobU0VUVExFTUVOVF9TVEFUVVNfQ09NUExFVEVEEAIqaQoIU2NoZWR1bGUSGAoUU0NIRURVTEVfVU5TUEVDSUZJRUQQABIUChBTQ0hFRFVMRV9JTlNUQU5UEAESEgoOU0NIRURVTEVfREFJTFkQAhIZChVTQ0hFRFVMRV9XT1JLSU5HX0RBWVMQA2IGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * One settlement: the due payments of one business in one mode, moved from its pending balance to
@@ -146,6 +146,104 @@ export const SettlementSchema: GenMessage<Settlement> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement, 0);
 
 /**
+ * A day in Lagos of a settlement calendar.
+ *
+ * @generated from message inflow.settlement.v1.SettlementDay
+ */
+export type SettlementDay = Message<"inflow.settlement.v1.SettlementDay"> & {
+  /**
+   * The day as YYYY-MM-DD.
+   *
+   * @generated from field: string day = 1;
+   */
+  day: string;
+
+  /**
+   * Whether it is a working day: neither a Saturday, a Sunday nor a holiday.
+   *
+   * @generated from field: bool working_day = 2;
+   */
+  workingDay: boolean;
+
+  /**
+   * The name of the holiday; empty if it is none.
+   *
+   * @generated from field: string holiday_name = 3;
+   */
+  holidayName: string;
+
+  /**
+   * How many settlements started on this day.
+   *
+   * @generated from field: int64 settlement_count = 4;
+   */
+  settlementCount: bigint;
+
+  /**
+   * The number of transactions that they have settled.
+   *
+   * @generated from field: int64 transaction_count = 5;
+   */
+  transactionCount: bigint;
+
+  /**
+   * The sum of their amounts, in kobo.
+   *
+   * @generated from field: int64 gross_minor = 6;
+   */
+  grossMinor: bigint;
+
+  /**
+   * The sum of their fees, in kobo.
+   *
+   * @generated from field: int64 fees_minor = 7;
+   */
+  feesMinor: bigint;
+
+  /**
+   * The sum of the shares of other businesses, in kobo.
+   *
+   * @generated from field: int64 splits_minor = 8;
+   */
+  splitsMinor: bigint;
+
+  /**
+   * The amount added to available balances, in kobo: gross_minor less fees_minor and splits_minor.
+   *
+   * @generated from field: int64 net_minor = 9;
+   */
+  netMinor: bigint;
+
+  /**
+   * How many balances have their oldest unsettled payment due on this day.
+   *
+   * @generated from field: int64 due_balance_count = 10;
+   */
+  dueBalanceCount: bigint;
+
+  /**
+   * How many unsettled payments are due on this day. Only with business_id.
+   *
+   * @generated from field: int64 due_transaction_count = 11;
+   */
+  dueTransactionCount: bigint;
+
+  /**
+   * The sum of their amounts, in kobo. Only with business_id.
+   *
+   * @generated from field: int64 due_gross_minor = 12;
+   */
+  dueGrossMinor: bigint;
+};
+
+/**
+ * Describes the message inflow.settlement.v1.SettlementDay.
+ * Use `create(SettlementDaySchema)` to create a new message.
+ */
+export const SettlementDaySchema: GenMessage<SettlementDay> = /*@__PURE__*/
+  messageDesc(file_inflow_settlement_v1_settlement, 1);
+
+/**
  * The balance of a business in one mode, in kobo.
  *
  * @generated from message inflow.settlement.v1.Balance
@@ -185,7 +283,7 @@ export type Balance = Message<"inflow.settlement.v1.Balance"> & {
  * Use `create(BalanceSchema)` to create a new message.
  */
 export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement, 1);
+  messageDesc(file_inflow_settlement_v1_settlement, 2);
 
 /**
  * One entry of a statement: how one event changed the balance of a business in one mode. A payment
@@ -266,7 +364,7 @@ export type Entry = Message<"inflow.settlement.v1.Entry"> & {
  * Use `create(EntrySchema)` to create a new message.
  */
 export const EntrySchema: GenMessage<Entry> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement, 2);
+  messageDesc(file_inflow_settlement_v1_settlement, 3);
 
 /**
  * The settlement terms of a business: when its payments are due, and the fee for each payment.
@@ -326,7 +424,7 @@ export type Terms = Message<"inflow.settlement.v1.Terms"> & {
  * Use `create(TermsSchema)` to create a new message.
  */
 export const TermsSchema: GenMessage<Terms> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement, 3);
+  messageDesc(file_inflow_settlement_v1_settlement, 4);
 
 /**
  * A day, other than a Saturday or Sunday, that is not a working day.
@@ -354,7 +452,7 @@ export type Holiday = Message<"inflow.settlement.v1.Holiday"> & {
  * Use `create(HolidaySchema)` to create a new message.
  */
 export const HolidaySchema: GenMessage<Holiday> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement, 4);
+  messageDesc(file_inflow_settlement_v1_settlement, 5);
 
 /**
  * One inconsistency that verification found in the ledger.
@@ -382,7 +480,7 @@ export type Discrepancy = Message<"inflow.settlement.v1.Discrepancy"> & {
  * Use `create(DiscrepancySchema)` to create a new message.
  */
 export const DiscrepancySchema: GenMessage<Discrepancy> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement, 5);
+  messageDesc(file_inflow_settlement_v1_settlement, 6);
 
 /**
  * The states of a settlement.

@@ -8,7 +8,7 @@ import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/vali
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
-import type { Balance, Discrepancy, Entry, Holiday, Settlement, Terms } from "./settlement_pb.ts";
+import type { Balance, Discrepancy, Entry, Holiday, Settlement, SettlementDay, Terms } from "./settlement_pb.ts";
 import { file_inflow_settlement_v1_settlement } from "./settlement_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/settlement/v1/settlement_service.proto.
  */
 export const file_inflow_settlement_v1_settlement_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci1pbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50X3NlcnZpY2UucHJvdG8SFGluZmxvdy5zZXR0bGVtZW50LnYxIoABCg1TZXR0bGVSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhg8EjQKCnJlcXVlc3RfaWQYAiABKAlCILpIHXIbMhleW0EtWmEtejAtOV8uLzotXXswLDEwMH0kEg0KBWZvcmNlGAMgASgIEgwKBHRlc3QYBCABKAgibgoOU2V0dGxlUmVzcG9uc2USNQoLc2V0dGxlbWVudHMYASADKAsyIC5pbmZsb3cuc2V0dGxlbWVudC52MS5TZXR0bGVtZW50EhIKCnJlcXVlc3RfaWQYAiABKAkSEQoJY29tcGxldGVkGAMgASgIIlgKGFByZXZpZXdTZXR0bGVtZW50UmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYPBINCgVmb3JjZRgCIAEoCBIMCgR0ZXN0GAMgASgIIoICChlQcmV2aWV3U2V0dGxlbWVudFJlc3BvbnNlEhkKEXRyYW5zYWN0aW9uX2NvdW50GAEgASgDEhMKC2dyb3NzX21pbm9yGAIgASgDEhIKCmZlZXNfbWlub3IYAyABKAMSEQoJbmV0X21pbm9yGAQgASgDEhAKCGN1cnJlbmN5GAUgASgJEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEm5leHRfc2V0dGxlbWVudF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMc3BsaXRzX21pbm9yGAggASgDIo8BChZMaXN0U2V0dGxlbWVudHNSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhg8Eh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxj0AxIRCgRsaXZlGAQgASgISACIAQFCBwoFX2xpdmUiaQoXTGlzdFNldHRsZW1lbnRzUmVzcG9uc2USNQoLc2V0dGxlbWVudHMYASADKAsyIC5pbmZsb3cuc2V0dGxlbWVudC52MS5TZXR0bGVtZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJCChFHZXRCYWxhbmNlUmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYPBIMCgR0ZXN0GAIgASgIIkQKEkdldEJhbGFuY2VSZXNwb25zZRIuCgdiYWxhbmNlGAEgASgLMh0uaW5mbG93LnNldHRsZW1lbnQudjEuQmFsYW5jZSLSAQoSTGlzdEVudHJpZXNSZXF1ZXN0Eh8KC2J1c2luZXNzX2lkGAEgASgJQgq6SAfIAQFyAhg8EigKBGZyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCglwYWdlX3NpemUYBCABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgFIAEoCUIIukgFcgMY9AMSDAoEdGVzdBgGIAEoCCLMAQoTTGlzdEVudHJpZXNSZXNwb25zZRIsCgdlbnRyaWVzGAEgAygLMhsuaW5mbG93LnNldHRsZW1lbnQudjEuRW50cnkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEjYKD29wZW5pbmdfYmFsYW5jZRgDIAEoCzIdLmluZmxvdy5zZXR0bGVtZW50LnYxLkJhbGFuY2USNgoPY2xvc2luZ19iYWxhbmNlGAQgASgLMh0uaW5mbG93LnNldHRsZW1lbnQudjEuQmFsYW5jZSI8ChlHZXRTZXR0bGVtZW50VGVybXNSZXF1ZXN0Eh8KC2J1c2luZXNzX2lkGAEgASgJQgq6SAfIAQFyAhg8IkgKGkdldFNldHRsZW1lbnRUZXJtc1Jlc3BvbnNlEioKBXRlcm1zGAEgASgLMhsuaW5mbG93LnNldHRsZW1lbnQudjEuVGVybXMiwgMKHFVwZGF0ZVNldHRsZW1lbnRUZXJtc1JlcXVlc3QSHwoLYnVzaW5lc3NfaWQYASABKAlCCrpIB8gBAXICGDwSMgoFdGVybXMYAiABKAsyGy5pbmZsb3cuc2V0dGxlbWVudC52MS5UZXJtc0IGukgDyAEBOswCukjIAhq8AQoSdGVybXMud29ya2luZ19kYXlzElV3b3JraW5nX2RheXMgbXVzdCBiZSAxIHRvIDMwIHdpdGggU0NIRURVTEVfV09SS0lOR19EQVlTIGFuZCAwIHdpdGggYW55IG90aGVyIHNjaGVkdWxlGk8haGFzKHRoaXMudGVybXMpIHx8ICh0aGlzLnRlcm1zLnNjaGVkdWxlID09IDMpID09ICh0aGlzLnRlcm1zLndvcmtpbmdfZGF5cyA+IDApGoYBCg10ZXJtcy5jdXRfb2ZmEitjdXRfb2ZmIG11c3QgYmUgZW1wdHkgd2l0aCBTQ0hFRFVMRV9JTlNUQU5UGkghaGFzKHRoaXMudGVybXMpIHx8IHRoaXMudGVybXMuc2NoZWR1bGUgIT0gMSB8fCB0aGlzLnRlcm1zLmN1dF9vZmYgPT0gJyciSwodVXBkYXRlU2V0dGxlbWVudFRlcm1zUmVzcG9uc2USKgoFdGVybXMYASABKAsyGy5pbmZsb3cuc2V0dGxlbWVudC52MS5UZXJtcyJkChFBZGRIb2xpZGF5UmVxdWVzdBI1CgNkYXkYASABKAlCKLpIJcgBAXIgMh5eMjBbMC05XXsyfS1bMC05XXsyfS1bMC05XXsyfSQSGAoEbmFtZRgCIAEoCUIKukgHyAEBcgIYZCJEChJBZGRIb2xpZGF5UmVzcG9uc2USLgoHaG9saWRheRgBIAEoCzIdLmluZmxvdy5zZXR0bGVtZW50LnYxLkhvbGlkYXkiTQoUUmVtb3ZlSG9saWRheVJlcXVlc3QSNQoDZGF5GAEgASgJQii6SCXIAQFyIDIeXjIwWzAtOV17Mn0tWzAtOV17Mn0tWzAtOV17Mn0kIhcKFVJlbW92ZUhvbGlkYXlSZXNwb25zZSJSChNMaXN0SG9saWRheXNSZXF1ZXN0Eh0KCXBhZ2Vfc2l6ZRgBIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAIgASgJQgi6SAVyAxj0AyJgChRMaXN0SG9saWRheXNSZXNwb25zZRIvCghob2xpZGF5cxgBIAMoCzIdLmluZmxvdy5zZXR0bGVtZW50LnYxLkhvbGlkYXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIi0KE1ZlcmlmeUxlZGdlclJlcXVlc3QSFgoEZnJvbRgBIAEoCUIIukgFcgMYkAMi1gEKFFZlcmlmeUxlZGdlclJlc3BvbnNlEhQKDHRyYW5zYWN0aW9ucxgBIAEoAxIQCghwb3N0aW5ncxgCIAEoAxI4Cg1kaXNjcmVwYW5jaWVzGAMgAygLMiEuaW5mbG93LnNldHRsZW1lbnQudjEuRGlzY3JlcGFuY3kSGQoRZGlzY3JlcGFuY3lfY291bnQYBCABKAMSEQoJY29tcGxldGVkGAUgASgIEh4KFmVzdGltYXRlZF90cmFuc2FjdGlvbnMYBiABKAMSDgoGY3Vyc29yGAcgASgJMtgLChFTZXR0bGVtZW50U2VydmljZRJxCgZTZXR0bGUSIy5pbmZsb3cuc2V0dGxlbWVudC52MS5TZXR0bGVSZXF1ZXN0GiQuaW5mbG93LnNldHRsZW1lbnQudjEuU2V0dGxlUmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQSlAEKEVByZXZpZXdTZXR0bGVtZW50Ei4uaW5mbG93LnNldHRsZW1lbnQudjEuUHJldmlld1NldHRsZW1lbnRSZXF1ZXN0Gi8uaW5mbG93LnNldHRsZW1lbnQudjEuUHJldmlld1NldHRsZW1lbnRSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0SC2J1c2luZXNzX2lkEo4BCg9MaXN0U2V0dGxlbWVudHMSLC5pbmZsb3cuc2V0dGxlbWVudC52MS5MaXN0U2V0dGxlbWVudHNSZXF1ZXN0Gi0uaW5mbG93LnNldHRsZW1lbnQudjEuTGlzdFNldHRsZW1lbnRzUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBJ/CgpHZXRCYWxhbmNlEicuaW5mbG93LnNldHRsZW1lbnQudjEuR2V0QmFsYW5jZVJlcXVlc3QaKC5pbmZsb3cuc2V0dGxlbWVudC52MS5HZXRCYWxhbmNlUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBKCAQoLTGlzdEVudHJpZXMSKC5pbmZsb3cuc2V0dGxlbWVudC52MS5MaXN0RW50cmllc1JlcXVlc3QaKS5pbmZsb3cuc2V0dGxlbWVudC52MS5MaXN0RW50cmllc1Jlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSlwEKEkdldFNldHRsZW1lbnRUZXJtcxIvLmluZmxvdy5zZXR0bGVtZW50LnYxLkdldFNldHRsZW1lbnRUZXJtc1JlcXVlc3QaMC5pbmZsb3cuc2V0dGxlbWVudC52MS5HZXRTZXR0bGVtZW50VGVybXNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0SC2J1c2luZXNzX2lkEp4BChVVcGRhdGVTZXR0bGVtZW50VGVybXMSMi5pbmZsb3cuc2V0dGxlbWVudC52MS5VcGRhdGVTZXR0bGVtZW50VGVybXNSZXF1ZXN0GjMuaW5mbG93LnNldHRsZW1lbnQudjEuVXBkYXRlU2V0dGxlbWVudFRlcm1zUmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQScgoKQWRkSG9saWRheRInLmluZmxvdy5zZXR0bGVtZW50LnYxLkFkZEhvbGlkYXlSZXF1ZXN0GiguaW5mbG93LnNldHRsZW1lbnQudjEuQWRkSG9saWRheVJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARJ7Cg1SZW1vdmVIb2xpZGF5EiouaW5mbG93LnNldHRsZW1lbnQudjEuUmVtb3ZlSG9saWRheVJlcXVlc3QaKy5pbmZsb3cuc2V0dGxlbWVudC52MS5SZW1vdmVIb2xpZGF5UmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEnoKDExpc3RIb2xpZGF5cxIpLmluZmxvdy5zZXR0bGVtZW50LnYxLkxpc3RIb2xpZGF5c1JlcXVlc3QaKi5pbmZsb3cuc2V0dGxlbWVudC52MS5MaXN0SG9saWRheXNSZXNwb25zZSITkAIBirUYDAgCEgRyZWFkGgIIARJ6CgxWZXJpZnlMZWRnZXISKS5pbmZsb3cuc2V0dGxlbWVudC52MS5WZXJpZnlMZWRnZXJSZXF1ZXN0GiouaW5mbG93LnNldHRsZW1lbnQudjEuVmVyaWZ5TGVkZ2VyUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBMAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_settlement_v1_settlement]);
+  fileDesc("Ci1pbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50X3NlcnZpY2UucHJvdG8SFGluZmxvdy5zZXR0bGVtZW50LnYxIoABCg1TZXR0bGVSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhg8EjQKCnJlcXVlc3RfaWQYAiABKAlCILpIHXIbMhleW0EtWmEtejAtOV8uLzotXXswLDEwMH0kEg0KBWZvcmNlGAMgASgIEgwKBHRlc3QYBCABKAgibgoOU2V0dGxlUmVzcG9uc2USNQoLc2V0dGxlbWVudHMYASADKAsyIC5pbmZsb3cuc2V0dGxlbWVudC52MS5TZXR0bGVtZW50EhIKCnJlcXVlc3RfaWQYAiABKAkSEQoJY29tcGxldGVkGAMgASgIIlgKGFByZXZpZXdTZXR0bGVtZW50UmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYPBINCgVmb3JjZRgCIAEoCBIMCgR0ZXN0GAMgASgIIoICChlQcmV2aWV3U2V0dGxlbWVudFJlc3BvbnNlEhkKEXRyYW5zYWN0aW9uX2NvdW50GAEgASgDEhMKC2dyb3NzX21pbm9yGAIgASgDEhIKCmZlZXNfbWlub3IYAyABKAMSEQoJbmV0X21pbm9yGAQgASgDEhAKCGN1cnJlbmN5GAUgASgJEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEm5leHRfc2V0dGxlbWVudF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMc3BsaXRzX21pbm9yGAggASgDIoECChZMaXN0U2V0dGxlbWVudHNSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhg8Eh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxj0AxIRCgRsaXZlGAQgASgISACIAQESKAoEZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh4KDXNldHRsZW1lbnRfaWQYByABKAlCB7pIBHICGDxCBwoFX2xpdmUigQEKHEdldFNldHRsZW1lbnRDYWxlbmRhclJlcXVlc3QSHAoLYnVzaW5lc3NfaWQYASABKAlCB7pIBHICGDwSNQoFbW9udGgYAiABKAlCJrpII8gBAXIeMhxeMjBbMC05XXsyfS0oMFsxLTldfDFbMC0yXSkkEgwKBHRlc3QYAyABKAgisgEKHUdldFNldHRsZW1lbnRDYWxlbmRhclJlc3BvbnNlEjEKBGRheXMYASADKAsyIy5pbmZsb3cuc2V0dGxlbWVudC52MS5TZXR0bGVtZW50RGF5EjQKEHNldHRsZW1lbnRzX2Zyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDmR1ZV9pbmNvbXBsZXRlGAMgASgIEhAKCGN1cnJlbmN5GAQgASgJImkKF0xpc3RTZXR0bGVtZW50c1Jlc3BvbnNlEjUKC3NldHRsZW1lbnRzGAEgAygLMiAuaW5mbG93LnNldHRsZW1lbnQudjEuU2V0dGxlbWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiQgoRR2V0QmFsYW5jZVJlcXVlc3QSHwoLYnVzaW5lc3NfaWQYASABKAlCCrpIB8gBAXICGDwSDAoEdGVzdBgCIAEoCCJEChJHZXRCYWxhbmNlUmVzcG9uc2USLgoHYmFsYW5jZRgBIAEoCzIdLmluZmxvdy5zZXR0bGVtZW50LnYxLkJhbGFuY2Ui/gIKEkxpc3RFbnRyaWVzUmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYPBIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHQoJcGFnZV9zaXplGAQgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YBSABKAlCCLpIBXIDGPQDEgwKBHRlc3QYBiABKAgSHgoNc2V0dGxlbWVudF9pZBgHIAEoCUIHukgEcgIYPDqJAbpIhQEaggEKFHNldHRsZW1lbnRfaWQucGVyaW9kEiptdXN0IG5vdCBiZSBnaXZlbiB0b2dldGhlciB3aXRoIGZyb20gb3IgdG8aPnRoaXMuc2V0dGxlbWVudF9pZCA9PSAnJyB8fCAoIWhhcyh0aGlzLmZyb20pICYmICFoYXModGhpcy50bykpIswBChNMaXN0RW50cmllc1Jlc3BvbnNlEiwKB2VudHJpZXMYASADKAsyGy5pbmZsb3cuc2V0dGxlbWVudC52MS5FbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSNgoPb3BlbmluZ19iYWxhbmNlGAMgASgLMh0uaW5mbG93LnNldHRsZW1lbnQudjEuQmFsYW5jZRI2Cg9jbG9zaW5nX2JhbGFuY2UYBCABKAsyHS5pbmZsb3cuc2V0dGxlbWVudC52MS5CYWxhbmNlIjwKGUdldFNldHRsZW1lbnRUZXJtc1JlcXVlc3QSHwoLYnVzaW5lc3NfaWQYASABKAlCCrpIB8gBAXICGDwiSAoaR2V0U2V0dGxlbWVudFRlcm1zUmVzcG9uc2USKgoFdGVybXMYASABKAsyGy5pbmZsb3cuc2V0dGxlbWVudC52MS5UZXJtcyLCAwocVXBkYXRlU2V0dGxlbWVudFRlcm1zUmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYPBIyCgV0ZXJtcxgCIAEoCzIbLmluZmxvdy5zZXR0bGVtZW50LnYxLlRlcm1zQga6SAPIAQE6zAK6SMgCGrwBChJ0ZXJtcy53b3JraW5nX2RheXMSVXdvcmtpbmdfZGF5cyBtdXN0IGJlIDEgdG8gMzAgd2l0aCBTQ0hFRFVMRV9XT1JLSU5HX0RBWVMgYW5kIDAgd2l0aCBhbnkgb3RoZXIgc2NoZWR1bGUaTyFoYXModGhpcy50ZXJtcykgfHwgKHRoaXMudGVybXMuc2NoZWR1bGUgPT0gMykgPT0gKHRoaXMudGVybXMud29ya2luZ19kYXlzID4gMCkahgEKDXRlcm1zLmN1dF9vZmYSK2N1dF9vZmYgbXVzdCBiZSBlbXB0eSB3aXRoIFNDSEVEVUxFX0lOU1RBTlQaSCFoYXModGhpcy50ZXJtcykgfHwgdGhpcy50ZXJtcy5zY2hlZHVsZSAhPSAxIHx8IHRoaXMudGVybXMuY3V0X29mZiA9PSAnJyJLCh1VcGRhdGVTZXR0bGVtZW50VGVybXNSZXNwb25zZRIqCgV0ZXJtcxgBIAEoCzIbLmluZmxvdy5zZXR0bGVtZW50LnYxLlRlcm1zImQKEUFkZEhvbGlkYXlSZXF1ZXN0EjUKA2RheRgBIAEoCUIoukglyAEBciAyHl4yMFswLTldezJ9LVswLTldezJ9LVswLTldezJ9JBIYCgRuYW1lGAIgASgJQgq6SAfIAQFyAhhkIkQKEkFkZEhvbGlkYXlSZXNwb25zZRIuCgdob2xpZGF5GAEgASgLMh0uaW5mbG93LnNldHRsZW1lbnQudjEuSG9saWRheSJNChRSZW1vdmVIb2xpZGF5UmVxdWVzdBI1CgNkYXkYASABKAlCKLpIJcgBAXIgMh5eMjBbMC05XXsyfS1bMC05XXsyfS1bMC05XXsyfSQiFwoVUmVtb3ZlSG9saWRheVJlc3BvbnNlIlIKE0xpc3RIb2xpZGF5c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGPQDImAKFExpc3RIb2xpZGF5c1Jlc3BvbnNlEi8KCGhvbGlkYXlzGAEgAygLMh0uaW5mbG93LnNldHRsZW1lbnQudjEuSG9saWRheRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiLQoTVmVyaWZ5TGVkZ2VyUmVxdWVzdBIWCgRmcm9tGAEgASgJQgi6SAVyAxiQAyLWAQoUVmVyaWZ5TGVkZ2VyUmVzcG9uc2USFAoMdHJhbnNhY3Rpb25zGAEgASgDEhAKCHBvc3RpbmdzGAIgASgDEjgKDWRpc2NyZXBhbmNpZXMYAyADKAsyIS5pbmZsb3cuc2V0dGxlbWVudC52MS5EaXNjcmVwYW5jeRIZChFkaXNjcmVwYW5jeV9jb3VudBgEIAEoAxIRCgljb21wbGV0ZWQYBSABKAgSHgoWZXN0aW1hdGVkX3RyYW5zYWN0aW9ucxgGIAEoAxIOCgZjdXJzb3IYByABKAky+wwKEVNldHRsZW1lbnRTZXJ2aWNlEnEKBlNldHRsZRIjLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZVJlcXVlc3QaJC5pbmZsb3cuc2V0dGxlbWVudC52MS5TZXR0bGVSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBKUAQoRUHJldmlld1NldHRsZW1lbnQSLi5pbmZsb3cuc2V0dGxlbWVudC52MS5QcmV2aWV3U2V0dGxlbWVudFJlcXVlc3QaLy5pbmZsb3cuc2V0dGxlbWVudC52MS5QcmV2aWV3U2V0dGxlbWVudFJlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSjgEKD0xpc3RTZXR0bGVtZW50cxIsLmluZmxvdy5zZXR0bGVtZW50LnYxLkxpc3RTZXR0bGVtZW50c1JlcXVlc3QaLS5pbmZsb3cuc2V0dGxlbWVudC52MS5MaXN0U2V0dGxlbWVudHNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0iC2J1c2luZXNzX2lkEqABChVHZXRTZXR0bGVtZW50Q2FsZW5kYXISMi5pbmZsb3cuc2V0dGxlbWVudC52MS5HZXRTZXR0bGVtZW50Q2FsZW5kYXJSZXF1ZXN0GjMuaW5mbG93LnNldHRsZW1lbnQudjEuR2V0U2V0dGxlbWVudENhbGVuZGFyUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBJ/CgpHZXRCYWxhbmNlEicuaW5mbG93LnNldHRsZW1lbnQudjEuR2V0QmFsYW5jZVJlcXVlc3QaKC5pbmZsb3cuc2V0dGxlbWVudC52MS5HZXRCYWxhbmNlUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBKCAQoLTGlzdEVudHJpZXMSKC5pbmZsb3cuc2V0dGxlbWVudC52MS5MaXN0RW50cmllc1JlcXVlc3QaKS5pbmZsb3cuc2V0dGxlbWVudC52MS5MaXN0RW50cmllc1Jlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSlwEKEkdldFNldHRsZW1lbnRUZXJtcxIvLmluZmxvdy5zZXR0bGVtZW50LnYxLkdldFNldHRsZW1lbnRUZXJtc1JlcXVlc3QaMC5pbmZsb3cuc2V0dGxlbWVudC52MS5HZXRTZXR0bGVtZW50VGVybXNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0SC2J1c2luZXNzX2lkEp4BChVVcGRhdGVTZXR0bGVtZW50VGVybXMSMi5pbmZsb3cuc2V0dGxlbWVudC52MS5VcGRhdGVTZXR0bGVtZW50VGVybXNSZXF1ZXN0GjMuaW5mbG93LnNldHRsZW1lbnQudjEuVXBkYXRlU2V0dGxlbWVudFRlcm1zUmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQScgoKQWRkSG9saWRheRInLmluZmxvdy5zZXR0bGVtZW50LnYxLkFkZEhvbGlkYXlSZXF1ZXN0GiguaW5mbG93LnNldHRsZW1lbnQudjEuQWRkSG9saWRheVJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARJ7Cg1SZW1vdmVIb2xpZGF5EiouaW5mbG93LnNldHRsZW1lbnQudjEuUmVtb3ZlSG9saWRheVJlcXVlc3QaKy5pbmZsb3cuc2V0dGxlbWVudC52MS5SZW1vdmVIb2xpZGF5UmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEnoKDExpc3RIb2xpZGF5cxIpLmluZmxvdy5zZXR0bGVtZW50LnYxLkxpc3RIb2xpZGF5c1JlcXVlc3QaKi5pbmZsb3cuc2V0dGxlbWVudC52MS5MaXN0SG9saWRheXNSZXNwb25zZSITkAIBirUYDAgCEgRyZWFkGgIIARJ6CgxWZXJpZnlMZWRnZXISKS5pbmZsb3cuc2V0dGxlbWVudC52MS5WZXJpZnlMZWRnZXJSZXF1ZXN0GiouaW5mbG93LnNldHRsZW1lbnQudjEuVmVyaWZ5TGVkZ2VyUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBMAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_settlement_v1_settlement]);
 
 /**
  * Request for SettlementService.Settle.
@@ -235,6 +235,27 @@ export type ListSettlementsRequest = Message<"inflow.settlement.v1.ListSettlemen
    * @generated from field: optional bool live = 4;
    */
   live?: boolean | undefined;
+
+  /**
+   * Returns only settlements that started at this time or later.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 5;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Returns only settlements that started before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 6;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * Returns only this settlement, by its id of at most 60 characters.
+   *
+   * @generated from field: string settlement_id = 7;
+   */
+  settlementId: string;
 };
 
 /**
@@ -243,6 +264,83 @@ export type ListSettlementsRequest = Message<"inflow.settlement.v1.ListSettlemen
  */
 export const ListSettlementsRequestSchema: GenMessage<ListSettlementsRequest> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement_service, 4);
+
+/**
+ * Request for SettlementService.GetSettlementCalendar.
+ *
+ * @generated from message inflow.settlement.v1.GetSettlementCalendarRequest
+ */
+export type GetSettlementCalendarRequest = Message<"inflow.settlement.v1.GetSettlementCalendarRequest"> & {
+  /**
+   * The id of the business, at most 60 characters; empty: all businesses that the caller may see.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * The month as YYYY-MM, in the years 2000 to 2099.
+   *
+   * @generated from field: string month = 2;
+   */
+  month: string;
+
+  /**
+   * true for test mode; false for live mode.
+   *
+   * @generated from field: bool test = 3;
+   */
+  test: boolean;
+};
+
+/**
+ * Describes the message inflow.settlement.v1.GetSettlementCalendarRequest.
+ * Use `create(GetSettlementCalendarRequestSchema)` to create a new message.
+ */
+export const GetSettlementCalendarRequestSchema: GenMessage<GetSettlementCalendarRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_settlement_v1_settlement_service, 5);
+
+/**
+ * Response for SettlementService.GetSettlementCalendar.
+ *
+ * @generated from message inflow.settlement.v1.GetSettlementCalendarResponse
+ */
+export type GetSettlementCalendarResponse = Message<"inflow.settlement.v1.GetSettlementCalendarResponse"> & {
+  /**
+   * The days of the month, in order.
+   *
+   * @generated from field: repeated inflow.settlement.v1.SettlementDay days = 1;
+   */
+  days: SettlementDay[];
+
+  /**
+   * Settlements that started at this time or later are counted; absent: all of the month.
+   *
+   * @generated from field: google.protobuf.Timestamp settlements_from = 2;
+   */
+  settlementsFrom?: Timestamp | undefined;
+
+  /**
+   * Whether more is unsettled than was read, so that more falls due than the days show.
+   *
+   * @generated from field: bool due_incomplete = 3;
+   */
+  dueIncomplete: boolean;
+
+  /**
+   * ISO 4217 currency code: "NGN".
+   *
+   * @generated from field: string currency = 4;
+   */
+  currency: string;
+};
+
+/**
+ * Describes the message inflow.settlement.v1.GetSettlementCalendarResponse.
+ * Use `create(GetSettlementCalendarResponseSchema)` to create a new message.
+ */
+export const GetSettlementCalendarResponseSchema: GenMessage<GetSettlementCalendarResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_settlement_v1_settlement_service, 6);
 
 /**
  * Response for SettlementService.ListSettlements.
@@ -270,7 +368,7 @@ export type ListSettlementsResponse = Message<"inflow.settlement.v1.ListSettleme
  * Use `create(ListSettlementsResponseSchema)` to create a new message.
  */
 export const ListSettlementsResponseSchema: GenMessage<ListSettlementsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 5);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 7);
 
 /**
  * Request for SettlementService.GetBalance.
@@ -298,7 +396,7 @@ export type GetBalanceRequest = Message<"inflow.settlement.v1.GetBalanceRequest"
  * Use `create(GetBalanceRequestSchema)` to create a new message.
  */
 export const GetBalanceRequestSchema: GenMessage<GetBalanceRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 6);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 8);
 
 /**
  * Response for SettlementService.GetBalance.
@@ -319,7 +417,7 @@ export type GetBalanceResponse = Message<"inflow.settlement.v1.GetBalanceRespons
  * Use `create(GetBalanceResponseSchema)` to create a new message.
  */
 export const GetBalanceResponseSchema: GenMessage<GetBalanceResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 7);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 9);
 
 /**
  * Request for SettlementService.ListEntries.
@@ -368,6 +466,15 @@ export type ListEntriesRequest = Message<"inflow.settlement.v1.ListEntriesReques
    * @generated from field: bool test = 6;
    */
   test: boolean;
+
+  /**
+   * Returns only the entries between the previous settlement and this one, by its id of at most 60 characters,
+   * which must be of the business and mode: its payments are among them, and its own entry follows them. Not with
+   * from or to.
+   *
+   * @generated from field: string settlement_id = 7;
+   */
+  settlementId: string;
 };
 
 /**
@@ -375,7 +482,7 @@ export type ListEntriesRequest = Message<"inflow.settlement.v1.ListEntriesReques
  * Use `create(ListEntriesRequestSchema)` to create a new message.
  */
 export const ListEntriesRequestSchema: GenMessage<ListEntriesRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 8);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 10);
 
 /**
  * Response for SettlementService.ListEntries.
@@ -418,7 +525,7 @@ export type ListEntriesResponse = Message<"inflow.settlement.v1.ListEntriesRespo
  * Use `create(ListEntriesResponseSchema)` to create a new message.
  */
 export const ListEntriesResponseSchema: GenMessage<ListEntriesResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 9);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 11);
 
 /**
  * Request for SettlementService.GetSettlementTerms.
@@ -439,7 +546,7 @@ export type GetSettlementTermsRequest = Message<"inflow.settlement.v1.GetSettlem
  * Use `create(GetSettlementTermsRequestSchema)` to create a new message.
  */
 export const GetSettlementTermsRequestSchema: GenMessage<GetSettlementTermsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 10);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 12);
 
 /**
  * Response for SettlementService.GetSettlementTerms.
@@ -460,7 +567,7 @@ export type GetSettlementTermsResponse = Message<"inflow.settlement.v1.GetSettle
  * Use `create(GetSettlementTermsResponseSchema)` to create a new message.
  */
 export const GetSettlementTermsResponseSchema: GenMessage<GetSettlementTermsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 11);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 13);
 
 /**
  * Request for SettlementService.UpdateSettlementTerms.
@@ -488,7 +595,7 @@ export type UpdateSettlementTermsRequest = Message<"inflow.settlement.v1.UpdateS
  * Use `create(UpdateSettlementTermsRequestSchema)` to create a new message.
  */
 export const UpdateSettlementTermsRequestSchema: GenMessage<UpdateSettlementTermsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 12);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 14);
 
 /**
  * Response for SettlementService.UpdateSettlementTerms.
@@ -509,7 +616,7 @@ export type UpdateSettlementTermsResponse = Message<"inflow.settlement.v1.Update
  * Use `create(UpdateSettlementTermsResponseSchema)` to create a new message.
  */
 export const UpdateSettlementTermsResponseSchema: GenMessage<UpdateSettlementTermsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 13);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 15);
 
 /**
  * Request for SettlementService.AddHoliday.
@@ -537,7 +644,7 @@ export type AddHolidayRequest = Message<"inflow.settlement.v1.AddHolidayRequest"
  * Use `create(AddHolidayRequestSchema)` to create a new message.
  */
 export const AddHolidayRequestSchema: GenMessage<AddHolidayRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 14);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 16);
 
 /**
  * Response for SettlementService.AddHoliday.
@@ -558,7 +665,7 @@ export type AddHolidayResponse = Message<"inflow.settlement.v1.AddHolidayRespons
  * Use `create(AddHolidayResponseSchema)` to create a new message.
  */
 export const AddHolidayResponseSchema: GenMessage<AddHolidayResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 15);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 17);
 
 /**
  * Request for SettlementService.RemoveHoliday.
@@ -579,7 +686,7 @@ export type RemoveHolidayRequest = Message<"inflow.settlement.v1.RemoveHolidayRe
  * Use `create(RemoveHolidayRequestSchema)` to create a new message.
  */
 export const RemoveHolidayRequestSchema: GenMessage<RemoveHolidayRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 16);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 18);
 
 /**
  * Response for SettlementService.RemoveHoliday.
@@ -594,7 +701,7 @@ export type RemoveHolidayResponse = Message<"inflow.settlement.v1.RemoveHolidayR
  * Use `create(RemoveHolidayResponseSchema)` to create a new message.
  */
 export const RemoveHolidayResponseSchema: GenMessage<RemoveHolidayResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 17);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 19);
 
 /**
  * Request for SettlementService.ListHolidays.
@@ -622,7 +729,7 @@ export type ListHolidaysRequest = Message<"inflow.settlement.v1.ListHolidaysRequ
  * Use `create(ListHolidaysRequestSchema)` to create a new message.
  */
 export const ListHolidaysRequestSchema: GenMessage<ListHolidaysRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 18);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 20);
 
 /**
  * Response for SettlementService.ListHolidays.
@@ -650,7 +757,7 @@ export type ListHolidaysResponse = Message<"inflow.settlement.v1.ListHolidaysRes
  * Use `create(ListHolidaysResponseSchema)` to create a new message.
  */
 export const ListHolidaysResponseSchema: GenMessage<ListHolidaysResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 19);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 21);
 
 /**
  * Request for SettlementService.VerifyLedger.
@@ -673,7 +780,7 @@ export type VerifyLedgerRequest = Message<"inflow.settlement.v1.VerifyLedgerRequ
  * Use `create(VerifyLedgerRequestSchema)` to create a new message.
  */
 export const VerifyLedgerRequestSchema: GenMessage<VerifyLedgerRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 20);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 22);
 
 /**
  * Response for SettlementService.VerifyLedger: progress, and the result in the last message.
@@ -737,7 +844,7 @@ export type VerifyLedgerResponse = Message<"inflow.settlement.v1.VerifyLedgerRes
  * Use `create(VerifyLedgerResponseSchema)` to create a new message.
  */
 export const VerifyLedgerResponseSchema: GenMessage<VerifyLedgerResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement_service, 21);
+  messageDesc(file_inflow_settlement_v1_settlement_service, 23);
 
 /**
  * Settlement, balances, statements and ledger verification, for operators and internal services.
@@ -773,7 +880,8 @@ export const SettlementService: GenService<{
     output: typeof PreviewSettlementResponseSchema;
   },
   /**
-   * Lists settlements, newest first.
+   * Lists settlements, newest first. A running settlement shows its progress: percent_done, and the transactions
+   * settled so far. ListEntries with its id lists its payments.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -783,6 +891,24 @@ export const SettlementService: GenService<{
     methodKind: "unary";
     input: typeof ListSettlementsRequestSchema;
     output: typeof ListSettlementsResponseSchema;
+  },
+  /**
+   * Returns a month of settlements by the day, in Lagos: which days are working days, what was settled on each,
+   * and what falls due.
+   *
+   * Settlements count for the day on which they started; the latest 100,000 of the month are read. What falls due
+   * is computed from what is unsettled now, by the present terms and holidays: for one business, from its oldest
+   * 50,000 unsettled payments; for all businesses, how many balances have their oldest unsettled payment due on
+   * the day, from the index of due balances, of which 100,000 are read. What is overdue counts for today.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business).
+   *
+   * @generated from rpc inflow.settlement.v1.SettlementService.GetSettlementCalendar
+   */
+  getSettlementCalendar: {
+    methodKind: "unary";
+    input: typeof GetSettlementCalendarRequestSchema;
+    output: typeof GetSettlementCalendarResponseSchema;
   },
   /**
    * Returns the current balance of a business. It includes every acknowledged payment.
@@ -800,7 +926,7 @@ export const SettlementService: GenService<{
    * Lists the statement entries of a business, oldest first. The opening balance of a page plus its
    * entries equals its closing balance, which is the opening balance of the next page.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business, or the settlement).
    *
    * @generated from rpc inflow.settlement.v1.SettlementService.ListEntries
    */
@@ -875,6 +1001,10 @@ export const SettlementService: GenService<{
    * every discrepancy: transactions against their postings and events, events against their
    * transactions, settlements against the payments in their range and the fees that their terms give,
    * and balances against all postings. The last message of the stream carries the result.
+   *
+   * A browser reads the messages of one call by Connect's streaming as progress: transactions of
+   * estimated_transactions. If the call is interrupted, it calls again with the last cursor, and adds up what
+   * the calls report.
    *
    * Errors: INVALID_ARGUMENT (validation_failed: the cursor).
    *

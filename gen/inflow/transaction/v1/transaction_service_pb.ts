@@ -8,7 +8,7 @@ import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/vali
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
-import type { Payer, Transaction, TransactionStatus } from "./transaction_pb.ts";
+import type { HoldState, Payer, Transaction, TransactionStatus, Variance } from "./transaction_pb.ts";
 import { file_inflow_transaction_v1_transaction } from "./transaction_pb.ts";
 import type { Bank } from "../../type/v1/bank_pb.ts";
 import { file_inflow_type_v1_bank } from "../../type/v1/bank_pb.ts";
@@ -18,7 +18,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/transaction/v1/transaction_service.proto.
  */
 export const file_inflow_transaction_v1_transaction_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci9pbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb25fc2VydmljZS5wcm90bxIVaW5mbG93LnRyYW5zYWN0aW9uLnYxIssDChRSZWNvcmRQYXltZW50UmVxdWVzdBIvCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESLQoOYWNjb3VudF9udW1iZXIYAiABKAlCFbpIEsgBAXINMgteWzAtOV17MTB9JBI1CgpzZXNzaW9uX2lkGAMgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSJgoMYW1vdW50X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASAAEisKB3BhaWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKBXBheWVyGAYgASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgHIAEoCUIIukgFcgMY9AMSSAoGc3RhdHVzGAggASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQg66SAuCAQgYABgBGAIYAxIzCghiYW5rX2tleRgJIAEoCUIhukge2AEBchkyF15bQS1aYS16MC05Xy4vLV17MSw2NH0kIocBChVSZWNvcmRQYXltZW50UmVzcG9uc2USNQoHb3V0Y29tZRgBIAEoDjIkLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRPdXRjb21lEjcKC3RyYW5zYWN0aW9uGAIgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uImgKFVJlY29yZFBheW1lbnRzUmVxdWVzdBJPCghwYXltZW50cxgBIAMoCzIrLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50UmVxdWVzdEIQukgNkgEKCAEQ6AciA9gBAyJVChZSZWNvcmRQYXltZW50c1Jlc3BvbnNlEjsKB3Jlc3VsdHMYASADKAsyKi5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudFJlc3VsdCKkAQoTUmVjb3JkUGF5bWVudFJlc3VsdBI1CgdvdXRjb21lGAEgASgOMiQuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZE91dGNvbWUSNwoLdHJhbnNhY3Rpb24YAiABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24SDQoFZXJyb3IYAyABKAkSDgoGcmVhc29uGAQgASgJImsKFUdldFRyYW5zYWN0aW9uUmVxdWVzdBI1CgpzZXNzaW9uX2lkGAEgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSGwoLYnVzaW5lc3NfaWQYAiABKAlCBrpIA8gBASJRChZHZXRUcmFuc2FjdGlvblJlc3BvbnNlEjcKC3RyYW5zYWN0aW9uGAEgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uIlwKGVJldmVyc2VUcmFuc2FjdGlvblJlcXVlc3QSIgoOdHJhbnNhY3Rpb25faWQYASABKAlCCrpIB8gBAXICGDwSGwoGcmVhc29uGAIgASgJQgu6SAjIAQFyAxj0AyJVChpSZXZlcnNlVHJhbnNhY3Rpb25SZXNwb25zZRI3Cgt0cmFuc2FjdGlvbhgBIAEoCzIiLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvbiK4BAoXTGlzdFRyYW5zYWN0aW9uc1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIaCglyZWZlcmVuY2UYAiABKAlCB7pIBHICGGQSQgoGc3RhdHVzGAMgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQgi6SAWCAQIQARIoCgRmcm9tGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHQoJcGFnZV9zaXplGAYgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YByABKAlCCLpIBXIDGPQDEhEKBGxpdmUYCCABKAhIAIgBARIxCg1yZWNvcmRlZF9mcm9tGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtyZWNvcmRlZF90bxgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASkAEKCnNlc3Npb25faWQYCyABKAlCfLpIeboBdgoKc2Vzc2lvbl9pZBIxbXVzdCBiZSAxIHRvIDY0IGNoYXJhY3RlcnMgb2YgQS1aIGEteiAwLTkgLSBfIC4gLxo1dGhpcyA9PSAnJyB8fCB0aGlzLm1hdGNoZXMoJ15bQS1aYS16MC05Xy4vLV17MSw2NH0kJylCBwoFX2xpdmUibQoYTGlzdFRyYW5zYWN0aW9uc1Jlc3BvbnNlEjgKDHRyYW5zYWN0aW9ucxgBIAMoCzIiLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkqpQEKDVJlY29yZE91dGNvbWUSHgoaUkVDT1JEX09VVENPTUVfVU5TUEVDSUZJRUQQABIbChdSRUNPUkRfT1VUQ09NRV9SRUNPUkRFRBABEhwKGFJFQ09SRF9PVVRDT01FX0RVUExJQ0FURRACEhwKGFJFQ09SRF9PVVRDT01FX1VOTUFUQ0hFRBADEhsKF1JFQ09SRF9PVVRDT01FX0NPTkZMSUNUEAQy/QUKElRyYW5zYWN0aW9uU2VydmljZRKGAQoNUmVjb3JkUGF5bWVudBIrLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50UmVxdWVzdBosLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50UmVzcG9uc2UiGoq1GBYIAhIOcGF5bWVudHM6d3JpdGUaAggBEokBCg5SZWNvcmRQYXltZW50cxIsLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50c1JlcXVlc3QaLS5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudHNSZXNwb25zZSIairUYFggCEg5wYXltZW50czp3cml0ZRoCCAESjQEKDkdldFRyYW5zYWN0aW9uEiwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLkdldFRyYW5zYWN0aW9uUmVxdWVzdBotLmluZmxvdy50cmFuc2FjdGlvbi52MS5HZXRUcmFuc2FjdGlvblJlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSkwEKEExpc3RUcmFuc2FjdGlvbnMSLi5pbmZsb3cudHJhbnNhY3Rpb24udjEuTGlzdFRyYW5zYWN0aW9uc1JlcXVlc3QaLy5pbmZsb3cudHJhbnNhY3Rpb24udjEuTGlzdFRyYW5zYWN0aW9uc1Jlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSqwEKElJldmVyc2VUcmFuc2FjdGlvbhIwLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZXZlcnNlVHJhbnNhY3Rpb25SZXF1ZXN0GjEuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJldmVyc2VUcmFuc2FjdGlvblJlc3BvbnNlIjCKtRgsCAISEHBheW1lbnRzOnJldmVyc2UaFioUChIKDnRyYW5zYWN0aW9uX2lkEAViBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
+  fileDesc("Ci9pbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb25fc2VydmljZS5wcm90bxIVaW5mbG93LnRyYW5zYWN0aW9uLnYxIssDChRSZWNvcmRQYXltZW50UmVxdWVzdBIvCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESLQoOYWNjb3VudF9udW1iZXIYAiABKAlCFbpIEsgBAXINMgteWzAtOV17MTB9JBI1CgpzZXNzaW9uX2lkGAMgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSJgoMYW1vdW50X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASAAEisKB3BhaWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKBXBheWVyGAYgASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgHIAEoCUIIukgFcgMY9AMSSAoGc3RhdHVzGAggASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQg66SAuCAQgYABgBGAIYAxIzCghiYW5rX2tleRgJIAEoCUIhukge2AEBchkyF15bQS1aYS16MC05Xy4vLV17MSw2NH0kIocBChVSZWNvcmRQYXltZW50UmVzcG9uc2USNQoHb3V0Y29tZRgBIAEoDjIkLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRPdXRjb21lEjcKC3RyYW5zYWN0aW9uGAIgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uImgKFVJlY29yZFBheW1lbnRzUmVxdWVzdBJPCghwYXltZW50cxgBIAMoCzIrLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50UmVxdWVzdEIQukgNkgEKCAEQ6AciA9gBAyJVChZSZWNvcmRQYXltZW50c1Jlc3BvbnNlEjsKB3Jlc3VsdHMYASADKAsyKi5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudFJlc3VsdCKkAQoTUmVjb3JkUGF5bWVudFJlc3VsdBI1CgdvdXRjb21lGAEgASgOMiQuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZE91dGNvbWUSNwoLdHJhbnNhY3Rpb24YAiABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24SDQoFZXJyb3IYAyABKAkSDgoGcmVhc29uGAQgASgJImsKFUdldFRyYW5zYWN0aW9uUmVxdWVzdBI1CgpzZXNzaW9uX2lkGAEgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSGwoLYnVzaW5lc3NfaWQYAiABKAlCBrpIA8gBASJRChZHZXRUcmFuc2FjdGlvblJlc3BvbnNlEjcKC3RyYW5zYWN0aW9uGAEgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uIlwKGVJldmVyc2VUcmFuc2FjdGlvblJlcXVlc3QSIgoOdHJhbnNhY3Rpb25faWQYASABKAlCCrpIB8gBAXICGDwSGwoGcmVhc29uGAIgASgJQgu6SAjIAQFyAxj0AyJVChpSZXZlcnNlVHJhbnNhY3Rpb25SZXNwb25zZRI3Cgt0cmFuc2FjdGlvbhgBIAEoCzIiLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvbiLtCwoXTGlzdFRyYW5zYWN0aW9uc1JlcXVlc3QSHAoLYnVzaW5lc3NfaWQYASABKAlCB7pIBHICGEASGgoJcmVmZXJlbmNlGAIgASgJQge6SARyAhhkEkIKBnN0YXR1cxgDIAEoDjIoLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvblN0YXR1c0IIukgFggECEAESKAoEZnJvbRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh0KCXBhZ2Vfc2l6ZRgGIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAcgASgJQgi6SAVyAxj0AxIRCgRsaXZlGAggASgISACIAQESMQoNcmVjb3JkZWRfZnJvbRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLcmVjb3JkZWRfdG8YCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEpABCgpzZXNzaW9uX2lkGAsgASgJQny6SHm6AXYKCnNlc3Npb25faWQSMW11c3QgYmUgMSB0byA2NCBjaGFyYWN0ZXJzIG9mIEEtWiBhLXogMC05IC0gXyAuIC8aNXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV8uLy1dezEsNjR9JCcpEiwKBGJhbmsYDCABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQARIiChFhbW91bnRfZnJvbV9taW5vchgNIAEoA0IHukgEIgIoABIgCg9hbW91bnRfdG9fbWlub3IYDiABKANCB7pIBCICKAASTwoIc3RhdHVzZXMYDyADKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXNCE7pIEJIBDRAEGAEiB4IBBBABIAASRwoJdmFyaWFuY2VzGBAgAygOMh8uaW5mbG93LnRyYW5zYWN0aW9uLnYxLlZhcmlhbmNlQhO6SBCSAQ0QBhgBIgeCAQQQASAAEkoKC2hvbGRfc3RhdGVzGBEgAygOMiAuaW5mbG93LnRyYW5zYWN0aW9uLnYxLkhvbGRTdGF0ZUITukgQkgENEAQYASIHggEEEAEgADrXBLpI0wQaXAoQbGl2ZS5idXNpbmVzc19pZBIeaXMgcmVxdWlyZWQgd2l0aG91dCBidXNpbmVzc0lkGih0aGlzLmJ1c2luZXNzX2lkICE9ICcnIHx8IGhhcyh0aGlzLmxpdmUpGlkKFXJlZmVyZW5jZS5idXNpbmVzc19pZBIQbmVlZHMgYnVzaW5lc3NJZBoudGhpcy5idXNpbmVzc19pZCAhPSAnJyB8fCB0aGlzLnJlZmVyZW5jZSA9PSAnJxpbCg9zdGF0dXNlcy5zdGF0dXMSGW11c3QgYmUgZW1wdHkgd2l0aCBzdGF0dXMaLXRoaXMuc3RhdHVzID09IDAgfHwgdGhpcy5zdGF0dXNlcy5zaXplKCkgPT0gMBqgAQoQZnJvbS5idXNpbmVzc19pZBJOYW5kIHRvIG5lZWQgYnVzaW5lc3NJZDsgd2l0aG91dCBpdCwgcmVjb3JkZWRGcm9tIGFuZCByZWNvcmRlZFRvIGxpbWl0IHRoZSB0aW1lGjx0aGlzLmJ1c2luZXNzX2lkICE9ICcnIHx8ICghaGFzKHRoaXMuZnJvbSkgJiYgIWhhcyh0aGlzLnRvKSkalwEKIWFtb3VudF90b19taW5vci5hbW91bnRfZnJvbV9taW5vchIlbXVzdCBub3QgYmUgbGVzcyB0aGFuIGFtb3VudEZyb21NaW5vchpLdGhpcy5hbW91bnRfdG9fbWlub3IgPT0gMCB8fCB0aGlzLmFtb3VudF90b19taW5vciA+PSB0aGlzLmFtb3VudF9mcm9tX21pbm9yQgcKBV9saXZlIm0KGExpc3RUcmFuc2FjdGlvbnNSZXNwb25zZRI4Cgx0cmFuc2FjdGlvbnMYASADKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJKqUBCg1SZWNvcmRPdXRjb21lEh4KGlJFQ09SRF9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGwoXUkVDT1JEX09VVENPTUVfUkVDT1JERUQQARIcChhSRUNPUkRfT1VUQ09NRV9EVVBMSUNBVEUQAhIcChhSRUNPUkRfT1VUQ09NRV9VTk1BVENIRUQQAxIbChdSRUNPUkRfT1VUQ09NRV9DT05GTElDVBAEMv0FChJUcmFuc2FjdGlvblNlcnZpY2UShgEKDVJlY29yZFBheW1lbnQSKy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudFJlcXVlc3QaLC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudFJlc3BvbnNlIhqKtRgWCAISDnBheW1lbnRzOndyaXRlGgIIARKJAQoOUmVjb3JkUGF5bWVudHMSLC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudHNSZXF1ZXN0Gi0uaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZFBheW1lbnRzUmVzcG9uc2UiGoq1GBYIAhIOcGF5bWVudHM6d3JpdGUaAggBEo0BCg5HZXRUcmFuc2FjdGlvbhIsLmluZmxvdy50cmFuc2FjdGlvbi52MS5HZXRUcmFuc2FjdGlvblJlcXVlc3QaLS5pbmZsb3cudHJhbnNhY3Rpb24udjEuR2V0VHJhbnNhY3Rpb25SZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0SC2J1c2luZXNzX2lkEpMBChBMaXN0VHJhbnNhY3Rpb25zEi4uaW5mbG93LnRyYW5zYWN0aW9uLnYxLkxpc3RUcmFuc2FjdGlvbnNSZXF1ZXN0Gi8uaW5mbG93LnRyYW5zYWN0aW9uLnYxLkxpc3RUcmFuc2FjdGlvbnNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0iC2J1c2luZXNzX2lkEqsBChJSZXZlcnNlVHJhbnNhY3Rpb24SMC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmV2ZXJzZVRyYW5zYWN0aW9uUmVxdWVzdBoxLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZXZlcnNlVHJhbnNhY3Rpb25SZXNwb25zZSIwirUYLAgCEhBwYXltZW50czpyZXZlcnNlGhYqFAoSCg50cmFuc2FjdGlvbl9pZBAFYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
 
 /**
  * A payment that arrived at a bank.
@@ -317,7 +317,8 @@ export const ReverseTransactionResponseSchema: GenMessage<ReverseTransactionResp
  */
 export type ListTransactionsRequest = Message<"inflow.transaction.v1.ListTransactionsRequest"> & {
   /**
-   * The business that owns the transactions.
+   * The business that owns the transactions. Empty: those of all businesses that the caller may see; `live` is
+   * then required, and `reference`, `from` and `to` are not allowed.
    *
    * @generated from field: string business_id = 1;
    */
@@ -378,12 +379,15 @@ export type ListTransactionsRequest = Message<"inflow.transaction.v1.ListTransac
    * it was recorded or committed. The field live is then required, and status must not be PENDING or FAILED:
    * such payments are in the list once they are successful.
    *
+   * Without business_id it only limits the list: to what was reported to the service at this time or later,
+   * with any status, still the latest first.
+   *
    * @generated from field: google.protobuf.Timestamp recorded_from = 9;
    */
   recordedFrom?: Timestamp | undefined;
 
   /**
-   * Recorded before this time.
+   * Recorded before this time; without business_id, reported to the service before it.
    *
    * @generated from field: google.protobuf.Timestamp recorded_to = 10;
    */
@@ -396,6 +400,48 @@ export type ListTransactionsRequest = Message<"inflow.transaction.v1.ListTransac
    * @generated from field: string session_id = 11;
    */
   sessionId: string;
+
+  /**
+   * Only at this bank; unspecified: at any bank.
+   *
+   * @generated from field: inflow.type.v1.Bank bank = 12;
+   */
+  bank: Bank;
+
+  /**
+   * Only of this amount or more, in kobo; 0: of any amount.
+   *
+   * @generated from field: int64 amount_from_minor = 13;
+   */
+  amountFromMinor: bigint;
+
+  /**
+   * Only of this amount or less, in kobo; 0: of any amount.
+   *
+   * @generated from field: int64 amount_to_minor = 14;
+   */
+  amountToMinor: bigint;
+
+  /**
+   * Only with one of these statuses; empty: with any status. Not together with status.
+   *
+   * @generated from field: repeated inflow.transaction.v1.TransactionStatus statuses = 15;
+   */
+  statuses: TransactionStatus[];
+
+  /**
+   * Only payments that differ from the terms of their account in one of these ways; empty: any.
+   *
+   * @generated from field: repeated inflow.transaction.v1.Variance variances = 16;
+   */
+  variances: Variance[];
+
+  /**
+   * Only payments that differ from the terms of their account, of which this became; empty: any.
+   *
+   * @generated from field: repeated inflow.transaction.v1.HoldState hold_states = 17;
+   */
+  holdStates: HoldState[];
 };
 
 /**
@@ -413,15 +459,19 @@ export const ListTransactionsRequestSchema: GenMessage<ListTransactionsRequest> 
 export type ListTransactionsResponse = Message<"inflow.transaction.v1.ListTransactionsResponse"> & {
   /**
    * The transactions, the latest payment first; with recorded_from or recorded_to, the first recorded first.
+   * Without business_id, the latest recorded first, by when they were reported to the service; for a token that
+   * is restricted to several businesses, the latest payment first.
    *
    * @generated from field: repeated inflow.transaction.v1.Transaction transactions = 1;
    */
   transactions: Transaction[];
 
   /**
-   * Page token of the next page; empty on the last page. With recorded_from or recorded_to, it is not empty
-   * before all payments recorded before recorded_to are listed: it is that of the request if nothing new is
-   * recorded.
+   * Page token of the next page; empty on the last page. With business_id and recorded_from or recorded_to, it is
+   * not empty before all payments recorded before recorded_to are listed: it is that of the request if nothing
+   * new is recorded. With bank, an amount, statuses, variances or hold_states, and without business_id, a page
+   * scans a bounded number of transactions (5,000): it may hold fewer than requested, or none, though more
+   * follow.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -550,7 +600,8 @@ export const TransactionService: GenService<{
     output: typeof GetTransactionResponseSchema;
   },
   /**
-   * Lists transactions, the latest payment first.
+   * Lists transactions of one business, the latest payment first, or of all businesses that the caller may see,
+   * the latest recorded first.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *

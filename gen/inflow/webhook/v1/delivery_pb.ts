@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/delivery.proto.
  */
 export const file_inflow_webhook_v1_delivery: GenFile = /*@__PURE__*/
-  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9kZWxpdmVyeS5wcm90bxIRaW5mbG93LndlYmhvb2sudjEi7gIKCERlbGl2ZXJ5EgoKAmlkGAEgASgJEhMKC2VuZHBvaW50X2lkGAIgASgJEhAKCGV2ZW50X2lkGAMgASgJEhIKCmV2ZW50X2tpbmQYBCABKAkSMQoGc3RhdHVzGAUgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXMSFQoNYXR0ZW1wdF9jb3VudBgGIAEoBRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIqCgZkdWVfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZmFpbHVyZRgKIAEoCRIyCg5sYXRlc3RfYXR0ZW1wdBgLIAEoCzIaLmluZmxvdy53ZWJob29rLnYxLkF0dGVtcHQimAEKB0F0dGVtcHQSDgoGbnVtYmVyGAEgASgFEi4KCnN0YXJ0ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmxhdGVuY3lfbXMYAyABKAUSEwoLc3RhdHVzX2NvZGUYBCABKAUSFQoNcmVzcG9uc2VfYm9keRgFIAEoCRINCgVlcnJvchgGIAEoCSqJAQoORGVsaXZlcnlTdGF0dXMSHwobREVMSVZFUllfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGwoXREVMSVZFUllfU1RBVFVTX1BFTkRJTkcQARIdChlERUxJVkVSWV9TVEFUVVNfREVMSVZFUkVEEAISGgoWREVMSVZFUllfU1RBVFVTX0ZBSUxFRBADYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9kZWxpdmVyeS5wcm90bxIRaW5mbG93LndlYmhvb2sudjEi7gIKCERlbGl2ZXJ5EgoKAmlkGAEgASgJEhMKC2VuZHBvaW50X2lkGAIgASgJEhAKCGV2ZW50X2lkGAMgASgJEhIKCmV2ZW50X2tpbmQYBCABKAkSMQoGc3RhdHVzGAUgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXMSFQoNYXR0ZW1wdF9jb3VudBgGIAEoBRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIqCgZkdWVfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZmFpbHVyZRgKIAEoCRIyCg5sYXRlc3RfYXR0ZW1wdBgLIAEoCzIaLmluZmxvdy53ZWJob29rLnYxLkF0dGVtcHQibgoOV2ViaG9va1JlcXVlc3QSDgoGbWV0aG9kGAEgASgJEgsKA3VybBgCIAEoCRIxCgdoZWFkZXJzGAMgAygLMiAuaW5mbG93LndlYmhvb2sudjEuV2ViaG9va0hlYWRlchIMCgRib2R5GAQgASgJImEKDVdlYmhvb2tIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCRIzCghvbWlzc2lvbhgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkhlYWRlck9taXNzaW9uIpgBCgdBdHRlbXB0Eg4KBm51bWJlchgBIAEoBRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpsYXRlbmN5X21zGAMgASgFEhMKC3N0YXR1c19jb2RlGAQgASgFEhUKDXJlc3BvbnNlX2JvZHkYBSABKAkSDQoFZXJyb3IYBiABKAkqiQEKDkRlbGl2ZXJ5U3RhdHVzEh8KG0RFTElWRVJZX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0RFTElWRVJZX1NUQVRVU19QRU5ESU5HEAESHQoZREVMSVZFUllfU1RBVFVTX0RFTElWRVJFRBACEhoKFkRFTElWRVJZX1NUQVRVU19GQUlMRUQQAyptCg5IZWFkZXJPbWlzc2lvbhIfChtIRUFERVJfT01JU1NJT05fVU5TUEVDSUZJRUQQABIaChZIRUFERVJfT01JU1NJT05fU0VDUkVUEAESHgoaSEVBREVSX09NSVNTSU9OX0JZX0FUVEVNUFQQAmIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * The delivery of one event to one endpoint.
@@ -107,6 +107,83 @@ export const DeliverySchema: GenMessage<Delivery> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_delivery, 0);
 
 /**
+ * A request to an endpoint.
+ *
+ * @generated from message inflow.webhook.v1.WebhookRequest
+ */
+export type WebhookRequest = Message<"inflow.webhook.v1.WebhookRequest"> & {
+  /**
+   * The HTTP method: "POST".
+   *
+   * @generated from field: string method = 1;
+   */
+  method: string;
+
+  /**
+   * The URL of the endpoint.
+   *
+   * @generated from field: string url = 2;
+   */
+  url: string;
+
+  /**
+   * The headers, with names in lower case. Those of the connection, such as host, are left out.
+   *
+   * @generated from field: repeated inflow.webhook.v1.WebhookHeader headers = 3;
+   */
+  headers: WebhookHeader[];
+
+  /**
+   * The body, exactly as it is sent and signed.
+   *
+   * @generated from field: string body = 4;
+   */
+  body: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.WebhookRequest.
+ * Use `create(WebhookRequestSchema)` to create a new message.
+ */
+export const WebhookRequestSchema: GenMessage<WebhookRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_delivery, 1);
+
+/**
+ * A header of a request.
+ *
+ * @generated from message inflow.webhook.v1.WebhookHeader
+ */
+export type WebhookHeader = Message<"inflow.webhook.v1.WebhookHeader"> & {
+  /**
+   * Its name, in lower case.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Its value; empty if it is secret, or is only known when the request is sent, like the timestamps and signatures.
+   *
+   * @generated from field: string value = 2;
+   */
+  value: string;
+
+  /**
+   * Why there is no value.
+   *
+   * @generated from field: inflow.webhook.v1.HeaderOmission omission = 3;
+   */
+  omission: HeaderOmission;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.WebhookHeader.
+ * Use `create(WebhookHeaderSchema)` to create a new message.
+ */
+export const WebhookHeaderSchema: GenMessage<WebhookHeader> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_delivery, 2);
+
+/**
  * One request to an endpoint, and its outcome.
  *
  * @generated from message inflow.webhook.v1.Attempt
@@ -160,7 +237,7 @@ export type Attempt = Message<"inflow.webhook.v1.Attempt"> & {
  * Use `create(AttemptSchema)` to create a new message.
  */
 export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_delivery, 1);
+  messageDesc(file_inflow_webhook_v1_delivery, 3);
 
 /**
  * The state of a delivery.
@@ -219,4 +296,45 @@ export type DeliveryStatus = (typeof DeliveryStatus)[keyof typeof DeliveryStatus
  */
 export const DeliveryStatusSchema: GenEnum<DeliveryStatus> = /*@__PURE__*/
   enumDesc(file_inflow_webhook_v1_delivery, 0);
+
+/**
+ * Why the value of a header is left out.
+ *
+ * @generated from enum inflow.webhook.v1.HeaderOmission
+ */
+export const HeaderOmission = {
+  /**
+   * It is not left out.
+   *
+   * @generated from enum value: HEADER_OMISSION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * It is secret: a custom header, or authentication.
+   *
+   * @generated from enum value: HEADER_OMISSION_SECRET = 1;
+   */
+  SECRET: 1,
+
+  /**
+   * It differs from attempt to attempt, and is not stored: a timestamp or a signature.
+   *
+   * @generated from enum value: HEADER_OMISSION_BY_ATTEMPT = 2;
+   */
+  BY_ATTEMPT: 2,
+} as const;
+
+/**
+ * Why the value of a header is left out.
+ *
+ * @generated from enum inflow.webhook.v1.HeaderOmission
+ */
+export type HeaderOmission = (typeof HeaderOmission)[keyof typeof HeaderOmission] | UnknownEnum;
+
+/**
+ * Describes the enum inflow.webhook.v1.HeaderOmission.
+ */
+export const HeaderOmissionSchema: GenEnum<HeaderOmission> = /*@__PURE__*/
+  enumDesc(file_inflow_webhook_v1_delivery, 1);
 

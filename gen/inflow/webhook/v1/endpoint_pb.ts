@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/endpoint.proto.
  */
 export const file_inflow_webhook_v1_endpoint: GenFile = /*@__PURE__*/
-  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludC5wcm90bxIRaW5mbG93LndlYmhvb2sudjEi7AMKCEVuZHBvaW50EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEgsKA3VybBgDIAEoCRINCgVraW5kcxgEIAMoCRITCgtkZXNjcmlwdGlvbhgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCgZzdGF0dXMYByABKA4yIS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXR1cxI6Cg9kaXNhYmxlZF9yZWFzb24YCCABKA4yIS5pbmZsb3cud2ViaG9vay52MS5EaXNhYmxlZFJlYXNvbhIvCgtkaXNhYmxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZmFpbGluZ19zaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29uY3VycmVuY3kYCyABKAUSMQoHc2VjcmV0cxgMIAMoCzIgLmluZmxvdy53ZWJob29rLnYxLlNpZ25pbmdTZWNyZXQSDAoEbGl2ZRgNIAEoCBI1CgdvcHRpb25zGA4gASgLMiQuaW5mbG93LndlYmhvb2sudjEuQ29uZmlndXJlZE9wdGlvbnMibwoNU2lnbmluZ1NlY3JldBIuCgpjcmVhdGVkX2F0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCpsCg5FbmRwb2ludFN0YXR1cxIfChtFTkRQT0lOVF9TVEFUVVNfVU5TUEVDSUZJRUQQABIbChdFTkRQT0lOVF9TVEFUVVNfRU5BQkxFRBABEhwKGEVORFBPSU5UX1NUQVRVU19ESVNBQkxFRBACKocBCg5EaXNhYmxlZFJlYXNvbhIfChtESVNBQkxFRF9SRUFTT05fVU5TUEVDSUZJRUQQABIdChlESVNBQkxFRF9SRUFTT05fUkVRVUVTVEVEEAESGAoURElTQUJMRURfUkVBU09OX0dPTkUQAhIbChdESVNBQkxFRF9SRUFTT05fRkFJTElORxADYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_webhook_v1_endpoint_options]);
+  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludC5wcm90bxIRaW5mbG93LndlYmhvb2sudjEi7AMKCEVuZHBvaW50EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEgsKA3VybBgDIAEoCRINCgVraW5kcxgEIAMoCRITCgtkZXNjcmlwdGlvbhgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCgZzdGF0dXMYByABKA4yIS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXR1cxI6Cg9kaXNhYmxlZF9yZWFzb24YCCABKA4yIS5pbmZsb3cud2ViaG9vay52MS5EaXNhYmxlZFJlYXNvbhIvCgtkaXNhYmxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZmFpbGluZ19zaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29uY3VycmVuY3kYCyABKAUSMQoHc2VjcmV0cxgMIAMoCzIgLmluZmxvdy53ZWJob29rLnYxLlNpZ25pbmdTZWNyZXQSDAoEbGl2ZRgNIAEoCBI1CgdvcHRpb25zGA4gASgLMiQuaW5mbG93LndlYmhvb2sudjEuQ29uZmlndXJlZE9wdGlvbnMi6QIKEkVuZHBvaW50U3RhdGlzdGljcxITCgtlbmRwb2ludF9pZBgBIAEoCRIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5kZWxpdmVyeV9jb3VudBgDIAEoBRIVCg1hdHRlbXB0X2NvdW50GAQgASgDEhcKD2RlbGl2ZXJlZF9jb3VudBgFIAEoBRIUCgxmYWlsZWRfY291bnQYBiABKAUSFQoNcGVuZGluZ19jb3VudBgHIAEoBRI1ChFvbGRlc3RfcGVuZGluZ19hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoObGF0ZW5jeV9wNTBfbXMYCSABKAUSFgoObGF0ZW5jeV9wOTVfbXMYCiABKAUSOAoFaG91cnMYCyADKAsyKS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXRpc3RpY3NIb3VyIqEBChZFbmRwb2ludFN0YXRpc3RpY3NIb3VyEigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKD2RlbGl2ZXJlZF9jb3VudBgCIAEoBRIUCgxmYWlsZWRfY291bnQYAyABKAUSFgoObGF0ZW5jeV9wNTBfbXMYBCABKAUSFgoObGF0ZW5jeV9wOTVfbXMYBSABKAUibwoNU2lnbmluZ1NlY3JldBIuCgpjcmVhdGVkX2F0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCpsCg5FbmRwb2ludFN0YXR1cxIfChtFTkRQT0lOVF9TVEFUVVNfVU5TUEVDSUZJRUQQABIbChdFTkRQT0lOVF9TVEFUVVNfRU5BQkxFRBABEhwKGEVORFBPSU5UX1NUQVRVU19ESVNBQkxFRBACKocBCg5EaXNhYmxlZFJlYXNvbhIfChtESVNBQkxFRF9SRUFTT05fVU5TUEVDSUZJRUQQABIdChlESVNBQkxFRF9SRUFTT05fUkVRVUVTVEVEEAESGAoURElTQUJMRURfUkVBU09OX0dPTkUQAhIbChdESVNBQkxFRF9SRUFTT05fRkFJTElORxADYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_webhook_v1_endpoint_options]);
 
 /**
  * A URL of a business that events are posted to.
@@ -133,6 +133,147 @@ export const EndpointSchema: GenMessage<Endpoint> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_endpoint, 0);
 
 /**
+ * How the deliveries to an endpoint went in the last 24 hours, computed from its latest deliveries.
+ *
+ * @generated from message inflow.webhook.v1.EndpointStatistics
+ */
+export type EndpointStatistics = Message<"inflow.webhook.v1.EndpointStatistics"> & {
+  /**
+   * The endpoint.
+   *
+   * @generated from field: string endpoint_id = 1;
+   */
+  endpointId: string;
+
+  /**
+   * Deliveries created at this time or later are counted: 24 hours ago, or when the oldest one that was read was
+   * created.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 2;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * How many deliveries were counted.
+   *
+   * @generated from field: int32 delivery_count = 3;
+   */
+  deliveryCount: number;
+
+  /**
+   * How many attempts were made at them.
+   *
+   * @generated from field: int64 attempt_count = 4;
+   */
+  attemptCount: bigint;
+
+  /**
+   * How many of them are DELIVERED.
+   *
+   * @generated from field: int32 delivered_count = 5;
+   */
+  deliveredCount: number;
+
+  /**
+   * How many of them are FAILED.
+   *
+   * @generated from field: int32 failed_count = 6;
+   */
+  failedCount: number;
+
+  /**
+   * How many deliveries are PENDING, whenever they were created; counted up to 1,000.
+   *
+   * @generated from field: int32 pending_count = 7;
+   */
+  pendingCount: number;
+
+  /**
+   * When the oldest of the counted pending deliveries was created; absent if none is pending.
+   *
+   * @generated from field: google.protobuf.Timestamp oldest_pending_at = 8;
+   */
+  oldestPendingAt?: Timestamp | undefined;
+
+  /**
+   * The median duration of the latest attempts at the counted deliveries, in milliseconds; 0: there were none.
+   *
+   * @generated from field: int32 latency_p50_ms = 9;
+   */
+  latencyP50Ms: number;
+
+  /**
+   * Their 95th percentile.
+   *
+   * @generated from field: int32 latency_p95_ms = 10;
+   */
+  latencyP95Ms: number;
+
+  /**
+   * The 24 hours, oldest first. The last one ends when the statistics were computed.
+   *
+   * @generated from field: repeated inflow.webhook.v1.EndpointStatisticsHour hours = 11;
+   */
+  hours: EndpointStatisticsHour[];
+};
+
+/**
+ * Describes the message inflow.webhook.v1.EndpointStatistics.
+ * Use `create(EndpointStatisticsSchema)` to create a new message.
+ */
+export const EndpointStatisticsSchema: GenMessage<EndpointStatistics> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_endpoint, 1);
+
+/**
+ * An hour of an endpoint's statistics, by when deliveries were created.
+ *
+ * @generated from message inflow.webhook.v1.EndpointStatisticsHour
+ */
+export type EndpointStatisticsHour = Message<"inflow.webhook.v1.EndpointStatisticsHour"> & {
+  /**
+   * When it begins.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 1;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * How many deliveries are DELIVERED.
+   *
+   * @generated from field: int32 delivered_count = 2;
+   */
+  deliveredCount: number;
+
+  /**
+   * How many deliveries are FAILED.
+   *
+   * @generated from field: int32 failed_count = 3;
+   */
+  failedCount: number;
+
+  /**
+   * The median duration of the latest attempts, in milliseconds; 0: there were none.
+   *
+   * @generated from field: int32 latency_p50_ms = 4;
+   */
+  latencyP50Ms: number;
+
+  /**
+   * Their 95th percentile.
+   *
+   * @generated from field: int32 latency_p95_ms = 5;
+   */
+  latencyP95Ms: number;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.EndpointStatisticsHour.
+ * Use `create(EndpointStatisticsHourSchema)` to create a new message.
+ */
+export const EndpointStatisticsHourSchema: GenMessage<EndpointStatisticsHour> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_endpoint, 2);
+
+/**
  * A secret that signs requests.
  *
  * @generated from message inflow.webhook.v1.SigningSecret
@@ -158,7 +299,7 @@ export type SigningSecret = Message<"inflow.webhook.v1.SigningSecret"> & {
  * Use `create(SigningSecretSchema)` to create a new message.
  */
 export const SigningSecretSchema: GenMessage<SigningSecret> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_endpoint, 1);
+  messageDesc(file_inflow_webhook_v1_endpoint, 3);
 
 /**
  * Whether events are sent to an endpoint.

@@ -10,9 +10,9 @@ import { file_google_protobuf_duration, file_google_protobuf_struct, file_google
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
 import type { EventAudience } from "../../type/v1/event_kind_pb.ts";
 import { file_inflow_type_v1_event_kind } from "../../type/v1/event_kind_pb.ts";
-import type { Attempt, Delivery, DeliveryStatus } from "./delivery_pb.ts";
+import type { Attempt, Delivery, DeliveryStatus, WebhookRequest } from "./delivery_pb.ts";
 import { file_inflow_webhook_v1_delivery } from "./delivery_pb.ts";
-import type { Endpoint } from "./endpoint_pb.ts";
+import type { Endpoint, EndpointStatistics, EndpointStatus } from "./endpoint_pb.ts";
 import { file_inflow_webhook_v1_endpoint } from "./endpoint_pb.ts";
 import type { EndpointOptions } from "./endpoint_options_pb.ts";
 import { file_inflow_webhook_v1_endpoint_options } from "./endpoint_options_pb.ts";
@@ -22,7 +22,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/webhook_service.proto.
  */
 export const file_inflow_webhook_v1_webhook_service: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIoQCChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIYCgN1cmwYAiABKAlCC7pICMgBAXIDGNAPEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBIdCgtkZXNjcmlwdGlvbhgEIAEoCUIIukgFcgMYyAESHgoLY29uY3VycmVuY3kYBSABKAVCCbpIBhoEGDIoABIMCgR0ZXN0GAYgASgIEjMKB29wdGlvbnMYByABKAsyIi5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludE9wdGlvbnMiVwoWQ3JlYXRlRW5kcG9pbnRSZXNwb25zZRItCghlbmRwb2ludBgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50Eg4KBnNlY3JldBgCIAEoCSLCAwoVVXBkYXRlRW5kcG9pbnRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQESHAoDdXJsGAIgASgJQgq6SAdyBRABGNAPSACIAQESMgoFa2luZHMYAyADKAlCI7pIIJIBHRAyGAEiF3IVMhNeW0EtWl1bQS1aX117MCw2M30kEhEKCWFsbF9raW5kcxgEIAEoCBIiCgtkZXNjcmlwdGlvbhgFIAEoCUIIukgFcgMYyAFIAYgBARIjCgtjb25jdXJyZW5jeRgGIAEoBUIJukgGGgQYMigBSAKIAQESFAoHZW5hYmxlZBgHIAEoCEgDiAEBEjMKB29wdGlvbnMYCCABKAsyIi5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludE9wdGlvbnM6X7pIXBpaCg9raW5kcy5hbGxfa2luZHMSHG11c3QgYmUgZW1wdHkgd2l0aCBhbGxfa2luZHMaKSF0aGlzLmFsbF9raW5kcyB8fCB0aGlzLmtpbmRzLnNpemUoKSA9PSAwQgYKBF91cmxCDgoMX2Rlc2NyaXB0aW9uQg4KDF9jb25jdXJyZW5jeUIKCghfZW5hYmxlZCJHChZVcGRhdGVFbmRwb2ludFJlc3BvbnNlEi0KCGVuZHBvaW50GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiMwoUTGlzdEVuZHBvaW50c1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBASJHChVMaXN0RW5kcG9pbnRzUmVzcG9uc2USLgoJZW5kcG9pbnRzGAEgAygLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiNAoVRGVsZXRlRW5kcG9pbnRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQEiGAoWRGVsZXRlRW5kcG9pbnRSZXNwb25zZSJvChNSb3RhdGVTZWNyZXRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQESOwoHb3ZlcmxhcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIPukgMqgEJIgUIgJqeATIAIlUKFFJvdGF0ZVNlY3JldFJlc3BvbnNlEg4KBnNlY3JldBgBIAEoCRItCghlbmRwb2ludBgCIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50IjMKFFNlbmRUZXN0RXZlbnRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQEiKQoVU2VuZFRlc3RFdmVudFJlc3BvbnNlEhAKCGV2ZW50X2lkGAEgASgJIrYCChVMaXN0RGVsaXZlcmllc1JlcXVlc3QSHAoLZW5kcG9pbnRfaWQYASABKAlCB7pIBHICGEASGQoIZXZlbnRfaWQYAiABKAlCB7pIBHICGEASOwoGc3RhdHVzGAMgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXNCCLpIBYIBAhABEh0KCXBhZ2Vfc2l6ZRgEIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAUgASgJQgi6SAVyAxj0AzpqukhnGmUKF2VuZHBvaW50X2lkLm9yX2V2ZW50X2lkEhtpcyByZXF1aXJlZCwgb3IgZXZlbnRfaWQgaXMaLXRoaXMuZW5kcG9pbnRfaWQgIT0gJycgfHwgdGhpcy5ldmVudF9pZCAhPSAnJyJiChZMaXN0RGVsaXZlcmllc1Jlc3BvbnNlEi8KCmRlbGl2ZXJpZXMYASADKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiMQoSR2V0RGVsaXZlcnlSZXF1ZXN0EhsKC2RlbGl2ZXJ5X2lkGAEgASgJQga6SAPIAQEicgoTR2V0RGVsaXZlcnlSZXNwb25zZRItCghkZWxpdmVyeRgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5EiwKCGF0dGVtcHRzGAIgAygLMhouaW5mbG93LndlYmhvb2sudjEuQXR0ZW1wdCIvChBSZWRlbGl2ZXJSZXF1ZXN0EhsKC2RlbGl2ZXJ5X2lkGAEgASgJQga6SAPIAQEiQgoRUmVkZWxpdmVyUmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeSIyChNTa2lwRGVsaXZlcnlSZXF1ZXN0EhsKC2RlbGl2ZXJ5X2lkGAEgASgJQga6SAPIAQEiRQoUU2tpcERlbGl2ZXJ5UmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeSJgCg5SZWNvdmVyUmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBEjEKBXNpbmNlGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBIiQKD1JlY292ZXJSZXNwb25zZRIRCglyZWNvdmVyZWQYASABKAMiFwoVTGlzdEV2ZW50S2luZHNSZXF1ZXN0IlAKFkxpc3RFdmVudEtpbmRzUmVzcG9uc2USNgoFa2luZHMYASADKAsyJy5pbmZsb3cud2ViaG9vay52MS5FdmVudEtpbmREZXNjcmlwdGlvbiK9AQoURXZlbnRLaW5kRGVzY3JpcHRpb24SDAoEa2luZBgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCRIvCghhdWRpZW5jZRgDIAEoDjIdLmluZmxvdy50eXBlLnYxLkV2ZW50QXVkaWVuY2USJwoGc2NoZW1hGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIoCgdleGFtcGxlGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdDL/DAoOV2ViaG9va1NlcnZpY2USgwEKDkNyZWF0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBKJAQoOVXBkYXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEokBCg1MaXN0RW5kcG9pbnRzEicuaW5mbG93LndlYmhvb2sudjEuTGlzdEVuZHBvaW50c1JlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5MaXN0RW5kcG9pbnRzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDRILYnVzaW5lc3NfaWQSiQEKDkRlbGV0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKDAQoMUm90YXRlU2VjcmV0EiYuaW5mbG93LndlYmhvb2sudjEuUm90YXRlU2VjcmV0UmVxdWVzdBonLmluZmxvdy53ZWJob29rLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEoYBCg1TZW5kVGVzdEV2ZW50EicuaW5mbG93LndlYmhvb2sudjEuU2VuZFRlc3RFdmVudFJlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5TZW5kVGVzdEV2ZW50UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAISoAEKDkxpc3REZWxpdmVyaWVzEiguaW5mbG93LndlYmhvb2sudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZSI5kAIBirUYMggCEgVhZG1pbhIEcmVhZBohKh8KDwoLZW5kcG9pbnRfaWQQAgoMCghldmVudF9pZBAEEokBCgtHZXREZWxpdmVyeRIlLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVxdWVzdBomLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVzcG9uc2UiK5ACAYq1GCQIAhIFYWRtaW4SBHJlYWQaEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSegoJUmVkZWxpdmVyEiMuaW5mbG93LndlYmhvb2sudjEuUmVkZWxpdmVyUmVxdWVzdBokLmluZmxvdy53ZWJob29rLnYxLlJlZGVsaXZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtkZWxpdmVyeV9pZBADEoMBCgxTa2lwRGVsaXZlcnkSJi5pbmZsb3cud2ViaG9vay52MS5Ta2lwRGVsaXZlcnlSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuU2tpcERlbGl2ZXJ5UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSdAoHUmVjb3ZlchIhLmluZmxvdy53ZWJob29rLnYxLlJlY292ZXJSZXF1ZXN0GiIuaW5mbG93LndlYmhvb2sudjEuUmVjb3ZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEowBCg5MaXN0RXZlbnRLaW5kcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVzcG9uc2UiJZACAYq1GB4IAhIQZXZlbnRzOnN1YnNjcmliZRIEcmVhZBoCIgBiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_type_v1_event_kind, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint, file_inflow_webhook_v1_endpoint_options]);
+  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIoQCChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIYCgN1cmwYAiABKAlCC7pICMgBAXIDGNAPEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBIdCgtkZXNjcmlwdGlvbhgEIAEoCUIIukgFcgMYyAESHgoLY29uY3VycmVuY3kYBSABKAVCCbpIBhoEGDIoABIMCgR0ZXN0GAYgASgIEjMKB29wdGlvbnMYByABKAsyIi5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludE9wdGlvbnMiVwoWQ3JlYXRlRW5kcG9pbnRSZXNwb25zZRItCghlbmRwb2ludBgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50Eg4KBnNlY3JldBgCIAEoCSLCAwoVVXBkYXRlRW5kcG9pbnRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQESHAoDdXJsGAIgASgJQgq6SAdyBRABGNAPSACIAQESMgoFa2luZHMYAyADKAlCI7pIIJIBHRAyGAEiF3IVMhNeW0EtWl1bQS1aX117MCw2M30kEhEKCWFsbF9raW5kcxgEIAEoCBIiCgtkZXNjcmlwdGlvbhgFIAEoCUIIukgFcgMYyAFIAYgBARIjCgtjb25jdXJyZW5jeRgGIAEoBUIJukgGGgQYMigBSAKIAQESFAoHZW5hYmxlZBgHIAEoCEgDiAEBEjMKB29wdGlvbnMYCCABKAsyIi5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludE9wdGlvbnM6X7pIXBpaCg9raW5kcy5hbGxfa2luZHMSHG11c3QgYmUgZW1wdHkgd2l0aCBhbGxfa2luZHMaKSF0aGlzLmFsbF9raW5kcyB8fCB0aGlzLmtpbmRzLnNpemUoKSA9PSAwQgYKBF91cmxCDgoMX2Rlc2NyaXB0aW9uQg4KDF9jb25jdXJyZW5jeUIKCghfZW5hYmxlZCJHChZVcGRhdGVFbmRwb2ludFJlc3BvbnNlEi0KCGVuZHBvaW50GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQi7AEKFExpc3RFbmRwb2ludHNSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhhAEhEKBGxpdmUYAiABKAhIAIgBARI7CgZzdGF0dXMYAyABKA4yIS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXR1c0IIukgFggECEAESFAoHZmFpbGluZxgEIAEoCEgBiAEBEh0KCXBhZ2Vfc2l6ZRgFIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAYgASgJQgi6SAVyAxj0A0IHCgVfbGl2ZUIKCghfZmFpbGluZyJgChVMaXN0RW5kcG9pbnRzUmVzcG9uc2USLgoJZW5kcG9pbnRzGAEgAygLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIuIBChxHZXRFbmRwb2ludFN0YXRpc3RpY3NSZXF1ZXN0EigKDGVuZHBvaW50X2lkcxgBIAMoCUISukgPkgEMEGQYASIGcgQQARhAEhwKC2J1c2luZXNzX2lkGAIgASgJQge6SARyAhhAOnq6SHcadQobZW5kcG9pbnRfaWRzLm9yX2J1c2luZXNzX2lkEh5hcmUgcmVxdWlyZWQsIG9yIGJ1c2luZXNzSWQgaXMaNnRoaXMuZW5kcG9pbnRfaWRzLnNpemUoKSA+IDAgfHwgdGhpcy5idXNpbmVzc19pZCAhPSAnJyJaCh1HZXRFbmRwb2ludFN0YXRpc3RpY3NSZXNwb25zZRI5CgpzdGF0aXN0aWNzGAEgAygLMiUuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRTdGF0aXN0aWNzIjQKFURlbGV0ZUVuZHBvaW50UmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBIhgKFkRlbGV0ZUVuZHBvaW50UmVzcG9uc2UibwoTUm90YXRlU2VjcmV0UmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBEjsKB292ZXJsYXAYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CD7pIDKoBCSIFCICangEyACJVChRSb3RhdGVTZWNyZXRSZXNwb25zZRIOCgZzZWNyZXQYASABKAkSLQoIZW5kcG9pbnQYAiABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCIzChRTZW5kVGVzdEV2ZW50UmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBIikKFVNlbmRUZXN0RXZlbnRSZXNwb25zZRIQCghldmVudF9pZBgBIAEoCSKVBQoVTGlzdERlbGl2ZXJpZXNSZXF1ZXN0EhwKC2VuZHBvaW50X2lkGAEgASgJQge6SARyAhhAEhkKCGV2ZW50X2lkGAIgASgJQge6SARyAhhAEjsKBnN0YXR1cxgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5U3RhdHVzQgi6SAWCAQIQARIdCglwYWdlX3NpemUYBCABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgFIAEoCUIIukgFcgMY9AMSHAoLYnVzaW5lc3NfaWQYBiABKAlCB7pIBHICGEASKAoEZnJvbRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEkgKCHN0YXR1c2VzGAkgAygOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXNCE7pIEJIBDRADGAEiB4IBBBABIAASEQoEbGl2ZRgKIAEoCEgAiAEBOvIBukjuARqOAQoXZW5kcG9pbnRfaWQub3JfZXZlbnRfaWQSKmlzIHJlcXVpcmVkLCBvciBldmVudF9pZCBvciBidXNpbmVzc19pZCBpcxpHdGhpcy5lbmRwb2ludF9pZCAhPSAnJyB8fCB0aGlzLmV2ZW50X2lkICE9ICcnIHx8IHRoaXMuYnVzaW5lc3NfaWQgIT0gJycaWwoPc3RhdHVzZXMuc3RhdHVzEhltdXN0IGJlIGVtcHR5IHdpdGggc3RhdHVzGi10aGlzLnN0YXR1cyA9PSAwIHx8IHRoaXMuc3RhdHVzZXMuc2l6ZSgpID09IDBCBwoFX2xpdmUiYgoWTGlzdERlbGl2ZXJpZXNSZXNwb25zZRIvCgpkZWxpdmVyaWVzGAEgAygLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjEKEkdldERlbGl2ZXJ5UmVxdWVzdBIbCgtkZWxpdmVyeV9pZBgBIAEoCUIGukgDyAEBIqYBChNHZXREZWxpdmVyeVJlc3BvbnNlEi0KCGRlbGl2ZXJ5GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkSLAoIYXR0ZW1wdHMYAiADKAsyGi5pbmZsb3cud2ViaG9vay52MS5BdHRlbXB0EjIKB3JlcXVlc3QYAyABKAsyIS5pbmZsb3cud2ViaG9vay52MS5XZWJob29rUmVxdWVzdCIvChBSZWRlbGl2ZXJSZXF1ZXN0EhsKC2RlbGl2ZXJ5X2lkGAEgASgJQga6SAPIAQEiQgoRUmVkZWxpdmVyUmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeSIyChNTa2lwRGVsaXZlcnlSZXF1ZXN0EhsKC2RlbGl2ZXJ5X2lkGAEgASgJQga6SAPIAQEiRQoUU2tpcERlbGl2ZXJ5UmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeSJgCg5SZWNvdmVyUmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBEjEKBXNpbmNlGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBIiQKD1JlY292ZXJSZXNwb25zZRIRCglyZWNvdmVyZWQYASABKAMiFwoVTGlzdEV2ZW50S2luZHNSZXF1ZXN0IlAKFkxpc3RFdmVudEtpbmRzUmVzcG9uc2USNgoFa2luZHMYASADKAsyJy5pbmZsb3cud2ViaG9vay52MS5FdmVudEtpbmREZXNjcmlwdGlvbiK9AQoURXZlbnRLaW5kRGVzY3JpcHRpb24SDAoEa2luZBgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCRIvCghhdWRpZW5jZRgDIAEoDjIdLmluZmxvdy50eXBlLnYxLkV2ZW50QXVkaWVuY2USJwoGc2NoZW1hGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIoCgdleGFtcGxlGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdDK0DgoOV2ViaG9va1NlcnZpY2USgwEKDkNyZWF0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBKJAQoOVXBkYXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEokBCg1MaXN0RW5kcG9pbnRzEicuaW5mbG93LndlYmhvb2sudjEuTGlzdEVuZHBvaW50c1JlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5MaXN0RW5kcG9pbnRzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDSILYnVzaW5lc3NfaWQSiQEKDkRlbGV0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKDAQoMUm90YXRlU2VjcmV0EiYuaW5mbG93LndlYmhvb2sudjEuUm90YXRlU2VjcmV0UmVxdWVzdBonLmluZmxvdy53ZWJob29rLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEoYBCg1TZW5kVGVzdEV2ZW50EicuaW5mbG93LndlYmhvb2sudjEuU2VuZFRlc3RFdmVudFJlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5TZW5kVGVzdEV2ZW50UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAISoQEKFUdldEVuZHBvaW50U3RhdGlzdGljcxIvLmluZmxvdy53ZWJob29rLnYxLkdldEVuZHBvaW50U3RhdGlzdGljc1JlcXVlc3QaMC5pbmZsb3cud2ViaG9vay52MS5HZXRFbmRwb2ludFN0YXRpc3RpY3NSZXNwb25zZSIlkAIBirUYHggCEgVhZG1pbhIEcmVhZBoNIgtidXNpbmVzc19pZBKxAQoOTGlzdERlbGl2ZXJpZXMSKC5pbmZsb3cud2ViaG9vay52MS5MaXN0RGVsaXZlcmllc1JlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5MaXN0RGVsaXZlcmllc1Jlc3BvbnNlIkqQAgGKtRhDCAISBWFkbWluEgRyZWFkGjIqMAoPCgtlbmRwb2ludF9pZBACCgwKCGV2ZW50X2lkEAQKDwoLYnVzaW5lc3NfaWQQBhKJAQoLR2V0RGVsaXZlcnkSJS5pbmZsb3cud2ViaG9vay52MS5HZXREZWxpdmVyeVJlcXVlc3QaJi5pbmZsb3cud2ViaG9vay52MS5HZXREZWxpdmVyeVJlc3BvbnNlIiuQAgGKtRgkCAISBWFkbWluEgRyZWFkGhMqEQoPCgtkZWxpdmVyeV9pZBADEnoKCVJlZGVsaXZlchIjLmluZmxvdy53ZWJob29rLnYxLlJlZGVsaXZlclJlcXVlc3QaJC5pbmZsb3cud2ViaG9vay52MS5SZWRlbGl2ZXJSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZGVsaXZlcnlfaWQQAxKDAQoMU2tpcERlbGl2ZXJ5EiYuaW5mbG93LndlYmhvb2sudjEuU2tpcERlbGl2ZXJ5UmVxdWVzdBonLmluZmxvdy53ZWJob29rLnYxLlNraXBEZWxpdmVyeVJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtkZWxpdmVyeV9pZBADEnQKB1JlY292ZXISIS5pbmZsb3cud2ViaG9vay52MS5SZWNvdmVyUmVxdWVzdBoiLmluZmxvdy53ZWJob29rLnYxLlJlY292ZXJSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKMAQoOTGlzdEV2ZW50S2luZHMSKC5pbmZsb3cud2ViaG9vay52MS5MaXN0RXZlbnRLaW5kc1JlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5MaXN0RXZlbnRLaW5kc1Jlc3BvbnNlIiWQAgGKtRgeCAISEGV2ZW50czpzdWJzY3JpYmUSBHJlYWQaAiIAYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_type_v1_event_kind, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint, file_inflow_webhook_v1_endpoint_options]);
 
 /**
  * The endpoint to create.
@@ -208,17 +208,53 @@ export const UpdateEndpointResponseSchema: GenMessage<UpdateEndpointResponse> = 
   messageDesc(file_inflow_webhook_v1_webhook_service, 3);
 
 /**
- * The business whose endpoints to list.
+ * Which endpoints to list.
  *
  * @generated from message inflow.webhook.v1.ListEndpointsRequest
  */
 export type ListEndpointsRequest = Message<"inflow.webhook.v1.ListEndpointsRequest"> & {
   /**
-   * The business.
+   * Only endpoints of this business, by its id of at most 64 characters; empty: of all businesses that the caller
+   * may see.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
+
+  /**
+   * True: only live mode; false: only test mode; absent: both.
+   *
+   * @generated from field: optional bool live = 2;
+   */
+  live?: boolean | undefined;
+
+  /**
+   * Only with this status; unspecified: with any status.
+   *
+   * @generated from field: inflow.webhook.v1.EndpointStatus status = 3;
+   */
+  status: EndpointStatus;
+
+  /**
+   * True: only those whose latest attempt failed; false: only others; absent: both.
+   *
+   * @generated from field: optional bool failing = 4;
+   */
+  failing?: boolean | undefined;
+
+  /**
+   * The maximum number of endpoints, 1 to 200; 0 means 200, which is more than a business can have.
+   *
+   * @generated from field: int32 page_size = 5;
+   */
+  pageSize: number;
+
+  /**
+   * The next_page_token of the previous page, at most 500 characters.
+   *
+   * @generated from field: string page_token = 6;
+   */
+  pageToken: string;
 };
 
 /**
@@ -229,7 +265,7 @@ export const ListEndpointsRequestSchema: GenMessage<ListEndpointsRequest> = /*@_
   messageDesc(file_inflow_webhook_v1_webhook_service, 4);
 
 /**
- * The endpoints of the business.
+ * One page of endpoints.
  *
  * @generated from message inflow.webhook.v1.ListEndpointsResponse
  */
@@ -240,6 +276,14 @@ export type ListEndpointsResponse = Message<"inflow.webhook.v1.ListEndpointsResp
    * @generated from field: repeated inflow.webhook.v1.Endpoint endpoints = 1;
    */
   endpoints: Endpoint[];
+
+  /**
+   * The token of the next page; empty on the last page. Without business_id, a page scans a bounded number of
+   * endpoints (5,000): it may hold fewer than requested, or none, though more follow.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
 };
 
 /**
@@ -248,6 +292,55 @@ export type ListEndpointsResponse = Message<"inflow.webhook.v1.ListEndpointsResp
  */
 export const ListEndpointsResponseSchema: GenMessage<ListEndpointsResponse> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_webhook_service, 5);
+
+/**
+ * The endpoints to compute statistics of.
+ *
+ * @generated from message inflow.webhook.v1.GetEndpointStatisticsRequest
+ */
+export type GetEndpointStatisticsRequest = Message<"inflow.webhook.v1.GetEndpointStatisticsRequest"> & {
+  /**
+   * Only these endpoints, at most 100, each of at most 64 characters; empty: all endpoints of the business.
+   *
+   * @generated from field: repeated string endpoint_ids = 1;
+   */
+  endpointIds: string[];
+
+  /**
+   * Only endpoints of this business, at most 64 characters; empty: of any that the caller may see.
+   *
+   * @generated from field: string business_id = 2;
+   */
+  businessId: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.GetEndpointStatisticsRequest.
+ * Use `create(GetEndpointStatisticsRequestSchema)` to create a new message.
+ */
+export const GetEndpointStatisticsRequestSchema: GenMessage<GetEndpointStatisticsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 6);
+
+/**
+ * The statistics of endpoints.
+ *
+ * @generated from message inflow.webhook.v1.GetEndpointStatisticsResponse
+ */
+export type GetEndpointStatisticsResponse = Message<"inflow.webhook.v1.GetEndpointStatisticsResponse"> & {
+  /**
+   * One entry for each endpoint that is not deleted, in the order of the request; for a business, newest first.
+   *
+   * @generated from field: repeated inflow.webhook.v1.EndpointStatistics statistics = 1;
+   */
+  statistics: EndpointStatistics[];
+};
+
+/**
+ * Describes the message inflow.webhook.v1.GetEndpointStatisticsResponse.
+ * Use `create(GetEndpointStatisticsResponseSchema)` to create a new message.
+ */
+export const GetEndpointStatisticsResponseSchema: GenMessage<GetEndpointStatisticsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 7);
 
 /**
  * The endpoint to delete.
@@ -268,7 +361,7 @@ export type DeleteEndpointRequest = Message<"inflow.webhook.v1.DeleteEndpointReq
  * Use `create(DeleteEndpointRequestSchema)` to create a new message.
  */
 export const DeleteEndpointRequestSchema: GenMessage<DeleteEndpointRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 6);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 8);
 
 /**
  * Empty.
@@ -283,7 +376,7 @@ export type DeleteEndpointResponse = Message<"inflow.webhook.v1.DeleteEndpointRe
  * Use `create(DeleteEndpointResponseSchema)` to create a new message.
  */
 export const DeleteEndpointResponseSchema: GenMessage<DeleteEndpointResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 7);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 9);
 
 /**
  * The endpoint whose secret to rotate.
@@ -311,7 +404,7 @@ export type RotateSecretRequest = Message<"inflow.webhook.v1.RotateSecretRequest
  * Use `create(RotateSecretRequestSchema)` to create a new message.
  */
 export const RotateSecretRequestSchema: GenMessage<RotateSecretRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 8);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 10);
 
 /**
  * The new secret.
@@ -339,7 +432,7 @@ export type RotateSecretResponse = Message<"inflow.webhook.v1.RotateSecretRespon
  * Use `create(RotateSecretResponseSchema)` to create a new message.
  */
 export const RotateSecretResponseSchema: GenMessage<RotateSecretResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 9);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 11);
 
 /**
  * The endpoint to send a test event to.
@@ -360,7 +453,7 @@ export type SendTestEventRequest = Message<"inflow.webhook.v1.SendTestEventReque
  * Use `create(SendTestEventRequestSchema)` to create a new message.
  */
 export const SendTestEventRequestSchema: GenMessage<SendTestEventRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 10);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 12);
 
 /**
  * The recorded event, which is sent next.
@@ -381,7 +474,7 @@ export type SendTestEventResponse = Message<"inflow.webhook.v1.SendTestEventResp
  * Use `create(SendTestEventResponseSchema)` to create a new message.
  */
 export const SendTestEventResponseSchema: GenMessage<SendTestEventResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 11);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 13);
 
 /**
  * The deliveries to list.
@@ -423,6 +516,41 @@ export type ListDeliveriesRequest = Message<"inflow.webhook.v1.ListDeliveriesReq
    * @generated from field: string page_token = 5;
    */
   pageToken: string;
+
+  /**
+   * Only deliveries to the endpoints of this business that are not deleted, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 6;
+   */
+  businessId: string;
+
+  /**
+   * Only deliveries created at this time or later.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 7;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Only deliveries created before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 8;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * Only deliveries in one of these states; empty: in any state. Not together with status.
+   *
+   * @generated from field: repeated inflow.webhook.v1.DeliveryStatus statuses = 9;
+   */
+  statuses: DeliveryStatus[];
+
+  /**
+   * True: only to endpoints of live mode; false: of test mode; absent: both.
+   *
+   * @generated from field: optional bool live = 10;
+   */
+  live?: boolean | undefined;
 };
 
 /**
@@ -430,7 +558,7 @@ export type ListDeliveriesRequest = Message<"inflow.webhook.v1.ListDeliveriesReq
  * Use `create(ListDeliveriesRequestSchema)` to create a new message.
  */
 export const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 12);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 14);
 
 /**
  * One page of deliveries.
@@ -459,7 +587,7 @@ export type ListDeliveriesResponse = Message<"inflow.webhook.v1.ListDeliveriesRe
  * Use `create(ListDeliveriesResponseSchema)` to create a new message.
  */
 export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 13);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 15);
 
 /**
  * The delivery to return.
@@ -480,7 +608,7 @@ export type GetDeliveryRequest = Message<"inflow.webhook.v1.GetDeliveryRequest">
  * Use `create(GetDeliveryRequestSchema)` to create a new message.
  */
 export const GetDeliveryRequestSchema: GenMessage<GetDeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 14);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 16);
 
 /**
  * The requested delivery.
@@ -501,6 +629,15 @@ export type GetDeliveryResponse = Message<"inflow.webhook.v1.GetDeliveryResponse
    * @generated from field: repeated inflow.webhook.v1.Attempt attempts = 2;
    */
   attempts: Attempt[];
+
+  /**
+   * The request as the next attempt would send it: by the endpoint's present URL, headers and secrets. Absent if
+   * the event or the endpoint was deleted. What an earlier attempt sent is not stored; its body is the same, and
+   * its webhook-timestamp is the second in which it started.
+   *
+   * @generated from field: inflow.webhook.v1.WebhookRequest request = 3;
+   */
+  request?: WebhookRequest | undefined;
 };
 
 /**
@@ -508,7 +645,7 @@ export type GetDeliveryResponse = Message<"inflow.webhook.v1.GetDeliveryResponse
  * Use `create(GetDeliveryResponseSchema)` to create a new message.
  */
 export const GetDeliveryResponseSchema: GenMessage<GetDeliveryResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 15);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 17);
 
 /**
  * The delivery to send again.
@@ -529,7 +666,7 @@ export type RedeliverRequest = Message<"inflow.webhook.v1.RedeliverRequest"> & {
  * Use `create(RedeliverRequestSchema)` to create a new message.
  */
 export const RedeliverRequestSchema: GenMessage<RedeliverRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 16);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 18);
 
 /**
  * The delivery, which is due now.
@@ -550,7 +687,7 @@ export type RedeliverResponse = Message<"inflow.webhook.v1.RedeliverResponse"> &
  * Use `create(RedeliverResponseSchema)` to create a new message.
  */
 export const RedeliverResponseSchema: GenMessage<RedeliverResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 17);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 19);
 
 /**
  * The delivery to skip.
@@ -571,7 +708,7 @@ export type SkipDeliveryRequest = Message<"inflow.webhook.v1.SkipDeliveryRequest
  * Use `create(SkipDeliveryRequestSchema)` to create a new message.
  */
 export const SkipDeliveryRequestSchema: GenMessage<SkipDeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 18);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 20);
 
 /**
  * The delivery, which is not sent any more.
@@ -592,7 +729,7 @@ export type SkipDeliveryResponse = Message<"inflow.webhook.v1.SkipDeliveryRespon
  * Use `create(SkipDeliveryResponseSchema)` to create a new message.
  */
 export const SkipDeliveryResponseSchema: GenMessage<SkipDeliveryResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 19);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 21);
 
 /**
  * The deliveries to send again.
@@ -620,7 +757,7 @@ export type RecoverRequest = Message<"inflow.webhook.v1.RecoverRequest"> & {
  * Use `create(RecoverRequestSchema)` to create a new message.
  */
 export const RecoverRequestSchema: GenMessage<RecoverRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 20);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 22);
 
 /**
  * The number of deliveries that are due now.
@@ -641,7 +778,7 @@ export type RecoverResponse = Message<"inflow.webhook.v1.RecoverResponse"> & {
  * Use `create(RecoverResponseSchema)` to create a new message.
  */
 export const RecoverResponseSchema: GenMessage<RecoverResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 21);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 23);
 
 /**
  * Has no fields.
@@ -656,7 +793,7 @@ export type ListEventKindsRequest = Message<"inflow.webhook.v1.ListEventKindsReq
  * Use `create(ListEventKindsRequestSchema)` to create a new message.
  */
 export const ListEventKindsRequestSchema: GenMessage<ListEventKindsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 22);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 24);
 
 /**
  * The catalogue of events.
@@ -677,7 +814,7 @@ export type ListEventKindsResponse = Message<"inflow.webhook.v1.ListEventKindsRe
  * Use `create(ListEventKindsResponseSchema)` to create a new message.
  */
 export const ListEventKindsResponseSchema: GenMessage<ListEventKindsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 23);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 25);
 
 /**
  * A kind of event.
@@ -726,7 +863,7 @@ export type EventKindDescription = Message<"inflow.webhook.v1.EventKindDescripti
  * Use `create(EventKindDescriptionSchema)` to create a new message.
  */
 export const EventKindDescriptionSchema: GenMessage<EventKindDescription> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 24);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 26);
 
 /**
  * Webhook endpoints and their deliveries, for operators.
@@ -764,7 +901,7 @@ export const WebhookService: GenService<{
     output: typeof UpdateEndpointResponseSchema;
   },
   /**
-   * Lists the endpoints of a business, newest first.
+   * Lists the endpoints of a business, or of all businesses that the caller may see, newest first.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -816,7 +953,22 @@ export const WebhookService: GenService<{
     output: typeof SendTestEventResponseSchema;
   },
   /**
-   * Lists the deliveries to an endpoint or of an event, newest first.
+   * Returns how the deliveries to some endpoints went lately: computed when it is called, from each endpoint's
+   * latest deliveries that were created in the 24 hours before. At most 5,000 of each endpoint are read, and at
+   * most 50,000 in all, in equal parts: of an endpoint with more, only the latest count, and the response says
+   * from when. Endpoints that the caller may not see are left out, like those that do not exist.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.GetEndpointStatistics
+   */
+  getEndpointStatistics: {
+    methodKind: "unary";
+    input: typeof GetEndpointStatisticsRequestSchema;
+    output: typeof GetEndpointStatisticsResponseSchema;
+  },
+  /**
+   * Lists the deliveries to an endpoint, to all endpoints of a business, or of an event, newest first.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -828,7 +980,7 @@ export const WebhookService: GenService<{
     output: typeof ListDeliveriesResponseSchema;
   },
   /**
-   * Returns a delivery with its attempts.
+   * Returns a delivery with its attempts, and with the request as it is sent.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
