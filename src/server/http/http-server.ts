@@ -2,6 +2,7 @@ import { registerConnect } from '../connect/connect.ts'
 import { gateway } from '../rest/gateway.ts'
 import type { Invoker } from '../rpc/invokers.ts'
 import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
+import { registerConsole } from './console.ts'
 import { registerDocuments } from './documents.ts'
 import { allowOrigins } from './headers.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from './http-app.ts'
@@ -24,6 +25,7 @@ export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Pr
   await registerConnect(app, options.invokers)
   await registerBankNotifications(app, options.notifications)
   await registerDocuments(app)
+  await registerConsole(app)
   registerHealth(app)
   if (options.operations) registerOperations(app, options.operations)
   return listen('HTTP_PORT', paths)

@@ -1,0 +1,12 @@
+/** Shortens a text in the middle: ids and references stay recognisable at both ends. */
+export function shorten(text: string, charsMax = 16): string {
+  if (text.length <= charsMax) return text
+  const tail = Math.min(6, Math.floor(charsMax / 2))
+  return `${text.slice(0, charsMax - tail - 1)}…${text.slice(-tail)}`
+}
+
+/** `RECORD_OUTCOME_RECORDED` of an enum with a prefix, as words: `Recorded`. */
+export function words(name: string, prefix = ''): string {
+  const text = name.replace(prefix, '').toLowerCase().replaceAll('_', ' ')
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}

@@ -1,0 +1,80 @@
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+export const HOUR = 60 * MINUTE
+export const DAY = 24 * HOUR
+
+const LAGOS = 'Africa/Lagos'
+
+/** The viewer's zone, `undefined` of Intl; and Lagos, and UTC. */
+const local = formatterOf(undefined)
+const lagos = formatterOf(LAGOS)
+const utc = formatterOf('UTC')
+
+function formatterOf(timeZone: string | undefined): Intl.DateTimeFormat {
+  return new Intl.DateTimeFormat('en-GB', {
+    ...(timeZone !== undefined && { timeZone }),
+    year: 'numeric',
+    month: 'short',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+  })
+}
+
+/** Milliseconds since the Unix epoch. */
+export function msOf(time: Timestamp | undefined): number | undefined {
+  return time && timestampMs(time)
+}
+
+/** Within an hour relative (`42 s ago`, `in 4 min`), then local time. */
+export function timeText(ms: number, nowMs: number): string {
+  const age = nowMs - ms
+  if (Math.abs(age) >= HOUR) return local.format(ms)
+  return age >= 0 ? `${durationText(age)} ago` : `in ${durationText(-age)}`
+}
+
+/** The time in UTC, in Lagos and, if it is another, in the viewer's zone. */
+export function timeTitle(ms: number): string {
+  const lines = [`${utc.format(ms)} UTC`, `${lagos.format(ms)} Lagos`]
+  if (local.format(ms) !== lagos.format(ms)) lines.push(`${local.format(ms)} local`)
+  return lines.join('\n')
+}
+
+/** `312 ms`, `4.1 s`, `4 min 12 s`, `3 h 5 min`, `2 d 4 h`. */
+export function durationText(ms: number): string {
+  if (ms < SECOND) return `${Math.max(0, Math.round(ms))} ms`
+  if (ms < 10 * SECOND) return `${(ms / SECOND).toFixed(1).replace('.0', '')} s`
+  if (ms < MINUTE) return `${Math.floor(ms / SECOND)} s`
+  if (ms < HOUR) return pair(ms, MINUTE, 'min', SECOND, 's')
+  if (ms < DAY) return pair(ms, HOUR, 'h', MINUTE, 'min')
+  return pair(ms, DAY, 'd', HOUR, 'h')
+}
+
+function pair(ms: number, large: number, name: string, small: number, rest: string): string {
+  const count = Math.floor(ms / large)
+  const left = Math.floor((ms % large) / small)
+  return left === 0 ? `${count} ${name}` : `${count} ${name} ${left} ${rest}`
+}
+
+/** `14:05` in Lagos. */
+export function lagosClock(ms: number): string {
+  return new Intl.DateTimeFormat('en-GB', {
+    timeZone: LAGOS,
+    hour: '2-digit',
+    minute: '2-digit',
+  }).format(ms)
+}
+
+/** `Mon 23 Nov` in Lagos. */
+export function lagosDay(ms: number): string {
+  return new Intl.DateTimeFormat('en-GB', {
+    timeZone: LAGOS,
+    weekday: 'short',
+    day: 'numeric',
+    month: 'short',
+  }).format(ms)
+}
