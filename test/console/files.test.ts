@@ -24,7 +24,7 @@ test('the page is served at every path of the console, under a strict policy, an
     expect(html).toMatch(/<script type="module"[^>]* src="\/console\/assets\/[\w-]+\.js"/)
     // Scripts and styles in the page itself would be refused.
     expect(html).not.toMatch(/<style|<script(?![^>]* src=)|style="/)
-    const headers = { 'if-none-match': response.headers.get('etag') }
+    const headers = { 'if-none-match': response.headers.get('etag') as string }
     // fetch would forbid caches to answer.
     expect((await request(service.httpUrl + path, { headers })).statusCode).toBe(304)
   }
