@@ -17,6 +17,10 @@ import {
   SequencerTickEntity,
 } from '../events/event.entity.ts'
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
+import {
+  PaymentHourEntity,
+  PaymentHourFollowerEntity,
+} from '../overview/figures/payment-hour.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
 import { DueEntity, FollowerEntity, SweepEntity } from '../settlement/due/due.entity.ts'
@@ -41,6 +45,7 @@ import {
   DispatcherEntity,
 } from '../webhooks/deliveries/delivery.entity.ts'
 import { EndpointEntity, SecretEntity } from '../webhooks/endpoints/endpoint.entity.ts'
+import { WebhookHourEntity } from '../webhooks/figures/webhook-hour.entity.ts'
 
 /** The entities of every domain: the tables of the database. */
 export const ENTITIES: Entities = [
@@ -72,6 +77,7 @@ export const ENTITIES: Entities = [
   DeliveryEntity,
   AttemptEntity,
   DispatcherEntity,
+  WebhookHourEntity,
   TermsEntity,
   HolidayEntity,
   SettlementRequestEntity,
@@ -86,4 +92,6 @@ export const ENTITIES: Entities = [
   MasterKeyEntity,
   KeyHolderEntity,
   RateBucketEntity,
+  PaymentHourEntity,
+  PaymentHourFollowerEntity,
 ]

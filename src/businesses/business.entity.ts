@@ -13,6 +13,19 @@ export const BusinessEntity = defineEntity({
     rateLimitBurst: p.integer().nullable(),
     createdAt: p.datetime(3),
   },
+  indexes: [
+    // For searches by the first characters, whatever the collation of the database.
+    {
+      name: 'business_name_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "business" (lower(${columns.name}) text_pattern_ops)`,
+    },
+    {
+      name: 'business_alias_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "business" (lower(${columns.alias}) text_pattern_ops)`,
+    },
+  ],
   checks: [
     {
       name: 'business_rate_limit_check',
