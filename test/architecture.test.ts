@@ -140,7 +140,7 @@ const inside = imports.filter(({ to }) => !to.startsWith('..'))
 test('finds the import statements', () => {
   expect(files.length).toBeGreaterThan(80)
   expect(imports.length).toBeGreaterThan(files.length)
-  for (const { to } of inside) expect(files.includes(to) || to.endsWith('.json'), to).toBe(true)
+  for (const { to } of inside) expect(files.includes(to) || /\.(json|css)$/.test(to), to).toBe(true)
 })
 
 test('every folder is in the table, and src/ has no other files than main.ts and README.md', () => {

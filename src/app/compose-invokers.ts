@@ -179,7 +179,10 @@ function operatorServices({
         clock,
         bankModes: config.banks,
         ready: createReady(database, batches, draining),
-        settlesAtOf: settlements.settlesAtOf,
+        settlesAtOf: async (businessId) => {
+          const settlesAt = await settlements.settlesAtOf(new Set([businessId]))
+          return settlesAt(businessId)
+        },
       }),
     ),
     implement(

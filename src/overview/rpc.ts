@@ -13,7 +13,9 @@ import { readTimeline } from './timeline/read-timeline.ts'
 
 interface Dependencies extends OverviewDependencies {
   /** Returns when a payment of the business is due for settlement, given when it was recorded. */
-  readonly settlesAtOf: (businessId: string) => Promise<(recordedAtMs: number) => number>
+  readonly settlesAtOf: (
+    businessId: string,
+  ) => Promise<((recordedAtMs: number) => number) | undefined>
 }
 
 /** Views across the other domains. */

@@ -27,7 +27,9 @@ export interface PaymentTimeline extends PaymentHistory {
 
 interface Dependencies {
   readonly database: Database
-  readonly settlesAtOf: (businessId: string) => Promise<(recordedAtMs: number) => number>
+  readonly settlesAtOf: (
+    businessId: string,
+  ) => Promise<((recordedAtMs: number) => number) | undefined>
 }
 
 const NOTIFICATIONS_MAX = 20
@@ -100,5 +102,5 @@ async function findSettlesAt(
   transaction: StoredTransaction,
 ): Promise<number | undefined> {
   if (!awaitsSettlement(transaction)) return undefined
-  return (await settlesAtOf(transaction.account.businessId))(creditedAtOf(transaction))
+  return (await settlesAtOf(transaction.account.businessId))?.(creditedAtOf(transaction))
 }
