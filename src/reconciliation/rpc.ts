@@ -19,6 +19,7 @@ import {
   listUnmatched,
   returnUnmatched,
 } from '../transactions/unmatched/resolve-unmatched.ts'
+import { listRuns } from './list-runs.ts'
 import { toListedMessage, toResultMessage, toStatementRow } from './message.ts'
 import { type ReconcileDependencies, reconcileStatement } from './reconcile-statement.ts'
 
@@ -68,6 +69,10 @@ export function createReconciliationRpc(
       }
       const { payments, nextPageToken } = await dependencies.read((on) => listRecorded(on, listing))
       return { payments: payments.map(toListedMessage), nextPageToken }
+    },
+    async listReconciliationRuns({ bank }) {
+      const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
+      return { runs: await dependencies.read((on) => listRuns(on, code)) }
     },
     async listPaymentConflicts(request) {
       const { rows, nextPageToken } = await dependencies.read((on) => listConflicts(on, request))

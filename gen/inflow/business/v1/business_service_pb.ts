@@ -137,8 +137,8 @@ export type ListBusinessesRequest = Message<"inflow.business.v1.ListBusinessesRe
   pageToken: string;
 
   /**
-   * Only businesses whose name, alias or id begins with this text, in upper or lower case, at most 100
-   * characters. They are on one page, by name, at most page_size. Not with page_token.
+   * Only businesses whose name or alias begins with this text, in upper or lower case, or whose id it is, at most
+   * 100 characters. They are on one page, by name, at most page_size. Not with page_token.
    *
    * @generated from field: string query = 3;
    */
@@ -604,7 +604,7 @@ export const BusinessService: GenService<{
     output: typeof GetBusinessResponseSchema;
   },
   /**
-   * Lists businesses, newest first, or those whose name, alias or id begins with a text.
+   * Lists businesses, newest first, or those whose name or alias begins with a text.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
