@@ -20,7 +20,7 @@ interface AccountFilter {
 }
 
 /** How many accounts a page reads at most that is filtered by what no index is ordered by. */
-const ROWS_MAX = 2_000
+const ROWS_MAX = 1_000
 
 /** One more account than the page holds if there are more; `readUpTo` is the last one read if the scan was cut. */
 interface ListedAccounts {

@@ -22,7 +22,8 @@ export function businessNotFound(): Fault {
 }
 
 /**
- * Returns the businesses whose name or alias begins with a text, in upper or lower case, or whose id it is; by name.
+ * Returns the businesses whose name or alias begins with a text, in upper or lower case, or whose id it is; in
+ * alphabetical order of what matches.
  *
  * @param only the ids to choose from; undefined: all
  */

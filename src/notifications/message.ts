@@ -61,7 +61,11 @@ export function toOutcomes(
 ): readonly NotificationOutcome[] | undefined {
   if (results.length === 0) return undefined
   // The contract has the same names.
-  return results.map((result) => ResultMessage[result] as NotificationOutcome)
+  const names = Object.keys(ResultMessage) as (keyof typeof ResultMessage)[]
+  return names.filter(
+    (name): name is NotificationOutcome =>
+      name !== 'UNSPECIFIED' && results.includes(ResultMessage[name]),
+  )
 }
 
 /** Adds the event that a notification is held, if it is. */

@@ -138,7 +138,7 @@ export type ListBusinessesRequest = Message<"inflow.business.v1.ListBusinessesRe
 
   /**
    * Only businesses whose name or alias begins with this text, in upper or lower case, or whose id it is, at most
-   * 100 characters. They are on one page, by name, at most page_size. Not with page_token.
+   * 100 characters. They are on one page, in alphabetical order of what matches, at most page_size. Not with page_token.
    *
    * @generated from field: string query = 3;
    */
@@ -167,7 +167,7 @@ export const ListBusinessesRequestSchema: GenMessage<ListBusinessesRequest> = /*
  */
 export type ListBusinessesResponse = Message<"inflow.business.v1.ListBusinessesResponse"> & {
   /**
-   * The businesses, newest first; with a query, by name.
+   * The businesses, newest first; with a query, in alphabetical order of what matches.
    *
    * @generated from field: repeated inflow.business.v1.Business businesses = 1;
    */
