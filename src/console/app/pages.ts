@@ -1,5 +1,6 @@
 import type { DescMethod } from '@bufbuild/protobuf'
-import type { ComponentType } from 'react'
+import { type ComponentType, lazy } from 'react'
+import { TransactionService } from '../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
 import type { IconName } from '../ui/icons.tsx'
 
 /** A page of the rail. */
@@ -13,7 +14,17 @@ interface RailPage {
 }
 
 /** The pages in the order of the rail. Each is loaded when it is first opened. */
-export const RAIL: readonly RailPage[] = []
+export const RAIL: readonly RailPage[] = [
+  {
+    path: '/payments',
+    title: 'Payments',
+    icon: 'payments',
+    needs: TransactionService.method.listTransactions,
+    component: lazy(() =>
+      import('../pages/payments/payments-page.tsx').then((m) => ({ default: m.PaymentsPage })),
+    ),
+  },
+]
 
 /** Pages that are reached from others: patterns of paths. */
 export const INNER: readonly (readonly [string, ComponentType])[] = []
