@@ -27,4 +27,11 @@ export const RAIL: readonly RailPage[] = [
 ]
 
 /** Pages that are reached from others: patterns of paths. */
-export const INNER: readonly (readonly [string, ComponentType])[] = []
+export const INNER: readonly (readonly [string, ComponentType])[] = [
+  [
+    '/payments/:id',
+    lazy(() =>
+      import('../pages/payment/payment-page.tsx').then((m) => ({ default: m.PaymentPage })),
+    ),
+  ],
+]

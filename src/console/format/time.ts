@@ -78,3 +78,21 @@ export function lagosDay(ms: number): string {
     month: 'short',
   }).format(ms)
 }
+
+const localClock = new Intl.DateTimeFormat('en-GB', {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+})
+
+const localDay = new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short' })
+
+/** `14:05:32` in the viewer's zone. */
+export function clockText(ms: number): string {
+  return localClock.format(ms)
+}
+
+/** `23 Nov` in the viewer's zone. */
+export function dayText(ms: number): string {
+  return localDay.format(ms)
+}
