@@ -1,5 +1,6 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { type ComponentType, lazy } from 'react'
+import { OverviewService } from '../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
 import { TransactionService } from '../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
 import type { IconName } from '../ui/icons.tsx'
 
@@ -15,6 +16,15 @@ interface RailPage {
 
 /** The pages in the order of the rail. Each is loaded when it is first opened. */
 export const RAIL: readonly RailPage[] = [
+  {
+    path: '/',
+    title: 'Overview',
+    icon: 'overview',
+    needs: OverviewService.method.getOverview,
+    component: lazy(() =>
+      import('../pages/overview/overview-page.tsx').then((m) => ({ default: m.OverviewPage })),
+    ),
+  },
   {
     path: '/payments',
     title: 'Payments',

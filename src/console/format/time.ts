@@ -33,8 +33,11 @@ export function msOf(time: Timestamp | undefined): number | undefined {
 /** Within an hour relative (`42 s ago`, `in 4 min`), then local time. */
 export function timeText(ms: number, nowMs: number): string {
   const age = nowMs - ms
+  // The clock of a page moves by the second.
+  if (age < SECOND && age > -2 * SECOND) return 'now'
   if (Math.abs(age) >= HOUR) return local.format(ms)
-  return age >= 0 ? `${durationText(age)} ago` : `in ${durationText(-age)}`
+  const text = durationText(Math.floor(Math.abs(age) / SECOND) * SECOND)
+  return age >= 0 ? `${text} ago` : `in ${text}`
 }
 
 /** The time in UTC, in Lagos and, if it is another, in the viewer's zone. */

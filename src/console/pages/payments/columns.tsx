@@ -37,7 +37,7 @@ const FIRST: readonly Column<Transaction>[] = [
     key: 'session',
     title: 'Session',
     isWide: true,
-    render: ({ sessionId }) => <Id text={sessionId} charsMax={20} />,
+    render: ({ sessionId }) => <Id text={sessionId} charsMax={15} />,
   },
 ]
 
@@ -45,7 +45,7 @@ const BUSINESS: Column<Transaction> = {
   key: 'business',
   title: 'Business',
   isWide: true,
-  render: ({ businessId }) => <Id text={businessId} charsMax={14} />,
+  render: ({ businessId }) => <Id text={businessId} charsMax={12} />,
 }
 
 const LAST: readonly Column<Transaction>[] = [
