@@ -1,5 +1,7 @@
 import type { DescMethod } from '@bufbuild/protobuf'
-import type { ComponentType } from 'react'
+import { type ComponentType, lazy } from 'react'
+import { OverviewService } from '../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
+import { TransactionService } from '../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
 import type { IconName } from '../ui/icons.tsx'
 
 /** A page of the rail. */
@@ -13,7 +15,33 @@ interface RailPage {
 }
 
 /** The pages in the order of the rail. Each is loaded when it is first opened. */
-export const RAIL: readonly RailPage[] = []
+export const RAIL: readonly RailPage[] = [
+  {
+    path: '/',
+    title: 'Overview',
+    icon: 'overview',
+    needs: OverviewService.method.getOverview,
+    component: lazy(() =>
+      import('../pages/overview/overview-page.tsx').then((m) => ({ default: m.OverviewPage })),
+    ),
+  },
+  {
+    path: '/payments',
+    title: 'Payments',
+    icon: 'payments',
+    needs: TransactionService.method.listTransactions,
+    component: lazy(() =>
+      import('../pages/payments/payments-page.tsx').then((m) => ({ default: m.PaymentsPage })),
+    ),
+  },
+]
 
 /** Pages that are reached from others: patterns of paths. */
-export const INNER: readonly (readonly [string, ComponentType])[] = []
+export const INNER: readonly (readonly [string, ComponentType])[] = [
+  [
+    '/payments/:id',
+    lazy(() =>
+      import('../pages/payment/payment-page.tsx').then((m) => ({ default: m.PaymentPage })),
+    ),
+  ],
+]
