@@ -1,5 +1,6 @@
 import type { DescMethod } from '@bufbuild/protobuf'
-import type { ComponentType } from 'react'
+import { type ComponentType, lazy } from 'react'
+import { WebhookService } from '../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import type { IconName } from '../ui/icons.tsx'
 
 /** A page of the rail. */
@@ -13,7 +14,30 @@ interface RailPage {
 }
 
 /** The pages in the order of the rail. Each is loaded when it is first opened. */
-export const RAIL: readonly RailPage[] = []
+export const RAIL: readonly RailPage[] = [
+  {
+    path: '/webhooks',
+    title: 'Webhooks',
+    icon: 'webhooks',
+    needs: WebhookService.method.listEndpoints,
+    component: lazy(() =>
+      import('../pages/webhooks/webhooks-page.tsx').then((m) => ({ default: m.WebhooksPage })),
+    ),
+  },
+]
 
 /** Pages that are reached from others: patterns of paths. */
-export const INNER: readonly (readonly [string, ComponentType])[] = []
+export const INNER: readonly (readonly [string, ComponentType])[] = [
+  [
+    '/webhooks/deliveries/:id',
+    lazy(() =>
+      import('../pages/webhooks/delivery-page.tsx').then((m) => ({ default: m.DeliveryPage })),
+    ),
+  ],
+  [
+    '/webhooks/:id',
+    lazy(() =>
+      import('../pages/webhooks/endpoint-page.tsx').then((m) => ({ default: m.EndpointPage })),
+    ),
+  ],
+]

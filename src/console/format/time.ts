@@ -78,3 +78,8 @@ export function lagosDay(ms: number): string {
     month: 'short',
   }).format(ms)
 }
+
+/** A local time as fields for times hold it: `2026-11-23T14:05`. */
+export function localField(ms: number): string {
+  return new Date(ms - new Date(ms).getTimezoneOffset() * MINUTE).toISOString().slice(0, 16)
+}
