@@ -25,7 +25,7 @@ export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Pr
   await registerConnect(app, options.invokers)
   await registerBankNotifications(app, options.notifications)
   await registerDocuments(app)
-  await registerConsole(app)
+  registerConsole(app)
   registerHealth(app)
   if (options.operations) registerOperations(app, options.operations)
   return listen('HTTP_PORT', paths)
