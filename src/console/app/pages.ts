@@ -1,5 +1,6 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { type ComponentType, lazy } from 'react'
+import { AccountService } from '../../../gen/browser/inflow/account/v1/account_service_pb.ts'
 import { WebhookService } from '../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import type { IconName } from '../ui/icons.tsx'
 
@@ -16,6 +17,15 @@ interface RailPage {
 /** The pages in the order of the rail. Each is loaded when it is first opened. */
 export const RAIL: readonly RailPage[] = [
   {
+    path: '/accounts',
+    title: 'Accounts',
+    icon: 'accounts',
+    needs: AccountService.method.listAccounts,
+    component: lazy(() =>
+      import('../pages/accounts/accounts-page.tsx').then((m) => ({ default: m.AccountsPage })),
+    ),
+  },
+  {
     path: '/webhooks',
     title: 'Webhooks',
     icon: 'webhooks',
@@ -28,6 +38,12 @@ export const RAIL: readonly RailPage[] = [
 
 /** Pages that are reached from others: patterns of paths. */
 export const INNER: readonly (readonly [string, ComponentType])[] = [
+  [
+    '/accounts/:business/:reference',
+    lazy(() =>
+      import('../pages/accounts/account-page.tsx').then((m) => ({ default: m.AccountPage })),
+    ),
+  ],
   [
     '/webhooks/deliveries/:id',
     lazy(() =>

@@ -7,7 +7,7 @@ import {
 import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import { words } from '../../format/ids.ts'
 import { durationText } from '../../format/time.ts'
-import { useRefetch } from '../../live/refetch.ts'
+import { useArrivals } from '../../live/arrivals.tsx'
 import { useHref, useUrlState } from '../../session/view-scope.ts'
 import { Empty } from '../../ui/empty.tsx'
 import { ChoiceFilter, FilterBar, readTime, TimeFilter } from '../../ui/filters.tsx'
@@ -39,7 +39,7 @@ export function Deliveries({
 }) {
   const href = useHref()
   const pages = useDeliveries(endpointId)
-  useRefetch(pages.refetch, (event) => event.businessId === businessId)
+  const arrivals = useArrivals(pages.refetch, (event) => event.businessId === businessId)
   const deliveries = pages.data?.pages.flatMap((page) => page.deliveries) ?? []
   return (
     <>
@@ -56,6 +56,7 @@ export function Deliveries({
           </Empty>
         }
       >
+        {arrivals}
         <Table
           label="Deliveries"
           columns={COLUMNS}
