@@ -42,6 +42,21 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   webhooks: ['auth', 'banks', 'businesses', 'crypto', 'events', 'net', 'postgres'],
   relay: ['events'],
+  // Views across the domains; only `app` imports it.
+  overview: [
+    'accounts',
+    'auth',
+    'banks',
+    'businesses',
+    'events',
+    'notifications',
+    'postgres',
+    'protobuf',
+    'reconciliation',
+    'settlement',
+    'transactions',
+    'webhooks',
+  ],
   // The layer above the domains; only `app` imports it.
   sandbox: ['accounts', 'auth', 'banks', 'transactions'],
   thirdparty: [
