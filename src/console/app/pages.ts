@@ -1,6 +1,8 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { type ComponentType, lazy } from 'react'
 import { AccountService } from '../../../gen/browser/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../../gen/browser/inflow/admin/v1/admin_service_pb.ts'
+import { BusinessService } from '../../../gen/browser/inflow/business/v1/business_service_pb.ts'
 import { WebhookService } from '../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import type { IconName } from '../ui/icons.tsx'
 
@@ -34,10 +36,36 @@ export const RAIL: readonly RailPage[] = [
       import('../pages/webhooks/webhooks-page.tsx').then((m) => ({ default: m.WebhooksPage })),
     ),
   },
+  {
+    path: '/businesses',
+    title: 'Businesses',
+    icon: 'businesses',
+    needs: BusinessService.method.listBusinesses,
+    component: lazy(() =>
+      import('../pages/businesses/businesses-page.tsx').then((m) => ({
+        default: m.BusinessesPage,
+      })),
+    ),
+  },
+  {
+    path: '/access',
+    title: 'Access',
+    icon: 'access',
+    needs: AdminService.method.listAuditEntries,
+    component: lazy(() =>
+      import('../pages/access/access-page.tsx').then((m) => ({ default: m.AccessPage })),
+    ),
+  },
 ]
 
 /** Pages that are reached from others: patterns of paths. */
 export const INNER: readonly (readonly [string, ComponentType])[] = [
+  [
+    '/businesses/:id',
+    lazy(() =>
+      import('../pages/businesses/business-page.tsx').then((m) => ({ default: m.BusinessPage })),
+    ),
+  ],
   [
     '/accounts/:business/:reference',
     lazy(() =>
