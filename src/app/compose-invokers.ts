@@ -5,6 +5,7 @@ import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
@@ -61,8 +62,8 @@ interface Dependencies {
 
 /** Composes every rpc and the pipeline that its calls pass. */
 export function composeInvokers(dependencies: Dependencies): readonly Invoker[] {
-  const { config, database, clock, log, adminToken } = dependencies.options
-  const { metrics, keyUses, limits } = dependencies.domains
+  const { config, database, clock, log } = dependencies.options
+  const { metrics, keyUses, limits, sessions } = dependencies.domains
   const check = createCheck()
   const implementations = [
     ...paymentServices(dependencies, check),
@@ -71,7 +72,7 @@ export function composeInvokers(dependencies: Dependencies): readonly Invoker[] 
   ]
   const methods = implementations.flatMap(({ service }) => service.methods)
   const pipeline = composePipeline({
-    ...{ config, database, clock, log, metrics, check, keyUses, limits, adminToken },
+    ...{ config, database, clock, log, metrics, check, keyUses, limits, sessions },
     policyOf: readPolicies(methods),
     auditKeys: dependencies.encrypter,
   })
@@ -177,6 +178,7 @@ function operatorServices({
     ),
     implement(BusinessService, createBusinessRpc(database, clock)),
     implement(AdminService, createAdminRpc(database, clock, encrypter)),
+    implement(SessionService, domains.sessions.rpc),
     implement(
       SandboxService,
       createSandboxRpc({

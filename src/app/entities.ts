@@ -2,6 +2,11 @@ import { AccountEntity } from '../accounts/account.entity.ts'
 import { SplitEntity, SplitRecipientEntity } from '../accounts/splits/split.entity.ts'
 import { AuditEntryEntity, AuditHeadEntity, AuditMacEntity } from '../auth/audit/audit.entity.ts'
 import { RateBucketEntity } from '../auth/rate-limits/rate-bucket.entity.ts'
+import {
+  PortalLinkEntity,
+  SessionEntity,
+  SignInCodeEntity,
+} from '../auth/sessions/session.entity.ts'
 import { TokenEntity } from '../auth/tokens/token.entity.ts'
 import { BreakerEntity } from '../banks/breakers/breaker.entity.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
@@ -80,6 +85,9 @@ export const ENTITIES: Entities = [
   FollowerEntity,
   SweepEntity,
   TokenEntity,
+  SessionEntity,
+  SignInCodeEntity,
+  PortalLinkEntity,
   AuditEntryEntity,
   AuditHeadEntity,
   AuditMacEntity,

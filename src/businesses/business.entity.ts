@@ -13,6 +13,19 @@ export const BusinessEntity = defineEntity({
     rateLimitBurst: p.integer().nullable(),
     createdAt: p.datetime(3),
   },
+  indexes: [
+    // Prefixes in upper or lower case.
+    {
+      name: 'business_name_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "business" (lower(${columns.name}) collate "C", ${columns.id})`,
+    },
+    {
+      name: 'business_alias_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "business" (lower(${columns.alias}) collate "C", ${columns.id})`,
+    },
+  ],
   checks: [
     {
       name: 'business_rate_limit_check',

@@ -49,9 +49,9 @@ export const NotificationEntity = defineEntity({
   indexes: [
     { properties: ['receivedAt'] },
     {
-      name: 'bank_notification_refused_index',
+      name: 'bank_notification_payment_index',
       expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "bank_notification" (${columns.bankKey}, ${columns.bank}) where refused`,
+        `create index ${indexName} on "bank_notification" (${columns.bankKey}, ${columns.bank}, ${columns.id}) where bank_key <> ''`,
     },
     {
       name: 'bank_notification_due_index',

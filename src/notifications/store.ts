@@ -181,7 +181,7 @@ export async function wasRefused(pool: Pool, bank: BankCode, bankKey: string): P
   const { rows } = await pool.query<{ refused: boolean }>({
     name: 'notification-refused',
     text: `select exists (select from bank_notification
-      where bank_key = $2 and bank = $1 and refused) as refused`,
+      where bank_key = $2 and bank_key <> '' and bank = $1 and refused) as refused`,
     values: [bank, bankKey],
   })
   return rows[0]?.refused === true

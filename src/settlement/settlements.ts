@@ -6,7 +6,7 @@ import { createSemaphore } from '../postgres/semaphore.ts'
 import { createSettlementRpc } from './rpc.ts'
 import { createSettlementJob } from './runs/job.ts'
 import type { BalanceKey } from './settlement.ts'
-import { createFindCalendar } from './terms/calendar.ts'
+import { createFindCalendar, readCalendars } from './terms/calendar.ts'
 
 interface SettlementsOptions {
   readonly database: Database
@@ -36,7 +36,16 @@ export function createSettlements({ database, clock, log, onCommit }: Settlement
     rpc: createSettlementRpc(context),
     start: job.start,
     stop: job.stop,
-    /** Returns a function from the time a payment of the business was recorded to when it is settled. */
-    settlesAtOf: async (businessId: string) => (await findCalendar(businessId)).settledBy,
+    /** Returns, for each of some businesses, a function from the time a payment was recorded to when it is settled. */
+    settlesAtOf: async (businessIds: ReadonlySet<string>) => {
+      const [only, ...others] = businessIds
+      if (only !== undefined && others.length === 0) {
+        const { settledBy } = await findCalendar(only)
+        return () => settledBy
+      }
+      const termsOf = await readCalendars(database.pool, businessIds)
+      const calendars = new Map([...businessIds].map((id) => [id, termsOf(id).calendar]))
+      return (businessId: string) => calendars.get(businessId)?.settledBy
+    },
   }
 }

@@ -110,7 +110,7 @@ export function createThirdPartyRpc(
         live,
         reference: request.reference,
         sessionId: request.sessionId,
-        status: (request.status || undefined) as TransactionStatus | undefined,
+        statuses: request.status === '' ? undefined : [request.status as TransactionStatus],
         ...readPeriod(request, timeText),
         pageSize: request.pageSize,
         pageToken: request.pageToken,

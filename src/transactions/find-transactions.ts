@@ -4,7 +4,7 @@ import { isCreditable } from '../accounts/account.ts'
 import { getAccount } from '../accounts/get-account.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, IsSimulated } from '../banks/bank.ts'
-import { Fault } from '../core/errors.ts'
+import { assert, Fault } from '../core/errors.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
@@ -12,6 +12,8 @@ import type { Read } from '../postgres/replicas/replicas.ts'
 import { ReversalEntity } from './exceptions.entity.ts'
 import { listByRecordedTime } from './list-by-recorded-time.ts'
 import { listOfSession } from './list-of-session.ts'
+import { isFiltered, type PaymentFilter } from './lists/payment-filter.ts'
+import { type Sources, scanAll, scanByPaidAt } from './lists/scan-transactions.ts'
 import {
   findBySessions,
   findOwner,
@@ -96,8 +98,13 @@ export async function transactionOwner(pool: Pool, id: string): Promise<Owner | 
   return findOwner(pool, id)
 }
 
-/** A list request. `reference` is the returned one or the business's own; empty: any account. */
-export interface ListTransactions extends Omit<TransactionFilter, 'accountId'> {
+/**
+ * A list request. `businessId` is empty for all businesses that the caller may see. `reference` is the returned one
+ * or the business's own; empty: any account.
+ */
+export interface ListTransactions extends Omit<TransactionFilter, 'accountId'>, PaymentFilter {
+  /** The businesses that the caller may see, if none is named; absent: all. */
+  readonly allowed?: ReadonlySet<string> | undefined
   readonly reference: string
   /** Empty: any; otherwise every payment with it is on the one page. */
   readonly sessionId: string
@@ -111,10 +118,11 @@ export interface ListTransactions extends Omit<TransactionFilter, 'accountId'> {
 
 /**
  * One page, the latest payment first, or by recorded time: see `listByRecordedTime`. An unknown reference has
- * no transactions.
+ * no transactions. Of all businesses, the latest recorded first: see `scanAll`.
  */
 export async function listTransactions(pool: Queryable, request: ListTransactions) {
   if (request.sessionId !== '') return listOfSession(pool, request)
+  if (request.businessId === '') return listOfAll(pool, request)
   if (request.recordedFromMs !== undefined || request.recordedToMs !== undefined) {
     const accountId = await accountOf(pool, request)
     if (accountId === null) return { rows: [], nextPageToken: '' }
@@ -125,8 +133,27 @@ export async function listTransactions(pool: Queryable, request: ListTransaction
   const after = page.after && readKey(page.after, pageTokenField)
   const accountId = await accountOf(pool, request)
   if (accountId === null) return { rows: [], nextPageToken: '' }
+  if (isFiltered(request)) {
+    const modes = request.live === undefined ? [true, false] : [request.live]
+    const sources: Sources = accountId
+      ? { column: 'account_id', ids: [accountId], modes: [] }
+      : { column: 'business_id', ids: [request.businessId], modes }
+    return scanByPaidAt(pool, request, sources, page, after)
+  }
   const found = await listBy(pool, { ...request, accountId }, after, page.limit + 1)
   return cutPage(found, page, (transaction) => [`${transaction.paidAtMs}`, transaction.id])
+}
+
+/** A token that is restricted to businesses reads their indexes, which are in the order of payment. */
+function listOfAll(pool: Queryable, request: ListTransactions) {
+  const { live, allowed, pageSize, pageToken } = request
+  assert(live !== undefined, 'validation requires a mode')
+  if (allowed === undefined) {
+    return scanAll(pool, { ...request, live }, readPage(pageSize, pageToken, 1))
+  }
+  const page = readPage(pageSize, pageToken, 2)
+  const sources: Sources = { column: 'business_id', ids: [...allowed], modes: [live] }
+  return scanByPaidAt(pool, request, sources, page, page.after && readKey(page.after, undefined))
 }
 
 function readKey([paidAt = '', id = '']: readonly string[], field: PageTokenField | undefined) {

@@ -13,16 +13,17 @@ import {
   pageTokenOf,
   readPage,
 } from '../postgres/page-token.ts'
+import { isFiltered, type PaymentFilter, paymentConditions } from './lists/payment-filter.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
 import { CREDITS_PAYMENT } from './transaction.sql.ts'
 import type { StoredTransaction, TransactionStatus } from './transaction.ts'
 
 /** Which payments to list; times in epoch milliseconds. */
-export interface RecordedFilter {
+export interface RecordedFilter extends PaymentFilter {
   readonly businessId: string
   readonly live: boolean | undefined
   readonly accountId: string | undefined
-  readonly status: TransactionStatus | undefined
+  readonly statuses: readonly TransactionStatus[] | undefined
   /** When they were paid. */
   readonly fromMs: number | undefined
   readonly toMs: number | undefined
@@ -54,11 +55,11 @@ export async function listByRecordedTime(
   pool: Queryable,
   filter: RecordedFilter,
 ): Promise<{ readonly rows: readonly StoredTransaction[]; readonly nextPageToken: string }> {
-  const { businessId, live, status, pageSize, pageToken, pageTokenField } = filter
+  const { businessId, live, statuses, pageSize, pageToken, pageTokenField } = filter
   if (live === undefined) {
     throw invalidFields([{ field: 'live', message: 'must be set to list by recorded time' }])
   }
-  if (status === 'PENDING' || status === 'FAILED') {
+  if (statuses?.some((status) => status === 'PENDING' || status === 'FAILED')) {
     const message = 'must be SUCCESS or REVERSED to list by recorded time'
     throw invalidFields([{ field: 'status', message }])
   }
@@ -104,10 +105,10 @@ async function readRange(
   after: bigint,
   limit: number,
 ): Promise<{ readonly rows: StoredTransaction[]; readonly next: bigint; readonly isEnd: boolean }> {
-  const isFiltered = [accountId, filter.status, filter.fromMs, filter.toMs].some(
-    (each) => each !== undefined,
-  )
-  const values: unknown[] = [businessId, after, LAST, isFiltered ? SCANNED_MAX : limit, live]
+  const readsMore =
+    isFiltered(filter) ||
+    [accountId, filter.statuses, filter.fromMs, filter.toMs].some((each) => each !== undefined)
+  const values: unknown[] = [businessId, after, LAST, readsMore ? SCANNED_MAX : limit, live]
   const bind = (value: unknown) => `$${values.push(value)}`
   const time = (ms: number | undefined, fallback: string) =>
     `${bind(ms === undefined ? fallback : new Date(ms))}::timestamptz`
@@ -117,7 +118,8 @@ async function readRange(
     `e.logged_at >= ${time(filter.recordedFromMs, '-infinity')}`,
     `e.logged_at < ${to}`,
     ...(accountId === undefined ? [] : [`t.account_id = ${bind(accountId)}`]),
-    ...(filter.status === undefined ? [] : [`t.status = ${bind(filter.status)}`]),
+    ...(filter.statuses === undefined ? [] : [`t.status = any (${bind(filter.statuses)}::text[])`]),
+    ...paymentConditions(filter, 't', bind),
     ...(filter.fromMs === undefined ? [] : [`t.paid_at >= ${time(filter.fromMs, '')}`]),
     ...(filter.toMs === undefined ? [] : [`t.paid_at < ${time(filter.toMs, '')}`]),
   ]

@@ -2,8 +2,8 @@ import { joinAccount } from '../accounts/account.sql.ts'
 import { invalidFields } from '../core/errors.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { PageTokenField } from '../postgres/page-token.ts'
+import { matchesPayment, type PaymentFilter } from './lists/payment-filter.ts'
 import {
-  type SessionKey,
   TRANSACTION_COLUMNS,
   type TransactionFilter,
   type TransactionRow,
@@ -12,7 +12,9 @@ import {
 import { joinSession } from './transaction.sql.ts'
 import type { StoredTransaction } from './transaction.ts'
 
-interface OfSession extends Omit<TransactionFilter, 'accountId'> {
+interface OfSession extends Omit<TransactionFilter, 'accountId'>, PaymentFilter {
+  /** The businesses that the caller may see, if none is named; absent: all. */
+  readonly allowed?: ReadonlySet<string> | undefined
   readonly sessionId: string
   /** The returned reference or the business's own; empty: any account. */
   readonly reference: string
@@ -23,7 +25,8 @@ interface OfSession extends Omit<TransactionFilter, 'accountId'> {
 }
 
 /**
- * The payments of a business with one session id, on one page: two banks may use the same one.
+ * The payments with one session id of a business, or of all that the caller may see, on one page: two banks may
+ * use the same one.
  *
  * @throws Fault validation_failed with a recorded period, or the token of another page
  */
@@ -37,12 +40,12 @@ export async function listOfSession(
     const message = 'cannot be combined with a recorded period or a page token'
     throw invalidFields([{ field, message }])
   }
-  const { reference, status, fromMs, toMs } = request
+  const { reference, fromMs, toMs } = request
   const found = await findAll(pool, request)
   const rows = found.filter(
     ({ account, ...each }) =>
       (reference === '' || [account.reference, account.merchantReference].includes(reference)) &&
-      (status === undefined || each.status === status) &&
+      matchesPayment(request, { account, ...each }) &&
       (fromMs === undefined || each.paidAtMs >= fromMs) &&
       (toMs === undefined || each.paidAtMs < toMs),
   )
@@ -52,14 +55,15 @@ export async function listOfSession(
 /** At every bank, the latest payment first. */
 async function findAll(
   pool: Queryable,
-  { businessId, live, sessionId }: SessionKey,
+  { businessId, live, sessionId, allowed }: OfSession,
 ): Promise<readonly StoredTransaction[]> {
+  const businessIds = businessId === '' ? allowed && [...allowed] : [businessId]
   const { rows } = await pool.query<TransactionRow>(
     `select ${TRANSACTION_COLUMNS} from (select) one
-      ${joinSession('s.session_id = $1 and s.live = coalesce($2, s.live)', 't.business_id = $3')}
+      ${joinSession('s.session_id = $1 and s.live = coalesce($2, s.live)', '(t.business_id = any ($3::text[]) or $3 is null)')}
       ${joinAccount('t.account_id')}
       order by t.paid_at desc, t.id desc`,
-    [sessionId, live ?? null, businessId],
+    [sessionId, live ?? null, businessIds ?? null],
   )
   return rows.map(toStored)
 }

@@ -10,13 +10,16 @@ import {
   Variance as VarianceMessage,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
+  type ListTransactionsRequest,
   RecordOutcome as OutcomeMessage,
   type RecordPaymentRequest,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
 import { toTimestamp } from '../protobuf/timestamp.ts'
+import type { PaymentFilter } from './lists/payment-filter.ts'
 import {
   type RecordedBy,
   type RecordOutcome,
@@ -213,6 +216,30 @@ export function toTokenPayment(
 /** @returns undefined for UNSPECIFIED */
 export function toStatus(status: StatusMessage): TransactionStatus | undefined {
   return TRANSACTION_STATUSES.find((name) => STATUSES[name] === status)
+}
+
+/** What the request for a list filters by. */
+export function toListFilter(
+  request: ListTransactionsRequest,
+): PaymentFilter & { readonly statuses: readonly TransactionStatus[] | undefined } {
+  const statuses = request.status === 0 ? request.statuses : [request.status]
+  return {
+    statuses: namesOf(STATUSES, statuses),
+    bank: request.bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(request.bank),
+    amountFromMinor: request.amountFromMinor || undefined,
+    amountToMinor: request.amountToMinor || undefined,
+    variances: namesOf(VARIANCES, request.variances),
+    holds: namesOf(HOLD_STATES, request.holdStates),
+  }
+}
+
+/** The names of some values; undefined if there are none. */
+function namesOf<Name extends string>(
+  values: Readonly<Record<Name, number>>,
+  found: readonly number[],
+): readonly Name[] | undefined {
+  if (found.length === 0) return undefined
+  return (Object.keys(values) as Name[]).filter((name) => found.includes(values[name]))
 }
 
 export function fromStatus(status: TransactionStatus): StatusMessage {

@@ -14,8 +14,8 @@ import { createSemaphore } from '../postgres/semaphore.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
 import {
   OUTCOMES,
+  toListFilter,
   toRecorderMessage,
-  toStatus,
   toTokenPayment,
   toTransactionMessage,
 } from './message.ts'
@@ -38,8 +38,10 @@ interface Dependencies {
   readonly getTransaction: GetTransaction
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
-  /** Returns when a payment of the business is due for settlement, given when it was recorded. */
-  readonly settlesAtOf: (businessId: string) => Promise<(recordedAtMs: number) => number>
+  /** Returns, for some businesses, when a payment is due for settlement, given when it was recorded. */
+  readonly settlesAtOf: (
+    businessIds: ReadonlySet<string>,
+  ) => Promise<(businessId: string) => ((recordedAtMs: number) => number) | undefined>
   /** Validates one payment of a batch and returns its faults. */
   readonly checkPayment: (payment: RecordPaymentRequest) => readonly FieldFault[]
 }
@@ -98,8 +100,8 @@ export function createTransactionRpc({
       if (!awaitsSettlement(transaction)) {
         return { transaction: toTransactionMessage(transaction, { recorder }) }
       }
-      const settlesAt = await settlesAtOf(businessId)
-      const settlesAtMs = settlesAt(creditedAtOf(transaction))
+      const settlesAt = await settlesAtOf(new Set([businessId]))
+      const settlesAtMs = settlesAt(businessId)?.(creditedAtOf(transaction))
       return { transaction: toTransactionMessage(transaction, { settlesAtMs, recorder }) }
     },
     async listTransactions(request, context) {
@@ -109,7 +111,8 @@ export function createTransactionRpc({
           live: request.live,
           reference: request.reference,
           sessionId: request.sessionId,
-          status: toStatus(request.status),
+          allowed: restrictionOf(context.values),
+          ...toListFilter(request),
           fromMs: request.from && timestampMs(request.from),
           toMs: request.to && timestampMs(request.to),
           recordedFromMs: request.recordedFrom && timestampMs(request.recordedFrom),
@@ -118,15 +121,15 @@ export function createTransactionRpc({
           pageToken: request.pageToken,
         }),
       )
-      const settlesAt = rows.some(awaitsSettlement)
-        ? await settlesAtOf(request.businessId)
-        : undefined
-      const transactions = rows.map((row) =>
-        toTransactionMessage(row, {
-          settlesAtMs: awaitsSettlement(row) ? settlesAt?.(creditedAtOf(row)) : undefined,
+      const waiting = rows.filter(awaitsSettlement).map(({ account }) => account.businessId)
+      const settlesAt = waiting.length > 0 ? await settlesAtOf(new Set(waiting)) : undefined
+      const transactions = rows.map((row) => {
+        const settledBy = awaitsSettlement(row) ? settlesAt?.(row.account.businessId) : undefined
+        return toTransactionMessage(row, {
+          settlesAtMs: settledBy?.(creditedAtOf(row)),
           recorder: recorderOf(row, context),
-        }),
-      )
+        })
+      })
       return { transactions, nextPageToken }
     },
     async reverseTransaction(request, context) {

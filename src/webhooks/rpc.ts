@@ -1,7 +1,7 @@
 import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { actorOf } from '../auth/caller.ts'
+import { actorOf, restrictionOf } from '../auth/caller.ts'
 import type { BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
@@ -16,13 +16,16 @@ import type { EndpointContext } from './endpoints/endpoint-context.ts'
 import { listEndpoints } from './endpoints/list-endpoints.ts'
 import { rotateSecret } from './endpoints/rotate-secret.ts'
 import { updateEndpoint } from './endpoints/update-endpoint.ts'
+import { getEndpointStatistics } from './lists/get-endpoint-statistics.ts'
 import {
-  toAttemptMessage,
-  toDeliveryMessage,
-  toDeliveryState,
-  toEndpointMessage,
-} from './message.ts'
+  toDeliveryFilter,
+  toEndpointFilter,
+  toRequestMessage,
+  toStatisticsMessage,
+} from './lists/message.ts'
+import { toAttemptMessage, toDeliveryMessage, toEndpointMessage } from './message.ts'
 import { skipDelivery } from './ordered/skip-delivery.ts'
+import { createShowRequest } from './sender/shown-request.ts'
 
 export function createWebhookRpc(
   context: EndpointContext,
@@ -31,6 +34,7 @@ export function createWebhookRpc(
 ): ServiceImpl<typeof WebhookService> {
   const { pool } = context
   const kinds = listEventKinds(timeText, bankNames)
+  const showRequest = createShowRequest(context, timeText, bankNames)
   return {
     async createEndpoint(request, call) {
       const requested = { ...request, ...toRequestedOptions(request.options) }
@@ -42,9 +46,16 @@ export function createWebhookRpc(
       const updated = await updateEndpoint(context, change, actorOf(call))
       return { endpoint: toEndpointMessage(updated) }
     },
-    async listEndpoints({ businessId }) {
-      const endpoints = await listEndpoints(context, businessId)
-      return { endpoints: endpoints.map(toEndpointMessage) }
+    async listEndpoints(request, { values }) {
+      const filter = toEndpointFilter(request, restrictionOf(values))
+      const { pageSize, pageToken } = request
+      const page = await listEndpoints(context, { ...filter, pageSize, pageToken })
+      return { endpoints: page.rows.map(toEndpointMessage), nextPageToken: page.nextPageToken }
+    },
+    async getEndpointStatistics({ endpointIds, businessId }, { values }) {
+      const request = { endpointIds, businessId, allowed: restrictionOf(values) }
+      const statistics = await getEndpointStatistics(context, request)
+      return { statistics: statistics.map(toStatisticsMessage) }
     },
     async deleteEndpoint({ endpointId }, call) {
       await deleteEndpoint(context, endpointId, actorOf(call))
@@ -59,18 +70,19 @@ export function createWebhookRpc(
       return { eventId: await sendTestEvent(context, endpointId, actorOf(call)) }
     },
     async listDeliveries(request) {
-      const { rows, nextPageToken } = await listDeliveries(pool, {
-        endpointId: request.endpointId || undefined,
-        eventId: request.eventId || undefined,
-        state: toDeliveryState(request.status),
-        pageSize: request.pageSize,
-        pageToken: request.pageToken,
-      })
+      const { pageSize, pageToken } = request
+      const filter = { ...toDeliveryFilter(request), pageSize, pageToken }
+      const { rows, nextPageToken } = await listDeliveries(pool, filter)
       return { deliveries: rows.map(toDeliveryMessage), nextPageToken }
     },
     async getDelivery({ deliveryId }) {
-      const { delivery, attempts } = await getDelivery(pool, deliveryId)
-      return { delivery: toDeliveryMessage(delivery), attempts: attempts.map(toAttemptMessage) }
+      const { delivery, attempts, previousSequence } = await getDelivery(pool, deliveryId)
+      const request = await showRequest({ ...delivery, previousSequence })
+      return {
+        delivery: toDeliveryMessage(delivery),
+        attempts: attempts.map(toAttemptMessage),
+        ...(request && { request: toRequestMessage(request) }),
+      }
     },
     async redeliver({ deliveryId }, call) {
       const delivery = await redeliver(context, deliveryId, actorOf(call))

@@ -119,7 +119,8 @@ describe('opening a one-time account', () => {
     const terms = { amount: 100, expiresAt: new Date(Date.now() + 1_000).toISOString() }
     const { data } = await shop.open(terms)
     await shop.ended('order-1')
-    const call = (body: object) => shop.call('generateVirtualAccount', creation(body))
+    const call = (body: Record<string, unknown>) =>
+      shop.call('generateVirtualAccount', creation(body))
     const replay = await call(terms)
     expect(replay.data.reference).toBe(data.reference)
     const late = await call({ ...terms, reference: 'order-2' })

@@ -32,7 +32,7 @@ async function poll(businessId: string, pageToken: string, filter: Filter = {}) 
       businessId,
       live: true,
       accountId: undefined,
-      status: undefined,
+      statuses: undefined,
       reference: '',
       sessionId: '',
     }

@@ -14,6 +14,8 @@ create table business (
   constraint business_rate_limit_check check ( case when (rate_limit_per_second is null) then (rate_limit_burst is
     null) else (rate_limit_per_second > 0 and (rate_limit_burst is null or (rate_limit_burst > 0 and (rate_limit_burst
     <= (60 * rate_limit_per_second))))) end));
+create index business_alias_index on business (lower(alias) collate "C", id);
+create index business_name_index on business (lower(name) collate "C", id);
 create table api_key (
   id text primary key, business_id text not null, prefix text not null, secret_hash bytea not null,
   created_at timestamptz(3) not null, expires_at timestamptz(3), revoked_at timestamptz(3), live boolean not null,
@@ -31,6 +33,33 @@ create table internal_token (
     100)),
   constraint internal_token_scopes check ((cardinality(scopes) > 0) and (scopes <@ array['admin', 'payments:write',
     'payments:reverse', 'read', 'events:subscribe'])));
+create table session (
+  id text primary key, kind text not null, caller_id text not null, name text not null, scopes text[] not null,
+  business_ids text[], secret_hash bytea not null, proof bytea, address text not null,
+  created_at timestamptz(3) not null, last_used_at timestamptz(3) not null, expires_at timestamptz(3) not null,
+  revoked_at timestamptz(3),
+  constraint session_kind check (kind in ('token', 'oidc', 'portal')),
+  constraint session_scopes check (cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write',
+    'payments:reverse', 'read', 'events:subscribe']),
+  constraint session_business_ids check (cardinality(business_ids) > 0 and cardinality(business_ids) <= 100),
+  constraint session_proof check ((kind = 'token' and caller_id = 'bootstrap') = (proof is not null)),
+  constraint session_portal check (kind <> 'portal' or (business_ids is not null and not 'admin' = any (scopes))));
+create index session_caller_id_id_index on session (caller_id, id);
+create table sign_in_code (
+  id text primary key, caller_id text not null, name text not null, scopes text[] not null, business_ids text[],
+  secret_hash bytea not null, proof bytea, created_at timestamptz(3) not null, expires_at timestamptz(3) not null,
+  caller_expires_at timestamptz(3),
+  constraint sign_in_code_scopes check (cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write',
+    'payments:reverse', 'read', 'events:subscribe']),
+  constraint sign_in_code_business_ids check (cardinality(business_ids) > 0 and cardinality(business_ids) <= 100),
+  constraint sign_in_code_proof check ((caller_id = 'bootstrap') = (proof is not null)));
+create table portal_link (
+  id text primary key, business_id text not null, scopes text[] not null, description text not null,
+  secret_hash bytea not null, created_at timestamptz(3) not null, expires_at timestamptz(3) not null,
+  revoked_at timestamptz(3), last_used_at timestamptz(3),
+  constraint portal_link_scopes check (cardinality(scopes) > 0 and scopes <@ array['payments:write',
+    'payments:reverse', 'read', 'events:subscribe']));
+create index portal_link_business_id_id_index on portal_link (business_id, id);
 create table audit_head (
   id int primary key, "number" bigint not null, hash bytea not null, mac bytea not null,
   constraint audit_head_one_row check (id = 1));
@@ -152,6 +181,7 @@ create index transaction_account_id_paid_at_id_index on transaction (account_id,
 create index transaction_account_unsuccessful_index on transaction (account_id, status, paid_at, id) where (status
   <> 'SUCCESS');
 create index transaction_business_id_live_paid_at_id_index on transaction (business_id, live, paid_at, id);
+create index transaction_test_index on transaction (id) where not live;
 create index transaction_unsuccessful_index on transaction (business_id, live, status, paid_at, id) where (status <>
   'SUCCESS');
 create table ledger_posting (
@@ -226,7 +256,7 @@ create table bank_notification (
   constraint bank_notification_state check (state in ('PENDING', 'PROCESSED', 'MANUAL_REVIEW')));
 create index bank_notification_due_index on bank_notification (next_try_at) where (state = 'PENDING');
 create index bank_notification_manual_review_index on bank_notification (id) where (state = 'MANUAL_REVIEW');
-create index bank_notification_refused_index on bank_notification (bank_key, bank) where refused;
+create index bank_notification_payment_index on bank_notification (bank_key, bank, id) where bank_key <> '';
 create index bank_notification_received_at_index on bank_notification (received_at);
 create table bank_payment_key (
   bank text not null, bank_key text not null, session_id text not null, created_at timestamptz(3) not null,

@@ -48,9 +48,9 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
     },
     async listWebhooks(_request, context) {
       const { businessId, live } = callingBusiness(context)
-      const found = await listEndpoints(webhooks, businessId)
-      const own = found.filter(({ endpoint }) => endpoint.live === live)
-      const data = { webhooks: own.map((each) => toWebhook(each, timeText)) }
+      const list = { businessIds: [businessId], live, pageSize: 0, pageToken: '' }
+      const { rows } = await listEndpoints(webhooks, list)
+      const data = { webhooks: rows.map((each) => toWebhook(each, timeText)) }
       return { status: true, message: 'Webhooks retrieved', data }
     },
     async updateWebhook(request, context) {
@@ -70,7 +70,7 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
       const { rows, nextPageToken } = await listDeliveries(webhooks.pool, {
         endpointId: endpointId || undefined,
         eventId: eventId || undefined,
-        state: (status || undefined) as DeliveryState | undefined,
+        states: status === '' ? undefined : [status as DeliveryState],
         ...{ pageSize, pageToken },
       })
       const deliveries = rows.map((delivery) => toDelivery(delivery, timeText))

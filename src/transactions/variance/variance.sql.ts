@@ -11,6 +11,14 @@ export type VarianceArray = readonly [
   returnReason: string,
 ]
 
+/** SQL: the kind of the variance of the transaction of an id; null if it has none. */
+export const VARIANCE_OF = (id: string) =>
+  `select variance from payment_variance where transaction_id = ${id} offset 0`
+
+/** SQL: what became of the held transaction of an id; null if it was never held. */
+export const HOLD_OF = (id: string) =>
+  `select hold from payment_variance where transaction_id = ${id} offset 0`
+
 /** SQL: the variance of the transaction `t` of the account `a`; null for permanent accounts. */
 export const VARIANCE = ifOneTime(
   `select json_build_array(v.variance, v.hold, ${epochMs('v.decided_at')}, v.return_reason)

@@ -1,18 +1,23 @@
 import type { Pool } from 'pg'
 import { findLogged, joinOutbox, leftJoinEvent } from '../../events/log.sql.ts'
-import { boundedScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { DeliveryPlace } from '../lists/scan-deliveries.ts'
 import type { DeliveryState, StoredAttempt, StoredDelivery } from './delivery.ts'
 
-/** Which deliveries to read; one of the first two is set. */
+/** Which deliveries to read; one of the first three is set. Times in epoch milliseconds. */
 export interface DeliveryFilter {
   readonly endpointId: string | undefined
   readonly eventId: string | undefined
-  readonly state: DeliveryState | undefined
+  readonly businessId?: string | undefined
+  readonly live?: boolean | undefined
+  readonly states: readonly DeliveryState[] | undefined
+  /** When they were created. */
+  readonly fromMs?: number | undefined
+  readonly toMs?: number | undefined
 }
 
 /** The columns of a delivery `d`, with its event as `l` and `o`. */
-type Row = Omit<StoredDelivery, 'position'> & { readonly position: string }
+export type DeliveryRow = Omit<StoredDelivery, 'position'> & { readonly position: string }
 
 /** An attempt `a` as a `StoredAttempt`. */
 const ATTEMPT = `json_build_object('number', a.number, 'startedAtMs', ${epochMs('a.started_at')},
@@ -30,7 +35,7 @@ const LATEST = `select d.attempts as number, d.started_at, d.latency_ms, d.statu
 const EARLIER = `select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
   from webhook_attempt a where a.delivery_id = d.id and a.position = d.position`
 
-const COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
+export const DELIVERY_COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
   coalesce(l.event_id, '') as "eventId", coalesce(o.kind, '') as "eventKind", d.state, d.attempts,
   ${epochMs('d.created_at')} as "createdAtMs",
   case when d.state = 'PENDING' then ${epochMs('coalesce(d.leased_until, d.due_at)')} end
@@ -41,58 +46,12 @@ const COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
 
 const EVENT = leftJoinEvent('d.position')
 
-/** Position and endpoint of the last delivery of the previous page. */
-interface PageKey {
-  readonly position: bigint
-  readonly endpointId: string
-}
-
-/** The maximum number of deliveries of an endpoint that one page scans. */
-const ROWS_MAX = 5_000
-
-/**
- * Lists deliveries to an endpoint, newest event first.
- *
- * @returns the deliveries, and the position up to which it scanned if the scan reached its bound
- */
-export async function listOfEndpoint(
-  pool: Pool,
-  endpointId: string,
-  state: DeliveryState | undefined,
-  after: PageKey | undefined,
-  limit: number,
-): Promise<{ readonly deliveries: StoredDelivery[]; readonly readUpTo: string | undefined }> {
-  const values: unknown[] = [limit, endpointId]
-  const before = after === undefined ? '' : ` and position < $${values.push(after.position)}`
-  // A literal, so that the planner can use the partial index on this state.
-  const failed = state === 'FAILED'
-  const scan = boundedScan({
-    columns: '*',
-    from: 'webhook_delivery',
-    key: 'position',
-    order: 'desc',
-    range: `endpoint_id = $2${before}${failed ? ` and state = 'FAILED'` : ''}`,
-    filter: state === undefined || failed ? 'true' : `state = '${state}'`,
-    limit: '$1',
-    rowsMax: ROWS_MAX,
-  })
-  type Scanned = { readUpTo: string | null } & (Row | { id: null })
-  const { rows } = await pool.query<Scanned>(
-    `with ${scan}
-      select edge.read_up_to as "readUpTo", ${COLUMNS} from edge left join (page d ${EVENT}) on true
-      order by d.position desc`,
-    values,
-  )
-  const deliveries = rows.filter((row) => row.id !== null).map(toDelivery)
-  return { deliveries, readUpTo: rows[0]?.readUpTo ?? undefined }
-}
-
 /** Lists deliveries of an event, ordered by endpoint; a business has few endpoints. */
 export async function listOfEvent(
   pool: Pool,
   eventId: string,
-  filter: Pick<DeliveryFilter, 'endpointId' | 'state'>,
-  after: PageKey | undefined,
+  filter: Omit<DeliveryFilter, 'eventId'>,
+  after: DeliveryPlace | undefined,
   limit: number,
 ): Promise<StoredDelivery[]> {
   const values: unknown[] = [eventId]
@@ -102,14 +61,19 @@ export async function listOfEvent(
     join webhook_endpoint e on e.business_id = l.business_id
     join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position`
   const where: string[] = []
-  if (filter.endpointId !== undefined) where.push(`d.endpoint_id = ${bind(filter.endpointId)}`)
-  if (filter.state !== undefined) where.push(`d.state = ${bind(filter.state)}`)
+  const { endpointId, businessId, live, states, fromMs, toMs } = filter
+  if (endpointId !== undefined) where.push(`d.endpoint_id = ${bind(endpointId)}`)
+  if (businessId !== undefined) where.push(`e.business_id = ${bind(businessId)}`)
+  if (live !== undefined) where.push(`e.live = ${live}`)
+  if (states !== undefined) where.push(`d.state = any (${bind(states)}::text[])`)
+  if (fromMs !== undefined) where.push(`d.created_at >= ${bind(new Date(fromMs))}`)
+  if (toMs !== undefined) where.push(`d.created_at < ${bind(new Date(toMs))}`)
   if (after !== undefined) {
     where.push(`(d.position, d.endpoint_id) < (${bind(after.position)}, ${bind(after.endpointId)})`)
   }
-  const result = await pool.query<Row>(
+  const result = await pool.query<DeliveryRow>(
     `with ${findLogged('$1')}
-      select ${COLUMNS} from ${from} where ${['true', ...where].join(' and ')}
+      select ${DELIVERY_COLUMNS} from ${from} where ${['true', ...where].join(' and ')}
       order by d.position desc, d.endpoint_id desc limit ${bind(limit)}`,
     values,
   )
@@ -117,13 +81,21 @@ export async function listOfEvent(
 }
 
 export async function findDelivery(pool: Pool, id: string): Promise<StoredDelivery | undefined> {
-  const result = await pool.query<Row>({
+  const result = await pool.query<DeliveryRow>({
     name: 'webhook-delivery-find',
-    text: `select ${COLUMNS} from webhook_delivery d ${EVENT} where d.id = $1`,
+    text: `select ${DELIVERY_COLUMNS} from webhook_delivery d ${EVENT} where d.id = $1`,
     values: [id],
   })
   const [row] = result.rows
   return row && toDelivery(row)
+}
+
+/** A delivery with its latest attempts, oldest first. */
+export interface FoundDelivery {
+  readonly delivery: StoredDelivery
+  readonly attempts: readonly StoredAttempt[]
+  /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
+  readonly previousSequence: number
 }
 
 /** Reads a delivery and its latest attempts, oldest first, in one snapshot. */
@@ -131,18 +103,27 @@ export async function findWithAttempts(
   pool: Pool,
   id: string,
   attemptsMax: number,
-): Promise<{ delivery: StoredDelivery; attempts: StoredAttempt[] } | undefined> {
-  const result = await pool.query<Row & { log: StoredAttempt[] }>({
+): Promise<FoundDelivery | undefined> {
+  const result = await pool.query<
+    DeliveryRow & { log: StoredAttempt[]; previous_sequence: string }
+  >({
     name: 'webhook-delivery-with-attempts',
-    text: `select ${COLUMNS}, array(select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
-        order by a.number desc limit $2) as log
+    text: `select ${DELIVERY_COLUMNS}, array(select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
+        order by a.number desc limit $2) as log,
+        d.previous_sequence
       from webhook_delivery d ${EVENT} where d.id = $1`,
     values: [id, attemptsMax],
   })
   const [row] = result.rows
-  return row && { delivery: toDelivery(row), attempts: row.log.reverse() }
+  if (row === undefined) return undefined
+  const { log, previous_sequence: previousSequence, ...delivery } = row
+  return {
+    delivery: toDelivery(delivery),
+    attempts: log.reverse(),
+    previousSequence: Number(previousSequence),
+  }
 }
 
-function toDelivery(row: Row): StoredDelivery {
+export function toDelivery(row: DeliveryRow): StoredDelivery {
   return { ...row, position: BigInt(row.position) }
 }

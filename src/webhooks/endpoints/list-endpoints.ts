@@ -1,22 +1,49 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
+import { cutScan } from '../../postgres/bounded-scan.ts'
+import { readPage } from '../../postgres/page-token.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
+import { type EndpointFilter, findEndpoints } from '../lists/find-endpoints.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { readBlocks } from '../ordered/read-blocks.ts'
 import { EndpointEntity, type Secret, SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 
-/** The endpoints of a business that are not deleted, newest first; a business has few. */
+/** More than the endpoints of a business, in both modes. */
+const PAGE_SIZE_DEFAULT = 200
+
+interface ListEndpoints extends EndpointFilter {
+  /** 0: all endpoints of a business. */
+  readonly pageSize: number
+  readonly pageToken: string
+}
+
+/** One page of endpoints that are not deleted, newest first. @throws Fault validation_failed (the page token) */
 export async function listEndpoints(
+  context: EndpointContext,
+  request: ListEndpoints,
+): Promise<{ readonly rows: readonly EndpointWithSecrets[]; readonly nextPageToken: string }> {
+  const page = readPage(request.pageSize || PAGE_SIZE_DEFAULT, request.pageToken, 1)
+  const { ids, readUpTo } = await findEndpoints(
+    context.pool,
+    request,
+    page.after?.[0],
+    page.limit + 1,
+  )
+  const cut = cutScan(ids, page, (id) => [id], readUpTo && [readUpTo])
+  return { ...cut, rows: await describe(context, cut.rows) }
+}
+
+/** What lists show of endpoints, newest first. */
+async function describe(
   { orm, pool, clock, encrypter }: EndpointContext,
-  businessId: string,
+  ids: readonly string[],
 ): Promise<EndpointWithSecrets[]> {
   const em = orm.em.fork()
   const endpoints = await em.find(
     EndpointEntity,
-    { business: businessId, deletedAt: null },
+    { id: { $in: [...ids] }, deletedAt: null },
     { orderBy: { id: 'desc' } },
   )
-  const ids = endpoints.map((endpoint) => endpoint.id)
   const secrets = await activeSecrets(em, ids, clock.now())
   const ordered = endpoints.filter((endpoint) => endpoint.ordered).map((endpoint) => endpoint.id)
   const blocks = await readBlocks(pool, ordered)

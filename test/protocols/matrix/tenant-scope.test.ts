@@ -77,6 +77,7 @@ async function findResources(): Promise<Record<Resource, string>> {
       'select id from transaction where business_id = $1 limit 1',
       businessId,
     ),
+    [Resource.PORTAL_LINK]: scene.portalLinkId,
   }
 }
 

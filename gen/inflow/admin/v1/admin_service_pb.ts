@@ -190,7 +190,7 @@ export type ListTokensResponse = Message<"inflow.admin.v1.ListTokensResponse"> &
 
   /**
    * The token of the next page; empty on the last page. With active, a page scans a bounded number of tokens
-   * (5,000): it may hold fewer than requested, or none, though more follow.
+   * : it may hold fewer than requested, or none, though more follow.
    *
    * @generated from field: string next_page_token = 2;
    */

@@ -279,7 +279,7 @@ export type ListEndpointsResponse = Message<"inflow.webhook.v1.ListEndpointsResp
 
   /**
    * The token of the next page; empty on the last page. Without business_id, a page scans a bounded number of
-   * endpoints (5,000): it may hold fewer than requested, or none, though more follow.
+   * endpoints: it may hold fewer than requested, or none, though more follow.
    *
    * @generated from field: string next_page_token = 2;
    */

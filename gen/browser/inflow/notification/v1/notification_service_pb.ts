@@ -166,7 +166,7 @@ export type ListNotificationsResponse = Message<"inflow.notification.v1.ListNoti
   notifications: Notification[];
 
   /**
-   * Requests the next page; empty on the last. A page scans a bounded number of notifications (5,000): it may
+   * Requests the next page; empty on the last. A page scans a bounded number of notifications: it may
    * hold fewer than requested, or none, though more follow.
    *
    * @generated from field: string next_page_token = 2;

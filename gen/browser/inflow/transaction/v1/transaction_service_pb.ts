@@ -469,7 +469,7 @@ export type ListTransactionsResponse = Message<"inflow.transaction.v1.ListTransa
    * Page token of the next page; empty on the last page. With business_id and recorded_from or recorded_to, it is
    * not empty before all payments recorded before recorded_to are listed: it is that of the request if nothing
    * new is recorded. With bank, an amount, statuses, variances or hold_states, and without business_id, a page
-   * scans a bounded number of transactions (5,000): it may hold fewer than requested, or none, though more
+   * scans a bounded number of transactions: it may hold fewer than requested, or none, though more
    * follow.
    *
    * @generated from field: string next_page_token = 2;

@@ -1,0 +1,75 @@
+import type { BankNames } from '../../banks/bank.ts'
+import type { TimeText } from '../../core/clock.ts'
+import { readPositions } from '../../events/read-log.ts'
+import { connectionOf } from '../connections/apply-connection.ts'
+import { connectionHeaders } from '../connections/request-headers.ts'
+import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
+import type { EndpointContext } from '../endpoints/endpoint-context.ts'
+import { createToEventBody, encodeEventBody } from './body.ts'
+import { signedHeaders } from './sign.ts'
+
+/** A request as an operator sees it: without secrets, and without what each attempt makes anew. */
+export interface ShownRequest {
+  readonly method: 'POST'
+  readonly url: string
+  readonly headers: readonly ShownHeader[]
+  readonly body: string
+}
+
+export interface ShownHeader {
+  readonly name: string
+  /** Empty if it is left out. */
+  readonly value: string
+  readonly omission: 'secret' | 'by attempt' | undefined
+}
+
+/** What a request is made of. */
+interface DeliveryEvent {
+  readonly endpointId: string
+  readonly position: bigint
+  /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
+  readonly previousSequence: number
+}
+
+/** Headers that are made for each attempt, by the time at which it starts. */
+const BY_ATTEMPT = /timestamp|signature/
+
+/** Creates a function that returns the request of a delivery; undefined once its event or endpoint was deleted. */
+export function createShowRequest(
+  { orm, pool, encrypter }: EndpointContext,
+  timeText: TimeText,
+  bankNames: BankNames,
+) {
+  const toEventBody = createToEventBody(timeText, bankNames)
+  return async (delivery: DeliveryEvent): Promise<ShownRequest | undefined> => {
+    const { endpointId: id, position, previousSequence } = delivery
+    const endpoint = await orm.em.fork().findOne(EndpointEntity, { id, deletedAt: null })
+    const [entry] = await readPositions(pool, [position])
+    if (endpoint === null || entry === undefined) return undefined
+    const body = encodeEventBody(toEventBody(entry, previousSequence))
+    const connection = connectionOf(encrypter, endpoint)
+    // The names of the headers, whose values do not matter.
+    const secrets = [Buffer.of(0)] as const
+    const made = signedHeaders({ eventId: entry.eventId, timestampSeconds: 0, body, secrets })
+    const added = connection
+      ? connectionHeaders(
+          connection,
+          connection.authentication?.method === 'oauth2' ? '' : undefined,
+        )
+      : {}
+    return {
+      method: 'POST',
+      url: endpoint.url,
+      headers: [
+        ...Object.entries(made).map(([name, value]): ShownHeader => {
+          if (!BY_ATTEMPT.test(name)) return { name, value, omission: undefined }
+          return { name, value: '', omission: 'by attempt' }
+        }),
+        ...Object.keys(added)
+          .filter((name) => !(name in made))
+          .map((name): ShownHeader => ({ name, value: '', omission: 'secret' })),
+      ],
+      body,
+    }
+  }
+}
