@@ -1,5 +1,7 @@
 import type { DescMethod } from '@bufbuild/protobuf'
-import type { ComponentType } from 'react'
+import { type ComponentType, lazy } from 'react'
+import { OverviewService } from '../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
+import { ReconciliationService } from '../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import type { IconName } from '../ui/icons.tsx'
 
 /** A page of the rail. */
@@ -13,7 +15,27 @@ interface RailPage {
 }
 
 /** The pages in the order of the rail. Each is loaded when it is first opened. */
-export const RAIL: readonly RailPage[] = []
+export const RAIL: readonly RailPage[] = [
+  {
+    path: '/review',
+    title: 'Review',
+    icon: 'review',
+    needs: OverviewService.method.listReviewItems,
+    component: lazy(() =>
+      import('../pages/review/review-page.tsx').then((m) => ({ default: m.ReviewPage })),
+    ),
+  },
+  {
+    path: '/health',
+    title: 'Health',
+    icon: 'health',
+    // GetOverview has the health for those only who may also call this.
+    needs: ReconciliationService.method.listReconciliationRuns,
+    component: lazy(() =>
+      import('../pages/health/health-page.tsx').then((m) => ({ default: m.HealthPage })),
+    ),
+  },
+]
 
 /** Pages that are reached from others: patterns of paths. */
 export const INNER: readonly (readonly [string, ComponentType])[] = []
