@@ -2,6 +2,7 @@ import type { DescMethod } from '@bufbuild/protobuf'
 import { type ComponentType, lazy } from 'react'
 import { OverviewService } from '../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
 import { ReconciliationService } from '../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { SettlementService } from '../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
 import type { IconName } from '../ui/icons.tsx'
 
 /** A page of the rail. */
@@ -26,6 +27,17 @@ export const RAIL: readonly RailPage[] = [
     ),
   },
   {
+    path: '/settlement',
+    title: 'Settlement',
+    icon: 'settlement',
+    needs: SettlementService.method.getSettlementCalendar,
+    component: lazy(() =>
+      import('../pages/settlement/settlement-page.tsx').then((m) => ({
+        default: m.SettlementPage,
+      })),
+    ),
+  },
+  {
     path: '/health',
     title: 'Health',
     icon: 'health',
@@ -38,4 +50,13 @@ export const RAIL: readonly RailPage[] = [
 ]
 
 /** Pages that are reached from others: patterns of paths. */
-export const INNER: readonly (readonly [string, ComponentType])[] = []
+export const INNER: readonly (readonly [string, ComponentType])[] = [
+  [
+    '/settlement/:id',
+    lazy(() =>
+      import('../pages/settlement/settlement-details.tsx').then((m) => ({
+        default: m.SettlementDetails,
+      })),
+    ),
+  ],
+]

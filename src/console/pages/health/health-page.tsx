@@ -17,6 +17,7 @@ import { Time } from '../../ui/values.tsx'
 import { Waiting } from '../../ui/waiting.tsx'
 import { BankStates } from './bank-states.tsx'
 import { Figure, type FigureState } from './figure.tsx'
+import '../../styles/figures.css'
 import '../../styles/health.css'
 
 /** How often the health is read: no stream has it. A hidden tab does not read it. */
