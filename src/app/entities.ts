@@ -22,6 +22,10 @@ import {
   SequencerTickEntity,
 } from '../events/event.entity.ts'
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
+import {
+  PaymentHourEntity,
+  PaymentHourFollowerEntity,
+} from '../overview/figures/payment-hour.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
 import { DueEntity, FollowerEntity, SweepEntity } from '../settlement/due/due.entity.ts'
@@ -46,6 +50,7 @@ import {
   DispatcherEntity,
 } from '../webhooks/deliveries/delivery.entity.ts'
 import { EndpointEntity, SecretEntity } from '../webhooks/endpoints/endpoint.entity.ts'
+import { WebhookHourEntity } from '../webhooks/figures/webhook-hour.entity.ts'
 
 /** The entities of every domain: the tables of the database. */
 export const ENTITIES: Entities = [
@@ -77,6 +82,7 @@ export const ENTITIES: Entities = [
   DeliveryEntity,
   AttemptEntity,
   DispatcherEntity,
+  WebhookHourEntity,
   TermsEntity,
   HolidayEntity,
   SettlementRequestEntity,
@@ -94,4 +100,6 @@ export const ENTITIES: Entities = [
   MasterKeyEntity,
   KeyHolderEntity,
   RateBucketEntity,
+  PaymentHourEntity,
+  PaymentHourFollowerEntity,
 ]

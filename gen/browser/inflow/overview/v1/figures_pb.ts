@@ -202,7 +202,7 @@ export type BankState = Message<"inflow.overview.v1.BankState"> & {
   reconciliationRuns: BankReconciliation[];
 
   /**
-   * The number of accounts that wait for the bank to open them, at most 1,000.
+   * The number of accounts that wait for the bank to open them, of the first 1,000 of all banks.
    *
    * @generated from field: int32 pending_openings = 8;
    */
