@@ -4,6 +4,8 @@ import { AccountService } from '../../../gen/browser/inflow/account/v1/account_s
 import { AdminService } from '../../../gen/browser/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/browser/inflow/business/v1/business_service_pb.ts'
 import { OverviewService } from '../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
+import { ReconciliationService } from '../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { SettlementService } from '../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
 import { WebhookService } from '../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import type { IconName } from '../ui/icons.tsx'
@@ -49,6 +51,20 @@ export const RAIL: readonly RailPage[] = [
     component: page(() => import('../pages/webhooks/webhooks-page.tsx'), (module) => module.WebhooksPage),
   },
   {
+    path: '/review',
+    title: 'Review',
+    icon: 'review',
+    needs: OverviewService.method.listReviewItems,
+    component: page(() => import('../pages/review/review-page.tsx'), (module) => module.ReviewPage),
+  },
+  {
+    path: '/settlement',
+    title: 'Settlement',
+    icon: 'settlement',
+    needs: SettlementService.method.getSettlementCalendar,
+    component: page(() => import('../pages/settlement/settlement-page.tsx'), (module) => module.SettlementPage),
+  },
+  {
     path: '/businesses',
     title: 'Businesses',
     icon: 'businesses',
@@ -62,6 +78,13 @@ export const RAIL: readonly RailPage[] = [
     needs: AdminService.method.listAuditEntries,
     component: page(() => import('../pages/access/access-page.tsx'), (module) => module.AccessPage),
   },
+  {
+    path: '/health',
+    title: 'Health',
+    icon: 'health',
+    needs: ReconciliationService.method.listReconciliationRuns,
+    component: page(() => import('../pages/health/health-page.tsx'), (module) => module.HealthPage),
+  },
 ]
 
 /** Pages that are reached from others: patterns of paths. */
@@ -70,6 +93,7 @@ export const INNER: readonly (readonly [string, ComponentType])[] = [
   ['/accounts/:business/:reference', page(() => import('../pages/accounts/account-page.tsx'), (module) => module.AccountPage)],
   ['/webhooks/deliveries/:id', page(() => import('../pages/webhooks/delivery-page.tsx'), (module) => module.DeliveryPage)],
   ['/webhooks/:id', page(() => import('../pages/webhooks/endpoint-page.tsx'), (module) => module.EndpointPage)],
+  ['/settlement/:id', page(() => import('../pages/settlement/settlement-details.tsx'), (module) => module.SettlementDetails)],
   ['/businesses/:id', page(() => import('../pages/businesses/business-page.tsx'), (module) => module.BusinessPage)],
 ]
 
