@@ -130,6 +130,14 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       at: tokenAt('id', `account where ${OF_BUSINESS}`, 'id desc'),
       buffersMax: 800,
     },
+    'SessionService.ListSessions': {
+      filters: { activeOnly: [true] },
+      at: tokenAt('id', 'session', 'id desc'),
+    },
+    'SessionService.ListPortalLinks': {
+      filters: { businessId: [SEEDED_BUSINESS], activeOnly: [true] },
+      at: tokenAt('id', 'portal_link', 'id desc'),
+    },
     'AdminService.ListTokens': { filters: {}, at: tokenAt('id', 'internal_token', 'id desc') },
     'AdminService.ListAuditEntries': {
       filters: {

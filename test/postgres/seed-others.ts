@@ -69,6 +69,15 @@ const credentials = [
   `insert into internal_token (id, name, description, prefix, secret_hash, scopes, created_at)
     select ${idOf('tok', 'n')}, 'token ' || n, '', 'x', '', '{read}', now()
     from generate_series(1, $1::int) n`,
+  `insert into session (id, kind, caller_id, name, scopes, secret_hash, address, created_at, last_used_at, expires_at)
+    select ${idOf('ses', 'n')}, 'token', ${idOf('tok', 'n % 50')}, 'x', '{read}', '', '', now(), now(), now() + interval '1 hour'
+    from generate_series(1, $1::int) n`,
+  `insert into sign_in_code (id, caller_id, name, scopes, secret_hash, created_at, expires_at)
+    select ${idOf('sic', 'n')}, ${idOf('tok', 'n')}, 'x', '{read}', '', now(), now() from generate_series(1, $1::int) n`,
+  `insert into portal_link (id, business_id, scopes, description, secret_hash, created_at, expires_at)
+    select ${idOf('plk', 'n')}, case when n % 2 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, '{read}', '', '', now(),
+      now() + interval '1 hour'
+    from generate_series(1, $1::int) n`,
   `insert into audit_entry (number, at, actor_kind, actor_id, actor_name, address, request_id, action,
       target_kind, target_id, business_id, details, previous_hash, hash)
     select n, now() - ($1::int - n) * interval '1 minute', 'token', case when n <= 100 then 'tok_rare' else 'tok_often' end, 'x', '', '',

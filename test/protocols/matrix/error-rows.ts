@@ -6,6 +6,7 @@ import { creation } from '../rest/rest.ts'
 import { BANK_ERRORS } from './bank-rows.ts'
 import { HELD_ERRORS } from './held-rows.ts'
 import { CUSTOMER, type Make, type Request } from './scene.ts'
+import { SESSION_ERRORS } from './session-rows.ts'
 import { SETTLEMENT_ERRORS } from './settlement-rows.ts'
 import { THIRD_PARTY_ERRORS } from './thirdparty-rows.ts'
 import { WEBHOOK_ERRORS } from './webhook-rows.ts'
@@ -151,6 +152,7 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   }),
   ...BANK_ERRORS,
   ...HELD_ERRORS,
+  ...SESSION_ERRORS,
   ...SETTLEMENT_ERRORS,
   ...WEBHOOK_ERRORS,
   ...THIRD_PARTY_ERRORS,

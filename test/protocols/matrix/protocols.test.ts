@@ -70,6 +70,7 @@ function steadyText(text: string, fresh: string): string {
     .replace(fresh, '<fresh>')
     .replace(/^([a-z]+_)[0-9a-z]{26}$/, '<$1>')
     .replace(/^(sk_live_|sk_test_|whsec_|it_).+$/, '<$1>')
+    .replace(/^(\/console\/sign-in#(ic|pl)_).+$/, '<$1>')
     .replace(/^R-[0-9A-Z]{20}$/, '<reference>')
     .replace(/^\d{10}$/, '<account number>')
     .replace(/^\d{30}$/, '<session>')
