@@ -42,7 +42,12 @@ function dyingAt(pool: Pool, statement: number): Pool {
       if (statements <= statement) return query(...args)
       return query('select pg_terminate_backend(pg_backend_pid())')
     }
+    const { query: own, release } = client
     client.query = dying as typeof client.query
+    client.release = (error) => {
+      client.query = own
+      release.call(client, error)
+    }
     return client
   }
   return { query: pool.query.bind(pool), connect } as unknown as Pool

@@ -4,6 +4,7 @@ import type { KeyScope, Scope } from '../../../src/auth/caller.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_HAPPY } from './bank-rows.ts'
 import { HELD_HAPPY } from './held-rows.ts'
+import { OVERVIEW_HAPPY } from './overview-rows.ts'
 import { CUSTOMER, type Make, newKey } from './scene.ts'
 import { SETTLEMENT_HAPPY } from './settlement-rows.ts'
 import { THIRD_PARTY_HAPPY } from './thirdparty-rows.ts'
@@ -83,6 +84,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   'TransactionService.ListTransactions': ({ businessId }) => ({ businessId }),
   ...BANK_HAPPY,
   ...HELD_HAPPY,
+  ...OVERVIEW_HAPPY,
   ...SETTLEMENT_HAPPY,
   ...WEBHOOK_HAPPY,
   ...THIRD_PARTY_HAPPY,
@@ -98,7 +100,7 @@ export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
     /^(AccountService\.(CreateAccount|CloseAccount|SetAccountSplit)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer)$/,
   'payments:reverse':
     /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn)$/,
-  read: /^\w+\.(Get|List|Preview)\w+$/,
+  read: /^\w+\.((Get|List|Preview)\w+|Search)$/,
   'events:subscribe': /^(EventService\.(Subscribe|ListEvents)|WebhookService\.ListEventKinds)$/,
 }
 
