@@ -5,6 +5,7 @@ import { encodeCursor } from '../../../src/events/cursor.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_ERRORS } from './bank-rows.ts'
 import { HELD_ERRORS } from './held-rows.ts'
+import { OVERVIEW_ERRORS } from './overview-rows.ts'
 import { CUSTOMER, type Make, type Request } from './scene.ts'
 import { SESSION_ERRORS } from './session-rows.ts'
 import { SETTLEMENT_ERRORS } from './settlement-rows.ts'
@@ -152,6 +153,7 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   }),
   ...BANK_ERRORS,
   ...HELD_ERRORS,
+  ...OVERVIEW_ERRORS,
   ...SESSION_ERRORS,
   ...SETTLEMENT_ERRORS,
   ...WEBHOOK_ERRORS,

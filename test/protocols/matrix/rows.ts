@@ -4,6 +4,7 @@ import type { KeyScope, Scope } from '../../../src/auth/caller.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_HAPPY } from './bank-rows.ts'
 import { HELD_HAPPY } from './held-rows.ts'
+import { OVERVIEW_HAPPY } from './overview-rows.ts'
 import { CUSTOMER, type Make, newKey } from './scene.ts'
 import { SESSION_HAPPY } from './session-rows.ts'
 import { SETTLEMENT_HAPPY } from './settlement-rows.ts'
@@ -85,6 +86,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   'TransactionService.ListTransactions': ({ businessId }) => ({ businessId, live: true }),
   ...BANK_HAPPY,
   ...HELD_HAPPY,
+  ...OVERVIEW_HAPPY,
   ...SESSION_HAPPY,
   ...SETTLEMENT_HAPPY,
   ...WEBHOOK_HAPPY,
@@ -101,8 +103,7 @@ export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
     /^(AccountService\.(CreateAccount|CloseAccount|SetAccountSplit)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer|SessionService\.(GetCaller|CreateSignInCode))$/,
   'payments:reverse':
     /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn|SessionService\.(GetCaller|CreateSignInCode))$/,
-  read:
-    /^(\w+\.(Get|List|Preview)\w+|AdminService\.VerifyAudit|SessionService\.CreateSignInCode)$/,
+  read: /^(\w+\.(Get|List|Preview)\w+|OverviewService\.Search|AdminService\.VerifyAudit|SessionService\.CreateSignInCode)$/,
   'events:subscribe':
     /^(EventService\.(Subscribe|ListEvents)|WebhookService\.ListEventKinds|SessionService\.(GetCaller|CreateSignInCode))$/,
 }
