@@ -9,6 +9,7 @@ import type { Mutation } from './mutation.ts'
 import { ONE_TIME } from './one-time.ts'
 import { RELAYING } from './relay.ts'
 import { REPLICAS } from './replicas.ts'
+import { SESSIONS } from './sessions.ts'
 import { SETTLEMENT_RULES } from './settlement.ts'
 import { SPLITS } from './splits.ts'
 import { STORAGE } from './storage.ts'
@@ -35,4 +36,5 @@ export const MUTATIONS: readonly Mutation[] = [
   ...BANKING,
   ...BANKS_LOOSE_ENDS,
   ...ACCESS,
+  ...SESSIONS,
 ]
