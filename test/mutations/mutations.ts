@@ -7,6 +7,7 @@ import { ENDPOINT_OPTIONS } from './endpoints.ts'
 import { EVENTS } from './events.ts'
 import type { Mutation } from './mutation.ts'
 import { ONE_TIME } from './one-time.ts'
+import { OVERVIEWS } from './overview.ts'
 import { RELAYING } from './relay.ts'
 import { REPLICAS } from './replicas.ts'
 import { SETTLEMENT_RULES } from './settlement.ts'
@@ -34,5 +35,6 @@ export const MUTATIONS: readonly Mutation[] = [
   ...ENDPOINT_OPTIONS,
   ...BANKING,
   ...BANKS_LOOSE_ENDS,
+  ...OVERVIEWS,
   ...ACCESS,
 ]
