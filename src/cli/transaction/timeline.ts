@@ -80,7 +80,7 @@ function happened({ step }: Step): Omit<Line, 'at'> {
     case 'paymentRecorded': {
       const { recorder, connector, variance, held } = step.value
       const by = `by ${enumName(recorder?.kind ?? 0, RecorderKind).toLowerCase()} ${recorder?.id ?? ''}`
-      const hold = held && `held: ${enumName(variance, Variance, 'VARIANCE_')}`
+      const hold = held && `held: ${enumName(variance, Variance)}`
       return { what: 'recorded', detail: words(by, connector, hold) }
     }
     case 'eventNumbered': {
@@ -101,7 +101,7 @@ function happened({ step }: Step): Omit<Line, 'at'> {
     }
     case 'holdDecided': {
       const { holdState, reason } = step.value
-      return { what: enumName(holdState, HoldState, 'HOLD_STATE_').toLowerCase(), detail: reason }
+      return { what: enumName(holdState, HoldState).toLowerCase(), detail: reason }
     }
     case 'paymentSettled': {
       const { settlementId, feeMinor } = step.value
