@@ -19,6 +19,21 @@ export interface Noun {
 /** The commands that call a service, wherever it runs. */
 export const SERVICE_NOUNS: readonly Noun[] = [
   {
+    name: 'overview',
+    summary: 'figures of the day, what waits, the banks and the health of the service',
+    load: async () => (await import('./overview/overview.ts')).overview,
+  },
+  {
+    name: 'search',
+    summary: 'find what an id, a reference, a number, an address or a name belongs to',
+    load: async () => (await import('./overview/search.ts')).search,
+  },
+  {
+    name: 'review',
+    summary: 'what waits for a decision: list',
+    load: async () => (await import('./overview/review.ts')).review,
+  },
+  {
     name: 'business',
     summary: 'businesses: create, update, list',
     load: async () => (await import('./business/business.ts')).business,
@@ -65,7 +80,8 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   },
   {
     name: 'transaction',
-    summary: 'payments received: get, list, reverse, held, accept, return, complete-return',
+    summary:
+      'payments received: get, list, timeline, reverse, held, accept, return, complete-return',
     load: async () => (await import('./transaction/transaction.ts')).transaction,
   },
   {

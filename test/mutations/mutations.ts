@@ -7,6 +7,7 @@ import { ENDPOINT_OPTIONS } from './endpoints.ts'
 import { EVENTS } from './events.ts'
 import type { Mutation } from './mutation.ts'
 import { ONE_TIME } from './one-time.ts'
+import { OVERVIEWS } from './overview.ts'
 import { RELAYING } from './relay.ts'
 import { REPLICAS } from './replicas.ts'
 import { SESSIONS } from './sessions.ts'
@@ -35,6 +36,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...ENDPOINT_OPTIONS,
   ...BANKING,
   ...BANKS_LOOSE_ENDS,
+  ...OVERVIEWS,
   ...ACCESS,
   ...SESSIONS,
 ]

@@ -256,7 +256,11 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         businessId: [SEEDED_BUSINESS],
         live: [true, false],
       },
-      refused: ({ query }) => query === undefined,
+      // What belongs to no business, and to live mode or none, is not looked up within others.
+      refused: ({ query, businessId, live }) =>
+        query === undefined ||
+        (/^(tok|ntf|unm)_/.test(`${query}`) && businessId !== undefined) ||
+        (/^(ntf|unm)_/.test(`${query}`) && live === false),
     },
     'OverviewService.ListReviewItems': {
       filters: {
@@ -264,6 +268,10 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         businessId: [SEEDED_BUSINESS],
         live: [true, false],
       },
+      // No business has the first two kinds, nor has test mode: nothing is read.
+      refused: ({ kinds, businessId, live }) =>
+        [1, 2].includes((kinds as number[] | undefined)?.[0] ?? 0) &&
+        (businessId !== undefined || live === false),
       at: REVIEW_AT,
       // Every kind, and counts of up to a thousand of each on the first page.
       buffersMax: 25_000,

@@ -37,6 +37,7 @@ import { printResponse } from '../print-response.ts'
 import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { addHeldVerbs, VARIANCE_COLUMNS } from './held.ts'
+import { addTimelineVerb } from './timeline.ts'
 
 const ROW: readonly Column<Transaction>[] = [
   { title: 'Paid at', of: ({ paidAt }) => localTime.format(paidAt) },
@@ -133,6 +134,7 @@ export function transaction(noun: Command): void {
     .argument('<transaction-id>', 'the transaction id, txn_…')
     .requiredOption('--reason <text>', 'why it is reversed')
     .action(reverseTransaction)
+  addTimelineVerb(noun)
   addHeldVerbs(noun)
   addServiceOptions(noun)
 }
