@@ -20,7 +20,7 @@ import {
   returnUnmatched,
 } from '../transactions/unmatched/resolve-unmatched.ts'
 import { listRuns } from './list-runs.ts'
-import { toListedMessage, toResultMessage, toStatementRow } from './message.ts'
+import { toListedMessage, toResultMessage, toRunMessage, toStatementRow } from './message.ts'
 import { type ReconcileDependencies, reconcileStatement } from './reconcile-statement.ts'
 
 interface Dependencies extends ReconcileDependencies {
@@ -72,7 +72,8 @@ export function createReconciliationRpc(
     },
     async listReconciliationRuns({ bank }) {
       const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
-      return { runs: await dependencies.read((on) => listRuns(on, code)) }
+      const runs = await dependencies.read((on) => listRuns(on, code))
+      return { runs: runs.map(toRunMessage) }
     },
     async listPaymentConflicts(request) {
       const { rows, nextPageToken } = await dependencies.read((on) => listConflicts(on, request))
