@@ -5,6 +5,8 @@ import type { AccountStatus } from './account.ts'
 import type { OpeningState } from './openings/opening.ts'
 import type { AllowedPayer, AmountRule, Metadata } from './terms/terms.ts'
 
+const IN_REVIEW = "status = 'PENDING' and opening_state = 'MANUAL_REVIEW'"
+
 export const AccountEntity = defineEntity({
   name: 'Account',
   tableName: 'account',
@@ -71,6 +73,24 @@ export const AccountEntity = defineEntity({
   indexes: [
     { properties: ['business', 'live', 'status', 'id'] },
     { properties: ['live', 'status', 'id'] },
+    // For searches. A hash, as references are long and all different: 20 bytes an account.
+    {
+      name: 'account_merchant_reference_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "account" using hash (${columns.merchantReference})`,
+    },
+    // Many customers may have one address, so it leads to those of one business at once: about 100 bytes an account.
+    { properties: ['email', 'live', 'business', 'id'] },
+    {
+      name: 'account_review_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "account" (${columns.live}, ${columns.id}) where ${IN_REVIEW}`,
+    },
+    {
+      name: 'account_review_business_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "account" (${columns.business}, ${columns.live}, ${columns.id}) where ${IN_REVIEW}`,
+    },
     {
       name: 'account_id_number_hash_index',
       expression:

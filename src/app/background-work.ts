@@ -1,6 +1,7 @@
 import { hashIdentityNumbers } from '../accounts/re-encrypt-accounts.ts'
 import { createAuditExport } from '../auth/audit/export-audit-head.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
+import { createFiguresJob, registerFiguresMetrics } from '../overview/figures/figures-job.ts'
 import { createPartitionJob } from '../postgres/partitions/job.ts'
 import { registerPartitionMetrics } from '../postgres/partitions/metrics.ts'
 import type { Domains } from './compose-domains.ts'
@@ -32,6 +33,8 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
   const auditExport = createAuditExport({ pool, keys: encrypter, log, metrics })
   const tables = partitionedTables(pool, clock, config)
   const partitions = createPartitionJob({ pool, clock, log, tables })
+  const figures = createFiguresJob({ database, clock, log })
+  registerFiguresMetrics(common, database)
   registerPartitionMetrics(common, pool, clock, tables)
   let started = false
   let hashing: Promise<unknown> | undefined
@@ -46,12 +49,14 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
       )
       auditExport.start()
       partitions.start()
+      figures.start()
       events.startBackground()
       webhooks.startBackground()
       relay?.start()
       settlements.start()
       payments.start()
     },
-    stop: () => Promise.all([hashing, auditExport.stop(), partitions.stop(), relay?.stop()]),
+    stop: () =>
+      Promise.all([hashing, auditExport.stop(), partitions.stop(), figures.stop(), relay?.stop()]),
   }
 }

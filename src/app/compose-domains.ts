@@ -15,6 +15,7 @@ import { createWebhooks, type Webhooks } from '../webhooks/webhooks.ts'
 import { composeEvents } from './compose-events.ts'
 import { composePayments } from './compose-payments.ts'
 import { composeRelay } from './compose-relay.ts'
+import { composeSessions } from './console/compose-sessions.ts'
 import type { ServiceOptions } from './service-options.ts'
 
 /** This machine's own addresses. */
@@ -63,6 +64,7 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   return {
     ...{ timeText, metrics, common, webhooks, relay, events, keyUses, aliasOf, payments },
     ...{ settlements, exchange, limits },
+    sessions: composeSessions(options, encrypter),
   }
 }
 

@@ -3,8 +3,10 @@ import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
+import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
@@ -22,6 +24,7 @@ import type { Encrypter } from '../crypto/encryption.ts'
 import { createEventRpc } from '../events/rpc.ts'
 import { STREAM_TIMING } from '../events/subscribe.ts'
 import { createNotificationRpc } from '../notifications/rpc.ts'
+import { createOverviewRpc } from '../overview/rpc.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { requeryAccount } from '../reconciliation/requery-account.ts'
 import { createReconciliationRpc } from '../reconciliation/rpc.ts'
@@ -43,6 +46,7 @@ import type { DecisionDependencies } from '../transactions/variance/decide-held.
 import { createHeldPaymentRpc, decisionDependencies } from '../transactions/variance/rpc.ts'
 import type { Domains } from './compose-domains.ts'
 import { composePipeline } from './compose-pipeline.ts'
+import { createReady } from './ready.ts'
 import type { ServiceOptions } from './service-options.ts'
 
 /** How many simulated reversals hold a connection at once. */
@@ -61,8 +65,8 @@ interface Dependencies {
 
 /** Composes every rpc and the pipeline that its calls pass. */
 export function composeInvokers(dependencies: Dependencies): readonly Invoker[] {
-  const { config, database, clock, log, adminToken } = dependencies.options
-  const { metrics, keyUses, limits } = dependencies.domains
+  const { config, database, clock, log } = dependencies.options
+  const { metrics, keyUses, limits, sessions } = dependencies.domains
   const check = createCheck()
   const implementations = [
     ...paymentServices(dependencies, check),
@@ -71,7 +75,7 @@ export function composeInvokers(dependencies: Dependencies): readonly Invoker[] 
   ]
   const methods = implementations.flatMap(({ service }) => service.methods)
   const pipeline = composePipeline({
-    ...{ config, database, clock, log, metrics, check, keyUses, limits, adminToken },
+    ...{ config, database, clock, log, metrics, check, keyUses, limits, sessions },
     policyOf: readPolicies(methods),
     auditKeys: dependencies.encrypter,
   })
@@ -159,14 +163,28 @@ function operatorServices({
   options,
   domains,
   encrypter,
+  draining,
 }: Dependencies): readonly Implementation[] {
-  const { database, clock } = options
+  const { config, database, clock } = options
   const { pool } = database
-  const { timeText } = domains
-  const { recordPayment, reconciling, isSimulated } = domains.payments
+  const { timeText, settlements } = domains
+  const { recordPayment, reconciling, isSimulated, batches } = domains.payments
   const { onCommit } = domains.events
   return [
-    implement(SettlementService, domains.settlements.rpc),
+    implement(SettlementService, settlements.rpc),
+    implement(
+      OverviewService,
+      createOverviewRpc({
+        database,
+        clock,
+        bankModes: config.banks,
+        ready: createReady(database, batches, draining),
+        settlesAtOf: async (businessId) => {
+          const settlesAt = await settlements.settlesAtOf(new Set([businessId]))
+          return settlesAt(businessId)
+        },
+      }),
+    ),
     implement(
       ReconciliationService,
       createReconciliationRpc({ ...reconciling, read: database.read, onCommit }),
@@ -177,6 +195,7 @@ function operatorServices({
     ),
     implement(BusinessService, createBusinessRpc(database, clock)),
     implement(AdminService, createAdminRpc(database, clock, encrypter)),
+    implement(SessionService, domains.sessions.rpc),
     implement(
       SandboxService,
       createSandboxRpc({

@@ -4,7 +4,8 @@ import type { AuditKeys } from '../auth/audit/audit-mac.ts'
 import type { InternalCaller } from '../auth/caller.ts'
 import type { PolicyOf } from '../auth/method-policy.ts'
 import type { RateLimits } from '../auth/rate-limits/rate-limits.ts'
-import { createAuthenticateToken } from '../auth/tokens/authenticate-token.ts'
+import { portalLinkOwner } from '../auth/sessions/portal-links.ts'
+import { idIn } from '../auth/sessions/session-secret.ts'
 import { tokenIdOf } from '../auth/tokens/token-secret.ts'
 import { createAuthenticateKey } from '../businesses/authenticate-key.ts'
 import type { KeyUses } from '../businesses/key-uses.ts'
@@ -25,6 +26,7 @@ import { type Check, validation } from '../server/interceptors/validation.ts'
 import type { Pipeline } from '../server/rpc/invokers.ts'
 import { transactionOwner } from '../transactions/find-transactions.ts'
 import { deliveryOwner, endpointOwner } from '../webhooks/owners.ts'
+import type { Domains } from './compose-domains.ts'
 
 interface Options {
   readonly config: Config
@@ -36,14 +38,15 @@ interface Options {
   readonly keyUses: KeyUses
   readonly limits: RateLimits
   readonly policyOf: PolicyOf
-  readonly adminToken: string | undefined
+  readonly sessions: Pick<Domains['sessions'], 'authenticateToken' | 'authenticateSession'>
   readonly auditKeys: AuditKeys
 }
 
 /** The pipeline of every call, whatever its protocol: the first interceptor is the outermost. */
 export function composePipeline(options: Options): Pipeline {
   const { config, database, clock, log, metrics, check, keyUses, limits, policyOf } = options
-  const { orm, pool, recordingPool, relaxedPool } = database
+  const { sessions } = options
+  const { orm, pool, recordingPool } = database
   return {
     beforeDecoding: [
       observation(log, metrics, policyOf, credentialIdOf),
@@ -55,12 +58,8 @@ export function composePipeline(options: Options): Pipeline {
             clock,
             onUse: keyUses.record,
           }),
-          token: createAuthenticateToken({
-            pool: recordingPool,
-            relaxedPool,
-            clock,
-            bootstrapToken: options.adminToken,
-          }),
+          token: sessions.authenticateToken,
+          session: sessions.authenticateSession,
           certificate: createAuthenticateCertificate(config.tlsClientScopes),
         },
         policyOf,
@@ -80,6 +79,7 @@ export function composePipeline(options: Options): Pipeline {
           transaction: (id) => transactionOwner(pool, id),
           // Only fields of methods for tokens name a business, and those have no mode.
           business: async (id) => ({ businessId: id, live: true }),
+          'portal link': (id) => portalLinkOwner(database, id),
         },
         policyOf,
       ),
@@ -88,7 +88,7 @@ export function composePipeline(options: Options): Pipeline {
 }
 
 const credentialIdOf: CredentialIdOf = (kind, credential) =>
-  kind === 'secret key' ? keyIdOf(credential) : tokenIdOf(credential)
+  kind === 'secret key' ? keyIdOf(credential) : (tokenIdOf(credential) ?? idIn('ses', credential))
 
 /** Authenticates services by the URI in their certificate. */
 function createAuthenticateCertificate(scopesOf: Config['tlsClientScopes']) {

@@ -2,6 +2,11 @@ import { AccountEntity } from '../accounts/account.entity.ts'
 import { SplitEntity, SplitRecipientEntity } from '../accounts/splits/split.entity.ts'
 import { AuditEntryEntity, AuditHeadEntity, AuditMacEntity } from '../auth/audit/audit.entity.ts'
 import { RateBucketEntity } from '../auth/rate-limits/rate-bucket.entity.ts'
+import {
+  PortalLinkEntity,
+  SessionEntity,
+  SignInCodeEntity,
+} from '../auth/sessions/session.entity.ts'
 import { TokenEntity } from '../auth/tokens/token.entity.ts'
 import { BreakerEntity } from '../banks/breakers/breaker.entity.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
@@ -17,6 +22,10 @@ import {
   SequencerTickEntity,
 } from '../events/event.entity.ts'
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
+import {
+  PaymentHourEntity,
+  PaymentHourFollowerEntity,
+} from '../overview/figures/payment-hour.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
 import { DueEntity, FollowerEntity, SweepEntity } from '../settlement/due/due.entity.ts'
@@ -41,6 +50,7 @@ import {
   DispatcherEntity,
 } from '../webhooks/deliveries/delivery.entity.ts'
 import { EndpointEntity, SecretEntity } from '../webhooks/endpoints/endpoint.entity.ts'
+import { WebhookHourEntity } from '../webhooks/figures/webhook-hour.entity.ts'
 
 /** The entities of every domain: the tables of the database. */
 export const ENTITIES: Entities = [
@@ -72,6 +82,7 @@ export const ENTITIES: Entities = [
   DeliveryEntity,
   AttemptEntity,
   DispatcherEntity,
+  WebhookHourEntity,
   TermsEntity,
   HolidayEntity,
   SettlementRequestEntity,
@@ -80,10 +91,15 @@ export const ENTITIES: Entities = [
   FollowerEntity,
   SweepEntity,
   TokenEntity,
+  SessionEntity,
+  SignInCodeEntity,
+  PortalLinkEntity,
   AuditEntryEntity,
   AuditHeadEntity,
   AuditMacEntity,
   MasterKeyEntity,
   KeyHolderEntity,
   RateBucketEntity,
+  PaymentHourEntity,
+  PaymentHourFollowerEntity,
 ]

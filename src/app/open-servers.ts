@@ -6,6 +6,7 @@ import { addressRanges, parseAddress } from '../net/address-ranges.ts'
 import type { Proxies } from '../server/grpc/listener.ts'
 import { type GrpcServer, openGrpcServer } from '../server/grpc/server.ts'
 import type { NotificationReceiver } from '../server/http/bank-notifications.ts'
+import type { ConsoleSessions } from '../server/http/console-sessions.ts'
 import type { HttpServer } from '../server/http/http-app.ts'
 import { openHttpServer } from '../server/http/http-server.ts'
 import type { Exposition } from '../server/http/operations.ts'
@@ -17,6 +18,8 @@ interface ServersOptions<Bank> {
   readonly config: Config
   readonly invokers: readonly Invoker[]
   readonly notifications: NotificationReceiver<Bank>
+  /** Undefined: the console is not served. */
+  readonly console: ConsoleSessions | undefined
   readonly exposition: Exposition
   /** Why the service cannot serve calls now; empty: it can. */
   readonly ready: () => Promise<readonly string[]>
@@ -52,6 +55,7 @@ export async function openServers<Bank>(options: ServersOptions<Bank>): Promise<
         ...common,
         invokers: config.httpInternal ? invokers : invokers.filter(isForBusinesses),
         notifications,
+        console: options.console,
         port: config.httpPort,
         trustedProxies,
         corsOrigins: config.corsOrigins,

@@ -49,10 +49,11 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const domains = composeDomains(options, encrypter)
   const { metrics, common, webhooks, events, keyUses, payments, settlements, exchange, limits } =
     domains
+  const console = config.console.enabled ? { ...domains.sessions, limits, clock, log } : undefined
   const background = createBackgroundWork({ options, domains, encrypter, draining })
   const open = () =>
     openServers({
-      ...{ config, log, tls, notifications: payments.notifications },
+      ...{ config, log, tls, console, notifications: payments.notifications },
       invokers: composeInvokers({ options, domains, encrypter, draining }),
       exposition: channel?.exposition(metrics, common) ?? createExposition(metrics),
       ready: createReady(database, payments.batches, draining),

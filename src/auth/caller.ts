@@ -52,12 +52,28 @@ export interface BusinessCaller {
 /** An internal service or operator, authenticated by a token. */
 export interface InternalCaller {
   readonly kind: 'internal'
-  /** `bootstrap` for ADMIN_TOKEN, which has no row. */
+  /**
+   * `bootstrap` for ADMIN_TOKEN, which has no row; the URI of a certificate; of a session `plk_…` for a
+   * portal link, and `oidc:` and the subject for a user of the OpenID Connect provider.
+   */
   readonly tokenId: string
   readonly name: string
   readonly scopes: ReadonlySet<Scope>
   /** The businesses that the token is restricted to; undefined: all. */
   readonly businessIds?: ReadonlySet<string> | undefined
+  /** When the credential expires, in milliseconds since the Unix epoch; undefined: never. */
+  readonly expiresAtMs?: number | undefined
+  /** The session that the call belongs to; undefined: it came with the token itself, or a certificate. */
+  readonly session?: CallerSession | undefined
+}
+
+/** What a session was begun with. */
+export type SessionKind = 'token' | 'oidc' | 'portal'
+
+/** A session of the console, whose cookie a call came with. */
+interface CallerSession {
+  readonly id: string
+  readonly kind: SessionKind
 }
 
 /** The id of ADMIN_TOKEN, the token of the settings. */
@@ -156,6 +172,11 @@ export function actorOf({ values }: HandlerContext): Actor {
   const source = values.get(callSourceKey)
   const auditKeys = values.get(auditKeysKey)
   assert(caller && source && auditKeys, 'a call that changes something has a caller and a source')
+  return actorFor(caller, source, auditKeys)
+}
+
+/** Returns a caller as the audit log names it. */
+export function actorFor(caller: Caller, source: CallSource, auditKeys: AuditKeys): Actor {
   const { address, requestId } = source
   const call = { address, requestId, auditKeys }
   if (caller.kind === 'business') return { kind: 'secret_key', id: caller.keyId, name: '', ...call }

@@ -10,7 +10,14 @@ import { assert } from '../core/errors.ts'
 import { KEY_SCOPES, type KeyScope, SCOPES, type Scope } from './caller.ts'
 
 /** A kind of resource that belongs to a business. */
-export type Resource = 'key' | 'endpoint' | 'delivery' | 'event' | 'transaction' | 'business'
+export type Resource =
+  | 'key'
+  | 'endpoint'
+  | 'delivery'
+  | 'event'
+  | 'transaction'
+  | 'portal link'
+  | 'business'
 
 /** Whose a resource is. Neither ever changes. */
 export interface Owner {
@@ -60,6 +67,7 @@ const RESOURCES: Readonly<Record<ResourceMessage, Resource | undefined>> = {
   [ResourceMessage.DELIVERY]: 'delivery',
   [ResourceMessage.EVENT]: 'event',
   [ResourceMessage.TRANSACTION]: 'transaction',
+  [ResourceMessage.PORTAL_LINK]: 'portal link',
   [ResourceMessage.BUSINESS]: 'business',
 }
 

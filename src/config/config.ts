@@ -3,6 +3,7 @@ import type { RateLimit } from '../auth/rate-limits/token-bucket.ts'
 import { BANK_CODES, BANK_FACTS, type BankCode, type BankNames } from '../banks/bank.ts'
 import { CONNECTORS, type Connectors } from '../banks/connectors.ts'
 import { type LiveBank, readLiveBank } from '../banks/live-bank.ts'
+import { readConsole } from './console-settings.ts'
 import { SERVICE_SETTINGS, type ServiceSettings } from './service-settings.ts'
 import { createSettingReader, type Faults } from './settings.ts'
 
@@ -85,6 +86,7 @@ function composeConfig(
   } = settings
   // The embedded database is for development, where load comes from the developer's own machine.
   const embedded = settings.databaseUrl === undefined
+  const internal = httpInternal === undefined ? clientCa === undefined : httpInternal === 'on'
   const limit = (set: RateLimit | 'off' | undefined, fallback?: RateLimit) =>
     set === 'off' ? undefined : (set ?? (embedded ? undefined : fallback))
   return {
@@ -110,7 +112,8 @@ function composeConfig(
     /** Undefined: the servers use plain text. gRPC clients need a certificate signed by `clientCa`. */
     tls: cert !== undefined && key !== undefined ? { cert, key, clientCa } : undefined,
     /** Off by default where the gRPC server asks for certificates, so that a token alone opens nothing. */
-    httpInternal: httpInternal === undefined ? clientCa === undefined : httpInternal === 'on',
+    httpInternal: internal,
+    console: readConsole(settings, internal),
     /** Where the event log is published; undefined: nowhere. */
     relay: relayUrl && {
       ...relayUrl,

@@ -4,6 +4,7 @@ import { SCOPES, type Scope } from '../auth/caller.ts'
 import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-bucket.ts'
 import { createTimeText } from '../core/clock.ts'
 import { PREVIOUS_MAX } from '../crypto/key-files.ts'
+import { CONSOLE_FIELDS, consoleFaults } from './console-settings.ts'
 import { RELAY_FIELDS } from './relay-settings.ts'
 import { postgresUrl, replicaUrls } from './replica-urls.ts'
 import { choice, cidrs, integer, list, offOn, onOff, parsed, type Settings } from './settings.ts'
@@ -92,6 +93,7 @@ export const SERVICE_SETTINGS = z
       })
       .optional(),
     ...RELAY_FIELDS,
+    ...CONSOLE_FIELDS,
     /** Address ranges of reverse proxies whose X-Forwarded-For is trusted. */
     TRUSTED_PROXIES: cidrs,
     /** Whether those proxies name their clients to the gRPC server by the PROXY protocol. */
@@ -145,6 +147,9 @@ export const SERVICE_SETTINGS = z
         'DATABASE_READ_URLS',
         'names the primary, which DATABASE_URL names',
       )
+      for (const { name, message } of consoleFaults(given)) rule(false, name, message)
+      const internal = given.HTTP_INTERNAL ? given.HTTP_INTERNAL === 'on' : !TLS_CLIENT_CA
+      rule(internal || given.CONSOLE !== 'on', 'CONSOLE', 'requires HTTP_INTERNAL=on')
       rule(MASTER_KEY || !previous, 'MASTER_KEY_PREVIOUS', 'requires MASTER_KEY')
       for (const name of ['RELAY_CREDENTIALS', 'RELAY_TLS_CA'] as const) {
         rule(given.RELAY_URL || !given[name], name, 'requires RELAY_URL')

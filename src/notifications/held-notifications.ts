@@ -72,6 +72,15 @@ export async function listHeld(
   return cutPage(held, page, ({ id }) => [id])
 }
 
+/** A notification in whatever state; undefined if there is none. */
+export async function findNotification(
+  em: EntityManager,
+  id: string,
+): Promise<ShownNotification | undefined> {
+  const row = await em.findOne(NotificationEntity, { id })
+  return row ? toShown(row) : undefined
+}
+
 /**
  * Decrypts a stored notification. The audit log states who saw it.
  *

@@ -4,7 +4,7 @@ import {
   type ReconciliationRun,
   ReconciliationRunSchema,
   RunScope as ScopeMessage,
-} from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+} from '../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
 import {
   Action,
   Finding,
@@ -20,7 +20,7 @@ import { plainText } from '../banks/plain-text.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
 import type { ListedPayment } from '../transactions/list-recorded.ts'
 import { fromStatus, toStatus } from '../transactions/message.ts'
-import type { StoredRun } from './list-runs.ts'
+import type { RunRow } from './list-runs.ts'
 import type { Finding as FindingName } from './match-payments.ts'
 import type { StatementAction, StatementResult, StatementRow } from './reconcile-statement.ts'
 import type { RunScope } from './run.entity.ts'
@@ -101,7 +101,7 @@ const SCOPES: Readonly<Record<RunScope, ScopeMessage>> = {
   'all accounts': ScopeMessage.ALL_ACCOUNTS,
 }
 
-export function toRunMessage(run: StoredRun): ReconciliationRun {
+export function toRunMessage(run: RunRow): ReconciliationRun {
   return create(ReconciliationRunSchema, {
     bank: fromBankCode(run.bank),
     scope: SCOPES[run.scope],

@@ -22,7 +22,9 @@ import {
 import type { RecordTokenPayment } from './record-payment.ts'
 import { reverseTransaction } from './reverse-transaction.ts'
 import {
+  awaitsSettlement,
   canBePaidAt,
+  creditedAtOf,
   type RecordedBy,
   type RecordResult,
   type StoredTransaction,
@@ -159,17 +161,6 @@ function recordedByToken(context: HandlerContext): RecordedBy {
 /** Only tokens without a restriction record payments, and restricted ones do not learn their ids. */
 function recorderOf({ recordedBy }: StoredTransaction, { values }: HandlerContext) {
   return toRecorderMessage(recordedBy, restrictionOf(values) === undefined)
-}
-
-/** Whether the transaction waits for settlement. */
-function awaitsSettlement({ status, settled, variance }: StoredTransaction): boolean {
-  const isCredited = variance?.hold === undefined || variance.hold === 'ACCEPTED'
-  return status === 'SUCCESS' && !settled && isCredited
-}
-
-/** A payment that was held is credited when it is accepted. */
-function creditedAtOf({ createdAtMs, variance }: StoredTransaction): number {
-  return variance?.decidedAtMs ?? createdAtMs
 }
 
 /** Checked here, because as a rule of the schema it would cost ten times as much as all others. */

@@ -168,3 +168,14 @@ export function classifyRepeat(
   if (recorded.status === 'REVERSED' && payment.status === 'SUCCESS') return 'duplicate'
   return 'conflict'
 }
+
+/** Whether the transaction waits for settlement. */
+export function awaitsSettlement({ status, settled, variance }: StoredTransaction): boolean {
+  const isCredited = variance?.hold === undefined || variance.hold === 'ACCEPTED'
+  return status === 'SUCCESS' && !settled && isCredited
+}
+
+/** A payment that was held is credited when it is accepted. */
+export function creditedAtOf({ createdAtMs, variance }: StoredTransaction): number {
+  return variance?.decidedAtMs ?? createdAtMs
+}

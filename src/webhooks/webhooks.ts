@@ -15,6 +15,7 @@ import { Worker } from './deliveries/worker.ts'
 import { createDispatcher } from './dispatch/dispatcher.ts'
 import type { EndpointContext } from './endpoints/endpoint-context.ts'
 import { createHealthWatch } from './endpoints/watch-health.ts'
+import { createAttemptCounter } from './figures/count-attempts.ts'
 import { createDeliveryRetention, type DeliveryRetention } from './retention/retention.ts'
 import { createWebhookRpc } from './rpc.ts'
 import { createAddressGuard } from './sender/address-guard.ts'
@@ -95,6 +96,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   const background = { pool, clock, log, leaseMs, pausedMaxMs }
   const rates = createSharedRates({ pool, clock, log })
   const onFailure = createHealthWatch({ orm, clock, log, onCommit })
+  const counter = createAttemptCounter({ pool, clock, log })
   const worker = new Worker({
     ...background,
     limits: options.concurrencyLimits ?? CONCURRENCY_LIMITS,
@@ -105,7 +107,10 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
         ...{ encrypter, clock, timeText, bankNames: options.bankNames, httpClient, log },
         loadConnection: createLoadConnection(pool, encrypter),
       }),
-      record: createRecorder({ ...background, scheduleMs, random: Math.random, onFailure }),
+      record: createRecorder({
+        ...{ ...background, scheduleMs, random: Math.random, onFailure },
+        onEnded: counter.count,
+      }),
     },
   })
   const onDue = (): void => {
@@ -122,7 +127,10 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     rpc: createWebhookRpc(context, timeText, options.bankNames),
     context,
     retention,
-    start: () => worker.start(),
+    start() {
+      worker.start()
+      counter.start()
+    },
     startBackground() {
       dispatcher.start()
       retention.start()
@@ -132,7 +140,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     deliveriesDue: () => worker.wake(),
     async stop() {
       await Promise.all([dispatcher.stop(), worker.stop(), retention.stop()])
-      await Promise.all([httpClient.close(), rates.stop()])
+      await Promise.all([httpClient.close(), rates.stop(), counter.stop()])
     },
   }
 }

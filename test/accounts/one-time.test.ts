@@ -114,6 +114,19 @@ describe('opening a one-time account', () => {
     expect(replay.data.terms.status).toBe('EXPIRED')
   })
 
+  test('may be repeated when its own time of expiry has passed, which no new account may name', async () => {
+    const shop = await newBusiness(service)
+    const terms = { amount: 100, expiresAt: new Date(Date.now() + 1_000).toISOString() }
+    const { data } = await shop.open(terms)
+    await shop.ended('order-1')
+    const call = (body: Record<string, unknown>) =>
+      shop.call('generateVirtualAccount', creation(body))
+    const replay = await call(terms)
+    expect(replay.data.reference).toBe(data.reference)
+    const late = await call({ ...terms, reference: 'order-2' })
+    expect(late).toMatchObject({ code: 'validation_failed', errors: [{ field: 'expiresAt' }] })
+  })
+
   test.each<[string, Record<string, unknown>, string]>([
     ['amount', { amount: '0' }, 'amount'],
     ['amount', { amount: '1.005' }, 'amount'],

@@ -212,6 +212,7 @@ export const TRANSACTIONS = [
     'a transaction that is not successful can be settled',
     "where t.status <> 'SUCCESS' or (owners",
     'where (owners',
+    'Only a successful transaction has a posting of its amount and no reversal, which the same condition asks for.',
   ),
   guard(
     'a transition without its postings is accepted',

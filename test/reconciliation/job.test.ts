@@ -1,10 +1,8 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import {
-  ReconciliationService,
-  RunScope,
-} from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { RunScope } from '../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { type Payee, payee, recordedIn } from '../notifications/scene.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'

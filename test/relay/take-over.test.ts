@@ -23,9 +23,21 @@ test.skipIf(!hasNats)('an instance that met another one takes over when that sto
   await writeEvents(pool, 3)
   await sequence(pool)
   let waits = IDLE
+  // What another instance does just before this one publishes, whatever this one knew of the stream.
+  let overtake: (() => Promise<void>) | undefined
+  let overtaken: Promise<void> | undefined
   const relay = createRelay({
     ...{ pool, log: pino({ level: 'silent' }), format: 'protobuf', random: () => waits },
-    openSink: () => openSink(server),
+    async openSink() {
+      const sink = await openSink(server)
+      const append = sink.append.bind(sink)
+      sink.append = async (stream, message) => {
+        overtaken ??= overtake?.()
+        await overtaken
+        return append(stream, message)
+      }
+      return sink
+    },
   })
   relay.start()
   onTestFinished(() => relay.stop())
@@ -39,10 +51,12 @@ test.skipIf(!hasNats)('an instance that met another one takes over when that sto
   const { entries } = await readLog(pool, end.position + 1n, 1)
   const other = await openSink(server)
   onTestFinished(() => other.close())
-  await other.append((await other.latest())!, toMessage(entries[0]!, end.epoch, 'protobuf'))
+  const stream = await other.latest()
+  overtake = () => other.append(stream!, toMessage(entries[0]!, end.epoch, 'protobuf'))
   waits = 0
   relay.wake()
   await untilPublished(pool, server, STREAM)
   await expectMirror(pool, await useReader(server), STREAM)
   await waitFor(() => expect(relay.published()).toBe(4))
+  expect(overtaken).toBeDefined()
 })

@@ -63,6 +63,7 @@ async function verifyToken(
     name: row.name,
     scopes: new Set(row.scopes),
     businessIds: row.businessIds ? new Set(row.businessIds) : undefined,
+    expiresAtMs: row.expiresAtMs ?? undefined,
   }
   return { value: caller, expiresAtMs: row.expiresAtMs ?? undefined }
 }

@@ -1,5 +1,5 @@
 /**
- * Makes the npm package for other projects, in `dist/` or the given folder: the client, the contract and
+ * Makes the npm package for other projects, in `dist/client` or the given folder: the client, the contract and
  * the command, compiled, as Node does not run TypeScript under node_modules.
  */
 import { spawnSync } from 'node:child_process'
@@ -17,7 +17,7 @@ import { join, resolve } from 'node:path'
 import root from '../../../package.json' with { type: 'json' }
 
 const ROOT = join(import.meta.dirname, '../../..')
-const DIST = resolve(process.argv[2] ?? join(ROOT, 'dist'))
+const DIST = resolve(process.argv[2] ?? join(ROOT, 'dist/client'))
 
 /** Modules are emitted where their sources are. */
 const ENTRIES = {

@@ -33,6 +33,33 @@ create table internal_token (
     100)),
   constraint internal_token_scopes check ((cardinality(scopes) > 0) and (scopes <@ array['admin', 'payments:write',
     'payments:reverse', 'read', 'events:subscribe'])));
+create table session (
+  id text primary key, kind text not null, caller_id text not null, name text not null, scopes text[] not null,
+  business_ids text[], secret_hash bytea not null, proof bytea, address text not null,
+  created_at timestamptz(3) not null, last_used_at timestamptz(3) not null, expires_at timestamptz(3) not null,
+  revoked_at timestamptz(3),
+  constraint session_kind check (kind in ('token', 'oidc', 'portal')),
+  constraint session_scopes check (cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write',
+    'payments:reverse', 'read', 'events:subscribe']),
+  constraint session_business_ids check (cardinality(business_ids) > 0 and cardinality(business_ids) <= 100),
+  constraint session_proof check ((kind = 'token' and caller_id = 'bootstrap') = (proof is not null)),
+  constraint session_portal check (kind <> 'portal' or (business_ids is not null and not 'admin' = any (scopes))));
+create index session_caller_id_id_index on session (caller_id, id);
+create table sign_in_code (
+  id text primary key, caller_id text not null, name text not null, scopes text[] not null, business_ids text[],
+  secret_hash bytea not null, proof bytea, created_at timestamptz(3) not null, expires_at timestamptz(3) not null,
+  caller_expires_at timestamptz(3),
+  constraint sign_in_code_scopes check (cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write',
+    'payments:reverse', 'read', 'events:subscribe']),
+  constraint sign_in_code_business_ids check (cardinality(business_ids) > 0 and cardinality(business_ids) <= 100),
+  constraint sign_in_code_proof check ((caller_id = 'bootstrap') = (proof is not null)));
+create table portal_link (
+  id text primary key, business_id text not null, scopes text[] not null, description text not null,
+  secret_hash bytea not null, created_at timestamptz(3) not null, expires_at timestamptz(3) not null,
+  revoked_at timestamptz(3), last_used_at timestamptz(3),
+  constraint portal_link_scopes check (cardinality(scopes) > 0 and scopes <@ array['payments:write',
+    'payments:reverse', 'read', 'events:subscribe']));
+create index portal_link_business_id_id_index on portal_link (business_id, id);
 create table audit_head (
   id int primary key, "number" bigint not null, hash bytea not null, mac bytea not null,
   constraint audit_head_one_row check (id = 1));
@@ -103,6 +130,12 @@ create index account_business_id_live_status_id_index on account (business_id, l
 create index account_ending_index on account (end_due_at) where (end_due_at is not null);
 create index account_id_number_hash_index on account (id_number_hash) where (id_number_hash is not null);
 create index account_live_status_id_index on account (live, status, id);
+create index account_merchant_reference_index on account using hash (merchant_reference);
+create index account_email_live_business_id_id_index on account (email, live, business_id, id);
+create index account_review_index on account (live, id) where (status = 'PENDING' and opening_state =
+  'MANUAL_REVIEW');
+create index account_review_business_index on account (business_id, live, id) where (status = 'PENDING' and
+  opening_state = 'MANUAL_REVIEW');
 create index account_opening_index on account (next_try_at) where (status = 'PENDING');
 create index account_unhashed_index on account (id) where (id_number_encrypted is not null and id_number_hash is
   null);
@@ -371,6 +404,9 @@ create table webhook_endpoint (
     in ('REQUESTED', 'GONE', 'FAILING')));
 create index webhook_endpoint_business_id_id_index on webhook_endpoint (business_id, id);
 create index webhook_endpoint_connection_index on webhook_endpoint (id) where (connection_encrypted is not null);
+create index webhook_endpoint_failing_index on webhook_endpoint (live, (coalesce(failing_since, disabled_at)), id)
+  where (deleted_at is null and ((disabled_at is null and failing_since is not null) or disabled_reason <>
+  'REQUESTED'));
 create table webhook_secret (
   endpoint_id text not null, "number" int not null, secret_encrypted bytea not null,
   created_at timestamptz(3) not null, expires_at timestamptz(3), primary key (endpoint_id, number),
@@ -405,6 +441,19 @@ create table webhook_attempt (
 -- Only added to, so pages are full; frozen while they are in memory, and not again before the partition is dropped.
 create table webhook_attempt_rest partition of webhook_attempt for values from (minvalue) to (maxvalue)
   with (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=50000);
+-- Both are added to in place, by upserts; pages have room for the versions of a row.
+create table webhook_hour (
+  business_id text not null, live boolean not null, hour timestamptz(3) not null, attempts bigint not null,
+  delivered bigint not null, failed bigint not null, delays int[] not null,
+  primary key (business_id, live, hour)) with (fillfactor=50);
+create index webhook_hour_hour_index on webhook_hour (hour);
+create table payment_hour (
+  business_id text not null, live boolean not null, bank text not null, hour timestamptz(3) not null,
+  payments bigint not null, amount_minor bigint not null, reversals bigint not null, reversed_minor bigint not null,
+  last_at timestamptz(3), primary key (business_id, live, bank, hour)) with (fillfactor=50);
+create index payment_hour_hour_index on payment_hour (hour);
+create table payment_hour_follower (
+  "position" bigint primary key, epoch int not null);
 `
 
 const FUNCTIONS = `
@@ -1102,6 +1151,7 @@ insert into sequencer_tick (tick, epoch, position, snapshot, done_seq, system_id
 insert into event_retention (id, floor, archived, next_run_at) values (1, 0, 0, now());
 insert into webhook_dispatcher (position) values (0);
 insert into settlement_follower (position, epoch) values (0, 1);
+insert into payment_hour_follower (position, epoch) values (0, 1);
 insert into settlement_sweep (id, next_at, after_business_id, after_live, is_expected) values (1, now(), '', false, true);
 select protect_partition(inhrelid::regclass) from pg_inherits join pg_class on oid = inhrelid where relkind = 'r';
 `

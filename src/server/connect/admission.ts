@@ -28,7 +28,8 @@ export interface Admission {
 }
 
 /** The other end of a call. */
-export type Peer = Pick<CallContext, 'address' | 'requestId'> & Required<Pick<CallContext, 'abort'>>
+export type Peer = Pick<CallContext, 'address' | 'requestId' | 'session'> &
+  Required<Pick<CallContext, 'abort'>>
 
 /** The other end of an HTTP request. */
 export const peerKey = createContextKey<Peer>({

@@ -8,7 +8,7 @@ import {
   type UnaryResponse,
 } from '@connectrpc/connect'
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { readPolicy } from '../../auth/method-policy.ts'
 import { assert } from '../../core/errors.ts'
 import { rateLimitHeaders } from '../http/headers.ts'
@@ -25,10 +25,14 @@ const TOKEN_BYTES_MAX = 4 * 1024 * 1024
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
+/** Returns the secret of the session that a request belongs to; undefined: it belongs to none. */
+export type SessionOf = (request: FastifyRequest) => string | undefined
+
 /** Serves every method over Connect and gRPC-Web. */
 export async function registerConnect(
   app: FastifyInstance,
   invokers: readonly Invoker[],
+  sessionOf: SessionOf,
 ): Promise<void> {
   const forBusinesses = (invoker: Invoker) => readPolicy(invoker.method).credential === 'secret key'
   await app.register(async (scope) => {
@@ -39,9 +43,10 @@ export async function registerConnect(
       const usable = host === undefined || URL.canParse(`http://${host}`)
       done(usable ? undefined : malformedRequest('The Host header is not a host'))
     })
-    await registerMethods(scope, invokers.filter(forBusinesses), BODY_BYTES_MAX)
+    const noSession = () => undefined
+    await registerMethods(scope, invokers.filter(forBusinesses), BODY_BYTES_MAX, noSession)
     const internal = invokers.filter((invoker) => !forBusinesses(invoker))
-    await registerMethods(scope, internal, TOKEN_BYTES_MAX)
+    await registerMethods(scope, internal, TOKEN_BYTES_MAX, sessionOf)
   })
 }
 
@@ -50,6 +55,7 @@ async function registerMethods(
   scope: FastifyInstance,
   invokers: readonly Invoker[],
   bytesMax: number,
+  sessionOf: SessionOf,
 ): Promise<void> {
   const byMethod = new Map<DescMethod, Invoker>(invokers.map((each) => [each.method, each]))
   await scope.register(fastifyConnectPlugin, {
@@ -61,6 +67,7 @@ async function registerMethods(
       createContextValues().set(peerKey, {
         address: request.ip,
         requestId: request.id,
+        session: sessionOf(request),
         // A caller that does not read cannot be sent an error.
         abort: () => request.socket.destroy(),
       }),

@@ -4,6 +4,7 @@ import { extname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { FastifyInstance } from 'fastify'
+import { type Coding, codingOf } from './content-coding.ts'
 
 const FOLDER = join(import.meta.dirname, '../../../gen')
 
@@ -20,8 +21,6 @@ const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const QUALITY = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }
-
-type Coding = 'identity' | 'gzip' | 'br'
 
 interface Document {
   readonly etag: string
@@ -69,12 +68,4 @@ async function load(path: string): Promise<Document> {
 /** Whether an If-None-Match header names a tag; a proxy that compresses weakens it (`W/`). */
 function namesTag(header: string | undefined, etag: string): boolean {
   return (header ?? '').split(',').some((tag) => ['*', etag, `W/${etag}`].includes(tag.trim()))
-}
-
-function codingOf(accepted: string | string[] | undefined): Coding {
-  const codings = String(accepted ?? '')
-    .split(',')
-    .map((each) => each.trim())
-  if (codings.includes('br')) return 'br'
-  return codings.includes('gzip') ? 'gzip' : 'identity'
 }

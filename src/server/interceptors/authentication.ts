@@ -9,6 +9,7 @@ import {
   type InternalCaller,
 } from '../../auth/caller.ts'
 import type { MethodPolicy, PolicyOf } from '../../auth/method-policy.ts'
+import type { SessionPurpose } from '../../auth/sessions/authenticate-session.ts'
 import { assert, Fault } from '../../core/errors.ts'
 import { authorizationOf, type CallContext, callContextKey } from '../rpc/call-context.ts'
 import { bearer } from './credential.ts'
@@ -23,6 +24,8 @@ export interface Authenticators {
   readonly token: (token: string) => Finding
   /** By the URI of a client certificate, which the gRPC server has verified. */
   readonly certificate?: (uri: string) => Caller | undefined
+  /** By the secret in the cookie of a browser. */
+  readonly session?: (secret: string, purpose: SessionPurpose) => Finding
 }
 
 /**
@@ -39,8 +42,9 @@ export function authentication(
     const policy = policyOf(request.method)
     const context = request.contextValues.get(callContextKey)
     const authorization = authorizationOf(request)
-    const identify = () => find(authenticators, policy, authorization, context)
-    const found = identify()
+    const identify = (purpose: SessionPurpose) =>
+      find(authenticators, policy, authorization, context, purpose)
+    const found = identify('use')
     const caller = found instanceof Promise ? await found : found
     if (caller === undefined) throw unauthorized(policy)
     request.contextValues.set(callerKey, caller).set(auditKeysKey, auditKeys)
@@ -48,7 +52,7 @@ export function authentication(
     else requireScope(caller, policy)
     if (request.stream) {
       request.contextValues.set(credentialStatusKey, {
-        isValid: async () => (await identify()) !== undefined,
+        isValid: async () => (await identify('watch')) !== undefined,
         end: (fault) => context?.abort?.(fault),
       })
     }
@@ -57,18 +61,22 @@ export function authentication(
 }
 
 function find(
-  { secretKey, token, certificate }: Authenticators,
+  { secretKey, token, certificate, session }: Authenticators,
   policy: MethodPolicy,
   authorization: string | null,
   context: CallContext | undefined,
+  purpose: SessionPurpose,
 ): Finding {
   const credential = bearer(authorization)
   if (policy.credential === 'secret key') {
     return credential === undefined ? undefined : secretKey(credential, context?.address ?? '')
   }
   if (credential !== undefined) return token(credential)
-  // If the call has a token, only the token counts: a certificate does not make a wrong one good.
-  const uri = authorization === null ? context?.clientUri : undefined
+  // If the call has a token, only the token counts: nothing else makes a wrong one good.
+  if (authorization !== null) return undefined
+  const secret = context?.session
+  if (secret !== undefined) return session?.(secret, purpose)
+  const uri = context?.clientUri
   return uri === undefined ? undefined : certificate?.(uri)
 }
 

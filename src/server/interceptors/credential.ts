@@ -1,6 +1,6 @@
 import type { StreamRequest, UnaryRequest } from '@connectrpc/connect'
 import type { MethodPolicy } from '../../auth/method-policy.ts'
-import { authorizationOf } from '../rpc/call-context.ts'
+import { authorizationOf, callContextKey } from '../rpc/call-context.ts'
 
 /** Returns the id that is readable in a credential of a kind; undefined if it is malformed. */
 export type CredentialIdOf = (
@@ -14,8 +14,24 @@ export function bearer(header: string | null): string | undefined {
   return /^Bearer +(\S+)$/i.exec(header)?.[1]
 }
 
-/** The credential of a request, or whatever else its Authorization header says. */
-export function credentialOf(request: UnaryRequest | StreamRequest): string | undefined {
+/**
+ * The credential of a request, or whatever else its Authorization header says. Without that header, the
+ * session counts where a token does.
+ */
+export function credentialOf(
+  request: UnaryRequest | StreamRequest,
+  kind: MethodPolicy['credential'],
+): string | undefined {
   const header = authorizationOf(request)
-  return header === null ? undefined : (bearer(header) ?? header)
+  if (header !== null) return bearer(header) ?? header
+  return kind === 'token' ? request.contextValues.get(callContextKey)?.session : undefined
+}
+
+/** Whether a request has a credential, right or wrong, that counts for its method. */
+export function hasCredential(
+  request: UnaryRequest | StreamRequest,
+  kind: MethodPolicy['credential'],
+): boolean {
+  if (authorizationOf(request) !== null) return true
+  return kind === 'token' && request.contextValues.get(callContextKey)?.session !== undefined
 }

@@ -96,7 +96,9 @@ function cached<T>(make: (rpc: string, protocol: string, outcome: string) => T) 
 
 function callerFacts(caller: Caller | undefined): Record<string, string> {
   if (caller === undefined) return {}
-  if (caller.kind === 'internal') return { token_id: caller.tokenId }
+  if (caller.kind === 'internal') {
+    return { token_id: caller.tokenId, ...(caller.session && { session_id: caller.session.id }) }
+  }
   return { business_id: caller.businessId, key_id: caller.keyId }
 }
 
@@ -107,9 +109,10 @@ function claimedId(
   credentialIdOf: CredentialIdOf,
 ): { readonly claimed_id?: string } {
   if (request.contextValues.get(callerKey) !== undefined) return {}
-  const credential = credentialOf(request)
+  const kind = policyOf(request.method).credential
+  const credential = credentialOf(request, kind)
   if (credential === undefined) return {}
-  const id = credentialIdOf(policyOf(request.method).credential, credential)
+  const id = credentialIdOf(kind, credential)
   return id === undefined ? {} : { claimed_id: id }
 }
 

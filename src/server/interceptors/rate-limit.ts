@@ -1,12 +1,12 @@
 import type { Interceptor } from '@connectrpc/connect'
 import { callerKey } from '../../auth/caller.ts'
-import type { MethodPolicy, PolicyOf } from '../../auth/method-policy.ts'
+import type { PolicyOf } from '../../auth/method-policy.ts'
 import type { Failures, Form, RateLimits } from '../../auth/rate-limits/rate-limits.ts'
 import type { TokenBucket } from '../../auth/rate-limits/token-bucket.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
-import { authorizationOf, type CallContext, callContextKey } from '../rpc/call-context.ts'
-import { type CredentialIdOf, credentialOf } from './credential.ts'
+import { type CallContext, callContextKey } from '../rpc/call-context.ts'
+import { type CredentialIdOf, credentialOf, hasCredential } from './credential.ts'
 
 const FROM_ADDRESS = 'requests from this address'
 
@@ -30,27 +30,20 @@ export function limitArrivals(
     const context = request.contextValues.get(callContextKey)
     if (context === undefined) return next(request)
     const kind = policyOf(request.method).credential
-    const given = authorizationOf(request) !== null
+    const given = hasCredential(request, kind)
     if (kind === 'secret key') limitAddress(limits, clock, context, given)
-    const failures = given ? limits.failures(context.address) : undefined
-    if (failures !== undefined && isExhausted(failures, clock)) {
-      const credential = credentialOf(request) ?? ''
-      const form = formOf(credentialIdOf, kind, credential)
-      const bucket = failures[form]
-      if (bucket !== undefined && !bucket.has(clock.now()) && !limits.known.has(credential)) {
-        // It may have been issued a moment ago.
-        if (form === 'well-formed') limits.known.refresh()
-        throw refuse(context, bucket, 'failed authentications from this address')
-      }
-    }
+    const formOf = (text: string): Form =>
+      credentialIdOf(kind, text) === undefined ? 'malformed' : 'well-formed'
+    const tried = () => credentialOf(request, kind) ?? ''
+    if (given) limitFailures(limits, clock, context, tried, formOf)
     return next(request).catch((error: unknown) => {
       // A call without a credential tried none.
       const authenticated = request.contextValues.get(callerKey) !== undefined
       if (!given || authenticated) throw error
-      const credential = credentialOf(request) ?? ''
       const wrong = error instanceof Fault && error.reason === 'unauthorized'
       if (wrong && limits.limitsFailures) {
-        limits.fail(context.address, formOf(credentialIdOf, kind, credential), credential)
+        const credential = tried()
+        limits.fail(context.address, formOf(credential), credential)
       } else if (kind === 'secret key') limits.address(context.address)?.debit(1, clock.now())
       throw error
     })
@@ -66,18 +59,34 @@ function limitAddress(limits: RateLimits, clock: Clock, context: CallContext, gi
   if (!admitted) throw refuse(context, bucket, FROM_ADDRESS)
 }
 
+/**
+ * Refuses a credential that is not known to be right, after too many failures from an address.
+ *
+ * @param tried the credential; it and its form are asked for only after too many failures
+ * @throws Fault rate_limited
+ */
+export function limitFailures(
+  limits: RateLimits,
+  clock: Clock,
+  context: Pick<CallContext, 'address' | 'rateLimit'>,
+  tried: () => string,
+  formOf: (credential: string) => Form,
+): void {
+  const failures = limits.failures(context.address)
+  if (failures === undefined || !isExhausted(failures, clock)) return
+  const credential = tried()
+  const form = formOf(credential)
+  const bucket = failures[form]
+  if (bucket === undefined || bucket.has(clock.now()) || limits.known.has(credential)) return
+  // It may have been issued a moment ago.
+  if (form === 'well-formed') limits.known.refresh()
+  throw refuse(context, bucket, 'failed authentications from this address')
+}
+
 /** Whether a limit of failures is reached; only then the form of a credential matters. */
 function isExhausted(failures: Failures, clock: Clock): boolean {
   const nowMs = clock.now()
   return Object.values(failures).some((bucket) => !bucket.has(nowMs))
-}
-
-function formOf(
-  credentialIdOf: CredentialIdOf,
-  kind: MethodPolicy['credential'],
-  credential: string,
-): Form {
-  return credentialIdOf(kind, credential) === undefined ? 'malformed' : 'well-formed'
 }
 
 /** Applies the rate limits of keys and tokens, and that of a business's address, after authentication. */
@@ -92,7 +101,9 @@ export function limitCallers(limits: RateLimits, clock: Clock): Interceptor {
         throw refuse(context, address, FROM_ADDRESS)
       }
     }
-    const bucket = limits.caller(caller, () => credentialOf(request))
+    const bucket = limits.caller(caller, () =>
+      credentialOf(request, caller.kind === 'business' ? 'secret key' : 'token'),
+    )
     if (bucket === undefined) return next(request)
     context.rateLimit = bucket
     if (bucket.take(clock.now())) return next(request)
@@ -104,7 +115,7 @@ export function limitCallers(limits: RateLimits, clock: Clock): Interceptor {
   }
 }
 
-function refuse(context: CallContext, bucket: TokenBucket, what: string): Fault {
+function refuse(context: Pick<CallContext, 'rateLimit'>, bucket: TokenBucket, what: string): Fault {
   context.rateLimit = bucket
   const { retryAfterSeconds } = bucket
   const text = `Too many ${what}; try again in ${retryAfterSeconds} s`

@@ -15,6 +15,8 @@ export interface CallContext extends CallSource {
   readonly signal: AbortSignal
   /** The URI in the client's certificate, where the server asks for certificates. */
   readonly clientUri?: string | undefined
+  /** The secret of a session: the cookie of a request from the server's own origin. */
+  readonly session?: string | undefined
   /** Ends the call, even if the caller does not read its response. */
   abort?(fault: Fault): void
   /** The caller's rate limit, once an interceptor has applied it. */

@@ -8,6 +8,8 @@ import { cutPage, readPage } from '../../postgres/page-token.ts'
 import type { ListedConflict } from './payment-conflict.ts'
 import { closeConflict, findConflict, listOpenConflicts } from './store.ts'
 
+export { findConflict } from './store.ts'
+
 /** The unresolved reports that contradict recorded payments, newest first. */
 export async function listConflicts(
   on: Queryable,

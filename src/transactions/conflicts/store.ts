@@ -51,6 +51,19 @@ export async function listOpenConflicts(
   return rows.map(toListed)
 }
 
+/** The reports that contradict a transaction, resolved ones included, oldest first. */
+export async function listConflictsOf(
+  on: Queryable,
+  transactionId: string,
+  limit: number,
+): Promise<readonly ListedConflict[]> {
+  const { rows } = await on.query<Row>(
+    listed('select * from payment_conflict where transaction_id = $1 order by id limit $2'),
+    [transactionId, limit],
+  )
+  return rows.map(toListed).reverse()
+}
+
 export async function findConflict(on: Queryable, id: string): Promise<ListedConflict | undefined> {
   const { rows } = await on.query<Row>(listed('select * from payment_conflict where id = $1'), [id])
   return rows[0] && toListed(rows[0])

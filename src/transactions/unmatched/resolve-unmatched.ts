@@ -50,7 +50,7 @@ export async function listUnmatched(
   return cutScan(payments, page, (payment) => [payment.id], readUpTo && [readUpTo])
 }
 
-export { countOpenUnmatched } from './store.ts'
+export { countOpenUnmatched, searchUnmatched } from './store.ts'
 
 interface AssignUnmatched {
   readonly unmatchedPaymentId: string

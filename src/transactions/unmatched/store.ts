@@ -36,7 +36,7 @@ const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u
  * Whether the payment of an unmatched row was recorded later, with the same amount and account. Only
  * live payments are stored as unmatched.
  */
-const isRecorded = (u: string) =>
+export const isRecorded = (u: string) =>
   `exists (select from (select) one
       ${joinSession(`s.session_id = ${u}.session_id and s.bank = ${u}.bank and s.live`)}
       ${joinAccount('t.account_id')}
@@ -49,6 +49,20 @@ export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmat
     values: [id],
   })
   return result.rows[0] && toStored(result.rows[0])
+}
+
+/** The unmatched payments of an id or of a session id, newest first, resolved ones included. */
+export async function searchUnmatched(
+  on: Queryable,
+  text: string,
+  limit: number,
+): Promise<readonly StoredUnmatched[]> {
+  const by = text.startsWith('unm_') ? 'id' : 'session_id'
+  const { rows } = await on.query<Row>(
+    `select ${COLUMNS} from unmatched_payment u where u.${by} = $1 order by u.id desc limit $2`,
+    [text, limit],
+  )
+  return rows.map(toStored)
 }
 
 /** How many rows one page may scan; nearly all of them are listed. */

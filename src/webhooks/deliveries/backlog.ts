@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { epochMs } from '../../postgres/epoch-ms.ts'
 import { lastPosition } from '../dispatch/dispatcher-position.ts'
 
 /** The maximum number of due deliveries that are counted. */
@@ -27,6 +28,45 @@ export async function readBacklog(pool: Pool): Promise<Backlog> {
     [ROWS_COUNTED_MAX],
   )
   return result.rows[0] ?? { due: 0, oldestSeconds: 0 }
+}
+
+/** The deliveries that are due and not in progress. */
+export interface Due {
+  /** Counted up to a bound. */
+  readonly deliveries: number
+  /** When the oldest of those that were counted was due; undefined: there is none. */
+  readonly oldestDueAtMs: number | undefined
+}
+
+/**
+ * Like `readBacklog`, for the endpoints of some businesses in one mode.
+ *
+ * @param businessIds undefined: all
+ */
+export async function readDue(
+  pool: Pool,
+  {
+    businessIds,
+    live,
+  }: { readonly businessIds: readonly string[] | undefined; readonly live: boolean },
+  max: number,
+): Promise<Due> {
+  const { rows } = await pool.query<{ deliveries: number; due_at_ms: number | null }>(
+    `select count(*)::int as deliveries, ${epochMs('min(due_at)')} as due_at_ms
+      from (
+        select d.due_at from webhook_endpoint e cross join lateral (
+          select due_at from webhook_delivery where endpoint_id = e.id and state = 'PENDING'
+            and due_at <= clock_timestamp()
+            and (leased_until is null or leased_until <= clock_timestamp())
+          order by due_at limit $1
+        ) d
+        where e.deleted_at is null and e.disabled_at is null and e.live = $2
+          and ($3::text[] is null or e.business_id = any ($3)) limit $1
+      ) due`,
+    [max, live, businessIds ?? null],
+  )
+  const [row] = rows
+  return { deliveries: row?.deliveries ?? 0, oldestDueAtMs: row?.due_at_ms ?? undefined }
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import { findLogged, joinOutbox, leftJoinEvent } from '../../events/log.sql.ts'
+import { bigintArray } from '../../postgres/binary-arrays.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { DeliveryPlace, DeliveryState, StoredAttempt, StoredDelivery } from './delivery.ts'
 
@@ -95,6 +96,37 @@ export interface FoundDelivery {
   readonly attempts: readonly StoredAttempt[]
   /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
   readonly previousSequence: number
+}
+
+/** A delivery, its latest attempts, oldest first, and the URL of its endpoint. */
+export interface AttemptedDelivery {
+  readonly delivery: StoredDelivery
+  readonly attempts: readonly StoredAttempt[]
+  readonly endpointUrl: string
+}
+
+/** Lists the deliveries of a business's events at some positions, in that order. */
+export async function listAtPositions(
+  pool: Pool,
+  businessId: string,
+  positions: readonly bigint[],
+  limits: { readonly deliveries: number; readonly attempts: number },
+): Promise<readonly AttemptedDelivery[]> {
+  const { rows } = await pool.query<DeliveryRow & { log: StoredAttempt[]; url: string }>({
+    name: 'webhook-delivery-at-positions',
+    text: `select ${DELIVERY_COLUMNS}, e.url, array(select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
+        order by a.number desc limit $4) as log
+      from unnest($2::int8[]) as p(position) cross join webhook_endpoint e
+      cross join lateral (select * from webhook_delivery
+        where endpoint_id = e.id and position = p.position offset 0) d ${EVENT}
+      where e.business_id = $1 order by d.position, e.id limit $3`,
+    values: [businessId, bigintArray(positions), limits.deliveries, limits.attempts],
+  })
+  return rows.map((row) => ({
+    delivery: toDelivery(row),
+    attempts: row.log.reverse(),
+    endpointUrl: row.url,
+  }))
 }
 
 /** Reads a delivery and its latest attempts, oldest first, in one snapshot. */

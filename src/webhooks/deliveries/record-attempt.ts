@@ -5,6 +5,7 @@ import type { Clock } from '../../core/clock.ts'
 import { createBatcher } from '../../postgres/batcher.ts'
 import type { Health } from '../endpoints/endpoint.ts'
 import type { Failure } from '../endpoints/watch-health.ts'
+import type { EndedAttempt } from '../figures/count-attempts.ts'
 import type { Outcome } from '../sender/http-client.ts'
 import type { Attempt } from './attempt-runner.ts'
 import { type Completion, completeAttempts } from './complete-attempts.ts'
@@ -20,6 +21,8 @@ interface RecorderOptions {
   readonly random: () => number
   /** Called with each recorded failed attempt. */
   readonly onFailure: (failure: Failure) => void
+  /** Called with each recorded attempt. */
+  readonly onEnded: (attempt: EndedAttempt) => void
 }
 
 const BATCH_MAX = 256
@@ -66,7 +69,10 @@ export function createRecorder(options: RecorderOptions) {
           log.debug(fields, 'webhook attempt not recorded: its claim had ended')
           return undefined
         }
-        const { endpointId, url } = claim
+        const { endpointId, url, entry } = claim
+        const { businessId, live, occurredAtMs } = entry
+        const endedAtMs = attempt.startedAtMs + latencyMs
+        options.onEnded({ businessId, live, state: completion.state, endedAtMs, occurredAtMs })
         if (outcome.error !== '') {
           options.onFailure({ endpointId, url, status: outcome.status, health })
         }

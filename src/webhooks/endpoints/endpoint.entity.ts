@@ -47,6 +47,11 @@ export const EndpointEntity = defineEntity({
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "webhook_endpoint" (${columns.id}) where connection_encrypted is not null`,
     },
+    {
+      name: 'webhook_endpoint_failing_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "webhook_endpoint" (${columns.live}, (coalesce(${columns.failingSince}, ${columns.disabledAt})), ${columns.id}) where deleted_at is null and (disabled_at is null and failing_since is not null or disabled_reason <> 'REQUESTED')`,
+    },
   ],
   checks: [
     { name: 'webhook_endpoint_rate_limit', expression: 'rate_limit >= 0 and rate_limit <= 1000' },

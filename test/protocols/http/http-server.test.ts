@@ -39,6 +39,7 @@ test('an error outside of a call is logged with the request id that its caller g
     log,
     limits: { connectionsMax: 10, connectionsPerAddressMax: 10 },
     corsOrigins: [],
+    console: undefined,
   })
   onTestFinished(() => server.close(0))
   for (const [path, url] of [

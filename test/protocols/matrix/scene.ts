@@ -3,11 +3,13 @@ import { AccountService } from '../../../gen/inflow/account/v1/account_service_p
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { KEY_SCOPES } from '../../../src/auth/caller.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { ADMIN_TOKEN, type TestService } from '../../support/service.ts'
+import { signIn } from '../../support/sign-in.ts'
 import { until } from '../rest/rest.ts'
 
 export type Request = MessageInitShape<DescMessage> & Record<string, unknown>
@@ -31,6 +33,9 @@ export interface Scene {
   readonly revokedKeyId: string
   /** The id of a token that has been revoked. */
   readonly revokedTokenId: string
+  /** The id of a portal link, and of a session, that have been revoked. */
+  readonly portalLinkId: string
+  readonly revokedSessionId: string
   /** An endpoint that acknowledged the payment, and the delivery to it. */
   readonly endpointId: string
   readonly deliveryId: string
@@ -93,6 +98,7 @@ export async function setScene(service: TestService): Promise<Scene> {
   const admin = service.client(AdminService)
   const { token } = await admin.issueToken({ name: 'gone', scopes: ['admin'] })
   await admin.revokeToken({ tokenId: token!.id })
+  const { portalLinkId, revokedSessionId } = await makeSession(service, businessId)
   const deliveryTo = async (endpointId: string) => {
     const { deliveries } = await until(
       () => webhooks.listDeliveries({ endpointId }),
@@ -112,10 +118,23 @@ export async function setScene(service: TestService): Promise<Scene> {
     sessionId,
     revokedKeyId: issued.key!.id,
     revokedTokenId: token!.id,
+    portalLinkId,
+    revokedSessionId,
     endpointId: reached.endpoint!.id,
     deliveryId: await deliveryTo(reached.endpoint!.id),
     failingDeliveryId: await deliveryTo(deaf.endpoint!.id),
     otherBusinessId: (await service.business()).id,
     close: () => receiver.close(),
   }
+}
+
+/** A portal link and a session of it, both revoked. */
+async function makeSession(service: TestService, businessId: string) {
+  const sessions = service.client(SessionService)
+  const { portalLink, urlPath } = await sessions.createPortalLink({ businessId })
+  await signIn(service, { code: urlPath.slice(urlPath.indexOf('#') + 1) })
+  const { sessions: found } = await sessions.listSessions({ pageSize: 1 })
+  await sessions.revokeSession({ sessionId: found[0]!.id })
+  await sessions.revokePortalLink({ portalLinkId: portalLink!.id })
+  return { portalLinkId: portalLink!.id, revokedSessionId: found[0]!.id }
 }

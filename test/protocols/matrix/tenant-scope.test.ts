@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { Resource } from '../../../gen/inflow/auth/v1/policy_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
@@ -57,6 +58,7 @@ beforeAll(async () => {
     requests.set(method, await HAPPY[name]!(scene, `stranger-${name}`.replace('.', '-')))
   }
   resources = await findResources()
+  await service.client(SessionService).createPortalLink({ businessId: strangerId })
 })
 
 afterAll(() => scene?.close())
@@ -80,6 +82,7 @@ async function findResources(): Promise<Record<Resource, string>> {
       'select id from transaction where business_id = $1 limit 1',
       businessId,
     ),
+    [Resource.PORTAL_LINK]: scene.portalLinkId,
   }
 }
 
@@ -247,9 +250,15 @@ describe('a list of all businesses holds only the token’s own', () => {
   })
 })
 
-/** The catalogue is the same for all; test/webhooks/lists and test/settlement/calendar look at the sums. */
+/**
+ * The catalogue is the same for all, and some are about the caller; test/webhooks/lists, test/settlement/calendar and
+ * test/overview look at the sums.
+ */
 const NAME_NO_BUSINESS: ReadonlySet<string> = new Set([
   'WebhookService.ListEventKinds',
+  'OverviewService.GetOverview',
+  'SessionService.GetCaller',
+  'SessionService.CreateSignInCode',
   'WebhookService.GetEndpointStatistics',
   'SettlementService.GetSettlementCalendar',
 ])
@@ -257,6 +266,8 @@ const NAME_NO_BUSINESS: ReadonlySet<string> = new Set([
 /** What a list of all businesses needs. */
 const NEEDED: Readonly<Record<string, Request>> = {
   'TransactionService.ListTransactions': { live: true },
+  // The customers of all businesses have one address.
+  'OverviewService.Search': { query: CUSTOMER.email },
 }
 
 function businessesIn(value: JsonValue): string[] {

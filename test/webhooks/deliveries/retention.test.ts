@@ -69,6 +69,25 @@ describe('deliveries', () => {
     expect(await countAttempts()).toBe(0)
   })
 
+  test('are kept while one of their partition is not old enough', async () => {
+    const clock = movableClock()
+    const webhooks = harness.started({ clock, retentionDays: 30 })
+    const peer = await harness.receiver()
+    const business = await harness.business()
+    const { id } = await addEndpoint(webhooks, business, peer.url)
+    await harness.publish(paymentEvent(business))
+    await harness.allCompleted(id)
+    clock.advance(20 * DAY_MS)
+    await harness.publish(paymentEvent(business))
+    await harness.allCompleted(id)
+    await harness.cut()
+    clock.advance(15 * DAY_MS)
+    expect(await webhooks.retention.run()).toMatchObject({ dropped: 0 })
+    expect(await harness.deliveries(id)).toHaveLength(2)
+    clock.advance(20 * DAY_MS)
+    expect(await webhooks.retention.run()).toMatchObject({ dropped: 1 })
+  })
+
   test('that are pending or in progress are dropped too, and disturb no others', async () => {
     const clock = movableClock()
     const webhooks = harness.started({ clock, retryScheduleMs: [60 * DAY_MS] })

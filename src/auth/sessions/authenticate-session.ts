@@ -1,0 +1,92 @@
+import { timingSafeEqual } from 'node:crypto'
+import type { Pool } from 'pg'
+import type { Clock } from '../../core/clock.ts'
+import { BOOTSTRAP, type InternalCaller } from '../caller.ts'
+import { createCredentialCache, type Found } from '../credential-cache.ts'
+import { hashToken } from '../tokens/token-secret.ts'
+import { idIn, proofOf } from './session-secret.ts'
+import { findSession, recordSessionUse } from './store.ts'
+
+/** The precision of `last_used_at`, so a session may end this much before it was idle for its time. */
+const USE_INTERVAL_MS = 60_000
+
+interface Dependencies {
+  readonly pool: Pool
+  /** For writes that a crash may lose. */
+  readonly relaxedPool: Pool
+  readonly clock: Clock
+  /** ADMIN_TOKEN; undefined: not set. */
+  readonly adminToken: string | undefined
+  /** How long a session lasts without being used. */
+  readonly idleMs: number
+}
+
+/** A stream that stays open watches its session without using it, so that a forgotten tab signs out. */
+export type SessionPurpose = 'use' | 'watch'
+
+/** Returns the caller that a session stands for; undefined if it is wrong, has expired or was ended. */
+export type AuthenticateSession = (
+  secret: string,
+  purpose: SessionPurpose,
+) => InternalCaller | undefined | Promise<InternalCaller | undefined>
+
+interface Cached {
+  readonly caller: InternalCaller
+  readonly sessionId: string
+  lastUsedAtMs: number
+}
+
+export function createAuthenticateSession(dependencies: Dependencies): AuthenticateSession {
+  const { relaxedPool, clock } = dependencies
+  const cache = createCredentialCache<Cached>(clock)
+  const use = (found: Cached | undefined, purpose: SessionPurpose) => {
+    if (found === undefined) return undefined
+    const nowMs = clock.now()
+    if (purpose === 'use' && nowMs - found.lastUsedAtMs >= USE_INTERVAL_MS) {
+      found.lastUsedAtMs = nowMs
+      // The request does not wait for this write. If it fails, a later request writes it.
+      recordSessionUse(relaxedPool, found.sessionId, nowMs).catch(() => undefined)
+    }
+    return found.caller
+  }
+  return (secret, purpose) => {
+    const found = cache(secret, () => verify(dependencies, secret))
+    return found instanceof Promise ? found.then((late) => use(late, purpose)) : use(found, purpose)
+  }
+}
+
+/** Reads the session of a secret from the database and compares its hash. */
+async function verify(
+  { pool, idleMs, adminToken }: Dependencies,
+  secret: string,
+): Promise<Found<Cached> | undefined> {
+  const sessionId = idIn('ses', secret)
+  const row = sessionId === undefined ? undefined : await findSession(pool, sessionId)
+  if (row === undefined || row.revoked) return undefined
+  if (!timingSafeEqual(hashToken(secret), row.secretHash)) return undefined
+  if (row.callerId === BOOTSTRAP && !provesToken(row.proof, secret, adminToken)) return undefined
+  const { id, kind, callerId, name, scopes, businessIds, expiresAtMs, lastUsedAtMs } = row
+  const caller: InternalCaller = {
+    kind: 'internal',
+    tokenId: callerId,
+    name,
+    scopes: new Set(scopes),
+    businessIds: businessIds ? new Set(businessIds) : undefined,
+    expiresAtMs,
+    session: { id, kind },
+  }
+  return {
+    value: { caller, sessionId: id, lastUsedAtMs },
+    expiresAtMs: Math.min(expiresAtMs, lastUsedAtMs + idleMs),
+  }
+}
+
+/** Whether ADMIN_TOKEN is still the token that a secret was made with. */
+export function provesToken(
+  proof: Uint8Array | null,
+  secret: string,
+  adminToken: string | undefined,
+): boolean {
+  if (proof === null || adminToken === undefined) return false
+  return timingSafeEqual(proof, proofOf(secret, adminToken))
+}

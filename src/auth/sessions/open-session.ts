@@ -1,0 +1,98 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
+import type { Clock } from '../../core/clock.ts'
+import { assert, Fault } from '../../core/errors.ts'
+import { newId } from '../../core/ids.ts'
+import { queryableOf } from '../../postgres/queries-of.ts'
+import { appendAudit } from '../audit/append-audit-entry.ts'
+import { type Actor, BOOTSTRAP, type Scope, type SessionKind } from '../caller.ts'
+import { PORTAL_LINK_TTL_MS_MAX } from './portal-links.ts'
+import { SessionEntity } from './session.entity.ts'
+import { newSecret, proofOf } from './session-secret.ts'
+import { SIGN_IN_CODE_TTL_MS } from './sign-in-codes.ts'
+import { countSessions, deleteExpired } from './store.ts'
+
+/** The longest that SESSION_MAX_HOURS allows. */
+export const SESSION_HOURS_MAX = 168
+
+/** The longest that a session can last, whatever the settings were when it began. */
+export const SESSION_MS_MAX = SESSION_HOURS_MAX * 3_600_000
+
+/** The most sessions that one token, portal link or user has at once. */
+const SESSIONS_MAX = 100
+
+/** When to try again after too many sessions: a session may end meanwhile. */
+const RETRY_AFTER_SECONDS = 60
+
+export interface SessionSettings {
+  readonly clock: Clock
+  /** ADMIN_TOKEN; undefined: not set. */
+  readonly adminToken: string | undefined
+  /** How long a session lasts at most. */
+  readonly maxMs: number
+}
+
+/** What a session may do, and with what it ends. */
+export interface Grant {
+  readonly kind: SessionKind
+  readonly callerId: string
+  readonly name: string
+  readonly scopes: readonly Scope[]
+  /** Undefined: not restricted. */
+  readonly businessIds: readonly string[] | undefined
+  /** When the token or portal link expires; undefined: never. */
+  readonly expiresAtMs: number | undefined
+}
+
+/** A session that has begun. */
+export interface OpenedSession {
+  /** For the cookie; it cannot be read again. */
+  readonly secret: string
+  readonly expiresAtMs: number
+}
+
+/**
+ * Begins a session, in the transaction of `em`, with a secret that no browser had before.
+ *
+ * @throws Fault rate_limited when the caller has too many sessions
+ */
+export async function openSession(
+  em: EntityManager,
+  { clock, adminToken, maxMs }: SessionSettings,
+  grant: Grant,
+  actor: Actor,
+): Promise<OpenedSession> {
+  const { kind, callerId, name, scopes, businessIds } = grant
+  const nowMs = clock.now()
+  const on = queryableOf(em)
+  const recent = { limit: SESSIONS_MAX, nowMs, beganSinceMs: nowMs - SESSION_MS_MAX }
+  if ((await countSessions(on, callerId, recent)) >= SESSIONS_MAX) {
+    const text = `There are ${SESSIONS_MAX} sessions of this caller already: sign out of some first`
+    throw new Fault('rate_limited', text, { retryAfterSeconds: RETRY_AFTER_SECONDS })
+  }
+  await deleteExpired(on, nowMs, {
+    sessionMs: SESSION_MS_MAX,
+    linkMs: PORTAL_LINK_TTL_MS_MAX,
+    codeMs: SIGN_IN_CODE_TTL_MS,
+  })
+  const id = newId('ses', nowMs)
+  const { secret, secretHash } = newSecret('ses', id)
+  const bootstrap = kind === 'token' && callerId === BOOTSTRAP
+  assert(!bootstrap || adminToken !== undefined, 'only a token that is set authenticates')
+  const expiresAtMs = Math.min(nowMs + maxMs, grant.expiresAtMs ?? Number.POSITIVE_INFINITY)
+  em.create(SessionEntity, {
+    ...{ id, kind, callerId, name, secretHash, scopes: [...scopes] },
+    businessIds: businessIds ? [...businessIds] : null,
+    proof: bootstrap && adminToken !== undefined ? proofOf(secret, adminToken) : null,
+    address: actor.address,
+    createdAt: new Date(nowMs),
+    lastUsedAt: new Date(nowMs),
+    expiresAt: new Date(expiresAtMs),
+  })
+  await appendAudit(em, actor, {
+    action: 'session.sign_in',
+    targetId: id,
+    businessId: businessIds?.length === 1 ? businessIds[0] : undefined,
+    details: { kind, scopes, ...(businessIds && { businessIds }) },
+  })
+  return { secret, expiresAtMs }
+}

@@ -1,0 +1,95 @@
+import { durationMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
+import type { Clock } from '../../core/clock.ts'
+import { assert } from '../../core/errors.ts'
+import type { Database } from '../../postgres/orm.ts'
+import { cutPage, readPage } from '../../postgres/page-token.ts'
+import { actorOf, callingToken, restrictionOf, type Scope } from '../caller.ts'
+import { revokeSession } from './end-session.ts'
+import { toCallerMessage, toPortalLinkMessage, toSessionMessage } from './message.ts'
+import { SESSION_MS_MAX } from './open-session.ts'
+import {
+  createPortalLink,
+  listPortalLinks,
+  PORTAL_SCOPES_DEFAULT,
+  revokePortalLink,
+} from './portal-links.ts'
+import { createSignInCode } from './sign-in-codes.ts'
+import { findSession, listSessionRows } from './store.ts'
+
+/** How long a portal link is valid unless its creator states it. */
+const PORTAL_LINK_TTL_MS = 86_400_000
+
+interface Dependencies {
+  readonly database: Database
+  readonly clock: Clock
+  /** ADMIN_TOKEN; undefined: not set. */
+  readonly adminToken: string | undefined
+  /** How long a session lasts without being used. */
+  readonly idleMs: number
+  /** PUBLIC_URL; undefined: not set. */
+  readonly publicUrl: URL | undefined
+  /** The service, as its callers see it. */
+  readonly service: {
+    readonly version: string
+    readonly embedded: boolean
+    readonly sandbox: boolean
+  }
+}
+
+export function createSessionRpc(dependencies: Dependencies): ServiceImpl<typeof SessionService> {
+  const { database, clock, idleMs, service, publicUrl } = dependencies
+  const urlOf = (path: string) => (publicUrl === undefined ? '' : `${publicUrl.origin}${path}`)
+  return {
+    async getCaller(_request, context) {
+      return { caller: toCallerMessage(callingToken(context)), service }
+    },
+    async createSignInCode(_request, context) {
+      const caller = callingToken(context)
+      const code = await createSignInCode(dependencies, caller, actorOf(context))
+      const { urlPath } = code
+      return { urlPath, url: urlOf(urlPath), expiresAt: timestampFromMs(code.expiresAtMs) }
+    },
+    async listSessions({ activeOnly, pageSize, pageToken }) {
+      const page = readPage(pageSize, pageToken, 1)
+      const nowMs = clock.now()
+      const found = await database.read((on) =>
+        listSessionRows(on, {
+          limit: page.limit,
+          before: page.after?.[0],
+          active: activeOnly ? { nowMs, idleMs, beganSinceMs: nowMs - SESSION_MS_MAX } : undefined,
+        }),
+      )
+      const { rows, nextPageToken } = cutPage(found, page, (session) => [session.id])
+      return { sessions: rows.map((row) => toSessionMessage(row, nowMs, idleMs)), nextPageToken }
+    },
+    async revokeSession({ sessionId }, context) {
+      await revokeSession(dependencies, sessionId, actorOf(context))
+      const row = await findSession(database.pool, sessionId)
+      assert(row, 'a session is kept after it is revoked')
+      return { session: toSessionMessage(row, clock.now(), idleMs) }
+    },
+    async createPortalLink(request, context) {
+      const { businessId, description, ttl } = request
+      const scopes = request.scopes.length > 0 ? (request.scopes as Scope[]) : PORTAL_SCOPES_DEFAULT
+      const ttlMs = ttl === undefined ? PORTAL_LINK_TTL_MS : durationMs(ttl)
+      const requested = { businessId, scopes, ttlMs, description }
+      const caller = callingToken(context)
+      const created = await createPortalLink(dependencies, requested, caller, actorOf(context))
+      const { link, urlPath } = created
+      return { portalLink: toPortalLinkMessage(link), urlPath, url: urlOf(urlPath) }
+    },
+    async listPortalLinks({ businessId, activeOnly, pageSize, pageToken }, context) {
+      const page = readPage(pageSize, pageToken, 1)
+      const filter = { businessId, activeOnly, allowed: restrictionOf(context.values) }
+      const found = await listPortalLinks(dependencies, filter, page)
+      const { rows, nextPageToken } = cutPage(found, page, (link) => [link.id])
+      return { portalLinks: rows.map(toPortalLinkMessage), nextPageToken }
+    },
+    async revokePortalLink({ portalLinkId }, context) {
+      const link = await revokePortalLink(dependencies, portalLinkId, actorOf(context))
+      return { portalLink: toPortalLinkMessage(link) }
+    },
+  }
+}

@@ -1,0 +1,190 @@
+import type { Pool } from 'pg'
+import { firstIdAt } from '../../core/ids.ts'
+import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
+import type { Scope, SessionKind } from '../caller.ts'
+
+/** The tables that a session may end with. */
+const CALLERS = `left join internal_token t on s.kind = 'token' and t.id = s.caller_id
+  left join portal_link p on s.kind = 'portal' and p.id = s.caller_id`
+
+/** Whether a session was revoked, or its token or portal link was. Both expire when the session does, or later. */
+const REVOKED = `(s.revoked_at is not null
+  or s.kind = 'token' and s.caller_id <> 'bootstrap' and (t.id is null or t.revoked_at is not null)
+  or s.kind = 'portal' and (p.id is null or p.revoked_at is not null))`
+
+/** How long an ended session and an expired portal link can still be listed. */
+const KEPT_MS = 90 * 86_400_000
+
+/** The most rows of a table that one sign-in deletes. */
+const DELETED_MAX = 100
+
+/** A session. Times in milliseconds since the Unix epoch. */
+export interface SessionRow {
+  readonly id: string
+  readonly kind: SessionKind
+  readonly callerId: string
+  readonly name: string
+  readonly scopes: readonly Scope[]
+  readonly businessIds: readonly string[] | null
+  readonly address: string
+  readonly createdAtMs: number
+  readonly lastUsedAtMs: number
+  readonly expiresAtMs: number
+  readonly revokedAtMs: number | null
+  /** Whether it was revoked itself, or its token or portal link was. */
+  readonly revoked: boolean
+}
+
+const COLUMNS = `s.id, s.kind, s.caller_id as "callerId", s.name, s.scopes, s.business_ids as "businessIds",
+  s.address, ${epochMs('s.created_at')} as "createdAtMs", ${epochMs('s.last_used_at')} as "lastUsedAtMs",
+  ${epochMs('s.expires_at')} as "expiresAtMs", ${epochMs('s.revoked_at')} as "revokedAtMs", ${REVOKED} as revoked`
+
+/** A session with what proves that a secret is its own. */
+interface StoredSession extends SessionRow {
+  readonly secretHash: Uint8Array
+  readonly proof: Uint8Array | null
+}
+
+/** Returns a session; undefined if there is none with this id. */
+export async function findSession(
+  pool: Queryable,
+  sessionId: string,
+): Promise<StoredSession | undefined> {
+  const { rows } = await pool.query<StoredSession>({
+    name: 'session-find',
+    text: `select ${COLUMNS}, s.secret_hash as "secretHash", s.proof from session s ${CALLERS}
+      where s.id = $1`,
+    values: [sessionId],
+  })
+  const [row] = rows
+  // Copied, because a cached view would keep the driver's whole 64 KiB buffer.
+  const copied = (bytes: Uint8Array | null) => bytes && Uint8Array.from(bytes)
+  return row && { ...row, secretHash: Uint8Array.from(row.secretHash), proof: copied(row.proof) }
+}
+
+/** Which sessions to list. */
+export interface SessionFilter {
+  readonly limit: number
+  /** The id of the last session of the page before. */
+  readonly before: string | undefined
+  /** Only those that may still be used; undefined: all. */
+  readonly active:
+    | { readonly nowMs: number; readonly idleMs: number; readonly beganSinceMs: number }
+    | undefined
+}
+
+/** Returns sessions, newest first: one row more than `limit` if there are more. */
+export async function listSessionRows(
+  on: Queryable,
+  { limit, before, active }: SessionFilter,
+): Promise<readonly SessionRow[]> {
+  const values: unknown[] = [limit + 1]
+  const bind = (value: unknown) => `$${values.push(value)}`
+  const where = before === undefined ? [] : [`s.id < ${bind(before)}`]
+  if (active !== undefined) {
+    const { nowMs, idleMs, beganSinceMs } = active
+    // Ids begin with the time, so the sessions that expired long ago are not read.
+    where.push(`s.id >= ${bind(firstIdAt('ses', beganSinceMs))}`, `not ${REVOKED}`)
+    where.push(`s.expires_at > ${bind(new Date(nowMs))}`)
+    where.push(`s.last_used_at > ${bind(new Date(nowMs - idleMs))}`)
+  }
+  const text = `select ${COLUMNS} from session s ${CALLERS}
+    ${where.length === 0 ? '' : `where ${where.join(' and ')}`} order by s.id desc limit $1`
+  return (await on.query<SessionRow>(text, values)).rows
+}
+
+/** Records when a session was used, unless another instance recorded a later use. */
+export async function recordSessionUse(
+  pool: Pool,
+  sessionId: string,
+  nowMs: number,
+): Promise<void> {
+  await pool.query({
+    name: 'session-record-use',
+    text: 'update session set last_used_at = $2 where id = $1 and last_used_at < $2',
+    values: [sessionId, new Date(nowMs)],
+  })
+}
+
+/** Counts the sessions of a caller that may still be used, up to a limit. */
+export async function countSessions(
+  on: Queryable,
+  callerId: string,
+  { limit, nowMs, beganSinceMs }: { limit: number; nowMs: number; beganSinceMs: number },
+): Promise<number> {
+  const { rows } = await on.query<{ count: number }>(
+    `select count(*)::int as count from (select from session where caller_id = $1 and id >= $2
+      and revoked_at is null and expires_at > $3 limit $4) found`,
+    [callerId, firstIdAt('ses', beganSinceMs), new Date(nowMs), limit],
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** What a code or a link lets a browser do. */
+export interface GrantRow {
+  readonly id: string
+  readonly callerId: string
+  readonly name: string
+  readonly scopes: readonly Scope[]
+  readonly businessIds: readonly string[] | null
+  readonly proof: Uint8Array | null
+  readonly expiresAtMs: number | null
+}
+
+/** Deletes a one-time code and returns what it granted: of concurrent calls, one gets it. */
+export async function takeSignInCode(
+  on: Queryable,
+  id: string,
+  secretHash: Uint8Array,
+  nowMs: number,
+): Promise<GrantRow | undefined> {
+  const { rows } = await on.query<GrantRow>(
+    `delete from sign_in_code c where id = $1 and secret_hash = $2 and expires_at > $3
+      and (caller_id = 'bootstrap'
+        or exists (select from internal_token t where t.id = c.caller_id and t.revoked_at is null))
+      returning id, caller_id as "callerId", name, scopes, business_ids as "businessIds", proof,
+        ${epochMs('caller_expires_at')} as "expiresAtMs"`,
+    [id, secretHash, new Date(nowMs)],
+  )
+  return rows[0]
+}
+
+/** Returns what a portal link grants, and records its use; undefined if it may not be opened. */
+export async function openPortalLink(
+  on: Queryable,
+  id: string,
+  secretHash: Uint8Array,
+  nowMs: number,
+): Promise<GrantRow | undefined> {
+  const { rows } = await on.query<GrantRow>(
+    `update portal_link set last_used_at = $3
+      where id = $1 and secret_hash = $2 and expires_at > $3 and revoked_at is null
+      returning id, id as "callerId", description as name, scopes, array[business_id] as "businessIds",
+        null::bytea as proof, ${epochMs('expires_at')} as "expiresAtMs"`,
+    [id, secretHash, new Date(nowMs)],
+  )
+  return rows[0]
+}
+
+/** Deletes what expired long ago. Ids begin with the time of creation. */
+export async function deleteExpired(
+  on: Queryable,
+  nowMs: number,
+  ages: { readonly sessionMs: number; readonly linkMs: number; readonly codeMs: number },
+): Promise<void> {
+  await on.query(
+    `with expired_session as (delete from session where id in
+        (select id from session where id < $1 order by id limit ${DELETED_MAX})),
+      expired_code as (delete from sign_in_code where id in
+        (select id from sign_in_code where id < $2 order by id limit ${DELETED_MAX}
+          for update skip locked))
+      delete from portal_link where id in
+        (select id from portal_link where id < $3 order by id limit ${DELETED_MAX})`,
+    [
+      firstIdAt('ses', nowMs - ages.sessionMs - KEPT_MS),
+      firstIdAt('sic', nowMs - ages.codeMs),
+      firstIdAt('plk', nowMs - ages.linkMs - KEPT_MS),
+    ],
+  )
+}

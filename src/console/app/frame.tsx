@@ -1,0 +1,74 @@
+import { type ReactNode, useEffect } from 'react'
+import { useLocation } from 'wouter'
+import { useMay } from '../session/session.tsx'
+import { useHref, useViewScope } from '../session/view-scope.ts'
+import { PageLink } from '../ui/href.tsx'
+import { Icon } from '../ui/icons.tsx'
+import { RAIL } from './pages.ts'
+import { ReviewBadge } from './review-badge.tsx'
+import { TopBar } from './top-bar.tsx'
+import { isTyping } from './typing.ts'
+
+/** What all pages have around them: the rail, the bar, and the colour of the mode. */
+export function Frame({ children }: { readonly children: ReactNode }) {
+  const { live } = useViewScope()
+  useRailKeys()
+  return (
+    <div className={live ? 'frame' : 'frame test-mode'}>
+      <a className="skip" href="#content">
+        Skip to the content
+      </a>
+      <Rail />
+      <TopBar />
+      <main id="content" tabIndex={-1}>
+        {children}
+      </main>
+    </div>
+  )
+}
+
+function Rail() {
+  const [location] = useLocation()
+  const may = useMay()
+  const isAt = (path: string) => (path === '/' ? location === '/' : location.startsWith(path))
+  return (
+    <nav className="rail" aria-label="Pages">
+      <span className="brand">Inflow</span>
+      {RAIL.filter(({ needs }) => may(needs)).map(({ path, title, icon }) => (
+        <PageLink key={path} to={path} className={isAt(path) ? 'rail-link here' : 'rail-link'}>
+          <Icon name={icon} />
+          <span className="rail-title">{title}</span>
+          {path === '/review' && <ReviewBadge />}
+        </PageLink>
+      ))}
+    </nav>
+  )
+}
+
+/** How long the second key of a pair may take. */
+const PAIR_MS = 1_000
+
+/** `g` and then the first letter of a page opens it, unless the viewer is typing. */
+function useRailKeys(): void {
+  const [, navigate] = useLocation()
+  const href = useHref()
+  const may = useMay()
+  useEffect(() => {
+    let startedMs = 0
+    const onKey = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
+      if (event.key === 'g') {
+        startedMs = Date.now()
+        return
+      }
+      if (Date.now() - startedMs > PAIR_MS) return
+      startedMs = 0
+      const page = RAIL.find(
+        ({ title, needs }) => title.toLowerCase().startsWith(event.key) && may(needs),
+      )
+      if (page) navigate(href(page.path))
+    }
+    window.addEventListener('keydown', onKey)
+    return () => window.removeEventListener('keydown', onKey)
+  })
+}

@@ -1,0 +1,18 @@
+/** Shortens a text in the middle: ids and references stay recognisable at both ends. */
+export function shorten(text: string, charsMax = 16): string {
+  if (text.length <= charsMax) return text
+  const tail = Math.min(6, Math.floor(charsMax / 2))
+  return `${text.slice(0, charsMax - tail - 1)}…${text.slice(-tail)}`
+}
+
+/** `RECORD_OUTCOME_RECORDED` of an enum with a prefix, as words: `Recorded`. */
+export function words(name: string, prefix = ''): string {
+  const text = name.replace(prefix, '').toLowerCase().replaceAll('_', ' ')
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
+/** The name of an enum's value as words; empty if it has none. */
+export function enumWords(values: Readonly<Record<string, number>>, value: number): string {
+  const [name] = Object.entries(values).find(([, each]) => each === value && each !== 0) ?? ['']
+  return words(name)
+}

@@ -1,0 +1,50 @@
+/**
+ * Formats kobo as naira: `₦1,500.50`. Exact for any bigint.
+ *
+ * @param sign shows `+` for positive amounts
+ */
+export function naira(amountMinor: bigint, sign = false): string {
+  const isNegative = amountMinor < 0n
+  const minor = isNegative ? -amountMinor : amountMinor
+  const whole = String(minor / 100n).replace(/\B(?=(\d{3})+$)/g, ',')
+  const prefix = isNegative ? '−' : sign ? '+' : ''
+  return `${prefix}₦${whole}.${String(minor % 100n).padStart(2, '0')}`
+}
+
+/** Formats kobo in at most six characters for tiles and axes: `₦1.2m`. */
+export function shortNaira(amountMinor: bigint): string {
+  const whole = amountMinor / 100n
+  return `₦${shortCount(whole)}`
+}
+
+const STEPS: readonly (readonly [bigint, string])[] = [
+  [1_000_000_000_000n, 'tn'],
+  [1_000_000_000n, 'bn'],
+  [1_000_000n, 'm'],
+  [1_000n, 'k'],
+]
+
+/** Formats a count in few characters: `12.3k`. */
+export function shortCount(count: bigint): string {
+  const size = count < 0n ? -count : count
+  for (const [unit, name] of STEPS) {
+    if (size < unit) continue
+    const tenths = (count * 10n) / unit
+    const whole = tenths / 10n
+    const rest = (tenths < 0n ? -tenths : tenths) % 10n
+    return whole >= 100n || rest === 0n ? `${whole}${name}` : `${whole}.${rest}${name}`
+  }
+  return `${count}`
+}
+
+/** Formats a count with thousands separated. */
+export function count(value: bigint | number): string {
+  return String(value).replace(/\B(?=(\d{3})+$)/g, ',')
+}
+
+/** Reads naira as typed, such as `1,500.50`. @returns kobo; undefined if it is not an amount */
+export function parseNaira(text: string): bigint | undefined {
+  const match = /^₦?\s*(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d{1,2}))?$/.exec(text.trim())
+  if (match?.[1] === undefined) return undefined
+  return BigInt(match[1].replaceAll(',', '')) * 100n + BigInt((match[2] ?? '').padEnd(2, '0'))
+}

@@ -1,0 +1,106 @@
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+
+const SECOND = 1_000
+export const MINUTE = 60 * SECOND
+export const HOUR = 60 * MINUTE
+export const DAY = 24 * HOUR
+
+const LAGOS = 'Africa/Lagos'
+
+/** The viewer's zone, `undefined` of Intl; and Lagos, and UTC. */
+const local = formatterOf(undefined)
+const lagos = formatterOf(LAGOS)
+const utc = formatterOf('UTC')
+
+function formatterOf(timeZone: string | undefined): Intl.DateTimeFormat {
+  return new Intl.DateTimeFormat('en-GB', {
+    ...(timeZone !== undefined && { timeZone }),
+    year: 'numeric',
+    month: 'short',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+  })
+}
+
+/** Milliseconds since the Unix epoch. */
+export function msOf(time: Timestamp | undefined): number | undefined {
+  return time && timestampMs(time)
+}
+
+/** Within an hour relative (`42 s ago`, `in 4 min`), then local time. */
+export function timeText(ms: number, nowMs: number): string {
+  const age = nowMs - ms
+  // The clock of a page moves by the second.
+  if (age < SECOND && age > -2 * SECOND) return 'now'
+  if (Math.abs(age) >= HOUR) return local.format(ms)
+  const text = durationText(Math.floor(Math.abs(age) / SECOND) * SECOND)
+  return age >= 0 ? `${text} ago` : `in ${text}`
+}
+
+/** The time in UTC, in Lagos and, if it is another, in the viewer's zone. */
+export function timeTitle(ms: number): string {
+  const lines = [`${utc.format(ms)} UTC`, `${lagos.format(ms)} Lagos`]
+  if (local.format(ms) !== lagos.format(ms)) lines.push(`${local.format(ms)} local`)
+  return lines.join('\n')
+}
+
+/** `312 ms`, `4.1 s`, `4 min 12 s`, `3 h 5 min`, `2 d 4 h`. */
+export function durationText(ms: number): string {
+  if (ms < SECOND) return `${Math.max(0, Math.round(ms))} ms`
+  if (ms < 10 * SECOND) return `${(ms / SECOND).toFixed(1).replace('.0', '')} s`
+  if (ms < MINUTE) return `${Math.floor(ms / SECOND)} s`
+  if (ms < HOUR) return pair(ms, MINUTE, 'min', SECOND, 's')
+  if (ms < DAY) return pair(ms, HOUR, 'h', MINUTE, 'min')
+  return pair(ms, DAY, 'd', HOUR, 'h')
+}
+
+function pair(ms: number, large: number, name: string, small: number, rest: string): string {
+  const count = Math.floor(ms / large)
+  const left = Math.floor((ms % large) / small)
+  return left === 0 ? `${count} ${name}` : `${count} ${name} ${left} ${rest}`
+}
+
+/** `14:05` in Lagos. */
+export function lagosClock(ms: number): string {
+  return new Intl.DateTimeFormat('en-GB', {
+    timeZone: LAGOS,
+    hour: '2-digit',
+    minute: '2-digit',
+  }).format(ms)
+}
+
+/** `Mon 23 Nov` in Lagos. */
+export function lagosDay(ms: number): string {
+  return new Intl.DateTimeFormat('en-GB', {
+    timeZone: LAGOS,
+    weekday: 'short',
+    day: 'numeric',
+    month: 'short',
+  }).format(ms)
+}
+
+const localClock = new Intl.DateTimeFormat('en-GB', {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+})
+
+const localDay = new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short' })
+
+/** `14:05:32` in the viewer's zone. */
+export function clockText(ms: number): string {
+  return localClock.format(ms)
+}
+
+/** `23 Nov` in the viewer's zone. */
+export function dayText(ms: number): string {
+  return localDay.format(ms)
+}
+
+/** A local time as fields for times hold it: `2026-11-23T14:05`. */
+export function localField(ms: number): string {
+  return new Date(ms - new Date(ms).getTimezoneOffset() * MINUTE).toISOString().slice(0, 16)
+}

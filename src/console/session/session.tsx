@@ -1,0 +1,63 @@
+import { type DescMethod, getOption } from '@bufbuild/protobuf'
+import { useQuery } from '@connectrpc/connect-query'
+import { createContext, type ReactNode, useContext } from 'react'
+import { Credential, policy } from '../../../gen/browser/inflow/auth/v1/policy_pb.ts'
+import type { Caller, Service } from '../../../gen/browser/inflow/session/v1/session_pb.ts'
+import { SessionService } from '../../../gen/browser/inflow/session/v1/session_service_pb.ts'
+import { Failure } from '../ui/failure.tsx'
+import { Waiting } from '../ui/waiting.tsx'
+
+interface Session {
+  readonly caller: Caller
+  readonly service: Service | undefined
+}
+
+const SessionContext = createContext<Session | undefined>(undefined)
+
+/** Shows its children once the caller is known. */
+export function SessionProvider({ children }: { readonly children: ReactNode }) {
+  const read = useQuery(
+    SessionService.method.getCaller,
+    {},
+    { staleTime: Number.POSITIVE_INFINITY },
+  )
+  if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
+  const { caller, service } = read.data ?? {}
+  if (caller === undefined) return <Waiting />
+  return <SessionContext value={{ caller, service }}>{children}</SessionContext>
+}
+
+/** Who is signed in. */
+export function useSession(): Caller {
+  return useContextOf(SessionContext).caller
+}
+
+/** The service that serves the page. */
+export function useService(): Service | undefined {
+  return useContextOf(SessionContext).service
+}
+
+function useContextOf(context: typeof SessionContext): Session {
+  const session = useContext(context)
+  if (session === undefined) throw new Error('a page is inside of a session')
+  return session
+}
+
+/** Whether the caller's token is restricted to businesses: then this is a portal. */
+export function useRestricted(): boolean {
+  return useSession().businessIds.length > 0
+}
+
+/**
+ * Returns whether the caller may call a method, by the method's own policy: what it may not do is not shown.
+ * The server decides anyway.
+ */
+export function useMay(): (method: DescMethod) => boolean {
+  const { scopes, businessIds } = useSession()
+  return (method) => {
+    const { credential, scopes: needed, tenantScope } = getOption(method, policy)
+    if (credential !== Credential.TOKEN) return false
+    if (tenantScope?.rule.case === 'unrestrictedOnly' && businessIds.length > 0) return false
+    return scopes.includes('admin') || needed.some((scope) => scopes.includes(scope))
+  }
+}

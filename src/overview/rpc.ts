@@ -1,0 +1,51 @@
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { restrictionOf } from '../auth/caller.ts'
+import { toOverviewMessage } from './figures/message.ts'
+import { type OverviewDependencies, readOverview } from './figures/read-overview.ts'
+import { listReviewItems } from './review/list-review-items.ts'
+import { toCountMessage, toItemMessage, toReviewKinds } from './review/message.ts'
+import { scopeOf } from './scope.ts'
+import { toResultKind, toResultMessage } from './search/message.ts'
+import { search } from './search/search.ts'
+import { toTimelineMessage } from './timeline/message.ts'
+import { readTimeline } from './timeline/read-timeline.ts'
+
+interface Dependencies extends OverviewDependencies {
+  /** Returns when a payment of the business is due for settlement, given when it was recorded. */
+  readonly settlesAtOf: (
+    businessId: string,
+  ) => Promise<((recordedAtMs: number) => number) | undefined>
+}
+
+/** Views across the other domains. */
+export function createOverviewRpc(dependencies: Dependencies): ServiceImpl<typeof OverviewService> {
+  return {
+    async getTimeline({ transactionId }, { values }) {
+      const timeline = await readTimeline(dependencies, transactionId)
+      return { timeline: toTimelineMessage(timeline, restrictionOf(values) === undefined) }
+    },
+    async search({ query, businessId, live }, { values }) {
+      const scope = scopeOf(businessId, live, restrictionOf(values))
+      const { results, more } = await search(dependencies.database, query, scope)
+      return { results: results.map(toResultMessage), more: more.map(toResultKind) }
+    },
+    async getOverview({ businessId, test }, { values }) {
+      const scope = scopeOf(businessId, !test, restrictionOf(values))
+      return toOverviewMessage(await readOverview(dependencies, scope, !test))
+    },
+    async listReviewItems({ businessId, live, kinds, pageSize, pageToken }, { values }) {
+      const { items, nextPageToken, counts } = await listReviewItems(dependencies, {
+        scope: scopeOf(businessId, live, restrictionOf(values)),
+        kinds: toReviewKinds(kinds),
+        pageSize,
+        pageToken,
+      })
+      return {
+        items: items.map(toItemMessage),
+        nextPageToken,
+        counts: (counts ?? []).map(toCountMessage),
+      }
+    },
+  }
+}

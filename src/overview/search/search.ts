@@ -1,0 +1,188 @@
+import { searchAccounts } from '../../accounts/search/search-accounts.ts'
+import { searchTokens } from '../../auth/tokens/search-tokens.ts'
+import { isPaymentKey } from '../../banks/bank-fields.ts'
+import { searchBusinesses, searchKeys } from '../../businesses/search-businesses.ts'
+import { findEvent } from '../../events/lookup/find-event.ts'
+import { findNotification } from '../../notifications/held-notifications.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
+import type { Database } from '../../postgres/orm.ts'
+import { findSettlement } from '../../settlement/runs/find-settlement.ts'
+import { findConflict } from '../../transactions/conflicts/resolve-conflict.ts'
+import { searchTransactions } from '../../transactions/history/search-transactions.ts'
+import { searchUnmatched } from '../../transactions/unmatched/resolve-unmatched.ts'
+import {
+  findDeliveryWithEndpoint,
+  findEndpoint,
+} from '../../webhooks/endpoints/search-endpoints.ts'
+import { includes, type Scope } from '../scope.ts'
+import * as found from './found.ts'
+import { type Query, readQuery } from './query.ts'
+
+/** The most results of a kind. */
+const RESULTS_MAX = 10
+
+/** What a search found. */
+interface SearchResults {
+  readonly results: readonly found.Found[]
+  /** The kinds of which there is more. */
+  readonly more: readonly found.FoundKind[]
+}
+
+type Look = Promise<readonly found.Found[]>
+
+/** Finds what a text names. Only what its shape allows is looked up, and each by an index. */
+export async function search(
+  database: Database,
+  text: string,
+  scope: Scope,
+): Promise<SearchResults> {
+  const query = readQuery(text)
+  const looks = [
+    ...ownIdLooks(database, query, scope),
+    ...foreignIdLooks(database, query, scope),
+    ...credentialLooks(database, query, scope),
+    ...(scope.isOperator ? operatorLooks(database, query, scope) : []),
+  ]
+  const kinds = await Promise.all(looks)
+  return {
+    results: kinds.flatMap((results) => results.slice(0, RESULTS_MAX)),
+    more: kinds.flatMap((results) => results[RESULTS_MAX]?.kind ?? []),
+  }
+}
+
+/** One result that the scope includes, or none. */
+async function one<Row>(
+  row: Promise<Row | undefined>,
+  scope: Scope,
+  toFound: (row: Row) => found.Found,
+): Look {
+  const stored = await row
+  const result = stored && toFound(stored)
+  return result && includes(scope, result) ? [result] : []
+}
+
+const all = async <Row>(rows: Promise<readonly Row[]>, toFound: (row: Row) => found.Found): Look =>
+  (await rows).map(toFound)
+
+/** Looks by identifiers of this service. */
+function ownIdLooks({ pool, read }: Database, { text, prefix }: Query, scope: Scope): Look[] {
+  switch (prefix) {
+    case 'txn':
+      return [
+        all(
+          read((on) => searchTransactions(on, text, scope)),
+          found.fromTransaction,
+        ),
+      ]
+    case 'acc':
+      return [
+        all(
+          read((on) => searchAccounts(on, text, scope, RESULTS_MAX + 1)),
+          found.fromAccount,
+        ),
+      ]
+    case 'evt':
+      return [
+        one(
+          read((on) => findEvent(on, text)),
+          scope,
+          found.fromEvent,
+        ),
+      ]
+    case 'dlv':
+      return [one(findDeliveryWithEndpoint(pool, text), scope, found.fromDelivery)]
+    case 'ep':
+      return [one(findEndpoint(pool, text), scope, found.fromEndpoint)]
+    case 'stl':
+      return [
+        one(
+          read((on) => findSettlement(on, text)),
+          scope,
+          found.fromSettlement,
+        ),
+      ]
+    case 'biz':
+      return [businesses(read, text, scope)]
+    default:
+      return []
+  }
+}
+
+/** Looks by what banks and businesses call their own, by addresses and by names. */
+function foreignIdLooks({ read }: Database, query: Query, scope: Scope): Look[] {
+  const { text, isForeignId, isName } = query
+  const looks: Look[] = []
+  if (isForeignId && isPaymentKey(text)) {
+    looks.push(
+      all(
+        read((on) => searchTransactions(on, text, scope)),
+        found.fromTransaction,
+      ),
+    )
+  }
+  if (isForeignId || text.includes('@')) {
+    looks.push(
+      all(
+        read((on) => searchAccounts(on, text, scope, RESULTS_MAX + 1)),
+        found.fromAccount,
+      ),
+    )
+  }
+  if (isName) looks.push(businesses(read, text, scope))
+  return looks
+}
+
+function businesses(read: Database['read'], text: string, { businessIds }: Scope): Look {
+  const look = (on: Queryable) => searchBusinesses(on, text, businessIds, RESULTS_MAX + 1)
+  return all(read(look), found.fromBusiness)
+}
+
+function credentialLooks({ read }: Database, { credential }: Query, scope: Scope): Look[] {
+  if (credential?.kind !== 'key') return []
+  const { businessIds, live } = scope
+  const keys = read((on) => searchKeys(on, credential, businessIds, RESULTS_MAX + 1))
+  return [
+    all(
+      keys.then((rows) => rows.filter((key) => live === undefined || key.live === live)),
+      found.fromKey,
+    ),
+  ]
+}
+
+/** Looks for what belongs to no business, or concerns operators only. */
+function operatorLooks(database: Database, query: Query, scope: Scope): Look[] {
+  const { text, prefix, credential, isForeignId } = query
+  const { orm, read } = database
+  const looks: Look[] = []
+  if (prefix === 'cfl') {
+    // A contradicted payment may be of either mode; only real banks and internal services contradict.
+    looks.push(conflicts(database, text, scope))
+  }
+  if (scope.businessIds !== undefined) return looks
+  if (credential?.kind === 'tok') {
+    looks.push(
+      all(
+        read((on) => searchTokens(on, credential, RESULTS_MAX + 1)),
+        found.fromToken,
+      ),
+    )
+  }
+  if (scope.live === false) return looks
+  if (prefix === 'ntf') {
+    looks.push(one(findNotification(orm.em.fork(), text), scope, found.fromNotification))
+  }
+  if (prefix === 'unm' || (isForeignId && isPaymentKey(text))) {
+    const payments = read((on) => searchUnmatched(on, text, RESULTS_MAX + 1))
+    looks.push(all(payments, found.fromUnmatched))
+  }
+  return looks
+}
+
+async function conflicts({ read }: Database, id: string, scope: Scope): Look {
+  const conflict = await read((on) => findConflict(on, id))
+  if (conflict === undefined) return []
+  const any = { ...scope, live: undefined }
+  const [transaction] = await read((on) => searchTransactions(on, conflict.transaction, any))
+  const result = found.fromConflict(conflict, transaction?.account.live ?? true)
+  return includes(scope, result) ? [result] : []
+}

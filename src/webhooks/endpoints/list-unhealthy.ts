@@ -1,0 +1,75 @@
+import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
+import type { DisabledReason } from './endpoint.ts'
+
+/** An endpoint whose attempts fail, or that was disabled because they did. */
+interface UnhealthyEndpoint {
+  readonly id: string
+  readonly businessId: string
+  readonly live: boolean
+  readonly url: string
+  /** Null: it is enabled. */
+  readonly disabledReason: DisabledReason | null
+  /** Since when it fails, or is disabled. */
+  readonly sinceMs: number
+}
+
+/** Which endpoints; undefined: all. */
+interface EndpointFilter {
+  readonly businessIds: readonly string[] | undefined
+  readonly live: boolean | undefined
+}
+
+/** As in the index. */
+const SINCE = 'coalesce(failing_since, disabled_at)'
+const UNHEALTHY = `deleted_at is null
+  and (disabled_at is null and failing_since is not null or disabled_reason <> 'REQUESTED')`
+
+/** Unhealthy endpoints, those that have been so for longest first. @param after the last one of the page before */
+export async function listUnhealthy(
+  on: Queryable,
+  filter: EndpointFilter,
+  after: { readonly sinceMs: number; readonly id: string },
+  limit: number,
+): Promise<readonly UnhealthyEndpoint[]> {
+  const { text, values } = unhealthy(filter, after, limit)
+  const { rows } = await on.query<UnhealthyEndpoint>(
+    `select id, business_id as "businessId", live, url, disabled_reason as "disabledReason",
+        ${epochMs(SINCE)} as "sinceMs"
+      from (${text}) e order by ${SINCE}, id`,
+    values,
+  )
+  return rows
+}
+
+/** How many there are, up to a bound. */
+export async function countUnhealthy(
+  on: Queryable,
+  filter: EndpointFilter,
+  max: number,
+): Promise<number> {
+  const { text, values } = unhealthy(filter, { sinceMs: 0, id: '' }, max)
+  const { rows } = await on.query<{ count: number }>(
+    `select count(*)::int as count from (${text}) e`,
+    values,
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** A range of the index for each mode; or the endpoints of each business, of which it has few. */
+function unhealthy(
+  { businessIds, live }: EndpointFilter,
+  after: { readonly sinceMs: number; readonly id: string },
+  limit: number,
+) {
+  const modes = live === undefined ? [true, false] : [live]
+  const values: unknown[] = [limit, new Date(after.sinceMs), after.id, modes]
+  if (businessIds !== undefined) values.push(businessIds)
+  const oldest = `order by ${SINCE}, id limit $1`
+  const businesses = businessIds === undefined ? '' : 'cross join unnest($5::text[]) as b(id)'
+  const text = `select e.* from unnest($4::boolean[]) as m(live) ${businesses}
+      cross join lateral (select * from webhook_endpoint where live = m.live
+        ${businessIds === undefined ? '' : 'and business_id = b.id'} and ${UNHEALTHY}
+        and (${SINCE}, id) > ($2, $3) ${oldest}) e ${oldest}`
+  return { text, values }
+}
