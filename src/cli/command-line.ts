@@ -86,7 +86,7 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   },
   {
     name: 'settle',
-    summary: 'settlement: run, preview, list, terms',
+    summary: 'settlement: run, preview, list, calendar, terms',
     load: async () => (await import('./settlement/settle.ts')).settle,
   },
   {
@@ -116,7 +116,7 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   },
   {
     name: 'notification',
-    summary: "banks' notifications in manual review: list, show, retry, resolve",
+    summary: "banks' notifications, and their manual review: list, find, show, retry, resolve",
     load: async () => (await import('./reconciliation/notification.ts')).notification,
   },
   {
@@ -132,7 +132,7 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   {
     name: 'webhook',
     summary:
-      'webhook endpoints: add, list, remove, update, rotate, test, listen; their deliveries: ' +
+      'webhook endpoints: add, list, remove, update, rotate, test, statistics, listen; their deliveries: ' +
       'deliveries, delivery, redeliver, skip, recover',
     load: async () => (await import('./webhook/webhook.ts')).webhook,
   },

@@ -91,10 +91,11 @@ function isRefusedOfAll(request: Request): boolean {
   if (filtered.length === 1 && [reference, sessionId, status].some((each) => each !== undefined)) {
     return true
   }
+  const isByTime = recordedFrom !== undefined || recordedTo !== undefined
   if (businessId === undefined) {
+    if (sessionId !== undefined && isByTime) return true
     return live === undefined || [reference, from, to].some((each) => each !== undefined)
   }
-  const isByTime = recordedFrom !== undefined || recordedTo !== undefined
   if (isByTime && Array.isArray(statuses) && statuses.includes(1)) return true
   return isRefused(request)
 }
@@ -109,7 +110,7 @@ const ALL_AT = tokenAt('id', 'transaction', 'id desc')
 const BUSINESSES_AT = tokenAt('id', 'business', 'id desc')
 
 /** A settlement in live mode of the seeded business. */
-const SETTLEMENT = `stl_00${'22'.padStart(24, '0')}`
+const SETTLEMENT = `stl_00${'24'.padStart(24, '0')}`
 
 const HELD_AT = tokenAt(
   'transaction_id',
@@ -422,10 +423,15 @@ function deliveries(states: readonly unknown[], more: ListRow['filters'] = {}): 
       status: states,
       ...more,
     },
-    refused: ({ endpointId, eventId, businessId, status, statuses, ...request }) =>
-      [endpointId, eventId, businessId].every((each) => each === undefined) ||
-      (status !== undefined && statuses !== undefined) ||
-      isOpenPeriod(request),
+    refused: ({ endpointId, eventId, status, ...request }) => {
+      const { businessId, ...rest } = request
+      const others = [status, ...Object.values(rest)].filter((each) => each !== undefined)
+      if ([endpointId, eventId, businessId].every((each) => each === undefined)) return true
+      if (status !== undefined && request['statuses'] !== undefined) return true
+      // An event has few deliveries, and the filters of a time are two.
+      if (eventId !== undefined && Object.keys(request).length > 0) return true
+      return others.length > 3 || isOpenPeriod(request)
+    },
     at: async (pool, part) => {
       const { rows } = await pool.query<{ last: string }>(
         'select max(position) as last from webhook_delivery',
