@@ -1,5 +1,6 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { type ComponentType, lazy } from 'react'
+import { EventService } from '../../../gen/browser/inflow/event/v1/event_service_pb.ts'
 import { OverviewService } from '../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
 import { TransactionService } from '../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
 import type { IconName } from '../ui/icons.tsx'
@@ -34,6 +35,15 @@ export const RAIL: readonly RailPage[] = [
       import('../pages/payments/payments-page.tsx').then((m) => ({ default: m.PaymentsPage })),
     ),
   },
+  {
+    path: '/events',
+    title: 'Events',
+    icon: 'events',
+    needs: EventService.method.listEvents,
+    component: lazy(() =>
+      import('../pages/events/events-page.tsx').then((m) => ({ default: m.EventsPage })),
+    ),
+  },
 ]
 
 /** Pages that are reached from others: patterns of paths. */
@@ -43,5 +53,9 @@ export const INNER: readonly (readonly [string, ComponentType])[] = [
     lazy(() =>
       import('../pages/payment/payment-page.tsx').then((m) => ({ default: m.PaymentPage })),
     ),
+  ],
+  [
+    '/events/:id',
+    lazy(() => import('../pages/events/event-page.tsx').then((m) => ({ default: m.EventPage }))),
   ],
 ]

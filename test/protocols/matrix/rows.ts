@@ -1,4 +1,5 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import type { KeyScope, Scope } from '../../../src/auth/caller.ts'
 import { creation } from '../rest/rest.ts'
@@ -55,6 +56,10 @@ export const HAPPY: Readonly<Record<string, Make>> = {
     businessIds: [businessId],
   }),
   'EventService.ListEvents': ({ businessId }) => ({ businessId, after: 1n }),
+  'EventService.GetEvent': async ({ service, businessId }) => {
+    const { events } = await service.client(EventService).listEvents({ businessId, limit: 1 })
+    return { eventId: events[0]!.id }
+  },
   'EventService.BumpEpoch': () => ({}),
   'SandboxService.SimulateTransfer': ({ accountNumber }, fresh) => ({
     accountNumber,
@@ -99,7 +104,8 @@ export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
   'payments:reverse':
     /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn)$/,
   read: /^\w+\.(Get|List|Preview)\w+$/,
-  'events:subscribe': /^(EventService\.(Subscribe|ListEvents)|WebhookService\.ListEventKinds)$/,
+  'events:subscribe':
+    /^(EventService\.(Subscribe|ListEvents|GetEvent)|WebhookService\.ListEventKinds)$/,
 }
 
 /** The methods of each scope of a key, which have no other. */
