@@ -16,6 +16,7 @@ import { connectionsOfService, type Database, openDatabase, poolSizes } from '..
 import { listenFault } from '../server/listen-fault.ts'
 import { openTls } from '../server/tls.ts'
 import { auditSettings } from './audit-settings.ts'
+import { createStartLink } from './console/start-link.ts'
 import { ENTITIES } from './entities.ts'
 import {
   CLOSE_MS,
@@ -93,11 +94,16 @@ async function serve(config: Config, log: Logger): Promise<void> {
           ...urls,
         })
       : undefined
+    const link =
+      credentials &&
+      config.console.enabled &&
+      (await createStartLink(database, credentials.admin_token, urls.http_url, system))
     restoreSignals()
     const failed = Promise.race([service.failed, postgres?.died ?? service.failed])
     const reloads = config.tls !== undefined && !hasTerminal
     closeOnSignal({ ...service, failed }, database, stopDatabase, reloads)
     print(readyText(urls, credentials, config.banks['9PSB']))
+    if (link) print(`Console: ${link}\n`)
   } catch (error) {
     await database?.close()
     await stopDatabase()

@@ -34,6 +34,21 @@ export const SERVICE_NOUNS: readonly Noun[] = [
     load: async () => (await import('./business/token.ts')).token,
   },
   {
+    name: 'console',
+    summary: 'the console: link, which signs a browser in',
+    load: async () => (await import('./console/console.ts')).console,
+  },
+  {
+    name: 'portal',
+    summary: 'links that open the console for one business: link, list, revoke',
+    load: async () => (await import('./console/portal.ts')).portal,
+  },
+  {
+    name: 'session',
+    summary: 'sessions of the console: list, revoke',
+    load: async () => (await import('./console/session.ts')).session,
+  },
+  {
     name: 'audit',
     summary: 'the audit log of administrative changes: list, verify',
     load: async () => (await import('./audit/audit.ts')).audit,

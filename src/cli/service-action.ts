@@ -33,6 +33,8 @@ export interface Service {
   readonly url: string
   /** Empty: the client certificate authenticates the caller. */
   readonly token: string
+  /** The URL of the HTTP server; undefined unless the service is local. */
+  readonly httpUrl: string | undefined
   /** The TLS options, for further connections to the same service. */
   readonly tls: TlsOptions
   client<Desc extends DescService>(service: Desc): Client<Desc>
@@ -70,6 +72,7 @@ export function serviceAction<Options extends object>(
     const service: Service = {
       url: address.url,
       token: address.token,
+      httpUrl: address.httpUrl,
       tls,
       client: (desc) => createClient(desc, transport),
       business: (given) => given ?? address.businessId ?? missingBusiness(),

@@ -39,6 +39,7 @@ export function composeSessions(options: ServiceOptions, encrypter: Encrypter) {
     oidc: composeOidc(config.console.oidc, settings, encrypter),
     rpc: createSessionRpc({
       ...{ database, clock, adminToken, idleMs },
+      publicUrl: config.console.publicUrl,
       service: {
         version: VERSION,
         embedded: config.databaseUrl === undefined,

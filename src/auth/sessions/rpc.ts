@@ -28,6 +28,8 @@ interface Dependencies {
   readonly adminToken: string | undefined
   /** How long a session lasts without being used. */
   readonly idleMs: number
+  /** PUBLIC_URL; undefined: not set. */
+  readonly publicUrl: URL | undefined
   /** The service, as its callers see it. */
   readonly service: {
     readonly version: string
@@ -37,7 +39,8 @@ interface Dependencies {
 }
 
 export function createSessionRpc(dependencies: Dependencies): ServiceImpl<typeof SessionService> {
-  const { database, clock, idleMs, service } = dependencies
+  const { database, clock, idleMs, service, publicUrl } = dependencies
+  const urlOf = (path: string) => (publicUrl === undefined ? '' : `${publicUrl.origin}${path}`)
   return {
     async getCaller(_request, context) {
       return { caller: toCallerMessage(callingToken(context)), service }
@@ -45,7 +48,8 @@ export function createSessionRpc(dependencies: Dependencies): ServiceImpl<typeof
     async createSignInCode(_request, context) {
       const caller = callingToken(context)
       const code = await createSignInCode(dependencies, caller, actorOf(context))
-      return { urlPath: code.urlPath, expiresAt: timestampFromMs(code.expiresAtMs) }
+      const { urlPath } = code
+      return { urlPath, url: urlOf(urlPath), expiresAt: timestampFromMs(code.expiresAtMs) }
     },
     async listSessions({ activeOnly, pageSize, pageToken }) {
       const page = readPage(pageSize, pageToken, 1)
@@ -73,7 +77,8 @@ export function createSessionRpc(dependencies: Dependencies): ServiceImpl<typeof
       const requested = { businessId, scopes, ttlMs, description }
       const caller = callingToken(context)
       const created = await createPortalLink(dependencies, requested, caller, actorOf(context))
-      return { portalLink: toPortalLinkMessage(created.link), urlPath: created.urlPath }
+      const { link, urlPath } = created
+      return { portalLink: toPortalLinkMessage(link), urlPath, url: urlOf(urlPath) }
     },
     async listPortalLinks({ businessId, activeOnly, pageSize, pageToken }, context) {
       const page = readPage(pageSize, pageToken, 1)

@@ -9,14 +9,15 @@ import {
 } from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import type { StatementColumn } from '../../core/statement/columns.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { enumName, enumOption, lagosTime } from '../options.ts'
 import { note, print } from '../output.ts'
 import { createProgressBar, type ProgressBar } from '../progress-bar.ts'
 import { type Service, serviceAction } from '../service-action.ts'
-import { parseColumns, type StatementColumn } from '../settlement/statement-columns.ts'
 import { addOwnServiceOptions } from '../verb.ts'
 import { readStatement, type StatementFormat, type StatementLine } from './bank-statement.ts'
+import { parseColumns } from './parse-columns.ts'
 import { actionName, createReport, findingName } from './reconcile-report.ts'
 
 interface ReconcileOptions {

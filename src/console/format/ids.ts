@@ -10,3 +10,9 @@ export function words(name: string, prefix = ''): string {
   const text = name.replace(prefix, '').toLowerCase().replaceAll('_', ' ')
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
+
+/** The name of an enum's value as words; empty if it has none. */
+export function enumWords(values: Readonly<Record<string, number>>, value: number): string {
+  const [name] = Object.entries(values).find(([, each]) => each === value && each !== 0) ?? ['']
+  return words(name)
+}

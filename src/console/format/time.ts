@@ -2,7 +2,7 @@ import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 
 const SECOND = 1_000
-const MINUTE = 60 * SECOND
+export const MINUTE = 60 * SECOND
 export const HOUR = 60 * MINUTE
 export const DAY = 24 * HOUR
 
@@ -98,4 +98,9 @@ export function clockText(ms: number): string {
 /** `23 Nov` in the viewer's zone. */
 export function dayText(ms: number): string {
   return localDay.format(ms)
+}
+
+/** A local time as fields for times hold it: `2026-11-23T14:05`. */
+export function localField(ms: number): string {
+  return new Date(ms - new Date(ms).getTimezoneOffset() * MINUTE).toISOString().slice(0, 16)
 }

@@ -12,23 +12,38 @@ import { AdminService } from '../../../gen/browser/inflow/admin/v1/admin_service
 import { useMay } from '../session/session.tsx'
 import { Button, type ButtonProps } from './button.tsx'
 import { Dialog } from './dialog.tsx'
-import { Failure } from './failure.tsx'
+import { AreaField } from './form/fields.tsx'
+import { type FormValues, readForm } from './form/form-values.ts'
+import { FormFault } from './form/violations.tsx'
+import { Secret } from './secret.tsx'
 
 interface ActionProps<I extends DescMessage, O extends DescMessage> {
   readonly method: DescMethodUnary<I, O>
   readonly label: string
-  /** The request, with the reason if there is one. */
-  readonly request: (reason: string) => MessageInitShape<I>
+  /** The request, with the reason if there is one, and what the fields hold. */
+  readonly request: (reason: string, form: FormValues) => MessageInitShape<I>
   /** What it will do, in a sentence. */
   readonly says: ReactNode
   /** The label of the field for the reason, if the contract wants one. */
   readonly reason?: string
+  /** The fields of the request, named by their paths in its JSON. They are made anew each time. */
+  readonly children?: ReactNode
   readonly kind?: ButtonProps['kind']
   readonly icon?: ButtonProps['icon']
   /** Whose audit entry the result names, such as the id of the payment. */
-  readonly target: string
+  readonly target: string | ((response: MessageShape<O>) => string)
   readonly disabled?: boolean
+  /** What the result says in place of "Done." */
+  readonly result?: (response: MessageShape<O>) => ReactNode
+  /** The secret that the response has, which is shown once. */
+  readonly secret?: (response: MessageShape<O>) => string
+  readonly secretNote?: string
   readonly onDone?: (response: MessageShape<O>) => void
+  /**
+   * Called when the viewer has read the result. The data are read again only then: for a change after which the
+   * page of the button is gone.
+   */
+  readonly onClosed?: (response: MessageShape<O>) => void
 }
 
 /**
@@ -36,95 +51,130 @@ interface ActionProps<I extends DescMessage, O extends DescMessage> {
  * it was asked for. It is not shown to a caller who may not press it. All data are read again afterwards.
  */
 export function Action<I extends DescMessage, O extends DescMessage>(props: ActionProps<I, O>) {
-  const { method, label, says, kind, icon, disabled } = props
+  const { method, label, kind, icon, disabled } = props
   const [isOpen, setOpen] = useState(false)
-  const [isDone, setDone] = useState(false)
-  const [reason, setReason] = useState('')
-  const [entryId, setEntryId] = useState('')
-  const field = useId()
-  const queries = useQueryClient()
-  const findEntry = useAuditEntry(props.target)
-  const { mutate, isPending, error, reset } = useMutation(method)
   const mayCall = useMay()(method)
   if (!mayCall) return null
-  const open = () => {
-    reset()
-    setDone(false)
-    setReason('')
-    setEntryId('')
-    setOpen(true)
-  }
-  const run = () =>
-    mutate(props.request(reason.trim()), {
-      onSuccess: (response) => {
-        setDone(true)
-        void findEntry().then(setEntryId)
-        void queries.invalidateQueries()
-        props.onDone?.(response)
-      },
-    })
   return (
     <>
-      <Button {...(kind && { kind })} {...(icon && { icon })} disabled={disabled} onClick={open}>
+      <Button
+        {...(kind && { kind })}
+        {...(icon && { icon })}
+        disabled={disabled}
+        onClick={() => setOpen(true)}
+      >
         {label}
       </Button>
-      <Dialog title={label} isOpen={isOpen} onClose={() => setOpen(false)}>
-        {isDone ? (
-          <div role="status">
-            <p>Done.</p>
+      {isOpen && <ActionDialog {...props} onClose={() => setOpen(false)} />}
+    </>
+  )
+}
+
+function ActionDialog<I extends DescMessage, O extends DescMessage>(
+  props: ActionProps<I, O> & { readonly onClose: () => void },
+) {
+  const { method, label, onClose } = props
+  const [response, setResponse] = useState<MessageShape<O>>()
+  const [entryId, setEntryId] = useState('')
+  const [isKept, setKept] = useState(false)
+  const queries = useQueryClient()
+  const findEntry = useAuditEntry()
+  const call = useMutation(method)
+  // A list that is read again could drop the row of the button, and with it the secret that is shown once.
+  const isReadLater = props.onClosed !== undefined || props.secret !== undefined
+  const run = (form: FormValues) =>
+    call.mutate(props.request(form.text('reason'), form), {
+      onSuccess: (done) => {
+        setResponse(done)
+        const target = typeof props.target === 'string' ? props.target : props.target(done)
+        void findEntry(target).then(setEntryId)
+        if (!isReadLater) void queries.invalidateQueries()
+        props.onDone?.(done)
+      },
+    })
+  const close = () => {
+    onClose()
+    if (response === undefined || !isReadLater) return
+    props.onClosed?.(response)
+    void queries.invalidateQueries()
+  }
+  const secret = response && props.secret?.(response)
+  const mustKeep = secret !== undefined && !isKept
+  return (
+    <Dialog title={label} isOpen onClose={close} mustDecide={secret !== undefined}>
+      {response === undefined ? (
+        <Question {...props} run={run} isBusy={call.isPending} error={call.error} />
+      ) : (
+        <>
+          <div role="status" className="result">
+            {props.result ? props.result(response) : <p>Done.</p>}
             {entryId !== '' && (
               <p className="faint">
                 Audit entry <code>{entryId}</code>
               </p>
             )}
           </div>
-        ) : (
-          <form
-            id={field}
-            onSubmit={(event) => {
-              event.preventDefault()
-              run()
-            }}
-          >
-            <div>{says}</div>
-            {props.reason !== undefined && (
-              <label className="field">
-                {props.reason}
-                <textarea
-                  required
-                  maxLength={500}
-                  rows={3}
-                  value={reason}
-                  onChange={(event) => setReason(event.target.value)}
-                />
-              </label>
-            )}
-            {error && <Failure error={error} />}
-          </form>
-        )}
-        <div className="dialog-buttons">
-          <Button onClick={() => setOpen(false)}>{isDone ? 'Close' : 'Cancel'}</Button>
-          {!isDone && (
-            <Button
-              type="submit"
-              form={field}
-              kind={kind === 'danger' ? 'danger' : 'primary'}
-              busy={isPending}
-            >
-              {label}
-            </Button>
+          {secret !== undefined && (
+            <Secret text={secret} note={props.secretNote} isKept={isKept} setKept={setKept} />
           )}
-        </div>
-      </Dialog>
+          <div className="dialog-buttons">
+            <Button onClick={close} disabled={mustKeep}>
+              Close
+            </Button>
+          </div>
+        </>
+      )}
+    </Dialog>
+  )
+}
+
+function Question<I extends DescMessage, O extends DescMessage>(
+  props: ActionProps<I, O> & {
+    readonly run: (form: FormValues) => void
+    readonly isBusy: boolean
+    readonly error: unknown
+    readonly onClose: () => void
+  },
+) {
+  const { label, kind, says, reason, children, run, isBusy, error, onClose } = props
+  const id = useId()
+  return (
+    <>
+      <form
+        id={id}
+        onSubmit={(event) => {
+          event.preventDefault()
+          run(readForm(new FormData(event.currentTarget)))
+        }}
+      >
+        <div>{says}</div>
+        <FormFault error={error}>
+          {children}
+          {reason !== undefined && (
+            <AreaField name="reason" label={reason} required maxLength={500} />
+          )}
+        </FormFault>
+      </form>
+      <div className="dialog-buttons">
+        <Button onClick={onClose}>Cancel</Button>
+        <Button
+          type="submit"
+          form={id}
+          kind={kind === 'danger' ? 'danger' : 'primary'}
+          busy={isBusy}
+        >
+          {label}
+        </Button>
+      </div>
     </>
   )
 }
 
 /** Returns a function that finds the id of the latest audit entry of a target; empty if the caller may not read it. */
-function useAuditEntry(target: string): () => Promise<string> {
+function useAuditEntry(): (target: string) => Promise<string> {
   const transport = useTransport()
   const mayList = useMay()(AdminService.method.listAuditEntries)
-  return async () => {
+  return async (target) => {
     if (!mayList || target === '') return ''
     const client = createClient(AdminService, transport)
     const found = await client

@@ -1,11 +1,17 @@
 import { CopyButton } from './copy-button.tsx'
 
-/** A command to copy. */
-export function CommandLine({ text }: { readonly text: string }) {
+/** A command, or another line of text, to copy. @param what names it for screen readers */
+export function CommandLine({
+  text,
+  what = 'the command',
+}: {
+  readonly text: string
+  readonly what?: string
+}) {
   return (
     <div className="command">
       <code>{text}</code>
-      <CopyButton text={text} what="the command" />
+      <CopyButton text={text} what={what} />
     </div>
   )
 }

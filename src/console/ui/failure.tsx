@@ -9,11 +9,15 @@ import { Button } from './button.tsx'
 export function Failure({
   error,
   onRetry,
+  isShown,
 }: {
   readonly error: unknown
   readonly onRetry?: (() => void) | undefined
+  /** Whether a field shows its fault itself. */
+  readonly isShown?: (field: string) => boolean
 }) {
-  const { text, fields, requestId, docUrl } = failureOf(error)
+  const { text, requestId, docUrl, ...failure } = failureOf(error)
+  const fields = failure.fields.filter(({ field }) => !isShown?.(field))
   return (
     <div className="failure" role="alert">
       <p className="failure-text">{text}</p>

@@ -48,7 +48,7 @@ export function Section({
   )
 }
 
-/** Names and values below each other. Values that are undefined are left out. */
+/** Names and values below each other. Values that are undefined, false or empty are left out. */
 export function Facts({
   facts,
 }: {
@@ -57,7 +57,7 @@ export function Facts({
   return (
     <dl className="facts">
       {facts
-        .filter(([, value]) => value !== undefined && value !== '')
+        .filter(([, value]) => value !== undefined && value !== false && value !== '')
         .map(([name, value]) => (
           <div key={name}>
             <dt>{name}</dt>

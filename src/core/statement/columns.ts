@@ -1,7 +1,5 @@
-import { EXIT, Failure } from '../failure.ts'
-
 /** The columns that a bank statement may have. */
-const COLUMNS = [
+export const STATEMENT_COLUMNS = [
   'session',
   'key',
   'account',
@@ -16,7 +14,19 @@ const COLUMNS = [
 /** How many headers an error shows. */
 const SHOWN_MAX = 30
 
-export type StatementColumn = (typeof COLUMNS)[number]
+export type StatementColumn = (typeof STATEMENT_COLUMNS)[number]
+
+/** Why a statement cannot be read. */
+export class StatementError extends Error {
+  override readonly name = 'StatementError'
+  /** The column at fault. */
+  readonly column: StatementColumn | undefined
+
+  constructor(message: string, column?: StatementColumn) {
+    super(message)
+    this.column = column
+  }
+}
 
 /** The index of each column in a record; missing columns are left out. */
 export type StatementPositions = Readonly<Partial<Record<StatementColumn, number>>>
@@ -59,26 +69,27 @@ const KEYS: Readonly<Record<string, readonly string[]>> = {
 /**
  * Finds the columns of a statement by its headers.
  *
- * @param given headers from --columns, by column
- * @throws Failure naming a missing or ambiguous column
+ * @param given headers by column, where they are not the known ones
+ * @throws StatementError naming a missing or ambiguous column
  */
 export function findColumns(
   bank: string,
   headers: readonly string[],
   given: ReadonlyMap<StatementColumn, string>,
 ): StatementPositions {
-  const names = headers.map(normalize)
+  const names = headers.map(normalizeHeader)
   const repeated = names.find((name, at) => name !== '' && names.indexOf(name) !== at)
-  if (repeated) throw failure(`the header "${headers[names.indexOf(repeated)]}" appears twice`)
+  if (repeated)
+    throw new StatementError(`the header "${headers[names.indexOf(repeated)]}" appears twice`)
   const positions: Partial<Record<StatementColumn, number>> = {}
-  for (const column of COLUMNS) {
+  for (const column of STATEMENT_COLUMNS) {
     const requested = given.get(column)
-    const found = (requested === undefined ? knownOf(bank, column) : [normalize(requested)])
+    const found = (requested === undefined ? knownOf(bank, column) : [normalizeHeader(requested)])
       .map((name) => names.indexOf(name))
       .find((at) => at >= 0)
     if (found !== undefined) positions[column] = found
     else if (requested !== undefined) {
-      throw failure(`there is no column "${requested}"; ${foundText(headers)}`)
+      throw new StatementError(`there is no column "${requested}"; ${foundText(headers)}`)
     }
   }
   const missing = (['account', 'amount'] as const).filter((each) => positions[each] === undefined)
@@ -86,8 +97,9 @@ export function findColumns(
     missing.unshift('session' as never)
   if (missing.length > 0) {
     const known = missing.map((column) => `${column} (known: ${knownHeaders(bank, column)})`)
-    throw failure(
-      `no header matches ${known.join(', ')}; ${foundText(headers)}; name it with --columns ${missing[0]}="…"`,
+    throw new StatementError(
+      `no header matches ${known.join(', ')}; ${foundText(headers)}`,
+      missing[0],
     )
   }
   return positions
@@ -108,23 +120,6 @@ function foundText(headers: readonly string[]): string {
   return `found: ${names.join(', ')}${headers.length > SHOWN_MAX ? ', …' : ''}`
 }
 
-/** Reads `session=NIP Session,amount=Credit`. @throws Failure */
-export function parseColumns(text: string): Map<StatementColumn, string> {
-  const given = new Map<StatementColumn, string>()
-  for (const pair of text.split(',')) {
-    const [name = '', ...rest] = pair.split('=')
-    const column = COLUMNS.find((each) => each === name.trim())
-    if (column === undefined || normalize(rest.join('=')) === '') {
-      const known = COLUMNS.join(', ')
-      throw new Failure(EXIT.usage, `--columns must be like session=…,amount=…; columns: ${known}`)
-    }
-    given.set(column, rest.join('='))
-  }
-  return given
-}
-
-const normalize = (header: string): string => header.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
-
-function failure(text: string): Failure {
-  return new Failure(EXIT.usage, `line 1: ${text}`)
-}
+/** Headers are compared by their letters and digits alone. */
+export const normalizeHeader = (header: string): string =>
+  header.toLowerCase().replaceAll(/[^a-z0-9]/g, '')

@@ -1,0 +1,183 @@
+import { useQuery } from '@connectrpc/connect-query'
+import type {
+  Health,
+  Standby,
+  Waiting as WaitingFigures,
+} from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
+import { OverviewService } from '../../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
+import { count } from '../../format/money.ts'
+import { durationText } from '../../format/time.ts'
+import { useViewScope } from '../../session/view-scope.ts'
+import { Empty } from '../../ui/empty.tsx'
+import { Failure } from '../../ui/failure.tsx'
+import { Page, Section } from '../../ui/page.tsx'
+import { Status } from '../../ui/status.tsx'
+import { type Column, Table } from '../../ui/table.tsx'
+import { Time } from '../../ui/values.tsx'
+import { Waiting } from '../../ui/waiting.tsx'
+import { BankStates } from './bank-states.tsx'
+import { Figure, type FigureState } from './figure.tsx'
+import '../../styles/figures.css'
+import '../../styles/health.css'
+
+/** How often the health is read: no stream has it. A hidden tab does not read it. */
+const REFRESH_MS = 10_000
+
+/** Whether the service, its database and its banks work, as the instance that answers sees it. */
+export function HealthPage() {
+  const { live } = useViewScope()
+  const read = useQuery(
+    OverviewService.method.getOverview,
+    { test: !live },
+    { refetchInterval: REFRESH_MS },
+  )
+  const { health, banks, waiting, at } = read.data ?? {}
+  return (
+    <Page
+      title="Health"
+      actions={
+        at && (
+          <span className="faint">
+            Read <Time at={at} />
+          </span>
+        )
+      }
+    >
+      {read.error && (
+        <>
+          <Readiness reasons={['it does not answer']} />
+          <Failure error={read.error} onRetry={() => void read.refetch()} />
+        </>
+      )}
+      {read.isPending && <Waiting rows={8} />}
+      {read.data && health === undefined && (
+        <Empty title="The health of the service is for its operators">
+          Your token is restricted to businesses.
+        </Empty>
+      )}
+      {health && !read.error && <Readiness reasons={health.notReady} />}
+      {health && <Figures health={health} waiting={waiting} />}
+      {health && <Standbys standbys={health.standbys} />}
+      {health && <BankStates banks={banks ?? []} live={live} />}
+    </Page>
+  )
+}
+
+function Readiness({ reasons }: { readonly reasons: readonly string[] }) {
+  return (
+    <div className={`readiness ${reasons.length === 0 ? 'good' : 'bad'}`} role="status">
+      <Status tone={reasons.length === 0 ? 'good' : 'bad'}>
+        {reasons.length === 0 ? 'Ready' : 'Not ready'}
+      </Status>
+      <span>
+        {reasons.length === 0 ? 'The service takes calls and notifications.' : reasons.join('; ')}
+      </span>
+    </div>
+  )
+}
+
+/** From here on a figure is not usual, and from here on it is bad. */
+const LIMITS = {
+  databaseMs: [50, 500],
+  sequencerMs: [2_000, 30_000],
+  events: [1_000, 100_000],
+  deliveries: [1_000, 10_000],
+} as const
+
+function stateOf(value: bigint | number, [unusual, bad]: readonly [number, number]): FigureState {
+  if (value >= bad) return 'bad'
+  return value >= unusual ? 'waiting' : 'good'
+}
+
+function Figures({
+  health,
+  waiting,
+}: {
+  readonly health: Health
+  readonly waiting: WaitingFigures | undefined
+}) {
+  const due = waiting?.dueDeliveries ?? 0
+  return (
+    <ul className="figures">
+      <Figure
+        title="Database"
+        value={durationText(health.databaseLatencyMs)}
+        note={`PostgreSQL ${health.postgresVersion}`}
+        state={stateOf(health.databaseLatencyMs, LIMITS.databaseMs)}
+      />
+      <Figure
+        title="Sequencer lag"
+        value={durationText(Number(health.sequencerLagMs))}
+        note="since the oldest event waits for its number"
+        state={stateOf(health.sequencerLagMs, LIMITS.sequencerMs)}
+      />
+      <Figure
+        title="Uncounted events"
+        value={count(health.uncountedEvents)}
+        note="not in the figures of the overview yet"
+        state={stateOf(health.uncountedEvents, LIMITS.events)}
+      />
+      <Figure
+        title="Undispatched events"
+        value={count(health.undispatchedEvents)}
+        note="without deliveries yet"
+        state={stateOf(health.undispatchedEvents, LIMITS.events)}
+      />
+      <Figure
+        title="Deliveries due"
+        value={due >= LIMITS.deliveries[1] ? `${count(due)}+` : count(due)}
+        note={
+          waiting?.oldestDeliveryDueAt ? (
+            <>
+              the oldest since <Time at={waiting.oldestDeliveryDueAt} />
+            </>
+          ) : (
+            'none waits'
+          )
+        }
+        state={stateOf(due, LIMITS.deliveries)}
+      />
+      <Figure title="Version" value={health.version} note="of the service" state="none" />
+    </ul>
+  )
+}
+
+const STANDBY_COLUMNS: readonly Column<Standby>[] = [
+  { key: 'name', title: 'Standby', render: ({ name }) => name },
+  {
+    key: 'state',
+    title: 'State',
+    render: ({ state }) => (
+      <Status tone={state === 'streaming' ? 'good' : 'waiting'}>{state}</Status>
+    ),
+  },
+  { key: 'sync', title: 'Commits', render: ({ syncState }) => syncText(syncState) },
+  {
+    key: 'lag',
+    title: 'Replay lag',
+    isNumber: true,
+    render: ({ replayLagMs }) => durationText(Number(replayLagMs)),
+  },
+]
+
+function syncText(state: string): string {
+  if (state === 'async') return 'do not wait for it'
+  return state === 'potential' ? 'may wait for it' : 'wait for it'
+}
+
+function Standbys({ standbys }: { readonly standbys: readonly Standby[] }) {
+  return (
+    <Section title="Standbys">
+      {standbys.length === 0 ? (
+        <p className="soft">No standby is connected to the database.</p>
+      ) : (
+        <Table
+          label="Standbys"
+          columns={STANDBY_COLUMNS}
+          rows={standbys}
+          keyOf={({ name, state }) => `${name} ${state}`}
+        />
+      )}
+    </Section>
+  )
+}

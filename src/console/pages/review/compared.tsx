@@ -1,0 +1,50 @@
+import type { ReactNode } from 'react'
+
+/** One fact as both sides have it. */
+export interface ComparedFact {
+  readonly name: string
+  readonly ours: ReactNode
+  readonly theirs: ReactNode
+  readonly differs: boolean
+}
+
+/** Two sides of the same payment; what differs is marked, by a word too. */
+export function Compared({
+  ours,
+  theirs,
+  facts,
+}: {
+  /** The titles of the sides. */
+  readonly ours: string
+  readonly theirs: string
+  readonly facts: readonly ComparedFact[]
+}) {
+  return (
+    <div className="table-frame">
+      <table className="table compared">
+        <thead>
+          <tr>
+            <th scope="col">
+              <span className="hidden">Fact</span>
+            </th>
+            <th scope="col">{ours}</th>
+            <th scope="col">{theirs}</th>
+            <th scope="col">
+              <span className="hidden">Differs</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {facts.map((fact) => (
+            <tr key={fact.name} className={fact.differs ? 'differs' : undefined}>
+              <th scope="row">{fact.name}</th>
+              <td>{fact.ours}</td>
+              <td>{fact.theirs}</td>
+              <td>{fact.differs ? '≠ differs' : ''}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}

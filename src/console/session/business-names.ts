@@ -1,0 +1,21 @@
+import { useQuery } from '@connectrpc/connect-query'
+import { BusinessService } from '../../../gen/browser/inflow/business/v1/business_service_pb.ts'
+
+/** What one call looks up. */
+const IDS_MAX = 200
+
+/** Returns the names of businesses by their ids; an id that is not known yet stands for itself. */
+export function useBusinessNames(ids: readonly string[]): (id: string) => string {
+  const businessIds = [...new Set(ids)].sort().slice(0, IDS_MAX)
+  const { data } = useQuery(
+    BusinessService.method.listBusinesses,
+    { businessIds, pageSize: IDS_MAX },
+    {
+      enabled: businessIds.length > 0,
+      staleTime: 60_000,
+      placeholderData: (previous) => previous,
+    },
+  )
+  const names = new Map(data?.businesses.map(({ id, name }) => [id, name]))
+  return (id) => names.get(id) ?? id
+}

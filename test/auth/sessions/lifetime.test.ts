@@ -1,0 +1,155 @@
+import { randomBytes } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { createAuthenticateSession } from '../../../src/auth/sessions/authenticate-session.ts'
+import { createSignIn } from '../../../src/auth/sessions/sign-in.ts'
+import { createSignInCode } from '../../../src/auth/sessions/sign-in-codes.ts'
+import { createAuthenticateToken } from '../../../src/auth/tokens/authenticate-token.ts'
+import { createEncrypter } from '../../../src/crypto/encryption.ts'
+import { epochMs } from '../../../src/postgres/epoch-ms.ts'
+import { useDatabase } from '../../support/database.ts'
+import { MASTER_KEY } from '../../support/master-key.ts'
+import { waitUntil } from '../../support/wait-for.ts'
+
+const db = useDatabase()
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const ADMIN_TOKEN = 'test-admin-token-0123456789-abcdef'
+const SOURCE = { address: '192.0.2.1', requestId: 'req_1' }
+const encrypter = createEncrypter(MASTER_KEY)
+
+/** Sessions whose time is set by the test. */
+function sessionsAt(startMs: number, adminToken: string | undefined = ADMIN_TOKEN) {
+  const { database } = db
+  const clock = { nowMs: startMs, now: () => clock.nowMs }
+  const { pool, relaxedPool } = database
+  const authenticateToken = createAuthenticateToken({
+    ...{ pool, relaxedPool, clock },
+    bootstrapToken: adminToken,
+  })
+  const settings = { database, clock, adminToken, maxMs: 12 * HOUR_MS, auditKeys: encrypter }
+  const authenticate = createAuthenticateSession({
+    ...{ pool, relaxedPool, clock, adminToken, idleMs: HOUR_MS },
+  })
+  return { clock, settings, authenticate, signIn: createSignIn({ ...settings, authenticateToken }) }
+}
+
+const lastUseOf = async (secret: string) => {
+  const { rows } = await db.database.pool.query<{ atMs: number }>(
+    `select ${epochMs('last_used_at')} as "atMs" from session where id = $1`,
+    [secret.replace(/^is_(\w{26})_.*$/, 'ses_$1')],
+  )
+  return rows[0]!.atMs
+}
+
+const START_MS = Date.parse('2026-03-01T09:00:00Z')
+
+test('ends after it was idle for its time', async () => {
+  const { clock, authenticate, signIn } = sessionsAt(START_MS)
+  const { secret } = (await signIn({ token: ADMIN_TOKEN }, SOURCE))!
+  clock.nowMs += HOUR_MS - 1
+  expect(await authenticate(secret, 'watch')).toBeDefined()
+  clock.nowMs += 1
+  expect(await authenticate(secret, 'use')).toBeUndefined()
+})
+
+test('lasts while it is used, up to its greatest age', async () => {
+  const { clock, authenticate, signIn } = sessionsAt(START_MS)
+  const { secret, expiresAtMs } = (await signIn({ token: ADMIN_TOKEN }, SOURCE))!
+  expect(expiresAtMs).toBe(START_MS + 12 * HOUR_MS)
+  while (clock.nowMs + 30 * MINUTE_MS < expiresAtMs) {
+    clock.nowMs += 30 * MINUTE_MS
+    expect(await authenticate(secret, 'use')).toBeDefined()
+    await waitUntil(async () => (await lastUseOf(secret)) === clock.nowMs)
+  }
+  clock.nowMs = expiresAtMs - 1
+  expect(await authenticate(secret, 'use')).toBeDefined()
+  clock.nowMs = expiresAtMs
+  expect(await authenticate(secret, 'use')).toBeUndefined()
+})
+
+test('is not used by a stream that watches it', async () => {
+  const { clock, authenticate, signIn } = sessionsAt(START_MS)
+  const { secret } = (await signIn({ token: ADMIN_TOKEN }, SOURCE))!
+  for (let minute = 0; minute < 59; minute++) {
+    clock.nowMs += MINUTE_MS
+    expect(await authenticate(secret, 'watch')).toBeDefined()
+  }
+  clock.nowMs += MINUTE_MS
+  expect(await authenticate(secret, 'watch')).toBeUndefined()
+  expect(await lastUseOf(secret)).toBe(START_MS)
+})
+
+test('writes its last use at most once a minute', async () => {
+  const { clock, authenticate, signIn } = sessionsAt(START_MS)
+  const { secret } = (await signIn({ token: ADMIN_TOKEN }, SOURCE))!
+  clock.nowMs += MINUTE_MS - 1
+  await authenticate(secret, 'use')
+  clock.nowMs += 1
+  await authenticate(secret, 'use')
+  await waitUntil(async () => (await lastUseOf(secret)) === START_MS + MINUTE_MS)
+})
+
+test('expires with its token', async () => {
+  const { clock, settings, signIn } = sessionsAt(START_MS)
+  const caller = {
+    kind: 'internal',
+    tokenId: 'bootstrap',
+    name: 'bootstrap',
+    scopes: new Set(['read'] as const),
+    expiresAtMs: START_MS + HOUR_MS,
+  } as const
+  const actor = { kind: 'system', id: '', name: '', ...SOURCE, auditKeys: encrypter } as const
+  const { urlPath } = await createSignInCode(settings, caller, actor)
+  const code = urlPath.replace('/console/sign-in#', '')
+  clock.nowMs += 14 * MINUTE_MS
+  expect((await signIn({ code }, SOURCE))!.expiresAtMs).toBe(START_MS + HOUR_MS)
+})
+
+test('a code expires after a quarter of an hour', async () => {
+  const { clock, settings, signIn } = sessionsAt(START_MS)
+  const caller = {
+    kind: 'internal',
+    tokenId: 'bootstrap',
+    name: 'bootstrap',
+    scopes: new Set(['admin'] as const),
+  } as const
+  const actor = { kind: 'system', id: '', name: '', ...SOURCE, auditKeys: encrypter } as const
+  const { urlPath } = await createSignInCode(settings, caller, actor)
+  clock.nowMs += 15 * MINUTE_MS
+  expect(await signIn({ code: urlPath.split('#')[1]! }, SOURCE)).toBeUndefined()
+})
+
+test('of ADMIN_TOKEN ends when ADMIN_TOKEN changes or is removed', async () => {
+  const before = sessionsAt(START_MS)
+  const { secret } = (await before.signIn({ token: ADMIN_TOKEN }, SOURCE))!
+  expect(await before.authenticate(secret, 'use')).toMatchObject({ tokenId: 'bootstrap' })
+  const changed = randomBytes(32).toString('hex')
+  expect(await sessionsAt(START_MS, changed).authenticate(secret, 'use')).toBeUndefined()
+  const { database, clock } = before.settings
+  const { pool, relaxedPool } = database
+  const removed = { pool, relaxedPool, clock, adminToken: undefined, idleMs: HOUR_MS }
+  expect(await createAuthenticateSession(removed)(secret, 'use')).toBeUndefined()
+  expect(await sessionsAt(START_MS).authenticate(secret, 'use')).toBeDefined()
+})
+
+test('is deleted long after its end', async () => {
+  const { clock, signIn } = sessionsAt(START_MS - 400 * 24 * HOUR_MS)
+  await signIn({ token: ADMIN_TOKEN }, SOURCE)
+  const count = async () =>
+    (await db.database.pool.query("select from session where created_at < '2026-01-01'")).rowCount
+  expect(await count()).toBe(1)
+  clock.nowMs += 98 * 24 * HOUR_MS
+  await signIn({ token: ADMIN_TOKEN }, SOURCE)
+  expect(await count()).toBe(1)
+})
+
+test('is refused beyond a hundred of one caller at once', async () => {
+  const { clock, signIn } = sessionsAt(START_MS + 48 * HOUR_MS)
+  for (let count = 0; count < 100; count++) await signIn({ token: ADMIN_TOKEN }, SOURCE)
+  await expect(signIn({ token: ADMIN_TOKEN }, SOURCE)).rejects.toMatchObject({
+    reason: 'rate_limited',
+  })
+  clock.nowMs += 12 * HOUR_MS
+  expect(await signIn({ token: ADMIN_TOKEN }, SOURCE)).toBeDefined()
+})
