@@ -142,11 +142,12 @@ const REVIEW_AT: NonNullable<ListRow['at']> = async (pool, part) => {
   return { pageToken: pageTokenOf([...(await Promise.all(places)), '']) }
 }
 
-const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part) => {
+const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part, request) => {
   const { rows } = await pool.query<{ last: string }>(
     `select max(last_sequence) as last from event_business_counter where ${OF_BUSINESS}`,
   )
-  return { after: BigInt(Math.floor(Number(rows[0]!.last) * part)) }
+  const at = BigInt(Math.floor(Number(rows[0]!.last) * part))
+  return request['newestFirst'] === true ? { before: at } : { after: at }
 }
 
 /** From twenty to ten days ago; payments are a second apart, audit entries a minute. */
@@ -224,7 +225,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
     },
     'EventService.ListEvents': {
       always: { businessId: SEEDED_BUSINESS },
-      filters: { test: [true], kinds: KINDS },
+      filters: { test: [true], kinds: KINDS, newestFirst: [true] },
       at: EVENTS_AT,
       buffersMax: EVENTS_BUFFERS_MAX,
     },

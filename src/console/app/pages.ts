@@ -3,6 +3,7 @@ import { type ComponentType, lazy } from 'react'
 import { AccountService } from '../../../gen/browser/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../../gen/browser/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/browser/inflow/business/v1/business_service_pb.ts'
+import { EventService } from '../../../gen/browser/inflow/event/v1/event_service_pb.ts'
 import { OverviewService } from '../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
 import { ReconciliationService } from '../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
@@ -50,6 +51,16 @@ export const RAIL: readonly RailPage[] = [
     component: page(
       () => import('../pages/accounts/accounts-page.tsx'),
       (module) => module.AccountsPage,
+    ),
+  },
+  {
+    path: '/events',
+    title: 'Events',
+    icon: 'events',
+    needs: EventService.method.subscribe,
+    component: page(
+      () => import('../pages/events/events-page.tsx'),
+      (module) => module.EventsPage,
     ),
   },
   {
@@ -128,6 +139,13 @@ export const INNER: readonly (readonly [string, ComponentType])[] = [
     page(
       () => import('../pages/accounts/account-page.tsx'),
       (module) => module.AccountPage,
+    ),
+  ],
+  [
+    '/events/:id',
+    page(
+      () => import('../pages/events/event-page.tsx'),
+      (module) => module.EventPage,
     ),
   ],
   [
