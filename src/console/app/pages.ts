@@ -38,6 +38,17 @@ export const RAIL: readonly RailPage[] = [
     ),
   },
   {
+    path: '/reconciliation',
+    title: 'Reconciliation',
+    icon: 'reconciliation',
+    needs: ReconciliationService.method.listReconciliationRuns,
+    component: lazy(() =>
+      import('../pages/reconciliation/reconciliation-page.tsx').then((m) => ({
+        default: m.ReconciliationPage,
+      })),
+    ),
+  },
+  {
     path: '/health',
     title: 'Health',
     icon: 'health',
