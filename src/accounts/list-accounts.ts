@@ -1,6 +1,8 @@
+import type { BankCode } from '../banks/bank.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Page } from '../postgres/page-token.ts'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from './account.ts'
+import type { OpeningState } from './openings/opening.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
 
 /** Which accounts to list; an undefined field does not filter. */
@@ -12,73 +14,122 @@ interface AccountFilter {
   readonly status: AccountStatus | undefined
   /** The hashes that the identity number may be stored as. */
   readonly idNumberHashes: readonly Buffer[] | undefined
+  readonly bank?: BankCode | undefined
+  /** Only pending accounts in one of these states. */
+  readonly openingStates?: readonly OpeningState[] | undefined
 }
 
-/** Returns accounts, newest first, and one more than the page holds if there are more. */
+/** How many accounts a page reads at most that is filtered by what no index is ordered by. */
+const ROWS_MAX = 1_000
+
+/** One more account than the page holds if there are more; `readUpTo` is the last one read if the scan was cut. */
+interface ListedAccounts {
+  readonly accounts: readonly StoredAccount[]
+  readonly readUpTo: string | undefined
+}
+
+/** Returns accounts, newest first. */
 export async function listAccounts(
   pool: Queryable,
   filter: AccountFilter,
   page: Page,
-): Promise<StoredAccount[]> {
+): Promise<ListedAccounts> {
   const values: unknown[] = []
   const bind = (value: unknown) => `$${values.push(value)}`
   const after = page.after?.[0]
   const older = after === undefined ? '' : ` and id < ${bind(after)}`
   const limit = bind(page.limit + 1)
-  const ids =
+  const [edge, ids] =
     filter.idNumberHashes === undefined
       ? newestIds(filter, older, limit, bind)
-      : idsByIdentity(filter, older, bind)
-  const result = await pool.query<AccountRow>(
-    `select ${ACCOUNT_COLUMNS} from account
-      where id = any(array(${ids} order by id desc limit ${limit})) order by id desc`,
+      : [NO_EDGE, idsByIdentity(filter, older, bind)]
+  const result = await pool.query<{ read_up_to: string | null } & (AccountRow | { id: null })>(
+    `with edge as materialized (${edge}), listed as (
+        select * from account where id = any(array(${ids} order by id desc limit ${limit}))
+      )
+      select (select id from edge) as read_up_to, ${ACCOUNT_COLUMNS}
+      from (select) one left join listed on true order by id desc`,
     values,
   )
-  return result.rows.map(toStored)
+  return {
+    accounts: result.rows.flatMap((row) => (row.id === null ? [] : [toStored(row)])),
+    readUpTo: result.rows[0]?.read_up_to ?? undefined,
+  }
 }
+
+const NO_EDGE = 'select null::text as id'
 
 /**
  * Selects the newest ids of each mode and status, and of each business if the filter names some:
  * each such combination is one index range. Mode and status are literals, so that the planner knows
- * how rare a status is.
+ * how rare a status is. With further conditions, each range is read up to a bound.
+ *
+ * @returns the subquery of the latest id at which the reading of a range was cut, and that of the ids
  */
 function newestIds(
-  { businessId, live, allowed, status }: AccountFilter,
+  filter: AccountFilter,
   older: string,
   limit: string,
   bind: (value: unknown) => string,
-): string {
+): readonly [edge: string, ids: string] {
+  const { businessId, live, allowed, status, openingStates } = filter
   // A requested business is one of the allowed ones.
   const businesses = businessId === undefined ? allowed && [...allowed] : [businessId]
   const businessIds = businesses && bind(businesses)
   const modes = live === undefined ? [true, false] : [live]
-  const statuses = status === undefined ? ACCOUNT_STATUSES : [status]
-  const parts = modes.flatMap((mode) =>
-    statuses.map((state) => {
-      const where = `live = ${mode} and status = '${state}'${older}`
-      if (businessIds === undefined) {
-        return `(select id from account where ${where} order by id desc limit ${limit})`
-      }
-      return `(select a.id from unnest(${businessIds}::text[]) as b(id) cross join lateral (
-          select id from account where business_id = b.id and ${where} order by id desc limit ${limit}
-        ) a)`
-    }),
-  )
-  return `select id from (${parts.join(' union all ')}) newest`
+  const pending = openingStates === undefined ? ACCOUNT_STATUSES : (['PENDING'] as const)
+  const statuses = status === undefined ? pending : [status]
+  const ranges = (cut: string) => {
+    const parts = modes.flatMap((mode) =>
+      statuses.map((state) => {
+        const where = `live = ${mode} and status = '${state}'${older} order by id desc ${cut}`
+        if (businessIds === undefined) {
+          return `(select id, bank, opening_state from account where ${where})`
+        }
+        return `(select a.* from unnest(${businessIds}::text[]) as b(id) cross join lateral (
+          select id, bank, opening_state from account where business_id = b.id and ${where}) a)`
+      }),
+    )
+    return `(${parts.join(' union all ')}) newest`
+  }
+  const conditions = conditionsOf(filter, bind)
+  if (conditions.length === 0) return [NO_EDGE, `select id from ${ranges(`limit ${limit}`)}`]
+  const rowsMax = Math.ceil(ROWS_MAX / (modes.length * statuses.length * (businesses?.length ?? 1)))
+  return [
+    `select id from ${ranges(`offset ${rowsMax - 1} limit 1`)} order by id desc limit 1`,
+    `select id from ${ranges(`limit ${rowsMax}`)}
+      where ${conditions.join(' and ')} and id >= coalesce((select id from edge), '')`,
+  ]
+}
+
+/** SQL: conditions that no index is ordered by. */
+function conditionsOf(
+  { bank, openingStates }: AccountFilter,
+  bind: (value: unknown) => string,
+): readonly string[] {
+  return [
+    ...(bank === undefined ? [] : [`bank = ${bind(bank)}`]),
+    ...(openingStates === undefined
+      ? []
+      : [`opening_state = any (${bind(openingStates)}::text[])`]),
+  ]
 }
 
 /** Selects by identity number; a customer has few accounts, so no further index is needed. */
 function idsByIdentity(
-  { businessId, live, allowed, status, idNumberHashes }: AccountFilter,
+  filter: AccountFilter,
   older: string,
   bind: (value: unknown) => string,
 ): string {
+  const { businessId, live, allowed, status, idNumberHashes, openingStates } = filter
   const businesses = businessId === undefined ? allowed && [...allowed] : [businessId]
   const where = [
     `id_number_hash = any(${bind(idNumberHashes)}::bytea[])${older}`,
     ...(businesses ? [`business_id = any(${bind(businesses)}::text[])`] : []),
     ...(live === undefined ? [] : [`live = ${live}`]),
     ...(status === undefined ? [] : [`status = '${status}'`]),
+    ...(openingStates === undefined ? [] : [`status = 'PENDING'`]),
+    ...conditionsOf(filter, bind),
   ]
   // `offset 0` makes the planner use the index on `id_number_hash`.
   return `select id from (select id from account where ${where.join(' and ')} offset 0) matching`

@@ -101,6 +101,15 @@ export function toIdKind(idType: IdType): IdKind | undefined {
 }
 
 /** @returns undefined if the status is unspecified, which means any */
+/** @returns undefined if there are none: any state */
+export function toOpeningStates(
+  states: readonly OpeningStateMessage[],
+): readonly OpeningState[] | undefined {
+  if (states.length === 0) return undefined
+  const names = Object.keys(OPENING_STATES) as OpeningState[]
+  return names.filter((name) => states.includes(OPENING_STATES[name]))
+}
+
 export function toAccountStatus(status: AccountStatusMessage): AccountStatus | undefined {
   return ACCOUNT_STATUSES.find((name) => STATUSES[name] === status)
 }

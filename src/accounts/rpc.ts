@@ -3,18 +3,20 @@ import type {
   AccountService,
   ListAccountsRequest,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { type Actor, actorOf, requireAdmin, restrictionOf } from '../auth/caller.ts'
 import { type BankNames, type BankOf, ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
+import { cutScan } from '../postgres/bounded-scan.ts'
 import type { Database } from '../postgres/orm.ts'
-import { cutPage, readPage } from '../postgres/page-token.ts'
+import { readPage } from '../postgres/page-token.ts'
 import { identityText, type OpenAccount, type StoredAccount, toVerification } from './account.ts'
 import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
-import { toAccountMessage, toAccountStatus, toIdKind } from './message.ts'
+import { toAccountMessage, toAccountStatus, toIdKind, toOpeningStates } from './message.ts'
 import { resolveAccount } from './resolve-account.ts'
 import { checkSplit, type RequestedSplit } from './splits/check-split.ts'
 import { listWithSplits } from './splits/list-with-splits.ts'
@@ -96,9 +98,13 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       const allowed = restrictionOf(context.values)
       const status = toAccountStatus(request.status)
       const idNumberHashes = hashesOf(request)
-      const filter = { businessId, allowed, live, status, idNumberHashes }
-      const { found, splits } = await read((on) => listWithSplits(on, filter, page))
-      const { rows, nextPageToken } = cutPage(found, page, (account) => [account.id])
+      const bank = request.bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(request.bank)
+      const openingStates = toOpeningStates(request.openingStates)
+      const filter = { businessId, allowed, live, status, idNumberHashes, bank, openingStates }
+      const list = await read((on) => listWithSplits(on, filter, page))
+      const { found, readUpTo, splits } = list
+      const edge = readUpTo && [readUpTo]
+      const { rows, nextPageToken } = cutScan(found, page, (account) => [account.id], edge)
       const accounts = rows.map((account) => shown(account, splits.get(account.id)))
       return { accounts, nextPageToken }
     },

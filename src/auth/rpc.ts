@@ -3,9 +3,10 @@ import type { ServiceImpl } from '@connectrpc/connect'
 import type { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
-import { cutPage, readPage } from '../postgres/page-token.ts'
+import { readPage } from '../postgres/page-token.ts'
 import type { AuditKeys } from './audit/audit-mac.ts'
 import { listAuditEntries } from './audit/list-audit-entries.ts'
+import { verifyAudit } from './audit/verify-audit.ts'
 import { actorOf, restrictionOf, type Scope } from './caller.ts'
 import { toAuditEntryMessage, toTokenMessage } from './message.ts'
 import { issueToken, listTokens, revokeToken } from './tokens/tokens.ts'
@@ -33,8 +34,7 @@ export function createAdminRpc(
     },
     async listTokens(request) {
       const page = readPage(request.pageSize, request.pageToken, 1)
-      const found = await listTokens(database, page)
-      const { rows, nextPageToken } = cutPage(found, page, (token) => [token.id])
+      const { rows, nextPageToken } = await listTokens(database, page, request.active, clock.now())
       return { tokens: rows.map(toTokenMessage), nextPageToken }
     },
     async listAuditEntries(request, context) {
@@ -57,6 +57,19 @@ export function createAdminRpc(
         entries: rows.map(toAuditEntryMessage),
         nextPageToken,
         ...(restriction === undefined && { head }),
+      }
+    },
+    async *verifyAudit({ from }, { signal }) {
+      for await (const progress of verifyAudit(database, auditKeys, from, signal)) {
+        const { broken } = progress
+        yield {
+          verifiedNumber: progress.number,
+          verifiedHash: progress.hash,
+          headNumber: progress.headNumber,
+          completed: progress.completed,
+          ...(broken && { firstBreak: { number: broken.number, problem: broken.why } }),
+          cursor: progress.cursor,
+        }
       }
     },
   }

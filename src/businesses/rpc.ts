@@ -6,7 +6,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { createBusiness } from './create-business.ts'
-import { getBusiness, listBusinesses } from './get-business.ts'
+import { getBusiness, listBusinesses, searchBusinesses } from './get-business.ts'
 import { issueKey, listKeys, revokeKey, updateKey } from './keys.ts'
 import { toBusinessMessage, toKeyMessage } from './message.ts'
 import { rotateKey } from './rotate-key.ts'
@@ -27,7 +27,13 @@ export function createBusinessRpc(
     },
     async listBusinesses(request, { values }) {
       const page = readPage(request.pageSize, request.pageToken, 1)
-      const found = await listBusinesses(database, page, restrictionOf(values))
+      const { query, businessIds } = request
+      const only = choose(businessIds, restrictionOf(values))
+      if (query !== '') {
+        const matching = await searchBusinesses(database, query, page.limit, only)
+        return { businesses: matching.map(toBusinessMessage), nextPageToken: '' }
+      }
+      const found = await listBusinesses(database, page, only)
       const { rows, nextPageToken } = cutPage(found, page, (business) => [business.id])
       return { businesses: rows.map(toBusinessMessage), nextPageToken }
     },
@@ -72,4 +78,13 @@ export function createBusinessRpc(
       return { keys: rows.map(toKeyMessage), nextPageToken }
     },
   }
+}
+
+/** Those of the requested businesses that the caller may see; undefined: all. */
+function choose(
+  requested: readonly string[],
+  allowed: ReadonlySet<string> | undefined,
+): readonly string[] | undefined {
+  if (requested.length === 0) return allowed && [...allowed]
+  return allowed === undefined ? requested : requested.filter((id) => allowed.has(id))
 }

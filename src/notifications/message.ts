@@ -3,9 +3,10 @@ import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   type Notification,
   NotificationSchema,
+  NotificationResult as ResultMessage,
   NotificationState as StateMessage,
 } from '../../gen/inflow/notification/v1/notification_pb.ts'
-import type { BankCode } from '../banks/bank.ts'
+import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { fromBankCode } from '../banks/message.ts'
 import { newId } from '../core/ids.ts'
 import { encodeEvent } from '../events/message.ts'
@@ -22,6 +23,8 @@ export interface ShownNotification {
   readonly sessionId: string
   readonly amountMinor: bigint
   readonly state: NotificationState
+  /** Absent in events. */
+  readonly outcome?: NotificationOutcome
   readonly cause: string
   readonly tries: number
   readonly resolvedAtMs?: number | undefined
@@ -39,10 +42,30 @@ export function toNotificationMessage(shown: ShownNotification): Notification {
     amountMinor: shown.amountMinor,
     state: StateMessage[shown.state],
     cause: shown.cause,
+    ...(shown.outcome && { result: ResultMessage[shown.outcome] }),
     tries: shown.tries,
     ...(resolvedAtMs !== undefined && { resolvedAt: toTimestamp(resolvedAtMs) }),
     note: shown.note ?? '',
   })
+}
+
+/** @returns undefined for UNSPECIFIED */
+export function toNotificationState(state: StateMessage): NotificationState | undefined {
+  const names: readonly NotificationState[] = ['PENDING', 'PROCESSED', 'MANUAL_REVIEW']
+  return names.find((name) => StateMessage[name] === state)
+}
+
+/** @returns undefined if there are none: any outcome */
+export function toOutcomes(
+  results: readonly ResultMessage[],
+): readonly NotificationOutcome[] | undefined {
+  if (results.length === 0) return undefined
+  // The contract has the same names.
+  const names = Object.keys(ResultMessage) as (keyof typeof ResultMessage)[]
+  return names.filter(
+    (name): name is NotificationOutcome =>
+      name !== 'UNSPECIFIED' && results.includes(ResultMessage[name]),
+  )
 }
 
 /** Adds the event that a notification is held, if it is. */

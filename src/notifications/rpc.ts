@@ -1,3 +1,4 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
@@ -8,7 +9,8 @@ import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
 import { listHeld, resolveHeld, retryHeld, showNotification } from './held-notifications.ts'
-import { toNotificationMessage } from './message.ts'
+import { listNotifications } from './list-notifications.ts'
+import { toNotificationMessage, toNotificationState, toOutcomes } from './message.ts'
 
 interface Dependencies {
   readonly orm: MikroORM
@@ -26,6 +28,21 @@ export function createNotificationRpc(
       const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
       const { rows, nextPageToken } = await dependencies.read((on) =>
         listHeld(on, { bank: code, pageSize, pageToken }),
+      )
+      return { notifications: rows.map(toNotificationMessage), nextPageToken }
+    },
+    async listNotifications({ bank, state, results, from, to, ...list }) {
+      const { sessionId, pageSize, pageToken } = list
+      const request = {
+        bank: bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank),
+        state: toNotificationState(state),
+        outcomes: toOutcomes(results),
+        fromMs: from && timestampMs(from),
+        toMs: to && timestampMs(to),
+        ...{ sessionId, pageSize, pageToken },
+      }
+      const { rows, nextPageToken } = await dependencies.read((on) =>
+        listNotifications(on, request),
       )
       return { notifications: rows.map(toNotificationMessage), nextPageToken }
     },

@@ -1,6 +1,11 @@
 import { create } from '@bufbuild/protobuf'
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import {
+  type ReconciliationRun,
+  ReconciliationRunSchema,
+  RunScope as ScopeMessage,
+} from '../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
+import {
   Action,
   Finding,
   type RecordedPayment as RecordedMessage,
@@ -10,12 +15,15 @@ import {
   type StatementRow as RowMessage,
   StatementResultSchema,
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { fromBankCode } from '../banks/message.ts'
 import { plainText } from '../banks/plain-text.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
 import type { ListedPayment } from '../transactions/list-recorded.ts'
 import { fromStatus, toStatus } from '../transactions/message.ts'
+import type { RunRow } from './list-runs.ts'
 import type { Finding as FindingName } from './match-payments.ts'
 import type { StatementAction, StatementResult, StatementRow } from './reconcile-statement.ts'
+import type { RunScope } from './run.entity.ts'
 
 const FINDINGS: Readonly<Record<FindingName, Finding>> = {
   MATCHED: Finding.MATCHED,
@@ -85,4 +93,24 @@ export function toListedMessage({ sessionId, paidAtMs, ...rest }: ListedPayment)
 
 function toRecorded({ transactionId, accountNumber, amountMinor, status }: RecordedPayment) {
   return { transactionId, accountNumber, amountMinor, status: fromStatus(status) }
+}
+
+const SCOPES: Readonly<Record<RunScope, ScopeMessage>> = {
+  payments: ScopeMessage.PAYMENTS,
+  'active accounts': ScopeMessage.ACTIVE_ACCOUNTS,
+  'all accounts': ScopeMessage.ALL_ACCOUNTS,
+}
+
+export function toRunMessage(run: RunRow): ReconciliationRun {
+  return create(ReconciliationRunSchema, {
+    bank: fromBankCode(run.bank),
+    scope: SCOPES[run.scope],
+    inProgress: run.in_progress,
+    from: timestampFromMs(run.from_at_ms),
+    to: timestampFromMs(run.to_at_ms),
+    missedCount: run.missed,
+    failureCount: run.failures,
+    nextAt: timestampFromMs(run.next_at_ms),
+    cursor: run.cursor,
+  })
 }

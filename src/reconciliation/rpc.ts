@@ -19,7 +19,8 @@ import {
   listUnmatched,
   returnUnmatched,
 } from '../transactions/unmatched/resolve-unmatched.ts'
-import { toListedMessage, toResultMessage, toStatementRow } from './message.ts'
+import { listRuns } from './list-runs.ts'
+import { toListedMessage, toResultMessage, toRunMessage, toStatementRow } from './message.ts'
 import { type ReconcileDependencies, reconcileStatement } from './reconcile-statement.ts'
 
 interface Dependencies extends ReconcileDependencies {
@@ -68,6 +69,11 @@ export function createReconciliationRpc(
       }
       const { payments, nextPageToken } = await dependencies.read((on) => listRecorded(on, listing))
       return { payments: payments.map(toListedMessage), nextPageToken }
+    },
+    async listReconciliationRuns({ bank }) {
+      const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
+      const runs = await dependencies.read((on) => listRuns(on, code))
+      return { runs: runs.map(toRunMessage) }
     },
     async listPaymentConflicts(request) {
       const { rows, nextPageToken } = await dependencies.read((on) => listConflicts(on, request))

@@ -7,6 +7,7 @@ import {
   type Entry as EntryMessage,
   EntrySchema,
   Schedule as ScheduleMessage,
+  SettlementDaySchema,
   type Settlement as SettlementMessage,
   SettlementSchema,
   SettlementStatus as StatusMessage,
@@ -16,6 +17,7 @@ import {
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
+import type { CalendarDay } from './calendar/get-calendar.ts'
 import {
   type Balance,
   netOf,
@@ -79,6 +81,22 @@ export function encodeSettlementEvent(
 
 export function toBalanceMessage(balance: Balance): BalanceMessage {
   return create(BalanceSchema, { ...balance, currency: CURRENCY })
+}
+
+export function toDayMessage({ day, isWorkingDay, holidayName, settled, due }: CalendarDay) {
+  const sums = settled ?? { grossMinor: 0n, feesMinor: 0n, splitsMinor: 0n }
+  const { grossMinor, feesMinor, splitsMinor } = sums
+  return create(SettlementDaySchema, {
+    day,
+    workingDay: isWorkingDay,
+    holidayName,
+    settlementCount: settled?.settlements ?? 0n,
+    transactionCount: settled?.transactions ?? 0n,
+    ...{ grossMinor, feesMinor, splitsMinor, netMinor: netOf(sums) },
+    dueBalanceCount: due.balances,
+    dueTransactionCount: due.transactions,
+    dueGrossMinor: due.grossMinor,
+  })
 }
 
 /** Whether the subject of a kind of entry is a settlement. */

@@ -5,8 +5,10 @@ import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { getBalance } from './balances/get-balance.ts'
+import { getSettlementCalendar } from './calendar/get-calendar.ts'
 import {
   toBalanceMessage,
+  toDayMessage,
   toEntryMessage,
   toSettlementMessage,
   toTerms,
@@ -53,21 +55,34 @@ export function createSettlementRpc(
         }),
       }
     },
-    async listSettlements({ businessId, live, pageSize, pageToken }, { values }) {
-      const request = { businessId, live, pageSize, pageToken }
+    async listSettlements({ from, to, ...list }, { values }) {
+      const { businessId, live, settlementId, pageSize, pageToken } = list
+      const period = { fromMs: from && timestampMs(from), toMs: to && timestampMs(to) }
+      const request = { businessId, live, settlementId, pageSize, pageToken, ...period }
       const { rows, nextPageToken } = await database.read((on) =>
         listSettlements(on, request, restrictionOf(values)),
       )
       return { settlements: rows.map(toSettlementMessage), nextPageToken }
+    },
+    async getSettlementCalendar({ businessId, month, test }, { values }) {
+      const request = { businessId, month, live: !test, allowed: restrictionOf(values) }
+      const { days, settledFromMs, isDueCut } = await getSettlementCalendar(dependencies, request)
+      return {
+        days: days.map(toDayMessage),
+        ...(settledFromMs !== undefined && { settlementsFrom: timestampFromMs(settledFromMs) }),
+        dueIncomplete: isDueCut,
+        currency: CURRENCY,
+      }
     },
     async getBalance({ businessId, test }) {
       const balance = await getBalance(database, { businessId, live: !test })
       return { balance: toBalanceMessage(balance) }
     },
     async listEntries(request) {
-      const { businessId, pageSize, pageToken } = request
+      const { businessId, settlementId, pageSize, pageToken } = request
       const page = await listEntries(database, {
         businessId,
+        settlementId,
         live: !request.test,
         pageSize,
         pageToken,

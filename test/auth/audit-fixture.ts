@@ -1,10 +1,11 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt'
 import type { Pool } from 'pg'
 import type { AuditEntry } from '../../gen/inflow/admin/v1/audit_pb.ts'
 import { appendAudit } from '../../src/auth/audit/append-audit-entry.ts'
+import { createChain } from '../../src/auth/audit/audit-chain.ts'
 import { listAuditEntries } from '../../src/auth/audit/list-audit-entries.ts'
 import type { Actor } from '../../src/auth/caller.ts'
 import { toAuditEntryMessage } from '../../src/auth/message.ts'
-import { createChain } from '../../src/cli/audit/audit-chain.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { MASTER_KEY } from '../support/master-key.ts'
@@ -60,7 +61,9 @@ export async function firstBad(pool: Pool, auditKeys = keys): Promise<bigint | u
   const { entries, head } = await readAll(pool, auditKeys)
   const chain = createChain()
   for (const entry of entries) {
-    const broken = chain.follow(entry)
+    const { actor, at } = entry
+    const { kind: actorKind, id: actorId, name: actorName } = actor!
+    const broken = chain.follow({ ...entry, atMs: timestampMs(at!), actorKind, actorId, actorName })
     if (broken) return broken.number
   }
   return chain.end(head as never)?.number

@@ -51,8 +51,12 @@ const BUFFERS_MAX = 600
 
 const TRIES_MAX = 4
 
-/** Methods that read everything: the verification, and what an operator runs after a restore. */
-const WHOLE = new Set(['SettlementService.VerifyLedger', 'EventService.BumpEpoch'])
+/** Methods that read everything: the verifications, and what an operator runs after a restore. */
+const WHOLE = new Set([
+  'SettlementService.VerifyLedger',
+  'AdminService.VerifyAudit',
+  'EventService.BumpEpoch',
+])
 
 /** The test must see a plan of each of these, or it proves nothing. */
 const HOT: readonly RegExp[] = [

@@ -11,11 +11,13 @@ export async function listWithSplits(
   page: Parameters<typeof listAccounts>[2],
 ): Promise<{
   readonly found: readonly StoredAccount[]
+  readonly readUpTo: string | undefined
   readonly splits: ReadonlyMap<string, Split>
 }> {
-  const found = await listAccounts(on, filter, page)
+  const { accounts: found, readUpTo } = await listAccounts(on, filter, page)
   return {
     found,
+    readUpTo,
     splits: await findSplits(
       on,
       found.map(({ id }) => id),

@@ -3,6 +3,7 @@ import { listBusinesses } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
+import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { Page } from '../../postgres/page-token.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
@@ -96,13 +97,42 @@ export async function revokeToken(
   })
 }
 
-/** Returns tokens, newest first: one row more than the page size if there are more. */
-export async function listTokens(database: Database, page: Page): Promise<Token[]> {
+/** How many tokens a page with a filter reads at most. */
+const ROWS_MAX = 2_000
+
+/**
+ * One page of tokens, newest first.
+ *
+ * @param active only those that are neither revoked nor expired, or only others; undefined: all
+ */
+export async function listTokens(
+  { orm, pool }: Database,
+  page: Page,
+  active: boolean | undefined,
+  nowMs: number,
+): Promise<{ readonly rows: readonly Token[]; readonly nextPageToken: string }> {
   const after = page.after?.[0]
-  return database.orm.em
+  const scan = boundedScan({
+    columns: '*',
+    from: 'internal_token',
+    key: 'id',
+    order: 'desc',
+    range: after === undefined ? 'true' : 'id < $4',
+    filter:
+      '($2::boolean is null or $2 = (revoked_at is null and coalesce(expires_at > $3, true)))',
+    limit: '$1',
+    rowsMax: ROWS_MAX,
+  })
+  const { rows } = await pool.query<{ id: string | null; read_up_to: string | null }>(
+    `with ${scan} select page.id, edge.read_up_to from edge left join page on true
+      order by page.id desc`,
+    [page.limit + 1, active ?? null, new Date(nowMs), ...(after === undefined ? [] : [after])],
+  )
+  const found = rows.flatMap(({ id }) => (id === null ? [] : [id]))
+  const readUpTo = rows[0]?.read_up_to
+  const cut = cutScan(found, page, (id) => [id], readUpTo ? [readUpTo] : undefined)
+  const tokens = await orm.em
     .fork()
-    .find(TokenEntity, after === undefined ? {} : { id: { $lt: after } }, {
-      orderBy: { id: 'desc' },
-      limit: page.limit + 1,
-    })
+    .find(TokenEntity, { id: { $in: [...cut.rows] } }, { orderBy: { id: 'desc' } })
+  return { rows: tokens, nextPageToken: cut.nextPageToken }
 }

@@ -1,9 +1,11 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { InvalidArgumentError } from 'commander'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import type { AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
+import { type Chain, type ChainBreak, createChain } from '../../auth/audit/audit-chain.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { note, print } from '../output.ts'
 import { type Service, serviceAction } from '../service-action.ts'
-import { type Chain, type ChainBreak, createChain } from './audit-chain.ts'
 
 const PAGE_SIZE = 200
 
@@ -49,7 +51,7 @@ async function verifyEntries(
       throw new Failure(EXIT.refused, reason)
     }
     for (const entry of page.entries) {
-      const broken = chain.follow(entry)
+      const broken = chain.follow(toStored(entry))
       if (broken) return { broken, expectedSeen }
       if (entry.hash === expected) expectedSeen = true
       if (entry.number % PROGRESS_ENTRIES === 0n) note(`${entry.number} of ${head.number}`)
@@ -59,6 +61,16 @@ async function verifyEntries(
       const broken = chain.end(head)
       return broken ? { broken, expectedSeen } : { expectedSeen }
     }
+  }
+}
+
+function toStored({ actor, at, ...entry }: AuditEntry) {
+  return {
+    ...entry,
+    atMs: at === undefined ? 0 : timestampMs(at),
+    actorKind: actor?.kind ?? '',
+    actorId: actor?.id ?? '',
+    actorName: actor?.name ?? '',
   }
 }
 

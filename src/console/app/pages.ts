@@ -1,8 +1,13 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { type ComponentType, lazy } from 'react'
+import { AccountService } from '../../../gen/browser/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../../gen/browser/inflow/admin/v1/admin_service_pb.ts'
+import { BusinessService } from '../../../gen/browser/inflow/business/v1/business_service_pb.ts'
 import { OverviewService } from '../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
 import { ReconciliationService } from '../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import { TransactionService } from '../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
+import { WebhookService } from '../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import type { IconName } from '../ui/icons.tsx'
 
 /** A page of the rail. */
@@ -15,15 +20,56 @@ interface RailPage {
   readonly component: ComponentType
 }
 
-/** The pages in the order of the rail. Each is loaded when it is first opened. */
+/** The pages in the order of the rail. */
 export const RAIL: readonly RailPage[] = [
+  {
+    path: '/',
+    title: 'Overview',
+    icon: 'overview',
+    needs: OverviewService.method.getOverview,
+    component: page(
+      () => import('../pages/overview/overview-page.tsx'),
+      (module) => module.OverviewPage,
+    ),
+  },
+  {
+    path: '/payments',
+    title: 'Payments',
+    icon: 'payments',
+    needs: TransactionService.method.listTransactions,
+    component: page(
+      () => import('../pages/payments/payments-page.tsx'),
+      (module) => module.PaymentsPage,
+    ),
+  },
+  {
+    path: '/accounts',
+    title: 'Accounts',
+    icon: 'accounts',
+    needs: AccountService.method.listAccounts,
+    component: page(
+      () => import('../pages/accounts/accounts-page.tsx'),
+      (module) => module.AccountsPage,
+    ),
+  },
+  {
+    path: '/webhooks',
+    title: 'Webhooks',
+    icon: 'webhooks',
+    needs: WebhookService.method.listEndpoints,
+    component: page(
+      () => import('../pages/webhooks/webhooks-page.tsx'),
+      (module) => module.WebhooksPage,
+    ),
+  },
   {
     path: '/review',
     title: 'Review',
     icon: 'review',
     needs: OverviewService.method.listReviewItems,
-    component: lazy(() =>
-      import('../pages/review/review-page.tsx').then((m) => ({ default: m.ReviewPage })),
+    component: page(
+      () => import('../pages/review/review-page.tsx'),
+      (module) => module.ReviewPage,
     ),
   },
   {
@@ -31,10 +77,29 @@ export const RAIL: readonly RailPage[] = [
     title: 'Settlement',
     icon: 'settlement',
     needs: SettlementService.method.getSettlementCalendar,
-    component: lazy(() =>
-      import('../pages/settlement/settlement-page.tsx').then((m) => ({
-        default: m.SettlementPage,
-      })),
+    component: page(
+      () => import('../pages/settlement/settlement-page.tsx'),
+      (module) => module.SettlementPage,
+    ),
+  },
+  {
+    path: '/businesses',
+    title: 'Businesses',
+    icon: 'businesses',
+    needs: BusinessService.method.listBusinesses,
+    component: page(
+      () => import('../pages/businesses/businesses-page.tsx'),
+      (module) => module.BusinessesPage,
+    ),
+  },
+  {
+    path: '/access',
+    title: 'Access',
+    icon: 'access',
+    needs: AdminService.method.listAuditEntries,
+    component: page(
+      () => import('../pages/access/access-page.tsx'),
+      (module) => module.AccessPage,
     ),
   },
   {
@@ -52,10 +117,10 @@ export const RAIL: readonly RailPage[] = [
     path: '/health',
     title: 'Health',
     icon: 'health',
-    // GetOverview has the health for those only who may also call this.
     needs: ReconciliationService.method.listReconciliationRuns,
-    component: lazy(() =>
-      import('../pages/health/health-page.tsx').then((m) => ({ default: m.HealthPage })),
+    component: page(
+      () => import('../pages/health/health-page.tsx'),
+      (module) => module.HealthPage,
     ),
   },
 ]
@@ -63,11 +128,53 @@ export const RAIL: readonly RailPage[] = [
 /** Pages that are reached from others: patterns of paths. */
 export const INNER: readonly (readonly [string, ComponentType])[] = [
   [
+    '/payments/:id',
+    page(
+      () => import('../pages/payment/payment-page.tsx'),
+      (module) => module.PaymentPage,
+    ),
+  ],
+  [
+    '/accounts/:business/:reference',
+    page(
+      () => import('../pages/accounts/account-page.tsx'),
+      (module) => module.AccountPage,
+    ),
+  ],
+  [
+    '/webhooks/deliveries/:id',
+    page(
+      () => import('../pages/webhooks/delivery-page.tsx'),
+      (module) => module.DeliveryPage,
+    ),
+  ],
+  [
+    '/webhooks/:id',
+    page(
+      () => import('../pages/webhooks/endpoint-page.tsx'),
+      (module) => module.EndpointPage,
+    ),
+  ],
+  [
     '/settlement/:id',
-    lazy(() =>
-      import('../pages/settlement/settlement-details.tsx').then((m) => ({
-        default: m.SettlementDetails,
-      })),
+    page(
+      () => import('../pages/settlement/settlement-details.tsx'),
+      (module) => module.SettlementDetails,
+    ),
+  ],
+  [
+    '/businesses/:id',
+    page(
+      () => import('../pages/businesses/business-page.tsx'),
+      (module) => module.BusinessPage,
     ),
   ],
 ]
+
+/** A page that is loaded when it is first opened. */
+function page<Module>(
+  load: () => Promise<Module>,
+  pick: (module: Module) => ComponentType,
+): ComponentType {
+  return lazy(async () => ({ default: pick(await load()) }))
+}

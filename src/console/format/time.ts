@@ -2,7 +2,7 @@ import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 
 const SECOND = 1_000
-const MINUTE = 60 * SECOND
+export const MINUTE = 60 * SECOND
 export const HOUR = 60 * MINUTE
 export const DAY = 24 * HOUR
 
@@ -33,8 +33,11 @@ export function msOf(time: Timestamp | undefined): number | undefined {
 /** Within an hour relative (`42 s ago`, `in 4 min`), then local time. */
 export function timeText(ms: number, nowMs: number): string {
   const age = nowMs - ms
+  // The clock of a page moves by the second.
+  if (age < SECOND && age > -2 * SECOND) return 'now'
   if (Math.abs(age) >= HOUR) return local.format(ms)
-  return age >= 0 ? `${durationText(age)} ago` : `in ${durationText(-age)}`
+  const text = durationText(Math.floor(Math.abs(age) / SECOND) * SECOND)
+  return age >= 0 ? `${text} ago` : `in ${text}`
 }
 
 /** The time in UTC, in Lagos and, if it is another, in the viewer's zone. */
@@ -77,4 +80,27 @@ export function lagosDay(ms: number): string {
     day: 'numeric',
     month: 'short',
   }).format(ms)
+}
+
+const localClock = new Intl.DateTimeFormat('en-GB', {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+})
+
+const localDay = new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short' })
+
+/** `14:05:32` in the viewer's zone. */
+export function clockText(ms: number): string {
+  return localClock.format(ms)
+}
+
+/** `23 Nov` in the viewer's zone. */
+export function dayText(ms: number): string {
+  return localDay.format(ms)
+}
+
+/** A local time as fields for times hold it: `2026-11-23T14:05`. */
+export function localField(ms: number): string {
+  return new Date(ms - new Date(ms).getTimezoneOffset() * MINUTE).toISOString().slice(0, 16)
 }

@@ -24,7 +24,8 @@ export type LiveState =
   /** The caller may not subscribe. */
   | { readonly kind: 'off' }
 
-type Listener = (events: readonly Event[]) => void
+/** @param missed there were more events, or the position was lost: what is shown must be read again */
+type Listener = (events: readonly Event[], missed: boolean) => void
 
 interface Live {
   readonly state: LiveState
@@ -39,7 +40,7 @@ const LiveContext = createContext<Live | undefined>(undefined)
 /** Events are passed on at most this often, so that a page draws a few times a second at any rate. */
 const FLUSH_MS = 250
 
-/** The most events that wait to be passed on; older ones are only counted by lists that page anyway. */
+/** The most events that wait to be passed on; a page that shows all of them reads them again if there are more. */
 const WAITING_MAX = 500
 
 const RETRY_MIN_MS = 1_000
@@ -63,8 +64,8 @@ export function LiveProvider({ children }: { readonly children: ReactNode }) {
     if (isPaused || isHidden) return setState({ kind: 'paused' })
     const scope = `${live} ${businessId}`
     if (cursor.current.scope !== scope) cursor.current = { scope, text: '' }
-    const pass = (events: readonly Event[]) => {
-      for (const listener of listeners.current) listener(events)
+    const pass: Listener = (events, missed) => {
+      for (const listener of listeners.current) listener(events, missed)
     }
     return follow(transport, { live, businessId }, cursor.current, setState, pass)
   }, [transport, allowed, live, businessId, isPaused, isHidden])
@@ -94,7 +95,7 @@ export function useEvents(onEvents: Listener): void {
   const { listen } = useLive()
   const latest = useRef(onEvents)
   latest.current = onEvents
-  useEffect(() => listen((events) => latest.current(events)), [listen])
+  useEffect(() => listen((events, missed) => latest.current(events, missed)), [listen])
 }
 
 /** Reads the stream until the returned function is called, and reads it again when it ends. */
@@ -108,12 +109,16 @@ function follow(
   const client = createClient(EventService, transport)
   const ended = new AbortController()
   let waiting: Event[] = []
-  const flush = setInterval(() => {
-    if (waiting.length === 0) return
+  let isMissed = false
+  const flush = () => {
+    if (waiting.length === 0 && !isMissed) return
     const events = waiting
+    const missed = isMissed
     waiting = []
-    pass(events)
-  }, FLUSH_MS)
+    isMissed = false
+    pass(events, missed)
+  }
+  const flushing = setInterval(flush, FLUSH_MS)
   const read = async (onOpen: () => void): Promise<void> => {
     const stream = client.subscribe(
       {
@@ -128,7 +133,10 @@ function follow(
       cursor.text = item.value.cursor
       if (item.case !== 'event') continue
       waiting.push(item.value)
-      if (waiting.length > WAITING_MAX) waiting = waiting.slice(-WAITING_MAX)
+      if (waiting.length > 2 * WAITING_MAX) {
+        waiting = waiting.slice(-WAITING_MAX)
+        isMissed = true
+      }
     }
   }
   const run = async (): Promise<void> => {
@@ -142,8 +150,10 @@ function follow(
       } catch (error) {
         if (ended.signal.aborted) return
         const { code } = ConnectError.from(error)
-        // The position is not known any more: the pages read their lists again anyway.
-        if (code === Code.OutOfRange || code === Code.FailedPrecondition) cursor.text = ''
+        if (code === Code.OutOfRange || code === Code.FailedPrecondition) {
+          cursor.text = ''
+          isMissed = true
+        }
         if (code === Code.Unauthenticated || code === Code.PermissionDenied) {
           return setState({ kind: 'off' })
         }
@@ -156,7 +166,9 @@ function follow(
   void run()
   return () => {
     ended.abort()
-    clearInterval(flush)
+    clearInterval(flushing)
+    // The stream resumes after them.
+    flush()
   }
 }
 

@@ -80,20 +80,22 @@ function ActionDialog<I extends DescMessage, O extends DescMessage>(
   const queries = useQueryClient()
   const findEntry = useAuditEntry()
   const call = useMutation(method)
+  // A list that is read again could drop the row of the button, and with it the secret that is shown once.
+  const isReadLater = props.onClosed !== undefined || props.secret !== undefined
   const run = (form: FormValues) =>
     call.mutate(props.request(form.text('reason'), form), {
       onSuccess: (done) => {
         setResponse(done)
         const target = typeof props.target === 'string' ? props.target : props.target(done)
         void findEntry(target).then(setEntryId)
-        if (!props.onClosed) void queries.invalidateQueries()
+        if (!isReadLater) void queries.invalidateQueries()
         props.onDone?.(done)
       },
     })
   const close = () => {
     onClose()
-    if (response === undefined || !props.onClosed) return
-    props.onClosed(response)
+    if (response === undefined || !isReadLater) return
+    props.onClosed?.(response)
     void queries.invalidateQueries()
   }
   const secret = response && props.secret?.(response)

@@ -14,15 +14,17 @@ export interface Choice {
   readonly label: string
 }
 
-/** A filter with fixed choices. @param name of the parameter of the URL */
+/** A filter with fixed choices. @param name of the parameter of the URL @param any names the choice of none */
 export function ChoiceFilter({
   name,
   label,
   choices,
+  any = 'Any',
 }: {
   readonly name: string
   readonly label: string
   readonly choices: readonly Choice[]
+  readonly any?: string
 }) {
   const [value, setValue] = useUrlState(name)
   const chosen = choices.find((choice) => choice.value === value)
@@ -30,7 +32,7 @@ export function ChoiceFilter({
     <Popover label={chosen ? `${label}: ${chosen.label}` : label} isSet={chosen !== undefined}>
       <fieldset>
         <legend className="hidden">{label}</legend>
-        {[{ value: '', label: 'Any' }, ...choices].map((choice) => (
+        {[{ value: '', label: any }, ...choices].map((choice) => (
           <label key={choice.value} className="choice">
             <input
               type="radio"

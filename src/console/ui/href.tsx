@@ -8,15 +8,22 @@ export function PageLink({
   query,
   children,
   className,
+  isHere = false,
 }: {
   readonly to: string
   readonly query?: Readonly<Record<string, string>>
   readonly children: ReactNode
   readonly className?: string
+  /** It leads to what is shown. */
+  readonly isHere?: boolean
 }) {
   const href = useHref()
   return (
-    <Link href={href(to, query)} className={className ?? 'link'}>
+    <Link
+      href={href(to, query)}
+      className={className ?? 'link'}
+      aria-current={isHere ? 'page' : undefined}
+    >
       {children}
     </Link>
   )

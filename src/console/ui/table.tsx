@@ -1,4 +1,13 @@
-import { type KeyboardEvent, type ReactNode, useRef } from 'react'
+import {
+  type KeyboardEvent,
+  memo,
+  type ReactNode,
+  type RefObject,
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+} from 'react'
 import { useLocation } from 'wouter'
 import { useUrlState } from '../session/view-scope.ts'
 import { Popover } from './popover.tsx'
@@ -12,11 +21,14 @@ export interface Column<Row> {
   readonly isNumber?: boolean
   /** Hidden until the viewer chooses it. */
   readonly isExtra?: boolean
+  /** Left out on a phone. */
+  readonly isWide?: boolean
 }
 
 interface TableProps<Row> {
   /** Names the table for screen readers. */
   readonly label: string
+  /** Made once, so that rows that did not change are not drawn again. */
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly keyOf: (row: Row) => string
@@ -26,29 +38,41 @@ interface TableProps<Row> {
   readonly onOpen?: (row: Row) => void
   /** Rows that have just arrived, by key: they are marked for a moment. */
   readonly fresh?: ReadonlySet<string>
+  /** Beside the choice of columns. */
+  readonly head?: ReactNode
 }
 
 /**
  * Rows that the keyboard walks: `j` and `k` or the arrows move, Enter opens. The choice of columns is in the URL.
+ * A row is drawn again only if it, or the choice of columns, changes.
  */
 export function Table<Row>(props: TableProps<Row>) {
-  const { label, rows, keyOf, hrefOf, onOpen, fresh } = props
+  const { label, rows, keyOf, hrefOf, onOpen, fresh, head } = props
   const [shown, chooser] = useColumns(props.columns)
   const [, navigate] = useLocation()
   const body = useRef<HTMLTableSectionElement>(null)
+  const frame = useScrolls()
   const canOpen = hrefOf !== undefined || onOpen !== undefined
-  const open = (row: Row) => {
+  const latest = useRef((_row: Row) => {})
+  latest.current = (row) => {
     if (hrefOf) navigate(hrefOf(row))
     else onOpen?.(row)
   }
+  const open = useCallback((row: Row) => latest.current(row), [])
+  useFirstKey(body, canOpen)
   return (
-    <div className="table-frame">
-      {chooser}
+    <div className="table-frame" ref={frame}>
+      {(chooser !== null || head !== undefined) && (
+        <div className="columns">
+          {head}
+          {chooser}
+        </div>
+      )}
       <table className="table" aria-label={label}>
         <thead>
           <tr>
             {shown.map((column) => (
-              <th key={column.key} scope="col" className={column.isNumber ? 'number' : undefined}>
+              <th key={column.key} scope="col" className={classesOf(column)}>
                 {column.title}
               </th>
             ))}
@@ -56,24 +80,14 @@ export function Table<Row>(props: TableProps<Row>) {
         </thead>
         <tbody ref={body} onKeyDown={(event) => walk(event, body.current)}>
           {rows.map((row, index) => (
-            <tr
+            <TableRow
               key={keyOf(row)}
-              data-row
-              className={classesOf(canOpen, fresh?.has(keyOf(row)))}
-              tabIndex={canOpen ? (index === 0 ? 0 : -1) : undefined}
-              onClick={(event) => {
-                if (canOpen && !isControl(event.target) && !hasSelection()) open(row)
-              }}
-              onKeyDown={(event) => {
-                if (event.key === 'Enter' && event.target === event.currentTarget) open(row)
-              }}
-            >
-              {shown.map((column) => (
-                <td key={column.key} className={column.isNumber ? 'number' : undefined}>
-                  {column.render(row)}
-                </td>
-              ))}
-            </tr>
+              row={row}
+              columns={shown as readonly Column<unknown>[]}
+              isFirst={index === 0}
+              isFresh={fresh?.has(keyOf(row)) ?? false}
+              open={canOpen ? (open as (row: unknown) => void) : undefined}
+            />
           ))}
         </tbody>
       </table>
@@ -81,9 +95,82 @@ export function Table<Row>(props: TableProps<Row>) {
   )
 }
 
-function classesOf(canOpen: boolean, isFresh: boolean | undefined): string | undefined {
-  const classes = [canOpen && 'opens', isFresh && 'fresh'].filter((name) => name)
-  return classes.length > 0 ? classes.join(' ') : undefined
+const TableRow = memo(function TableRow({
+  row,
+  columns,
+  isFirst,
+  isFresh,
+  open,
+}: {
+  readonly row: unknown
+  readonly columns: readonly Column<unknown>[]
+  readonly isFirst: boolean
+  readonly isFresh: boolean
+  readonly open: ((row: unknown) => void) | undefined
+}) {
+  const classes = `${open ? 'opens' : ''} ${isFresh ? 'fresh' : ''}`.trim()
+  return (
+    <tr
+      data-row
+      className={classes === '' ? undefined : classes}
+      tabIndex={open ? (isFirst ? 0 : -1) : undefined}
+      onClick={(event) => {
+        if (!isControl(event.target) && !hasSelection()) open?.(row)
+      }}
+      onKeyDown={(event) => {
+        if (event.key === 'Enter' && event.target === event.currentTarget) open?.(row)
+      }}
+    >
+      {columns.map((column) => (
+        <td key={column.key} className={classesOf(column)}>
+          {column.render(row)}
+        </td>
+      ))}
+    </tr>
+  )
+})
+
+function classesOf({ isNumber, isWide }: Column<never>): string | undefined {
+  if (!isNumber && !isWide) return undefined
+  return `${isNumber ? 'number' : ''} ${isWide ? 'wide-only' : ''}`.trim()
+}
+
+/**
+ * Lets a table that is wider than its place scroll sideways. Only then: the head of a table that scrolls by itself
+ * would not stay below the bar.
+ */
+function useScrolls() {
+  const frame = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    const element = frame.current
+    const table = element?.querySelector('table')
+    if (!element || !table) return undefined
+    const measure = () => {
+      element.classList.toggle('scrolls', table.offsetWidth > element.clientWidth)
+    }
+    const resized = new ResizeObserver(measure)
+    resized.observe(element)
+    resized.observe(table)
+    return () => resized.disconnect()
+  }, [])
+  return frame
+}
+
+/** `j` focuses the first row while nothing has the focus. */
+function useFirstKey(body: RefObject<HTMLElement | null>, canOpen: boolean): void {
+  useEffect(() => {
+    if (!canOpen) return undefined
+    const onKey = (event: globalThis.KeyboardEvent) => {
+      if (event.key !== 'j' || event.defaultPrevented || event.ctrlKey || event.metaKey) return
+      const { activeElement } = document
+      if (activeElement !== document.body && activeElement?.id !== 'content') return
+      if (body.current === null) return
+      event.preventDefault()
+      moveFocus(body.current, 1)
+    }
+    window.addEventListener('keydown', onKey)
+    return () => window.removeEventListener('keydown', onKey)
+  }, [body, canOpen])
 }
 
 /** Links, buttons and fields in a row do what they do; the row does not open then. */
@@ -127,7 +214,11 @@ function useColumns<Row>(
   const usual = columns.filter(({ isExtra }) => !isExtra).map(({ key }) => key)
   const [text, setText] = useUrlState('cols', usual.join(','))
   const chosen = new Set(text.split(','))
-  const shown = columns.filter(({ key }) => chosen.has(key))
+  const shown = useMemo(() => {
+    const keys = text.split(',')
+    const found = columns.filter(({ key }) => keys.includes(key))
+    return found.length > 0 ? found : columns
+  }, [columns, text])
   if (usual.length === columns.length) return [columns, null]
   const toggle = (key: string) => {
     const next = columns
@@ -136,15 +227,13 @@ function useColumns<Row>(
     if (next.length > 0) setText(next.join(','))
   }
   const control = (
-    <div className="columns">
-      <Popover label="Columns">
-        {columns.map(({ key, title }) => (
-          <label key={key} className="choice">
-            <input type="checkbox" checked={chosen.has(key)} onChange={() => toggle(key)} /> {title}
-          </label>
-        ))}
-      </Popover>
-    </div>
+    <Popover label="Columns">
+      {columns.map(({ key, title }) => (
+        <label key={key} className="choice">
+          <input type="checkbox" checked={chosen.has(key)} onChange={() => toggle(key)} /> {title}
+        </label>
+      ))}
+    </Popover>
   )
-  return [shown.length > 0 ? shown : columns, control]
+  return [shown, control]
 }

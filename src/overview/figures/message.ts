@@ -1,5 +1,4 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import {
   type BankState as BankMessage,
   BankStateSchema,
@@ -13,6 +12,7 @@ import type { GetOverviewResponseSchema } from '../../../gen/inflow/overview/v1/
 import packageJson from '../../../package.json' with { type: 'json' }
 import { fromBankCode } from '../../banks/message.ts'
 import { toTimestamp } from '../../protobuf/timestamp.ts'
+import { toRunMessage } from '../../reconciliation/message.ts'
 import { toCountMessage } from '../review/message.ts'
 import type { BankState } from './read-banks.ts'
 import type { Health } from './read-health.ts'
@@ -71,14 +71,7 @@ function toBankMessage(state: BankState): BankMessage {
     lastNotificationAt: toTime(state.lastNotificationAtMs),
     lastPaymentAt: toTime(state.lastPaymentAtMs),
     pendingOpenings: state.pendingOpenings,
-    reconciliationRuns: state.runs.map(
-      ({ scope, inProgress, fromAt, toAt, missed, failures, nextAt }) => ({
-        ...{ scope, inProgress, missed, failures },
-        from: timestampFromDate(fromAt),
-        to: timestampFromDate(toAt),
-        nextAt: timestampFromDate(nextAt),
-      }),
-    ),
+    reconciliationRuns: state.runs.map(toRunMessage),
   })
 }
 

@@ -32,7 +32,7 @@ export async function readBanks(
   const isReal = (bank: BankCode) => live && modes[bank] === 'live'
   const [breakers, runs, lastPayments, pending, notified] = await Promise.all([
     listBreakers(orm.em.fork()),
-    listRuns(orm.em.fork()),
+    read((on) => listRuns(on)),
     read((on) => readLastPayments(on, live)),
     read((on) => countPending(on, live, OPENINGS_MAX)),
     Promise.all(

@@ -9,14 +9,22 @@ export async function listSettlements(
     /** Empty: all businesses. */
     readonly businessId: string
     readonly live: boolean | undefined
+    /** When they started; epoch milliseconds. */
+    readonly fromMs?: number | undefined
+    readonly toMs?: number | undefined
+    /** Empty: any. */
+    readonly settlementId?: string
     readonly pageSize: number
     readonly pageToken: string
   },
   restriction: ReadonlySet<string> | undefined,
 ) {
   const page = readPage(request.pageSize, request.pageToken, 1)
-  const { live } = request
-  const filter = { businessId: request.businessId || undefined, live, restriction }
+  const { businessId, live, fromMs, toMs, settlementId } = request
+  const filter = {
+    ...{ live, fromMs, toMs, restriction },
+    ...{ businessId: businessId || undefined, id: settlementId || undefined },
+  }
   const found = await listSettlementsBy(pool, filter, page.after?.[0], page.limit + 1)
   return cutPage(found, page, (settlement) => [settlement.id])
 }

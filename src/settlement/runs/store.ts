@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from 'pg'
+import { firstIdAt } from '../../core/ids.ts'
 import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
@@ -104,12 +105,30 @@ export async function findByRequest(
   return rows.map(toSettlement)
 }
 
+/** The events that a settlement of a balance covers: `after` exclusive; undefined if there is no such settlement. */
+export async function findRange(
+  client: Queryable,
+  { businessId, live }: BalanceKey,
+  id: string,
+): Promise<{ readonly after: bigint; readonly upTo: bigint } | undefined> {
+  const { rows } = await client.query<{ after: string; up_to: string }>(
+    `select from_sequence as after, to_sequence as up_to from settlement
+      where id = $1 and business_id = $2 and live = $3`,
+    [id, businessId, live],
+  )
+  return rows[0] && { after: BigInt(rows[0].after), upTo: BigInt(rows[0].up_to) }
+}
+
 /** Settlements, newest first. @param after the id of the last settlement of the previous page */
 export async function listSettlementsBy(
   pool: Queryable,
   filter: {
     readonly businessId: string | undefined
     readonly live: boolean | undefined
+    /** When they started; epoch milliseconds. */
+    readonly fromMs: number | undefined
+    readonly toMs: number | undefined
+    readonly id: string | undefined
     /** The businesses that the caller may read; undefined: all. */
     readonly restriction: ReadonlySet<string> | undefined
   },
@@ -122,10 +141,17 @@ export async function listSettlementsBy(
   // A requested business has already passed the caller's restriction.
   const businesses = businessId === undefined ? restriction && [...restriction] : [businessId]
   const businessIds = businesses && bind(businesses)
-  const older = after === undefined ? '' : ` and id < ${bind(after)}`
+  // Ids begin with the time at which settlements started.
+  const idAt = (atMs: number) => bind(firstIdAt('stl', Math.max(0, Math.floor(atMs))))
+  const range = [
+    ...(after === undefined ? [] : [` and id < ${bind(after)}`]),
+    ...(filter.fromMs === undefined ? [] : [` and id >= ${idAt(filter.fromMs)}`]),
+    ...(filter.toMs === undefined ? [] : [` and id < ${idAt(filter.toMs)}`]),
+    ...(filter.id === undefined ? [] : [` and id = ${bind(filter.id)}`]),
+  ].join('')
   // One subquery for each mode and business, so that each reads an index in order.
   const newest = (live === undefined ? [true, false] : [live]).map((mode) => {
-    const where = `live = ${mode}${older} order by id desc limit $1`
+    const where = `live = ${mode}${range} order by id desc limit $1`
     if (businessIds === undefined) return `(select * from settlement where ${where})`
     return `(select s.* from unnest(${businessIds}::text[]) as b(id) cross join lateral (
         select * from settlement where business_id = b.id and ${where}) s)`

@@ -1,4 +1,5 @@
 import { getBusiness } from '../../businesses/get-business.ts'
+import { Fault } from '../../core/errors.ts'
 import {
   findSequenceBounds,
   lastSequenceBefore,
@@ -7,6 +8,7 @@ import { cutScan } from '../../postgres/bounded-scan.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { invalidPageToken, readPage } from '../../postgres/page-token.ts'
+import { findRange } from '../runs/store.ts'
 import { type Balance, type BalanceKey, BEFORE_ALL } from '../settlement.ts'
 import { type Entry, findKnownBalance, listRange, sumRange } from './store.ts'
 
@@ -15,6 +17,8 @@ interface ListEntries extends BalanceKey {
   readonly fromMs: number | undefined
   /** Booked before this time. */
   readonly toMs: number | undefined
+  /** Only the events that this settlement covers; empty: any. */
+  readonly settlementId?: string | undefined
   readonly pageSize: number
   readonly pageToken: string
 }
@@ -38,7 +42,7 @@ interface PageStart {
 
 const ZERO_BALANCE: Balance = { pendingMinor: 0n, availableMinor: 0n, feesMinor: 0n }
 
-/** @throws Fault validation_failed (the page token), not_found (the business) */
+/** @throws Fault validation_failed (the page token), not_found (the business, or the settlement) */
 export async function listEntries(database: Database, request: ListEntries): Promise<EntryPage> {
   await getBusiness(database, request.businessId)
   return database.read((on) => readEntries(on, request))
@@ -68,17 +72,27 @@ async function readEntries(pool: Queryable, request: ListEntries): Promise<Entry
 /** The opening balance is the latest known balance before the period plus the events since it. */
 async function findPageStart(
   pool: Queryable,
-  { businessId, live, fromMs, toMs }: ListEntries,
+  { businessId, live, fromMs, toMs, settlementId }: ListEntries,
 ): Promise<PageStart> {
   const key = { businessId, live }
+  if (settlementId) {
+    const range = await findRange(pool, key, settlementId)
+    if (range === undefined) throw new Fault('not_found', 'There is no such settlement')
+    return { ...range, opening: await balanceAt(pool, key, range.after) }
+  }
   const bounds = await findSequenceBounds(pool, key)
   if (bounds === undefined) return { after: 0n, upTo: 0n, opening: ZERO_BALANCE }
   const before = (atMs: number) => lastSequenceBefore(pool, key, atMs, bounds)
   const after = fromMs === undefined ? bounds.first - 1n : await before(fromMs)
   const upTo = toMs === undefined ? bounds.last : await before(toMs)
-  const known = await findKnownBalance(pool, key, after)
-  const since = await sumRange(pool, { ...key, after: known?.sequence ?? BEFORE_ALL, upTo: after })
-  return { after, upTo, opening: add(known?.balance ?? ZERO_BALANCE, since) }
+  return { after, upTo, opening: await balanceAt(pool, key, after) }
+}
+
+/** The balance after an event. */
+async function balanceAt(pool: Queryable, key: BalanceKey, sequence: bigint): Promise<Balance> {
+  const known = await findKnownBalance(pool, key, sequence)
+  const range = { ...key, after: known?.sequence ?? BEFORE_ALL, upTo: sequence }
+  return add(known?.balance ?? ZERO_BALANCE, await sumRange(pool, range))
 }
 
 function parsePageStart(key: readonly string[]): PageStart {

@@ -67,6 +67,18 @@ export async function upsertTerms(
 }
 
 /** Days as YYYY-MM-DD. A country has about fifteen holidays a year; the query is bounded anyway. */
+export async function listHolidaysOf(
+  client: Queryable,
+  from: string,
+  to: string,
+): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await client.query<{ day: string; name: string }>(
+    `select to_char(day, 'YYYY-MM-DD') as day, name from holiday where day >= $1 and day < $2`,
+    [from, to],
+  )
+  return new Map(rows.map(({ day, name }) => [day, name]))
+}
+
 export async function listAllHolidays(client: Queryable): Promise<string[]> {
   const { rows } = await client.query<{ day: string }>({
     name: 'holidays',

@@ -117,7 +117,7 @@ export async function scanByPaidAt(
       .join(' union all ')
   type Edge = { readonly edge_paid_at_ms: number | null; readonly edge_id: string | null }
   const { rows } = await pool.query<Row<Edge>>(
-    `with candidate as materialized (${scanned('*', `limit ${rowsMax}`)}), edge as (
+    `with candidate as (${scanned('*', `limit ${rowsMax}`)}), edge as materialized (
         select * from (${scanned('paid_at, id', `offset ${rowsMax - 1} limit 1`)}) e ${latest} limit 1
       ), page as (
         select * from candidate t where ${conditions.join(' and ')} ${latest} limit $1

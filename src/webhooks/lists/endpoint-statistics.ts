@@ -52,22 +52,23 @@ export async function readStatistics(
   nowMs: number,
 ): Promise<readonly EndpointStatistics[]> {
   if (endpointIds.length === 0) return []
-  const fromMs = nowMs - HOURS * HOUR_MS
+  // The hours of the clock, so that later calls show the same hours.
+  const fromMs = Math.floor(nowMs / HOUR_MS) * HOUR_MS - (HOURS - 1) * HOUR_MS
   const rowsMax = Math.min(ROWS_MAX, Math.floor(ALL_ROWS_MAX / endpointIds.length))
   const { rows } = await pool.query<Row>(
     `select endpoint_id, hour, count(*)::int4 as deliveries, sum(attempts) as attempts,
         count(*) filter (where state = 'DELIVERED')::int4 as delivered,
         count(*) filter (where state = 'FAILED')::int4 as failed,
         percentile_disc(array[0.5, 0.95]) within group (order by latency_ms) as latencies,
-        count(*) = $4 as is_cut, ${epochMs('min(created_at)')} as oldest_ms
+        count(*) = $3 as is_cut, ${epochMs('min(created_at)')} as oldest_ms
       from (
         select endpoint_id, state, attempts, latency_ms, created_at,
           floor(extract(epoch from created_at - $2) / 3600)::int4 as hour
         from unnest($1::text[]) as k(key) cross join lateral (
-          select * from webhook_delivery where endpoint_id = k.key order by position desc limit $4
-        ) d where created_at >= $2 and created_at < $3
+          select * from webhook_delivery where endpoint_id = k.key order by position desc limit $3
+        ) d where created_at >= $2 and created_at < $2::timestamptz + interval '${HOURS} hours'
       ) latest group by grouping sets ((endpoint_id), (endpoint_id, hour))`,
-    [endpointIds, new Date(fromMs), new Date(nowMs), rowsMax],
+    [endpointIds, new Date(fromMs), rowsMax],
   )
   const pending = await countPending(pool, endpointIds)
   const byEndpoint = Map.groupBy(rows, (row) => row.endpoint_id)

@@ -53,7 +53,7 @@ const ADMINISTRATIVE = methods.filter((method) => {
   if (nameOf(method) === 'TransactionService.ReverseTransaction') return true
   if (method.parent.name === 'HeldPaymentService') return method.idempotency !== 1
   // It changes nothing, and is too expensive for the scope read.
-  if (nameOf(method) === 'SettlementService.VerifyLedger') return false
+  if (/\.Verify(Ledger|Audit)$/.test(nameOf(method))) return false
   return (
     method.name === 'CloseAccount' ||
     method.name === 'SetAccountSplit' ||

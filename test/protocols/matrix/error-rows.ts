@@ -62,6 +62,7 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   'AdminService.RevokeToken validation_failed': invalid({}),
   'AdminService.RevokeToken not_found': invalid({ tokenId: 'tok_nobody' }),
   'AdminService.ListTokens validation_failed': invalid({ pageSize: 201 }),
+  'AdminService.VerifyAudit validation_failed': invalid({ from: 'garbage' }),
   'AdminService.ListAuditEntries validation_failed': invalid({ pageToken: 'garbage' }),
   'BusinessService.CreateBusiness validation_failed': invalid({ alias: 'a/b' }),
   'BusinessService.GetBusiness validation_failed': invalid({}),

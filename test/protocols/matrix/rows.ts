@@ -29,6 +29,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   }),
   'AdminService.RevokeToken': ({ revokedTokenId }) => ({ tokenId: revokedTokenId }),
   'AdminService.ListTokens': () => ({ pageSize: 1 }),
+  'AdminService.VerifyAudit': () => ({}),
   'AdminService.ListAuditEntries': ({ businessId }) => ({ businessId, oldestFirst: true }),
   'BusinessService.CreateBusiness': () => ({ name: 'Ọjà', alias: 'Oja' }),
   'BusinessService.GetBusiness': ({ businessId }) => ({ businessId }),
@@ -80,7 +81,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
     ],
   }),
   'TransactionService.GetTransaction': ({ businessId, sessionId }) => ({ businessId, sessionId }),
-  'TransactionService.ListTransactions': ({ businessId }) => ({ businessId }),
+  'TransactionService.ListTransactions': ({ businessId }) => ({ businessId, live: true }),
   ...BANK_HAPPY,
   ...HELD_HAPPY,
   ...SETTLEMENT_HAPPY,
@@ -98,7 +99,7 @@ export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
     /^(AccountService\.(CreateAccount|CloseAccount|SetAccountSplit)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer)$/,
   'payments:reverse':
     /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn)$/,
-  read: /^\w+\.(Get|List|Preview)\w+$/,
+  read: /^(\w+\.(Get|List|Preview)\w+|AdminService\.VerifyAudit)$/,
   'events:subscribe': /^(EventService\.(Subscribe|ListEvents)|WebhookService\.ListEventKinds)$/,
 }
 

@@ -40,6 +40,7 @@ export const SETTLEMENT_HAPPY: Readonly<Record<string, Make>> = {
   }),
   'SettlementService.PreviewSettlement': ({ otherBusinessId }) => ({ businessId: otherBusinessId }),
   'SettlementService.ListSettlements': ofBusiness,
+  'SettlementService.GetSettlementCalendar': ({ businessId }) => ({ businessId, month: '2026-01' }),
   'SettlementService.GetBalance': ofBusiness,
   'SettlementService.ListEntries': ({ businessId }) => ({ businessId, pageSize: 1 }),
   'SettlementService.GetSettlementTerms': ofBusiness,
@@ -106,5 +107,10 @@ export const SETTLEMENT_ERRORS: Readonly<Record<string, Make>> = {
   'SettlementService.RemoveHoliday validation_failed': () => ({ day: '2026-02-30' }),
   'SettlementService.RemoveHoliday not_found': () => ({ day: '2026-02-28' }),
   'SettlementService.ListHolidays validation_failed': () => ({ pageToken: 'garbage' }),
+  'SettlementService.GetSettlementCalendar validation_failed': () => ({ month: '2026-13' }),
+  'SettlementService.GetSettlementCalendar not_found': () => ({
+    businessId: 'biz_nobody',
+    month: '2026-01',
+  }),
   'SettlementService.VerifyLedger validation_failed': () => ({ from: 'garbage' }),
 }

@@ -51,6 +51,10 @@ export const WEBHOOK_HAPPY: Readonly<Record<string, Make>> = {
     enabled: false,
   }),
   'WebhookService.ListEndpoints': ({ businessId }) => ({ businessId }),
+  'WebhookService.GetEndpointStatistics': ({ businessId, endpointId }) => ({
+    businessId,
+    endpointIds: [endpointId],
+  }),
   'WebhookService.DeleteEndpoint': async (scene) => ({ endpointId: await newEndpoint(scene) }),
   'WebhookService.RotateSecret': async (scene) => ({ endpointId: await newEndpoint(scene) }),
   'WebhookService.SendTestEvent': async (scene) => ({ endpointId: await newEndpoint(scene) }),
@@ -97,7 +101,8 @@ export const WEBHOOK_ERRORS: Readonly<Record<string, Make>> = {
     kinds: ['PAYMENT_NOTIFICATION'],
   }),
   'WebhookService.UpdateEndpoint not_found': nobodys,
-  'WebhookService.ListEndpoints validation_failed': invalid({}),
+  'WebhookService.ListEndpoints validation_failed': invalid({ pageSize: 201 }),
+  'WebhookService.GetEndpointStatistics validation_failed': invalid({}),
   'WebhookService.DeleteEndpoint validation_failed': invalid({}),
   'WebhookService.DeleteEndpoint not_found': nobodys,
   'WebhookService.RotateSecret validation_failed': ({ endpointId }) => ({

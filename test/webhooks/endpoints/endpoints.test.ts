@@ -1,5 +1,7 @@
+import { create } from '@bufbuild/protobuf'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ListEndpointsRequestSchema } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { Fault } from '../../../src/core/errors.ts'
 import type { Database } from '../../../src/postgres/orm.ts'
 import { toConnectError } from '../../../src/server/rpc/status.ts'
@@ -28,7 +30,7 @@ const requested = {
 const createEndpoint = (request: object) =>
   webhooks.rpc.createEndpoint({ ...requested, ...request } as never, asOperator)
 const listEndpoints = (businessId: string) =>
-  webhooks.rpc.listEndpoints({ businessId } as never, asOperator)
+  webhooks.rpc.listEndpoints(create(ListEndpointsRequestSchema, { businessId }), asOperator)
 const deleteEndpoint = (endpointId: string) =>
   webhooks.rpc.deleteEndpoint({ endpointId } as never, asOperator)
 

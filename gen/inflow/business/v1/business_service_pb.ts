@@ -137,8 +137,8 @@ export type ListBusinessesRequest = Message<"inflow.business.v1.ListBusinessesRe
   pageToken: string;
 
   /**
-   * Only businesses whose name, alias or id begins with this text, in upper or lower case, at most 100
-   * characters. They are on one page, by name, at most page_size. Not with page_token.
+   * Only businesses whose name or alias begins with this text, in upper or lower case, or whose id it is, at most
+   * 100 characters. They are on one page, in alphabetical order of what matches, at most page_size. Not with page_token.
    *
    * @generated from field: string query = 3;
    */
@@ -167,7 +167,7 @@ export const ListBusinessesRequestSchema: GenMessage<ListBusinessesRequest> = /*
  */
 export type ListBusinessesResponse = Message<"inflow.business.v1.ListBusinessesResponse"> & {
   /**
-   * The businesses, newest first; with a query, by name.
+   * The businesses, newest first; with a query, in alphabetical order of what matches.
    *
    * @generated from field: repeated inflow.business.v1.Business businesses = 1;
    */
@@ -604,7 +604,7 @@ export const BusinessService: GenService<{
     output: typeof GetBusinessResponseSchema;
   },
   /**
-   * Lists businesses, newest first, or those whose name, alias or id begins with a text.
+   * Lists businesses, newest first, or those whose name or alias begins with a text.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *

@@ -6,6 +6,8 @@ import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { ReconciliationRun } from "../../reconciliation/v1/reconciliation_run_pb.ts";
+import { file_inflow_reconciliation_v1_reconciliation_run } from "../../reconciliation/v1/reconciliation_run_pb.ts";
 import type { Bank } from "../../type/v1/bank_pb.ts";
 import { file_inflow_type_v1_bank } from "../../type/v1/bank_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -14,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/overview/v1/figures.proto.
  */
 export const file_inflow_overview_v1_figures: GenFile = /*@__PURE__*/
-  fileDesc("CiBpbmZsb3cvb3ZlcnZpZXcvdjEvZmlndXJlcy5wcm90bxISaW5mbG93Lm92ZXJ2aWV3LnYxItoBCgtIb3VyRmlndXJlcxItCglzdGFydHNfYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHBheW1lbnRzGAIgASgDEhQKDGFtb3VudF9taW5vchgDIAEoAxIRCglyZXZlcnNhbHMYBCABKAMSFgoOcmV2ZXJzZWRfbWlub3IYBSABKAMSEAoIYXR0ZW1wdHMYBiABKAMSEQoJZGVsaXZlcmVkGAcgASgDEg4KBmZhaWxlZBgIIAEoAxIUCgxkZWxheV9wOTVfbXMYCSABKAMi7gEKB1dhaXRpbmcSFgoOZHVlX2RlbGl2ZXJpZXMYASABKAUSOgoWb2xkZXN0X2RlbGl2ZXJ5X2R1ZV9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNwoTb2xkZXN0X3Vuc2V0dGxlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSbmV4dF9zZXR0bGVtZW50X2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZzZXR0bGVtZW50X2xhZ19zZWNvbmRzGAUgASgDItQCCglCYW5rU3RhdGUSIgoEYmFuaxgBIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSEQoJY29ubmVjdG9yGAIgASgJEg8KB2JyZWFrZXIYAyABKAkSMQoNYnJlYWtlcl9zaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASOAoUbGFzdF9ub3RpZmljYXRpb25fYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2xhc3RfcGF5bWVudF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASQwoTcmVjb25jaWxpYXRpb25fcnVucxgHIAMoCzImLmluZmxvdy5vdmVydmlldy52MS5CYW5rUmVjb25jaWxpYXRpb24SGAoQcGVuZGluZ19vcGVuaW5ncxgIIAEoBSLZAQoSQmFua1JlY29uY2lsaWF0aW9uEg0KBXNjb3BlGAEgASgJEhMKC2luX3Byb2dyZXNzGAIgASgIEigKBGZyb20YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZtaXNzZWQYBSABKAUSEAoIZmFpbHVyZXMYBiABKAUSKwoHbmV4dF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi4wEKBkhlYWx0aBIRCglub3RfcmVhZHkYASADKAkSGwoTZGF0YWJhc2VfbGF0ZW5jeV9tcxgCIAEoBRIYChBwb3N0Z3Jlc192ZXJzaW9uGAMgASgJEi0KCHN0YW5kYnlzGAQgAygLMhsuaW5mbG93Lm92ZXJ2aWV3LnYxLlN0YW5kYnkSGAoQc2VxdWVuY2VyX2xhZ19tcxgFIAEoAxIYChB1bmNvdW50ZWRfZXZlbnRzGAYgASgDEhsKE3VuZGlzcGF0Y2hlZF9ldmVudHMYByABKAMSDwoHdmVyc2lvbhgIIAEoCSJRCgdTdGFuZGJ5EgwKBG5hbWUYASABKAkSDQoFc3RhdGUYAiABKAkSEgoKc3luY19zdGF0ZRgDIAEoCRIVCg1yZXBsYXlfbGFnX21zGAQgASgDYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("CiBpbmZsb3cvb3ZlcnZpZXcvdjEvZmlndXJlcy5wcm90bxISaW5mbG93Lm92ZXJ2aWV3LnYxItoBCgtIb3VyRmlndXJlcxItCglzdGFydHNfYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHBheW1lbnRzGAIgASgDEhQKDGFtb3VudF9taW5vchgDIAEoAxIRCglyZXZlcnNhbHMYBCABKAMSFgoOcmV2ZXJzZWRfbWlub3IYBSABKAMSEAoIYXR0ZW1wdHMYBiABKAMSEQoJZGVsaXZlcmVkGAcgASgDEg4KBmZhaWxlZBgIIAEoAxIUCgxkZWxheV9wOTVfbXMYCSABKAMi7gEKB1dhaXRpbmcSFgoOZHVlX2RlbGl2ZXJpZXMYASABKAUSOgoWb2xkZXN0X2RlbGl2ZXJ5X2R1ZV9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNwoTb2xkZXN0X3Vuc2V0dGxlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSbmV4dF9zZXR0bGVtZW50X2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZzZXR0bGVtZW50X2xhZ19zZWNvbmRzGAUgASgDItkCCglCYW5rU3RhdGUSIgoEYmFuaxgBIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSEQoJY29ubmVjdG9yGAIgASgJEg8KB2JyZWFrZXIYAyABKAkSMQoNYnJlYWtlcl9zaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASOAoUbGFzdF9ub3RpZmljYXRpb25fYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2xhc3RfcGF5bWVudF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASSAoTcmVjb25jaWxpYXRpb25fcnVucxgHIAMoCzIrLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvbmNpbGlhdGlvblJ1bhIYChBwZW5kaW5nX29wZW5pbmdzGAggASgFIuMBCgZIZWFsdGgSEQoJbm90X3JlYWR5GAEgAygJEhsKE2RhdGFiYXNlX2xhdGVuY3lfbXMYAiABKAUSGAoQcG9zdGdyZXNfdmVyc2lvbhgDIAEoCRItCghzdGFuZGJ5cxgEIAMoCzIbLmluZmxvdy5vdmVydmlldy52MS5TdGFuZGJ5EhgKEHNlcXVlbmNlcl9sYWdfbXMYBSABKAMSGAoQdW5jb3VudGVkX2V2ZW50cxgGIAEoAxIbChN1bmRpc3BhdGNoZWRfZXZlbnRzGAcgASgDEg8KB3ZlcnNpb24YCCABKAkiUQoHU3RhbmRieRIMCgRuYW1lGAEgASgJEg0KBXN0YXRlGAIgASgJEhIKCnN5bmNfc3RhdGUYAyABKAkSFQoNcmVwbGF5X2xhZ19tcxgEIAEoA2IGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_reconciliation_v1_reconciliation_run, file_inflow_type_v1_bank]);
 
 /**
  * What happened in one hour. Payments are counted in the hour in which they were recorded, from the event
@@ -197,9 +199,9 @@ export type BankState = Message<"inflow.overview.v1.BankState"> & {
   /**
    * Its reconciliation runs: none in test mode, and for banks without one.
    *
-   * @generated from field: repeated inflow.overview.v1.BankReconciliation reconciliation_runs = 7;
+   * @generated from field: repeated inflow.reconciliation.v1.ReconciliationRun reconciliation_runs = 7;
    */
-  reconciliationRuns: BankReconciliation[];
+  reconciliationRuns: ReconciliationRun[];
 
   /**
    * The number of accounts that wait for the bank to open them, of the first 1,000 of all banks.
@@ -215,69 +217,6 @@ export type BankState = Message<"inflow.overview.v1.BankState"> & {
  */
 export const BankStateSchema: GenMessage<BankState> = /*@__PURE__*/
   messageDesc(file_inflow_overview_v1_figures, 2);
-
-/**
- * A reconciliation run of a bank, which repeats.
- *
- * @generated from message inflow.overview.v1.BankReconciliation
- */
-export type BankReconciliation = Message<"inflow.overview.v1.BankReconciliation"> & {
-  /**
-   * What it searches: "payments" (all of the bank), "active accounts" or "all accounts".
-   *
-   * @generated from field: string scope = 1;
-   */
-  scope: string;
-
-  /**
-   * True: it is in progress; false: the rest describes the last one that finished.
-   *
-   * @generated from field: bool in_progress = 2;
-   */
-  inProgress: boolean;
-
-  /**
-   * The payments from this time …
-   *
-   * @generated from field: google.protobuf.Timestamp from = 3;
-   */
-  from?: Timestamp | undefined;
-
-  /**
-   * … to this time.
-   *
-   * @generated from field: google.protobuf.Timestamp to = 4;
-   */
-  to?: Timestamp | undefined;
-
-  /**
-   * The number of payments that it found missing.
-   *
-   * @generated from field: int32 missed = 5;
-   */
-  missed: number;
-
-  /**
-   * The number of failures in a row.
-   *
-   * @generated from field: int32 failures = 6;
-   */
-  failures: number;
-
-  /**
-   * When it continues, or the next one begins.
-   *
-   * @generated from field: google.protobuf.Timestamp next_at = 7;
-   */
-  nextAt?: Timestamp | undefined;
-};
-
-/**
- * Describes the message inflow.overview.v1.BankReconciliation.
- * Use `create(BankReconciliationSchema)` to create a new message.
- */
-export const BankReconciliationSchema: GenMessage<BankReconciliation> = /*@__PURE__*/
-  messageDesc(file_inflow_overview_v1_figures, 3);
 
 /**
  * The health of the service and of its database, as the instance that answers sees it.
@@ -347,7 +286,7 @@ export type Health = Message<"inflow.overview.v1.Health"> & {
  * Use `create(HealthSchema)` to create a new message.
  */
 export const HealthSchema: GenMessage<Health> = /*@__PURE__*/
-  messageDesc(file_inflow_overview_v1_figures, 4);
+  messageDesc(file_inflow_overview_v1_figures, 3);
 
 /**
  * A standby of the database.
@@ -389,5 +328,5 @@ export type Standby = Message<"inflow.overview.v1.Standby"> & {
  * Use `create(StandbySchema)` to create a new message.
  */
 export const StandbySchema: GenMessage<Standby> = /*@__PURE__*/
-  messageDesc(file_inflow_overview_v1_figures, 5);
+  messageDesc(file_inflow_overview_v1_figures, 4);
 

@@ -2,14 +2,16 @@
 // @generated from file inflow/reconciliation/v1/reconciliation_service.proto (package inflow.reconciliation.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
 import type { PaymentConflict } from "./payment_conflict_pb.ts";
 import { file_inflow_reconciliation_v1_payment_conflict } from "./payment_conflict_pb.ts";
+import type { ReconciliationRun } from "./reconciliation_run_pb.ts";
+import { file_inflow_reconciliation_v1_reconciliation_run } from "./reconciliation_run_pb.ts";
 import type { RecordedPayment, StatementResult, StatementRow } from "./statement_pb.ts";
 import { file_inflow_reconciliation_v1_statement } from "./statement_pb.ts";
 import type { UnmatchedPayment } from "./unmatched_payment_pb.ts";
@@ -18,13 +20,13 @@ import type { Transaction } from "../../transaction/v1/transaction_pb.ts";
 import { file_inflow_transaction_v1_transaction } from "../../transaction/v1/transaction_pb.ts";
 import type { Bank } from "../../type/v1/bank_pb.ts";
 import { file_inflow_type_v1_bank } from "../../type/v1/bank_pb.ts";
-import type { Message, UnknownEnum } from "@bufbuild/protobuf";
+import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/reconciliation/v1/reconciliation_service.proto.
  */
 export const file_inflow_reconciliation_v1_reconciliation_service: GenFile = /*@__PURE__*/
-  fileDesc("CjVpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvcmVjb25jaWxpYXRpb25fc2VydmljZS5wcm90bxIYaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxIk0KHUxpc3RSZWNvbmNpbGlhdGlvblJ1bnNSZXF1ZXN0EiwKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQASJbCh5MaXN0UmVjb25jaWxpYXRpb25SdW5zUmVzcG9uc2USOQoEcnVucxgBIAMoCzIrLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvbmNpbGlhdGlvblJ1biK7AgoRUmVjb25jaWxpYXRpb25SdW4SIgoEYmFuaxgBIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSMQoFc2NvcGUYAiABKA4yIi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUnVuU2NvcGUSEwoLaW5fcHJvZ3Jlc3MYAyABKAgSKAoEZnJvbRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDG1pc3NlZF9jb3VudBgGIAEoBRIVCg1mYWlsdXJlX2NvdW50GAcgASgFEisKB25leHRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmN1cnNvchgJIAEoCSJaChtMaXN0UGF5bWVudENvbmZsaWN0c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGPQDInUKHExpc3RQYXltZW50Q29uZmxpY3RzUmVzcG9uc2USPAoJY29uZmxpY3RzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlBheW1lbnRDb25mbGljdBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiwAEKHVJlc29sdmVQYXltZW50Q29uZmxpY3RSZXF1ZXN0EhsKC2NvbmZsaWN0X2lkGAEgASgJQga6SAPIAQESgQEKBG5vdGUYAiABKAlCc7pIcLoBagoEbm90ZRIobXVzdCBiZSBhdCBtb3N0IDUwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXswLDUwMH0kJynIAQEiXQoeUmVzb2x2ZVBheW1lbnRDb25mbGljdFJlc3BvbnNlEjsKCGNvbmZsaWN0GAEgASgLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlBheW1lbnRDb25mbGljdCKJAQocTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVxdWVzdBIsCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0IIukgFggECEAESHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGPQDInYKHUxpc3RVbm1hdGNoZWRQYXltZW50c1Jlc3BvbnNlEjwKCHBheW1lbnRzGAEgAygLMiouaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlVubWF0Y2hlZFBheW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIv0BCh1Bc3NpZ25Vbm1hdGNoZWRQYXltZW50UmVxdWVzdBIkChR1bm1hdGNoZWRfcGF5bWVudF9pZBgBIAEoCUIGukgDyAEBEhsKC2J1c2luZXNzX2lkGAIgASgJQga6SAPIAQESGQoJcmVmZXJlbmNlGAMgASgJQga6SAPIAQESfgoEbm90ZRgEIAEoCUJwukhtugFqCgRub3RlEihtdXN0IGJlIGF0IG1vc3QgNTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezAsNTAwfSQnKSJZCh5Bc3NpZ25Vbm1hdGNoZWRQYXltZW50UmVzcG9uc2USNwoLdHJhbnNhY3Rpb24YASABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24ixQEKHVJldHVyblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0EiQKFHVubWF0Y2hlZF9wYXltZW50X2lkGAEgASgJQga6SAPIAQESfgoEbm90ZRgCIAEoCUJwukhtugFnCgRub3RlEiVtdXN0IGJlIDEgdG8gNTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsNTAwfSQnKcgBASJdCh5SZXR1cm5Vbm1hdGNoZWRQYXltZW50UmVzcG9uc2USOwoHcGF5bWVudBgBIAEoCzIqLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Vbm1hdGNoZWRQYXltZW50IpUBChBSZWNvbmNpbGVSZXF1ZXN0Ei8KBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgu6SAjIAQGCAQIQARJBCgRyb3dzGAIgAygLMiYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlN0YXRlbWVudFJvd0ILukgIkgEFCAEQ6AcSDQoFYXBwbHkYAyABKAgiTwoRUmVjb25jaWxlUmVzcG9uc2USOgoHcmVzdWx0cxgBIAMoCzIpLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5TdGF0ZW1lbnRSZXN1bHQi7QEKG0xpc3RSZWNvcmRlZFBheW1lbnRzUmVxdWVzdBIvCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESMAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBrpIA8gBARIuCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBrpIA8gBARIdCglwYWdlX3NpemUYBCABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgFIAEoCUIIukgFcgMY9AMidAocTGlzdFJlY29yZGVkUGF5bWVudHNSZXNwb25zZRI7CghwYXltZW50cxgBIAMoCzIpLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvcmRlZFBheW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJKngKCFJ1blNjb3BlEhkKFVJVTl9TQ09QRV9VTlNQRUNJRklFRBAAEhYKElJVTl9TQ09QRV9QQVlNRU5UUxABEh0KGVJVTl9TQ09QRV9BQ1RJVkVfQUNDT1VOVFMQAhIaChZSVU5fU0NPUEVfQUxMX0FDQ09VTlRTEAMyjAoKFVJlY29uY2lsaWF0aW9uU2VydmljZRKkAQoVTGlzdFVubWF0Y2hlZFBheW1lbnRzEjYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RVbm1hdGNoZWRQYXltZW50c1JlcXVlc3QaNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAggBEp4BChZBc3NpZ25Vbm1hdGNoZWRQYXltZW50EjcuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0GjguaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESngEKFlJldHVyblVubWF0Y2hlZFBheW1lbnQSNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlcXVlc3QaOC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARJ3CglSZWNvbmNpbGUSKi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVjb25jaWxlUmVxdWVzdBorLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvbmNpbGVSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESoQEKFExpc3RSZWNvcmRlZFBheW1lbnRzEjUuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RSZWNvcmRlZFBheW1lbnRzUmVxdWVzdBo2LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UmVjb3JkZWRQYXltZW50c1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIIARKnAQoWTGlzdFJlY29uY2lsaWF0aW9uUnVucxI3LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UmVjb25jaWxpYXRpb25SdW5zUmVxdWVzdBo4LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UmVjb25jaWxpYXRpb25SdW5zUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAggBEqEBChRMaXN0UGF5bWVudENvbmZsaWN0cxI1LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UGF5bWVudENvbmZsaWN0c1JlcXVlc3QaNi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFBheW1lbnRDb25mbGljdHNSZXNwb25zZSIakAIBirUYEwgCEgVhZG1pbhIEcmVhZBoCCAESngEKFlJlc29sdmVQYXltZW50Q29uZmxpY3QSNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVzb2x2ZVBheW1lbnRDb25mbGljdFJlcXVlc3QaOC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVzb2x2ZVBheW1lbnRDb25mbGljdFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_reconciliation_v1_payment_conflict, file_inflow_reconciliation_v1_statement, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
+  fileDesc("CjVpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvcmVjb25jaWxpYXRpb25fc2VydmljZS5wcm90bxIYaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxIk0KHUxpc3RSZWNvbmNpbGlhdGlvblJ1bnNSZXF1ZXN0EiwKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQASJbCh5MaXN0UmVjb25jaWxpYXRpb25SdW5zUmVzcG9uc2USOQoEcnVucxgBIAMoCzIrLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvbmNpbGlhdGlvblJ1biJaChtMaXN0UGF5bWVudENvbmZsaWN0c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGPQDInUKHExpc3RQYXltZW50Q29uZmxpY3RzUmVzcG9uc2USPAoJY29uZmxpY3RzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlBheW1lbnRDb25mbGljdBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiwAEKHVJlc29sdmVQYXltZW50Q29uZmxpY3RSZXF1ZXN0EhsKC2NvbmZsaWN0X2lkGAEgASgJQga6SAPIAQESgQEKBG5vdGUYAiABKAlCc7pIcLoBagoEbm90ZRIobXVzdCBiZSBhdCBtb3N0IDUwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXswLDUwMH0kJynIAQEiXQoeUmVzb2x2ZVBheW1lbnRDb25mbGljdFJlc3BvbnNlEjsKCGNvbmZsaWN0GAEgASgLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlBheW1lbnRDb25mbGljdCKJAQocTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVxdWVzdBIsCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0IIukgFggECEAESHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGPQDInYKHUxpc3RVbm1hdGNoZWRQYXltZW50c1Jlc3BvbnNlEjwKCHBheW1lbnRzGAEgAygLMiouaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlVubWF0Y2hlZFBheW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIv0BCh1Bc3NpZ25Vbm1hdGNoZWRQYXltZW50UmVxdWVzdBIkChR1bm1hdGNoZWRfcGF5bWVudF9pZBgBIAEoCUIGukgDyAEBEhsKC2J1c2luZXNzX2lkGAIgASgJQga6SAPIAQESGQoJcmVmZXJlbmNlGAMgASgJQga6SAPIAQESfgoEbm90ZRgEIAEoCUJwukhtugFqCgRub3RlEihtdXN0IGJlIGF0IG1vc3QgNTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezAsNTAwfSQnKSJZCh5Bc3NpZ25Vbm1hdGNoZWRQYXltZW50UmVzcG9uc2USNwoLdHJhbnNhY3Rpb24YASABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24ixQEKHVJldHVyblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0EiQKFHVubWF0Y2hlZF9wYXltZW50X2lkGAEgASgJQga6SAPIAQESfgoEbm90ZRgCIAEoCUJwukhtugFnCgRub3RlEiVtdXN0IGJlIDEgdG8gNTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsNTAwfSQnKcgBASJdCh5SZXR1cm5Vbm1hdGNoZWRQYXltZW50UmVzcG9uc2USOwoHcGF5bWVudBgBIAEoCzIqLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Vbm1hdGNoZWRQYXltZW50IpUBChBSZWNvbmNpbGVSZXF1ZXN0Ei8KBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgu6SAjIAQGCAQIQARJBCgRyb3dzGAIgAygLMiYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlN0YXRlbWVudFJvd0ILukgIkgEFCAEQ6AcSDQoFYXBwbHkYAyABKAgiTwoRUmVjb25jaWxlUmVzcG9uc2USOgoHcmVzdWx0cxgBIAMoCzIpLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5TdGF0ZW1lbnRSZXN1bHQi7QEKG0xpc3RSZWNvcmRlZFBheW1lbnRzUmVxdWVzdBIvCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESMAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBrpIA8gBARIuCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBrpIA8gBARIdCglwYWdlX3NpemUYBCABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgFIAEoCUIIukgFcgMY9AMidAocTGlzdFJlY29yZGVkUGF5bWVudHNSZXNwb25zZRI7CghwYXltZW50cxgBIAMoCzIpLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvcmRlZFBheW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJMowKChVSZWNvbmNpbGlhdGlvblNlcnZpY2USpAEKFUxpc3RVbm1hdGNoZWRQYXltZW50cxI2LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0VW5tYXRjaGVkUGF5bWVudHNSZXF1ZXN0GjcuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RVbm1hdGNoZWRQYXltZW50c1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIIARKeAQoWQXNzaWduVW5tYXRjaGVkUGF5bWVudBI3LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Bc3NpZ25Vbm1hdGNoZWRQYXltZW50UmVxdWVzdBo4LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Bc3NpZ25Vbm1hdGNoZWRQYXltZW50UmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEp4BChZSZXR1cm5Vbm1hdGNoZWRQYXltZW50EjcuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJldHVyblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0GjguaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJldHVyblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESdwoJUmVjb25jaWxlEiouaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29uY2lsZVJlcXVlc3QaKy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVjb25jaWxlUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEqEBChRMaXN0UmVjb3JkZWRQYXltZW50cxI1LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UmVjb3JkZWRQYXltZW50c1JlcXVlc3QaNi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFJlY29yZGVkUGF5bWVudHNSZXNwb25zZSIakAIBirUYEwgCEgVhZG1pbhIEcmVhZBoCCAESpwEKFkxpc3RSZWNvbmNpbGlhdGlvblJ1bnMSNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFJlY29uY2lsaWF0aW9uUnVuc1JlcXVlc3QaOC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFJlY29uY2lsaWF0aW9uUnVuc1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIIARKhAQoUTGlzdFBheW1lbnRDb25mbGljdHMSNS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFBheW1lbnRDb25mbGljdHNSZXF1ZXN0GjYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RQYXltZW50Q29uZmxpY3RzUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAggBEp4BChZSZXNvbHZlUGF5bWVudENvbmZsaWN0EjcuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlc29sdmVQYXltZW50Q29uZmxpY3RSZXF1ZXN0GjguaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlc29sdmVQYXltZW50Q29uZmxpY3RSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_reconciliation_v1_payment_conflict, file_inflow_reconciliation_v1_reconciliation_run, file_inflow_reconciliation_v1_statement, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
 
 /**
  * Which runs to list.
@@ -69,84 +71,6 @@ export const ListReconciliationRunsResponseSchema: GenMessage<ListReconciliation
   messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 1);
 
 /**
- * The search of one bank for payments of a period that its notifications did not report.
- *
- * @generated from message inflow.reconciliation.v1.ReconciliationRun
- */
-export type ReconciliationRun = Message<"inflow.reconciliation.v1.ReconciliationRun"> & {
-  /**
-   * The bank.
-   *
-   * @generated from field: inflow.type.v1.Bank bank = 1;
-   */
-  bank: Bank;
-
-  /**
-   * What is searched.
-   *
-   * @generated from field: inflow.reconciliation.v1.RunScope scope = 2;
-   */
-  scope: RunScope;
-
-  /**
-   * Whether it is in progress; else it is finished, or none has begun.
-   *
-   * @generated from field: bool in_progress = 3;
-   */
-  inProgress: boolean;
-
-  /**
-   * Searches payments of this time or later.
-   *
-   * @generated from field: google.protobuf.Timestamp from = 4;
-   */
-  from?: Timestamp | undefined;
-
-  /**
-   * Searches payments before this time; the same as `from` if no run has begun.
-   *
-   * @generated from field: google.protobuf.Timestamp to = 5;
-   */
-  to?: Timestamp | undefined;
-
-  /**
-   * How many payments it found that were not recorded.
-   *
-   * @generated from field: int32 missed_count = 6;
-   */
-  missedCount: number;
-
-  /**
-   * How often in a row the bank did not list its payments; 0: it did.
-   *
-   * @generated from field: int32 failure_count = 7;
-   */
-  failureCount: number;
-
-  /**
-   * When it continues, or the next one begins. In progress, it may be when another instance takes it over.
-   *
-   * @generated from field: google.protobuf.Timestamp next_at = 8;
-   */
-  nextAt?: Timestamp | undefined;
-
-  /**
-   * How far it is: the bank's page or the id of the account that was searched last; empty at the beginning, and
-   * once it is finished.
-   *
-   * @generated from field: string cursor = 9;
-   */
-  cursor: string;
-};
-
-/**
- * Describes the message inflow.reconciliation.v1.ReconciliationRun.
- * Use `create(ReconciliationRunSchema)` to create a new message.
- */
-export const ReconciliationRunSchema: GenMessage<ReconciliationRun> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 2);
-
-/**
  * Which reports to list.
  *
  * @generated from message inflow.reconciliation.v1.ListPaymentConflictsRequest
@@ -172,7 +96,7 @@ export type ListPaymentConflictsRequest = Message<"inflow.reconciliation.v1.List
  * Use `create(ListPaymentConflictsRequestSchema)` to create a new message.
  */
 export const ListPaymentConflictsRequestSchema: GenMessage<ListPaymentConflictsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 3);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 2);
 
 /**
  * One page of reports.
@@ -200,7 +124,7 @@ export type ListPaymentConflictsResponse = Message<"inflow.reconciliation.v1.Lis
  * Use `create(ListPaymentConflictsResponseSchema)` to create a new message.
  */
 export const ListPaymentConflictsResponseSchema: GenMessage<ListPaymentConflictsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 4);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 3);
 
 /**
  * Which report is resolved.
@@ -228,7 +152,7 @@ export type ResolvePaymentConflictRequest = Message<"inflow.reconciliation.v1.Re
  * Use `create(ResolvePaymentConflictRequestSchema)` to create a new message.
  */
 export const ResolvePaymentConflictRequestSchema: GenMessage<ResolvePaymentConflictRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 5);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 4);
 
 /**
  * The report.
@@ -249,7 +173,7 @@ export type ResolvePaymentConflictResponse = Message<"inflow.reconciliation.v1.R
  * Use `create(ResolvePaymentConflictResponseSchema)` to create a new message.
  */
 export const ResolvePaymentConflictResponseSchema: GenMessage<ResolvePaymentConflictResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 6);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 5);
 
 /**
  * Which payments to list.
@@ -284,7 +208,7 @@ export type ListUnmatchedPaymentsRequest = Message<"inflow.reconciliation.v1.Lis
  * Use `create(ListUnmatchedPaymentsRequestSchema)` to create a new message.
  */
 export const ListUnmatchedPaymentsRequestSchema: GenMessage<ListUnmatchedPaymentsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 7);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 6);
 
 /**
  * One page of payments.
@@ -313,7 +237,7 @@ export type ListUnmatchedPaymentsResponse = Message<"inflow.reconciliation.v1.Li
  * Use `create(ListUnmatchedPaymentsResponseSchema)` to create a new message.
  */
 export const ListUnmatchedPaymentsResponseSchema: GenMessage<ListUnmatchedPaymentsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 8);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 7);
 
 /**
  * Which payment to assign to which account.
@@ -355,7 +279,7 @@ export type AssignUnmatchedPaymentRequest = Message<"inflow.reconciliation.v1.As
  * Use `create(AssignUnmatchedPaymentRequestSchema)` to create a new message.
  */
 export const AssignUnmatchedPaymentRequestSchema: GenMessage<AssignUnmatchedPaymentRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 9);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 8);
 
 /**
  * The recorded payment.
@@ -376,7 +300,7 @@ export type AssignUnmatchedPaymentResponse = Message<"inflow.reconciliation.v1.A
  * Use `create(AssignUnmatchedPaymentResponseSchema)` to create a new message.
  */
 export const AssignUnmatchedPaymentResponseSchema: GenMessage<AssignUnmatchedPaymentResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 10);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 9);
 
 /**
  * Which payment was returned.
@@ -404,7 +328,7 @@ export type ReturnUnmatchedPaymentRequest = Message<"inflow.reconciliation.v1.Re
  * Use `create(ReturnUnmatchedPaymentRequestSchema)` to create a new message.
  */
 export const ReturnUnmatchedPaymentRequestSchema: GenMessage<ReturnUnmatchedPaymentRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 11);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 10);
 
 /**
  * The returned payment.
@@ -425,7 +349,7 @@ export type ReturnUnmatchedPaymentResponse = Message<"inflow.reconciliation.v1.R
  * Use `create(ReturnUnmatchedPaymentResponseSchema)` to create a new message.
  */
 export const ReturnUnmatchedPaymentResponseSchema: GenMessage<ReturnUnmatchedPaymentResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 12);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 11);
 
 /**
  * Rows of one bank's statement.
@@ -460,7 +384,7 @@ export type ReconcileRequest = Message<"inflow.reconciliation.v1.ReconcileReques
  * Use `create(ReconcileRequestSchema)` to create a new message.
  */
 export const ReconcileRequestSchema: GenMessage<ReconcileRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 13);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 12);
 
 /**
  * The result of each row.
@@ -481,7 +405,7 @@ export type ReconcileResponse = Message<"inflow.reconciliation.v1.ReconcileRespo
  * Use `create(ReconcileResponseSchema)` to create a new message.
  */
 export const ReconcileResponseSchema: GenMessage<ReconcileResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 14);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 13);
 
 /**
  * Which recorded payments to list.
@@ -530,7 +454,7 @@ export type ListRecordedPaymentsRequest = Message<"inflow.reconciliation.v1.List
  * Use `create(ListRecordedPaymentsRequestSchema)` to create a new message.
  */
 export const ListRecordedPaymentsRequestSchema: GenMessage<ListRecordedPaymentsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 15);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 14);
 
 /**
  * One page of recorded payments.
@@ -559,55 +483,7 @@ export type ListRecordedPaymentsResponse = Message<"inflow.reconciliation.v1.Lis
  * Use `create(ListRecordedPaymentsResponseSchema)` to create a new message.
  */
 export const ListRecordedPaymentsResponseSchema: GenMessage<ListRecordedPaymentsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 16);
-
-/**
- * What a reconciliation run searches.
- *
- * @generated from enum inflow.reconciliation.v1.RunScope
- */
-export const RunScope = {
-  /**
-   * Not stated.
-   *
-   * @generated from enum value: RUN_SCOPE_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED: 0,
-
-  /**
-   * All payments at the bank.
-   *
-   * @generated from enum value: RUN_SCOPE_PAYMENTS = 1;
-   */
-  PAYMENTS: 1,
-
-  /**
-   * The accounts that were paid lately, one after another.
-   *
-   * @generated from enum value: RUN_SCOPE_ACTIVE_ACCOUNTS = 2;
-   */
-  ACTIVE_ACCOUNTS: 2,
-
-  /**
-   * All accounts, one after another.
-   *
-   * @generated from enum value: RUN_SCOPE_ALL_ACCOUNTS = 3;
-   */
-  ALL_ACCOUNTS: 3,
-} as const;
-
-/**
- * What a reconciliation run searches.
- *
- * @generated from enum inflow.reconciliation.v1.RunScope
- */
-export type RunScope = (typeof RunScope)[keyof typeof RunScope] | UnknownEnum;
-
-/**
- * Describes the enum inflow.reconciliation.v1.RunScope.
- */
-export const RunScopeSchema: GenEnum<RunScope> = /*@__PURE__*/
-  enumDesc(file_inflow_reconciliation_v1_reconciliation_service, 0);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 15);
 
 /**
  * Unmatched payments and bank statements, for operators.

@@ -469,8 +469,8 @@ export type ListEntriesRequest = Message<"inflow.settlement.v1.ListEntriesReques
 
   /**
    * Returns only the entries between the previous settlement and this one, by its id of at most 60 characters,
-   * which must be of the business and mode: its payments are among them, and its own entry follows them. Not with
-   * from or to.
+   * which must be of the business and mode: its payments are among them, and its own entry is later. Not with from
+   * or to.
    *
    * @generated from field: string settlement_id = 7;
    */

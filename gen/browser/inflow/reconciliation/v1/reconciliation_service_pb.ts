@@ -2,13 +2,15 @@
 // @generated from file inflow/reconciliation/v1/reconciliation_service.proto (package inflow.reconciliation.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
 import type { PaymentConflict } from "./payment_conflict_pb.ts";
 import { file_inflow_reconciliation_v1_payment_conflict } from "./payment_conflict_pb.ts";
+import type { ReconciliationRun } from "./reconciliation_run_pb.ts";
+import { file_inflow_reconciliation_v1_reconciliation_run } from "./reconciliation_run_pb.ts";
 import type { RecordedPayment, StatementResult, StatementRow } from "./statement_pb.ts";
 import { file_inflow_reconciliation_v1_statement } from "./statement_pb.ts";
 import type { UnmatchedPayment } from "./unmatched_payment_pb.ts";
@@ -17,13 +19,13 @@ import type { Transaction } from "../../transaction/v1/transaction_pb.ts";
 import { file_inflow_transaction_v1_transaction } from "../../transaction/v1/transaction_pb.ts";
 import type { Bank } from "../../type/v1/bank_pb.ts";
 import { file_inflow_type_v1_bank } from "../../type/v1/bank_pb.ts";
-import type { Message, UnknownEnum } from "@bufbuild/protobuf";
+import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/reconciliation/v1/reconciliation_service.proto.
  */
 export const file_inflow_reconciliation_v1_reconciliation_service: GenFile = /*@__PURE__*/
-  fileDesc("CjVpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvcmVjb25jaWxpYXRpb25fc2VydmljZS5wcm90bxIYaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxIkMKHUxpc3RSZWNvbmNpbGlhdGlvblJ1bnNSZXF1ZXN0EiIKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rIlsKHkxpc3RSZWNvbmNpbGlhdGlvblJ1bnNSZXNwb25zZRI5CgRydW5zGAEgAygLMisuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29uY2lsaWF0aW9uUnVuIrsCChFSZWNvbmNpbGlhdGlvblJ1bhIiCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxIxCgVzY29wZRgCIAEoDjIiLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SdW5TY29wZRITCgtpbl9wcm9ncmVzcxgDIAEoCBIoCgRmcm9tGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMbWlzc2VkX2NvdW50GAYgASgFEhUKDWZhaWx1cmVfY291bnQYByABKAUSKwoHbmV4dF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGY3Vyc29yGAkgASgJIkQKG0xpc3RQYXltZW50Q29uZmxpY3RzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJ1ChxMaXN0UGF5bWVudENvbmZsaWN0c1Jlc3BvbnNlEjwKCWNvbmZsaWN0cxgBIAMoCzIpLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5QYXltZW50Q29uZmxpY3QSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkIKHVJlc29sdmVQYXltZW50Q29uZmxpY3RSZXF1ZXN0EhMKC2NvbmZsaWN0X2lkGAEgASgJEgwKBG5vdGUYAiABKAkiXQoeUmVzb2x2ZVBheW1lbnRDb25mbGljdFJlc3BvbnNlEjsKCGNvbmZsaWN0GAEgASgLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlBheW1lbnRDb25mbGljdCJpChxMaXN0VW5tYXRjaGVkUGF5bWVudHNSZXF1ZXN0EiIKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJInYKHUxpc3RVbm1hdGNoZWRQYXltZW50c1Jlc3BvbnNlEjwKCHBheW1lbnRzGAEgAygLMiouaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlVubWF0Y2hlZFBheW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJInMKHUFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0EhwKFHVubWF0Y2hlZF9wYXltZW50X2lkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEhEKCXJlZmVyZW5jZRgDIAEoCRIMCgRub3RlGAQgASgJIlkKHkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI3Cgt0cmFuc2FjdGlvbhgBIAEoCzIiLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvbiJLCh1SZXR1cm5Vbm1hdGNoZWRQYXltZW50UmVxdWVzdBIcChR1bm1hdGNoZWRfcGF5bWVudF9pZBgBIAEoCRIMCgRub3RlGAIgASgJIl0KHlJldHVyblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI7CgdwYXltZW50GAEgASgLMiouaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlVubWF0Y2hlZFBheW1lbnQiewoQUmVjb25jaWxlUmVxdWVzdBIiCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxI0CgRyb3dzGAIgAygLMiYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlN0YXRlbWVudFJvdxINCgVhcHBseRgDIAEoCCJPChFSZWNvbmNpbGVSZXNwb25zZRI6CgdyZXN1bHRzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlN0YXRlbWVudFJlc3VsdCK6AQobTGlzdFJlY29yZGVkUGF5bWVudHNSZXF1ZXN0EiIKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEigKBGZyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwYWdlX3NpemUYBCABKAUSEgoKcGFnZV90b2tlbhgFIAEoCSJ0ChxMaXN0UmVjb3JkZWRQYXltZW50c1Jlc3BvbnNlEjsKCHBheW1lbnRzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29yZGVkUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkqeAoIUnVuU2NvcGUSGQoVUlVOX1NDT1BFX1VOU1BFQ0lGSUVEEAASFgoSUlVOX1NDT1BFX1BBWU1FTlRTEAESHQoZUlVOX1NDT1BFX0FDVElWRV9BQ0NPVU5UUxACEhoKFlJVTl9TQ09QRV9BTExfQUNDT1VOVFMQAzKMCgoVUmVjb25jaWxpYXRpb25TZXJ2aWNlEqQBChVMaXN0VW5tYXRjaGVkUGF5bWVudHMSNi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVxdWVzdBo3LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0VW5tYXRjaGVkUGF5bWVudHNSZXNwb25zZSIakAIBirUYEwgCEgVhZG1pbhIEcmVhZBoCCAESngEKFkFzc2lnblVubWF0Y2hlZFBheW1lbnQSNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuQXNzaWduVW5tYXRjaGVkUGF5bWVudFJlcXVlc3QaOC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuQXNzaWduVW5tYXRjaGVkUGF5bWVudFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARKeAQoWUmV0dXJuVW5tYXRjaGVkUGF5bWVudBI3LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZXR1cm5Vbm1hdGNoZWRQYXltZW50UmVxdWVzdBo4LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZXR1cm5Vbm1hdGNoZWRQYXltZW50UmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEncKCVJlY29uY2lsZRIqLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvbmNpbGVSZXF1ZXN0GisuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29uY2lsZVJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARKhAQoUTGlzdFJlY29yZGVkUGF5bWVudHMSNS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFJlY29yZGVkUGF5bWVudHNSZXF1ZXN0GjYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RSZWNvcmRlZFBheW1lbnRzUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAggBEqcBChZMaXN0UmVjb25jaWxpYXRpb25SdW5zEjcuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RSZWNvbmNpbGlhdGlvblJ1bnNSZXF1ZXN0GjguaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RSZWNvbmNpbGlhdGlvblJ1bnNSZXNwb25zZSIakAIBirUYEwgCEgVhZG1pbhIEcmVhZBoCCAESoQEKFExpc3RQYXltZW50Q29uZmxpY3RzEjUuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RQYXltZW50Q29uZmxpY3RzUmVxdWVzdBo2LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UGF5bWVudENvbmZsaWN0c1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIIARKeAQoWUmVzb2x2ZVBheW1lbnRDb25mbGljdBI3LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZXNvbHZlUGF5bWVudENvbmZsaWN0UmVxdWVzdBo4LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZXNvbHZlUGF5bWVudENvbmZsaWN0UmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_reconciliation_v1_payment_conflict, file_inflow_reconciliation_v1_statement, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
+  fileDesc("CjVpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvcmVjb25jaWxpYXRpb25fc2VydmljZS5wcm90bxIYaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxIkMKHUxpc3RSZWNvbmNpbGlhdGlvblJ1bnNSZXF1ZXN0EiIKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rIlsKHkxpc3RSZWNvbmNpbGlhdGlvblJ1bnNSZXNwb25zZRI5CgRydW5zGAEgAygLMisuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29uY2lsaWF0aW9uUnVuIkQKG0xpc3RQYXltZW50Q29uZmxpY3RzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJ1ChxMaXN0UGF5bWVudENvbmZsaWN0c1Jlc3BvbnNlEjwKCWNvbmZsaWN0cxgBIAMoCzIpLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5QYXltZW50Q29uZmxpY3QSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkIKHVJlc29sdmVQYXltZW50Q29uZmxpY3RSZXF1ZXN0EhMKC2NvbmZsaWN0X2lkGAEgASgJEgwKBG5vdGUYAiABKAkiXQoeUmVzb2x2ZVBheW1lbnRDb25mbGljdFJlc3BvbnNlEjsKCGNvbmZsaWN0GAEgASgLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlBheW1lbnRDb25mbGljdCJpChxMaXN0VW5tYXRjaGVkUGF5bWVudHNSZXF1ZXN0EiIKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJInYKHUxpc3RVbm1hdGNoZWRQYXltZW50c1Jlc3BvbnNlEjwKCHBheW1lbnRzGAEgAygLMiouaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlVubWF0Y2hlZFBheW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJInMKHUFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0EhwKFHVubWF0Y2hlZF9wYXltZW50X2lkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEhEKCXJlZmVyZW5jZRgDIAEoCRIMCgRub3RlGAQgASgJIlkKHkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI3Cgt0cmFuc2FjdGlvbhgBIAEoCzIiLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvbiJLCh1SZXR1cm5Vbm1hdGNoZWRQYXltZW50UmVxdWVzdBIcChR1bm1hdGNoZWRfcGF5bWVudF9pZBgBIAEoCRIMCgRub3RlGAIgASgJIl0KHlJldHVyblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI7CgdwYXltZW50GAEgASgLMiouaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlVubWF0Y2hlZFBheW1lbnQiewoQUmVjb25jaWxlUmVxdWVzdBIiCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxI0CgRyb3dzGAIgAygLMiYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlN0YXRlbWVudFJvdxINCgVhcHBseRgDIAEoCCJPChFSZWNvbmNpbGVSZXNwb25zZRI6CgdyZXN1bHRzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlN0YXRlbWVudFJlc3VsdCK6AQobTGlzdFJlY29yZGVkUGF5bWVudHNSZXF1ZXN0EiIKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEigKBGZyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwYWdlX3NpemUYBCABKAUSEgoKcGFnZV90b2tlbhgFIAEoCSJ0ChxMaXN0UmVjb3JkZWRQYXltZW50c1Jlc3BvbnNlEjsKCHBheW1lbnRzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29yZGVkUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkyjAoKFVJlY29uY2lsaWF0aW9uU2VydmljZRKkAQoVTGlzdFVubWF0Y2hlZFBheW1lbnRzEjYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RVbm1hdGNoZWRQYXltZW50c1JlcXVlc3QaNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAggBEp4BChZBc3NpZ25Vbm1hdGNoZWRQYXltZW50EjcuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0GjguaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESngEKFlJldHVyblVubWF0Y2hlZFBheW1lbnQSNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlcXVlc3QaOC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARJ3CglSZWNvbmNpbGUSKi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVjb25jaWxlUmVxdWVzdBorLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvbmNpbGVSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESoQEKFExpc3RSZWNvcmRlZFBheW1lbnRzEjUuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RSZWNvcmRlZFBheW1lbnRzUmVxdWVzdBo2LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UmVjb3JkZWRQYXltZW50c1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIIARKnAQoWTGlzdFJlY29uY2lsaWF0aW9uUnVucxI3LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UmVjb25jaWxpYXRpb25SdW5zUmVxdWVzdBo4LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UmVjb25jaWxpYXRpb25SdW5zUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAggBEqEBChRMaXN0UGF5bWVudENvbmZsaWN0cxI1LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UGF5bWVudENvbmZsaWN0c1JlcXVlc3QaNi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFBheW1lbnRDb25mbGljdHNSZXNwb25zZSIakAIBirUYEwgCEgVhZG1pbhIEcmVhZBoCCAESngEKFlJlc29sdmVQYXltZW50Q29uZmxpY3QSNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVzb2x2ZVBheW1lbnRDb25mbGljdFJlcXVlc3QaOC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVzb2x2ZVBheW1lbnRDb25mbGljdFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIAWIGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_reconciliation_v1_payment_conflict, file_inflow_reconciliation_v1_reconciliation_run, file_inflow_reconciliation_v1_statement, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
 
 /**
  * Which runs to list.
@@ -68,84 +70,6 @@ export const ListReconciliationRunsResponseSchema: GenMessage<ListReconciliation
   messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 1);
 
 /**
- * The search of one bank for payments of a period that its notifications did not report.
- *
- * @generated from message inflow.reconciliation.v1.ReconciliationRun
- */
-export type ReconciliationRun = Message<"inflow.reconciliation.v1.ReconciliationRun"> & {
-  /**
-   * The bank.
-   *
-   * @generated from field: inflow.type.v1.Bank bank = 1;
-   */
-  bank: Bank;
-
-  /**
-   * What is searched.
-   *
-   * @generated from field: inflow.reconciliation.v1.RunScope scope = 2;
-   */
-  scope: RunScope;
-
-  /**
-   * Whether it is in progress; else it is finished, or none has begun.
-   *
-   * @generated from field: bool in_progress = 3;
-   */
-  inProgress: boolean;
-
-  /**
-   * Searches payments of this time or later.
-   *
-   * @generated from field: google.protobuf.Timestamp from = 4;
-   */
-  from?: Timestamp | undefined;
-
-  /**
-   * Searches payments before this time; the same as `from` if no run has begun.
-   *
-   * @generated from field: google.protobuf.Timestamp to = 5;
-   */
-  to?: Timestamp | undefined;
-
-  /**
-   * How many payments it found that were not recorded.
-   *
-   * @generated from field: int32 missed_count = 6;
-   */
-  missedCount: number;
-
-  /**
-   * How often in a row the bank did not list its payments; 0: it did.
-   *
-   * @generated from field: int32 failure_count = 7;
-   */
-  failureCount: number;
-
-  /**
-   * When it continues, or the next one begins. In progress, it may be when another instance takes it over.
-   *
-   * @generated from field: google.protobuf.Timestamp next_at = 8;
-   */
-  nextAt?: Timestamp | undefined;
-
-  /**
-   * How far it is: the bank's page or the id of the account that was searched last; empty at the beginning, and
-   * once it is finished.
-   *
-   * @generated from field: string cursor = 9;
-   */
-  cursor: string;
-};
-
-/**
- * Describes the message inflow.reconciliation.v1.ReconciliationRun.
- * Use `create(ReconciliationRunSchema)` to create a new message.
- */
-export const ReconciliationRunSchema: GenMessage<ReconciliationRun> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 2);
-
-/**
  * Which reports to list.
  *
  * @generated from message inflow.reconciliation.v1.ListPaymentConflictsRequest
@@ -171,7 +95,7 @@ export type ListPaymentConflictsRequest = Message<"inflow.reconciliation.v1.List
  * Use `create(ListPaymentConflictsRequestSchema)` to create a new message.
  */
 export const ListPaymentConflictsRequestSchema: GenMessage<ListPaymentConflictsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 3);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 2);
 
 /**
  * One page of reports.
@@ -199,7 +123,7 @@ export type ListPaymentConflictsResponse = Message<"inflow.reconciliation.v1.Lis
  * Use `create(ListPaymentConflictsResponseSchema)` to create a new message.
  */
 export const ListPaymentConflictsResponseSchema: GenMessage<ListPaymentConflictsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 4);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 3);
 
 /**
  * Which report is resolved.
@@ -227,7 +151,7 @@ export type ResolvePaymentConflictRequest = Message<"inflow.reconciliation.v1.Re
  * Use `create(ResolvePaymentConflictRequestSchema)` to create a new message.
  */
 export const ResolvePaymentConflictRequestSchema: GenMessage<ResolvePaymentConflictRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 5);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 4);
 
 /**
  * The report.
@@ -248,7 +172,7 @@ export type ResolvePaymentConflictResponse = Message<"inflow.reconciliation.v1.R
  * Use `create(ResolvePaymentConflictResponseSchema)` to create a new message.
  */
 export const ResolvePaymentConflictResponseSchema: GenMessage<ResolvePaymentConflictResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 6);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 5);
 
 /**
  * Which payments to list.
@@ -283,7 +207,7 @@ export type ListUnmatchedPaymentsRequest = Message<"inflow.reconciliation.v1.Lis
  * Use `create(ListUnmatchedPaymentsRequestSchema)` to create a new message.
  */
 export const ListUnmatchedPaymentsRequestSchema: GenMessage<ListUnmatchedPaymentsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 7);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 6);
 
 /**
  * One page of payments.
@@ -312,7 +236,7 @@ export type ListUnmatchedPaymentsResponse = Message<"inflow.reconciliation.v1.Li
  * Use `create(ListUnmatchedPaymentsResponseSchema)` to create a new message.
  */
 export const ListUnmatchedPaymentsResponseSchema: GenMessage<ListUnmatchedPaymentsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 8);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 7);
 
 /**
  * Which payment to assign to which account.
@@ -354,7 +278,7 @@ export type AssignUnmatchedPaymentRequest = Message<"inflow.reconciliation.v1.As
  * Use `create(AssignUnmatchedPaymentRequestSchema)` to create a new message.
  */
 export const AssignUnmatchedPaymentRequestSchema: GenMessage<AssignUnmatchedPaymentRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 9);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 8);
 
 /**
  * The recorded payment.
@@ -375,7 +299,7 @@ export type AssignUnmatchedPaymentResponse = Message<"inflow.reconciliation.v1.A
  * Use `create(AssignUnmatchedPaymentResponseSchema)` to create a new message.
  */
 export const AssignUnmatchedPaymentResponseSchema: GenMessage<AssignUnmatchedPaymentResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 10);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 9);
 
 /**
  * Which payment was returned.
@@ -403,7 +327,7 @@ export type ReturnUnmatchedPaymentRequest = Message<"inflow.reconciliation.v1.Re
  * Use `create(ReturnUnmatchedPaymentRequestSchema)` to create a new message.
  */
 export const ReturnUnmatchedPaymentRequestSchema: GenMessage<ReturnUnmatchedPaymentRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 11);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 10);
 
 /**
  * The returned payment.
@@ -424,7 +348,7 @@ export type ReturnUnmatchedPaymentResponse = Message<"inflow.reconciliation.v1.R
  * Use `create(ReturnUnmatchedPaymentResponseSchema)` to create a new message.
  */
 export const ReturnUnmatchedPaymentResponseSchema: GenMessage<ReturnUnmatchedPaymentResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 12);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 11);
 
 /**
  * Rows of one bank's statement.
@@ -459,7 +383,7 @@ export type ReconcileRequest = Message<"inflow.reconciliation.v1.ReconcileReques
  * Use `create(ReconcileRequestSchema)` to create a new message.
  */
 export const ReconcileRequestSchema: GenMessage<ReconcileRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 13);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 12);
 
 /**
  * The result of each row.
@@ -480,7 +404,7 @@ export type ReconcileResponse = Message<"inflow.reconciliation.v1.ReconcileRespo
  * Use `create(ReconcileResponseSchema)` to create a new message.
  */
 export const ReconcileResponseSchema: GenMessage<ReconcileResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 14);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 13);
 
 /**
  * Which recorded payments to list.
@@ -529,7 +453,7 @@ export type ListRecordedPaymentsRequest = Message<"inflow.reconciliation.v1.List
  * Use `create(ListRecordedPaymentsRequestSchema)` to create a new message.
  */
 export const ListRecordedPaymentsRequestSchema: GenMessage<ListRecordedPaymentsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 15);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 14);
 
 /**
  * One page of recorded payments.
@@ -558,55 +482,7 @@ export type ListRecordedPaymentsResponse = Message<"inflow.reconciliation.v1.Lis
  * Use `create(ListRecordedPaymentsResponseSchema)` to create a new message.
  */
 export const ListRecordedPaymentsResponseSchema: GenMessage<ListRecordedPaymentsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 16);
-
-/**
- * What a reconciliation run searches.
- *
- * @generated from enum inflow.reconciliation.v1.RunScope
- */
-export const RunScope = {
-  /**
-   * Not stated.
-   *
-   * @generated from enum value: RUN_SCOPE_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED: 0,
-
-  /**
-   * All payments at the bank.
-   *
-   * @generated from enum value: RUN_SCOPE_PAYMENTS = 1;
-   */
-  PAYMENTS: 1,
-
-  /**
-   * The accounts that were paid lately, one after another.
-   *
-   * @generated from enum value: RUN_SCOPE_ACTIVE_ACCOUNTS = 2;
-   */
-  ACTIVE_ACCOUNTS: 2,
-
-  /**
-   * All accounts, one after another.
-   *
-   * @generated from enum value: RUN_SCOPE_ALL_ACCOUNTS = 3;
-   */
-  ALL_ACCOUNTS: 3,
-} as const;
-
-/**
- * What a reconciliation run searches.
- *
- * @generated from enum inflow.reconciliation.v1.RunScope
- */
-export type RunScope = (typeof RunScope)[keyof typeof RunScope] | UnknownEnum;
-
-/**
- * Describes the enum inflow.reconciliation.v1.RunScope.
- */
-export const RunScopeSchema: GenEnum<RunScope> = /*@__PURE__*/
-  enumDesc(file_inflow_reconciliation_v1_reconciliation_service, 0);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 15);
 
 /**
  * Unmatched payments and bank statements, for operators.

@@ -133,7 +133,7 @@ export const EndpointSchema: GenMessage<Endpoint> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_endpoint, 0);
 
 /**
- * How the deliveries to an endpoint went in the last 24 hours, computed from its latest deliveries.
+ * How the deliveries to an endpoint went in the present hour and the 23 before, computed from its latest deliveries.
  *
  * @generated from message inflow.webhook.v1.EndpointStatistics
  */
@@ -146,8 +146,8 @@ export type EndpointStatistics = Message<"inflow.webhook.v1.EndpointStatistics">
   endpointId: string;
 
   /**
-   * Deliveries created at this time or later are counted: 24 hours ago, or when the oldest one that was read was
-   * created.
+   * Deliveries created at this time or later are counted: the beginning of the first hour, or when the oldest one
+   * that was read was created.
    *
    * @generated from field: google.protobuf.Timestamp from = 2;
    */
@@ -210,7 +210,7 @@ export type EndpointStatistics = Message<"inflow.webhook.v1.EndpointStatistics">
   latencyP95Ms: number;
 
   /**
-   * The 24 hours, oldest first. The last one ends when the statistics were computed.
+   * The 24 hours, oldest first.
    *
    * @generated from field: repeated inflow.webhook.v1.EndpointStatisticsHour hours = 11;
    */

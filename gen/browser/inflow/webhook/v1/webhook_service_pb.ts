@@ -953,7 +953,7 @@ export const WebhookService: GenService<{
   },
   /**
    * Returns how the deliveries to some endpoints went lately: computed when it is called, from each endpoint's
-   * latest deliveries that were created in the 24 hours before. At most 5,000 of each endpoint are read, and at
+   * latest deliveries that were created in the present hour or the 23 before. At most 5,000 of each endpoint are read, and at
    * most 50,000 in all, in equal parts: of an endpoint with more, only the latest count, and the response says
    * from when. Endpoints that the caller may not see are left out, like those that do not exist.
    *

@@ -1,6 +1,5 @@
-import { timestampMs } from '@bufbuild/protobuf/wkt'
-import type { AuditEntry, AuditHead } from '../../../gen/inflow/admin/v1/audit_pb.ts'
-import { auditHash, NO_HASH } from '../../auth/audit/audit-hash.ts'
+import { auditHash, NO_HASH } from './audit-hash.ts'
+import type { AuditEntry } from './list-audit-entries.ts'
 
 /** The first entry of the audit log that is not intact. */
 export interface ChainBreak {
@@ -9,25 +8,32 @@ export interface ChainBreak {
   readonly why: string
 }
 
-/** Verifies the hash chain and the MACs of the audit log, from the first entry on. */
+/** The last entry of a log, and whether its MAC is right. */
+interface ChainHead {
+  readonly number: bigint
+  readonly hash: string
+  readonly authentic: boolean
+}
+
+/** Verifies the hash chain and the MACs of the audit log, from the first entry on or after one that is intact. */
 export interface Chain {
   /** Verifies the next entry. @returns what is wrong with it, or before it */
   follow(entry: AuditEntry): ChainBreak | undefined
   /** Compares the last verified entry with the head that the service reports. */
-  end(head: AuditHead): ChainBreak | undefined
+  end(head: ChainHead): ChainBreak | undefined
   /** The number of the last intact entry. */
   readonly number: bigint
   readonly hash: string
 }
 
-export function createChain(): Chain {
-  let number = 0n
-  let hash = NO_HASH
+/** @param start the last entry that is known to be intact; absent: begins with the first */
+export function createChain(start = { number: 0n, hash: NO_HASH }): Chain {
+  let { number, hash } = start
   return {
     follow(entry) {
       const next = number + 1n
       if (entry.number !== next) return { number: next, why: 'is missing' }
-      if (entry.hash !== auditHash(toHashed(entry))) {
+      if (entry.hash !== auditHash(entry)) {
         return { number: next, why: 'was changed: its hash does not match its content' }
       }
       if (entry.previousHash !== hash) {
@@ -51,16 +57,5 @@ export function createChain(): Chain {
     get hash() {
       return hash
     },
-  }
-}
-
-function toHashed(entry: AuditEntry) {
-  const { actor, at } = entry
-  return {
-    ...entry,
-    atMs: at === undefined ? 0 : timestampMs(at),
-    actorKind: actor?.kind ?? '',
-    actorId: actor?.id ?? '',
-    actorName: actor?.name ?? '',
   }
 }

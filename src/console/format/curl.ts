@@ -1,0 +1,32 @@
+/** A request as a command line says it. */
+interface CurlRequest {
+  readonly method: string
+  readonly url: string
+  readonly headers: readonly {
+    readonly name: string
+    /** Undefined: not known here; the command takes it from a variable of the shell. */
+    readonly value: string | undefined
+  }[]
+  readonly body: string
+}
+
+/** Writes a request as a command for a POSIX shell. A header without a value becomes `$ITS_NAME`. */
+export function curlOf({ method, url, headers, body }: CurlRequest): string {
+  const lines = [`curl -X ${method} ${quoted(url)}`]
+  for (const { name, value } of headers) {
+    const text =
+      value === undefined ? `"${name}: $${variableOf(name)}"` : quoted(`${name}: ${value}`)
+    lines.push(`-H ${text}`)
+  }
+  if (body !== '') lines.push(`--data-raw ${quoted(body)}`)
+  return lines.join(' \\\n  ')
+}
+
+/** In single quotes a shell reads everything as it is, but for the quote itself. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}
+
+function variableOf(header: string): string {
+  return header.toUpperCase().replace(/[^A-Z0-9]/g, '_')
+}

@@ -1,0 +1,135 @@
+import { useQuery } from '@connectrpc/connect-query'
+import { useParams } from 'wouter'
+import type { Business } from '../../../../gen/browser/inflow/business/v1/business_pb.ts'
+import { BusinessService } from '../../../../gen/browser/inflow/business/v1/business_service_pb.ts'
+import { SessionService } from '../../../../gen/browser/inflow/session/v1/session_service_pb.ts'
+import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import { useMay } from '../../session/session.tsx'
+import { Action } from '../../ui/action.tsx'
+import { Failure } from '../../ui/failure.tsx'
+import { TextField } from '../../ui/form/fields.tsx'
+import { PageLink } from '../../ui/href.tsx'
+import { Facts, Page } from '../../ui/page.tsx'
+import { Id, Time } from '../../ui/values.tsx'
+import { Waiting } from '../../ui/waiting.tsx'
+import { Keys, useKeys } from './keys.tsx'
+import { PortalLinks, usePortalLinks } from './portal-links.tsx'
+import { rateText } from './rate-text.ts'
+import { SettlementTerms } from './settlement-terms.tsx'
+import '../../styles/businesses.css'
+
+export function BusinessPage() {
+  const { id = '' } = useParams()
+  const may = useMay()
+  const read = useQuery(BusinessService.method.getBusiness, { businessId: id })
+  // All that the page shows is asked for at once.
+  const terms = useQuery(
+    SettlementService.method.getSettlementTerms,
+    { businessId: id },
+    { enabled: may(SettlementService.method.getSettlementTerms) },
+  )
+  const keys = useKeys(id)
+  const links = usePortalLinks(id)
+  const business = read.data?.business
+  if (!business) {
+    return (
+      <Page title="Business">
+        {read.error ? (
+          <Failure error={read.error} onRetry={() => void read.refetch()} />
+        ) : (
+          <Waiting rows={12} />
+        )}
+      </Page>
+    )
+  }
+  return (
+    <Page title={business.name} actions={<EditBusiness business={business} />}>
+      <div className="fact-columns">
+        <BusinessFacts business={business} />
+        {terms.data?.terms && <SettlementTerms businessId={id} terms={terms.data.terms} />}
+      </div>
+      <Keys businessId={id} pages={keys} />
+      {may(SessionService.method.listPortalLinks) && <PortalLinks businessId={id} pages={links} />}
+    </Page>
+  )
+}
+
+function BusinessFacts({ business }: { readonly business: Business }) {
+  const { id } = business
+  const query = { business: id }
+  return (
+    <Facts
+      facts={[
+        ['Id', <Id key="id" text={id} charsMax={40} />],
+        ['Prefix of names', business.alias],
+        ['Rate limit', rateText(business)],
+        ['Created', <Time key="created" at={business.createdAt} />],
+        [
+          'Look at its',
+          <span key="links" className="links">
+            <PageLink to="/payments" query={query}>
+              payments
+            </PageLink>
+            <PageLink to="/accounts" query={query}>
+              accounts
+            </PageLink>
+            <PageLink to="/webhooks" query={query}>
+              webhooks
+            </PageLink>
+            <PageLink to="/access" query={{ ...query, show: 'audit' }}>
+              audit log
+            </PageLink>
+          </span>,
+        ],
+      ]}
+    />
+  )
+}
+
+function EditBusiness({ business }: { readonly business: Business }) {
+  const { id } = business
+  return (
+    <Action
+      method={BusinessService.method.updateBusiness}
+      label="Edit"
+      target={id}
+      says="Takes effect within a second. Open accounts keep the names that they were opened with."
+      request={(_reason, form) => ({
+        businessId: id,
+        name: form.text('name'),
+        alias: form.text('alias'),
+        rateLimitPerSecond: form.whole('rateLimitPerSecond'),
+        rateLimitBurst: form.whole('rateLimitBurst'),
+      })}
+    >
+      <TextField name="name" label="Name" required maxLength={100} value={business.name} />
+      <TextField
+        name="alias"
+        label="Prefix of account names"
+        required
+        maxLength={40}
+        value={business.alias}
+      />
+      <div className="fields">
+        <TextField
+          name="rateLimitPerSecond"
+          label="Requests a second, of each key"
+          hint="0: the service's default."
+          type="number"
+          min={0}
+          max={1_000_000}
+          value={business.rateLimitPerSecond}
+        />
+        <TextField
+          name="rateLimitBurst"
+          label="Requests at once after a pause"
+          hint="0: twice that."
+          type="number"
+          min={0}
+          max={60_000_000}
+          value={business.rateLimitBurst}
+        />
+      </div>
+    </Action>
+  )
+}

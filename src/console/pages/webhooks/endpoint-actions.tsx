@@ -1,0 +1,165 @@
+import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { useLocation } from 'wouter'
+import {
+  type Endpoint,
+  EndpointStatus,
+} from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
+import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+import { count } from '../../format/money.ts'
+import { DAY, HOUR, localField } from '../../format/time.ts'
+import { useHref } from '../../session/view-scope.ts'
+import { Action } from '../../ui/action.tsx'
+import { TextField } from '../../ui/form/fields.tsx'
+import { PageLink } from '../../ui/href.tsx'
+import { EndpointFields } from './endpoint-fields.tsx'
+import { readOptions } from './options-text.ts'
+
+const METHODS = WebhookService.method
+
+/** What may be done with an endpoint. */
+export function EndpointActions({ endpoint }: { readonly endpoint: Endpoint }) {
+  const isEnabled = endpoint.status === EndpointStatus.ENABLED
+  return (
+    <>
+      {isEnabled && <SendTest endpoint={endpoint} />}
+      {isEnabled && <Recover endpoint={endpoint} />}
+      <Edit endpoint={endpoint} />
+      <Rotate endpoint={endpoint} />
+      <Switch endpoint={endpoint} isEnabled={isEnabled} />
+      <Delete endpoint={endpoint} />
+    </>
+  )
+}
+
+interface Props {
+  readonly endpoint: Endpoint
+}
+
+function SendTest({ endpoint: { id } }: Props) {
+  return (
+    <Action
+      method={METHODS.sendTestEvent}
+      label="Send test"
+      target={id}
+      says="An event of kind ENDPOINT_TEST is recorded and sent to this endpoint only, like any other event."
+      request={() => ({ endpointId: id })}
+      result={({ eventId }) => (
+        <p>
+          Recorded <PageLink to={`/events/${eventId}`}>{eventId}</PageLink>. Its delivery appears in
+          the list.
+        </p>
+      )}
+    />
+  )
+}
+
+function Recover({ endpoint: { id } }: Props) {
+  return (
+    <Action
+      method={METHODS.recover}
+      label="Recover"
+      target={id}
+      says="All deliveries since a time that failed, or wait for a retry, are sent again at once."
+      request={(_reason, form) => ({
+        endpointId: id,
+        since: form.time('since') ?? timestampFromMs(Date.now() - DAY),
+      })}
+      result={({ recovered }) => <p>{count(recovered)} deliveries are sent again.</p>}
+    >
+      <TextField
+        name="since"
+        label="Since"
+        type="datetime-local"
+        required
+        value={localField(Date.now() - DAY)}
+      />
+    </Action>
+  )
+}
+
+function Edit({ endpoint }: Props) {
+  const { id } = endpoint
+  return (
+    <Action
+      method={METHODS.updateEndpoint}
+      label="Edit"
+      target={id}
+      says="Pending deliveries are sent to a new URL too. Headers and authentication belong to the URL's origin: state them again with another one."
+      request={(_reason, form) => {
+        const kinds = form.all('kinds')
+        const url = form.text('url')
+        return {
+          endpointId: id,
+          ...(url !== endpoint.url && { url }),
+          ...(kinds.length > 0 ? { kinds } : { allKinds: true }),
+          description: form.text('description'),
+          concurrency: form.whole('concurrency'),
+          options: readOptions(form),
+        }
+      }}
+    >
+      <EndpointFields endpoint={endpoint} />
+    </Action>
+  )
+}
+
+function Rotate({ endpoint: { id } }: Props) {
+  return (
+    <Action
+      method={METHODS.rotateSecret}
+      label="Rotate secret"
+      target={id}
+      says="Creates a new signing secret. The earlier ones also sign during the overlap, so that the receiver can switch."
+      request={(_reason, form) => ({
+        endpointId: id,
+        overlap: durationFromMs(form.whole('overlap') * HOUR),
+      })}
+      result={() => <p>The receiver verifies signatures with this secret from now on:</p>}
+      secret={({ secret }) => secret}
+    >
+      <TextField
+        name="overlap"
+        label="Overlap, in hours"
+        type="number"
+        min={0}
+        max={720}
+        value={24}
+      />
+    </Action>
+  )
+}
+
+function Switch({ endpoint: { id }, isEnabled }: Props & { readonly isEnabled: boolean }) {
+  return (
+    <Action
+      key={String(isEnabled)}
+      method={METHODS.updateEndpoint}
+      label={isEnabled ? 'Disable' : 'Enable'}
+      {...(isEnabled && { kind: 'danger' as const })}
+      target={id}
+      says={
+        isEnabled
+          ? 'Its deliveries are paused for as long as retries last, and then fail. Later events get no deliveries until it is enabled.'
+          : 'Its paused deliveries are sent now, and its failure history is reset. Recover sends again what failed meanwhile.'
+      }
+      request={() => ({ endpointId: id, enabled: !isEnabled })}
+      onClosed={() => {}}
+    />
+  )
+}
+
+function Delete({ endpoint: { id } }: Props) {
+  const [, navigate] = useLocation()
+  const href = useHref()
+  return (
+    <Action
+      method={METHODS.deleteEndpoint}
+      label="Delete"
+      kind="danger"
+      target={id}
+      says="Its pending deliveries are dropped. This cannot be undone."
+      request={() => ({ endpointId: id })}
+      onClosed={() => navigate(href('/webhooks'))}
+    />
+  )
+}

@@ -1,0 +1,110 @@
+import type { ConfiguredCertificate } from '../../../../gen/browser/inflow/webhook/v1/endpoint_options_pb.ts'
+import type {
+  Endpoint,
+  EndpointStatistics,
+} from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
+import { words } from '../../format/ids.ts'
+import { count } from '../../format/money.ts'
+import { durationText } from '../../format/time.ts'
+import { useBusinessNames } from '../../session/business-names.ts'
+import { PageLink } from '../../ui/href.tsx'
+import { Facts } from '../../ui/page.tsx'
+import { Id, Time } from '../../ui/values.tsx'
+import { disabledBecause, successText } from './endpoint-state.ts'
+import { authenticationText } from './options-text.ts'
+
+/** What is known of an endpoint: itself, how it is signed and sent, and the last 24 hours. */
+export function EndpointFacts({
+  endpoint,
+  statistics,
+}: {
+  readonly endpoint: Endpoint
+  readonly statistics: EndpointStatistics | undefined
+}) {
+  const { businessId, disabledAt, failingSince, kinds } = endpoint
+  const nameOf = useBusinessNames([businessId])
+  return (
+    <div className="fact-columns">
+      <Facts
+        facts={[
+          ['URL', endpoint.url],
+          ['Id', <Id key="id" text={endpoint.id} charsMax={40} />],
+          [
+            'Business',
+            <PageLink key="business" to={`/businesses/${businessId}`}>
+              {nameOf(businessId)}
+            </PageLink>,
+          ],
+          ['Description', endpoint.description],
+          ['Kinds', kinds.map((kind) => words(kind)).join(', ') || 'The default kinds'],
+          ['Created', <Time key="created" at={endpoint.createdAt} />],
+          ['Failing since', failingSince && <Time at={failingSince} />],
+          ['Disabled', disabledAt && <Time at={disabledAt} />],
+          ['Because', disabledBecause(endpoint)],
+        ]}
+      />
+      <Sending endpoint={endpoint} />
+      <Facts facts={statisticsFacts(statistics)} />
+    </div>
+  )
+}
+
+function Sending({ endpoint: { concurrency, options, secrets } }: { readonly endpoint: Endpoint }) {
+  const certificate = options?.clientCertificate
+  return (
+    <Facts
+      facts={[
+        ...secrets.map(
+          ({ createdAt, expiresAt }, index) =>
+            [
+              index === 0 ? 'Secret' : `Secret ${index + 1}`,
+              <span key={String(createdAt?.seconds)}>
+                of <Time at={createdAt} />
+                {expiresAt && (
+                  <>
+                    , signs until <Time at={expiresAt} />
+                  </>
+                )}
+              </span>,
+            ] as const,
+        ),
+        ['Concurrency', `${concurrency} requests of each instance`],
+        ['Rate limit', options?.rateLimit ? `${options.rateLimit} a second` : 'None'],
+        ['Order', options?.ordered ? 'Strictly in order, one at a time' : 'As they come'],
+        ['Headers', options?.headerNames.join(', ')],
+        ['Authentication', authenticationText(options) ?? 'The signature only'],
+        ['Certificate', certificate && <Certificate certificate={certificate} />],
+      ]}
+    />
+  )
+}
+
+function Certificate({
+  certificate: { subject, fingerprintSha256, expiresAt },
+}: {
+  readonly certificate: ConfiguredCertificate
+}) {
+  return (
+    <span title={`SHA-256 ${fingerprintSha256}`}>
+      {subject}, until <Time at={expiresAt} />
+    </span>
+  )
+}
+
+function statisticsFacts(statistics: EndpointStatistics | undefined) {
+  if (statistics === undefined) return []
+  const { latencyP50Ms, latencyP95Ms, oldestPendingAt } = statistics
+  const isMeasured = latencyP95Ms > 0
+  return [
+    ['Counted from', <Time key="from" at={statistics.from} />],
+    ['Success', successText(statistics) ?? '–'],
+    ['Deliveries', count(statistics.deliveryCount)],
+    ['Delivered', count(statistics.deliveredCount)],
+    ['Failed', count(statistics.failedCount)],
+    ['Attempts', count(statistics.attemptCount)],
+    ['Pending', count(statistics.pendingCount)],
+    ['Oldest pending', oldestPendingAt && <Time key="oldest" at={oldestPendingAt} />],
+    ['p50', isMeasured ? durationText(latencyP50Ms) : undefined],
+    ['p95', isMeasured ? durationText(latencyP95Ms) : undefined],
+  ] as const
+}

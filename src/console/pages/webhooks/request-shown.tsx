@@ -1,0 +1,46 @@
+import {
+  HeaderOmission,
+  type WebhookHeader,
+  type WebhookRequest,
+} from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
+import { Code } from '../../ui/code.tsx'
+import { CopyButton } from '../../ui/copy-button.tsx'
+import { curlOf } from './curl.ts'
+
+/** A request with its headers and body, as the next attempt would send it. */
+export function RequestShown({ request }: { readonly request: WebhookRequest }) {
+  return (
+    <>
+      <p className="request-line">
+        <code>
+          {request.method} {request.url}
+        </code>
+        <CopyButton text={curlOf(request)} what="the request as curl" label="Copy as curl" />
+      </p>
+      <table className="headers" aria-label="Headers">
+        <tbody>
+          {request.headers.map((header) => (
+            <tr key={header.name}>
+              <th scope="row">
+                <code>{header.name}</code>
+              </th>
+              <td>{valueShown(header)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <Code title="Body" text={request.body} />
+      <p className="faint hint">
+        As the next attempt would send it. The body of earlier attempts was the same.
+      </p>
+    </>
+  )
+}
+
+function valueShown({ value, omission }: WebhookHeader) {
+  if (omission === HeaderOmission.SECRET) return <span className="faint">Secret</span>
+  if (omission === HeaderOmission.BY_ATTEMPT) {
+    return <span className="faint">Differs from attempt to attempt</span>
+  }
+  return <code>{value}</code>
+}

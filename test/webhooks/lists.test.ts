@@ -1,0 +1,207 @@
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import {
+  type Delivery,
+  DeliveryStatus,
+  HeaderOmission,
+} from '../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { type Endpoint, EndpointStatus } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { useService } from '../support/service.ts'
+import { waitUntil } from '../support/wait-for.ts'
+import {
+  type OpenedAccount,
+  openAccount,
+  paymentInto,
+  transactionsOf,
+} from '../transactions/fixture.ts'
+
+const service = useService()
+const webhooks = (token?: string) => service.client(WebhookService, token)
+let good: Receiver
+let bad: Receiver
+let one: OpenedAccount
+let two: OpenedAccount
+/** Of business one, in the order of creation: `first` acknowledges, `second` refuses. */
+let first: Endpoint
+let second: Endpoint
+let third: Endpoint
+/** May see business two only. */
+let restricted: string
+let startedMs: number
+
+const SESSIONS = ['s-1', 's-2', 's-3']
+
+beforeAll(async () => {
+  good = await startReceiver()
+  bad = await startReceiver()
+  // Nothing is retried within the test.
+  bad.answer({ status: 500, body: 'no' })
+  one = await openAccount(service)
+  two = await openAccount(service)
+  const create = async (request: Parameters<ReturnType<typeof webhooks>['createEndpoint']>[0]) =>
+    (await webhooks().createEndpoint(request)).endpoint!
+  startedMs = Date.now()
+  first = await create({
+    businessId: one.businessId,
+    url: good.url,
+    options: {
+      headers: { headers: [{ name: 'X-Tenant', value: 'hidden-value' }] },
+      authentication: { method: { case: 'basic', value: { username: 'ada', password: 'pw' } } },
+    },
+  })
+  second = await create({ businessId: one.businessId, url: bad.url })
+  third = await create({ businessId: two.businessId, url: good.url, test: true })
+  for (const sessionId of SESSIONS) {
+    await transactionsOf(service).recordPayment(paymentInto(one.number, { sessionId }))
+  }
+  await good.waitFor((requests) => requests.length === SESSIONS.length)
+  await bad.waitFor((requests) => requests.length === SESSIONS.length)
+  const allAre = (endpointId: string, isDone: (delivery: Delivery) => boolean) =>
+    waitUntil(async () => {
+      const { deliveries } = await webhooks().listDeliveries({ endpointId })
+      return deliveries.length === SESSIONS.length && deliveries.every(isDone)
+    })
+  await allAre(first.id, ({ status }) => status === DeliveryStatus.DELIVERED)
+  await allAre(second.id, ({ attemptCount }) => attemptCount === 1)
+  const request = { name: 'portal', scopes: ['read'], businessIds: [two.businessId] }
+  restricted = (await service.client(AdminService).issueToken(request)).secret
+})
+
+afterAll(async () => {
+  await good?.close()
+  await bad?.close()
+})
+
+const idsOf = (endpoints: readonly Endpoint[]) => endpoints.map(({ id }) => id)
+
+test('endpoints of all businesses are listed by mode, status and failure, in pages', async () => {
+  const list = async (request: Parameters<ReturnType<typeof webhooks>['listEndpoints']>[0]) =>
+    idsOf((await webhooks().listEndpoints(request)).endpoints)
+  expect(await list({})).toEqual([third.id, second.id, first.id])
+  expect(await list({ live: true })).toEqual([second.id, first.id])
+  expect(await list({ live: false })).toEqual([third.id])
+  expect(await list({ businessId: one.businessId })).toEqual([second.id, first.id])
+  expect(await list({ failing: true })).toEqual([second.id])
+  expect(await list({ failing: false, live: true })).toEqual([first.id])
+  await webhooks().updateEndpoint({ endpointId: third.id, enabled: false })
+  expect(await list({ status: EndpointStatus.DISABLED })).toEqual([third.id])
+  expect(await list({ status: EndpointStatus.ENABLED })).toEqual([second.id, first.id])
+
+  const page = await webhooks().listEndpoints({ pageSize: 2 })
+  expect(idsOf(page.endpoints)).toEqual([third.id, second.id])
+  const next = await webhooks().listEndpoints({ pageSize: 2, pageToken: page.nextPageToken })
+  expect(idsOf(next.endpoints)).toEqual([first.id])
+  expect(next.nextPageToken).toBe('')
+})
+
+test('a restricted token lists its endpoints only, and gets no statistics of others', async () => {
+  expect(idsOf((await webhooks(restricted).listEndpoints({})).endpoints)).toEqual([third.id])
+  const { statistics } = await webhooks(restricted).getEndpointStatistics({
+    endpointIds: [first.id, third.id],
+  })
+  expect(statistics.map(({ endpointId }) => endpointId)).toEqual([third.id])
+  const { deliveries } = await webhooks(restricted).listDeliveries({ businessId: one.businessId })
+  expect(deliveries).toEqual([])
+})
+
+test('deliveries of a business are listed over its endpoints, by state, mode and time', async () => {
+  const { businessId } = one
+  const list = async (request: Parameters<ReturnType<typeof webhooks>['listDeliveries']>[0]) => {
+    const found: { endpointId: string; createdAt: number }[] = []
+    let pageToken = ''
+    do {
+      const page = await webhooks().listDeliveries({ pageSize: 2, ...request, pageToken })
+      for (const { endpointId, createdAt } of page.deliveries) {
+        found.push({ endpointId, createdAt: timestampMs(createdAt!) })
+      }
+      pageToken = page.nextPageToken
+    } while (pageToken !== '')
+    return found
+  }
+  const all = await list({ businessId })
+  expect(all).toHaveLength(2 * SESSIONS.length)
+  const times = all.map(({ createdAt }) => createdAt)
+  expect(times).toEqual(times.toSorted((a, b) => b - a))
+  expect(new Set(all.map(({ endpointId }) => endpointId))).toEqual(new Set([first.id, second.id]))
+  const { PENDING, DELIVERED, FAILED } = DeliveryStatus
+  const pending = await list({ businessId, statuses: [PENDING, FAILED] })
+  expect(pending.map(({ endpointId }) => endpointId)).toEqual(SESSIONS.map(() => second.id))
+  expect(await list({ businessId, status: DELIVERED })).toHaveLength(SESSIONS.length)
+  expect(await list({ businessId, live: false })).toEqual([])
+  expect(await list({ businessId, endpointId: third.id })).toEqual([])
+  expect(await list({ businessId, from: timestampFromMs(startedMs) })).toHaveLength(all.length)
+  expect(await list({ businessId, to: timestampFromMs(startedMs) })).toEqual([])
+  const latest = Math.max(...times)
+  const since = await list({ businessId, from: timestampFromMs(latest) })
+  expect(since.every(({ createdAt }) => createdAt >= latest)).toBe(true)
+  expect(await list({ businessId: two.businessId })).toEqual([])
+  await expect(webhooks().listDeliveries({})).rejects.toThrow(/Invalid request/)
+})
+
+test('a delivery shows the request as it is sent, without secrets', async () => {
+  const { deliveries } = await webhooks().listDeliveries({ endpointId: first.id, pageSize: 1 })
+  const [{ id: deliveryId, eventId }] = deliveries as [(typeof deliveries)[number]]
+  const { request } = await webhooks().getDelivery({ deliveryId })
+  const sent = good.requests.find(({ headers }) => headers['webhook-id'] === eventId)!
+  expect(request).toMatchObject({ method: 'POST', url: good.url, body: sent.rawBody })
+  const shown = new Map(request!.headers.map((header) => [header.name, header]))
+  expect(shown.get('webhook-id')).toMatchObject({ value: eventId, omission: 0 })
+  for (const name of ['webhook-timestamp', 'webhook-signature', 'x-wiaxy-signature-256']) {
+    expect(shown.get(name)).toMatchObject({ value: '', omission: HeaderOmission.BY_ATTEMPT })
+  }
+  for (const name of ['x-tenant', 'authorization']) {
+    expect(shown.get(name)).toMatchObject({ value: '', omission: HeaderOmission.SECRET })
+  }
+  expect(JSON.stringify(request)).not.toContain('hidden-value')
+  // All but those of the connection.
+  const own = Object.keys(sent.headers).filter(
+    (name) => !['host', 'connection', 'content-length'].includes(name),
+  )
+  expect([...shown.keys()].toSorted()).toEqual(own.toSorted())
+})
+
+test('the request of a deleted endpoint is not shown', async () => {
+  const { businessId } = one
+  const { endpoint } = await webhooks().createEndpoint({ businessId, url: good.url })
+  const { eventId } = await webhooks().sendTestEvent({ endpointId: endpoint!.id })
+  const { id: deliveryId } = await waitUntil(
+    async () => (await webhooks().listDeliveries({ eventId })).deliveries[0],
+  )
+  await webhooks().deleteEndpoint({ endpointId: endpoint!.id })
+  const { delivery, request } = await webhooks().getDelivery({ deliveryId })
+  expect(delivery?.id).toBe(deliveryId)
+  expect(request).toBeUndefined()
+})
+
+test('statistics count the deliveries of the last 24 hours by the hour', async () => {
+  const request = { endpointIds: [second.id, first.id, 'ep_none'] }
+  const { statistics } = await webhooks().getEndpointStatistics(request)
+  expect(statistics).toMatchObject([
+    { endpointId: second.id, deliveryCount: 3, attemptCount: 3n, deliveredCount: 0 },
+    { endpointId: first.id, deliveryCount: 3, attemptCount: 3n, deliveredCount: 3, failedCount: 0 },
+  ])
+  const [refusing, acknowledging] = statistics
+  expect(refusing).toMatchObject({ pendingCount: 3 })
+  expect(timestampMs(refusing!.oldestPendingAt!)).toBeGreaterThanOrEqual(startedMs)
+  expect(acknowledging!.oldestPendingAt).toBeUndefined()
+  expect(acknowledging!.hours).toHaveLength(24)
+  const delivered = acknowledging!.hours.map(({ deliveredCount }) => deliveredCount)
+  expect(delivered.reduce((sum, count) => sum + count)).toBe(3)
+  expect(acknowledging!.latencyP95Ms).toBeGreaterThanOrEqual(acknowledging!.latencyP50Ms)
+
+  // What was created two days ago does not count, and an hour ago has an hour of its own.
+  await service.database.pool.query(
+    `update webhook_delivery d set created_at = date_trunc('hour', now()) - age
+      from (select id, position, interval '1 hour' * (array[0.5, 48, 0])[row_number() over ()] as age
+        from webhook_delivery where endpoint_id = $1) o where d.id = o.id and d.position = o.position`,
+    [first.id],
+  )
+  const { businessId } = one
+  const later = await webhooks().getEndpointStatistics({ businessId })
+  const counted = later.statistics.find(({ endpointId }) => endpointId === first.id)!
+  expect(counted).toMatchObject({ deliveryCount: 2, deliveredCount: 2 })
+  expect(counted.hours.slice(-3).map(({ deliveredCount }) => deliveredCount)).toEqual([0, 1, 1])
+})
