@@ -1,9 +1,9 @@
 import { useQuery } from '@connectrpc/connect-query'
 import {
   type ReconciliationRun,
-  ReconciliationService,
   RunScope,
-} from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+} from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_run_pb.ts'
+import { ReconciliationService } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { bankName } from '../../format/banks.ts'
 import { count } from '../../format/money.ts'
 import { Failure } from '../../ui/failure.tsx'
