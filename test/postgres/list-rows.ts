@@ -94,6 +94,28 @@ const HELD_AT = tokenAt(
 const AUDIT_AT = tokenAt('number::text', 'audit_entry', 'number desc')
 const AUDIT_FROM_OLDEST_AT = tokenAt('number::text', 'audit_entry', 'number asc')
 
+/** In the middle of the list of each kind. */
+const REVIEW_AT: NonNullable<ListRow['at']> = async (pool, part) => {
+  const keyAt = async (key: string, from: string, order: string) => {
+    const { rows } = await pool.query<{ key: string }>(
+      `select ${key} as key from ${from} order by ${order}
+        offset floor($1::float8 * (select count(*) - 1 from ${from})) limit 1`,
+      [part],
+    )
+    return rows[0]?.key ?? ''
+  }
+  const since = '(extract(epoch from failing_since) * 1000)::bigint'
+  const places = [
+    keyAt('id', 'unmatched_payment where resolution is null', 'id'),
+    keyAt('id', "bank_notification where state = 'MANUAL_REVIEW'", 'id'),
+    keyAt('id', 'payment_conflict where resolved_at is null', 'id'),
+    keyAt('id', "account where status = 'PENDING' and opening_state = 'MANUAL_REVIEW'", 'id'),
+    keyAt('transaction_id', "payment_variance where hold = 'HELD'", 'transaction_id'),
+    keyAt(`${since} || ' ' || id`, 'webhook_endpoint where failing_since is not null', 'id'),
+  ]
+  return { pageToken: pageTokenOf([...(await Promise.all(places)), '']) }
+}
+
 const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part) => {
   const { rows } = await pool.query<{ last: string }>(
     `select max(last_sequence) as last from event_business_counter where ${OF_BUSINESS}`,
@@ -130,6 +152,14 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       at: tokenAt('id', `account where ${OF_BUSINESS}`, 'id desc'),
       buffersMax: 800,
     },
+    'SessionService.ListSessions': {
+      filters: { activeOnly: [true] },
+      at: tokenAt('id', 'session', 'id desc'),
+    },
+    'SessionService.ListPortalLinks': {
+      filters: { businessId: [SEEDED_BUSINESS], activeOnly: [true] },
+      at: tokenAt('id', 'portal_link', 'id desc'),
+    },
     'AdminService.ListTokens': { filters: {}, at: tokenAt('id', 'internal_token', 'id desc') },
     'AdminService.ListAuditEntries': {
       filters: {
@@ -163,6 +193,42 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       at: HELD_AT,
     },
     'ThirdPartyService.ListHeldPayments': { filters: {}, at: HELD_AT },
+    'OverviewService.Search': {
+      filters: {
+        query: [
+          sessionIdOf(1),
+          `txn_01${'1'.padStart(24, '0')}`,
+          `acc_00${'1'.padStart(24, '0')}`,
+          `R-${'1'.padStart(20, 'A')}`,
+          'old-1',
+          '0000000001',
+          'ada.obi@example.com',
+          `evt_00${'1'.padStart(24, '0')}`,
+          `dlv_01${'1'.padStart(24, '0')}`,
+          `ep_01${'1'.padStart(24, '0')}`,
+          SEEDED_BUSINESS,
+          'Business',
+          `stl_00${'1'.padStart(24, '0')}`,
+          `tok_00${'1'.padStart(24, '0')}`,
+          `sk_live_00${'1'.padStart(8, '0')}`,
+          `ntf_00${'1'.padStart(24, '0')}`,
+          `unm_00${'1'.padStart(24, '0')}`,
+        ],
+        businessId: [SEEDED_BUSINESS],
+        live: [true, false],
+      },
+      refused: ({ query }) => query === undefined,
+    },
+    'OverviewService.ListReviewItems': {
+      filters: {
+        kinds: [1, 2, 3, 4, 5, 6, 7].map((kind) => [kind]),
+        businessId: [SEEDED_BUSINESS],
+        live: [true, false],
+      },
+      at: REVIEW_AT,
+      // Every kind, and counts of up to a thousand of each on the first page.
+      buffersMax: 25_000,
+    },
     'ReconciliationService.ListUnmatchedPayments': {
       filters: { bank: [1, 2, 4] },
       at: tokenAt('id', 'unmatched_payment where resolution is null', 'id desc'),

@@ -34,6 +34,7 @@ const SMALL = new Set([
   'sequencer_tick',
   'event_retention',
   'settlement_follower',
+  'payment_hour_follower',
   'settlement_sweep',
   'webhook_dispatcher',
   // One row for each limit in use, which are swept; one for each bank and kind of notification.
