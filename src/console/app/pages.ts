@@ -97,7 +97,7 @@ export const RAIL: readonly RailPage[] = [
     path: '/reconciliation',
     title: 'Reconciliation',
     icon: 'reconciliation',
-    needs: ReconciliationService.method.listReconciliationRuns,
+    needs: ReconciliationService.method.reconcile,
     component: page(
       () => import('../pages/reconciliation/reconciliation-page.tsx'),
       (module) => module.ReconciliationPage,
@@ -127,7 +127,6 @@ export const RAIL: readonly RailPage[] = [
     path: '/health',
     title: 'Health',
     icon: 'health',
-    // GetOverview has the health for callers only who may also call this.
     needs: ReconciliationService.method.listReconciliationRuns,
     component: page(
       () => import('../pages/health/health-page.tsx'),
