@@ -6,6 +6,17 @@ import { type Credential, readSignInMethods, type SignInMethods, signIn } from '
 
 const ERROR = 'error='
 
+/** What ended a sign-in at the provider, by the code in the URL: a text in the URL could be anybody's. */
+const FAULTS: Readonly<Record<string, string>> = {
+  oidc_expired: 'The sign-in took too long; begin again',
+  oidc_denied: 'The provider refused the sign-in',
+  oidc_failed: 'The provider’s response was not valid; begin again',
+  oidc_no_access:
+    'You are known to the provider, but have no access to Inflow; ask your administrator',
+  oidc_unavailable: 'The provider does not respond; try again shortly',
+  rate_limited: 'There were too many attempts; try again in a minute',
+}
+
 /** Signs in by a token, by the code of a link, which is after the #, or by the provider of the company. */
 export function SignIn({ onSignedIn }: { readonly onSignedIn: () => void }) {
   const [token, setToken] = useState('')
@@ -29,7 +40,7 @@ export function SignIn({ onSignedIn }: { readonly onSignedIn: () => void }) {
     // A code in the history could be found there.
     if (code !== '')
       window.history.replaceState(null, '', window.location.pathname + window.location.search)
-    if (code.startsWith(ERROR)) setFault(decodeURIComponent(code.slice(ERROR.length)))
+    if (code.startsWith(ERROR)) setFault(FAULTS[code.slice(ERROR.length)] ?? 'The sign-in failed')
     else if (code !== '') void exchange({ code })
     readSignInMethods().then(setMethods, () => undefined)
   }, [])
