@@ -125,7 +125,7 @@ test('states what is known of each, and the rpcs that can end it', async () => {
   })
   expect(byKind.get('PAYMENT_CONFLICT')).toMatchObject({
     businessId: other.businessId,
-    text: expect.stringContaining('7 kobo instead of 150050'),
+    text: expect.stringContaining('instead of 1500.50'),
   })
   expect(byKind.get('ACCOUNT_OPENING')).toMatchObject({
     text: expect.stringContaining('no response'),

@@ -12,6 +12,12 @@ interface Series {
 
 const HEIGHT = 180
 
+/** The hour, and the day below it where it changes. */
+const CLOCK: NonNullable<uPlot.Axis['values']> = [
+  [3600, '{HH}:{mm}', '\n{D} {MMM}', null, '\n{D} {MMM}', null, null, null, 1],
+  [60, '{HH}:{mm}', '\n{D} {MMM}', null, '\n{D} {MMM}', null, null, null, 1],
+]
+
 /**
  * Lines over time, with the values under the pointer.
  *
@@ -36,7 +42,7 @@ export function Chart({
     const colour = (name: string) => getComputedStyle(element).getPropertyValue(name)
     const axis = {
       stroke: colour('--faint'),
-      grid: { stroke: colour('--line') },
+      grid: { stroke: colour('--line'), width: 1 },
       ticks: { show: false },
     }
     const plot = new uPlot(
@@ -53,7 +59,10 @@ export function Chart({
             value: (_plot: uPlot, value: number | null) => (value === null ? '–' : format(value)),
           })),
         ],
-        axes: [axis, { ...axis, size: 60, values: (_plot, ticks) => ticks.map(format) }],
+        axes: [
+          { ...axis, values: CLOCK },
+          { ...axis, size: 60, values: (_plot, ticks) => ticks.map(format) },
+        ],
         cursor: { drag: { x: false, y: false } },
       },
       [[...times], ...series.map(({ values }) => [...values])],

@@ -1,5 +1,6 @@
 import type { listInReview } from '../../accounts/openings/list-in-review.ts'
 import { BANK_FACTS } from '../../banks/bank.ts'
+import { formatAmount } from '../../core/money.ts'
 import type * as notifications from '../../notifications/oldest-held.ts'
 import type { listOverdue } from '../../settlement/due/list-overdue.ts'
 import type { listOldestConflicts } from '../../transactions/review/oldest-conflicts.ts'
@@ -45,7 +46,8 @@ export function ofConflict(
   const differences = [
     accountNumber !== recordedAccountNumber &&
       `the account ${accountNumber} instead of ${recordedAccountNumber}`,
-    amountMinor !== recordedAmountMinor && `${amountMinor} kobo instead of ${recordedAmountMinor}`,
+    amountMinor !== recordedAmountMinor &&
+      `NGN ${formatAmount(amountMinor)} instead of ${formatAmount(recordedAmountMinor)}`,
     conflict.status !== recordedStatus && `${conflict.status} instead of ${recordedStatus}`,
   ].filter((difference) => difference !== false)
   return {

@@ -77,14 +77,14 @@ const COLUMNS: readonly Column<Transaction>[] = [
   { key: 'session', title: 'Session', render: ({ sessionId }) => <Id text={sessionId} /> },
   {
     key: 'settled',
-    title: 'Settled',
+    title: 'Settles',
     render: ({ settled, settlesAt }) => (settled ? 'Yes' : settlesAt && <Time at={settlesAt} />),
   },
 ]
 
 const STATES: ReadonlyMap<TransactionStatus, readonly [Tone, string]> = new Map([
   [TransactionStatus.PENDING, ['waiting', 'Pending']],
-  [TransactionStatus.SUCCESS, ['good', 'Received']],
+  [TransactionStatus.SUCCESS, ['good', 'Success']],
   [TransactionStatus.FAILED, ['bad', 'Failed']],
   [TransactionStatus.REVERSED, ['neutral', 'Reversed']],
 ])

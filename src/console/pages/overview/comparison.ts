@@ -34,7 +34,7 @@ export function compare(
 
 /** `▲ 8 %` or `▼ 12 %`; nothing can be said of a share of zero. */
 function changeText(now: number, then: number): string {
-  if (now === then) return 'Same as'
+  if (now === then) return now === 0 ? 'None, as' : 'Same as'
   if (then === 0) return '▲ from none'
   const percent = (100 * (now - then)) / then
   const size = Math.abs(percent)
@@ -42,11 +42,10 @@ function changeText(now: number, then: number): string {
   return `${percent > 0 ? '▲' : '▼'} ${text} %`
 }
 
-/** The part of ended deliveries that was delivered, from 0 to 1; undefined: none ended. */
+/** The part of webhook attempts that receivers acknowledged, from 0 to 1; undefined: there was none. */
 export function successOf(figures: HourFigures | undefined): number | undefined {
-  if (figures === undefined) return undefined
-  const ended = figures.delivered + figures.failed
-  return ended === 0n ? undefined : Number(figures.delivered) / Number(ended)
+  if (figures === undefined || figures.attempts === 0n) return undefined
+  return Math.min(1, Number(figures.delivered) / Number(figures.attempts))
 }
 
 /** `99.95 %`; only what has no failure at all is `100 %`. */

@@ -30,14 +30,13 @@ export function failingFirst(endpoints: readonly Endpoint[]): Endpoint[] {
   return endpoints.toSorted((a, b) => stateOf(a).rank - stateOf(b).rank)
 }
 
-/** The share of completed deliveries that were acknowledged, `99.2 %`; undefined: none was completed. */
+/** The share of attempts that the receiver acknowledged, `99.2 %`; undefined: there was none. */
 export function successText(statistics: EndpointStatistics | undefined): string | undefined {
   if (statistics === undefined) return undefined
-  const { deliveredCount, failedCount } = statistics
-  const completed = deliveredCount + failedCount
-  if (completed === 0) return undefined
+  const { deliveredCount, attemptCount } = statistics
+  if (attemptCount === 0n) return undefined
   // Rounded down: 100 % means that none failed.
-  return `${Math.floor((deliveredCount / completed) * 1000) / 10} %`
+  return `${Math.floor((deliveredCount / Number(attemptCount)) * 1000) / 10} %`
 }
 
 const REASONS: ReadonlyMap<DisabledReason, string> = new Map([
