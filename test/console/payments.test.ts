@@ -74,9 +74,7 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await page.keyboard.press('j')
     await page.keyboard.press('j')
     expect(
-      await rows(page)
-        .nth(1)
-        .evaluate((row) => row === document.activeElement),
+      await page.evaluate('document.querySelectorAll("[data-row]")[1] === document.activeElement'),
     ).toBe(true)
     await page.keyboard.press('k')
     await page.keyboard.press('Enter')
