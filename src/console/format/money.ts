@@ -7,7 +7,7 @@ export function naira(amountMinor: bigint, sign = false): string {
   const isNegative = amountMinor < 0n
   const minor = isNegative ? -amountMinor : amountMinor
   const whole = String(minor / 100n).replace(/\B(?=(\d{3})+$)/g, ',')
-  const prefix = isNegative ? '−' : sign ? '+' : ''
+  const prefix = isNegative ? '−' : sign && minor > 0n ? '+' : ''
   return `${prefix}₦${whole}.${String(minor % 100n).padStart(2, '0')}`
 }
 

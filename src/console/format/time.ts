@@ -49,8 +49,8 @@ export function timeTitle(ms: number): string {
 
 /** `312 ms`, `4.1 s`, `4 min 12 s`, `3 h 5 min`, `2 d 4 h`. */
 export function durationText(ms: number): string {
-  if (ms < SECOND) return `${Math.max(0, Math.round(ms))} ms`
-  if (ms < 10 * SECOND) return `${(ms / SECOND).toFixed(1).replace('.0', '')} s`
+  if (ms < SECOND) return `${Math.max(0, Math.floor(ms))} ms`
+  if (ms < 10 * SECOND) return `${Math.floor(ms / 100) / 10} s`
   if (ms < MINUTE) return `${Math.floor(ms / SECOND)} s`
   if (ms < HOUR) return pair(ms, MINUTE, 'min', SECOND, 's')
   if (ms < DAY) return pair(ms, HOUR, 'h', MINUTE, 'min')

@@ -33,6 +33,8 @@ interface ActionProps<I extends DescMessage, O extends DescMessage> {
   /** Whose audit entry the result names, such as the id of the payment. */
   readonly target: string | ((response: MessageShape<O>) => string)
   readonly disabled?: boolean
+  /** False: there is nothing to do any more. The result of what was done is shown until the viewer closes it. */
+  readonly isOffered?: boolean
   /** What the result says in place of "Done." */
   readonly result?: (response: MessageShape<O>) => ReactNode
   /** The secret that the response has, which is shown once. */
@@ -51,20 +53,22 @@ interface ActionProps<I extends DescMessage, O extends DescMessage> {
  * it was asked for. It is not shown to a caller who may not press it. All data are read again afterwards.
  */
 export function Action<I extends DescMessage, O extends DescMessage>(props: ActionProps<I, O>) {
-  const { method, label, kind, icon, disabled } = props
+  const { method, label, kind, icon, disabled, isOffered = true } = props
   const [isOpen, setOpen] = useState(false)
   const mayCall = useMay()(method)
   if (!mayCall) return null
   return (
     <>
-      <Button
-        {...(kind && { kind })}
-        {...(icon && { icon })}
-        disabled={disabled}
-        onClick={() => setOpen(true)}
-      >
-        {label}
-      </Button>
+      {isOffered && (
+        <Button
+          {...(kind && { kind })}
+          {...(icon && { icon })}
+          disabled={disabled}
+          onClick={() => setOpen(true)}
+        >
+          {label}
+        </Button>
+      )}
       {isOpen && <ActionDialog {...props} onClose={() => setOpen(false)} />}
     </>
   )

@@ -4,7 +4,8 @@ import { type RefObject, useEffect, useRef } from 'react'
 const SCROLLED_PX = 40
 
 /**
- * Whether the viewer reads the rows: the pointer or the focus is on them, or the page is scrolled.
+ * Whether the viewer reads the rows: the pointer is over their place, the focus is on one, or the page
+ * is scrolled.
  *
  * @param rows selects them in the place
  * @param onEnd called when the viewer stops
@@ -29,16 +30,15 @@ export function useReading(
       reading.current = now
       if (!now) latest.current()
     }
-    const over = (event: PointerEvent) => {
-      const { target } = event
-      isOver = target instanceof Element && target.closest(rows) !== null
+    const enter = () => {
+      isOver = true
       update()
     }
     const leave = () => {
       isOver = false
       update()
     }
-    element.addEventListener('pointerover', over)
+    element.addEventListener('pointerenter', enter)
     element.addEventListener('pointerleave', leave)
     element.addEventListener('focusin', update)
     // The focus is nowhere yet while it moves.
@@ -46,7 +46,7 @@ export function useReading(
     element.addEventListener('focusout', focusout)
     window.addEventListener('scroll', update, { passive: true })
     return () => {
-      element.removeEventListener('pointerover', over)
+      element.removeEventListener('pointerenter', enter)
       element.removeEventListener('pointerleave', leave)
       element.removeEventListener('focusin', update)
       element.removeEventListener('focusout', focusout)

@@ -146,7 +146,11 @@ function useScrolls() {
     const table = element?.querySelector('table')
     if (!element || !table) return undefined
     const measure = () => {
-      element.classList.toggle('scrolls', table.offsetWidth > element.clientWidth)
+      const scrolls = table.offsetWidth > element.clientWidth
+      element.classList.toggle('scrolls', scrolls)
+      // What scrolls is reached by keyboard.
+      if (scrolls) element.tabIndex = 0
+      else element.removeAttribute('tabindex')
     }
     const resized = new ResizeObserver(measure)
     resized.observe(element)

@@ -43,16 +43,15 @@ export function ConflictDetails({
         </tbody>
       </table>
       <Id text={conflict.id} charsMax={30} />
-      {conflict.resolvedAt === undefined && (
-        <Action
-          method={ReconciliationService.method.resolvePaymentConflict}
-          label="Resolve"
-          says="Ends the manual review of this report. The recorded payment stays as it is."
-          reason="How and why"
-          request={(note) => ({ conflictId: conflict.id, note })}
-          target={conflict.id}
-        />
-      )}
+      <Action
+        method={ReconciliationService.method.resolvePaymentConflict}
+        label="Resolve"
+        isOffered={conflict.resolvedAt === undefined}
+        says="Ends the manual review of this report. The recorded payment stays as it is."
+        reason="How and why"
+        request={(note) => ({ conflictId: conflict.id, note })}
+        target={conflict.id}
+      />
     </>
   )
 }

@@ -107,15 +107,14 @@ function Deliveries({ deliveries }: { readonly deliveries: readonly TimelineDeli
             <li key={delivery.id}>
               <PageLink to={`/webhooks/deliveries/${delivery.id}`}>{hostOf(endpointUrl)}</PageLink>
               <Status tone={tone}>{name}</Status>
-              {isOver && (
-                <Action
-                  method={WebhookService.method.redeliver}
-                  label="Redeliver"
-                  says={`Sends ${delivery.eventKind} to ${endpointUrl} again, with the same webhook-id, as attempt ${delivery.attemptCount + 1}.`}
-                  request={() => ({ deliveryId: delivery.id })}
-                  target={delivery.id}
-                />
-              )}
+              <Action
+                method={WebhookService.method.redeliver}
+                isOffered={isOver}
+                label="Redeliver"
+                says={`Sends ${delivery.eventKind} to ${endpointUrl} again, with the same webhook-id, as attempt ${delivery.attemptCount + 1}.`}
+                request={() => ({ deliveryId: delivery.id })}
+                target={delivery.id}
+              />
               <span className="faint">{delivery.eventKind}</span>
             </li>
           )
