@@ -39,6 +39,7 @@ export const SLOW_FILES = [
   'test/clients/webhooks.test.ts',
   'test/console/access.test.ts',
   'test/console/accounts.test.ts',
+  'test/console/payments.test.ts',
   'test/console/webhooks.test.ts',
   'test/crypto/master-key.test.ts',
   'test/openapi/site-browser.test.ts',

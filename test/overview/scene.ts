@@ -92,3 +92,7 @@ export async function reader(service: TestService) {
   const { secret } = await service.client(AdminService).issueToken(request)
   return service.client(OverviewService, secret)
 }
+
+/** The name of a value of an enum of the contract. */
+export const nameOf = <Enum extends Readonly<Record<string, number>>>(names: Enum, value: number) =>
+  Object.keys(names).find((name) => names[name] === value) as keyof Enum & string

@@ -43,7 +43,7 @@ const timelineWith = (transactionId: string, check: (timeline: Timeline) => void
 
 const casesOf = ({ steps }: Timeline) => steps.map(({ step }) => step.case)
 
-const valueOf = (timeline: Timeline, name: Timeline['steps'][number]['step']['case']) =>
+const stepOf = (timeline: Timeline, name: Timeline['steps'][number]['step']['case']) =>
   // biome-ignore lint/suspicious/noExplicitAny: the shape depends on the case
   timeline.steps.find(({ step }) => step.case === name)?.step.value as any
 
@@ -83,19 +83,19 @@ test('shows a payment from its recording to its reversal, in the order of time',
   ])
   const times = timeline.steps.map(({ at }) => timestampMs(at!))
   expect(times).toEqual([...times].sort((a, b) => a - b))
-  expect(valueOf(timeline, 'paymentRecorded')).toMatchObject({ connector: 'sandbox', held: false })
-  expect(valueOf(timeline, 'eventNumbered')).toMatchObject({
+  expect(stepOf(timeline, 'paymentRecorded')).toMatchObject({ connector: 'sandbox', held: false })
+  expect(stepOf(timeline, 'eventNumbered')).toMatchObject({
     kind: 'PAYMENT_NOTIFICATION',
     eventId: expect.stringMatching(/^evt_/),
     businessSequence: 2n,
   })
-  expect(valueOf(timeline, 'paymentSettled')).toMatchObject({ settlementId, amountMinor: 150_050n })
-  expect(valueOf(timeline, 'paymentReversed')).toMatchObject({
+  expect(stepOf(timeline, 'paymentSettled')).toMatchObject({ settlementId, amountMinor: 150_050n })
+  expect(stepOf(timeline, 'paymentReversed')).toMatchObject({
     reason: 'recalled',
     actorKind: 'bootstrap',
     auditNumber: expect.any(BigInt),
   })
-  expect(valueOf(timeline, 'deliveryAttempted')).toMatchObject({
+  expect(stepOf(timeline, 'deliveryAttempted')).toMatchObject({
     endpointId,
     attempt: { number: 1, statusCode: 200, responseBody: 'thanks', error: '' },
   })
@@ -125,7 +125,7 @@ test('shows when a failed delivery is attempted again, and when the payment is s
   const timeline = await timelineWith(paid.id, (found) =>
     expect(casesOf(found)).toContain('deliveryAttempted'),
   )
-  expect(valueOf(timeline, 'deliveryAttempted')).toMatchObject({
+  expect(stepOf(timeline, 'deliveryAttempted')).toMatchObject({
     attempt: {
       statusCode: 500,
       responseBody: 'out of order',
@@ -219,11 +219,11 @@ test('shows what became of a payment that was held', async () => {
   const timeline = await timelineWith(accepted.id, (found) =>
     expect(casesOf(found).filter((step) => step === 'eventNumbered')).toHaveLength(2),
   )
-  expect(valueOf(timeline, 'paymentRecorded')).toMatchObject({
+  expect(stepOf(timeline, 'paymentRecorded')).toMatchObject({
     held: true,
     variance: Variance.UNDERPAID,
   })
-  expect(valueOf(timeline, 'holdDecided')).toMatchObject({ holdState: HoldState.ACCEPTED })
+  expect(stepOf(timeline, 'holdDecided')).toMatchObject({ holdState: HoldState.ACCEPTED })
   expect(timeline.postings.map(({ kind }) => kind).sort()).toEqual(['acceptance', 'payment'])
   expect(timeline.expectedSteps).toMatchObject([{ step: { case: 'settlement' } }])
 
@@ -231,7 +231,7 @@ test('shows what became of a payment that was held', async () => {
   await held.returnPayment({ transactionId: returned.id, reason: 'too little' })
   await held.completeReturn({ transactionId: returned.id, note: 'by transfer' })
   const end = await timelineOf(returned.id)
-  expect(valueOf(end, 'paymentReversed')).toMatchObject({
+  expect(stepOf(end, 'paymentReversed')).toMatchObject({
     reason: 'by transfer',
     actorKind: 'bootstrap',
   })
@@ -250,14 +250,14 @@ test('shows the reports that contradict a payment to operators, and to no busine
   const conflict = conflicts.find(({ transactionId }) => transactionId === paid.id)!
   await reconciliation.resolvePaymentConflict({ conflictId: conflict.id, note: 'a mistake' })
   const timeline = await timelineOf(paid.id)
-  expect(valueOf(timeline, 'conflictReported')).toMatchObject({ id: conflict.id, amountMinor: 1n })
-  expect(valueOf(timeline, 'conflictResolved')).toMatchObject({ note: 'a mistake' })
+  expect(stepOf(timeline, 'conflictReported')).toMatchObject({ id: conflict.id, amountMinor: 1n })
+  expect(stepOf(timeline, 'conflictResolved')).toMatchObject({ note: 'a mistake' })
 
   const own = await restricted(service, shop.businessId)
   const seen = await timelineOf(paid.id, own)
   expect(casesOf(seen)).not.toContain('conflictReported')
   expect(casesOf(seen)).not.toContain('conflictResolved')
-  expect(valueOf(seen, 'paymentRecorded').recorder).toMatchObject({
+  expect(stepOf(seen, 'paymentRecorded').recorder).toMatchObject({
     kind: RecorderKind.TOKEN,
     id: '',
   })

@@ -26,6 +26,7 @@ export async function seedOthers(databaseUrl: string, transactions: number): Pro
       ...credentials,
       ...books,
       ...exceptions,
+      ...hours,
     ]) {
       const values = statement.includes('$1') ? [Math.floor(transactions / 10)] : []
       await client.query(statement, values)
@@ -68,6 +69,15 @@ const credentials = [
     from generate_series(1, $1::int) n`,
   `insert into internal_token (id, name, description, prefix, secret_hash, scopes, created_at)
     select ${idOf('tok', 'n')}, 'token ' || n, '', 'x', '', '{read}', now()
+    from generate_series(1, $1::int) n`,
+  `insert into session (id, kind, caller_id, name, scopes, secret_hash, address, created_at, last_used_at, expires_at)
+    select ${idOf('ses', 'n')}, 'token', ${idOf('tok', 'n % 50')}, 'x', '{read}', '', '', now(), now(), now() + interval '1 hour'
+    from generate_series(1, $1::int) n`,
+  `insert into sign_in_code (id, caller_id, name, scopes, secret_hash, created_at, expires_at)
+    select ${idOf('sic', 'n')}, ${idOf('tok', 'n')}, 'x', '{read}', '', now(), now() from generate_series(1, $1::int) n`,
+  `insert into portal_link (id, business_id, scopes, description, secret_hash, created_at, expires_at)
+    select ${idOf('plk', 'n')}, case when n % 2 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, '{read}', '', '', now(),
+      now() + interval '1 hour'
     from generate_series(1, $1::int) n`,
   `insert into audit_entry (number, at, actor_kind, actor_id, actor_name, address, request_id, action,
       target_kind, target_id, business_id, details, previous_hash, hash)
@@ -127,6 +137,8 @@ const exceptions = [
     select ${idOf('ntf', 'n')}, case when n <= 60 then 'PALMPAY' else '9PSB' end, n::text::bytea, now(), '', n,
       case when n % 2 = 0 then 'PROCESSED' else 'MANUAL_REVIEW' end, '', '', 1
     from generate_series(1, $1::int) n`,
+  `insert into reconciliation_run (bank, scope, in_progress, from_at, to_at, cursor, missed, failures, next_at)
+    values ('9PSB', 'payments', false, now(), now(), '', 0, 0, now())`,
   `insert into bank_payment_key (bank, bank_key, session_id, created_at)
     select '9PSB', n, 'k' || n, now() from generate_series(1, $1::int) n`,
   `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency,
@@ -136,4 +148,20 @@ const exceptions = [
     from generate_series(1, $1::int) n`,
   `insert into webhook_secret (endpoint_id, number, secret_encrypted, created_at)
     select id, 1, '', created_at from webhook_endpoint`,
+]
+
+/** The businesses have figures of the hours around now, and all together of many more. */
+const hours = [
+  `insert into payment_hour (business_id, live, bank, hour, payments, amount_minor, reversals, reversed_minor,
+      last_at)
+    select case when n % 4 = 0 then '' when n % 4 = 1 then ${BUSINESS} else ${anyBusiness('n')} end, true, '9PSB',
+      date_trunc('hour', now()) - n * interval '1 hour', 1, 1, 0, 0, now()
+    from generate_series(1, $1::int) n`,
+  `insert into webhook_hour (business_id, live, hour, attempts, delivered, failed, delays)
+    select case when n % 4 = 0 then '' when n % 4 = 1 then ${BUSINESS} else ${anyBusiness('n')} end, true,
+      date_trunc('hour', now()) - n * interval '1 hour', 1, 1, 0, array_fill(0, array[64])
+    from generate_series(1, $1::int) n`,
+  // Half of the pending openings wait for an operator, and some endpoints fail.
+  `update account set opening_state = 'MANUAL_REVIEW' where status = 'PENDING' and right(id, 2) < '50'`,
+  `update webhook_endpoint set failing_since = now() where right(id, 1) < '3'`,
 ]

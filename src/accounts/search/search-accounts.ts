@@ -23,25 +23,31 @@ export async function searchAccounts(
 ): Promise<readonly StoredAccount[]> {
   const values: unknown[] = [text, limit]
   const bind = (value: unknown) => `$${values.push(value)}`
-  const { businessIds, live } = scope
-  const allowed = [
-    ...(businessIds === undefined ? [] : [`business_id = any (${bind(businessIds)}::text[])`]),
-    ...(live === undefined ? [] : [`live = ${live}`]),
-  ]
-  const parts = text.includes('@')
-    ? emailParts(scope, bind)
-    : columnsOf(text).map((column) => {
-        // `offset 0` keeps the planner on the index of the column.
-        const found = `select * from account where ${column} = $1 offset 0`
-        const where = ['true', ...allowed].join(' and ')
-        return `(select id from (${found}) found where ${where} limit $2)`
-      })
+  const parts = text.includes('@') ? emailParts(scope, bind) : columnParts(text, scope, bind)
   const { rows } = await on.query<AccountRow>(
     `select ${ACCOUNT_COLUMNS} from account
-      where id = any (array(${parts.join(' union ')} limit $2)) order by id desc`,
+      where id = any (array(select id from (${parts.join(' union ')}) found limit $2)) order by id desc`,
     values,
   )
   return rows.map(toStored)
+}
+
+/** One probe of an index for each column. */
+function columnParts(
+  text: string,
+  { businessIds, live }: AccountScope,
+  bind: (value: unknown) => string,
+): readonly string[] {
+  const where = [
+    'true',
+    ...(businessIds === undefined ? [] : [`business_id = any (${bind(businessIds)}::text[])`]),
+    ...(live === undefined ? [] : [`live = ${live}`]),
+  ].join(' and ')
+  return columnsOf(text).map((column) => {
+    // `offset 0` keeps the planner on the index of the column.
+    const found = `select * from account where ${column} = $1 offset 0`
+    return `(select id from (${found}) found where ${where} limit $2)`
+  })
 }
 
 /** The indexed columns that the text may be a value of. */

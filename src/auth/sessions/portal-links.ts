@@ -1,8 +1,8 @@
 import { LockMode } from '@mikro-orm/core'
 import { listBusinesses } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
-import { Fault, invalidFields } from '../../core/errors.ts'
-import { newId } from '../../core/ids.ts'
+import { Fault } from '../../core/errors.ts'
+import { firstIdAt, newId } from '../../core/ids.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { Page } from '../../postgres/page-token.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
@@ -34,7 +34,7 @@ interface Dependencies {
  * Creates a link that opens the console for one business.
  *
  * @returns the link, and its path, which cannot be read again
- * @throws Fault validation_failed (an unknown business), permission_denied (more than the caller may do)
+ * @throws Fault not_found (the business), permission_denied (more than the caller may do)
  */
 export async function createPortalLink(
   { database, clock }: Dependencies,
@@ -44,10 +44,8 @@ export async function createPortalLink(
 ): Promise<{ readonly link: PortalLink; readonly urlPath: string }> {
   const { businessId, scopes, ttlMs, description } = requested
   requireRights(caller, requested)
-  const [known] = await listBusinesses(database, { limit: 1, after: undefined }, [businessId])
-  if (known === undefined) {
-    throw invalidFields([{ field: 'businessId', message: 'is not a known business' }])
-  }
+  const known = await listBusinesses(database, { limit: 1, after: undefined }, [businessId])
+  if (known.length === 0) throw new Fault('not_found', 'There is no such business')
   const nowMs = clock.now()
   const id = newId('plk', nowMs)
   const { secret, secretHash } = newSecret('plk', id)
@@ -101,13 +99,16 @@ export async function listPortalLinks(
 ): Promise<PortalLink[]> {
   const after = page.after?.[0]
   const businessIds = businessId === '' ? allowed && [...allowed] : [businessId]
-  const now = new Date(clock.now())
+  const nowMs = clock.now()
+  // Ids begin with the time, so links that expired long ago are not read.
+  const oldest = firstIdAt('plk', nowMs - PORTAL_LINK_TTL_MS_MAX)
+  const active = { revokedAt: null, expiresAt: { $gt: new Date(nowMs) } }
   return database.orm.em.fork().find(
     PortalLinkEntity,
     {
       ...(businessIds && { businessId: { $in: businessIds } }),
-      ...(activeOnly && { revokedAt: null, expiresAt: { $gt: now } }),
-      ...(after !== undefined && { id: { $lt: after } }),
+      ...(activeOnly && active),
+      id: { ...(activeOnly && { $gte: oldest }), ...(after !== undefined && { $lt: after }) },
     },
     { orderBy: { id: 'desc' }, limit: page.limit + 1 },
   )

@@ -47,34 +47,37 @@ export async function startProvider(redirectUri: string): Promise<TestProvider> 
       await new Promise((resolve) => server.close(resolve))
     },
   }
-  const provider = new Provider(issuer, {
-    clients: [{ ...CLIENT, redirect_uris: [redirectUri] }],
-    cookies: { keys: ['a key of cookies'] },
-    claims: {
-      openid: ['sub'],
-      profile: ['name', 'inflow_scopes', 'groups', 'businesses', 'realm_access'],
-    },
-    get conformIdTokenClaims() {
-      return !test.claimsInIdToken
-    },
-    features: { devInteractions: { enabled: false } },
-    interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
-    findAccount: (_context: unknown, sub: string) => ({
-      accountId: sub,
-      claims: () => ({ sub, ...test.user?.claims }),
-    }),
-    // The user is asked who they are, but not whether the client may know it.
-    async loadExistingGrant({ oidc }: { oidc: Record<string, Record<string, string>> }) {
-      const { accountId } = oidc['session']!
-      const grant = new provider.Grant({ clientId: CLIENT.client_id, accountId })
-      grant.addOIDCScope('openid profile email')
-      await grant.save()
-      return grant
-    },
-  })
-  const callback = provider.callback()
+  // What is in the ID token is fixed when a provider is made; both keep their sessions in one store.
+  const make = (claimsInIdToken: boolean) => {
+    const provider = new Provider(issuer, {
+      clients: [{ ...CLIENT, redirect_uris: [redirectUri] }],
+      cookies: { keys: ['a key of cookies'] },
+      claims: {
+        openid: ['sub'],
+        profile: ['name', 'inflow_scopes', 'groups', 'businesses', 'realm_access'],
+      },
+      conformIdTokenClaims: !claimsInIdToken,
+      features: { devInteractions: { enabled: false } },
+      interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
+      findAccount: (_context: unknown, sub: string) => ({
+        accountId: sub,
+        claims: () => ({ sub, ...test.user?.claims }),
+      }),
+      // The user is asked who they are, but not whether the client may know it.
+      async loadExistingGrant({ oidc }: { oidc: Record<string, Record<string, string>> }) {
+        const { accountId } = oidc['session']!
+        const grant = new provider.Grant({ clientId: CLIENT.client_id, accountId })
+        grant.addOIDCScope('openid profile email')
+        await grant.save()
+        return grant
+      },
+    })
+    return provider
+  }
+  const providers = { inIdToken: make(true), atUserinfo: make(false) }
   handle = (request, response) => {
-    if (!request.url?.startsWith('/interaction/')) return callback(request, response)
+    const provider = test.claimsInIdToken ? providers.inIdToken : providers.atUserinfo
+    if (!request.url?.startsWith('/interaction/')) return provider.callback()(request, response)
     const result = test.user
       ? { login: { accountId: test.user.sub } }
       : { error: 'access_denied', error_description: 'The user declined' }

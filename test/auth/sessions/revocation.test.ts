@@ -173,7 +173,7 @@ test('a link is never of the scope admin, longer than a month, or of an unknown 
   await expect(create({ scopes: ['admin'] })).rejects.toMatchObject(invalid)
   await expect(create({ ttl: { seconds: 30n * 86_400n + 1n } })).rejects.toMatchObject(invalid)
   await expect(create({ ttl: { seconds: 59n } })).rejects.toMatchObject(invalid)
-  await expect(create({ businessId: 'biz_unknown' })).rejects.toMatchObject(invalid)
+  await expect(create({ businessId: 'biz_unknown' })).rejects.toMatchObject({ code: Code.NotFound })
 })
 
 test('sessions are listed newest first, by pages', async () => {

@@ -3,10 +3,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { readPolicy } from '../../../src/auth/method-policy.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { signIn } from '../../support/sign-in.ts'
 import { until } from '../../webhooks/fixture.ts'
 import { allMethods, nameOf, PROTOCOLS } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
@@ -32,6 +34,13 @@ const CHANGING: Readonly<Record<string, Make>> = {
   'BusinessService.RevokeKey': async ({ businessId }) => ({
     keyId: (await service.client(BusinessService).issueKey({ businessId })).key!.id,
   }),
+  'SessionService.RevokeSession': async ({ businessId }) => {
+    const sessions = service.client(SessionService)
+    const { urlPath } = await sessions.createPortalLink({ businessId })
+    await signIn(service, { code: urlPath.slice(urlPath.indexOf('#') + 1) })
+    const { sessions: found } = await sessions.listSessions({ pageSize: 1 })
+    return { sessionId: found[0]!.id }
+  },
   'AdminService.RevokeToken': async () => ({
     tokenId: (await admin().issueToken({ name: 'x', scopes: ['read'] })).token!.id,
   }),
@@ -51,6 +60,8 @@ const ADMINISTRATIVE = methods.filter((method) => {
   const policy = readPolicy(method)
   const scopes = policy.credential === 'token' ? policy.scopes : []
   if (nameOf(method) === 'TransactionService.ReverseTransaction') return true
+  // It hands on the rights of a token.
+  if (nameOf(method) === 'SessionService.CreateSignInCode') return true
   if (method.parent.name === 'HeldPaymentService') return method.idempotency !== 1
   // It changes nothing, and is too expensive for the scope read.
   if (/\.Verify(Ledger|Audit)$/.test(nameOf(method))) return false
@@ -91,14 +102,16 @@ describe('every administrative change adds one audit entry with who, what and wh
       expect(name.toLowerCase()).toContain(verb!.split('_')[0])
       expect(entry.targetId).not.toBe('')
       if (
-        !/^(epoch|token|statement|holiday|unmatched_payment|notification|payment_conflict)$/.test(
+        !/^(epoch|token|sign_in_code|statement|holiday|unmatched_payment|notification|payment_conflict)$/.test(
           kind!,
         )
       )
         expect(entry.businessId).toMatch(/^biz_/)
       expect(JSON.parse(entry.details)).toBeTypeOf('object')
       // What the caller was shown once is in no entry.
-      for (const secret of JSON.stringify(outcome).match(/(sk_live_|whsec_|it_)[^"]{20,}/g) ?? []) {
+      for (const secret of JSON.stringify(outcome).match(
+        /(sk_live_|whsec_|it_|ic_|pl_)[^"]{20,}/g,
+      ) ?? []) {
         expect(JSON.stringify(entry.details)).not.toContain(secret.slice(-30))
       }
     }

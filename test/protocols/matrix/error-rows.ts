@@ -5,7 +5,9 @@ import { encodeCursor } from '../../../src/events/cursor.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_ERRORS } from './bank-rows.ts'
 import { HELD_ERRORS } from './held-rows.ts'
+import { OVERVIEW_ERRORS } from './overview-rows.ts'
 import { CUSTOMER, type Make, type Request } from './scene.ts'
+import { SESSION_ERRORS } from './session-rows.ts'
 import { SETTLEMENT_ERRORS } from './settlement-rows.ts'
 import { THIRD_PARTY_ERRORS } from './thirdparty-rows.ts'
 import { WEBHOOK_ERRORS } from './webhook-rows.ts'
@@ -105,6 +107,8 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     return { start: { case: 'cursor', value: cursor } }
   },
   'EventService.ListEvents validation_failed': invalid({ after: -1n, limit: 501 }),
+  'EventService.GetEvent validation_failed': invalid({}),
+  'EventService.GetEvent not_found': invalid({ eventId: 'evt_nowhere' }),
   'SandboxService.SimulateTransfer validation_failed': invalid({ accountNumber: '123' }),
   'SandboxService.SimulateTransfer not_found': invalid({
     accountNumber: '0000000000',
@@ -151,6 +155,8 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   }),
   ...BANK_ERRORS,
   ...HELD_ERRORS,
+  ...OVERVIEW_ERRORS,
+  ...SESSION_ERRORS,
   ...SETTLEMENT_ERRORS,
   ...WEBHOOK_ERRORS,
   ...THIRD_PARTY_ERRORS,

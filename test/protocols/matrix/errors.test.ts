@@ -95,8 +95,8 @@ describe('an error is the same over every protocol', () => {
   })
 })
 
-/** They return what is in the contract. */
-const NEEDS_NO_DATABASE = new Set(['WebhookService.ListEventKinds'])
+/** They return what is in the contract, or known of the caller. */
+const NEEDS_NO_DATABASE = new Set(['WebhookService.ListEventKinds', 'SessionService.GetCaller'])
 
 test('while the database is unavailable, every rpc that needs it returns UNAVAILABLE over every protocol, and recovers', async () => {
   const calls: [string, Protocol, (typeof methods)[number], Request][] = []

@@ -1,10 +1,13 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import type { KeyScope, Scope } from '../../../src/auth/caller.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_HAPPY } from './bank-rows.ts'
 import { HELD_HAPPY } from './held-rows.ts'
+import { OVERVIEW_HAPPY } from './overview-rows.ts'
 import { CUSTOMER, type Make, newKey } from './scene.ts'
+import { SESSION_HAPPY } from './session-rows.ts'
 import { SETTLEMENT_HAPPY } from './settlement-rows.ts'
 import { THIRD_PARTY_HAPPY } from './thirdparty-rows.ts'
 import { WEBHOOK_HAPPY } from './webhook-rows.ts'
@@ -56,6 +59,10 @@ export const HAPPY: Readonly<Record<string, Make>> = {
     businessIds: [businessId],
   }),
   'EventService.ListEvents': ({ businessId }) => ({ businessId, after: 1n }),
+  'EventService.GetEvent': async ({ service, businessId }) => {
+    const { events } = await service.client(EventService).listEvents({ businessId, limit: 1 })
+    return { eventId: events[0]!.id }
+  },
   'EventService.BumpEpoch': () => ({}),
   'SandboxService.SimulateTransfer': ({ accountNumber }, fresh) => ({
     accountNumber,
@@ -84,6 +91,8 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   'TransactionService.ListTransactions': ({ businessId }) => ({ businessId, live: true }),
   ...BANK_HAPPY,
   ...HELD_HAPPY,
+  ...OVERVIEW_HAPPY,
+  ...SESSION_HAPPY,
   ...SETTLEMENT_HAPPY,
   ...WEBHOOK_HAPPY,
   ...THIRD_PARTY_HAPPY,
@@ -96,11 +105,12 @@ export const TAKE: Readonly<Record<string, number>> = { 'EventService.Subscribe'
 export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
   admin: /./,
   'payments:write':
-    /^(AccountService\.(CreateAccount|CloseAccount|SetAccountSplit)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer)$/,
+    /^(AccountService\.(CreateAccount|CloseAccount|SetAccountSplit)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer|SessionService\.(GetCaller|CreateSignInCode))$/,
   'payments:reverse':
-    /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn)$/,
-  read: /^(\w+\.(Get|List|Preview)\w+|AdminService\.VerifyAudit)$/,
-  'events:subscribe': /^(EventService\.(Subscribe|ListEvents)|WebhookService\.ListEventKinds)$/,
+    /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn|SessionService\.(GetCaller|CreateSignInCode))$/,
+  read: /^(\w+\.(Get|List|Preview)\w+|OverviewService\.Search|AdminService\.VerifyAudit|SessionService\.CreateSignInCode)$/,
+  'events:subscribe':
+    /^(EventService\.(Subscribe|ListEvents|GetEvent)|WebhookService\.ListEventKinds|SessionService\.(GetCaller|CreateSignInCode))$/,
 }
 
 /** The methods of each scope of a key, which have no other. */

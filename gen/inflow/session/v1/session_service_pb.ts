@@ -418,8 +418,6 @@ export const SessionService: GenService<{
   /**
    * Returns who the caller is and what it may do, and which service it speaks to. Any token may call it.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed).
-   *
    * @generated from rpc inflow.session.v1.SessionService.GetCaller
    */
   getCaller: {
@@ -429,10 +427,8 @@ export const SessionService: GenService<{
   },
   /**
    * Creates a code that signs a browser in once, within 15 minutes, with the rights of the caller's own
-   * token. The session ends with that token. A session cannot create one, as it would outlive itself.
-   *
-   * Errors: INVALID_ARGUMENT (validation_failed), PERMISSION_DENIED (permission_denied: the caller has
-   * no token, but a session or a certificate).
+   * token. The session ends with that token. A session cannot create one, as it would outlive itself,
+   * and neither can a certificate: they get PERMISSION_DENIED.
    *
    * @generated from rpc inflow.session.v1.SessionService.CreateSignInCode
    */
@@ -468,10 +464,9 @@ export const SessionService: GenService<{
   },
   /**
    * Creates a link that opens the console for one business. It may be opened repeatedly until it expires
-   * or is revoked. The path with its code is returned only once.
+   * or is revoked. The path with its code is returned only once. Its scopes must be the caller's too.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed: also for an unknown business), PERMISSION_DENIED
-   * (permission_denied: another business, or a scope that the caller does not have).
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business).
    *
    * @generated from rpc inflow.session.v1.SessionService.CreatePortalLink
    */

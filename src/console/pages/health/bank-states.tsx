@@ -75,7 +75,7 @@ function Breaker({ bank: { breaker, breakerSince } }: { readonly bank: BankState
 function Reconciled({ bank: { reconciliationRuns } }: { readonly bank: BankState }) {
   const [run] = reconciliationRuns
   if (run === undefined) return <span className="faint">–</span>
-  const failures = reconciliationRuns.reduce((sum, each) => sum + each.failures, 0)
+  const failures = reconciliationRuns.reduce((sum, each) => sum + each.failureCount, 0)
   return (
     <>
       <Time at={run.to} />

@@ -1,8 +1,7 @@
-import type {
-  BankReconciliation,
-  BankState,
-} from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
+import type { BankState } from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
+import type { ReconciliationRun } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_run_pb.ts'
 import { bankName } from '../../format/banks.ts'
+import { msOf } from '../../format/time.ts'
 import { Section } from '../../ui/page.tsx'
 import { Status } from '../../ui/status.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
@@ -63,19 +62,22 @@ function BankStatus({ bank: { connector, breaker, breakerSince } }: { readonly b
 }
 
 /** The run that ended last, or that is in progress. */
-function LastRun({ runs }: { readonly runs: readonly BankReconciliation[] }) {
-  const failing = runs.find(({ failures }) => failures > 0)
+function LastRun({ runs }: { readonly runs: readonly ReconciliationRun[] }) {
+  const failing = runs.find(({ failureCount }) => failureCount > 0)
   const run = failing ?? runs[0]
-  if (run === undefined) return <span className="faint">None</span>
+  // `to` is `from` if none has begun.
+  if (run === undefined || (run.missedCount === 0 && msOf(run.to) === msOf(run.from))) {
+    return <span className="faint">None</span>
+  }
   if (failing) {
-    const times = failing.failures === 1 ? 'Failed' : `Failed ${failing.failures} times`
+    const times = failing.failureCount === 1 ? 'Failed' : `Failed ${failing.failureCount} times`
     return <Status tone="bad">{times}</Status>
   }
   return (
     <>
       {run.inProgress ? 'In progress, up to ' : 'Up to '}
       <Time at={run.to} />
-      {run.missed > 0 && <span className="soft"> · {run.missed} found missing</span>}
+      {run.missedCount > 0 && <span className="soft"> · {run.missedCount} found missing</span>}
     </>
   )
 }

@@ -1,0 +1,67 @@
+import pino from 'pino'
+import { expect, test } from 'vitest'
+import {
+  createAttemptCounter,
+  type EndedAttempt,
+} from '../../src/webhooks/figures/count-attempts.ts'
+import { quantileMs } from '../../src/webhooks/figures/delay-histogram.ts'
+import { deleteOldHours, readWebhookHours } from '../../src/webhooks/figures/hour-store.ts'
+import { useDatabase } from '../support/database.ts'
+
+const HOUR_MS = 3_600_000
+const START_MS = Date.UTC(2026, 10, 20, 11)
+const log = pino({ level: 'silent' })
+const db = useDatabase()
+
+const counter = () =>
+  createAttemptCounter({
+    pool: db.database.relaxedPool,
+    clock: { now: () => START_MS },
+    log,
+  })
+
+const attempt = (overrides: Partial<EndedAttempt> = {}): EndedAttempt => ({
+  ...{ businessId: 'biz_1', live: true, state: 'DELIVERED', endedAtMs: START_MS + 10 },
+  occurredAtMs: START_MS - 90,
+  ...overrides,
+})
+
+const read = (businessIds: readonly string[], live = true) =>
+  readWebhookHours(db.database.pool, businessIds, live, [
+    { fromMs: START_MS - HOUR_MS, toMs: START_MS + HOUR_MS },
+  ])
+
+test('instances add what they counted, by business, mode and hour', async () => {
+  const [one, other] = [counter(), counter()]
+  one.count(attempt())
+  one.count(attempt({ state: 'PENDING' }))
+  one.count(attempt({ endedAtMs: START_MS + HOUR_MS }))
+  one.count(attempt({ live: false }))
+  other.count(attempt({ state: 'FAILED' }))
+  other.count(attempt({ businessId: 'biz_2' }))
+  await Promise.all([one.stop(), other.stop()])
+  const hours = await read(['biz_1'])
+  expect([...hours].sort((a, b) => a.hourMs - b.hourMs)).toMatchObject([
+    { hourMs: START_MS, attempts: 3, delivered: 1, failed: 1 },
+    { hourMs: START_MS + HOUR_MS, attempts: 1, delivered: 1, failed: 0 },
+  ])
+  expect(await read(['biz_1'], false)).toMatchObject([{ attempts: 1 }])
+  expect((await read([''])).find(({ hourMs }) => hourMs === START_MS)).toMatchObject({
+    ...{ attempts: 4, delivered: 2, failed: 1 },
+  })
+  const delayMs = quantileMs(hours.find(({ hourMs }) => hourMs === START_MS)!.delays, 0.95)
+  // From the event to its acknowledgement: 100 ms.
+  expect(delayMs).toBeGreaterThan(80)
+  expect(delayMs).toBeLessThan(120)
+})
+
+test('old hours are deleted', async () => {
+  const { pool } = db.database
+  const old = counter()
+  old.count(attempt({ businessId: 'biz_old', endedAtMs: START_MS - HOUR_MS }))
+  await old.stop()
+  const before = await read(['biz_old'])
+  expect(before).toHaveLength(1)
+  await deleteOldHours(pool, START_MS, 1_000)
+  expect(await read(['biz_old'])).toEqual([])
+})

@@ -1,0 +1,215 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+import { beforeAll, expect, test } from 'vitest'
+import type { HourFigures } from '../../gen/inflow/overview/v1/figures_pb.ts'
+import {
+  type GetOverviewResponse,
+  OverviewService,
+} from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { DEAF_URL } from '../protocols/matrix/scene.ts'
+import { creation } from '../protocols/rest/rest.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { scopedBusiness } from '../thirdparty/scene.ts'
+import { openShop, pay, reader, restricted, type Shop, transfer } from './scene.ts'
+
+const service = useService()
+const operator = () => service.client(OverviewService)
+
+let shop: Shop
+let other: Shop
+
+beforeAll(async () => {
+  shop = await openShop(service)
+  other = await openShop(service)
+})
+
+/** Waits until the overview has what a check expects. */
+const overviewWith = (
+  check: (overview: GetOverviewResponse) => void,
+  request: object = {},
+  client = operator(),
+) =>
+  waitFor(async () => {
+    const overview = await client.getOverview(request)
+    check(overview)
+    return overview
+  })
+
+const sum = (
+  hours: readonly HourFigures[],
+  field: 'payments' | 'amountMinor' | 'attempts' | 'delivered',
+) => hours.reduce((total, hour) => total + hour[field], 0n)
+
+test('counts payments, reversals and webhooks by the hour', async () => {
+  const receiver = await startReceiver()
+  const webhooks = service.client(WebhookService)
+  const create = (url: string) => webhooks.createEndpoint({ businessId: shop.businessId, url })
+  await create(receiver.url)
+  const deaf = await create(DEAF_URL)
+  const paid = [await pay(service, shop, 100n), await pay(service, shop, 250n)]
+  await pay(service, other, 7n)
+  const reversal = { transactionId: paid[0]!.id, reason: 'recalled' }
+  await service.client(TransactionService).reverseTransaction(reversal)
+  const { hours, total, weekBefore, weekBeforeTotal } = await overviewWith(
+    (overview) =>
+      expect(overview.total).toMatchObject({
+        ...{ payments: 2n, amountMinor: 350n, reversals: 1n, reversedMinor: 100n },
+        ...{ attempts: 6n, delivered: 3n, failed: 0n },
+      }),
+    { businessId: shop.businessId },
+  )
+  expect(hours).toHaveLength(24)
+  const starts = hours.map(({ startsAt }) => timestampMs(startsAt!))
+  expect(new Set(starts.map((startMs, hour) => startMs - hour * 3_600_000)).size).toBe(1)
+  expect(starts[0]! % 3_600_000).toBe(0)
+  expect(weekBefore.map(({ startsAt }) => timestampMs(startsAt!) + 7 * 86_400_000)).toEqual(starts)
+  expect(total!.startsAt).toEqual(hours[0]!.startsAt)
+  for (const field of ['payments', 'amountMinor', 'attempts', 'delivered'] as const) {
+    expect(sum(hours, field)).toBe(total![field])
+    expect(weekBeforeTotal![field]).toBe(0n)
+  }
+  expect(total!.delayP95Ms).toBeGreaterThan(0n)
+  expect(total!.delayP95Ms).toBeLessThan(10_000n)
+  await webhooks.deleteEndpoint({ endpointId: deaf.endpoint!.id })
+  await receiver.close()
+})
+
+test('compares with the same hours of a week ago', async () => {
+  const { pool } = service.database
+  const weekAgo = "date_trunc('hour', now(), 'UTC') - interval '7 days'"
+  await pool.query(
+    `insert into payment_hour (business_id, live, bank, hour, payments, amount_minor, reversals, reversed_minor)
+      values ($1, true, '9PSB', ${weekAgo}, 5, 500, 0, 0), ($1, true, 'PALMPAY', ${weekAgo}, 1, 1, 0, 0),
+        ($1, true, '9PSB', ${weekAgo} - interval '1 day', 99, 99, 0, 0),
+        ($1, false, '9PSB', ${weekAgo}, 99, 99, 0, 0)`,
+    [other.businessId],
+  )
+  const { weekBefore, weekBeforeTotal } = await operator().getOverview({
+    businessId: other.businessId,
+  })
+  expect(weekBefore.at(-1)).toMatchObject({ payments: 6n, amountMinor: 501n })
+  expect(weekBeforeTotal).toMatchObject({ payments: 6n, amountMinor: 501n })
+})
+
+test('the total of all businesses is theirs together, and a restricted token gets the sum of its own', async () => {
+  const { total } = await overviewWith(({ total: all }) =>
+    expect(all!.payments).toBeGreaterThanOrEqual(3n),
+  )
+  const of = async (client: ReturnType<typeof operator>, request = {}) =>
+    (await client.getOverview(request)).total!
+  const [first, second] = [
+    await of(operator(), { businessId: shop.businessId }),
+    await of(operator(), { businessId: other.businessId }),
+  ]
+  expect(total!.amountMinor).toBe(first.amountMinor + second.amountMinor)
+  const both = await restricted(service, shop.businessId, other.businessId)
+  expect(await of(both)).toMatchObject({
+    amountMinor: total!.amountMinor,
+    payments: total!.payments,
+  })
+  const one = await restricted(service, other.businessId)
+  expect(await of(one)).toMatchObject({ payments: 1n, amountMinor: 7n, attempts: 0n })
+})
+
+test('separates the modes', async () => {
+  const business = await scopedBusiness(service)
+  const { body } = await service.post('generateVirtualAccount/', business.test, creation({}))
+  await transfer(service, body.data.account[0].account_number, 31n)
+  const request = { businessId: business.id, test: true }
+  await overviewWith(
+    ({ total }) => expect(total).toMatchObject({ payments: 1n, amountMinor: 31n }),
+    request,
+  )
+  expect((await operator().getOverview({ ...request, test: false })).total).toMatchObject({
+    payments: 0n,
+  })
+})
+
+test('states what waits', async () => {
+  const waiting = await openShop(service, { terms: { amountMinor: 500n } })
+  await pay(service, waiting, 400n)
+  const { review } = await operator().getOverview({ businessId: waiting.businessId })
+  expect(review).toMatchObject([{ kind: ReviewKind.HELD_PAYMENT, count: 1, more: false }])
+
+  const due = await openShop(service)
+  const receiver = await startReceiver()
+  receiver.answer({ status: 500 })
+  const webhooks = service.client(WebhookService)
+  await webhooks.createEndpoint({ businessId: due.businessId, url: receiver.url })
+  const paid = await pay(service, due)
+  await receiver.next()
+  const { waiting: nothing } = await operator().getOverview({ businessId: due.businessId })
+  expect(nothing).toMatchObject({ dueDeliveries: 0 })
+  await service.database.pool.query(
+    `update webhook_delivery d set due_at = now() - interval '1 hour', leased_until = null
+      from webhook_endpoint e where e.id = d.endpoint_id and e.business_id = $1`,
+    [due.businessId],
+  )
+  const { at, waiting: some } = await overviewWith(
+    ({ waiting: found }) => {
+      expect(found!.oldestUnsettledAt).toBeDefined()
+    },
+    { businessId: due.businessId },
+  )
+  expect(timestampMs(some!.oldestUnsettledAt!)).toBeGreaterThanOrEqual(timestampMs(paid.paidAt!))
+  expect(timestampMs(some!.nextSettlementAt!)).toBeGreaterThan(timestampMs(at!))
+  expect(some!.settlementLagSeconds).toBe(0n)
+  await receiver.close()
+})
+
+test('states for how long the oldest payment has been due', async () => {
+  const late = await openShop(service)
+  await pay(service, late)
+  await overviewWith(({ waiting }) => expect(waiting!.nextSettlementAt).toBeDefined(), {
+    businessId: late.businessId,
+  })
+  await service.database.pool.query(
+    `update settlement_due set due_at = now() - interval '90 seconds', next_at = now() + interval '1 hour'
+      where business_id = $1`,
+    [late.businessId],
+  )
+  const { waiting } = await operator().getOverview({ businessId: late.businessId })
+  expect(waiting!.settlementLagSeconds).toBeGreaterThanOrEqual(90n)
+  expect(waiting!.settlementLagSeconds).toBeLessThan(150n)
+})
+
+test('states the banks and the health to operators only', async () => {
+  const { banks, health } = await overviewWith(
+    (overview) =>
+      expect(overview.health).toMatchObject({ uncountedEvents: 0n, undispatchedEvents: 0n }),
+    {},
+    await reader(service),
+  )
+  expect(banks.map(({ bank }) => bank)).toEqual([
+    Bank.BANK_9PSB,
+    Bank.BANK_SAFEHAVEN,
+    Bank.BANK_PROVIDUS,
+    Bank.BANK_PALMPAY,
+  ])
+  expect(banks[0]).toMatchObject({ connector: 'sandbox', breaker: 'closed', pendingOpenings: 0 })
+  expect(timestampMs(banks[0]!.lastPaymentAt!)).toBeGreaterThan(Date.now() - 600_000)
+  expect(banks[3]!.lastPaymentAt).toBeUndefined()
+  expect(health).toMatchObject({
+    notReady: [],
+    postgresVersion: expect.stringMatching(/^1\d\.\d/),
+    standbys: [],
+    version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+  })
+  expect(health!.databaseLatencyMs).toBeGreaterThan(0)
+  const own = await restricted(service, shop.businessId)
+  const seen = await own.getOverview({})
+  expect([seen.banks, seen.health]).toEqual([[], undefined])
+})
+
+test("another business's figures are refused to a restricted token", async () => {
+  const own = await restricted(service, shop.businessId)
+  const request = { businessId: other.businessId }
+  await expect(own.getOverview(request)).rejects.toThrow('permission_denied')
+  await expect(own.listReviewItems(request)).rejects.toThrow('permission_denied')
+  await expect(own.search({ ...request, query: 'x' })).rejects.toThrow('permission_denied')
+})

@@ -1,0 +1,197 @@
+import { beforeAll, expect, test } from 'vitest'
+import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { type ReviewItem, ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
+import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { pageTokenOf } from '../../src/postgres/page-token.ts'
+import { DEAF_URL } from '../protocols/matrix/scene.ts'
+import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { fresh, nameOf, openAccount, openShop, pay, restricted, type Shop } from './scene.ts'
+
+const service = useService()
+const operator = () => service.client(OverviewService)
+
+let shop: Shop
+let other: Shop
+/** The ids of what waits, by its kind. */
+const waiting = {} as Record<keyof typeof ReviewKind, string>
+
+beforeAll(async () => {
+  shop = await openShop(service, { terms: { amountMinor: 500n } })
+  other = await openShop(service)
+  const { pool } = service.database
+  const held = await pay(service, shop, 400n)
+  waiting.HELD_PAYMENT = held.id
+  const payments = service.client(TransactionService)
+  const sessionId = fresh('stray')
+  const stray = { bank: Bank.BANK_9PSB, accountNumber: '0000000001', sessionId, amountMinor: 7n }
+  await payments.recordPayment(stray)
+  const paid = await pay(service, other)
+  await payments.recordPayment({
+    ...stray,
+    accountNumber: other.accountNumber,
+    sessionId: paid.sessionId,
+  })
+  const { endpoint } = await service
+    .client(WebhookService)
+    .createEndpoint({ businessId: other.businessId, url: `${DEAF_URL}?secret=x` })
+  waiting.ENDPOINT = endpoint!.id
+  await pay(service, other)
+  await waitFor(async () => {
+    const { rows } = await pool.query(
+      'select from webhook_endpoint where failing_since is not null',
+    )
+    expect(rows).toHaveLength(1)
+  })
+  const opening = await openAccount(service, shop.businessId)
+  waiting.ACCOUNT_OPENING = opening.reference
+  await pool.query(
+    `update account set status = 'PENDING', opening_state = 'MANUAL_REVIEW', last_cause = 'no response',
+      account_number = null, account_name = null where reference = $1`,
+    [opening.reference],
+  )
+  await pool.query(
+    `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state, outcome, cause,
+        tries, amount_minor)
+      values ('ntf_1', 'PALMPAY', '', now() - interval '1 day', '', '', 'MANUAL_REVIEW', 'MANUAL_REVIEW', 'unreadable', 1, 3)`,
+  )
+  waiting.HELD_NOTIFICATION = 'ntf_1'
+  await pool.query(
+    `insert into settlement_due (business_id, live, due_at, next_at, failures)
+      values ($1, true, now() - interval '11 minutes', now() + interval '1 hour', 2)
+      on conflict (business_id, live) do update set due_at = excluded.due_at, next_at = excluded.next_at,
+        failures = excluded.failures`,
+    [other.businessId],
+  )
+  waiting.SETTLEMENT = other.businessId
+  waiting.UNMATCHED_PAYMENT = await idOf('unmatched_payment')
+  waiting.PAYMENT_CONFLICT = await idOf('payment_conflict')
+})
+
+async function idOf(table: string): Promise<string> {
+  const { rows } = await service.database.pool.query(`select id from ${table}`)
+  expect(rows).toHaveLength(1)
+  return rows[0].id
+}
+
+const idsOf = (items: readonly ReviewItem[]) =>
+  items.map(({ kind, id }) => `${nameOf(ReviewKind, kind)} ${id}`)
+const named = (...kinds: (keyof typeof ReviewKind)[]) =>
+  kinds.map((kind) => `${kind} ${waiting[kind]}`)
+
+/** Every page, of so many items each. */
+async function listAll(request: object = {}, pageSize = 50, client = operator()) {
+  const items: ReviewItem[] = []
+  let pageToken = ''
+  for (let page = 0; page < 20; page++) {
+    const response = await client.listReviewItems({ ...request, pageSize, pageToken })
+    expect(response.items.length).toBeLessThanOrEqual(pageSize)
+    if (page > 0) expect(response.counts).toEqual([])
+    items.push(...response.items)
+    pageToken = response.nextPageToken
+    if (pageToken === '') return items
+  }
+  throw new Error('the list does not end')
+}
+
+const ALL = [
+  'HELD_NOTIFICATION',
+  'SETTLEMENT',
+  'HELD_PAYMENT',
+  'UNMATCHED_PAYMENT',
+  'PAYMENT_CONFLICT',
+  'ENDPOINT',
+  'ACCOUNT_OPENING',
+] as const
+
+test.each([1, 2, 3, 50])('lists every kind, oldest first, in pages of %d', async (pageSize) => {
+  const items = await listAll({}, pageSize)
+  expect(idsOf(items).sort()).toEqual(named(...ALL).sort())
+  expect(idsOf(items).slice(0, 3)).toEqual(named('HELD_NOTIFICATION', 'SETTLEMENT', 'HELD_PAYMENT'))
+})
+
+test('states what is known of each, and the rpcs that can end it', async () => {
+  const byKind = new Map((await listAll()).map((item) => [nameOf(ReviewKind, item.kind), item]))
+  expect(byKind.get('UNMATCHED_PAYMENT')).toMatchObject({
+    ...{ amountMinor: 7n, accountNumber: '0000000001', bank: Bank.BANK_9PSB, live: true },
+    text: expect.stringContaining('not an open account'),
+    actions: [
+      'inflow.reconciliation.v1.ReconciliationService/AssignUnmatchedPayment',
+      'inflow.reconciliation.v1.ReconciliationService/ReturnUnmatchedPayment',
+    ],
+  })
+  expect(byKind.get('PAYMENT_CONFLICT')).toMatchObject({
+    businessId: other.businessId,
+    text: expect.stringContaining('7 kobo instead of 150050'),
+  })
+  expect(byKind.get('ACCOUNT_OPENING')).toMatchObject({
+    text: expect.stringContaining('no response'),
+    actions: ['inflow.account.v1.AccountService/ResolveAccount'],
+  })
+  expect(byKind.get('HELD_PAYMENT')).toMatchObject({
+    text: 'The payment is less than its account expects; the business decides.',
+    transactionId: waiting.HELD_PAYMENT,
+  })
+  // Paths and queries of endpoints may hold secrets.
+  expect(byKind.get('ENDPOINT')!.text).toBe(
+    `The endpoint at ${new URL(DEAF_URL).origin} has failed since its last success.`,
+  )
+  expect(byKind.get('SETTLEMENT')!.text).toContain('failed 2 times in a row')
+  expect([...byKind.values()].every(({ since, actions }) => since && actions.length > 0)).toBe(true)
+})
+
+test('counts each kind on the first page', async () => {
+  const { counts } = await operator().listReviewItems({ pageSize: 1 })
+  expect(counts.map(({ kind }) => nameOf(ReviewKind, kind)).sort()).toEqual([...ALL].sort())
+  expect(counts.every(({ count, more }) => count === 1 && !more)).toBe(true)
+})
+
+test('lists the requested kinds, mode and business only', async () => {
+  const kinds = [ReviewKind.ENDPOINT, ReviewKind.HELD_PAYMENT]
+  expect(idsOf(await listAll({ kinds }))).toEqual(named('HELD_PAYMENT', 'ENDPOINT'))
+  expect(idsOf(await listAll({ live: true })).sort()).toEqual(named(...ALL).sort())
+  expect(await listAll({ live: false })).toEqual([])
+  expect(idsOf(await listAll({ businessId: shop.businessId }, 1))).toEqual(
+    named('HELD_PAYMENT', 'ACCOUNT_OPENING'),
+  )
+  expect(idsOf(await listAll({ businessId: other.businessId }, 1))).toEqual(
+    named('SETTLEMENT', 'PAYMENT_CONFLICT', 'ENDPOINT'),
+  )
+})
+
+test('a restricted token sees what its own businesses decide about, and nothing else', async () => {
+  const ofShop = await restricted(service, shop.businessId)
+  expect(idsOf(await listAll({}, 1, ofShop))).toEqual(named('HELD_PAYMENT', 'ACCOUNT_OPENING'))
+  const ofOther = await restricted(service, other.businessId)
+  expect(idsOf(await listAll({}, 50, ofOther))).toEqual(named('ENDPOINT'))
+  const { counts } = await ofOther.listReviewItems({})
+  expect(counts).toMatchObject([{ kind: ReviewKind.ENDPOINT, count: 1 }])
+  const kinds = [ReviewKind.UNMATCHED_PAYMENT, ReviewKind.PAYMENT_CONFLICT, ReviewKind.SETTLEMENT]
+  expect(await ofOther.listReviewItems({ kinds })).toMatchObject({ items: [], counts: [] })
+})
+
+test('what was decided is gone; a return that was requested waits for its completion', async () => {
+  const held = await pay(service, shop, 300n)
+  const client = service.client(HeldPaymentService)
+  await client.returnPayment({ transactionId: held.id, reason: 'too little' })
+  const find = async () =>
+    (await listAll({ kinds: [ReviewKind.HELD_PAYMENT] })).find(({ id }) => id === held.id)
+  expect(await find()).toMatchObject({
+    text: expect.stringContaining('its return is requested: too little'),
+    actions: ['inflow.transaction.v1.HeldPaymentService/CompleteReturn'],
+  })
+  await client.completeReturn({ transactionId: held.id, note: 'done' })
+  expect(await find()).toBeUndefined()
+})
+
+test('refuses the token of another list, and places that it never named', async () => {
+  const place = (endpoint: string) => pageTokenOf(['', '', '', '', '', endpoint, ''])
+  for (const pageToken of ['x', pageTokenOf(['a']), place("1' or true"), place('now')]) {
+    await expect(operator().listReviewItems({ pageToken })).rejects.toMatchObject({
+      rawMessage: expect.stringContaining('pageToken'),
+    })
+  }
+})
