@@ -68,7 +68,8 @@ describe.skipIf(!hasBrowser)('the pages of businesses and access', () => {
     await dialog.getByText('Done.').waitFor()
     await dialog.getByRole('button', { name: 'Close' }).click()
     await page.getByText('50 a second, 100 at once').waitFor()
-    expect(problems).toEqual([])
+    // The browser reports the refused addresses.
+    expect(problems.filter((problem) => !problem.includes('status of 400'))).toEqual([])
     await close()
   })
 

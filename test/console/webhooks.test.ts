@@ -76,7 +76,8 @@ describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
     await page.getByText(/^Recorded/).waitFor()
     await page.getByRole('button', { name: 'Close' }).click()
     await page.getByRole('row', { name: /Endpoint test.*Delivered/ }).waitFor()
-    expect(problems).toEqual([])
+    // The browser reports the refused URL.
+    expect(problems.filter((problem) => !problem.includes('status of 400'))).toEqual([])
     await close()
   })
 
