@@ -17,8 +17,11 @@ export function stateOfDelivery({ status }: Delivery) {
   return STATES.get(status) ?? { tone: 'neutral' as const, label: 'Unknown' }
 }
 
-/** A pending delivery is read again this soon while it is due. */
+/** A delivery that may have an attempt in progress is read again this soon. */
 const SOON_MS = 2_000
+
+/** During an attempt, a delivery is due when its lease of a minute ends: it looks like one that waits. */
+const LEASE_MS = 75_000
 
 /**
  * When deliveries are to be read again, in milliseconds: attempts have no stream. False: none of them is about to
@@ -29,5 +32,5 @@ export function nextReadMs(deliveries: readonly Delivery[], nowMs: number): numb
     .filter(({ status }) => status === DeliveryStatus.PENDING)
     .map(({ dueAt }) => (msOf(dueAt) ?? nowMs) - nowMs)
   if (waits.length === 0) return false
-  return Math.max(SOON_MS, Math.min(...waits))
+  return Math.max(SOON_MS, Math.min(...waits) - LEASE_MS)
 }

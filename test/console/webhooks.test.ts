@@ -1,0 +1,194 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { useService } from '../support/service.ts'
+import { hasBrowser, overflows, seriousFaults, useBrowser } from './browser.ts'
+
+describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
+  const service = useService()
+  const open = useBrowser(service)
+  let receiver: Receiver
+  let business: { id: string }
+  let other: { id: string }
+  beforeAll(async () => {
+    receiver = await startReceiver()
+    receiver.answer(({ path }) =>
+      path === '/bad' ? { status: 500, body: '{"error":"queue is full"}' } : { status: 204 },
+    )
+    business = await service.business('Ada Stores')
+    other = await service.business('Bello Logistics')
+    await endpoint(other.id, '/other')
+  })
+  afterAll(() => receiver?.close())
+
+  async function endpoint(businessId: string, path: string): Promise<string> {
+    const created = await service
+      .client(WebhookService)
+      .createEndpoint({ businessId, url: receiver.url + path })
+    return created.endpoint!.id
+  }
+
+  async function pay(businessId: string, reference: string): Promise<void> {
+    const { account } = await service.client(AccountService).createAccount({
+      businessId,
+      reference,
+      bank: Bank.BANK_9PSB,
+      firstName: 'Ada',
+      lastName: 'Obi',
+      email: 'ada@example.com',
+      phone: '08012345678',
+    })
+    await service
+      .client(SandboxService)
+      .simulateTransfer({ accountNumber: account!.accountNumber, amountMinor: 150_050n })
+  }
+
+  it('creates an endpoint, shows its secret once, and sends it a test event', async () => {
+    const { page, problems, close } = await open('/webhooks')
+    await page.getByRole('button', { name: 'Create endpoint' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Business').fill(business.id)
+    await dialog.getByLabel('URL').fill('ftp://127.0.0.1/hooks')
+    await dialog.getByRole('button', { name: 'Create endpoint' }).click()
+    // What is wrong is said beside the field.
+    const fault = dialog.locator('.field', { hasText: 'URL' }).locator('.fault')
+    await fault.waitFor()
+    await dialog.getByLabel('URL').fill(`${receiver.url}/good`)
+    await dialog.getByRole('button', { name: 'Create endpoint' }).click()
+    const secret = dialog.getByText(/^whsec_/)
+    await secret.waitFor()
+    await dialog.getByText(/Audit entry #\d+/).waitFor()
+    // Neither Escape nor a click beside it closes it before the secret is kept.
+    await page.keyboard.press('Escape')
+    await page.mouse.click(5, 5)
+    expect(await secret.isVisible()).toBe(true)
+    expect(await dialog.getByRole('button', { name: 'Close' }).isDisabled()).toBe(true)
+    await dialog.getByLabel('I have kept it').check()
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('row', { name: /\/good/ }).click()
+    await page.getByRole('heading', { name: /127\.0\.0\.1/ }).waitFor()
+    await page.getByRole('button', { name: 'Send test' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Send test' }).click()
+    await page.getByText(/^Recorded/).waitFor()
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('row', { name: /Endpoint test.*Delivered/ }).waitFor()
+    // The browser reports the refused URL.
+    expect(problems.filter((problem) => !problem.includes('status of 400'))).toEqual([])
+    await close()
+  })
+
+  it('shows failing endpoints first, and every attempt of a delivery with request and response', async () => {
+    const failing = await endpoint(business.id, '/bad')
+    await pay(business.id, 'order-1')
+    await receiver.waitFor((requests) => requests.some(({ path }) => path === '/bad'))
+    const { page, problems, close } = await open('/webhooks')
+    const first = page.getByRole('row').nth(1)
+    await expect
+      .poll(async () => {
+        if (!(await first.innerText()).includes('Failing')) await page.reload()
+        return first.innerText()
+      })
+      .toContain('/bad')
+    // The keyboard walks the rows and opens one.
+    await first.focus()
+    await page.keyboard.press('j')
+    await page.keyboard.press('k')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(new RegExp(failing))
+    await page.getByRole('row', { name: /Payment notification/ }).click()
+    await page.getByText('responded with 500').waitFor()
+    await page.getByText('queue is full').waitFor()
+    await page.getByRole('row', { name: /webhook-signature Differs/ }).waitFor()
+    await page.getByText('1500.50').waitFor()
+    // An endpoint that works again is sent it at once.
+    receiver.answer({ status: 204 })
+    await page.getByRole('button', { name: 'Redeliver' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Redeliver' }).click()
+    await page.getByText('It is due now.').waitFor()
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.locator('.state-line').getByText('Delivered').waitFor()
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  it('adds deliveries to the list as payments arrive, and filters them by status', async () => {
+    const endpointId = await endpoint(business.id, '/live')
+    const { page, close } = await open(`/webhooks/${endpointId}`)
+    await page.getByText('No deliveries').waitFor()
+    await page.getByText('live', { exact: true }).waitFor()
+    await pay(business.id, 'order-2')
+    await page.getByRole('row', { name: /Payment notification.*Delivered/ }).waitFor()
+    await page.getByRole('button', { name: 'Status' }).click()
+    await page.getByLabel('Failed').check()
+    await page.getByText('No deliveries').waitFor()
+    expect(page.url()).toContain('status=failed')
+    await close()
+  })
+
+  it('disables and deletes an endpoint, and shows the result before the page is gone', async () => {
+    const endpointId = await endpoint(business.id, '/gone')
+    const { page, close } = await open(`/webhooks/${endpointId}?of=${business.id}`)
+    const act = async (name: string) => {
+      await page.getByRole('button', { name }).click()
+      await page.getByRole('dialog').getByRole('button', { name }).click()
+      await page.getByText(/Audit entry #\d+/).waitFor()
+      await page.getByRole('button', { name: 'Close' }).click()
+    }
+    await act('Disable')
+    await page.getByText('An operator disabled it').waitFor()
+    await act('Enable')
+    await page.locator('.state-line').getByText('Enabled').waitFor()
+    await act('Delete')
+    await page.waitForURL(/\/webhooks$/)
+    await close()
+  })
+
+  it('shows a business its own endpoints and no button that it may not press', async () => {
+    const { secret } = await service.client(AdminService).issueToken({
+      name: 'portal',
+      scopes: ['read', 'events:subscribe'],
+      businessIds: [business.id],
+    })
+    const { page, problems, close } = await open('/webhooks', { token: secret })
+    await page.getByRole('row', { name: /\/good/ }).waitFor()
+    expect(await page.getByText('/other').count()).toBe(0)
+    expect(await page.getByRole('button', { name: 'Create endpoint' }).count()).toBe(0)
+    await page.getByRole('row', { name: /\/good/ }).click()
+    await page.getByRole('row', { name: /Endpoint test/ }).waitFor()
+    expect(await page.getByRole('button', { name: 'Delete' }).count()).toBe(0)
+    const foreign = await endpoint(other.id, '/foreign')
+    await page.goto(`${service.httpUrl}/console/webhooks/${foreign}`)
+    await page.getByText('There is no such endpoint').waitFor()
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  it.each([
+    ['light', 1280],
+    ['dark', 390],
+  ] as const)(
+    'has no serious fault of accessibility, %s at %i pixels',
+    async (colorScheme, width) => {
+      const { page, close } = await open('/webhooks', {
+        colorScheme,
+        viewport: { width, height: 900 },
+      })
+      await page.getByRole('row', { name: /\/good/ }).waitFor()
+      expect(await seriousFaults(page)).toEqual([])
+      expect(await overflows(page)).toBe(false)
+      await page.getByRole('row', { name: /\/good/ }).click()
+      await page.getByRole('row', { name: /Endpoint test/ }).waitFor()
+      expect(await seriousFaults(page)).toEqual([])
+      expect(await overflows(page)).toBe(false)
+      await page.getByRole('row', { name: /Endpoint test/ }).click()
+      await page.getByText('Attempt 1').waitFor()
+      expect(await seriousFaults(page)).toEqual([])
+      expect(await overflows(page)).toBe(false)
+      await close()
+    },
+  )
+})
