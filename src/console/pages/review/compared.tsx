@@ -20,7 +20,7 @@ export function Compared({
   readonly facts: readonly ComparedFact[]
 }) {
   return (
-    <div className="table-frame">
+    <div className="table-frame scrolls">
       <table className="table compared">
         <thead>
           <tr>
