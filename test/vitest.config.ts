@@ -37,6 +37,7 @@ export const SLOW_FILES = [
   'test/clients/python.test.ts',
   'test/clients/rest.test.ts',
   'test/clients/webhooks.test.ts',
+  'test/console/payments.test.ts',
   'test/crypto/master-key.test.ts',
   'test/openapi/site-browser.test.ts',
   'test/postgres/plans.test.ts',

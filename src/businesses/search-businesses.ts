@@ -30,20 +30,30 @@ export async function searchBusinesses(
   businessIds: readonly string[] | undefined,
   limit: number,
 ): Promise<readonly FoundBusiness[]> {
-  const columns = 'id, name, alias, created_at'
-  const allowed = '($3::text[] is null or id = any ($3))'
-  const beginning = (column: string) =>
-    `(select ${columns} from business where lower(${column}) collate "C" like $2 and ${allowed} limit $4)`
-  // An array of the few that a token may see is looked up by id; all others by their first characters.
+  const values: unknown[] = [text, `${text.toLowerCase().replaceAll(/[\\%_]/g, '\\$&')}%`, limit]
+  if (businessIds !== undefined) values.push(businessIds)
   const { rows } = await on.query<FoundBusiness>(
-    `select id, name, alias, ${epochMs('created_at')} as "createdAtMs" from (
-        (select ${columns} from business where id = $1 and ${allowed})
-        union ${beginning('name')} union ${beginning('alias')}
-      ) found order by id desc limit $4`,
-    [text, `${text.toLowerCase().replaceAll(/[\\%_]/g, '\\$&')}%`, businessIds ?? null, limit],
+    `select id, name, alias, ${epochMs('created_at')} as "createdAtMs"
+      from (${businessIds === undefined ? ANY_BUSINESS : OWN_BUSINESSES}) found
+      order by id desc limit $3`,
+    values,
   )
   return rows
 }
+
+const COLUMNS = 'id, name, alias, created_at'
+
+/** The order, which is that of the index, keeps the planner on it, however many begin so. */
+const beginning = (column: string) =>
+  `(select ${COLUMNS} from business where lower(${column}) collate "C" like $2
+    order by lower(${column}) collate "C", id limit $3)`
+
+const ANY_BUSINESS = `(select ${COLUMNS} from business where id = $1)
+  union ${beginning('name')} union ${beginning('alias')}`
+
+/** The few that a token may see are looked up by their ids. */
+const OWN_BUSINESSES = `select ${COLUMNS} from business where id = any ($4::text[])
+  and (id = $1 or lower(name) like $2 or lower(alias) like $2)`
 
 /**
  * The keys whose ids are in a range, newest first.

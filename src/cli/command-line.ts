@@ -19,6 +19,21 @@ export interface Noun {
 /** The commands that call a service, wherever it runs. */
 export const SERVICE_NOUNS: readonly Noun[] = [
   {
+    name: 'overview',
+    summary: 'figures of the day, what waits, the banks and the health of the service',
+    load: async () => (await import('./overview/overview.ts')).overview,
+  },
+  {
+    name: 'search',
+    summary: 'find what an id, a reference, a number, an address or a name belongs to',
+    load: async () => (await import('./overview/search.ts')).search,
+  },
+  {
+    name: 'review',
+    summary: 'what waits for a decision: list',
+    load: async () => (await import('./overview/review.ts')).review,
+  },
+  {
     name: 'business',
     summary: 'businesses: create, update, list',
     load: async () => (await import('./business/business.ts')).business,
@@ -65,12 +80,13 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   },
   {
     name: 'transaction',
-    summary: 'payments received: get, list, reverse, held, accept, return, complete-return',
+    summary:
+      'payments received: get, list, timeline, reverse, held, accept, return, complete-return',
     load: async () => (await import('./transaction/transaction.ts')).transaction,
   },
   {
     name: 'settle',
-    summary: 'settlement: run, preview, list, terms',
+    summary: 'settlement: run, preview, list, calendar, terms',
     load: async () => (await import('./settlement/settle.ts')).settle,
   },
   {
@@ -100,7 +116,7 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   },
   {
     name: 'notification',
-    summary: "banks' notifications in manual review: list, show, retry, resolve",
+    summary: "banks' notifications, and their manual review: list, find, show, retry, resolve",
     load: async () => (await import('./reconciliation/notification.ts')).notification,
   },
   {
@@ -116,7 +132,7 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   {
     name: 'webhook',
     summary:
-      'webhook endpoints: add, list, remove, update, rotate, test, listen; their deliveries: ' +
+      'webhook endpoints: add, list, remove, update, rotate, test, statistics, listen; their deliveries: ' +
       'deliveries, delivery, redeliver, skip, recover',
     load: async () => (await import('./webhook/webhook.ts')).webhook,
   },

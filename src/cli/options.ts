@@ -88,6 +88,22 @@ export function enumOption<Value extends number>(
   })
 }
 
+/** Like `enumOption`, for several values. */
+export function enumsOption<Value extends number>(
+  flags: string,
+  description: string,
+  values: Readonly<Record<string, Value>>,
+  prefix = '',
+): Option {
+  const names = namesOf(values, prefix)
+  const option = new Option(flags, description).choices(names)
+  return option.argParser((text: string, earlier: readonly Value[] = []) => {
+    const value = values[prefix + text.toUpperCase()]
+    if (!value) throw new InvalidArgumentError(`Must be of ${names.join(', ')}.`)
+    return [...new Set([...earlier, value])]
+  })
+}
+
 /** The name of an enum's value without its prefix; empty for the unspecified one. */
 export function enumName<Value extends number>(
   value: Value,

@@ -60,7 +60,10 @@ export async function readLog(
 }
 
 /** Events by their positions, without those whose partition was dropped. */
-export async function readPositions(pool: Pool, positions: readonly bigint[]): Promise<LogEntry[]> {
+export async function readPositions(
+  pool: Queryable,
+  positions: readonly bigint[],
+): Promise<LogEntry[]> {
   // `offset 0` makes the planner use the primary keys, whatever its estimate of the array's length.
   const result = await pool.query<Row>({
     name: 'event-log-read-positions',
@@ -77,7 +80,9 @@ interface BusinessEvents {
   readonly businessId: string
   readonly live: boolean
   /** Only events with a greater sequence. */
-  readonly after: bigint
+  readonly after?: bigint
+  /** Newest first, and only events with a smaller sequence; 0: any. */
+  readonly before?: bigint
   /** Empty: all kinds. */
   readonly kinds: readonly string[]
   readonly limit: number
@@ -87,18 +92,48 @@ interface BusinessEvents {
 interface BusinessPage {
   readonly entries: readonly LogEntry[]
   readonly hasMore: boolean
-  /** The sequence after which the next page begins. */
+  /** The sequence after which, or before which, the next page begins. */
   readonly nextAfter: bigint
 }
 
 /** The most events that a page passes over to find those of some kinds. */
 const SCANNED_MAX = 1_000
 
-/** Events of one business and mode after a sequence number, in order of the sequence. */
+/** Events of one business and mode after a sequence number, or before one and newest first. */
 export async function readBusinessLog(
   pool: Queryable,
-  { businessId, live, after, kinds, limit }: BusinessEvents,
+  { businessId, live, after = 0n, before, kinds, limit }: BusinessEvents,
 ): Promise<BusinessPage> {
+  const isNewestFirst = before !== undefined
+  const from = before ?? after
+  const { rows } = await pool.query<{ read_up_to: string | null } & (Row | { event_id: null })>({
+    ...(isNewestFirst ? READ_DOWN : READ_UP),
+    // One more than the page has room for says whether others follow.
+    values: [businessId, live, from, limit + 1, kinds],
+  })
+  const entries = rows.filter((row) => row.event_id !== null).map(toEntry)
+  const page = entries.slice(0, limit)
+  const last = page.at(-1)?.businessSequence ?? from
+  if (entries.length > limit) return { entries: page, hasMore: true, nextAfter: last }
+  const readUpTo = rows[0]?.read_up_to
+  if (!readUpTo) return { entries: page, hasMore: false, nextAfter: last }
+  return { entries: page, hasMore: true, nextAfter: BigInt(readUpTo) }
+}
+
+const READ_UP = {
+  name: 'event-log-read-business',
+  text: selectOfBusiness('asc', 'l.business_sequence > $3'),
+}
+
+const READ_DOWN = {
+  name: 'event-log-read-business-newest-first',
+  text: selectOfBusiness(
+    'desc',
+    'l.business_sequence < coalesce(nullif($3::int8, 0), 9223372036854775807)',
+  ),
+}
+
+function selectOfBusiness(order: 'asc' | 'desc', range: string): string {
   const scan = boundedScan({
     columns: COLUMNS,
     // `offset 0` makes it look up one event after the other, and stop when the page is full.
@@ -106,26 +141,15 @@ export async function readBusinessLog(
       cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o`,
     table: 'event_log l',
     key: 'business_sequence',
-    order: 'asc',
-    range: `l.business_id = $1 and l.live = $2 and l.business_sequence > $3 and l.position > ${FLOOR}`,
+    order,
+    range: `l.business_id = $1 and l.live = $2 and ${range} and l.position > ${FLOOR}`,
     filter: "$5::text[] = '{}' or kind = any($5)",
     limit: '$4',
     rowsMax: SCANNED_MAX,
   })
-  const { rows } = await pool.query<{ read_up_to: string | null } & (Row | { event_id: null })>({
-    name: 'event-log-read-business',
-    text: `with ${scan}
-      select edge.read_up_to, page.* from edge left join page on true order by business_sequence`,
-    // One more than the page has room for says whether others follow.
-    values: [businessId, live, after, limit + 1, kinds],
-  })
-  const entries = rows.filter((row) => row.event_id !== null).map(toEntry)
-  const page = entries.slice(0, limit)
-  const last = page.at(-1)?.businessSequence ?? after
-  if (entries.length > limit) return { entries: page, hasMore: true, nextAfter: last }
-  const readUpTo = rows[0]?.read_up_to
-  if (!readUpTo) return { entries: page, hasMore: false, nextAfter: last }
-  return { entries: page, hasMore: true, nextAfter: BigInt(readUpTo) }
+  return `with ${scan}
+    select edge.read_up_to, page.* from edge left join page on true
+    order by business_sequence ${order}`
 }
 
 /** Whose an event of the log is; undefined if there is no such event. */

@@ -1,7 +1,11 @@
+import { create } from '@bufbuild/protobuf'
 import { createContextValues, type HandlerContext } from '@connectrpc/connect'
 import { expect, test } from 'vitest'
 import { IdType } from '../../gen/inflow/account/v1/account_pb.ts'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import {
+  AccountService,
+  ListAccountsRequestSchema,
+} from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { createAccountRpc } from '../../src/accounts/rpc.ts'
 import { callerKey, type Scope } from '../../src/auth/caller.ts'
 import { readConfig } from '../../src/config/config.ts'
@@ -66,8 +70,8 @@ test('only a token with scope admin may search by identity number', async () => 
   const asCaller = (scopes: readonly Scope[], idNumber: string) => {
     const caller = { kind: 'internal', tokenId: 't', name: 't', scopes: new Set(scopes) } as const
     const values = createContextValues().set(callerKey, caller)
-    const request = { businessId: '', status: 0, pageSize: 1, pageToken: '', idNumber, idType: 0 }
-    return rpc.listAccounts(request as never, { values } as HandlerContext)
+    const request = create(ListAccountsRequestSchema, { pageSize: 1, idNumber })
+    return rpc.listAccounts(request, { values } as HandlerContext)
   }
   const denied = { reason: 'permission_denied' }
   await expect(asCaller(['read'], '10000000001')).rejects.toMatchObject(denied)

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import {
   createAccount,
   ENV,
@@ -11,6 +12,7 @@ import {
   ROOT,
   useEmbeddedService,
 } from '../support/embedded-service.ts'
+import { browserClient, cookieOf, postSession } from '../support/sign-in.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { isAlive } from '../support/workers.ts'
 
@@ -63,6 +65,34 @@ test.skipIf(!has('curl'))(
     expect(response).toMatchObject({ status: true, message: 'Account reserved' })
     child.kill('SIGTERM')
     expect(await exited).toBe(0)
+  },
+  60_000,
+)
+
+test.each([
+  ['', {}],
+  [' with workers', { WORKERS: '2' }],
+])(
+  'the printed link signs a browser in once%s, unless the console is off',
+  async (_what, env) => {
+    const { child, exited, said } = await start(undefined, undefined, env)
+    const [, httpUrl = '', code = ''] = await waitFor(() => {
+      const printed = /^Console: (http:\S+)\/console\/sign-in#(ic_\S+)$/m.exec(said())
+      expect(printed).not.toBeNull()
+      return printed!
+    })
+    expect(httpUrl).toBe((await credentials()).http_url)
+    const signedIn = await postSession({ httpUrl }, { code })
+    expect(signedIn.status).toBe(204)
+    const client = browserClient({ httpUrl }, SessionService, cookieOf(signedIn))
+    expect((await client.getCaller({})).caller!.scopes).toEqual(['admin'])
+    expect((await postSession({ httpUrl }, { code })).status).toBe(401)
+    child.kill('SIGTERM')
+    expect(await exited).toBe(0)
+    const off = await start(undefined, undefined, { CONSOLE: 'off' })
+    expect(off.said()).not.toContain('Console:')
+    off.child.kill('SIGTERM')
+    expect(await off.exited).toBe(0)
   },
   60_000,
 )

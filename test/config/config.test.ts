@@ -44,6 +44,12 @@ test('every setting has a default', () => {
     dataDir: '.inflow',
     host: '127.0.0.1',
     httpPort: 8080,
+    console: {
+      enabled: true,
+      publicUrl: undefined,
+      sessions: { idleMs: 3_600_000, maxMs: 43_200_000 },
+      oidc: undefined,
+    },
     httpInternal: true,
     grpcPort: 50051,
     masterKey: undefined,
@@ -107,6 +113,8 @@ const RELAY = {
   ...{ format: 'protobuf' as const, replicas: 1, credentialsFile: undefined, caFile: undefined },
 }
 const TLS = { cert: '/c', key: '/k', clientCa: undefined }
+const OIDC = { OIDC_CLIENT_ID: 'inflow', PUBLIC_URL: 'https://a.example' }
+const PROVIDER = { ...OIDC, OIDC_ISSUER: 'https://id.example' }
 const PAIR = { TLS_CERT: '/c', TLS_KEY: '/k' }
 const limited = (changed: Partial<Config['rateLimits']>): Config['rateLimits'] => {
   return { ...readConfig({}).rateLimits, ...changed }
@@ -242,7 +250,49 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ['RATE_LIMIT_FAILED', '1/60', { rateLimits: limited({ failed: { perSecond: 1, burst: 60 } }) }],
 ]
 
-test.each(RIGHT)('%s=%s is read', (name, value, expected, beside = {}) => {
+const OF_CONSOLE: [string, string, object, NodeJS.ProcessEnv?][] = [
+  ['CONSOLE', 'off', { console: { enabled: false } }],
+  ['HTTP_INTERNAL', 'off', { console: { enabled: false } }],
+  ['HTTP_INTERNAL', 'on', { console: { enabled: true } }],
+  ['SESSION_IDLE_MINUTES', '5', { console: { sessions: { idleMs: 300_000 } } }],
+  ['SESSION_MAX_HOURS', '168', { console: { sessions: { maxMs: 604_800_000 } } }],
+  ['PUBLIC_URL', 'https://a.example/', { console: { publicUrl: new URL('https://a.example') } }],
+  [
+    'OIDC_ISSUER',
+    'https://id.example/realms/a',
+    { console: { oidc: { name: 'single sign-on' } } },
+    OIDC,
+  ],
+  ['OIDC_ISSUER', 'http://localhost:5556', { console: { oidc: { clientId: 'inflow' } } }, OIDC],
+  ['OIDC_CLIENT_ID', 'inflow', { console: { oidc: { clientId: 'inflow' } } }, PROVIDER],
+  ['OIDC_NAME', 'Acme ID', { console: { oidc: { name: 'Acme ID' } } }, PROVIDER],
+  [
+    'OIDC_REQUEST_SCOPES',
+    'openid groups',
+    { console: { oidc: { requestScopes: 'openid groups' } } },
+    PROVIDER,
+  ],
+  ['OIDC_SCOPES_CLAIM', 'groups', { console: { oidc: { scopesClaim: 'groups' } } }, PROVIDER],
+  ['OIDC_BUSINESSES_CLAIM', 'biz', { console: { oidc: { businessesClaim: 'biz' } } }, PROVIDER],
+  ['OIDC_CLIENT_SECRET', 'x', { console: { oidc: { clientSecret: 'x' } } }, PROVIDER],
+  [
+    'OIDC_ROLES',
+    'finance=read, ops=admin+read',
+    {
+      console: {
+        oidc: {
+          roles: new Map([
+            ['finance', new Set(['read'])],
+            ['ops', new Set(['admin', 'read'])],
+          ]),
+        },
+      },
+    },
+    PROVIDER,
+  ],
+]
+
+test.each([...RIGHT, ...OF_CONSOLE])('%s=%s is read', (name, value, expected, beside = {}) => {
   expect(readConfig({ ...beside, [name]: value })).toMatchObject(expected)
 })
 
@@ -253,6 +303,9 @@ const NO_TOKEN = 'must be 32 to 200 printable ASCII characters without spaces'
 const NO_NATS =
   'must be one or more URLs such as nats://user:password@host:4222, or tls://, with the same user'
 const NO_PROXY = 'must be a URL such as http://user:password@proxy.example:3128, without a path'
+const NO_ORIGIN = 'must be an origin such as https://pay.example.com, without a path'
+const NO_ISSUER =
+  'must be an https URL such as https://id.example.com (http is for this machine only)'
 const NO_HOST = 'must be an address or a host name such as 127.0.0.1 or ::'
 
 const URI = 'spiffe://example.org/feed'
@@ -337,6 +390,30 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
     'all',
     'must be ranges such as 10.1.0.0/16,fd00:1::/32, but "all" is not one',
   ],
+  ['CONSOLE', 'on', 'requires HTTP_INTERNAL=on', { HTTP_INTERNAL: 'off' }],
+  ['CONSOLE', 'yes', 'must be one of on, off'],
+  ['SESSION_IDLE_MINUTES', '4', 'must be 5 to 10080 minutes'],
+  ['SESSION_MAX_HOURS', '169', 'must be 1 to 168 hours'],
+  ['PUBLIC_URL', '', 'is required with OIDC_ISSUER', PROVIDER],
+  ['OIDC_ISSUER', 'https://id.example', 'requires CONSOLE=on', { ...OIDC, CONSOLE: 'off' }],
+  ['PUBLIC_URL', 'https://a.example/path', NO_ORIGIN],
+  ['PUBLIC_URL', 'ftp://a.example', NO_ORIGIN],
+  ['OIDC_ISSUER', 'http://id.example', NO_ISSUER, OIDC],
+  ['OIDC_ISSUER', 'http://127.0.0.1.example', NO_ISSUER, OIDC],
+  ['OIDC_ISSUER', 'https://user:hidden@id.example', NO_ISSUER, OIDC],
+  ['OIDC_CLIENT_ID', '', 'is required with OIDC_ISSUER', PROVIDER],
+  ['OIDC_CLIENT_SECRET', 'hidden', 'requires OIDC_ISSUER'],
+  ['OIDC_BUSINESSES_CLAIM', 'businesses', 'requires OIDC_ISSUER'],
+  ['OIDC_NAME', 'x'.repeat(51), 'must be 1 to 50 printable characters'],
+  ['OIDC_SCOPES_CLAIM', 'a b', 'must be the name of a claim'],
+  ['OIDC_REQUEST_SCOPES', 'profile', 'must have openid'],
+  ['OIDC_ROLES', 'ops=admin,ops=read', 'names ops twice', PROVIDER],
+  [
+    'OIDC_ROLES',
+    'ops=root',
+    'must be like finance=read+events:subscribe, with scopes of admin, payments:write, payments:reverse, read, events:subscribe, but "ops=root" is not',
+    PROVIDER,
+  ],
   ['PROXY_PROTOCOL', 'on', 'requires TRUSTED_PROXIES'],
   ['PROXY_PROTOCOL', 'v2', 'must be one of on, off'],
   ['STREAMS_PER_TOKEN_MAX', '0', 'must be 1 to 50000 streams'],
@@ -387,7 +464,13 @@ describe('an invalid setting', () => {
 
   test('is reported with all others, and no line shows a secret', () => {
     // A missing half of a pair is reported only when the other half is valid.
-    const halves = ['TLS_KEY', 'RELAY_CREDENTIALS', 'RELAY_TLS_CA']
+    const halves = [
+      'TLS_KEY',
+      'RELAY_CREDENTIALS',
+      'RELAY_TLS_CA',
+      'OIDC_CLIENT_SECRET',
+      'OIDC_BUSINESSES_CLAIM',
+    ]
     const settings = Object.fromEntries(WRONG.filter(([name]) => !halves.includes(name)))
     const faults = faultsOf(settings)
     const names = new Set(Object.keys(settings))
@@ -420,7 +503,7 @@ describe('an invalid setting', () => {
 
 test('this file has a valid value of every setting, and an invalid one of all but a folder', () => {
   const names = new Set([...Object.keys(SERVICE_SETTINGS.shape), 'BANKS'])
-  const right = new Set(RIGHT.map(([name]) => name))
+  const right = new Set([...RIGHT, ...OF_CONSOLE].map(([name]) => name))
   const wrong = new Set([...WRONG.map(([name]) => name), 'DATA_DIR'])
   expect(right).toEqual(names)
   expect(wrong).toEqual(names)

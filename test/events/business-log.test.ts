@@ -39,6 +39,24 @@ test('lists the events of some kinds, and says whether more follow', async () =>
   expect(await readAll(businessId, ['ENDPOINT_TEST'], 1)).toEqual({ found: [], pages: 1 })
 })
 
+test('lists the newest first, from any sequence down', async () => {
+  const { pool } = db.database
+  const businessId = 'biz_newest'
+  for (const kind of [PAID, 'ACCOUNT_CREATED', PAID, 'ACCOUNT_CLOSED', PAID]) {
+    await writeEvents(pool, 1, { businessId, kind })
+  }
+  await sequence(pool)
+  const read = async (before: bigint, kinds: readonly string[], limit: number) => {
+    const query = { businessId, live: true, before, kinds, limit }
+    const { entries, ...page } = await readBusinessLog(pool, query)
+    return { found: entries.map((entry) => entry.businessSequence), ...page }
+  }
+  expect(await read(0n, [], 2)).toEqual({ found: [5n, 4n], hasMore: true, nextAfter: 4n })
+  expect(await read(4n, [], 10)).toEqual({ found: [3n, 2n, 1n], hasMore: false, nextAfter: 1n })
+  expect(await read(5n, [PAID], 1)).toEqual({ found: [3n], hasMore: true, nextAfter: 3n })
+  expect(await read(1n, [], 10)).toEqual({ found: [], hasMore: false, nextAfter: 1n })
+})
+
 test('passes over a bounded number of events in a page, and finds what follows them', async () => {
   const { pool } = db.database
   const businessId = 'biz_rare'

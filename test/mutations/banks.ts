@@ -65,8 +65,8 @@ export const BANKS_LOOSE_ENDS = [
   ),
   session(
     "the payments of a session show another business's",
-    "'t.business_id = $3'",
-    "'t.business_id >= left($3, 1)'",
+    "'(t.business_id = any ($3::text[]) or $3 is null)'",
+    "'(t.business_id >= left(($3::text[])[1], 1) or $3 is null)'",
   ),
   open(
     'two calls ask a slow bank for one account',

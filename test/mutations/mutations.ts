@@ -7,8 +7,10 @@ import { ENDPOINT_OPTIONS } from './endpoints.ts'
 import { EVENTS } from './events.ts'
 import type { Mutation } from './mutation.ts'
 import { ONE_TIME } from './one-time.ts'
+import { OVERVIEWS } from './overview.ts'
 import { RELAYING } from './relay.ts'
 import { REPLICAS } from './replicas.ts'
+import { SESSIONS } from './sessions.ts'
 import { SETTLEMENT_RULES } from './settlement.ts'
 import { SPLITS } from './splits.ts'
 import { STORAGE } from './storage.ts'
@@ -34,5 +36,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...ENDPOINT_OPTIONS,
   ...BANKING,
   ...BANKS_LOOSE_ENDS,
+  ...OVERVIEWS,
   ...ACCESS,
+  ...SESSIONS,
 ]

@@ -82,9 +82,35 @@ function isRefused(request: Request): boolean {
   )
 }
 
+/** What no index is ordered by is requested one at a time: all of it is applied to the same rows. */
+function isRefusedOfAll(request: Request): boolean {
+  const { businessId, reference, from, to, live, sessionId, status, statuses, ...others } = request
+  const { recordedFrom, recordedTo, ...filters } = others
+  const filtered = [statuses, ...Object.values(filters)].filter((each) => each !== undefined)
+  if (filtered.length > 1) return true
+  if (filtered.length === 1 && [reference, sessionId, status].some((each) => each !== undefined)) {
+    return true
+  }
+  const isByTime = recordedFrom !== undefined || recordedTo !== undefined
+  if (businessId === undefined) {
+    if (sessionId !== undefined && isByTime) return true
+    return live === undefined || [reference, from, to].some((each) => each !== undefined)
+  }
+  if (isByTime && Array.isArray(statuses) && statuses.includes(1)) return true
+  return isRefused(request)
+}
+
 function isByRecordedTime({ recordedFrom, recordedTo }: Request): boolean {
   return recordedFrom !== undefined || recordedTo !== undefined
 }
+
+const ALL_TRANSACTIONS_AT: NonNullable<ListRow['at']> = async (pool, part, request) =>
+  request['sessionId'] === undefined ? ALL_AT(pool, part, request) : {}
+const ALL_AT = tokenAt('id', 'transaction', 'id desc')
+const BUSINESSES_AT = tokenAt('id', 'business', 'id desc')
+
+/** A settlement in live mode of the seeded business. */
+const SETTLEMENT = `stl_00${'24'.padStart(24, '0')}`
 
 const HELD_AT = tokenAt(
   'transaction_id',
@@ -116,11 +142,12 @@ const REVIEW_AT: NonNullable<ListRow['at']> = async (pool, part) => {
   return { pageToken: pageTokenOf([...(await Promise.all(places)), '']) }
 }
 
-const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part) => {
+const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part, request) => {
   const { rows } = await pool.query<{ last: string }>(
     `select max(last_sequence) as last from event_business_counter where ${OF_BUSINESS}`,
   )
-  return { after: BigInt(Math.floor(Number(rows[0]!.last) * part)) }
+  const at = BigInt(Math.floor(Number(rows[0]!.last) * part))
+  return request['newestFirst'] === true ? { before: at } : { after: at }
 }
 
 /** From twenty to ten days ago; payments are a second apart, audit entries a minute. */
@@ -142,10 +169,15 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         live: [true, false],
         idNumber: ['12345678901'],
         idType: [1],
+        bank: [1, 3],
+        openingStates: [[5]],
       },
-      refused: ({ idType, idNumber }) => idType !== undefined && idNumber === undefined,
+      refused: ({ idType, idNumber, openingStates, status }) =>
+        (idType !== undefined && idNumber === undefined) ||
+        (openingStates !== undefined && (status ?? 1) !== 1),
       at: tokenAt('id', `account where ${OF_BUSINESS}`, 'id desc'),
-      buffersMax: 800,
+      // A page with a rare bank reads a thousand accounts.
+      buffersMax: 2_500,
     },
     'ThirdPartyService.ListVirtualAccounts': {
       filters: { status: ['PENDING', 'ACTIVE', 'CLOSED'] },
@@ -160,7 +192,11 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       filters: { businessId: [SEEDED_BUSINESS], activeOnly: [true] },
       at: tokenAt('id', 'portal_link', 'id desc'),
     },
-    'AdminService.ListTokens': { filters: {}, at: tokenAt('id', 'internal_token', 'id desc') },
+    'AdminService.ListTokens': {
+      filters: { active: [true, false] },
+      at: tokenAt('id', 'internal_token', 'id desc'),
+      buffersMax: 2_500,
+    },
     'AdminService.ListAuditEntries': {
       filters: {
         businessId: [SEEDED_BUSINESS],
@@ -176,7 +212,12 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         (request['oldestFirst'] ? AUDIT_FROM_OLDEST_AT : AUDIT_AT)(pool, part, request),
       buffersMax: 2_000,
     },
-    'BusinessService.ListBusinesses': { filters: {}, at: tokenAt('id', 'business', 'id desc') },
+    'BusinessService.ListBusinesses': {
+      filters: { query: ['Business', 'None'], businessIds: [[SEEDED_BUSINESS, 'biz_none']] },
+      // What matches is on one page.
+      at: async (pool, part, request) =>
+        request['query'] === undefined ? BUSINESSES_AT(pool, part, request) : {},
+    },
     'BusinessService.ListKeys': {
       always: { businessId: SEEDED_BUSINESS },
       filters: {},
@@ -184,7 +225,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
     },
     'EventService.ListEvents': {
       always: { businessId: SEEDED_BUSINESS },
-      filters: { test: [true], kinds: KINDS },
+      filters: { test: [true], kinds: KINDS, newestFirst: [true] },
       at: EVENTS_AT,
       buffersMax: EVENTS_BUFFERS_MAX,
     },
@@ -217,7 +258,11 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         businessId: [SEEDED_BUSINESS],
         live: [true, false],
       },
-      refused: ({ query }) => query === undefined,
+      // What belongs to no business, and to live mode or none, is not looked up within others.
+      refused: ({ query, businessId, live }) =>
+        query === undefined ||
+        (/^(tok|ntf|unm)_/.test(`${query}`) && businessId !== undefined) ||
+        (/^(ntf|unm)_/.test(`${query}`) && live === false),
     },
     'OverviewService.ListReviewItems': {
       filters: {
@@ -225,6 +270,10 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         businessId: [SEEDED_BUSINESS],
         live: [true, false],
       },
+      // No business has the first two kinds, nor has test mode: nothing is read.
+      refused: ({ kinds, businessId, live }) =>
+        [1, 2].includes((kinds as number[] | undefined)?.[0] ?? 0) &&
+        (businessId !== undefined || live === false),
       at: REVIEW_AT,
       // Every kind, and counts of up to a thousand of each on the first page.
       buffersMax: 25_000,
@@ -241,6 +290,20 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       filters: { bank: [1, 2, 4] },
       at: tokenAt('id', "bank_notification where state = 'MANUAL_REVIEW'", 'id desc'),
     },
+    'NotificationService.ListNotifications': {
+      filters: {
+        bank: [1, 4],
+        sessionId: ['k7'],
+        state: [2, 3],
+        results: [[1, 6]],
+        from: [timestampFromMs(0), timestampFromMs(nowMs)],
+        to: [timestampFromMs(nowMs)],
+      },
+      refused: ({ bank, sessionId }) => bank === undefined && sessionId !== undefined,
+      at: tokenAt('id', 'bank_notification', 'id desc'),
+      buffersMax: 2_500,
+    },
+    'ReconciliationService.ListReconciliationRuns': { filters: { bank: [1, 4] } },
     'ReconciliationService.ListRecordedPayments': {
       always: period(nowMs, spanMs + DAY_MS, 0),
       filters: { bank: [1, 2], from: [middle.from], to: [middle.to] },
@@ -249,7 +312,13 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       buffersMax: 4_000,
     },
     'SettlementService.ListSettlements': {
-      filters: { businessId: [SEEDED_BUSINESS], live: [true, false] },
+      filters: {
+        businessId: [SEEDED_BUSINESS],
+        live: [true, false],
+        from: [timestampFromMs(0)],
+        to: [timestampFromMs(nowMs)],
+        settlementId: [SETTLEMENT],
+      },
       at: tokenAt('id', 'settlement', 'id desc'),
     },
     'SettlementService.ListEntries': {
@@ -258,7 +327,10 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         test: [true],
         from: [timestampFromMs(nowMs - 3_600_000), timestampFromMs(nowMs)],
         to: [timestampFromMs(nowMs + 3_600_000)],
+        settlementId: [SETTLEMENT],
       },
+      refused: ({ settlementId, from, to, test }) =>
+        settlementId !== undefined && [from, to, test].some((each) => each !== undefined),
       at: async (pool, part) => {
         const { after } = (await EVENTS_AT(pool, part, {})) as { after: bigint }
         return { pageToken: pageTokenOf([`${after}`, `${2n ** 40n}`, '0', '0', '0']) }
@@ -296,8 +368,8 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       buffersMax: EVENTS_BUFFERS_MAX,
     },
     'TransactionService.ListTransactions': {
-      always: { businessId: SEEDED_BUSINESS },
       filters: {
+        businessId: [SEEDED_BUSINESS],
         reference: [`R-${'1'.padStart(20, 'A')}`, `R-${'2'.padStart(20, 'A')}`],
         status: [1, 2, 3, 4],
         from: [middle.from],
@@ -306,28 +378,61 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         recordedFrom: [timestampFromMs(nowMs - spanMs)],
         recordedTo: [timestampFromMs(nowMs + DAY_MS)],
         sessionId: [sessionIdOf(1)],
+        bank: [3],
+        amountFromMinor: [100n],
+        amountToMinor: [1n],
+        statuses: [
+          [1, 3],
+          [2, 4],
+        ],
+        variances: [[3]],
+        holdStates: [[4]],
       },
-      refused: isRefused,
-      at: inEitherOrder,
+      refused: isRefusedOfAll,
+      at: async (pool, part, request) =>
+        request['businessId'] === undefined
+          ? ALL_TRANSACTIONS_AT(pool, part, request)
+          : inEitherOrder(pool, part, request),
       buffersMax: RECORDED_BUFFERS_MAX,
     },
     'WebhookService.ListEndpoints': {
-      filters: { businessId: [SEEDED_BUSINESS] },
-      refused: isEmpty,
+      filters: {
+        businessId: [SEEDED_BUSINESS],
+        live: [true, false],
+        status: [1, 2],
+        failing: [true, false],
+      },
+      at: tokenAt('id', 'webhook_endpoint', 'id desc'),
+      buffersMax: 2_500,
     },
-    'WebhookService.ListDeliveries': deliveries([1, 2, 3]),
+    'WebhookService.ListDeliveries': deliveries([1, 2, 3], {
+      businessId: [SEEDED_BUSINESS],
+      from: [timestampFromMs(0), timestampFromMs(nowMs)],
+      to: [timestampFromMs(0), timestampFromMs(nowMs)],
+      statuses: [[1, 3]],
+      live: [true, false],
+    }),
   }
 }
 
-/** Deliveries, by the endpoint or by the event. @param states as the list names them */
-function deliveries(states: readonly unknown[]): ListRow {
+/** Deliveries, by the endpoint, the business or the event. @param states as the list names them */
+function deliveries(states: readonly unknown[], more: ListRow['filters'] = {}): ListRow {
   return {
     filters: {
       endpointId: [`ep_01${'1'.padStart(24, '0')}`],
       eventId: ['evt_none'],
       status: states,
+      ...more,
     },
-    refused: ({ endpointId, eventId }) => endpointId === undefined && eventId === undefined,
+    refused: ({ endpointId, eventId, status, ...request }) => {
+      const { businessId, ...rest } = request
+      const others = [status, ...Object.values(rest)].filter((each) => each !== undefined)
+      if ([endpointId, eventId, businessId].every((each) => each === undefined)) return true
+      if (status !== undefined && request['statuses'] !== undefined) return true
+      // An event has few deliveries, and the filters of a time are two.
+      if (eventId !== undefined && Object.keys(request).length > 0) return true
+      return others.length > 3 || isOpenPeriod(request)
+    },
     at: async (pool, part) => {
       const { rows } = await pool.query<{ last: string }>(
         'select max(position) as last from webhook_delivery',
@@ -343,10 +448,6 @@ function deliveries(states: readonly unknown[]): ListRow {
 /** A period open at one end costs as much as one open at both or neither. */
 function isOpenPeriod({ from, to }: Request): boolean {
   return (from === undefined) !== (to === undefined)
-}
-
-function isEmpty(request: Request): boolean {
-  return Object.keys(request).length === 0
 }
 
 /** One request for each combination of filters. */

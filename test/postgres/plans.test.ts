@@ -206,6 +206,36 @@ describe('every method', () => {
   })
 })
 
+/** Lists of all businesses, as a token that is restricted to some of them asks. */
+const OF_SOME: readonly (readonly [name: string, request: Request])[] = [
+  ['TransactionService.ListTransactions', { live: true }],
+  ['TransactionService.ListTransactions', { live: true, amountFromMinor: 2n ** 40n }],
+  ['TransactionService.ListTransactions', { live: true, statuses: [1, 3, 4] }],
+  ['TransactionService.ListTransactions', { live: false, recordedTo: { seconds: 1n } }],
+  ['WebhookService.ListEndpoints', { failing: true }],
+  ['AccountService.ListAccounts', { bank: 1 }],
+  ['BusinessService.ListBusinesses', { query: 'Business' }],
+  ['SettlementService.ListSettlements', { to: { seconds: 1n } }],
+  ['SettlementService.GetSettlementCalendar', { month: '2026-01' }],
+]
+
+test('a list of some businesses scans no growing table and sorts nothing large', async () => {
+  const { rows } = await wholeService.database.pool.query<{ id: string }>(
+    'select id from business order by id limit 20',
+  )
+  const businessIds = [...new Set([SEEDED_BUSINESS, ...rows.map(({ id }) => id)])]
+  const request = { name: 'some', scopes: ['read'], businessIds }
+  const { secret } = await wholeService.client(AdminService).issueToken(request)
+  const ran: Explained[] = []
+  whole.take()
+  for (const [name, each] of OF_SOME) {
+    const method = methods.find((found) => nameOf(found) === name)!
+    await call(wholeService, method, each, secret)
+    ran.push(...whole.take())
+  }
+  expect(faultsOf(ran)).toEqual([])
+})
+
 interface Cost {
   readonly request: object
   readonly part: number | undefined

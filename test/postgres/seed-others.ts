@@ -137,6 +137,8 @@ const exceptions = [
     select ${idOf('ntf', 'n')}, case when n <= 60 then 'PALMPAY' else '9PSB' end, n::text::bytea, now(), '', n,
       case when n % 2 = 0 then 'PROCESSED' else 'MANUAL_REVIEW' end, '', '', 1
     from generate_series(1, $1::int) n`,
+  `insert into reconciliation_run (bank, scope, in_progress, from_at, to_at, cursor, missed, failures, next_at)
+    values ('9PSB', 'payments', false, now(), now(), '', 0, 0, now())`,
   `insert into bank_payment_key (bank, bank_key, session_id, created_at)
     select '9PSB', n, 'k' || n, now() from generate_series(1, $1::int) n`,
   `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency,

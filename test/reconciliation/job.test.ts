@@ -1,5 +1,8 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { RunScope } from '../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { type Payee, payee, recordedIn } from '../notifications/scene.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
@@ -74,6 +77,17 @@ test('records payments whose notifications were missed, each once', async () => 
   }
   expect(await count('ledger_posting')).toBe(4)
   expect(await count('transaction', "recorded_by = 'reconciliation'")).toBe(4)
+  const client = service.client(ReconciliationService)
+  const { runs } = await client.listReconciliationRuns({})
+  expect(runs).toHaveLength(5)
+  for (const { bank, inProgress, failureCount, cursor, from, to } of runs) {
+    expect({ bank, inProgress, failureCount, cursor }).toMatchObject({
+      ...{ inProgress: false, failureCount: 0, cursor: '' },
+    })
+    expect(timestampMs(to!)).toBeGreaterThan(timestampMs(from!))
+  }
+  const ofPalm = await client.listReconciliationRuns({ bank: Bank.BANK_PALMPAY })
+  expect(ofPalm.runs).toMatchObject([{ scope: RunScope.PAYMENTS }])
   const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
   for (const [bank, missed] of [
     ['9PSB', 1],

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { AccountStatus, IdType } from '../../../gen/inflow/account/v1/account_pb.ts'
+import { AccountStatus, IdType, OpeningState } from '../../../gen/inflow/account/v1/account_pb.ts'
 import {
   AccountService,
   CreateAccountResponseSchema,
@@ -12,8 +12,10 @@ import {
   addModeOptions,
   addPageOptions,
   enumOption,
+  enumsOption,
   type ModeOptions,
   modeOf,
+  nextPage,
   notePage,
   type PageOptions,
 } from '../options.ts'
@@ -63,6 +65,10 @@ export function account(noun: Command): void {
       })
         .option('--business <id>', 'of this business only (default: all businesses)')
         .addOption(enumOption('--status <status>', 'with this status only', AccountStatus))
+        .addOption(enumOption('--bank <code>', 'at this bank only', Bank, 'BANK_'))
+        .addOption(
+          enumsOption('--opening <state...>', 'pending ones in these states only', OpeningState),
+        )
         .addOption(enumOption('--id-type <kind>', 'kind of that number', IdType)),
     ),
   ).action(listAccounts)
@@ -118,20 +124,29 @@ const getAccount = serviceAction<{ business?: string }>(async (service, options,
 interface ListOptions extends PageOptions, ModeOptions, IdNumberOptions {
   readonly business?: string
   readonly status?: AccountStatus
+  readonly bank?: Bank
+  readonly opening?: readonly OpeningState[]
   readonly idType?: IdType
 }
 
 const listAccounts = serviceAction<ListOptions>(async (service, options) => {
   const idNumber = await readIdNumber(options)
-  const response = await service.client(AccountService).listAccounts({
+  const client = service.client(AccountService)
+  const request = {
     businessId: options.business ?? '',
     status: options.status ?? AccountStatus.UNSPECIFIED,
     ...modeOf(options),
     idNumber,
     idType: options.idType ?? IdType.UNSPECIFIED,
+    bank: options.bank ?? Bank.BANK_UNSPECIFIED,
+    openingStates: [...(options.opening ?? [])],
     pageSize: options.limit ?? 0,
-    pageToken: options.pageToken ?? '',
-  })
+  }
+  const response = await nextPage(
+    options,
+    (pageToken) => client.listAccounts({ ...request, pageToken }),
+    ({ accounts }) => accounts.length === 0,
+  )
   printResponse(options, ListAccountsResponseSchema, response, () =>
     accountTable(response.accounts),
   )

@@ -54,7 +54,7 @@ export function business(noun: Command): void {
     addVerb(noun, 'list', {
       summary: 'list businesses, newest first',
       example: 'business list --limit 20',
-    }),
+    }).option('--query <text>', 'only those whose name or alias begins with it, or whose id it is'),
   ).action(listBusinesses)
   addServiceOptions(noun)
 }
@@ -85,9 +85,10 @@ const updateBusiness = serviceAction<UpdateOptions>(async (service, options, bus
   )
 })
 
-const listBusinesses = serviceAction<PageOptions>(async (service, options) => {
-  const { limit: pageSize = 0, pageToken = '' } = options
-  const response = await service.client(BusinessService).listBusinesses({ pageSize, pageToken })
+const listBusinesses = serviceAction<PageOptions & { query?: string }>(async (service, options) => {
+  const { limit: pageSize = 0, pageToken = '', query = '' } = options
+  const request = { pageSize, pageToken, query }
+  const response = await service.client(BusinessService).listBusinesses(request)
   printResponse(options, ListBusinessesResponseSchema, response, () =>
     table(response.businesses, COLUMNS),
   )

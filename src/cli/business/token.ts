@@ -10,7 +10,7 @@ import {
 import type { Token } from '../../../gen/inflow/admin/v1/token_pb.ts'
 import { SCOPES } from '../../auth/caller.ts'
 import { localTime } from '../local-time.ts'
-import { addPageOptions, notePage, type PageOptions, time } from '../options.ts'
+import { addPageOptions, nextPage, notePage, type PageOptions, time } from '../options.ts'
 import { type Column, fields, nestedColumns, note, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
 import { serviceAction } from '../service-action.ts'
@@ -65,8 +65,8 @@ export function token(noun: Command): void {
   addPageOptions(
     addVerb(noun, 'list', {
       summary: 'list tokens, newest first, including expired and revoked ones',
-      example: 'token list',
-    }),
+      example: 'token list --active',
+    }).option('--active', 'only those that are neither revoked nor expired'),
   ).action(listTokens)
   addServiceOptions(noun)
 }
@@ -98,9 +98,14 @@ const revokeToken = serviceAction<object>(async (service, options, tokenId) => {
   )
 })
 
-const listTokens = serviceAction<PageOptions>(async (service, options) => {
-  const { limit: pageSize = 0, pageToken = '' } = options
-  const response = await service.client(AdminService).listTokens({ pageSize, pageToken })
+const listTokens = serviceAction<PageOptions & { active?: boolean }>(async (service, options) => {
+  const { limit: pageSize = 0, active } = options
+  const response = await nextPage(
+    options,
+    (pageToken) =>
+      service.client(AdminService).listTokens({ pageSize, pageToken, ...(active && { active }) }),
+    ({ tokens }) => tokens.length === 0,
+  )
   printResponse(options, ListTokensResponseSchema, response, () => table(response.tokens, COLUMNS))
   notePage(response)
 })

@@ -1,10 +1,13 @@
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { Command } from 'commander'
 import {
   type Notification,
+  NotificationResult,
   NotificationState,
 } from '../../../gen/inflow/notification/v1/notification_pb.ts'
 import {
   ListHeldNotificationsResponseSchema,
+  ListNotificationsResponseSchema,
   NotificationService,
   ResolveNotificationResponseSchema,
   RetryNotificationResponseSchema,
@@ -17,9 +20,11 @@ import {
   addPageOptions,
   enumName,
   enumOption,
+  enumsOption,
   nextPage,
   notePage,
   type PageOptions,
+  time,
 } from '../options.ts'
 import { type Column, fields, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
@@ -36,9 +41,16 @@ const COLUMNS: readonly Column<Notification>[] = [
   { title: 'Cause', of: ({ cause }) => cause },
 ]
 
+const RESULT: Column<Notification> = {
+  title: 'Result',
+  of: ({ result }) => enumName(result, NotificationResult),
+}
+const FOUND = COLUMNS.toSpliced(-1, 0, RESULT)
+
 const DETAILS: readonly Column<Notification>[] = [
   ...COLUMNS,
   { title: 'State', of: ({ state }) => enumName(state, NotificationState) },
+  RESULT,
   { title: 'Tries', of: ({ tries }) => String(tries) },
   { title: 'Resolved at', of: ({ resolvedAt }) => localTime.format(resolvedAt) },
   { title: 'Note', of: ({ note }) => note },
@@ -52,6 +64,17 @@ export function notification(noun: Command): void {
       example: 'notification list --bank PROVIDUS --limit 20',
     }).addOption(enumOption('--bank <code>', 'only this bank', Bank, 'BANK_')),
   ).action(listHeld)
+  addPageOptions(
+    addVerb(noun, 'find', {
+      summary: 'list stored notifications, newest first: of a payment, or of a period',
+      example: 'notification find --bank 9PSB --session 090286261120100000123456789012',
+    })
+      .addOption(enumOption('--bank <code>', 'only this bank', Bank, 'BANK_'))
+      .option('--session <id>', 'only of the payment with this session id; needs --bank')
+      .addOption(enumsOption('--result <result...>', 'only with these results', NotificationResult))
+      .option('--from <time>', 'received at this time or later', time)
+      .option('--to <time>', 'received before this time', time),
+  ).action(find)
   addVerb(noun, 'show', {
     summary: 'show a stored notification with its body; the audit log states who saw it',
     example: 'notification show ntf_01…',
@@ -84,6 +107,36 @@ const listHeld = serviceAction<PageOptions & { bank?: Bank }>(async (service, op
   )
   printResponse(options, ListHeldNotificationsResponseSchema, response, () =>
     table(response.notifications, COLUMNS),
+  )
+  notePage(response)
+})
+
+interface FindOptions extends PageOptions {
+  readonly bank?: Bank
+  readonly session?: string
+  readonly result?: readonly NotificationResult[]
+  readonly from?: Timestamp
+  readonly to?: Timestamp
+}
+
+const find = serviceAction<FindOptions>(async (service, options) => {
+  const client = service.client(NotificationService)
+  const { from, to } = options
+  const request = {
+    bank: options.bank ?? Bank.BANK_UNSPECIFIED,
+    sessionId: options.session ?? '',
+    results: [...(options.result ?? [])],
+    ...(from && { from }),
+    ...(to && { to }),
+    pageSize: options.limit ?? 0,
+  }
+  const response = await nextPage(
+    options,
+    (pageToken) => client.listNotifications({ ...request, pageToken }),
+    ({ notifications }) => notifications.length === 0,
+  )
+  printResponse(options, ListNotificationsResponseSchema, response, () =>
+    table(response.notifications, FOUND),
   )
   notePage(response)
 })

@@ -1,3 +1,4 @@
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { Command } from 'commander'
 import {
   type Settlement,
@@ -18,11 +19,13 @@ import {
   enumName,
   notePage,
   type PageOptions,
+  time,
 } from '../options.ts'
 import { type Column, fields, note, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
 import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
+import { addCalendar } from './calendar.ts'
 import { TERMS_OPTIONS, terms } from './settlement-terms.ts'
 
 const ROW: readonly Column<Settlement>[] = [
@@ -87,8 +90,11 @@ export function settle(noun: Command): void {
       example: 'settle list --limit 20',
     })
       .option('--business <id>', 'list only this business (default: all)')
+      .option('--from <time>', 'started at this time or later', time)
+      .option('--to <time>', 'started before this time', time)
       .option('--test', 'list only test mode (default: both modes)'),
   ).action(list)
+  addCalendar(noun)
   const termsVerb = addBusinessOption(
     addVerb(noun, 'terms', {
       summary: 'show the schedule and fees of a business, or replace them with --schedule',
@@ -148,17 +154,25 @@ const preview = serviceAction<{ business?: string; force?: boolean; test?: boole
   },
 )
 
-const list = serviceAction<PageOptions & { business?: string; test?: boolean }>(
-  async (service, options) => {
-    const response = await service.client(SettlementService).listSettlements({
-      businessId: options.business ?? '',
-      pageSize: options.limit ?? 0,
-      pageToken: options.pageToken ?? '',
-      ...(options.test && { live: false }),
-    })
-    printResponse(options, ListSettlementsResponseSchema, response, () =>
-      settlementTable(response.settlements),
-    )
-    notePage(response)
-  },
-)
+interface ListOptions extends PageOptions {
+  readonly business?: string
+  readonly from?: Timestamp
+  readonly to?: Timestamp
+  readonly test?: boolean
+}
+
+const list = serviceAction<ListOptions>(async (service, options) => {
+  const { from, to } = options
+  const response = await service.client(SettlementService).listSettlements({
+    businessId: options.business ?? '',
+    ...(from && { from }),
+    ...(to && { to }),
+    pageSize: options.limit ?? 0,
+    pageToken: options.pageToken ?? '',
+    ...(options.test && { live: false }),
+  })
+  printResponse(options, ListSettlementsResponseSchema, response, () =>
+    settlementTable(response.settlements),
+  )
+  notePage(response)
+})

@@ -28,6 +28,7 @@ interface StatementOptions {
   readonly to?: Timestamp
   readonly format: 'csv' | 'json'
   readonly test?: boolean
+  readonly settlement?: string
 }
 
 /** `inflow statement` */
@@ -44,6 +45,12 @@ export function statement(noun: Command): void {
       time,
     )
     .option('--test', 'the statement of test mode (default: live mode)')
+    .addOption(
+      new Option(
+        '--settlement <id>',
+        'only what this settlement covers, see settle list',
+      ).conflicts(['from', 'to']),
+    )
     .addOption(
       new Option('--format <format>', 'output format').choices(['csv', 'json']).default('csv'),
     )
@@ -73,6 +80,7 @@ async function* listPages(
     const page = await client.listEntries({
       businessId,
       test: options.test ?? false,
+      settlementId: options.settlement ?? '',
       ...(options.from && { from: options.from }),
       ...(options.to && { to: options.to }),
       pageSize: PAGE_SIZE,

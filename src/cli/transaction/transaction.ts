@@ -1,9 +1,11 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { Command } from 'commander'
 import {
+  HoldState,
   RecorderKind,
   type Transaction,
   TransactionStatus,
+  Variance,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   GetTransactionResponseSchema,
@@ -18,11 +20,14 @@ import {
   addBusinessOption,
   addModeOptions,
   addPageOptions,
+  amount,
   enumName,
   enumOption,
+  enumsOption,
   type ModeOptions,
   modeName,
   modeOf,
+  nextPage,
   notePage,
   type PageOptions,
   time,
@@ -32,6 +37,7 @@ import { printResponse } from '../print-response.ts'
 import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { addHeldVerbs, VARIANCE_COLUMNS } from './held.ts'
+import { addTimelineVerb } from './timeline.ts'
 
 const ROW: readonly Column<Transaction>[] = [
   { title: 'Paid at', of: ({ paidAt }) => localTime.format(paidAt) },
@@ -46,6 +52,8 @@ const ROW: readonly Column<Transaction>[] = [
   { title: 'Customer', of: ({ customerName }) => customerName },
   { title: 'Payer', of: ({ payer }) => payer?.name ?? '' },
 ]
+
+const BUSINESS: Column<Transaction> = { title: 'Business', of: ({ businessId }) => businessId }
 
 /** All columns of a single transaction. */
 export const TRANSACTION_COLUMNS: readonly Column<Transaction>[] = [
@@ -65,7 +73,7 @@ export const TRANSACTION_COLUMNS: readonly Column<Transaction>[] = [
   { title: 'Return reason', of: ({ returnReason }) => returnReason },
   { title: 'Metadata', of: ({ metadata }) => pairsText(metadata) },
   { title: 'Recorded by', of: recorderText },
-  { title: 'Business', of: ({ businessId }) => businessId },
+  BUSINESS,
   { title: 'Id', of: ({ id }) => id },
 ]
 
@@ -89,18 +97,35 @@ export function transaction(noun: Command): void {
     addModeOptions(
       addBusinessOption(
         addVerb(noun, 'list', {
-          summary: 'list transactions, the latest payment first',
+          summary:
+            'list transactions, the latest payment first; of all businesses, the latest recorded first',
           example: 'transaction list --status SUCCESS --from "2026-11-01 00:00:00" --limit 20',
         }),
       ),
     )
       .option('--reference <text>', "only into this account: its reference or the business's own")
       .option('--session <id>', 'only with this session id, at every bank')
-      .addOption(enumOption('--status <status>', 'only with this status', TransactionStatus))
+      .option('--all', 'of all businesses: in live mode, unless --test is given')
+      .addOption(enumsOption('--status <status...>', 'only with these statuses', TransactionStatus))
+      .addOption(enumOption('--bank <code>', 'only at this bank', Bank, 'BANK_'))
+      .option('--min-amount <naira>', 'only of this amount or more', amount)
+      .option('--max-amount <naira>', 'only of this amount or less', amount)
+      .addOption(enumsOption('--variance <kind...>', 'only that differ from the terms', Variance))
+      .addOption(
+        enumsOption('--hold <state...>', 'only held payments of which this became', HoldState),
+      )
       .option('--from <time>', 'paid at or after this time', time)
       .option('--to <time>', 'paid before this time', time)
-      .option('--recorded-from <time>', 'in the order of recording, from this time on', time)
-      .option('--recorded-to <time>', 'in the order of recording, before this time', time),
+      .option(
+        '--recorded-from <time>',
+        'in the order of recording, from this time on; with --all, reported since',
+        time,
+      )
+      .option(
+        '--recorded-to <time>',
+        'in the order of recording, before this time; with --all, reported before',
+        time,
+      ),
   ).action(listTransactions)
   addVerb(noun, 'reverse', {
     summary: 'reverse a payment: undo its postings and notify the business',
@@ -109,6 +134,7 @@ export function transaction(noun: Command): void {
     .argument('<transaction-id>', 'the transaction id, txn_…')
     .requiredOption('--reason <text>', 'why it is reversed')
     .action(reverseTransaction)
+  addTimelineVerb(noun)
   addHeldVerbs(noun)
   addServiceOptions(noun)
 }
@@ -139,7 +165,13 @@ interface ListOptions extends PageOptions, ModeOptions {
   readonly business?: string
   readonly reference?: string
   readonly session?: string
-  readonly status?: TransactionStatus
+  readonly all?: boolean
+  readonly status?: readonly TransactionStatus[]
+  readonly bank?: Bank
+  readonly minAmount?: bigint
+  readonly maxAmount?: bigint
+  readonly variance?: readonly Variance[]
+  readonly hold?: readonly HoldState[]
   readonly from?: Timestamp
   readonly to?: Timestamp
   readonly recordedFrom?: Timestamp
@@ -147,21 +179,35 @@ interface ListOptions extends PageOptions, ModeOptions {
 }
 
 const listTransactions = serviceAction<ListOptions>(async (service, options) => {
-  const response = await service.client(TransactionService).listTransactions({
-    businessId: service.business(options.business),
+  const client = service.client(TransactionService)
+  const request = {
+    ...(options.all
+      ? { live: options.test !== true }
+      : { businessId: service.business(options.business), ...modeOf(options) }),
     reference: options.reference ?? '',
     sessionId: options.session ?? '',
-    status: options.status ?? TransactionStatus.UNSPECIFIED,
-    ...modeOf(options),
+    statuses: [...(options.status ?? [])],
+    bank: options.bank ?? Bank.BANK_UNSPECIFIED,
+    amountFromMinor: options.minAmount ?? 0n,
+    amountToMinor: options.maxAmount ?? 0n,
+    variances: [...(options.variance ?? [])],
+    holdStates: [...(options.hold ?? [])],
     ...(options.from && { from: options.from }),
     ...(options.to && { to: options.to }),
     ...(options.recordedFrom && { recordedFrom: options.recordedFrom }),
     ...(options.recordedTo && { recordedTo: options.recordedTo }),
     pageSize: options.limit ?? 0,
-    pageToken: options.pageToken ?? '',
-  })
+  }
+  const isByTime = !options.all && (options.recordedFrom || options.recordedTo)
+  const response = await nextPage(
+    options,
+    (pageToken) => client.listTransactions({ ...request, pageToken }),
+    // The list by recorded time may have no end.
+    ({ transactions }) => !isByTime && transactions.length === 0,
+  )
+  const columns = options.all ? [...ROW, BUSINESS] : ROW
   printResponse(options, ListTransactionsResponseSchema, response, () =>
-    table(response.transactions, ROW),
+    table(response.transactions, columns),
   )
   notePage(response)
 })

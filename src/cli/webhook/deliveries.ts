@@ -4,6 +4,8 @@ import {
   type Attempt,
   type Delivery,
   DeliveryStatus,
+  HeaderOmission,
+  type WebhookRequest,
 } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import {
   GetDeliveryResponseSchema,
@@ -68,18 +70,25 @@ function firstLine(text: string): string {
 interface ListOptions extends PageOptions {
   readonly endpoint?: string
   readonly event?: string
-  readonly status?: DeliveryStatus
+  readonly business?: string
+  readonly from?: Timestamp
+  readonly to?: Timestamp
+  readonly status?: readonly DeliveryStatus[]
 }
 
 export const listDeliveries = serviceAction<ListOptions>(async (service, options) => {
-  if (options.endpoint === undefined && options.event === undefined) {
-    throw new Failure(EXIT.usage, 'give --endpoint <id> or --event <id>')
+  const { endpoint, event, business, from, to } = options
+  if ([endpoint, event, business].every((each) => each === undefined)) {
+    throw new Failure(EXIT.usage, 'give --endpoint <id>, --event <id> or --business <id>')
   }
   const client = service.client(WebhookService)
   const request = {
-    endpointId: options.endpoint ?? '',
-    eventId: options.event ?? '',
-    status: options.status ?? DeliveryStatus.UNSPECIFIED,
+    endpointId: endpoint ?? '',
+    eventId: event ?? '',
+    businessId: business ?? '',
+    ...(from && { from }),
+    ...(to && { to }),
+    statuses: [...(options.status ?? [])],
     pageSize: options.limit ?? 0,
   }
   const response = await nextPage(
@@ -96,11 +105,23 @@ export const listDeliveries = serviceAction<ListOptions>(async (service, options
 export const showDelivery = serviceAction<object>(async (service, options, deliveryId) => {
   const response = await service.client(WebhookService).getDelivery({ deliveryId })
   printResponse(options, GetDeliveryResponseSchema, response, () => {
-    const { delivery, attempts } = response
-    const head = delivery ? fields(delivery, DELIVERY) : ''
-    return attempts.length === 0 ? head : `${head}\n\n${table(attempts, ATTEMPTS)}`
+    const { delivery, attempts, request } = response
+    return [
+      delivery ? fields(delivery, DELIVERY) : '',
+      ...(attempts.length === 0 ? [] : [table(attempts, ATTEMPTS)]),
+      ...(request ? [requestText(request)] : []),
+    ].join('\n\n')
   })
 })
+
+/** The request as it is sent, with what is left out named. */
+function requestText({ method, url, headers, body }: WebhookRequest): string {
+  const lines = headers.map(({ name, value, omission }) => {
+    const shown = omission === HeaderOmission.SECRET ? '(secret)' : '(made for each attempt)'
+    return `${name}: ${omission === HeaderOmission.UNSPECIFIED ? value : shown}`
+  })
+  return [`${method} ${url}`, ...lines, '', body].join('\n')
+}
 
 export const redeliver = serviceAction<object>(async (service, options, deliveryId) => {
   const response = await service.client(WebhookService).redeliver({ deliveryId })

@@ -1,12 +1,14 @@
 import {
   DisabledReason,
   type Endpoint,
+  type EndpointStatistics,
   EndpointStatus,
 } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import {
   type CreateEndpointResponse,
   CreateEndpointResponseSchema,
   DeleteEndpointResponseSchema,
+  GetEndpointStatisticsResponseSchema,
   ListEndpointsResponseSchema,
   type RotateSecretResponse,
   RotateSecretResponseSchema,
@@ -14,7 +16,15 @@ import {
   WebhookService,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { localTime } from '../local-time.ts'
-import { enumName, modeName } from '../options.ts'
+import {
+  enumName,
+  type ModeOptions,
+  modeName,
+  modeOf,
+  nextPage,
+  notePage,
+  type PageOptions,
+} from '../options.ts'
 import { type Column, fields, nestedColumns, note, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
 import { serviceAction } from '../service-action.ts'
@@ -58,6 +68,21 @@ const ROTATED: readonly Column<RotateSecretResponse>[] = [
   { title: 'Secret', of: ({ secret }) => secret },
 ]
 
+const BUSINESS: Column<Endpoint> = { title: 'Business', of: ({ businessId }) => businessId }
+
+const STATISTICS: readonly Column<EndpointStatistics>[] = [
+  { title: 'Endpoint', of: ({ endpointId }) => endpointId },
+  { title: 'Since', of: ({ from }) => localTime.format(from) },
+  { title: 'Deliveries', right: true, of: ({ deliveryCount }) => `${deliveryCount}` },
+  { title: 'Attempts', right: true, of: ({ attemptCount }) => `${attemptCount}` },
+  { title: 'Delivered', right: true, of: ({ deliveredCount }) => `${deliveredCount}` },
+  { title: 'Failed', right: true, of: ({ failedCount }) => `${failedCount}` },
+  { title: 'Pending', right: true, of: ({ pendingCount }) => `${pendingCount}` },
+  { title: 'Oldest pending', of: ({ oldestPendingAt }) => localTime.format(oldestPendingAt) },
+  { title: 'p50 ms', right: true, of: ({ latencyP50Ms }) => `${latencyP50Ms}` },
+  { title: 'p95 ms', right: true, of: ({ latencyP95Ms }) => `${latencyP95Ms}` },
+]
+
 const SHOWN_ONCE = 'The signing secret is shown only once: store it now.'
 
 interface AddOptions extends OptionFlags {
@@ -84,11 +109,38 @@ export const addEndpoint = serviceAction<AddOptions>(async (service, options) =>
   note(SHOWN_ONCE)
 })
 
-export const listEndpoints = serviceAction<{ business?: string }>(async (service, options) => {
-  const businessId = service.business(options.business)
-  const response = await service.client(WebhookService).listEndpoints({ businessId })
+interface ListOptions extends PageOptions, ModeOptions {
+  readonly business?: string
+  readonly all?: boolean
+  readonly status?: EndpointStatus
+  readonly failing?: boolean
+}
+
+export const listEndpoints = serviceAction<ListOptions>(async (service, options) => {
+  const client = service.client(WebhookService)
+  const request = {
+    businessId: options.all ? '' : service.business(options.business),
+    ...modeOf(options),
+    status: options.status ?? EndpointStatus.UNSPECIFIED,
+    ...(options.failing && { failing: true }),
+    pageSize: options.limit ?? 0,
+  }
+  const response = await nextPage(
+    options,
+    (pageToken) => client.listEndpoints({ ...request, pageToken }),
+    ({ endpoints }) => endpoints.length === 0,
+  )
   printResponse(options, ListEndpointsResponseSchema, response, () =>
-    table(response.endpoints, ROW),
+    table(response.endpoints, options.all ? [...ROW, BUSINESS] : ROW),
+  )
+  notePage(response)
+})
+
+export const showStatistics = serviceAction<{ business?: string }>(async (service, options) => {
+  const businessId = service.business(options.business)
+  const response = await service.client(WebhookService).getEndpointStatistics({ businessId })
+  printResponse(options, GetEndpointStatisticsResponseSchema, response, () =>
+    table(response.statistics, STATISTICS),
   )
 })
 

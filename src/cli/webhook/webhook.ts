@@ -1,7 +1,16 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
-import { addBusinessOption, addPageOptions, durationSeconds, enumOption, time } from '../options.ts'
+import { EndpointStatus } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import {
+  addBusinessOption,
+  addModeOptions,
+  addPageOptions,
+  durationSeconds,
+  enumOption,
+  enumsOption,
+  time,
+} from '../options.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import {
   listDeliveries,
@@ -16,6 +25,7 @@ import {
   listEndpoints,
   removeEndpoint,
   rotateSecret,
+  showStatistics,
   updateEndpoint,
 } from './endpoints.ts'
 import { listen } from './listen.ts'
@@ -64,12 +74,26 @@ function addEndpointVerbs(noun: Command): void {
     .option('--concurrency <count>', 'concurrent requests, 1 to 50 (default: 10)', concurrency)
     .option('--test', 'receive events of test mode instead of live mode')
   addOptionFlags(add).action(addEndpoint)
-  addBusinessOption(
-    addVerb(noun, 'list', {
-      summary: 'list the endpoints of a business, newest first',
-      example: 'webhook list',
-    }),
+  addPageOptions(
+    addModeOptions(
+      addBusinessOption(
+        addVerb(noun, 'list', {
+          summary: 'list the endpoints of a business, or of all, newest first',
+          example: 'webhook list --all --failing',
+        }),
+      )
+        .option('--all', 'of all businesses')
+        .addOption(enumOption('--status <status>', 'only with this status', EndpointStatus))
+        .option('--failing', 'only those whose latest attempt failed'),
+    ),
   ).action(listEndpoints)
+  addBusinessOption(
+    addVerb(noun, 'statistics', {
+      summary:
+        'show how the latest deliveries to each endpoint of a business went, of up to 24 hours',
+      example: 'webhook statistics',
+    }),
+  ).action(showStatistics)
   addVerb(noun, 'remove', {
     summary: 'remove an endpoint and drop its pending deliveries',
     example: `webhook remove ${ENDPOINT_EXAMPLE}`,
@@ -112,15 +136,18 @@ function addEndpointVerbs(noun: Command): void {
 function addDeliveryVerbs(noun: Command): void {
   addPageOptions(
     addVerb(noun, 'deliveries', {
-      summary: 'list deliveries to an endpoint or of an event, newest event first',
+      summary: 'list deliveries to an endpoint, of a business or of an event, newest event first',
       example: `webhook deliveries --endpoint ${ENDPOINT_EXAMPLE} --status failed`,
     })
       .option('--endpoint <id>', 'to this endpoint, which may have been removed')
       .option('--event <id>', 'of this event')
-      .addOption(enumOption('--status <status>', 'only in this state', DeliveryStatus)),
+      .option('--business <id>', 'to the endpoints of this business')
+      .option('--from <time>', 'created at this time or later', time)
+      .option('--to <time>', 'created before this time', time)
+      .addOption(enumsOption('--status <status...>', 'only in these states', DeliveryStatus)),
   ).action(listDeliveries)
   addVerb(noun, 'delivery', {
-    summary: 'show a delivery with its attempts and their responses',
+    summary: 'show a delivery with its attempts, their responses, and the request as it is sent',
     example: `webhook delivery ${DELIVERY_EXAMPLE}`,
   })
     .argument(...DELIVERY)

@@ -3,6 +3,7 @@ import { type ComponentType, lazy } from 'react'
 import { AccountService } from '../../../gen/browser/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../../gen/browser/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/browser/inflow/business/v1/business_service_pb.ts'
+import { EventService } from '../../../gen/browser/inflow/event/v1/event_service_pb.ts'
 import { OverviewService } from '../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
 import { ReconciliationService } from '../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
@@ -53,6 +54,16 @@ export const RAIL: readonly RailPage[] = [
     ),
   },
   {
+    path: '/events',
+    title: 'Events',
+    icon: 'events',
+    needs: EventService.method.subscribe,
+    component: page(
+      () => import('../pages/events/events-page.tsx'),
+      (module) => module.EventsPage,
+    ),
+  },
+  {
     path: '/webhooks',
     title: 'Webhooks',
     icon: 'webhooks',
@@ -86,7 +97,7 @@ export const RAIL: readonly RailPage[] = [
     path: '/reconciliation',
     title: 'Reconciliation',
     icon: 'reconciliation',
-    needs: ReconciliationService.method.listReconciliationRuns,
+    needs: ReconciliationService.method.reconcile,
     component: page(
       () => import('../pages/reconciliation/reconciliation-page.tsx'),
       (module) => module.ReconciliationPage,
@@ -116,7 +127,6 @@ export const RAIL: readonly RailPage[] = [
     path: '/health',
     title: 'Health',
     icon: 'health',
-    // GetOverview has the health for callers only who may also call this.
     needs: ReconciliationService.method.listReconciliationRuns,
     component: page(
       () => import('../pages/health/health-page.tsx'),
@@ -139,6 +149,13 @@ export const INNER: readonly (readonly [string, ComponentType])[] = [
     page(
       () => import('../pages/accounts/account-page.tsx'),
       (module) => module.AccountPage,
+    ),
+  ],
+  [
+    '/events/:id',
+    page(
+      () => import('../pages/events/event-page.tsx'),
+      (module) => module.EventPage,
     ),
   ],
   [

@@ -84,12 +84,14 @@ function Account() {
     <Popover
       kind="button quiet"
       label={
-        <span className="who">
-          <strong>{name}</strong>
-          <span className="faint">{scopes.join(', ')}</span>
-        </span>
+        <>
+          <span className="hidden">Signed in as {name}</span>
+          <span className="who" aria-hidden="true">
+            <strong>{name}</strong>
+            <span className="faint">{scopes.join(', ')}</span>
+          </span>
+        </>
       }
-      name={`Signed in as ${name}`}
     >
       {businessIds.length > 0 && <p className="menu-note">Restricted to {restriction}</p>}
       <ul className="choices">

@@ -1,12 +1,14 @@
+interface CurlHeader {
+  readonly name: string
+  /** Undefined: not known here; the command takes it from a variable of the shell. */
+  readonly value: string | undefined
+}
+
 /** A request as a command line says it. */
 interface CurlRequest {
   readonly method: string
   readonly url: string
-  readonly headers: readonly {
-    readonly name: string
-    /** Undefined: not known here; the command takes it from a variable of the shell. */
-    readonly value: string | undefined
-  }[]
+  readonly headers: readonly CurlHeader[]
   readonly body: string
 }
 
@@ -19,8 +21,20 @@ export function curlOf({ method, url, headers, body }: CurlRequest): string {
     lines.push(`-H ${text}`)
   }
   if (body !== '') lines.push(`--data-raw ${quoted(body)}`)
-  return lines.join(' \\\n  ')
+  return lines.join(CONTINUED)
 }
+
+/** Writes a call of the contract, by JSON over HTTP, with the token of the shell's `INFLOW_TOKEN`. */
+export function curlOfCall(origin: string, method: string, json: string): string {
+  return [
+    `curl ${quoted(`${origin}/${method}`)}`,
+    '-H "authorization: Bearer $INFLOW_TOKEN"',
+    `-H 'content-type: application/json'`,
+    `--data-raw ${quoted(json)}`,
+  ].join(CONTINUED)
+}
+
+const CONTINUED = ' \\\n  '
 
 /** In single quotes a shell reads everything as it is, but for the quote itself. */
 function quoted(text: string): string {

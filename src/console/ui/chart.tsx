@@ -4,7 +4,8 @@ import 'uplot/dist/uPlot.min.css'
 
 interface Series {
   readonly label: string
-  readonly values: readonly number[]
+  /** Null: there is none for that time. */
+  readonly values: readonly (number | null)[]
   /** A custom property of the style, such as `--good`. */
   readonly colour: string
 }
@@ -48,7 +49,7 @@ export function Chart({
             label: each.label,
             stroke: colour(each.colour),
             width: 1.5,
-            points: { show: false },
+            points: { show: each.values.includes(null) },
             value: (_plot: uPlot, value: number | null) => (value === null ? '–' : format(value)),
           })),
         ],

@@ -33,8 +33,8 @@ export function CopyButton({
         event.stopPropagation()
         copy()
       }}
-      aria-label={isCopied ? 'Copied' : `Copy ${what}`}
-      title={isCopied ? 'Copied' : 'Copy'}
+      aria-label={label === undefined ? (isCopied ? 'Copied' : `Copy ${what}`) : undefined}
+      title={isCopied ? 'Copied' : `Copy ${what}`}
     >
       <Icon name={isCopied ? 'check' : 'copy'} size={12} />
       {label !== undefined && (isCopied ? 'Copied' : label)}

@@ -6,19 +6,16 @@ import { Icon } from './icons.tsx'
  *
  * @param isSet marks a filter that is set
  * @param kind the classes of a button that is no chip
- * @param name of the button for screen readers, if the label alone does not say it
  */
 export function Popover({
   label,
   isSet = false,
   kind,
-  name,
   children,
 }: {
   readonly label: ReactNode
   readonly isSet?: boolean
   readonly kind?: string
-  readonly name?: string
   readonly children: ReactNode
 }) {
   const id = useId()
@@ -43,7 +40,6 @@ export function Popover({
         ref={button}
         type="button"
         className={kind ?? (isSet ? 'chip set' : 'chip')}
-        aria-label={name}
         aria-expanded={isOpen}
         popoverTarget={id}
       >

@@ -13,6 +13,7 @@ const PATTERNS: Readonly<Record<string, string>> = {
   '^[A-Za-z0-9_./:-]{0,100}$': 'must be at most 100 characters of A-Z a-z 0-9 - _ . / :',
   '^[A-Z][A-Z_]{0,63}$': 'must be the name of a kind of event, such as PAYMENT_NOTIFICATION',
   '^20[0-9]{2}-[0-9]{2}-[0-9]{2}$': 'must be a day, YYYY-MM-DD, such as 2026-12-25',
+  '^20[0-9]{2}-(0[1-9]|1[0-2])$': 'must be a month, YYYY-MM, such as 2026-12',
   '^(([01][0-9]|2[0-3]):[0-5][0-9])?$': 'must be a time of day, HH:MM, such as 18:30',
 }
 

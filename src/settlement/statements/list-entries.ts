@@ -91,6 +91,7 @@ async function findPageStart(
 /** The balance after an event. */
 async function balanceAt(pool: Queryable, key: BalanceKey, sequence: bigint): Promise<Balance> {
   const known = await findKnownBalance(pool, key, sequence)
+  if (known?.sequence === sequence) return known.balance
   const range = { ...key, after: known?.sequence ?? BEFORE_ALL, upTo: sequence }
   return add(known?.balance ?? ZERO_BALANCE, await sumRange(pool, range))
 }

@@ -1,6 +1,12 @@
 /** The state of a delivery: see the diagram of DeliveryStatus in delivery.proto. */
 export type DeliveryState = 'PENDING' | 'DELIVERED' | 'FAILED'
 
+/** Position and endpoint of a delivery, which is its place in a list. */
+export interface DeliveryPlace {
+  readonly position: bigint
+  readonly endpointId: string
+}
+
 /** A delivery as it is stored. Times in milliseconds since the Unix epoch. */
 export interface StoredDelivery {
   readonly id: string

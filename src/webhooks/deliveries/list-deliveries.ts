@@ -5,7 +5,8 @@ import { cutScan } from '../../postgres/bounded-scan.ts'
 import { cutPage, invalidPageToken, readPage } from '../../postgres/page-token.ts'
 import { ENDPOINTS_MAX } from '../endpoints/endpoint.ts'
 import { findEndpoints } from '../lists/find-endpoints.ts'
-import { type DeliveryPlace, scanDeliveries } from '../lists/scan-deliveries.ts'
+import { scanDeliveries } from '../lists/scan-deliveries.ts'
+import type { DeliveryPlace } from './delivery.ts'
 import {
   type DeliveryFilter,
   type FoundDelivery,

@@ -2,8 +2,7 @@ import type { Pool } from 'pg'
 import { findLogged, joinOutbox, leftJoinEvent } from '../../events/log.sql.ts'
 import { bigintArray } from '../../postgres/binary-arrays.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
-import type { DeliveryPlace } from '../lists/scan-deliveries.ts'
-import type { DeliveryState, StoredAttempt, StoredDelivery } from './delivery.ts'
+import type { DeliveryPlace, DeliveryState, StoredAttempt, StoredDelivery } from './delivery.ts'
 
 /** Which deliveries to read; one of the first three is set. Times in epoch milliseconds. */
 export interface DeliveryFilter {

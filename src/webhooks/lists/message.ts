@@ -1,4 +1,4 @@
-import { timestampMs } from '@bufbuild/protobuf/wkt'
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import {
   DeliveryStatus,
   HeaderOmission,
@@ -12,7 +12,6 @@ import type {
   ListDeliveriesRequest,
   ListEndpointsRequest,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { toTimestamp } from '../../protobuf/timestamp.ts'
 import type { DeliveryState } from '../deliveries/delivery.ts'
 import type { DeliveryFilter } from '../deliveries/read-deliveries.ts'
 import { toDeliveryState } from '../message.ts'
@@ -75,17 +74,17 @@ export function toStatisticsMessage(statistics: EndpointStatistics): StatisticsM
   return {
     $typeName: 'inflow.webhook.v1.EndpointStatistics',
     endpointId: statistics.endpointId,
-    from: toTimestamp(statistics.fromMs),
+    from: timestampFromMs(statistics.fromMs),
     deliveryCount: statistics.deliveries,
     attemptCount: BigInt(statistics.attempts),
     deliveredCount: statistics.delivered,
     failedCount: statistics.failed,
     pendingCount: statistics.pending,
-    ...(oldestPendingMs !== undefined && { oldestPendingAt: toTimestamp(oldestPendingMs) }),
+    ...(oldestPendingMs !== undefined && { oldestPendingAt: timestampFromMs(oldestPendingMs) }),
     ...{ latencyP50Ms, latencyP95Ms },
     hours: statistics.hours.map((hour) => ({
       $typeName: 'inflow.webhook.v1.EndpointStatisticsHour',
-      from: toTimestamp(hour.fromMs),
+      from: timestampFromMs(hour.fromMs),
       deliveredCount: hour.delivered,
       failedCount: hour.failed,
       latencyP50Ms: hour.latencyP50Ms,

@@ -1,7 +1,7 @@
 import { leftJoinEvent } from '../../events/log.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import type { DeliveryState, StoredDelivery } from '../deliveries/delivery.ts'
+import type { DeliveryPlace, DeliveryState, StoredDelivery } from '../deliveries/delivery.ts'
 import { DELIVERY_COLUMNS, type DeliveryRow, toDelivery } from '../deliveries/read-deliveries.ts'
 
 /** How many deliveries a page reads at most. */
@@ -9,12 +9,6 @@ const ROWS_MAX = 2_000
 
 /** How much the clocks of instances may differ. */
 const CLOCK_SKEW_MS = 60_000
-
-/** Position and endpoint of a delivery, which is its place in a list. */
-export interface DeliveryPlace {
-  readonly position: bigint
-  readonly endpointId: string
-}
 
 interface ScanRequest {
   readonly endpointIds: readonly string[]

@@ -3,7 +3,11 @@ import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { CallerKind } from '../../../gen/inflow/session/v1/session_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
+import { createProvider } from '../../../src/auth/oidc/provider.ts'
+import { createSignInUser } from '../../../src/auth/oidc/sign-in-user.ts'
+import { createEncrypter } from '../../../src/crypto/encryption.ts'
 import { freePort } from '../../support/free-port.ts'
+import { MASTER_KEY } from '../../support/master-key.ts'
 import { useService } from '../../support/service.ts'
 import { browserClient } from '../../support/sign-in.ts'
 import { type Browser, createBrowser } from './browser.ts'
@@ -34,6 +38,7 @@ beforeEach(() => {
   }
 })
 
+const SOURCE = { address: '192.0.2.1', requestId: 'req_1' }
 const END = /\/console(\/sign-in#.*)?$/
 const signIn = (browser: Browser) => browser.open(`${home}/console/oidc`, END)
 const cookieOf = (browser: Browser) => {
@@ -186,4 +191,30 @@ test('the provider is asked with PKCE, a state and a nonce', async () => {
     scope: 'openid profile email',
     response_type: 'code',
   })
+})
+
+test('a user has ten minutes to come back', async () => {
+  const { database } = service
+  const clock = { nowMs: Date.now(), now: () => clock.nowMs }
+  const encrypter = createEncrypter(MASTER_KEY)
+  const users = createSignInUser({
+    ...{ database, clock, encrypter, auditKeys: encrypter, adminToken: undefined },
+    maxMs: 3_600_000,
+    provider: createProvider({
+      issuer: new URL(provider.issuer),
+      clientId: CLIENT.client_id,
+      clientSecret: CLIENT.client_secret,
+      requestScopes: 'openid',
+      redirectUri: `${home}/console/oidc/callback`,
+      claims: [],
+    }),
+    rules: { scopesClaim: 'inflow_scopes', businessesClaim: undefined, roles: new Map() },
+  })
+  const { url, kept } = await users.begin()
+  const state = new URL(url).searchParams.get('state')
+  const finish = () => users.finish(`?state=${state}&code=wrong`, kept, SOURCE)
+  clock.nowMs += 10 * 60_000 - 1
+  expect(await finish()).toMatchObject({ failure: 'oidc_failed' })
+  clock.nowMs += 1
+  expect(await finish()).toMatchObject({ failure: 'oidc_expired' })
 })

@@ -17,6 +17,7 @@ const HOUR_MS = 60 * MINUTE_MS
 const ADMIN_TOKEN = 'test-admin-token-0123456789-abcdef'
 const SOURCE = { address: '192.0.2.1', requestId: 'req_1' }
 const encrypter = createEncrypter(MASTER_KEY)
+const ACTOR = { kind: 'system', id: '', name: '', ...SOURCE, auditKeys: encrypter } as const
 
 /** Sessions whose time is set by the test. */
 function sessionsAt(startMs: number, adminToken: string | undefined = ADMIN_TOKEN) {
@@ -99,8 +100,7 @@ test('expires with its token', async () => {
     scopes: new Set(['read'] as const),
     expiresAtMs: START_MS + HOUR_MS,
   } as const
-  const actor = { kind: 'system', id: '', name: '', ...SOURCE, auditKeys: encrypter } as const
-  const { urlPath } = await createSignInCode(settings, caller, actor)
+  const { urlPath } = await createSignInCode(settings, caller, ACTOR)
   const code = urlPath.replace('/console/sign-in#', '')
   clock.nowMs += 14 * MINUTE_MS
   expect((await signIn({ code }, SOURCE))!.expiresAtMs).toBe(START_MS + HOUR_MS)
@@ -114,8 +114,7 @@ test('a code expires after a quarter of an hour', async () => {
     name: 'bootstrap',
     scopes: new Set(['admin'] as const),
   } as const
-  const actor = { kind: 'system', id: '', name: '', ...SOURCE, auditKeys: encrypter } as const
-  const { urlPath } = await createSignInCode(settings, caller, actor)
+  const { urlPath } = await createSignInCode(settings, caller, ACTOR)
   clock.nowMs += 15 * MINUTE_MS
   expect(await signIn({ code: urlPath.split('#')[1]! }, SOURCE)).toBeUndefined()
 })
@@ -131,6 +130,23 @@ test('of ADMIN_TOKEN ends when ADMIN_TOKEN changes or is removed', async () => {
   const removed = { pool, relaxedPool, clock, adminToken: undefined, idleMs: HOUR_MS }
   expect(await createAuthenticateSession(removed)(secret, 'use')).toBeUndefined()
   expect(await sessionsAt(START_MS).authenticate(secret, 'use')).toBeDefined()
+})
+
+test('a code of ADMIN_TOKEN does not outlive a change of it', async () => {
+  const { settings, signIn } = sessionsAt(START_MS)
+  const caller = {
+    kind: 'internal',
+    tokenId: 'bootstrap',
+    name: 'bootstrap',
+    scopes: new Set(['admin'] as const),
+  } as const
+  const codeOf = async () => {
+    const { urlPath } = await createSignInCode(settings, caller, ACTOR)
+    return { code: urlPath.split('#')[1]! }
+  }
+  const changed = sessionsAt(START_MS, randomBytes(32).toString('hex'))
+  expect(await changed.signIn(await codeOf(), SOURCE)).toBeUndefined()
+  expect(await signIn(await codeOf(), SOURCE)).toBeDefined()
 })
 
 test('is deleted long after its end', async () => {

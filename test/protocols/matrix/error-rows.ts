@@ -107,6 +107,8 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     return { start: { case: 'cursor', value: cursor } }
   },
   'EventService.ListEvents validation_failed': invalid({ after: -1n, limit: 501 }),
+  'EventService.GetEvent validation_failed': invalid({}),
+  'EventService.GetEvent not_found': invalid({ eventId: 'evt_nowhere' }),
   'SandboxService.SimulateTransfer validation_failed': invalid({ accountNumber: '123' }),
   'SandboxService.SimulateTransfer not_found': invalid({
     accountNumber: '0000000000',

@@ -1,4 +1,5 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import type { KeyScope, Scope } from '../../../src/auth/caller.ts'
 import { creation } from '../rest/rest.ts'
@@ -58,6 +59,10 @@ export const HAPPY: Readonly<Record<string, Make>> = {
     businessIds: [businessId],
   }),
   'EventService.ListEvents': ({ businessId }) => ({ businessId, after: 1n }),
+  'EventService.GetEvent': async ({ service, businessId }) => {
+    const { events } = await service.client(EventService).listEvents({ businessId, limit: 1 })
+    return { eventId: events[0]!.id }
+  },
   'EventService.BumpEpoch': () => ({}),
   'SandboxService.SimulateTransfer': ({ accountNumber }, fresh) => ({
     accountNumber,
@@ -105,7 +110,7 @@ export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
     /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn|SessionService\.(GetCaller|CreateSignInCode))$/,
   read: /^(\w+\.(Get|List|Preview)\w+|OverviewService\.Search|AdminService\.VerifyAudit|SessionService\.CreateSignInCode)$/,
   'events:subscribe':
-    /^(EventService\.(Subscribe|ListEvents)|WebhookService\.ListEventKinds|SessionService\.(GetCaller|CreateSignInCode))$/,
+    /^(EventService\.(Subscribe|ListEvents|GetEvent)|WebhookService\.ListEventKinds|SessionService\.(GetCaller|CreateSignInCode))$/,
 }
 
 /** The methods of each scope of a key, which have no other. */

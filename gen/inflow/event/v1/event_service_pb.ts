@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event_service.proto.
  */
 export const file_inflow_event_v1_event_service: GenFile = /*@__PURE__*/
-  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIvoBChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAEhEKBGxpdmUYBiABKAhIAYgBAUIHCgVzdGFydEIHCgVfbGl2ZSJ3ChFTdWJzY3JpYmVSZXNwb25zZRInCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudEgAEjEKCmNoZWNrcG9pbnQYAiABKAsyGy5pbmZsb3cuZXZlbnQudjEuQ2hlY2twb2ludEgAQgYKBGl0ZW0iHAoKQ2hlY2twb2ludBIOCgZjdXJzb3IYASABKAkijAEKEUxpc3RFdmVudHNSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESFgoFYWZ0ZXIYAiABKANCB7pIBCICKAASGQoFbGltaXQYAyABKAVCCrpIBxoFGPQDKAASDAoEdGVzdBgEIAEoCBIZCgVraW5kcxgFIAMoCUIKukgHkgEEEDIYASJxChJMaXN0RXZlbnRzUmVzcG9uc2USJgoGZXZlbnRzGAEgAygLMhYuaW5mbG93LmV2ZW50LnYxLkV2ZW50Eg0KBWVwb2NoGAIgASgFEhAKCGhhc19tb3JlGAMgASgIEhIKCm5leHRfYWZ0ZXIYBCABKAMiEgoQQnVtcEVwb2NoUmVxdWVzdCIiChFCdW1wRXBvY2hSZXNwb25zZRINCgVlcG9jaBgBIAEoBTL/AgoMRXZlbnRTZXJ2aWNlEn4KCVN1YnNjcmliZRIhLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLlN1YnNjcmliZVJlc3BvbnNlIiiKtRgkCAISEGV2ZW50czpzdWJzY3JpYmUaDhoMYnVzaW5lc3NfaWRzMAEShwEKCkxpc3RFdmVudHMSIi5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1JlcXVlc3QaIy5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIjCQAgGKtRgpCAISEGV2ZW50czpzdWJzY3JpYmUSBHJlYWQaDRILYnVzaW5lc3NfaWQSZQoJQnVtcEVwb2NoEiEuaW5mbG93LmV2ZW50LnYxLkJ1bXBFcG9jaFJlcXVlc3QaIi5pbmZsb3cuZXZlbnQudjEuQnVtcEVwb2NoUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_event_v1_event]);
+  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIvoBChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAEhEKBGxpdmUYBiABKAhIAYgBAUIHCgVzdGFydEIHCgVfbGl2ZSJ3ChFTdWJzY3JpYmVSZXNwb25zZRInCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudEgAEjEKCmNoZWNrcG9pbnQYAiABKAsyGy5pbmZsb3cuZXZlbnQudjEuQ2hlY2twb2ludEgAQgYKBGl0ZW0iHAoKQ2hlY2twb2ludBIOCgZjdXJzb3IYASABKAki7AIKEUxpc3RFdmVudHNSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESFgoFYWZ0ZXIYAiABKANCB7pIBCICKAASGQoFbGltaXQYAyABKAVCCrpIBxoFGPQDKAASDAoEdGVzdBgEIAEoCBIZCgVraW5kcxgFIAMoCUIKukgHkgEEEDIYARIUCgxuZXdlc3RfZmlyc3QYBiABKAgSFwoGYmVmb3JlGAcgASgDQge6SAQiAigAOq4BukiqARpXChJhZnRlci5uZXdlc3RfZmlyc3QSGm11c3QgYmUgMCB3aXRoIG5ld2VzdEZpcnN0GiUhdGhpcy5uZXdlc3RfZmlyc3QgfHwgdGhpcy5hZnRlciA9PSAwGk8KE2JlZm9yZS5uZXdlc3RfZmlyc3QSEW5lZWRzIG5ld2VzdEZpcnN0GiV0aGlzLm5ld2VzdF9maXJzdCB8fCB0aGlzLmJlZm9yZSA9PSAwInEKEkxpc3RFdmVudHNSZXNwb25zZRImCgZldmVudHMYASADKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnQSDQoFZXBvY2gYAiABKAUSEAoIaGFzX21vcmUYAyABKAgSEgoKbmV4dF9hZnRlchgEIAEoAyIvCg9HZXRFdmVudFJlcXVlc3QSHAoIZXZlbnRfaWQYASABKAlCCrpIB8gBAXICGEAiOQoQR2V0RXZlbnRSZXNwb25zZRIlCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudCISChBCdW1wRXBvY2hSZXF1ZXN0IiIKEUJ1bXBFcG9jaFJlc3BvbnNlEg0KBWVwb2NoGAEgASgFMoYECgxFdmVudFNlcnZpY2USfgoJU3Vic2NyaWJlEiEuaW5mbG93LmV2ZW50LnYxLlN1YnNjcmliZVJlcXVlc3QaIi5pbmZsb3cuZXZlbnQudjEuU3Vic2NyaWJlUmVzcG9uc2UiKIq1GCQIAhIQZXZlbnRzOnN1YnNjcmliZRoOGgxidXNpbmVzc19pZHMwARKHAQoKTGlzdEV2ZW50cxIiLmluZmxvdy5ldmVudC52MS5MaXN0RXZlbnRzUmVxdWVzdBojLmluZmxvdy5ldmVudC52MS5MaXN0RXZlbnRzUmVzcG9uc2UiMJACAYq1GCkIAhIQZXZlbnRzOnN1YnNjcmliZRIEcmVhZBoNEgtidXNpbmVzc19pZBKEAQoIR2V0RXZlbnQSIC5pbmZsb3cuZXZlbnQudjEuR2V0RXZlbnRSZXF1ZXN0GiEuaW5mbG93LmV2ZW50LnYxLkdldEV2ZW50UmVzcG9uc2UiM5ACAYq1GCwIAhIQZXZlbnRzOnN1YnNjcmliZRIEcmVhZBoQKg4KDAoIZXZlbnRfaWQQBBJlCglCdW1wRXBvY2gSIS5pbmZsb3cuZXZlbnQudjEuQnVtcEVwb2NoUmVxdWVzdBoiLmluZmxvdy5ldmVudC52MS5CdW1wRXBvY2hSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_event_v1_event]);
 
 /**
  * The start of the stream, and filters.
@@ -157,7 +157,7 @@ export type ListEventsRequest = Message<"inflow.event.v1.ListEventsRequest"> & {
   businessId: string;
 
   /**
-   * Only events with a greater business_sequence.
+   * Only events with a greater business_sequence; 0: any. Not together with newest_first.
    *
    * @generated from field: int64 after = 2;
    */
@@ -183,6 +183,20 @@ export type ListEventsRequest = Message<"inflow.event.v1.ListEventsRequest"> & {
    * @generated from field: repeated string kinds = 5;
    */
   kinds: string[];
+
+  /**
+   * True: the newest events first.
+   *
+   * @generated from field: bool newest_first = 6;
+   */
+  newestFirst: boolean;
+
+  /**
+   * With newest_first: only events with a smaller business_sequence; 0: any.
+   *
+   * @generated from field: int64 before = 7;
+   */
+  before: bigint;
 };
 
 /**
@@ -221,7 +235,7 @@ export type ListEventsResponse = Message<"inflow.event.v1.ListEventsResponse"> &
   hasMore: boolean;
 
   /**
-   * The `after` of the next page.
+   * The `after` of the next page; with newest_first, its `before`.
    *
    * @generated from field: int64 next_after = 4;
    */
@@ -236,6 +250,48 @@ export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PUR
   messageDesc(file_inflow_event_v1_event_service, 4);
 
 /**
+ * Which event to return.
+ *
+ * @generated from message inflow.event.v1.GetEventRequest
+ */
+export type GetEventRequest = Message<"inflow.event.v1.GetEventRequest"> & {
+  /**
+   * Its identifier, "evt_…", at most 64 characters.
+   *
+   * @generated from field: string event_id = 1;
+   */
+  eventId: string;
+};
+
+/**
+ * Describes the message inflow.event.v1.GetEventRequest.
+ * Use `create(GetEventRequestSchema)` to create a new message.
+ */
+export const GetEventRequestSchema: GenMessage<GetEventRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_event_v1_event_service, 5);
+
+/**
+ * The event.
+ *
+ * @generated from message inflow.event.v1.GetEventResponse
+ */
+export type GetEventResponse = Message<"inflow.event.v1.GetEventResponse"> & {
+  /**
+   * The event.
+   *
+   * @generated from field: inflow.event.v1.Event event = 1;
+   */
+  event?: Event | undefined;
+};
+
+/**
+ * Describes the message inflow.event.v1.GetEventResponse.
+ * Use `create(GetEventResponseSchema)` to create a new message.
+ */
+export const GetEventResponseSchema: GenMessage<GetEventResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_event_v1_event_service, 6);
+
+/**
  * Has no fields.
  *
  * @generated from message inflow.event.v1.BumpEpochRequest
@@ -248,7 +304,7 @@ export type BumpEpochRequest = Message<"inflow.event.v1.BumpEpochRequest"> & {
  * Use `create(BumpEpochRequestSchema)` to create a new message.
  */
 export const BumpEpochRequestSchema: GenMessage<BumpEpochRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_event_v1_event_service, 5);
+  messageDesc(file_inflow_event_v1_event_service, 7);
 
 /**
  * The new epoch.
@@ -269,7 +325,7 @@ export type BumpEpochResponse = Message<"inflow.event.v1.BumpEpochResponse"> & {
  * Use `create(BumpEpochResponseSchema)` to create a new message.
  */
 export const BumpEpochResponseSchema: GenMessage<BumpEpochResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_event_v1_event_service, 6);
+  messageDesc(file_inflow_event_v1_event_service, 8);
 
 /**
  * The event log, for internal subscribers.
@@ -311,6 +367,19 @@ export const EventService: GenService<{
     methodKind: "unary";
     input: typeof ListEventsRequestSchema;
     output: typeof ListEventsResponseSchema;
+  },
+  /**
+   * Returns one event.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: there is no such event, or it has
+   * expired).
+   *
+   * @generated from rpc inflow.event.v1.EventService.GetEvent
+   */
+  getEvent: {
+    methodKind: "unary";
+    input: typeof GetEventRequestSchema;
+    output: typeof GetEventResponseSchema;
   },
   /**
    * Begins a new epoch at the end of the log. The service does so by itself after a failover of the

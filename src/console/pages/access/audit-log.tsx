@@ -88,7 +88,7 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
     title: 'Target',
     render: ({ targetKind, targetId }) => (
       <>
-        {targetKind} {targetId !== '' && <Id text={targetId} />}
+        {targetKind.replaceAll('_', ' ')} {targetId !== '' && <Id text={targetId} />}
       </>
     ),
   },

@@ -54,7 +54,7 @@ const KINDS: Readonly<Record<string, string>> = {
 export function ActorShown({ actor }: { readonly actor: Actor | undefined }) {
   if (!actor) return null
   const { kind, id, name } = actor
-  const title = name || KINDS[kind] || words(kind)
+  const title = KINDS[kind] ?? (name || words(kind))
   return (
     <span title={id}>
       {title} {id !== '' && id !== kind && <code className="faint">{shorten(id)}</code>}

@@ -10,7 +10,7 @@ import { ChoiceFilter, FilterBar } from '../../ui/filters.tsx'
 import { ListFrame } from '../../ui/list.tsx'
 import { Status } from '../../ui/status.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
-import { Id, Time } from '../../ui/values.tsx'
+import { Time } from '../../ui/values.tsx'
 
 const STATES = [{ value: 'all', label: 'Active and ended' }]
 
@@ -58,10 +58,10 @@ function columnsOf(sessionId: string, nameOf: (businessId: string) => string): C
     {
       key: 'name',
       title: 'Who',
-      render: ({ id, name }) => (
-        <>
+      render: ({ id, name, callerId }) => (
+        <span title={callerId}>
           {name} {id === sessionId && <span className="faint">this browser</span>}
-        </>
+        </span>
       ),
     },
     { key: 'kind', title: 'Signed in with', render: ({ kind }) => KINDS.get(kind) },
@@ -90,8 +90,6 @@ function columnsOf(sessionId: string, nameOf: (businessId: string) => string): C
     { key: 'used', title: 'Last used', render: ({ lastUsedAt }) => <Time at={lastUsedAt} /> },
     { key: 'created', title: 'Began', render: ({ createdAt }) => <Time at={createdAt} /> },
     { key: 'expires', title: 'Ends', render: ({ expiresAt }) => <Time at={expiresAt} /> },
-    { key: 'caller', title: 'Of', render: ({ callerId }) => <Id text={callerId} />, isExtra: true },
-    { key: 'id', title: 'Id', render: ({ id }) => <Id text={id} />, isExtra: true },
     {
       key: 'do',
       title: '',

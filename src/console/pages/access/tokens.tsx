@@ -10,7 +10,7 @@ import { ChoiceFilter, FilterBar } from '../../ui/filters.tsx'
 import { ListFrame } from '../../ui/list.tsx'
 import { Status } from '../../ui/status.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
-import { Id, Time } from '../../ui/values.tsx'
+import { Time } from '../../ui/values.tsx'
 import { IssueToken } from './issue-token.tsx'
 
 const STATES = [
@@ -67,7 +67,11 @@ function columnsOf(nameOf: (businessId: string) => string): Column<Token>[] {
         </>
       ),
     },
-    { key: 'prefix', title: 'Token', render: ({ prefix }) => <code>{prefix}…</code> },
+    {
+      key: 'prefix',
+      title: 'Token',
+      render: ({ prefix, id }) => <code title={id}>{prefix}…</code>,
+    },
     { key: 'state', title: 'State', render: (token) => <TokenState token={token} /> },
     {
       key: 'scopes',
@@ -89,7 +93,6 @@ function columnsOf(nameOf: (businessId: string) => string): Column<Token>[] {
       render: ({ lastUsedAt }) => (lastUsedAt ? <Time at={lastUsedAt} /> : 'Never'),
     },
     { key: 'created', title: 'Issued', render: ({ createdAt }) => <Time at={createdAt} /> },
-    { key: 'id', title: 'Id', render: ({ id }) => <Id text={id} />, isExtra: true },
     { key: 'do', title: '', render: (token) => isActive(token) && <Revoke token={token} /> },
   ]
 }

@@ -25,7 +25,7 @@ export function AccountFacts({ account }: Props) {
             {nameOf(businessId)}
           </PageLink>,
         ],
-        ['Its reference', <Id key="own" text={account.merchantReference} charsMax={40} />],
+        ['Own reference', <Id key="own" text={account.merchantReference} charsMax={40} />],
         ['Reference', <Id key="reference" text={account.reference} charsMax={40} />],
         ['Id', <Id key="id" text={account.id} charsMax={40} />],
         ['Customer', customer && `${customer.firstName} ${customer.lastName}`],

@@ -12,8 +12,7 @@ import { Status } from '../../ui/status.tsx'
 import { Waiting } from '../../ui/waiting.tsx'
 import { AccountFacts, SplitFacts, TermsFacts } from './account-facts.tsx'
 import { AccountPayments, type Payments, usePayments } from './account-payments.tsx'
-import { AccountState } from './account-table.tsx'
-import { openingOf } from './account-words.ts'
+import { openingOf, stateOfAccount } from './account-words.ts'
 import { ResolveOpening } from './resolve-opening.tsx'
 import { SetSplit } from './set-split.tsx'
 import '../../styles/accounts.css'
@@ -37,6 +36,7 @@ export function AccountPage() {
 
 function Shown({ account, payments }: { readonly account: Account; readonly payments: Payments }) {
   const { accountNumber, merchantReference, opening } = account
+  const { tone, label } = stateOfAccount(account)
   const isOpen = account.status === AccountStatus.ACTIVE
   return (
     <Page
@@ -49,7 +49,8 @@ function Shown({ account, payments }: { readonly account: Account; readonly paym
       }
     >
       <p className="state-line">
-        <AccountState account={account} />
+        <Status tone={tone}>{label}</Status>
+        {account.simulated && account.live && <Status tone="neutral">Simulated</Status>}
         <Status tone="neutral">{account.live ? 'Live' : 'Test'}</Status>
         {opening && <span>{openingOf(opening.state)?.says}</span>}
       </p>

@@ -47,19 +47,24 @@ export function pathOfAccount({ businessId, reference }: Account): string {
 const NUMBER: Column<Account> = {
   key: 'number',
   title: 'Account',
-  render: ({ accountNumber, accountName }) =>
+  render: ({ accountNumber }) =>
     accountNumber === '' ? (
       <span className="faint">Not open yet</span>
     ) : (
-      <span className="account-number">
-        <code>{accountNumber}</code> {accountName}
-      </span>
+      <code>{accountNumber}</code>
     ),
 }
 
 const COLUMNS: readonly Column<Account>[] = [
   { key: 'bank', title: 'Bank', render: ({ bankName }) => bankName },
-  { key: 'status', title: 'Status', render: (account) => <AccountState account={account} /> },
+  {
+    key: 'status',
+    title: 'Status',
+    render: (account) => {
+      const { tone, label } = stateOfAccount(account)
+      return <Status tone={tone}>{label}</Status>
+    },
+  },
   {
     key: 'customer',
     title: 'Customer',
@@ -67,7 +72,7 @@ const COLUMNS: readonly Column<Account>[] = [
   },
   {
     key: 'own',
-    title: "Business's reference",
+    title: 'Own reference',
     render: ({ merchantReference }) => <Id text={merchantReference} charsMax={24} />,
   },
   {
@@ -91,6 +96,7 @@ export const CAUSE: Column<Account> = {
 }
 
 const EXTRAS: readonly Column<Account>[] = [
+  { key: 'name', title: 'Name', render: ({ accountName }) => accountName, isExtra: true },
   {
     key: 'reference',
     title: 'Reference',
@@ -101,14 +107,3 @@ const EXTRAS: readonly Column<Account>[] = [
   { key: 'phone', title: 'Phone', render: ({ customer }) => customer?.phone, isExtra: true },
   { key: 'id', title: 'Id', render: ({ id }) => <Id text={id} />, isExtra: true },
 ]
-
-/** The state of an account, and whether the sandbox invented it. */
-export function AccountState({ account }: { readonly account: Account }) {
-  const { tone, label } = stateOfAccount(account)
-  return (
-    <>
-      <Status tone={tone}>{label}</Status>
-      {account.simulated && account.live && <span className="faint"> Simulated</span>}
-    </>
-  )
-}

@@ -55,7 +55,7 @@ export function PendingOpenings() {
 const COLUMNS: readonly Column<Account>[] = [
   {
     key: 'own',
-    title: "Business's reference",
+    title: 'Own reference',
     render: ({ merchantReference }) => <Id text={merchantReference} charsMax={24} />,
   },
   { key: 'bank', title: 'Bank', render: ({ bankName }) => bankName },

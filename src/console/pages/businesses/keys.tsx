@@ -2,12 +2,13 @@ import { useInfiniteQuery } from '@connectrpc/connect-query'
 import type { Key } from '../../../../gen/browser/inflow/business/v1/business_pb.ts'
 import { BusinessService } from '../../../../gen/browser/inflow/business/v1/business_service_pb.ts'
 import { msOf } from '../../format/time.ts'
+import { useViewScope } from '../../session/view-scope.ts'
 import { Empty } from '../../ui/empty.tsx'
 import { ListFrame } from '../../ui/list.tsx'
 import { Section } from '../../ui/page.tsx'
 import { Status } from '../../ui/status.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
-import { Id, Time } from '../../ui/values.tsx'
+import { Time } from '../../ui/values.tsx'
 import { IssueKey, KeyActions } from './key-actions.tsx'
 
 type KeyPages = ReturnType<typeof useKeys>
@@ -20,7 +21,7 @@ export function useKeys(businessId: string) {
   )
 }
 
-/** The secret keys of a business, of both modes: those that still work come first. */
+/** The secret keys of a business in the mode that is shown: those that still work come first. */
 export function Keys({
   businessId,
   pages,
@@ -28,7 +29,9 @@ export function Keys({
   readonly businessId: string
   readonly pages: KeyPages
 }) {
-  const keys = pages.data?.pages.flatMap((page) => page.keys) ?? []
+  const { live } = useViewScope()
+  const all = pages.data?.pages.flatMap((page) => page.keys) ?? []
+  const keys = all.filter((key) => key.live === live)
   const rows = keys.toSorted((a, b) => Number(isActive(b)) - Number(isActive(a)))
   return (
     <Section title="Secret keys" actions={<IssueKey businessId={businessId} />}>
@@ -36,7 +39,10 @@ export function Keys({
         pages={pages}
         isEmpty={rows.length === 0}
         empty={
-          <Empty title="No keys" command={`npx inflow business key issue --business ${businessId}`}>
+          <Empty
+            title={`No keys for ${live ? 'live' : 'test'} mode`}
+            command={`npx inflow key issue --business ${businessId}${live ? '' : ' --test'}`}
+          >
             The business calls the API with a secret key.
           </Empty>
         }
@@ -54,12 +60,7 @@ export function isActive({ revokedAt, expiresAt }: Key): boolean {
 }
 
 const COLUMNS: readonly Column<Key>[] = [
-  { key: 'prefix', title: 'Key', render: ({ prefix }) => <code>{prefix}…</code> },
-  {
-    key: 'mode',
-    title: 'Mode',
-    render: ({ live }) => (live ? 'Live' : <span className="mode-test">Test</span>),
-  },
+  { key: 'prefix', title: 'Key', render: ({ prefix, id }) => <code title={id}>{prefix}…</code> },
   { key: 'state', title: 'State', render: (key) => <KeyState of={key} /> },
   {
     key: 'scopes',
@@ -81,7 +82,6 @@ const COLUMNS: readonly Column<Key>[] = [
     render: ({ lastUsedAt }) => (lastUsedAt ? <Time at={lastUsedAt} /> : 'Never'),
   },
   { key: 'created', title: 'Issued', render: ({ createdAt }) => <Time at={createdAt} /> },
-  { key: 'id', title: 'Id', render: ({ id }) => <Id text={id} />, isExtra: true },
   { key: 'do', title: '', render: (key) => isActive(key) && <KeyActions of={key} /> },
 ]
 

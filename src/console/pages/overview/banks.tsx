@@ -1,6 +1,7 @@
 import type { BankState } from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
 import type { ReconciliationRun } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_run_pb.ts'
 import { bankName } from '../../format/banks.ts'
+import { msOf } from '../../format/time.ts'
 import { Section } from '../../ui/page.tsx'
 import { Status } from '../../ui/status.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
@@ -64,7 +65,10 @@ function BankStatus({ bank: { connector, breaker, breakerSince } }: { readonly b
 function LastRun({ runs }: { readonly runs: readonly ReconciliationRun[] }) {
   const failing = runs.find(({ failureCount }) => failureCount > 0)
   const run = failing ?? runs[0]
-  if (run === undefined) return <span className="faint">None</span>
+  // `to` is `from` if none has begun.
+  if (run === undefined || (run.missedCount === 0 && msOf(run.to) === msOf(run.from))) {
+    return <span className="faint">None</span>
+  }
   if (failing) {
     const times = failing.failureCount === 1 ? 'Failed' : `Failed ${failing.failureCount} times`
     return <Status tone="bad">{times}</Status>

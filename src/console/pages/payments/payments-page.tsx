@@ -10,12 +10,13 @@ import { Button } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ListFrame } from '../../ui/list.tsx'
 import { Page } from '../../ui/page.tsx'
+import { useReading } from '../../ui/reading.ts'
 import { Table } from '../../ui/table.tsx'
 import '../../styles/payments.css'
 import { ALL_COLUMNS, BUSINESS_COLUMNS } from './columns.tsx'
 import { type Filters, matches, readFilters, requestOf } from './filters.ts'
 import { PaymentFilters } from './payment-filters.tsx'
-import { useLiveRows, useReading } from './use-live-rows.ts'
+import { useLiveRows } from './use-live-rows.ts'
 
 const PAGE_SIZE = 50
 
@@ -52,7 +53,7 @@ function PaymentList({ filters }: { readonly filters: Filters }) {
     () => pages.data?.pages.flatMap(({ transactions }) => transactions) ?? [],
     [pages.data],
   )
-  const reading = useReading(place, () => live.release())
+  const reading = useReading(place, 'tbody', () => live.release())
   const trim = useTrim(filters)
   const live = useLiveRows({
     read,

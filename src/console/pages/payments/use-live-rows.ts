@@ -1,4 +1,3 @@
-import type { RefObject } from 'react'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import type { Event } from '../../../../gen/browser/inflow/event/v1/event_pb.ts'
 import type { Transaction } from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
@@ -57,57 +56,4 @@ function useRereadOnceLive(reread: () => void): void {
     wasLive.current = true
     latest.current()
   }, [state.kind])
-}
-
-/** How far down the page counts as reading. */
-const SCROLLED_PX = 40
-
-/**
- * Whether the viewer reads the rows: the pointer or the focus is on them, or the page is scrolled.
- *
- * @param onEnd called when the viewer stops
- */
-export function useReading(
-  place: RefObject<HTMLElement | null>,
-  onEnd: () => void,
-): { readonly current: boolean } {
-  const reading = useRef(false)
-  const latest = useRef(onEnd)
-  latest.current = onEnd
-  useEffect(() => {
-    const element = place.current
-    if (element === null) return undefined
-    let isOver = false
-    const update = () => {
-      const isFocused = element.querySelector('tbody')?.contains(document.activeElement) === true
-      const now = isOver || isFocused || window.scrollY > SCROLLED_PX
-      if (reading.current === now) return
-      reading.current = now
-      if (!now) latest.current()
-    }
-    const over = (event: PointerEvent) => {
-      const { target } = event
-      isOver = target instanceof Element && target.closest('tbody') !== null
-      update()
-    }
-    const leave = () => {
-      isOver = false
-      update()
-    }
-    element.addEventListener('pointerover', over)
-    element.addEventListener('pointerleave', leave)
-    element.addEventListener('focusin', update)
-    // The focus is nowhere yet while it moves.
-    const focusout = () => queueMicrotask(update)
-    element.addEventListener('focusout', focusout)
-    window.addEventListener('scroll', update, { passive: true })
-    return () => {
-      element.removeEventListener('pointerover', over)
-      element.removeEventListener('pointerleave', leave)
-      element.removeEventListener('focusin', update)
-      element.removeEventListener('focusout', focusout)
-      window.removeEventListener('scroll', update)
-    }
-  }, [place])
-  return reading
 }

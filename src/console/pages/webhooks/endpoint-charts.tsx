@@ -17,8 +17,16 @@ export function EndpointCharts({ statistics }: { readonly statistics: EndpointSt
         { label: 'Failed', colour: '--bad', values: hours.map((each) => each.failedCount) },
       ],
       latencies: [
-        { label: 'p50', colour: '--accent', values: hours.map((each) => each.latencyP50Ms) },
-        { label: 'p95', colour: '--waiting', values: hours.map((each) => each.latencyP95Ms) },
+        {
+          label: 'p50',
+          colour: '--accent',
+          values: hours.map((each) => each.latencyP50Ms || null),
+        },
+        {
+          label: 'p95',
+          colour: '--waiting',
+          values: hours.map((each) => each.latencyP95Ms || null),
+        },
       ],
     }),
     [hours],

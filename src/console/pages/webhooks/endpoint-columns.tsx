@@ -24,7 +24,7 @@ export function endpointColumns(
   const business: Column<Endpoint> = {
     key: 'business',
     title: 'Business',
-    render: ({ businessId }) => nameOf?.(businessId),
+    render: ({ businessId }) => <span className="endpoint-business">{nameOf?.(businessId)}</span>,
   }
   return [
     { key: 'url', title: 'Endpoint', render: (endpoint) => <Url endpoint={endpoint} /> },
@@ -41,6 +41,7 @@ export function endpointColumns(
       title: 'Deliveries',
       isNumber: true,
       render: (endpoint) => count(of(endpoint)?.deliveryCount ?? 0),
+      isExtra: true,
     },
     {
       key: 'pending',

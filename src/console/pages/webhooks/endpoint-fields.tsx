@@ -30,7 +30,8 @@ export function EndpointFields({ endpoint }: { readonly endpoint?: Endpoint }) {
         />
         <TextField
           name="concurrency"
-          label="Concurrent requests, of each instance"
+          label="Concurrency"
+          hint="Requests at once, of each instance."
           type="number"
           min={1}
           max={50}

@@ -323,7 +323,7 @@ export type ListAccountsRequest = Message<"inflow.account.v1.ListAccountsRequest
   bank: Bank;
 
   /**
-   * Only pending accounts whose opening is in one of these states; empty: any. MANUAL_REVIEW: those that wait for
+   * Only pending accounts whose opening is in one of these states, at most 5; empty: any. MANUAL_REVIEW: those that wait for
    * ResolveAccount. An account shows what its bank responded as opening.cause, and created_at says since when it
    * is pending.
    *

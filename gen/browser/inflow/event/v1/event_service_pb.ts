@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event_service.proto.
  */
 export const file_inflow_event_v1_event_service: GenFile = /*@__PURE__*/
-  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIrABChBTdWJzY3JpYmVSZXF1ZXN0EhAKBmN1cnNvchgBIAEoCUgAEhMKCWJlZ2lubmluZxgCIAEoCEgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEg0KBWtpbmRzGAQgAygJEhQKDGJ1c2luZXNzX2lkcxgFIAMoCRIRCgRsaXZlGAYgASgISAGIAQFCBwoFc3RhcnRCBwoFX2xpdmUidwoRU3Vic2NyaWJlUmVzcG9uc2USJwoFZXZlbnQYASABKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnRIABIxCgpjaGVja3BvaW50GAIgASgLMhsuaW5mbG93LmV2ZW50LnYxLkNoZWNrcG9pbnRIAEIGCgRpdGVtIhwKCkNoZWNrcG9pbnQSDgoGY3Vyc29yGAEgASgJImMKEUxpc3RFdmVudHNSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEg0KBWFmdGVyGAIgASgDEg0KBWxpbWl0GAMgASgFEgwKBHRlc3QYBCABKAgSDQoFa2luZHMYBSADKAkicQoSTGlzdEV2ZW50c1Jlc3BvbnNlEiYKBmV2ZW50cxgBIAMoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudBINCgVlcG9jaBgCIAEoBRIQCghoYXNfbW9yZRgDIAEoCBISCgpuZXh0X2FmdGVyGAQgASgDIhIKEEJ1bXBFcG9jaFJlcXVlc3QiIgoRQnVtcEVwb2NoUmVzcG9uc2USDQoFZXBvY2gYASABKAUy/wIKDEV2ZW50U2VydmljZRJ+CglTdWJzY3JpYmUSIS5pbmZsb3cuZXZlbnQudjEuU3Vic2NyaWJlUmVxdWVzdBoiLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXNwb25zZSIoirUYJAgCEhBldmVudHM6c3Vic2NyaWJlGg4aDGJ1c2luZXNzX2lkczABEocBCgpMaXN0RXZlbnRzEiIuaW5mbG93LmV2ZW50LnYxLkxpc3RFdmVudHNSZXF1ZXN0GiMuaW5mbG93LmV2ZW50LnYxLkxpc3RFdmVudHNSZXNwb25zZSIwkAIBirUYKQgCEhBldmVudHM6c3Vic2NyaWJlEgRyZWFkGg0SC2J1c2luZXNzX2lkEmUKCUJ1bXBFcG9jaBIhLmluZmxvdy5ldmVudC52MS5CdW1wRXBvY2hSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLkJ1bXBFcG9jaFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIAWIGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_event_v1_event]);
+  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIrABChBTdWJzY3JpYmVSZXF1ZXN0EhAKBmN1cnNvchgBIAEoCUgAEhMKCWJlZ2lubmluZxgCIAEoCEgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEg0KBWtpbmRzGAQgAygJEhQKDGJ1c2luZXNzX2lkcxgFIAMoCRIRCgRsaXZlGAYgASgISAGIAQFCBwoFc3RhcnRCBwoFX2xpdmUidwoRU3Vic2NyaWJlUmVzcG9uc2USJwoFZXZlbnQYASABKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnRIABIxCgpjaGVja3BvaW50GAIgASgLMhsuaW5mbG93LmV2ZW50LnYxLkNoZWNrcG9pbnRIAEIGCgRpdGVtIhwKCkNoZWNrcG9pbnQSDgoGY3Vyc29yGAEgASgJIokBChFMaXN0RXZlbnRzUmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRINCgVhZnRlchgCIAEoAxINCgVsaW1pdBgDIAEoBRIMCgR0ZXN0GAQgASgIEg0KBWtpbmRzGAUgAygJEhQKDG5ld2VzdF9maXJzdBgGIAEoCBIOCgZiZWZvcmUYByABKAMicQoSTGlzdEV2ZW50c1Jlc3BvbnNlEiYKBmV2ZW50cxgBIAMoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudBINCgVlcG9jaBgCIAEoBRIQCghoYXNfbW9yZRgDIAEoCBISCgpuZXh0X2FmdGVyGAQgASgDIiMKD0dldEV2ZW50UmVxdWVzdBIQCghldmVudF9pZBgBIAEoCSI5ChBHZXRFdmVudFJlc3BvbnNlEiUKBWV2ZW50GAEgASgLMhYuaW5mbG93LmV2ZW50LnYxLkV2ZW50IhIKEEJ1bXBFcG9jaFJlcXVlc3QiIgoRQnVtcEVwb2NoUmVzcG9uc2USDQoFZXBvY2gYASABKAUyhgQKDEV2ZW50U2VydmljZRJ+CglTdWJzY3JpYmUSIS5pbmZsb3cuZXZlbnQudjEuU3Vic2NyaWJlUmVxdWVzdBoiLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXNwb25zZSIoirUYJAgCEhBldmVudHM6c3Vic2NyaWJlGg4aDGJ1c2luZXNzX2lkczABEocBCgpMaXN0RXZlbnRzEiIuaW5mbG93LmV2ZW50LnYxLkxpc3RFdmVudHNSZXF1ZXN0GiMuaW5mbG93LmV2ZW50LnYxLkxpc3RFdmVudHNSZXNwb25zZSIwkAIBirUYKQgCEhBldmVudHM6c3Vic2NyaWJlEgRyZWFkGg0SC2J1c2luZXNzX2lkEoQBCghHZXRFdmVudBIgLmluZmxvdy5ldmVudC52MS5HZXRFdmVudFJlcXVlc3QaIS5pbmZsb3cuZXZlbnQudjEuR2V0RXZlbnRSZXNwb25zZSIzkAIBirUYLAgCEhBldmVudHM6c3Vic2NyaWJlEgRyZWFkGhAqDgoMCghldmVudF9pZBAEEmUKCUJ1bXBFcG9jaBIhLmluZmxvdy5ldmVudC52MS5CdW1wRXBvY2hSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLkJ1bXBFcG9jaFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIAWIGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_event_v1_event]);
 
 /**
  * The start of the stream, and filters.
@@ -156,7 +156,7 @@ export type ListEventsRequest = Message<"inflow.event.v1.ListEventsRequest"> & {
   businessId: string;
 
   /**
-   * Only events with a greater business_sequence.
+   * Only events with a greater business_sequence; 0: any. Not together with newest_first.
    *
    * @generated from field: int64 after = 2;
    */
@@ -182,6 +182,20 @@ export type ListEventsRequest = Message<"inflow.event.v1.ListEventsRequest"> & {
    * @generated from field: repeated string kinds = 5;
    */
   kinds: string[];
+
+  /**
+   * True: the newest events first.
+   *
+   * @generated from field: bool newest_first = 6;
+   */
+  newestFirst: boolean;
+
+  /**
+   * With newest_first: only events with a smaller business_sequence; 0: any.
+   *
+   * @generated from field: int64 before = 7;
+   */
+  before: bigint;
 };
 
 /**
@@ -220,7 +234,7 @@ export type ListEventsResponse = Message<"inflow.event.v1.ListEventsResponse"> &
   hasMore: boolean;
 
   /**
-   * The `after` of the next page.
+   * The `after` of the next page; with newest_first, its `before`.
    *
    * @generated from field: int64 next_after = 4;
    */
@@ -235,6 +249,48 @@ export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PUR
   messageDesc(file_inflow_event_v1_event_service, 4);
 
 /**
+ * Which event to return.
+ *
+ * @generated from message inflow.event.v1.GetEventRequest
+ */
+export type GetEventRequest = Message<"inflow.event.v1.GetEventRequest"> & {
+  /**
+   * Its identifier, "evt_…", at most 64 characters.
+   *
+   * @generated from field: string event_id = 1;
+   */
+  eventId: string;
+};
+
+/**
+ * Describes the message inflow.event.v1.GetEventRequest.
+ * Use `create(GetEventRequestSchema)` to create a new message.
+ */
+export const GetEventRequestSchema: GenMessage<GetEventRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_event_v1_event_service, 5);
+
+/**
+ * The event.
+ *
+ * @generated from message inflow.event.v1.GetEventResponse
+ */
+export type GetEventResponse = Message<"inflow.event.v1.GetEventResponse"> & {
+  /**
+   * The event.
+   *
+   * @generated from field: inflow.event.v1.Event event = 1;
+   */
+  event?: Event | undefined;
+};
+
+/**
+ * Describes the message inflow.event.v1.GetEventResponse.
+ * Use `create(GetEventResponseSchema)` to create a new message.
+ */
+export const GetEventResponseSchema: GenMessage<GetEventResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_event_v1_event_service, 6);
+
+/**
  * Has no fields.
  *
  * @generated from message inflow.event.v1.BumpEpochRequest
@@ -247,7 +303,7 @@ export type BumpEpochRequest = Message<"inflow.event.v1.BumpEpochRequest"> & {
  * Use `create(BumpEpochRequestSchema)` to create a new message.
  */
 export const BumpEpochRequestSchema: GenMessage<BumpEpochRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_event_v1_event_service, 5);
+  messageDesc(file_inflow_event_v1_event_service, 7);
 
 /**
  * The new epoch.
@@ -268,7 +324,7 @@ export type BumpEpochResponse = Message<"inflow.event.v1.BumpEpochResponse"> & {
  * Use `create(BumpEpochResponseSchema)` to create a new message.
  */
 export const BumpEpochResponseSchema: GenMessage<BumpEpochResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_event_v1_event_service, 6);
+  messageDesc(file_inflow_event_v1_event_service, 8);
 
 /**
  * The event log, for internal subscribers.
@@ -310,6 +366,19 @@ export const EventService: GenService<{
     methodKind: "unary";
     input: typeof ListEventsRequestSchema;
     output: typeof ListEventsResponseSchema;
+  },
+  /**
+   * Returns one event.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: there is no such event, or it has
+   * expired).
+   *
+   * @generated from rpc inflow.event.v1.EventService.GetEvent
+   */
+  getEvent: {
+    methodKind: "unary";
+    input: typeof GetEventRequestSchema;
+    output: typeof GetEventResponseSchema;
   },
   /**
    * Begins a new epoch at the end of the log. The service does so by itself after a failover of the

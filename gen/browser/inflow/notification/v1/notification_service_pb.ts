@@ -110,7 +110,7 @@ export type ListNotificationsRequest = Message<"inflow.notification.v1.ListNotif
   state: NotificationState;
 
   /**
-   * Only with one of these results; empty: with any result.
+   * Only with one of these results, at most 8; empty: with any result.
    *
    * @generated from field: repeated inflow.notification.v1.NotificationResult results = 4;
    */

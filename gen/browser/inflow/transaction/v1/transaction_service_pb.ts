@@ -316,7 +316,7 @@ export const ReverseTransactionResponseSchema: GenMessage<ReverseTransactionResp
  */
 export type ListTransactionsRequest = Message<"inflow.transaction.v1.ListTransactionsRequest"> & {
   /**
-   * The business that owns the transactions. Empty: those of all businesses that the caller may see; `live` is
+   * The business that owns the transactions, by its id of at most 64 characters. Empty: those of all businesses that the caller may see; `live` is
    * then required, and `reference`, `from` and `to` are not allowed.
    *
    * @generated from field: string business_id = 1;
@@ -422,21 +422,21 @@ export type ListTransactionsRequest = Message<"inflow.transaction.v1.ListTransac
   amountToMinor: bigint;
 
   /**
-   * Only with one of these statuses; empty: with any status. Not together with status.
+   * Only with one of these statuses, at most 4; empty: with any status. Not together with status.
    *
    * @generated from field: repeated inflow.transaction.v1.TransactionStatus statuses = 15;
    */
   statuses: TransactionStatus[];
 
   /**
-   * Only payments that differ from the terms of their account in one of these ways; empty: any.
+   * Only payments that differ from the terms of their account in one of these ways, at most 6; empty: any.
    *
    * @generated from field: repeated inflow.transaction.v1.Variance variances = 16;
    */
   variances: Variance[];
 
   /**
-   * Only payments that differ from the terms of their account, of which this became; empty: any.
+   * Only payments that differ from the terms of their account, of which one of these became, at most 4; empty: any.
    *
    * @generated from field: repeated inflow.transaction.v1.HoldState hold_states = 17;
    */

@@ -538,7 +538,7 @@ export type ListDeliveriesRequest = Message<"inflow.webhook.v1.ListDeliveriesReq
   to?: Timestamp | undefined;
 
   /**
-   * Only deliveries in one of these states; empty: in any state. Not together with status.
+   * Only deliveries in one of these states, at most 3; empty: in any state. Not together with status.
    *
    * @generated from field: repeated inflow.webhook.v1.DeliveryStatus statuses = 9;
    */

@@ -1,0 +1,66 @@
+import { beforeAll, expect, test } from 'vitest'
+import { openShop, pay, type Shop } from '../overview/scene.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { runHere } from './run-inflow.ts'
+
+const service = useService()
+
+const inflow = (...args: string[]) =>
+  runHere(args, { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+
+let shop: Shop
+let id: string
+let sessionId: string
+
+beforeAll(async () => {
+  shop = await openShop(service, { terms: { amountMinor: 500n } })
+  const paid = await pay(service, shop, 400n)
+  id = paid.id
+  sessionId = paid.sessionId
+})
+
+test('searches by any identifier', async () => {
+  const { code, stdout, stderr } = await inflow('search', sessionId)
+  expect([code, stderr]).toEqual([0, ''])
+  expect(stdout).toMatch(new RegExp(`TRANSACTION +${id} +${sessionId} .* 4.00 +SUCCESS`))
+  expect((await inflow('search', shop.reference, '--json')).stdout).toContain(shop.accountNumber)
+  expect(await inflow('search', 'nothing', '--test')).toMatchObject({
+    code: 0,
+    stderr: 'None found.\n',
+  })
+})
+
+test('shows the timeline of a payment by its id or its session id', async () => {
+  for (const text of [id, sessionId]) {
+    await waitFor(async () => {
+      const { code, stdout } = await inflow('transaction', 'timeline', text)
+      expect(code).toBe(0)
+      expect(stdout).toMatch(/recorded +by token bootstrap, sandbox, held: UNDERPAID/)
+      expect(stdout).toMatch(/event #\d +PAYMENT_NOTIFICATION, evt_/)
+    })
+  }
+  const { code, stderr } = await inflow('transaction', 'timeline', 'nothing')
+  expect(code).not.toBe(0)
+  expect(stderr).toContain('There is no such transaction')
+})
+
+test('lists what waits for a decision, with the counts of each kind', async () => {
+  const { code, stdout, stderr } = await inflow('review', 'list', '--kind', 'HELD_PAYMENT')
+  expect(code).toBe(0)
+  expect(stdout).toMatch(new RegExp(`HELD_PAYMENT .*${id} +4.00 .*AcceptPayment, ReturnPayment`))
+  expect(stderr).toBe('Waiting: 1 HELD_PAYMENT\n')
+})
+
+test('states the figures, the banks and the health', async () => {
+  await waitFor(async () => {
+    const { code, stdout } = await inflow('overview')
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/Payments in 24 h +1 \(a week before: 0\)/)
+    expect(stdout).toMatch(/Amount +4.00 \(a week before: 0.00\)/)
+    expect(stdout).toMatch(/Waiting for review +1 HELD_PAYMENT/)
+    expect(stdout).toMatch(/9PSB +sandbox +closed/)
+  })
+  const { stdout } = await inflow('overview', '--business', shop.businessId, '--json')
+  expect(JSON.parse(stdout).total.payments).toBe('1')
+})

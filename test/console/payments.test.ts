@@ -1,0 +1,227 @@
+import type { Page } from 'playwright-core'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { openAccount, openShop, pay, type Shop, settleAll, transfer } from '../overview/scene.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { useService } from '../support/service.ts'
+import { hasBrowser, overflows, seriousFaults, useBrowser } from './browser.ts'
+
+describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', () => {
+  const service = useService()
+  const open = useBrowser(service)
+
+  let shop: Shop
+  beforeAll(async () => {
+    shop = await openShop(service, { name: 'Ọjà Stores' })
+  })
+
+  const readToken = async (...businessIds: string[]) =>
+    (
+      await service
+        .client(AdminService)
+        .issueToken({ name: 'reader', scopes: ['read', 'events:subscribe'], businessIds })
+    ).secret
+
+  /** The page has the stream, so what happens from now on arrives. */
+  const isLive = (page: Page) => page.locator('.connection.live').waitFor()
+  const rows = (page: Page) => page.locator('table[aria-label=Payments] tbody tr')
+
+  test('payments appear as they arrive, and wait while the viewer reads', async () => {
+    const { page, problems, close } = await open('/payments')
+    await page.getByText('No payments in live mode yet').waitFor()
+    await page.getByText('npx inflow transfer simulate').waitFor()
+    await isLive(page)
+    await pay(service, shop)
+    await rows(page).getByText('₦1,500.50').waitFor()
+    await rows(page).first().hover()
+    await pay(service, shop, 900_719_925_474_099n)
+    await page.getByRole('button', { name: '1 new' }).waitFor()
+    expect(await rows(page).count()).toBe(1)
+    await page.getByRole('button', { name: '1 new' }).click()
+    await rows(page).getByText('₦9,007,199,254,740.99').waitFor()
+    expect(await rows(page).count()).toBe(2)
+    await page.goto(`${service.httpUrl}/console/payments?min=2,000&status=success`)
+    await rows(page).getByText('₦9,007,199,254,740.99').waitFor()
+    expect(await rows(page).count()).toBe(1)
+    // Of the other mode nothing is shown, and nothing arrives.
+    await page.goto(`${service.httpUrl}/console/payments?mode=test`)
+    await page.getByText('No payments in test mode yet').waitFor()
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('a filter is chosen in the page, kept in the URL, and applies to what arrives', async () => {
+    const { page, close } = await open(`/payments?business=${shop.businessId}`)
+    await isLive(page)
+    await rows(page).first().waitFor()
+    await page.getByRole('button', { name: 'Bank', exact: true }).click()
+    await page.getByLabel('Providus').check()
+    await page.getByText('No payment is like this').waitFor()
+    expect(page.url()).toContain('bank=providus')
+    await pay(service, shop)
+    await page.getByRole('button', { name: 'Bank: Providus' }).waitFor()
+    await page.getByLabel('9PSB').check()
+    await rows(page).first().waitFor()
+    expect(page.url()).toContain('bank=9psb')
+    await page.keyboard.press('Escape')
+    await close()
+  })
+
+  test('the keyboard walks the rows and opens a payment', async () => {
+    const { page, close } = await open('/payments')
+    await rows(page).first().waitFor()
+    await page.keyboard.press('j')
+    await page.keyboard.press('j')
+    expect(
+      await rows(page)
+        .nth(1)
+        .evaluate((row) => row === document.activeElement),
+    ).toBe(true)
+    await page.keyboard.press('k')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Payment', exact: true }).waitFor()
+    expect(page.url()).toContain('/payments/txn_')
+    await close()
+  })
+
+  test("a payment's page grows with what happens, and says what is to come", async () => {
+    const receiver = await startReceiver()
+    receiver.answer({ status: 500, body: '{"error":"no space left"}' })
+    const own = await openShop(service, { name: 'Duka' })
+    await service
+      .client(WebhookService)
+      .createEndpoint({ businessId: own.businessId, url: `${receiver.url}/hook` })
+    const paid = await pay(service, own)
+    const { page, problems, close } = await open(`/payments/${paid.id}`)
+    const timeline = page.locator('.timeline')
+    await timeline.getByText('by an internal service').waitFor()
+    await timeline.getByText('PAYMENT_NOTIFICATION').waitFor()
+    const attempt = timeline.getByRole('button', { name: 'Attempt 1' })
+    await attempt.locator('.status', { hasText: '500' }).waitFor()
+    await timeline.locator('.expected').getByText('Attempt 2').waitFor()
+    await timeline.locator('.expected').getByText('Settles').waitFor()
+    await attempt.click()
+    await timeline.getByText('"error": "no space left"').waitFor()
+    await timeline.getByText('"amount": 1500.5').waitFor()
+    await timeline.getByText('webhook-signature').waitFor()
+    expect(page.url()).toContain('open=dlv_')
+    await isLive(page)
+    await settleAll(service, own.businessId, 1n)
+    await timeline.getByRole('button', { name: 'Settled' }).waitFor()
+    await page.getByRole('button', { name: 'Reverse' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('It was settled').waitFor()
+    await dialog.getByLabel('Reason').fill('the payer asked for it')
+    await dialog.getByRole('button', { name: 'Reverse' }).click()
+    await dialog.getByText(/Audit entry #\d+/).waitFor()
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await timeline.getByRole('button', { name: /Reversed.*the payer asked for it/ }).waitFor()
+    await page.locator('.payment-amount').getByText('Reversed').waitFor()
+    const sums = await page.locator('.postings tfoot td').allTextContents()
+    expect(sums[0]).toBe(sums[1])
+    expect(problems).toEqual([])
+    await close()
+    await receiver.close()
+  })
+
+  test('a held payment is accepted where it is shown', async () => {
+    const own = await openShop(service, { terms: { amountMinor: 200_000n } })
+    const paid = await pay(service, own)
+    const { page, close } = await open(`/payments/${paid.id}`)
+    await page.locator('.payment-amount').getByText('Held').waitFor()
+    await page.getByRole('button', { name: 'Accept' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Accept' }).click()
+    await page.getByRole('dialog').getByText('Done.').waitFor()
+    await page.locator('.timeline').getByRole('button', { name: 'Accepted' }).waitFor()
+    await close()
+  })
+
+  test('a business sees its own payments, and no button that it may not press', async () => {
+    const own = await openShop(service, { name: 'Soko' })
+    const paid = await pay(service, own)
+    const foreign = await pay(service, shop)
+    const token = await readToken(own.businessId)
+    const { page, close } = await open('/payments', { token })
+    await rows(page).first().waitFor()
+    expect(await rows(page).count()).toBe(1)
+    await rows(page).locator('td').first().click()
+    await page.locator('.timeline').getByText('Recorded').waitFor()
+    expect(await page.getByRole('button', { name: 'Reverse' }).count()).toBe(0)
+    await page.goto(`${service.httpUrl}/console/payments/${foreign.id}`)
+    await page.getByRole('alert').waitFor()
+    await page.goto(`${service.httpUrl}/console/`)
+    await page.locator('.tile').first().waitFor()
+    expect(await page.getByRole('heading', { name: 'Banks' }).count()).toBe(0)
+    expect(paid.businessId).toBe(own.businessId)
+    await close()
+  })
+
+  test('the overview counts payments as they arrive', async () => {
+    const own = await openShop(service, { name: 'Kasuwa' })
+    const { page, problems, close } = await open(`/?business=${own.businessId}`)
+    const tile = page.locator('.tile', { hasText: /^Payments/ }).locator('.tile-number')
+    await tile.waitFor()
+    expect(await tile.textContent()).toBe('0')
+    await isLive(page)
+    await pay(service, own)
+    await tile.getByText('1', { exact: true }).waitFor()
+    await page.getByText('PostgreSQL').waitFor()
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('events are followed, opened in place, and copied as a command', async () => {
+    const own = await openShop(service, { name: 'Market' })
+    await pay(service, own)
+    const { page, problems, close } = await open(`/events?business=${own.businessId}`)
+    await page.locator('.event-kind', { hasText: 'PAYMENT_NOTIFICATION' }).waitFor()
+    await page.locator('.event-kind', { hasText: 'ACCOUNT_CREATED' }).waitFor()
+    await isLive(page)
+    await page.mouse.move(0, 0)
+    await pay(service, own, 777n)
+    await page.locator('.event').nth(2).waitFor()
+    await page.locator('.event-line').first().click()
+    await page.getByText('"amountMinor": "777"').waitFor()
+    await page.getByText('The event and its deliveries').click()
+    await page.getByText('It was sent to no endpoint.').waitFor()
+    await page.goto(
+      `${service.httpUrl}/console/events?business=${own.businessId}&kind=ACCOUNT_CREATED`,
+    )
+    await page.locator('.event').first().waitFor()
+    expect(await page.locator('.event').count()).toBe(1)
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('the mode decides what arrives', async () => {
+    const own = await openAccount(service, shop.businessId, { terms: { test: true } })
+    const { page, close } = await open('/payments?mode=test')
+    await isLive(page)
+    await pay(service, shop)
+    await transfer(service, own.accountNumber, 4_200n)
+    await rows(page).getByText('₦42.00').waitFor()
+    expect(await rows(page).count()).toBe(1)
+    await close()
+  })
+
+  test.each(['/', '/payments', '/events', 'a payment'])(
+    '%s is accessible and fits',
+    async (path) => {
+      const paid = path === 'a payment' ? await pay(service, shop) : undefined
+      const url = paid ? `/payments/${paid.id}?open=recorded` : path
+      for (const options of [
+        { viewport: { width: 1280, height: 900 }, colorScheme: 'light' as const },
+        { viewport: { width: 390, height: 844 }, colorScheme: 'dark' as const },
+      ]) {
+        const { page, close } = await open(url, options)
+        await page.getByRole('heading', { level: 1 }).waitFor()
+        await isLive(page)
+        await page.waitForFunction('document.querySelector(".bones") === null')
+        expect(await overflows(page)).toBe(false)
+        expect(await seriousFaults(page)).toEqual([])
+        await close()
+      }
+    },
+  )
+})
