@@ -38,6 +38,8 @@ export const SLOW_FILES = [
   'test/clients/rest.test.ts',
   'test/clients/webhooks.test.ts',
   'test/console/payments.test.ts',
+  'test/console/operations.test.ts',
+  'test/console/portal.test.ts',
   'test/crypto/master-key.test.ts',
   'test/openapi/site-browser.test.ts',
   'test/postgres/plans.test.ts',

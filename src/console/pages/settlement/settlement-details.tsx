@@ -113,7 +113,7 @@ const COLUMNS: readonly Column<Entry>[] = [
 
 const PAGE_SIZE = 200
 
-/** The entries since the settlement before: its payments are among them, and it ends them. */
+/** The entries since the settlement before: its payments are among them. */
 function Payments({ settlement }: { readonly settlement: Settlement }) {
   const { id, businessId, live } = settlement
   const href = useHref()
