@@ -47,8 +47,6 @@ export const SessionEntity = defineEntity({
   ],
 })
 
-export type Session = InferEntity<typeof SessionEntity>
-
 /** A code that signs a browser in once, with the rights of a token. It is deleted when it is used. */
 export const SignInCodeEntity = defineEntity({
   name: 'SignInCode',

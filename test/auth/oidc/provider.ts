@@ -25,9 +25,8 @@ export const CLIENT = { client_id: 'inflow', client_secret: 'a-secret-of-the-cli
 
 /** @param redirectUri of the client */
 export async function startProvider(redirectUri: string): Promise<TestProvider> {
-  // The package has no types.
-  const name: string = 'oidc-provider'
-  const { default: Provider } = await import(name)
+  // @ts-expect-error: the package has no types
+  const { default: Provider } = await import('oidc-provider')
   let handle: (request: IncomingMessage, response: ServerResponse) => void = () => undefined
   const server = createServer((request, response) => {
     test.paths.push(new URL(request.url ?? '/', 'http://x').pathname)

@@ -1,11 +1,11 @@
-import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
-import { firstIdAt } from '../core/ids.ts'
-import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
-import type { Queryable } from '../postgres/in-transaction.ts'
-import { readPage } from '../postgres/page-token.ts'
-import type { ShownNotification } from './message.ts'
-import type { NotificationState } from './notification.entity.ts'
+import type { BankCode, NotificationOutcome } from '../../banks/bank.ts'
+import { firstIdAt } from '../../core/ids.ts'
+import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
+import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
+import { readPage } from '../../postgres/page-token.ts'
+import type { ShownNotification } from '../message.ts'
+import type { NotificationState } from '../notification.entity.ts'
 
 interface ListNotifications {
   readonly bank: BankCode | undefined
