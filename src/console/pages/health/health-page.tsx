@@ -7,6 +7,7 @@ import type {
 import { OverviewService } from '../../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { durationText } from '../../format/time.ts'
+import { useService } from '../../session/session.tsx'
 import { useViewScope } from '../../session/view-scope.ts'
 import { Empty } from '../../ui/empty.tsx'
 import { Failure } from '../../ui/failure.tsx'
@@ -97,6 +98,7 @@ function Figures({
   readonly waiting: WaitingFigures | undefined
 }) {
   const due = waiting?.dueDeliveries ?? 0
+  const service = useService()
   return (
     <ul className="figures">
       <Figure
@@ -137,7 +139,12 @@ function Figures({
         }
         state={stateOf(due, LIMITS.deliveries)}
       />
-      <Figure title="Version" value={health.version} note="of the service" state="none" />
+      <Figure
+        title="Version"
+        value={health.version}
+        note={service?.embedded ? 'with its own database' : 'of the service'}
+        state="none"
+      />
     </ul>
   )
 }

@@ -42,7 +42,7 @@ export function ColumnChoice({
       <details className="column-choice" open={faults.length > 0}>
         <summary>
           {count(rows.length)} payments
-          {skipped > 0 && `, ${count(skipped)} debits and pending ones left out`} · columns
+          {skipped > 0 && `, ${count(skipped)} left out (debits, or not final)`} · columns
         </summary>
         <div className="column-fields">
           {STATEMENT_COLUMNS.map((column) => (

@@ -9,7 +9,7 @@ import { Became } from './outcome-table.tsx'
 /** Each payment on two lines, the statement above the record; the cells that differ are marked. */
 export function Mismatches({ outcomes }: { readonly outcomes: readonly Outcome[] }) {
   return (
-    <div className="table-frame">
+    <div className="table-frame scrolls">
       <table className="table mismatches" aria-label="Payments">
         <thead>
           <tr>

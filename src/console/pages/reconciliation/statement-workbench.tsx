@@ -6,7 +6,13 @@ import { ColumnChoice } from './column-choice.tsx'
 import { Comparison } from './comparison.tsx'
 import { DropZone } from './drop-zone.tsx'
 import { type FormatChoice, FormatFields } from './format-fields.tsx'
-import { readCredits, readTable, type StatementTable } from './statement-csv.ts'
+import {
+  type ReadStatement,
+  readCredits,
+  readTable,
+  type StatementRow,
+  type StatementTable,
+} from './statement-csv.ts'
 import { useComparison } from './use-comparison.ts'
 
 interface Chosen {
@@ -75,13 +81,7 @@ export function StatementWorkbench() {
         />
       )}
       {statement && comparison.state === 'idle' && (
-        <Button
-          kind="primary"
-          disabled={statement.faults.length > 0 || statement.rows.length === 0}
-          onClick={() => void compare(statement.rows)}
-        >
-          Compare {statement.rows.length} payments
-        </Button>
+        <CompareButton statement={statement} onCompare={(rows) => void compare(rows)} />
       )}
       {comparison.state !== 'idle' && (
         <Comparison
@@ -92,5 +92,23 @@ export function StatementWorkbench() {
         />
       )}
     </>
+  )
+}
+
+function CompareButton({
+  statement: { rows, faults },
+  onCompare,
+}: {
+  readonly statement: ReadStatement
+  readonly onCompare: (rows: readonly StatementRow[]) => void
+}) {
+  return (
+    <Button
+      kind="primary"
+      disabled={faults.length > 0 || rows.length === 0}
+      onClick={() => onCompare(rows)}
+    >
+      Compare {rows.length} payments
+    </Button>
   )
 }

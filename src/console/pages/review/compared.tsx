@@ -8,7 +8,7 @@ export interface ComparedFact {
   readonly differs: boolean
 }
 
-/** Two sides of the same payment; what differs is marked, by a word too. */
+/** Two sides of the same payment; what differs is marked, not by colour alone. */
 export function Compared({
   ours,
   theirs,
@@ -20,7 +20,7 @@ export function Compared({
   readonly facts: readonly ComparedFact[]
 }) {
   return (
-    <div className="table-frame">
+    <div className="table-frame scrolls">
       <table className="table compared">
         <thead>
           <tr>
@@ -29,18 +29,21 @@ export function Compared({
             </th>
             <th scope="col">{ours}</th>
             <th scope="col">{theirs}</th>
-            <th scope="col">
-              <span className="hidden">Differs</span>
-            </th>
           </tr>
         </thead>
         <tbody>
           {facts.map((fact) => (
             <tr key={fact.name} className={fact.differs ? 'differs' : undefined}>
               <th scope="row">{fact.name}</th>
-              <td>{fact.ours}</td>
-              <td>{fact.theirs}</td>
-              <td>{fact.differs ? '≠ differs' : ''}</td>
+              <td>
+                {fact.differs && '≠ '}
+                {fact.ours}
+              </td>
+              <td>
+                {fact.differs && '≠ '}
+                {fact.theirs}
+                {fact.differs && <span className="hidden"> differs</span>}
+              </td>
             </tr>
           ))}
         </tbody>

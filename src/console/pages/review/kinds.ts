@@ -9,21 +9,34 @@ interface NamedKind {
   /** In the URL. */
   readonly code: string
   readonly name: string
+  /** The name of one item. */
+  readonly one: string
 }
 
 /** The kinds, in the order of their tabs. */
 export const KINDS: readonly NamedKind[] = [
-  { kind: ReviewKind.UNMATCHED_PAYMENT, code: 'unmatched', name: 'Unmatched payments' },
-  { kind: ReviewKind.HELD_NOTIFICATION, code: 'notifications', name: 'Held notifications' },
-  { kind: ReviewKind.PAYMENT_CONFLICT, code: 'conflicts', name: 'Conflicts' },
-  { kind: ReviewKind.ACCOUNT_OPENING, code: 'openings', name: 'Openings' },
-  { kind: ReviewKind.HELD_PAYMENT, code: 'held', name: 'Held payments' },
-  { kind: ReviewKind.ENDPOINT, code: 'endpoints', name: 'Endpoints' },
-  { kind: ReviewKind.SETTLEMENT, code: 'settlements', name: 'Settlements' },
+  {
+    kind: ReviewKind.UNMATCHED_PAYMENT,
+    code: 'unmatched',
+    name: 'Unmatched payments',
+    one: 'Unmatched payment',
+  },
+  {
+    kind: ReviewKind.HELD_NOTIFICATION,
+    code: 'notifications',
+    name: 'Held notifications',
+    one: 'Held notification',
+  },
+  { kind: ReviewKind.PAYMENT_CONFLICT, code: 'conflicts', name: 'Conflicts', one: 'Conflict' },
+  { kind: ReviewKind.ACCOUNT_OPENING, code: 'openings', name: 'Openings', one: 'Opening' },
+  { kind: ReviewKind.HELD_PAYMENT, code: 'held', name: 'Held payments', one: 'Held payment' },
+  { kind: ReviewKind.ENDPOINT, code: 'endpoints', name: 'Endpoints', one: 'Endpoint' },
+  { kind: ReviewKind.SETTLEMENT, code: 'settlements', name: 'Settlements', one: 'Settlement' },
 ]
 
+/** The name of one item of a kind. */
 export function kindName(kind: ReviewKind): string {
-  return KINDS.find((each) => each.kind === kind)?.name ?? ''
+  return KINDS.find((each) => each.kind === kind)?.one ?? ''
 }
 
 /** @returns unspecified for a code that no kind has */

@@ -28,7 +28,6 @@ export function DayCell({
         className={classes.filter(Boolean).join(' ')}
         aria-pressed={isChosen}
         aria-current={isToday ? 'date' : undefined}
-        aria-label={describe(day, due)}
         title={describe(day, due)}
         onClick={onChoose}
       >
@@ -65,7 +64,7 @@ function dueText({ dueBalanceCount, dueTransactionCount, dueGrossMinor }: Settle
   return dueBalanceCount > 0n ? `${plural(dueBalanceCount, 'balance')} due` : ''
 }
 
-/** The day in words, for screen readers and on hover. */
+/** The day in words: its description, and shown on hover. */
 function describe(day: SettlementDay, due: string): string {
   const kind = day.holidayName || (day.workingDay ? '' : 'no working day')
   const settled =

@@ -14,7 +14,7 @@ export function PreviewTable({
 }) {
   if (previews.length === 0) return null
   return (
-    <div className="table-frame">
+    <div className="table-frame scrolls">
       <table className="table" aria-label="Preview">
         <thead>
           <tr>

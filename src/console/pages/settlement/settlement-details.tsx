@@ -6,7 +6,7 @@ import type {
 } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
 import { useBusinessName } from '../../app/business-switcher.tsx'
-import { words } from '../../format/ids.ts'
+import { shorten, words } from '../../format/ids.ts'
 import { count } from '../../format/money.ts'
 import { useHref } from '../../session/view-scope.ts'
 import { Empty } from '../../ui/empty.tsx'
@@ -19,6 +19,7 @@ import { Id, Money, Time } from '../../ui/values.tsx'
 import { Waiting } from '../../ui/waiting.tsx'
 import { State } from './settlement-columns.tsx'
 import { useSettlementRefresh } from './use-settlement-refresh.ts'
+import '../../styles/settlement.css'
 
 /** One settlement: what it moved, and its payments. */
 export function SettlementDetails() {
@@ -43,7 +44,7 @@ function Known({ settlement }: { readonly settlement: Settlement }) {
   const { businessId, requestId, transactionCount } = settlement
   const name = useBusinessName(businessId)
   return (
-    <div className="panel">
+    <div className="panel settlement-facts">
       <Facts
         facts={[
           ['Settlement', <Id key="id" text={settlement.id} charsMax={40} />],
@@ -87,7 +88,7 @@ const COLUMNS: readonly Column<Entry>[] = [
       transactionId === '' ? (
         <span className="faint">–</span>
       ) : (
-        <PageLink to={`/payments/${transactionId}`}>{transactionId}</PageLink>
+        <PageLink to={`/payments/${transactionId}`}>{shorten(transactionId, 20)}</PageLink>
       ),
   },
   { key: 'session', title: 'Session', render: ({ sessionId }) => <Id text={sessionId} /> },
@@ -113,7 +114,7 @@ const COLUMNS: readonly Column<Entry>[] = [
 
 const PAGE_SIZE = 200
 
-/** The entries since the settlement before: its payments are among them, and it ends them. */
+/** The entries since the settlement before: its payments are among them. */
 function Payments({ settlement }: { readonly settlement: Settlement }) {
   const { id, businessId, live } = settlement
   const href = useHref()

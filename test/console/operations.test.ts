@@ -1,0 +1,185 @@
+import { readFile } from 'node:fs/promises'
+import type { Page } from 'playwright-core'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
+import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { hasBrowser, overflows, seriousFaults, useBrowser } from './browser.ts'
+import { type Operations, seedOperations } from './operations-scene.ts'
+
+describe.skipIf(!hasBrowser)('the pages of operators', () => {
+  const service = useService()
+  const open = useBrowser(service)
+  let scene: Operations
+  beforeAll(async () => {
+    scene = await seedOperations(service)
+  })
+
+  const item = (page: Page, kind: string) => page.locator('.review-head', { hasText: kind }).first()
+  const dialog = (page: Page) => page.getByRole('dialog')
+
+  test('an unmatched payment is assigned to an account, and a conflict resolved, by keyboard', async () => {
+    const { page, problems, close } = await open('/review')
+    await item(page, 'Conflict').click()
+    await expect
+      .poll(() => page.locator('tr.differs').allInnerTexts())
+      .toEqual([expect.stringMatching(/Amount.*₦1,500\.50.*₦42,000\.00.*differs/s)])
+    await page.keyboard.press('a')
+    await dialog(page).getByLabel('How and why').fill('the bank repeated it wrongly')
+    await dialog(page).getByRole('button', { name: 'Resolve' }).click()
+    await dialog(page)
+      .getByText(/Audit entry/)
+      .waitFor()
+    await dialog(page).getByRole('button', { name: 'Close' }).click()
+    await expect.poll(() => page.getByText('A report of the recorded payment').count()).toBe(0)
+
+    await item(page, 'Unmatched payment').click()
+    await page.getByText('for order 12').waitFor()
+    await page.keyboard.press('a')
+    await dialog(page).getByLabel('Account', { exact: true }).fill(scene.target)
+    await dialog(page).getByRole('radio', { name: /Ada/ }).check()
+    await dialog(page).getByRole('button', { name: 'Assign' }).click()
+    await dialog(page).getByText('Recorded as').waitFor()
+    await dialog(page).getByRole('button', { name: 'Close' }).click()
+    const { counts } = await service.client(OverviewService).listReviewItems({ live: true })
+    expect(counts.map(({ kind }) => kind).sort()).toEqual([
+      ReviewKind.ACCOUNT_OPENING,
+      ReviewKind.HELD_PAYMENT,
+    ])
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('j, k and s walk the queue', async () => {
+    const { page, close } = await open('/review')
+    await item(page, 'Held payment').waitFor()
+    const opened = () => page.locator('.review-head[aria-expanded=true]').innerText()
+    await page.keyboard.press('j')
+    const first = await opened()
+    await page.keyboard.press('s')
+    await expect.poll(opened).not.toBe(first)
+    await page.keyboard.press('k')
+    await expect.poll(opened).toBe(first)
+    await close()
+  })
+
+  test('the month shows what was settled, and a statement is saved', async () => {
+    const { page, problems, close } = await open(`/settlement?business=${scene.shop.businessId}`)
+    await page.getByTitle(/1 settlement of 2 payments, net ₦17,400\.50/).click()
+    await page.getByRole('table', { name: 'Settlements' }).getByText('₦17,400.50').waitFor()
+    await page.getByRole('button', { name: 'Statement' }).click()
+    const saved = page.waitForEvent('download')
+    await dialog(page).getByRole('button', { name: 'Download' }).click()
+    const text = await readFile(await (await saved).path(), 'utf8')
+    expect(text).toContain('booked_at,line,sequence')
+    expect(text).toMatch(/SETTLEMENT_COMPLETED,\d+,,,stl_\w+,-17500\.50,17400\.50,100\.00\r\n/)
+    await dialog(page).getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('table', { name: 'Settlements' }).locator('tbody tr').click()
+    await page.getByText('the request').waitFor()
+    expect(page.url()).toContain(`/settlement/${scene.settlementId}`)
+    await expect
+      .poll(() => page.getByRole('table', { name: 'Entries' }).locator('tbody tr').count())
+      .toBe(2)
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('a run settles what is received, and the ledger adds up', async () => {
+    const { page, close } = await open(`/settlement?business=${scene.shop.businessId}`)
+    await page.getByRole('button', { name: 'Settle now' }).click()
+    await dialog(page).getByLabel('Also payments that are not due yet').check()
+    await dialog(page).getByRole('button', { name: 'Settle', exact: true }).click()
+    await dialog(page).getByText('Everything that was due is settled.').waitFor()
+    await dialog(page).getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('button', { name: 'Verify the ledger' }).click()
+    await page.getByText('It adds up').waitFor()
+    await close()
+  })
+
+  const STATEMENT = () =>
+    [
+      'Session ID,Account Number,Value,Transaction Date,Payer Name,DR/CR',
+      `${scene.conflictSession},${scene.target},1500.51,2026-11-20 10:00:00,BOLA ADE,CR`,
+      `late-1,${scene.target},"1,900.00",2026-11-20 10:01:00,=HYPERLINK(),CR`,
+      `out-1,${scene.target},5.00,2026-11-20 10:02:00,X,DR`,
+    ].join('\n')
+
+  test('a statement is compared, its missing payment recorded, and the findings exported', async () => {
+    const { page, problems, close } = await open('/reconciliation')
+    const buffer = Buffer.from(STATEMENT())
+    await page
+      .locator('input[type=file]')
+      .setInputFiles({ name: 'november.csv', mimeType: 'text/csv', buffer })
+    await page.getByText('no header matches amount').waitFor()
+    await page
+      .locator('.column-choice label', { hasText: 'Amount' })
+      .locator('select')
+      .selectOption('Value')
+    await page.getByRole('button', { name: 'Compare 2 payments' }).click()
+    await page.getByRole('button', { name: /^Missing here\s*1\s*₦1,900\.00/ }).waitFor()
+    await page.getByRole('button', { name: /^Mismatched/ }).click()
+    await expect
+      .poll(() => page.locator('td.differs').allInnerTexts())
+      .toEqual([expect.stringContaining('₦1,500.51'), expect.stringContaining('₦1,500.50')])
+    await page.getByRole('button', { name: /^Missing here/ }).click()
+    await page.getByRole('button', { name: 'Record 1 that the bank confirms' }).click()
+    await dialog(page).getByRole('button', { name: 'Record' }).click()
+    await page.getByText('Recorded', { exact: true }).waitFor()
+    const saved = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Export 1 as CSV' }).click()
+    const text = await readFile(await (await saved).path(), 'utf8')
+    expect(text).toContain(`1900.00,SUCCESS,2026-11-20T09:01:00.000Z,'=HYPERLINK(),`)
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('the health is shown to operators', async () => {
+    const { page, problems, close } = await open('/health')
+    await page.getByText('The service takes calls and notifications.').waitFor()
+    await page.getByRole('table', { name: 'Banks' }).getByText('PalmPay').waitFor()
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('a token that may only read sees no button that changes something', async () => {
+    const request = { name: 'reader', scopes: ['read'] }
+    const { secret } = await service.client(AdminService).issueToken(request)
+    const { page, problems, close } = await open('/review', { token: secret })
+    await item(page, 'Held payment').click()
+    await page.getByText('an operator decides').waitFor()
+    await page.goto(page.url().replace(/review.*/, `settlement?business=${scene.shop.businessId}`))
+    await page.getByText('Change').or(page.getByText('Payments are due')).first().waitFor()
+    for (const name of ['Settle now', 'Change the terms', 'Add a holiday', 'Verify the ledger']) {
+      expect(await page.getByRole('button', { name }).count(), name).toBe(0)
+    }
+    await page.goto(page.url().replace(/settlement.*/, 'reconciliation'))
+    await page.getByText('needs a token with the scope admin').waitFor()
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test.each([
+    [1280, 'light'],
+    [390, 'dark'],
+  ] as const)(
+    'has no serious fault of accessibility at %d pixels, %s',
+    async (width, colorScheme) => {
+      const options = { viewport: { width, height: 900 }, colorScheme }
+      const { page, problems, close } = await open('/review', options)
+      const business = `?business=${scene.shop.businessId}`
+      const paths = ['review', `settlement${business}`, 'reconciliation', 'health']
+      for (const path of paths) {
+        await page.goto(`${service.httpUrl}/console/${path}`)
+        await page.locator('h1').waitFor()
+        await waitFor(async () => expect(await page.locator('.bones').count()).toBe(0))
+        if (path === 'review') await page.keyboard.press('j')
+        expect(await seriousFaults(page), path).toEqual([])
+        expect(await overflows(page), path).toBe(false)
+      }
+      expect(problems).toEqual([])
+      await close()
+    },
+  )
+})

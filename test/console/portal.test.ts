@@ -1,0 +1,188 @@
+import type { Page } from 'playwright-core'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { openShop, pay, type Shop, settleAll } from '../overview/scene.ts'
+import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { hasBrowser, useBrowser } from './browser.ts'
+
+/** Texts of the other business that can be recognised wherever they appear. */
+const SECRET = {
+  name: 'Zanzibar Secret Traders',
+  email: 'hidden-customer@zanzibar.example',
+  url: 'http://127.0.0.1:9/zanzibar-hook',
+  amountMinor: 77_123_457n,
+  amountText: '771,234.57',
+}
+
+/** What changes something; none of it is for a token that may only read. */
+const CHANGES =
+  /^(Reverse|Redeliver|Close the account|Open an account|Accept|Return|Assign|Resolve|Settle now|Change the terms|Add a holiday|Verify the ledger|Create|New|Add|Issue|Rotate|Revoke|Recover|Disable|Enable|Delete|Send a test)\b/
+
+describe.skipIf(!hasBrowser)('the portal of a business', () => {
+  const service = useService()
+  const open = useBrowser(service)
+  let own: Shop
+  let other: Shop
+  let token: { readonly id: string; readonly secret: string }
+  let hidden: readonly string[]
+
+  beforeAll(async () => {
+    own = await openShop(service, { name: 'Own Shop' })
+    other = await openShop(service, { name: SECRET.name, email: SECRET.email })
+    const payments = [
+      await pay(service, own, 150_050n),
+      await pay(service, other, SECRET.amountMinor),
+    ]
+    const webhooks = service.client(WebhookService)
+    await webhooks.createEndpoint({ businessId: own.businessId, url: 'http://127.0.0.1:9/own' })
+    const { endpoint } = await webhooks.createEndpoint({
+      businessId: other.businessId,
+      url: SECRET.url,
+    })
+    const settlements = [
+      await settleAll(service, own.businessId, 1n),
+      await settleAll(service, other.businessId, 1n),
+    ]
+    const request = { name: 'portal', scopes: ['read'], businessIds: [own.businessId] }
+    const issued = await service.client(AdminService).issueToken(request)
+    token = { id: issued.token!.id, secret: issued.secret }
+    const { id, sessionId } = payments[1]!
+    hidden = [
+      ...[SECRET.name, SECRET.email, SECRET.url, SECRET.amountText],
+      ...[other.businessId, other.reference, other.accountNumber, other.merchantReference],
+      ...[id, sessionId, endpoint!.id, settlements[1]!],
+    ]
+  })
+
+  /** The links of the rail. */
+  const railOf = (page: Page) => page.locator('nav.rail a')
+
+  async function settled(page: Page): Promise<void> {
+    await page.locator('h1').first().waitFor()
+    await waitFor(async () => expect(await page.locator('.bones').count()).toBe(0))
+  }
+
+  /** Fails if a text of the other business is among these. */
+  function expectNothingHidden(text: string, where: string): void {
+    for (const each of hidden) expect(text.includes(each), `${each} in ${where}`).toBe(false)
+  }
+
+  test('each page that it shows has nothing of another business, and no change', async () => {
+    const { page, problems, close } = await open('/', { token: token.secret })
+    const bodies: Promise<void>[] = []
+    let calls = 0
+    page.on('response', (response) => {
+      if (!response.url().includes('/inflow.')) return
+      calls += 1
+      expect(response.status(), response.url()).toBe(200)
+      // Streams do not end; their events are checked on the page.
+      if (response.url().endsWith('/Subscribe')) return
+      const read = response.body().then(
+        (body) => expectNothingHidden(body.toString('latin1'), response.url()),
+        () => undefined,
+      )
+      bodies.push(read)
+    })
+    await page.reload()
+    await railOf(page).first().waitFor()
+    const titles = await railOf(page).locator('.rail-title').allInnerTexts()
+    expect(titles).toEqual(
+      expect.arrayContaining([
+        'Overview',
+        'Payments',
+        'Accounts',
+        'Webhooks',
+        'Review',
+        'Settlement',
+      ]),
+    )
+    expect(titles).not.toContain('Reconciliation')
+    expect(titles).not.toContain('Health')
+    for (const title of titles) {
+      await railOf(page).filter({ hasText: title }).first().click()
+      await settled(page)
+      const row = page.locator('tr[data-row].opens').first()
+      for (const where of [title, `${title}, opened`]) {
+        expectNothingHidden(await page.locator('body').innerText(), where)
+        const buttons = await page.getByRole('button').allInnerTexts()
+        expect(
+          buttons.filter((each) => CHANGES.test(each.trim())),
+          where,
+        ).toEqual([])
+        if (where !== title || (await row.count()) === 0) break
+        await row.click({ position: { x: 4, y: 4 } })
+        await settled(page)
+      }
+    }
+    await Promise.all(bodies)
+    expect(calls).toBeGreaterThan(10)
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('addresses of what belongs to others show nothing of it', async () => {
+    const { page, close } = await open('/', { token: token.secret })
+    const paths = [
+      `payments/${hidden[8]}`,
+      `accounts/${other.businessId}/${other.reference}`,
+      `webhooks/${hidden[10]}`,
+      `settlement/${hidden[11]}`,
+      `settlement?business=${other.businessId}`,
+      `businesses/${other.businessId}`,
+      ...['reconciliation', 'health'],
+    ]
+    for (const path of paths) {
+      await page.goto(`${service.httpUrl}/console/${path}`)
+      await page.locator('main').waitFor()
+      await waitFor(async () => expect(await page.locator('.bones').count()).toBe(0))
+      const text = await page.locator('body').innerText()
+      for (const each of [SECRET.name, SECRET.email, SECRET.url, SECRET.amountText]) {
+        expect(text.includes(each), `${each} at ${path}`).toBe(false)
+      }
+    }
+    await close()
+  })
+
+  test('a session that is revoked leads to the sign-in page, and from there back', async () => {
+    const request = { name: 'short', scopes: ['read'], businessIds: [own.businessId] }
+    const { token: short, secret } = await service.client(AdminService).issueToken(request)
+    const { page, close } = await open('/settlement?month=2026-10', { token: secret })
+    await settled(page)
+    await service.client(AdminService).revokeToken({ tokenId: short!.id })
+    await waitFor(async () => {
+      await railOf(page)
+        .filter({ hasText: 'Payments' })
+        .click({ timeout: 1_000 })
+        .catch(() => {})
+      await railOf(page)
+        .filter({ hasText: 'Settlement' })
+        .click({ timeout: 1_000 })
+        .catch(() => {})
+      expect(page.url()).toContain('/console/sign-in?back=')
+    })
+    const back = new URL(page.url()).searchParams.get('back')
+    await page.getByLabel('Token').fill(token.secret)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await expect.poll(() => page.url()).toBe(`${service.httpUrl}/console${back}`)
+    await settled(page)
+    await close()
+  })
+
+  test('a session that has expired leads back to where it was', async () => {
+    const { page, close } = await open('/settlement?month=2026-10', { token: token.secret })
+    await settled(page)
+    await service.database.pool.query(`update session set expires_at = now() - interval '1 second'`)
+    await waitFor(async () => {
+      await page.reload()
+      await page.getByLabel('Token').waitFor({ timeout: 2_000 })
+    })
+    expect(new URL(page.url()).searchParams.get('back')).toBe('/settlement?month=2026-10')
+    await page.getByLabel('Token').fill(token.secret)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText('October 2026').waitFor()
+    expect(page.url()).toBe(`${service.httpUrl}/console/settlement?month=2026-10`)
+    await close()
+  })
+})
