@@ -40,12 +40,10 @@ export const SLOW_FILES = [
   'test/console/access.test.ts',
   'test/console/accounts.test.ts',
   'test/console/payments.test.ts',
-<<<<<<< HEAD
-  'test/console/webhooks.test.ts',
-=======
+
   'test/console/operations.test.ts',
   'test/console/portal.test.ts',
->>>>>>> pages-c
+  'test/console/webhooks.test.ts',
   'test/crypto/master-key.test.ts',
   'test/openapi/site-browser.test.ts',
   'test/postgres/plans.test.ts',
