@@ -3,7 +3,6 @@ import { Fault } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Page } from '../postgres/page-token.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
-import { findByPrefix } from './find-names.ts'
 
 /** @throws Fault not_found when the business does not exist */
 export async function getBusiness(database: Database, businessId: string): Promise<Business> {
@@ -19,25 +18,6 @@ export async function findBusiness(em: EntityManager, businessId: string): Promi
 
 export function businessNotFound(): Fault {
   return new Fault('not_found', 'There is no such business')
-}
-
-/**
- * Returns the businesses whose name or alias begins with a text, in upper or lower case, or whose id it is; in
- * alphabetical order of what matches.
- *
- * @param only the ids to choose from; undefined: all
- */
-export async function searchBusinesses(
-  database: Database,
-  text: string,
-  limit: number,
-  only: readonly string[] | undefined,
-): Promise<Business[]> {
-  const em = database.orm.em.fork()
-  const ids = await findByPrefix(database.pool, text, limit, only)
-  const found = await em.find(BusinessEntity, { id: { $in: [...ids] } })
-  const byId = new Map(found.map((business) => [business.id, business]))
-  return ids.flatMap((id) => byId.get(id) ?? [])
 }
 
 /**

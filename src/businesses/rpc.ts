@@ -6,10 +6,11 @@ import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { createBusiness } from './create-business.ts'
-import { getBusiness, listBusinesses, searchBusinesses } from './get-business.ts'
+import { getBusiness, listBusinesses } from './get-business.ts'
 import { issueKey, listKeys, revokeKey, updateKey } from './keys.ts'
 import { toBusinessMessage, toKeyMessage } from './message.ts'
 import { rotateKey } from './rotate-key.ts'
+import { searchBusinesses } from './search-businesses.ts'
 import { updateBusiness } from './update-business.ts'
 
 export function createBusinessRpc(
@@ -30,7 +31,7 @@ export function createBusinessRpc(
       const { query, businessIds } = request
       const only = choose(businessIds, restrictionOf(values))
       if (query !== '') {
-        const matching = await searchBusinesses(database, query, page.limit, only)
+        const matching = await searchBusinesses(database.pool, query, only, page.limit)
         return { businesses: matching.map(toBusinessMessage), nextPageToken: '' }
       }
       const found = await listBusinesses(database, page, only)

@@ -1,13 +1,6 @@
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-
-/** A business, as a search shows it. */
-export interface FoundBusiness {
-  readonly id: string
-  readonly name: string
-  readonly alias: string
-  readonly createdAtMs: number
-}
+import type { Business } from './business.entity.ts'
 
 /** A secret key, as a search shows it. */
 export interface FoundKey {
@@ -20,40 +13,54 @@ export interface FoundKey {
 }
 
 /**
- * The business of an id, and those whose name or alias begins with a text, in any case.
+ * The businesses whose name or alias begins with a text, in upper or lower case, or whose id it is; in alphabetical
+ * order of what matches.
  *
- * @param businessIds undefined: all
+ * @param businessIds the ids to choose from; undefined: all
  */
 export async function searchBusinesses(
   on: Queryable,
   text: string,
   businessIds: readonly string[] | undefined,
   limit: number,
-): Promise<readonly FoundBusiness[]> {
-  const values: unknown[] = [text, `${text.toLowerCase().replaceAll(/[\\%_]/g, '\\$&')}%`, limit]
-  if (businessIds !== undefined) values.push(businessIds)
-  const { rows } = await on.query<FoundBusiness>(
-    `select id, name, alias, ${epochMs('created_at')} as "createdAtMs"
-      from (${businessIds === undefined ? ANY_BUSINESS : OWN_BUSINESSES}) found
-      order by id desc limit $3`,
-    values,
+): Promise<readonly Business[]> {
+  const [parts, values] = businessIds === undefined ? [ANY, []] : [OF_IDS, [businessIds]]
+  const { rows } = await on.query<BusinessRow>(
+    `select id, name, alias, rate_limit_per_second as "rateLimitPerSecond",
+        rate_limit_burst as "rateLimitBurst", ${epochMs('created_at')} as "createdAtMs"
+      from business join (
+        select id, min(matching) as matching from (${parts.join(' union all ')}) matches
+        group by id order by min(matching), id limit $2
+      ) found using (id) order by matching, id`,
+    [text, limit, ...values],
   )
-  return rows
+  return rows.map(({ createdAtMs, ...row }) => ({ ...row, createdAt: new Date(createdAtMs) }))
 }
 
-const COLUMNS = 'id, name, alias, created_at'
+type BusinessRow = Omit<Business, 'createdAt'> & { readonly createdAtMs: number }
 
-/** The order, which is that of the index, keeps the planner on it, however many begin so. */
-const beginning = (column: string) =>
-  `(select ${COLUMNS} from business where lower(${column}) collate "C" like $2
-    order by lower(${column}) collate "C", id limit $3)`
+/** Sorts after every text that begins with another. */
+const LAST_CHARACTER = 'chr(1114111)'
 
-const ANY_BUSINESS = `(select ${COLUMNS} from business where id = $1)
-  union ${beginning('name')} union ${beginning('alias')}`
+const indexed = (column: string) => `lower(${column}) collate "C"`
 
-/** The few that a token may see are looked up by their ids. */
-const OWN_BUSINESSES = `select ${COLUMNS} from business where id = any ($4::text[])
-  and (id = $1 or lower(name) like $2 or lower(alias) like $2)`
+const matching = (column: string) => `select id, ${indexed(column)} as matching from business
+  where ${indexed(column)} >= lower($1) and ${indexed(column)} < lower($1) || ${LAST_CHARACTER}`
+
+const WITH_ID = "select id, '' as matching from business where id = $1"
+
+/** Each part is a range of an index. The order keeps the planner on it, however many begin so. */
+const ANY = [
+  ...['name', 'alias'].map(
+    (column) => `(${matching(column)} order by ${indexed(column)}, id limit $2)`,
+  ),
+  WITH_ID,
+]
+
+/** The few that a caller names or may see are looked up by their ids. */
+const OF_IDS = [matching('name'), matching('alias'), WITH_ID].map(
+  (part) => `${part} and id = any ($3::text[])`,
+)
 
 /**
  * The keys whose ids are in a range, newest first.

@@ -1,7 +1,7 @@
 import type { StoredAccount } from '../../accounts/account.ts'
 import type { FoundToken } from '../../auth/tokens/search-tokens.ts'
 import { BANK_FACTS, type BankCode } from '../../banks/bank.ts'
-import type { FoundBusiness, FoundKey } from '../../businesses/search-businesses.ts'
+import type { FoundKey, searchBusinesses } from '../../businesses/search-businesses.ts'
 import type { findEvent } from '../../events/lookup/find-event.ts'
 import type { findNotification } from '../../notifications/held-notifications.ts'
 import { netOf, type Settlement } from '../../settlement/settlement.ts'
@@ -110,8 +110,13 @@ export function fromEndpoint({ disabledReason, createdAtMs, url, ...found }: Fou
   return { ...found, kind: 'ENDPOINT', title: url, subtitle, atMs: createdAtMs, status }
 }
 
-export function fromBusiness({ id, name, alias, createdAtMs }: FoundBusiness): Found {
-  const at = { atMs: createdAtMs, live: false }
+export function fromBusiness({
+  id,
+  name,
+  alias,
+  createdAt,
+}: Of<typeof searchBusinesses>[number]): Found {
+  const at = { atMs: createdAt.getTime(), live: false }
   return { kind: 'BUSINESS', id, title: name, subtitle: alias, businessId: id, ...at }
 }
 
