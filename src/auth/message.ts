@@ -5,7 +5,7 @@ import {
   AuditEntrySchema,
 } from '../../gen/inflow/admin/v1/audit_pb.ts'
 import { type Token as TokenMessage, TokenSchema } from '../../gen/inflow/admin/v1/token_pb.ts'
-import type { AuditEntry } from './audit/list-audit-entries.ts'
+import type { AuditEntry } from './audit/audit-hash.ts'
 import type { Token } from './tokens/token.entity.ts'
 
 export function toTokenMessage(token: Token): TokenMessage {

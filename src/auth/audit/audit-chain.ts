@@ -1,5 +1,4 @@
-import { auditHash, NO_HASH } from './audit-hash.ts'
-import type { AuditEntry } from './list-audit-entries.ts'
+import { type AuditEntry, auditHash, NO_HASH } from './audit-hash.ts'
 
 /** The first entry of the audit log that is not intact. */
 export interface ChainBreak {

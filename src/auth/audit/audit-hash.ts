@@ -20,6 +20,13 @@ export interface HashedEntry {
   readonly previousHash: string
 }
 
+/** An entry of the audit log, with its hash: 64 hexadecimal digits. */
+export interface AuditEntry extends HashedEntry {
+  readonly hash: string
+  /** Whether its MAC proves that the service appended exactly this entry. */
+  readonly authentic: boolean
+}
+
 /** The previous hash of the first entry. */
 export const NO_HASH = '0'.repeat(64)
 

@@ -2,15 +2,8 @@ import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { invalidPageToken, readPage } from '../../postgres/page-token.ts'
-import { auditHash, type HashedEntry, NO_HASH } from './audit-hash.ts'
+import { type AuditEntry, auditHash, type HashedEntry, NO_HASH } from './audit-hash.ts'
 import { type AuditKeys, entryText, isAuthenticHead } from './audit-mac.ts'
-
-/** An entry of the audit log, with its hash: 64 hexadecimal digits. */
-export interface AuditEntry extends HashedEntry {
-  readonly hash: string
-  /** Whether its MAC proves that the service appended exactly this entry. */
-  readonly authentic: boolean
-}
 
 /** The entries to list; an undefined field does not filter. Times in epoch milliseconds. */
 export interface AuditFilter {
