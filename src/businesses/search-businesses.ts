@@ -28,10 +28,11 @@ export async function searchBusinesses(
   const { rows } = await on.query<BusinessRow>(
     `select id, name, alias, rate_limit_per_second as "rateLimitPerSecond",
         rate_limit_burst as "rateLimitBurst", ${epochMs('created_at')} as "createdAtMs"
-      from business join (
-        select id, min(matching) as matching from (${parts.join(' union all ')}) matches
+      from (
+        select id as found_id, min(matching) as matching from (${parts.join(' union all ')}) matches
         group by id order by min(matching), id limit $2
-      ) found using (id) order by matching, id`,
+      ) found cross join lateral (select * from business where id = found_id offset 0) business
+      order by matching, id`,
     [text, limit, ...values],
   )
   return rows.map(({ createdAtMs, ...row }) => ({ ...row, createdAt: new Date(createdAtMs) }))
