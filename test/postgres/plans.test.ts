@@ -151,7 +151,7 @@ describe('a page of a list', () => {
     expect(Object.keys(rows).sort()).toEqual(methods.filter(isList).map(nameOf).sort())
     for (const method of methods.filter(isList)) {
       const { always = {}, filters } = rows[nameOf(method)]!
-      const known = ['pageSize', 'pageToken', 'limit', 'after']
+      const known = ['pageSize', 'pageToken', 'limit', 'after', 'before']
       const fields = method.input.fields.map((field) => field.localName)
       const asked = [...Object.keys(always), ...Object.keys(filters)]
       expect(fields.filter((field) => !known.includes(field) && !asked.includes(field))).toEqual([])
