@@ -1,6 +1,12 @@
+import type { PreviewSettlementResponse } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { Money, Time } from '../../ui/values.tsx'
-import type { BusinessPreview } from './preview.tsx'
+
+/** What a settlement of a business would be. */
+export interface BusinessPreview {
+  readonly businessId: string
+  readonly preview: PreviewSettlementResponse
+}
 
 const SUMS = ['grossMinor', 'feesMinor', 'splitsMinor', 'netMinor'] as const
 

@@ -2,25 +2,16 @@ import { createQueryOptions, useInfiniteQuery, useTransport } from '@connectrpc/
 import { useQueries } from '@tanstack/react-query'
 import { useState } from 'react'
 import { BusinessService } from '../../../../gen/browser/inflow/business/v1/business_service_pb.ts'
-import {
-  type PreviewSettlementResponse,
-  SettlementService,
-} from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
 import { useBusinessNames } from '../../session/business-names.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 import { Button } from '../../ui/button.tsx'
 import { Failure } from '../../ui/failure.tsx'
 import { Section } from '../../ui/page.tsx'
-import { PreviewTable } from './preview-table.tsx'
+import { type BusinessPreview, PreviewTable } from './preview-table.tsx'
 
 /** How many businesses one step asks for: each is a call. */
 const STEP = 20
-
-/** What a settlement of a business would be. */
-export interface BusinessPreview {
-  readonly businessId: string
-  readonly preview: PreviewSettlementResponse
-}
 
 /** What settling now would give: for the business that the pages show, or for one after another. */
 export function Preview() {
