@@ -3,6 +3,10 @@ import type { Transaction } from '../../../../gen/browser/inflow/transaction/v1/
 /** The most rows that are kept of those that arrived, both shown and waiting. */
 export const LIVE_ROWS_MAX = 200
 
+/** The most rows that are marked as new, when they arrive together, and in all. */
+const MARKED_TOGETHER_MAX = 10
+const MARKED_MAX = 30
+
 /** Payments that arrived while the list is open. */
 export interface LiveRows {
   /** Newest first, above the rows that were read. */
@@ -13,6 +17,8 @@ export interface LiveRows {
   readonly waitingCount: number
   /** Payments that changed since they were read, by id. */
   readonly changed: ReadonlyMap<string, Transaction>
+  /** The ids of those that are marked as new; when many arrive together none is, because drawing that costs most. */
+  readonly fresh: readonly string[]
   /** Payments are missing between `shown` and the rows that were read, which are then not shown. */
   readonly isCut: boolean
 }
@@ -22,6 +28,7 @@ export const NO_ROWS: LiveRows = {
   waiting: [],
   waitingCount: 0,
   changed: new Map(),
+  fresh: [],
   isCut: false,
 }
 
@@ -59,6 +66,7 @@ export function arrive(rows: LiveRows, arrival: Arrival): LiveRows {
     waiting: [...fresh, ...rows.waiting.map(replace)].slice(0, LIVE_ROWS_MAX),
     waitingCount: rows.waitingCount + fresh.length + (missed ? 1 : 0),
     changed: bounded(changed),
+    fresh: rows.fresh,
     isCut: rows.isCut,
   }
   return isHeld ? next : release(next)
@@ -68,12 +76,14 @@ export function arrive(rows: LiveRows, arrival: Arrival): LiveRows {
 export function release(rows: LiveRows): LiveRows {
   if (rows.waitingCount === 0) return rows
   const isGap = rows.waitingCount > rows.waiting.length
+  const marked = rows.waitingCount > MARKED_TOGETHER_MAX ? [] : rows.waiting.map(({ id }) => id)
   const all = isGap ? rows.waiting : [...rows.waiting, ...rows.shown]
   return {
     ...rows,
     shown: all.slice(0, LIVE_ROWS_MAX),
     waiting: [],
     waitingCount: 0,
+    fresh: [...marked, ...rows.fresh].slice(0, MARKED_MAX),
     isCut: rows.isCut || isGap || all.length > LIVE_ROWS_MAX,
   }
 }

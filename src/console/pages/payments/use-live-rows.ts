@@ -28,7 +28,7 @@ export function useLiveRows(options: {
   })
   useRereadOnceLive(reread)
   const joined = useMemo(() => joinRows(rows, read), [rows, read])
-  const fresh = useMemo(() => new Set(rows.shown.map(({ id }) => id)), [rows.shown])
+  const fresh = useMemo(() => new Set(rows.fresh), [rows.fresh])
   return {
     rows: joined,
     fresh,

@@ -3,8 +3,8 @@ import { TransactionStatus } from '../../../../gen/browser/inflow/transaction/v1
 import { nameOf, STATUSES } from '../../format/payments.ts'
 import { PageLink } from '../../ui/href.tsx'
 import { Id, Money } from '../../ui/values.tsx'
+import { Became } from './became.tsx'
 import type { Outcome } from './outcome.ts'
-import { Became } from './outcome-table.tsx'
 
 /** Each payment on two lines, the statement above the record; the cells that differ are marked. */
 export function Mismatches({ outcomes }: { readonly outcomes: readonly Outcome[] }) {

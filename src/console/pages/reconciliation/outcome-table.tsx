@@ -1,12 +1,11 @@
 import { useState } from 'react'
-import { Action } from '../../../../gen/browser/inflow/reconciliation/v1/statement_pb.ts'
 import { count } from '../../format/money.ts'
 import { msOf } from '../../format/time.ts'
 import { Button } from '../../ui/button.tsx'
 import { PageLink } from '../../ui/href.tsx'
-import { Status, type Tone } from '../../ui/status.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import { Id, Money, Time } from '../../ui/values.tsx'
+import { Became } from './became.tsx'
 import { Mismatches } from './mismatches.tsx'
 import { amountOf, type Group, type Outcome } from './outcome.ts'
 
@@ -90,21 +89,3 @@ const COLUMNS: readonly Column<Outcome>[] = [
   },
   { key: 'action', title: 'Became', render: (outcome) => <Became outcome={outcome} /> },
 ]
-
-const ACTIONS: Readonly<Partial<Record<Action, readonly [Tone, string]>>> = {
-  [Action.RECORDED]: ['good', 'Recorded'],
-  [Action.UNMATCHED]: ['waiting', 'Recorded as unmatched'],
-  [Action.REVIEW]: ['waiting', 'In review'],
-  [Action.REJECTED]: ['bad', 'Not confirmed'],
-  [Action.RETRY]: ['waiting', 'Undecided'],
-}
-
-/** What was done about it, and why. */
-export function Became({ outcome: { action, cause } }: { readonly outcome: Outcome }) {
-  const [tone, name] = ACTIONS[action] ?? []
-  return (
-    <>
-      {tone && name && <Status tone={tone}>{name}</Status>} <span className="faint">{cause}</span>
-    </>
-  )
-}
