@@ -3,7 +3,7 @@ import { useDeferredValue, useState } from 'react'
 import { BusinessService } from '../../../gen/browser/inflow/business/v1/business_service_pb.ts'
 import { useMay, useSession } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.ts'
-import { Popover } from '../ui/popover.tsx'
+import { Popover } from '../ui/controls/popover.tsx'
 
 /** The most that the list shows; typing finds the others. */
 const SHOWN_MAX = 20

@@ -28,89 +28,164 @@ export const RAIL: readonly RailPage[] = [
     title: 'Overview',
     icon: 'overview',
     needs: OverviewService.method.getOverview,
-    component: page(() => import('../pages/overview/overview-page.tsx'), (module) => module.OverviewPage),
+    component: page(
+      () => import('../pages/overview/overview-page.tsx'),
+      (module) => module.OverviewPage,
+    ),
   },
   {
     path: '/payments',
     title: 'Payments',
     icon: 'payments',
     needs: TransactionService.method.listTransactions,
-    component: page(() => import('../pages/payments/payments-page.tsx'), (module) => module.PaymentsPage),
+    component: page(
+      () => import('../pages/payments/payments-page.tsx'),
+      (module) => module.PaymentsPage,
+    ),
   },
   {
     path: '/accounts',
     title: 'Accounts',
     icon: 'accounts',
     needs: AccountService.method.listAccounts,
-    component: page(() => import('../pages/accounts/accounts-page.tsx'), (module) => module.AccountsPage),
+    component: page(
+      () => import('../pages/accounts/accounts-page.tsx'),
+      (module) => module.AccountsPage,
+    ),
   },
   {
     path: '/events',
     title: 'Events',
     icon: 'events',
     needs: EventService.method.subscribe,
-    component: page(() => import('../pages/events/events-page.tsx'), (module) => module.EventsPage),
+    component: page(
+      () => import('../pages/events/events-page.tsx'),
+      (module) => module.EventsPage,
+    ),
   },
   {
     path: '/webhooks',
     title: 'Webhooks',
     icon: 'webhooks',
     needs: WebhookService.method.listEndpoints,
-    component: page(() => import('../pages/webhooks/webhooks-page.tsx'), (module) => module.WebhooksPage),
+    component: page(
+      () => import('../pages/webhooks/webhooks-page.tsx'),
+      (module) => module.WebhooksPage,
+    ),
   },
   {
     path: '/review',
     title: 'Review',
     icon: 'review',
     needs: OverviewService.method.listReviewItems,
-    component: page(() => import('../pages/review/review-page.tsx'), (module) => module.ReviewPage),
+    component: page(
+      () => import('../pages/review/review-page.tsx'),
+      (module) => module.ReviewPage,
+    ),
   },
   {
     path: '/settlement',
     title: 'Settlement',
     icon: 'settlement',
     needs: SettlementService.method.getSettlementCalendar,
-    component: page(() => import('../pages/settlement/settlement-page.tsx'), (module) => module.SettlementPage),
+    component: page(
+      () => import('../pages/settlement/settlement-page.tsx'),
+      (module) => module.SettlementPage,
+    ),
   },
   {
     path: '/reconciliation',
     title: 'Reconciliation',
     icon: 'reconciliation',
     needs: ReconciliationService.method.reconcile,
-    component: page(() => import('../pages/reconciliation/reconciliation-page.tsx'), (module) => module.ReconciliationPage),
+    component: page(
+      () => import('../pages/reconciliation/reconciliation-page.tsx'),
+      (module) => module.ReconciliationPage,
+    ),
   },
   {
     path: '/businesses',
     title: 'Businesses',
     icon: 'businesses',
     needs: BusinessService.method.listBusinesses,
-    component: page(() => import('../pages/businesses/businesses-page.tsx'), (module) => module.BusinessesPage),
+    component: page(
+      () => import('../pages/businesses/businesses-page.tsx'),
+      (module) => module.BusinessesPage,
+    ),
   },
   {
     path: '/access',
     title: 'Access',
     icon: 'access',
     needs: AdminService.method.listAuditEntries,
-    component: page(() => import('../pages/access/access-page.tsx'), (module) => module.AccessPage),
+    component: page(
+      () => import('../pages/access/access-page.tsx'),
+      (module) => module.AccessPage,
+    ),
   },
   {
     path: '/health',
     title: 'Health',
     icon: 'health',
     needs: ReconciliationService.method.listReconciliationRuns,
-    component: page(() => import('../pages/health/health-page.tsx'), (module) => module.HealthPage),
+    component: page(
+      () => import('../pages/health/health-page.tsx'),
+      (module) => module.HealthPage,
+    ),
   },
 ]
 
 /** Pages that are reached from others: patterns of paths. */
 export const INNER: readonly (readonly [string, ComponentType])[] = [
-  ['/payments/:id', page(() => import('../pages/payment/payment-page.tsx'), (module) => module.PaymentPage)],
-  ['/accounts/:business/:reference', page(() => import('../pages/accounts/account-page.tsx'), (module) => module.AccountPage)],
-  ['/events/:id', page(() => import('../pages/events/event-page.tsx'), (module) => module.EventPage)],
-  ['/webhooks/deliveries/:id', page(() => import('../pages/webhooks/delivery-page.tsx'), (module) => module.DeliveryPage)],
-  ['/webhooks/:id', page(() => import('../pages/webhooks/endpoint-page.tsx'), (module) => module.EndpointPage)],
-  ['/settlement/:id', page(() => import('../pages/settlement/settlement-details.tsx'), (module) => module.SettlementDetails)],
-  ['/businesses/:id', page(() => import('../pages/businesses/business-page.tsx'), (module) => module.BusinessPage)],
+  [
+    '/payments/:id',
+    page(
+      () => import('../pages/payment/payment-page.tsx'),
+      (module) => module.PaymentPage,
+    ),
+  ],
+  [
+    '/accounts/:business/:reference',
+    page(
+      () => import('../pages/accounts/account-page.tsx'),
+      (module) => module.AccountPage,
+    ),
+  ],
+  [
+    '/events/:id',
+    page(
+      () => import('../pages/events/event-page.tsx'),
+      (module) => module.EventPage,
+    ),
+  ],
+  [
+    '/webhooks/deliveries/:id',
+    page(
+      () => import('../pages/webhooks/delivery-page.tsx'),
+      (module) => module.DeliveryPage,
+    ),
+  ],
+  [
+    '/webhooks/:id',
+    page(
+      () => import('../pages/webhooks/endpoint-page.tsx'),
+      (module) => module.EndpointPage,
+    ),
+  ],
+  [
+    '/settlement/:id',
+    page(
+      () => import('../pages/settlement/settlement-details.tsx'),
+      (module) => module.SettlementDetails,
+    ),
+  ],
+  [
+    '/businesses/:id',
+    page(
+      () => import('../pages/businesses/business-page.tsx'),
+      (module) => module.BusinessPage,
+    ),
+  ],
 ]
 
 /** A page that is loaded when it is first opened. */

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
-import { Button } from '../ui/button.tsx'
-import { CommandLine } from '../ui/code.tsx'
+import { Button } from '../ui/controls/button.tsx'
+import { CommandLine } from '../ui/controls/code.tsx'
 import { type Credential, readSignInMethods, type SignInMethods, signIn } from './exchange.ts'
 
 const ERROR = 'error='

@@ -3,7 +3,7 @@ import { shorten } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import { msOf, timeText, timeTitle } from '../format/time.ts'
 import { useNow } from './clock.ts'
-import { CopyButton } from './copy-button.tsx'
+import { CopyButton } from './controls/copy-button.tsx'
 
 /** An amount of kobo; struck through when the payment was reversed. */
 export function Money({

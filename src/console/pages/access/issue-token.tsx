@@ -1,5 +1,5 @@
 import { AdminService } from '../../../../gen/browser/inflow/admin/v1/admin_service_pb.ts'
-import { Action } from '../../ui/action.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { AreaField, ChecksField, TextField } from '../../ui/form/fields.tsx'
 
 const SCOPES = [

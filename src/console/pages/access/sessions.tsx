@@ -4,12 +4,12 @@ import { SessionService } from '../../../../gen/browser/inflow/session/v1/sessio
 import { useBusinessNames } from '../../session/business-names.ts'
 import { useSession } from '../../session/session.tsx'
 import { useUrlState } from '../../session/view-scope.ts'
-import { Action } from '../../ui/action.tsx'
-import { Empty } from '../../ui/empty.tsx'
-import { ChoiceFilter, FilterBar } from '../../ui/filters.tsx'
-import { ListFrame } from '../../ui/list.tsx'
+import { Action } from '../../ui/controls/action.tsx'
+import { ChoiceFilter, FilterBar } from '../../ui/controls/filters.tsx'
+import { Empty } from '../../ui/lists/empty.tsx'
+import { ListFrame } from '../../ui/lists/list.tsx'
+import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Status } from '../../ui/status.tsx'
-import { type Column, Table } from '../../ui/table.tsx'
 import { Time } from '../../ui/values.tsx'
 
 const STATES = [{ value: 'all', label: 'Active and ended' }]

@@ -6,8 +6,8 @@ import {
   type VerifyAuditResponse,
 } from '../../../../gen/browser/inflow/admin/v1/admin_service_pb.ts'
 import { count } from '../../format/money.ts'
-import { Button } from '../../ui/button.tsx'
-import { Failure } from '../../ui/failure.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
 import { Status } from '../../ui/status.tsx'
 
 type State =

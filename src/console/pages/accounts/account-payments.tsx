@@ -8,10 +8,10 @@ import {
 import { TransactionService } from '../../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
 import { useArrivals } from '../../live/arrivals.tsx'
 import { useHref } from '../../session/view-scope.ts'
-import { Empty } from '../../ui/empty.tsx'
-import { ListFrame } from '../../ui/list.tsx'
+import { Empty } from '../../ui/lists/empty.tsx'
+import { ListFrame } from '../../ui/lists/list.tsx'
+import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Status, type Tone } from '../../ui/status.tsx'
-import { type Column, Table } from '../../ui/table.tsx'
 import { Id, Money, Time } from '../../ui/values.tsx'
 
 export type Payments = ReturnType<typeof usePayments>

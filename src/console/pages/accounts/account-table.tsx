@@ -1,8 +1,8 @@
 import type { Account } from '../../../../gen/browser/inflow/account/v1/account_pb.ts'
 import { useBusinessNames } from '../../session/business-names.ts'
 import { useHref, useViewScope } from '../../session/view-scope.ts'
+import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Status } from '../../ui/status.tsx'
-import { type Column, Table } from '../../ui/table.tsx'
 import { Id, Time } from '../../ui/values.tsx'
 import { expectedText, openingOf, stateOfAccount } from './account-words.ts'
 

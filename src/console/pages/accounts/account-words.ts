@@ -11,7 +11,7 @@ import {
 } from '../../../../gen/browser/inflow/account/v1/terms_pb.ts'
 import { Bank } from '../../../../gen/browser/inflow/type/v1/bank_pb.ts'
 import { naira } from '../../format/money.ts'
-import type { Choice } from '../../ui/filters.tsx'
+import type { Choice } from '../../ui/controls/filters.tsx'
 import type { Tone } from '../../ui/status.tsx'
 
 /** The banks by their codes in URLs and commands. */

@@ -4,9 +4,9 @@ import { AccountService } from '../../../../gen/browser/inflow/account/v1/accoun
 import { OverviewService } from '../../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
 import { ResultKind } from '../../../../gen/browser/inflow/overview/v1/search_pb.ts'
 import { useViewScope } from '../../session/view-scope.ts'
-import { Empty } from '../../ui/empty.tsx'
-import { Failure } from '../../ui/failure.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
+import { Empty } from '../../ui/lists/empty.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { AccountTable } from './account-table.tsx'
 
 /** The accounts that a reference, a number, an id or an e-mail address belongs to. */

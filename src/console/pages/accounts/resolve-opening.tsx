@@ -6,7 +6,7 @@ import {
   type ResolveAccountRequestSchema,
 } from '../../../../gen/browser/inflow/account/v1/account_service_pb.ts'
 import { useRestricted } from '../../session/session.tsx'
-import { Action } from '../../ui/action.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { SelectField, TextField } from '../../ui/form/fields.tsx'
 import type { FormValues } from '../../ui/form/form-values.ts'
 import { openingOf } from './account-words.ts'

@@ -3,7 +3,7 @@ import type { Key } from '../../../../gen/browser/inflow/business/v1/business_pb
 import { BusinessService } from '../../../../gen/browser/inflow/business/v1/business_service_pb.ts'
 import { HOUR } from '../../format/time.ts'
 import { useViewScope } from '../../session/view-scope.ts'
-import { Action } from '../../ui/action.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { AreaField, ChecksField, TextField } from '../../ui/form/fields.tsx'
 
 const METHODS = BusinessService.method

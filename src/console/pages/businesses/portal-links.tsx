@@ -4,13 +4,13 @@ import type { PortalLink } from '../../../../gen/browser/inflow/session/v1/sessi
 import { SessionService } from '../../../../gen/browser/inflow/session/v1/session_service_pb.ts'
 import { DAY, HOUR, MINUTE, msOf } from '../../format/time.ts'
 import { useMay } from '../../session/session.tsx'
-import { Action } from '../../ui/action.tsx'
-import { Empty } from '../../ui/empty.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { ChecksField, SelectField, TextField } from '../../ui/form/fields.tsx'
-import { ListFrame } from '../../ui/list.tsx'
+import { Empty } from '../../ui/lists/empty.tsx'
+import { ListFrame } from '../../ui/lists/list.tsx'
+import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Section } from '../../ui/page.tsx'
 import { Status } from '../../ui/status.tsx'
-import { type Column, Table } from '../../ui/table.tsx'
 import { Id, Time } from '../../ui/values.tsx'
 
 type LinkPages = ReturnType<typeof usePortalLinks>

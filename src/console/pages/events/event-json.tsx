@@ -2,8 +2,8 @@ import { toJsonString } from '@bufbuild/protobuf'
 import { type Event, EventSchema } from '../../../../gen/browser/inflow/event/v1/event_pb.ts'
 import { EventService } from '../../../../gen/browser/inflow/event/v1/event_service_pb.ts'
 import { curlOfCall } from '../../format/curl.ts'
-import { Code } from '../../ui/code.tsx'
-import { CopyButton } from '../../ui/copy-button.tsx'
+import { Code } from '../../ui/controls/code.tsx'
+import { CopyButton } from '../../ui/controls/copy-button.tsx'
 
 /** An event as JSON, and the commands that print it elsewhere. */
 export function EventJson({ event }: { readonly event: Event }) {

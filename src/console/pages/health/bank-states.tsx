@@ -1,8 +1,8 @@
 import type { BankState } from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
 import { bankName } from '../../format/banks.ts'
+import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Section } from '../../ui/page.tsx'
 import { Status } from '../../ui/status.tsx'
-import { type Column, Table } from '../../ui/table.tsx'
 import { Time } from '../../ui/values.tsx'
 
 /** The banks: whether they answer, and when they were last heard of. */

@@ -2,9 +2,9 @@ import type { BankState } from '../../../../gen/browser/inflow/overview/v1/figur
 import type { ReconciliationRun } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_run_pb.ts'
 import { bankName } from '../../format/banks.ts'
 import { msOf } from '../../format/time.ts'
+import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Section } from '../../ui/page.tsx'
 import { Status } from '../../ui/status.tsx'
-import { type Column, Table } from '../../ui/table.tsx'
 import { Time } from '../../ui/values.tsx'
 
 const COLUMNS: readonly Column<BankState>[] = [

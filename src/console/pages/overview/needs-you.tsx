@@ -6,11 +6,11 @@ import {
 } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
 import { naira } from '../../format/money.ts'
 import { useViewScope } from '../../session/view-scope.ts'
-import { Failure } from '../../ui/failure.tsx'
 import { PageLink } from '../../ui/href.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Section } from '../../ui/page.tsx'
 import { Time } from '../../ui/values.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 import { REVIEW_KINDS } from './review-kinds.ts'
 
 const SHOWN = 5

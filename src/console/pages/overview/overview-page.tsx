@@ -1,6 +1,6 @@
-import { Failure } from '../../ui/failure.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 import '../../styles/overview.css'
 import { Banks } from './banks.tsx'
 import { Health } from './health.tsx'

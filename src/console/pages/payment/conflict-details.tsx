@@ -3,7 +3,7 @@ import { ReconciliationService } from '../../../../gen/browser/inflow/reconcilia
 import type { Transaction } from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
 import { naira } from '../../format/money.ts'
 import { nameOf, STATUSES } from '../../format/payments.ts'
-import { Action } from '../../ui/action.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { Id } from '../../ui/values.tsx'
 
 /** What is recorded beside what was reported, with the cells that differ marked. */

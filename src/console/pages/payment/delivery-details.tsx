@@ -7,13 +7,13 @@ import {
 } from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import { curlOf } from '../../format/curl.ts'
-import { Code } from '../../ui/code.tsx'
-import { CopyButton } from '../../ui/copy-button.tsx'
-import { Failure } from '../../ui/failure.tsx'
+import { Code } from '../../ui/controls/code.tsx'
+import { CopyButton } from '../../ui/controls/copy-button.tsx'
 import { PageLink } from '../../ui/href.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Facts } from '../../ui/page.tsx'
 import { Id } from '../../ui/values.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 
 /** An attempt of a delivery: what was sent, and what the receiver answered. */
 export function AttemptDetails({

@@ -3,9 +3,9 @@ import { NotificationService } from '../../../../gen/browser/inflow/notification
 import type { BankNotified } from '../../../../gen/browser/inflow/overview/v1/timeline_pb.ts'
 import { words } from '../../format/ids.ts'
 import { useMay } from '../../session/session.tsx'
-import { Button } from '../../ui/button.tsx'
-import { Code } from '../../ui/code.tsx'
-import { Failure } from '../../ui/failure.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Code } from '../../ui/controls/code.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
 import { Facts } from '../../ui/page.tsx'
 import { Id } from '../../ui/values.tsx'
 

@@ -6,7 +6,7 @@ import {
 } from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
 import { naira } from '../../format/money.ts'
-import { Action } from '../../ui/action.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 
 /** What can be done with a payment in its present state. */
 export function PaymentActions({ payment }: { readonly payment: Transaction }) {

@@ -8,10 +8,11 @@ import {
 } from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
 import { DeliveryStatus } from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+import { useBusinessName } from '../../app/business-switcher.tsx'
 import { bankName } from '../../format/banks.ts'
 import { naira } from '../../format/money.ts'
 import { nameOf, VARIANCES } from '../../format/payments.ts'
-import { Action } from '../../ui/action.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { PageLink } from '../../ui/href.tsx'
 import { Facts, Section } from '../../ui/page.tsx'
 import { PaymentStatus } from '../../ui/payment-status.tsx'
@@ -86,7 +87,8 @@ function PaymentFacts({ payment }: { readonly payment: Transaction }) {
 }
 
 function BusinessLink({ businessId }: { readonly businessId: string }) {
-  return <PageLink to={`/businesses/${businessId}`}>{businessId}</PageLink>
+  const name = useBusinessName(businessId)
+  return <PageLink to={`/businesses/${businessId}`}>{name}</PageLink>
 }
 
 const STATES: Readonly<Record<number, readonly [Tone, string]>> = {

@@ -5,8 +5,8 @@ import {
 import { bankName } from '../../format/banks.ts'
 import { nameOf, VARIANCES } from '../../format/payments.ts'
 import { PageLink } from '../../ui/href.tsx'
+import type { Column } from '../../ui/lists/table.tsx'
 import { PaymentStatus } from '../../ui/payment-status.tsx'
-import type { Column } from '../../ui/table.tsx'
 import { Id, Money, Time } from '../../ui/values.tsx'
 
 const FIRST: readonly Column<Transaction>[] = [
@@ -41,13 +41,6 @@ const FIRST: readonly Column<Transaction>[] = [
   },
 ]
 
-const BUSINESS: Column<Transaction> = {
-  key: 'business',
-  title: 'Business',
-  isWide: true,
-  render: ({ businessId }) => <Id text={businessId} charsMax={12} />,
-}
-
 const LAST: readonly Column<Transaction>[] = [
   {
     key: 'variance',
@@ -77,8 +70,16 @@ const LAST: readonly Column<Transaction>[] = [
   { key: 'id', title: 'Id', isExtra: true, render: ({ id }) => <Id text={id} /> },
 ]
 
-/** The columns of payments of all businesses, which name the business. */
-export const ALL_COLUMNS: readonly Column<Transaction>[] = [...FIRST, BUSINESS, ...LAST]
+/** The columns of payments of all businesses. @param nameOf returns the name of a business by its id */
+export function allColumns(nameOf: (businessId: string) => string): readonly Column<Transaction>[] {
+  const business: Column<Transaction> = {
+    key: 'business',
+    title: 'Business',
+    isWide: true,
+    render: ({ businessId }) => clipped(nameOf(businessId)),
+  }
+  return [...FIRST, business, ...LAST]
+}
 
 /** The columns of payments of one business. */
 export const BUSINESS_COLUMNS: readonly Column<Transaction>[] = [...FIRST, ...LAST]

@@ -10,7 +10,7 @@ import { bankOf } from '../../format/banks.ts'
 import { parseNaira } from '../../format/money.ts'
 import { byCode, HOLD_STATES, STATUSES, VARIANCES } from '../../format/payments.ts'
 import type { ViewScope } from '../../session/view-scope.ts'
-import { readTime } from '../../ui/filters.tsx'
+import { readTime } from '../../ui/controls/filters.tsx'
 
 /** What the list shows, as the URL says. */
 export interface Filters extends ViewScope {

@@ -3,9 +3,9 @@ import { BANKS } from '../../format/banks.ts'
 import { parseNaira } from '../../format/money.ts'
 import { HOLD_STATES, STATUSES, VARIANCES } from '../../format/payments.ts'
 import { useUrlState, useViewScope } from '../../session/view-scope.ts'
-import { Button } from '../../ui/button.tsx'
-import { ChoiceFilter, FilterBar, TextFilter, TimeFilter } from '../../ui/filters.tsx'
-import { Popover } from '../../ui/popover.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { ChoiceFilter, FilterBar, TextFilter, TimeFilter } from '../../ui/controls/filters.tsx'
+import { Popover } from '../../ui/controls/popover.tsx'
 
 /** The business and the mode are chosen in the bar above. */
 export function PaymentFilters() {

@@ -2,18 +2,20 @@ import { createConnectQueryKey, useInfiniteQuery, useTransport } from '@connectr
 import { type InfiniteData, useQueryClient } from '@tanstack/react-query'
 import { useMemo, useRef } from 'react'
 import { useSearchParams } from 'wouter'
+import type { Transaction } from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { useLive } from '../../live/live.tsx'
+import { useBusinessNames } from '../../session/business-names.ts'
 import { useHref, useViewScope } from '../../session/view-scope.ts'
-import { Button } from '../../ui/button.tsx'
-import { Empty } from '../../ui/empty.tsx'
-import { ListFrame } from '../../ui/list.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Empty } from '../../ui/lists/empty.tsx'
+import { ListFrame } from '../../ui/lists/list.tsx'
+import { Table } from '../../ui/lists/table.tsx'
 import { Page } from '../../ui/page.tsx'
 import { useReading } from '../../ui/reading.ts'
-import { Table } from '../../ui/table.tsx'
 import '../../styles/payments.css'
-import { ALL_COLUMNS, BUSINESS_COLUMNS } from './columns.tsx'
+import { allColumns, BUSINESS_COLUMNS } from './columns.tsx'
 import { type Filters, matches, readFilters, requestOf } from './filters.ts'
 import { PaymentFilters } from './payment-filters.tsx'
 import { useLiveRows } from './use-live-rows.ts'
@@ -64,6 +66,7 @@ function PaymentList({ filters }: { readonly filters: Filters }) {
       void pages.refetch()
     },
   })
+  const columns = useColumnsOf(filters.businessId, live.rows)
   const showAll = () => {
     window.scrollTo({ top: 0 })
     live.release()
@@ -78,7 +81,7 @@ function PaymentList({ filters }: { readonly filters: Filters }) {
       >
         <Table
           label="Payments"
-          columns={filters.businessId === '' ? ALL_COLUMNS : BUSINESS_COLUMNS}
+          columns={columns}
           rows={live.rows}
           keyOf={({ id }) => id}
           hrefOf={({ id }) => href(`/payments/${id}`)}
@@ -98,6 +101,17 @@ function PaymentList({ filters }: { readonly filters: Filters }) {
         </div>
       )}
     </div>
+  )
+}
+
+/** The columns; they change only when another name is known, so that rows are not drawn again for nothing. */
+function useColumnsOf(businessId: string, rows: readonly Transaction[]) {
+  const nameOf = useBusinessNames(businessId === '' ? rows.map((row) => row.businessId) : [])
+  const known = [...new Set(rows.map((row) => nameOf(row.businessId)))].sort().join('\n')
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the names, not the function that returns them
+  return useMemo(
+    () => (businessId === '' ? allColumns(nameOf) : BUSINESS_COLUMNS),
+    [businessId, known],
   )
 }
 

@@ -1,7 +1,7 @@
 import { useState } from 'react'
 import { count, naira } from '../../format/money.ts'
-import { Button } from '../../ui/button.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Dialog } from '../../ui/controls/dialog.tsx'
 import { amountOf, type Group, type Outcome } from './outcome.ts'
 
 /** Records what is missing, or has mismatches reviewed, after a confirmation. */

@@ -6,7 +6,7 @@ import { csvText } from '../../files/csv.ts'
 import { saveFile } from '../../files/save-file.ts'
 import { BANKS } from '../../format/banks.ts'
 import { enumWords } from '../../format/ids.ts'
-import { Button } from '../../ui/button.tsx'
+import { Button } from '../../ui/controls/button.tsx'
 import type { Group, Outcome } from './outcome.ts'
 
 const HEADER = [

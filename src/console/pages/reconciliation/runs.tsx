@@ -6,11 +6,11 @@ import {
 import { ReconciliationService } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { bankName } from '../../format/banks.ts'
 import { count } from '../../format/money.ts'
-import { Failure } from '../../ui/failure.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { type Column, Table } from '../../ui/lists/table.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Status } from '../../ui/status.tsx'
-import { type Column, Table } from '../../ui/table.tsx'
 import { Time } from '../../ui/values.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 
 /** How often a run's progress is read: no stream has it. */
 const REFRESH_MS = 15_000

@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'react'
 import { Bank } from '../../../../gen/browser/inflow/type/v1/bank_pb.ts'
 import type { StatementColumn } from '../../../core/statement/columns.ts'
-import { Button } from '../../ui/button.tsx'
+import { Button } from '../../ui/controls/button.tsx'
 import { ColumnChoice } from './column-choice.tsx'
 import { Comparison } from './comparison.tsx'
 import { DropZone } from './drop-zone.tsx'

@@ -6,7 +6,7 @@ import { ResultKind } from '../../../../gen/browser/inflow/overview/v1/search_pb
 import { ReconciliationService } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { bankName } from '../../format/banks.ts'
 import { naira } from '../../format/money.ts'
-import { Action } from '../../ui/action.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { AreaField } from '../../ui/form/fields.tsx'
 import { PageLink } from '../../ui/href.tsx'
 import type { DecisionProps } from './resolve-opening.tsx'

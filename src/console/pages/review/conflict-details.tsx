@@ -6,10 +6,10 @@ import type { Transaction } from '../../../../gen/browser/inflow/transaction/v1/
 import { TransactionService } from '../../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
 import { nameOf, STATUSES } from '../../format/payments.ts'
 import { useMay } from '../../session/session.tsx'
-import { Failure } from '../../ui/failure.tsx'
 import { PageLink } from '../../ui/href.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Money, Time } from '../../ui/values.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 import { Compared, type ComparedFact } from './compared.tsx'
 import { useListed } from './use-listed.ts'
 

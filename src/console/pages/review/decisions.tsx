@@ -5,7 +5,7 @@ import { NotificationService } from '../../../../gen/browser/inflow/notification
 import { ReconciliationService } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
 import { HeldPaymentService } from '../../../../gen/browser/inflow/transaction/v1/held_payment_service_pb.ts'
-import { Action } from '../../ui/action.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { Assign } from './assign.tsx'
 import { type DecisionProps, ResolveOpening } from './resolve-opening.tsx'
 

@@ -4,7 +4,7 @@ import { AdminService } from '../../../../gen/browser/inflow/admin/v1/admin_serv
 import { msOf } from '../../format/time.ts'
 import { useMay } from '../../session/session.tsx'
 import { useViewScope } from '../../session/view-scope.ts'
-import { Empty } from '../../ui/empty.tsx'
+import { Empty } from '../../ui/lists/empty.tsx'
 import { Time } from '../../ui/values.tsx'
 
 /** The changes that end an item, as the audit log names them. */

@@ -3,10 +3,10 @@ import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/revi
 import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { durationText } from '../../format/time.ts'
-import { Failure } from '../../ui/failure.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Facts } from '../../ui/page.tsx'
 import { Time } from '../../ui/values.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 
 /** How the deliveries to a failing endpoint went in the last day. */
 export function EndpointDetails({ item: { id } }: { readonly item: ReviewItem }) {

@@ -2,11 +2,11 @@ import { useQuery } from '@connectrpc/connect-query'
 import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
 import { TransactionService } from '../../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
 import { HOLD_STATES, nameOf, VARIANCES } from '../../format/payments.ts'
-import { Failure } from '../../ui/failure.tsx'
 import { PageLink } from '../../ui/href.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Facts } from '../../ui/page.tsx'
 import { Id, Money, Time } from '../../ui/values.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 
 /** A payment into a one-time account that does not keep to its terms. */
 export function HeldPaymentDetails({ item }: { readonly item: ReviewItem }) {

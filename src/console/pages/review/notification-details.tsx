@@ -7,12 +7,12 @@ import { NotificationService } from '../../../../gen/browser/inflow/notification
 import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
 import { enumWords } from '../../format/ids.ts'
 import { useMay } from '../../session/session.tsx'
-import { Button } from '../../ui/button.tsx'
-import { Code } from '../../ui/code.tsx'
-import { Failure } from '../../ui/failure.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Code } from '../../ui/controls/code.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Facts } from '../../ui/page.tsx'
 import { Id, Money, Time } from '../../ui/values.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 import { useListed } from './use-listed.ts'
 
 const PAGE_SIZE = 200

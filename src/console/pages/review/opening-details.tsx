@@ -4,11 +4,11 @@ import { AccountService } from '../../../../gen/browser/inflow/account/v1/accoun
 import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
 import { bankName } from '../../format/banks.ts'
 import { enumWords } from '../../format/ids.ts'
-import { Failure } from '../../ui/failure.tsx'
 import { PageLink } from '../../ui/href.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Facts } from '../../ui/page.tsx'
 import { Time } from '../../ui/values.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 
 /** An account that the bank may or may not have opened. */
 export function OpeningDetails({ item: { businessId, id } }: { readonly item: ReviewItem }) {

@@ -6,7 +6,7 @@ import {
   ReviewKind,
 } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
 import { useUrlState, useViewScope } from '../../session/view-scope.ts'
-import { ListFrame } from '../../ui/list.tsx'
+import { ListFrame } from '../../ui/lists/list.tsx'
 import { Page } from '../../ui/page.tsx'
 import { EmptyQueue } from './empty-queue.tsx'
 import { countText, KINDS, keyOf, kindOf } from './kinds.ts'

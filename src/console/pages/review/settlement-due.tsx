@@ -2,10 +2,10 @@ import { useQuery } from '@connectrpc/connect-query'
 import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
 import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
 import { count } from '../../format/money.ts'
-import { Failure } from '../../ui/failure.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Facts } from '../../ui/page.tsx'
 import { Money, Time } from '../../ui/values.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 
 /** What an overdue settlement would settle. */
 export function SettlementDue({ item: { businessId, live } }: { readonly item: ReviewItem }) {

@@ -2,10 +2,10 @@ import { useInfiniteQuery } from '@connectrpc/connect-query'
 import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
 import { ReconciliationService } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { nameOf, STATUSES } from '../../format/payments.ts'
-import { Failure } from '../../ui/failure.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Facts } from '../../ui/page.tsx'
 import { Id, Money, Time } from '../../ui/values.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 import { useListed } from './use-listed.ts'
 
 const PAGE_SIZE = 200

@@ -2,8 +2,8 @@ import { useQuery } from '@connectrpc/connect-query'
 import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
 import { naira } from '../../format/money.ts'
 import { useViewScope } from '../../session/view-scope.ts'
-import { Failure } from '../../ui/failure.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 
 /** What a business has: received, available, and the fees so far. */
 export function BalanceFigures({ businessId }: { readonly businessId: string }) {

@@ -1,11 +1,11 @@
 import { useInfiniteQuery } from '@connectrpc/connect-query'
 import type { Holiday } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
-import { Action } from '../../ui/action.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { TextField } from '../../ui/form/fields.tsx'
-import { ListFrame } from '../../ui/list.tsx'
+import { ListFrame } from '../../ui/lists/list.tsx'
+import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Section } from '../../ui/page.tsx'
-import { type Column, Table } from '../../ui/table.tsx'
 import { dayAt, dayName } from './lagos-calendar.ts'
 
 const COLUMNS: readonly Column<Holiday>[] = [

@@ -1,12 +1,12 @@
 import type { Discrepancy } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
 import { count } from '../../format/money.ts'
 import { durationText } from '../../format/time.ts'
-import { Button } from '../../ui/button.tsx'
 import { useNow } from '../../ui/clock.ts'
-import { Failure } from '../../ui/failure.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Section } from '../../ui/page.tsx'
 import { Status } from '../../ui/status.tsx'
-import { type Column, Table } from '../../ui/table.tsx'
 import { useVerification } from './use-verification.ts'
 
 const COLUMNS: readonly Column<Discrepancy>[] = [

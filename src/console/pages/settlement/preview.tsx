@@ -5,8 +5,8 @@ import { BusinessService } from '../../../../gen/browser/inflow/business/v1/busi
 import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
 import { useBusinessNames } from '../../session/business-names.ts'
 import { useViewScope } from '../../session/view-scope.ts'
-import { Button } from '../../ui/button.tsx'
-import { Failure } from '../../ui/failure.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
 import { Section } from '../../ui/page.tsx'
 import { type BusinessPreview, PreviewTable } from './preview-table.tsx'
 

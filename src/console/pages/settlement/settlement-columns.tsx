@@ -3,8 +3,8 @@ import {
   SettlementStatus,
 } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
 import { count } from '../../format/money.ts'
+import type { Column } from '../../ui/lists/table.tsx'
 import { Status } from '../../ui/status.tsx'
-import type { Column } from '../../ui/table.tsx'
 import { Id, Money, Time } from '../../ui/values.tsx'
 
 /** @param businessName names a business by its id; undefined: all rows are of one business */

@@ -4,12 +4,12 @@ import { Schedule, type Terms } from '../../../../gen/browser/inflow/settlement/
 import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
 import { formatAmount } from '../../../core/money.ts'
 import { naira, parseNaira } from '../../format/money.ts'
-import { Action } from '../../ui/action.tsx'
-import { Failure } from '../../ui/failure.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { SelectField, TextField } from '../../ui/form/fields.tsx'
 import type { FormValues } from '../../ui/form/form-values.ts'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Facts, Section } from '../../ui/page.tsx'
-import { Waiting } from '../../ui/waiting.tsx'
 
 /** When the payments of a business are settled, and for which fee. */
 export function SettlementTerms({ businessId }: { readonly businessId: string }) {

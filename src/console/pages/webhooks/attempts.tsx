@@ -4,7 +4,7 @@ import {
   DeliveryStatus,
 } from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
 import { durationText } from '../../format/time.ts'
-import { Code } from '../../ui/code.tsx'
+import { Code } from '../../ui/controls/code.tsx'
 import { Status } from '../../ui/status.tsx'
 import { Time } from '../../ui/values.tsx'
 

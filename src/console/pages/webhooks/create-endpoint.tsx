@@ -1,6 +1,6 @@
 import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import { useViewScope } from '../../session/view-scope.ts'
-import { Action } from '../../ui/action.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { BusinessField } from '../../ui/form/business-field.tsx'
 import { EndpointFields } from './endpoint-fields.tsx'
 import { readOptions } from './options-text.ts'

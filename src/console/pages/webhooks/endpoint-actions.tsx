@@ -8,7 +8,7 @@ import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhoo
 import { count } from '../../format/money.ts'
 import { DAY, HOUR, localField } from '../../format/time.ts'
 import { useHref } from '../../session/view-scope.ts'
-import { Action } from '../../ui/action.tsx'
+import { Action } from '../../ui/controls/action.tsx'
 import { TextField } from '../../ui/form/fields.tsx'
 import { PageLink } from '../../ui/href.tsx'
 import { EndpointFields } from './endpoint-fields.tsx'

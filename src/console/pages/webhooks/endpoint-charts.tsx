@@ -1,7 +1,7 @@
 import { useMemo } from 'react'
 import type { EndpointStatistics } from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
 import { durationText, msOf } from '../../format/time.ts'
-import { Chart } from '../../ui/chart.tsx'
+import { Chart } from '../../ui/charts/chart.tsx'
 import { Section } from '../../ui/page.tsx'
 
 const whole = (value: number) => (Number.isInteger(value) ? String(value) : '')

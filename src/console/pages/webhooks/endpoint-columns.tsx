@@ -5,9 +5,9 @@ import type {
 import { words } from '../../format/ids.ts'
 import { count } from '../../format/money.ts'
 import { durationText } from '../../format/time.ts'
-import { Sparkline } from '../../ui/sparkline.tsx'
+import { Sparkline } from '../../ui/charts/sparkline.tsx'
+import type { Column } from '../../ui/lists/table.tsx'
 import { Status } from '../../ui/status.tsx'
-import type { Column } from '../../ui/table.tsx'
 import { Id, Time } from '../../ui/values.tsx'
 import { stateOf, successText } from './endpoint-state.ts'
 

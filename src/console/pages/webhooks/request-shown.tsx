@@ -3,8 +3,8 @@ import {
   type WebhookHeader,
   type WebhookRequest,
 } from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
-import { Code } from '../../ui/code.tsx'
-import { CopyButton } from '../../ui/copy-button.tsx'
+import { Code } from '../../ui/controls/code.tsx'
+import { CopyButton } from '../../ui/controls/copy-button.tsx'
 import { curlOf } from './curl.ts'
 
 /** A request with its headers and body, as the next attempt would send it. */

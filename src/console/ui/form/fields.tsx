@@ -1,5 +1,5 @@
 import { type ReactNode, useId, useState } from 'react'
-import type { Choice } from '../filters.tsx'
+import type { Choice } from '../controls/filters.tsx'
 import { useViolation } from './violations.tsx'
 
 interface FieldProps {

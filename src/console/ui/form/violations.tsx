@@ -1,5 +1,5 @@
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useRef } from 'react'
-import { Failure, failureOf } from '../failure.tsx'
+import { Failure, failureOf } from '../lists/failure.tsx'
 
 interface Violations {
   /** What the service found wrong with a field, or with a part of it. */

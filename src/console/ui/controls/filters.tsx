@@ -1,5 +1,5 @@
 import { type ReactNode, useEffect, useId, useState } from 'react'
-import { useUrlState } from '../session/view-scope.ts'
+import { useUrlState } from '../../session/view-scope.ts'
 import { Button } from './button.tsx'
 import { Popover } from './popover.tsx'
 

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react'
-import { CommandLine } from './code.tsx'
+import { CommandLine } from '../controls/code.tsx'
 
 /** Says what would be here, and the command that makes it. */
 export function Empty({

@@ -9,8 +9,8 @@ import {
   useRef,
 } from 'react'
 import { useLocation } from 'wouter'
-import { useUrlState } from '../session/view-scope.ts'
-import { Popover } from './popover.tsx'
+import { useUrlState } from '../../session/view-scope.ts'
+import { Popover } from '../controls/popover.tsx'
 
 export interface Column<Row> {
   /** Its name in the URL. */

@@ -1,5 +1,5 @@
 import type { ComponentProps } from 'react'
-import { Icon, type IconName } from './icons.tsx'
+import { Icon, type IconName } from '../icons.tsx'
 
 export interface ButtonProps extends ComponentProps<'button'> {
   /** `danger`: it takes money or access away. */

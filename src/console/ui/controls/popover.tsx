@@ -1,5 +1,5 @@
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
-import { Icon } from './icons.tsx'
+import { Icon } from '../icons.tsx'
 
 /**
  * A button that opens a small panel below it. The browser closes the panel: by Escape, or a click elsewhere.
