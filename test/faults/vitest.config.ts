@@ -4,14 +4,15 @@ import { common, SLOW_FILES } from '../vitest.config.ts'
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
   MATRIX: 'full',
-  SCHEDULES: '1000',
-  NOTIFICATIONS: '1000',
-  SEQUENCES: '60',
-  RELAY_EVENTS: '5000',
-  EVENTS: '30000',
-  FUZZ_REQUESTS: '6000',
-  WEBHOOK_PAYMENTS: '5000',
-  WEBHOOK_KILLS: '5',
+  SCHEDULES: '500',
+  NOTIFICATIONS: '600',
+  SEQUENCES: '40',
+  RELAY_EVENTS: '4000',
+  EVENTS: '20000',
+  FUZZ_REQUESTS: '4000',
+  WEBHOOK_PAYMENTS: '3000',
+  WEBHOOK_KILLS: '4',
+  CONSOLE_PAYMENTS: '4000',
 }
 
 // Kills, floods, soaks and long property tests, which take minutes rather than seconds.
