@@ -256,7 +256,7 @@ export type ListReviewItemsRequest = Message<"inflow.overview.v1.ListReviewItems
   live?: boolean | undefined;
 
   /**
-   * Only these kinds; empty: all that the caller may see.
+   * Only these kinds, at most 10; empty: all that the caller may see.
    *
    * @generated from field: repeated inflow.overview.v1.ReviewKind kinds = 3;
    */
