@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { useService } from '../support/service.ts'
 
 const service = useService()
@@ -22,6 +23,9 @@ test('businesses are found by the beginning of their name or alias, and by id', 
   expect(await find('MART')).toEqual([ojamart])
   expect(await find('oja', undefined, 1)).toEqual([oja])
   expect(await find(other)).toEqual([other])
+  // The search across all domains finds the same.
+  const { results } = await service.client(OverviewService).search({ query: 'ojA' })
+  expect(results.map(({ id }) => id)).toEqual([oja, ojamart])
   // No character has a meaning of its own.
   expect(await find('100%_')).toEqual([other])
   expect(await find('%')).toEqual([])
