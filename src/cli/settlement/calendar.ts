@@ -4,7 +4,7 @@ import {
   GetSettlementCalendarResponseSchema,
   SettlementService,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { LAGOS_OFFSET_MS } from '../../banks/lagos-time.ts'
+import { createTimeText } from '../../core/clock.ts'
 import { formatAmount } from '../../core/money.ts'
 import { localTime } from '../local-time.ts'
 import { type Column, note, table } from '../output.ts'
@@ -49,7 +49,7 @@ interface CalendarOptions {
 }
 
 const calendar = serviceAction<CalendarOptions>(async (service, options) => {
-  const present = new Date(Date.now() + LAGOS_OFFSET_MS).toISOString().slice(0, 7)
+  const present = createTimeText('Africa/Lagos')(Date.now()).slice(0, 7)
   const response = await service.client(SettlementService).getSettlementCalendar({
     businessId: options.business ?? '',
     month: options.month ?? present,
