@@ -4,7 +4,6 @@ import {
   GetSettlementCalendarResponseSchema,
   SettlementService,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { createTimeText } from '../../core/clock.ts'
 import { formatAmount } from '../../core/money.ts'
 import { localTime } from '../local-time.ts'
 import { type Column, note, table } from '../output.ts'
@@ -48,11 +47,17 @@ interface CalendarOptions {
   readonly test?: boolean
 }
 
+/** Formats a time as `YYYY-MM` in Lagos. */
+const LAGOS_MONTH = new Intl.DateTimeFormat('en-CA', {
+  timeZone: 'Africa/Lagos',
+  year: 'numeric',
+  month: '2-digit',
+})
+
 const calendar = serviceAction<CalendarOptions>(async (service, options) => {
-  const present = createTimeText('Africa/Lagos')(Date.now()).slice(0, 7)
   const response = await service.client(SettlementService).getSettlementCalendar({
     businessId: options.business ?? '',
-    month: options.month ?? present,
+    month: options.month ?? LAGOS_MONTH.format(Date.now()),
     test: options.test ?? false,
   })
   printResponse(options, GetSettlementCalendarResponseSchema, response, () =>
