@@ -67,7 +67,7 @@ describe.skipIf(!hasBrowser)('the pages of accounts', () => {
     await service
       .client(SandboxService)
       .simulateTransfer({ accountNumber, amountMinor: 900_719_925_474_099n })
-    await page.getByRole('row', { name: /₦9,007,199,254,740\.99.*Received/ }).waitFor()
+    await page.getByRole('row', { name: /₦9,007,199,254,740\.99.*Success/ }).waitFor()
     await page.getByRole('button', { name: 'Set split' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Business 1').fill(other.id)
@@ -142,7 +142,7 @@ describe.skipIf(!hasBrowser)('the pages of accounts', () => {
       expect(await seriousFaults(page)).toEqual([])
       await page.keyboard.press('Escape')
       await page.getByRole('row', { name: /order-1/ }).click()
-      await page.getByRole('row', { name: /Received/ }).waitFor()
+      await page.getByRole('row', { name: /Success/ }).waitFor()
       expect(await seriousFaults(page)).toEqual([])
       expect(await overflows(page)).toBe(false)
       await close()
