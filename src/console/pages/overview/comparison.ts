@@ -58,5 +58,6 @@ export function percentText(part: number | undefined): string {
 /** For how long, in a word or two: `2 d 4 h`. */
 export function ageText(fromMs: number, nowMs: number): string {
   const age = Math.max(0, nowMs - fromMs)
+  if (age < 60_000) return '< 1 min'
   return durationText(age < HOUR ? Math.floor(age / 60_000) * 60_000 : age)
 }
