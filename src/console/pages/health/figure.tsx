@@ -4,7 +4,7 @@ import { Status } from '../../ui/status.tsx'
 /** `none`: the figure can be neither good nor bad. */
 export type FigureState = 'good' | 'waiting' | 'bad' | 'none'
 
-const WORDS = { waiting: 'Slow', bad: 'Needs you' } as const
+const WORDS = { waiting: 'Behind', bad: 'Needs you' } as const
 
 /** One large figure, with what it means below. */
 export function Figure({
