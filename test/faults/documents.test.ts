@@ -13,7 +13,9 @@ const { at, start, credentials } = useEmbeddedService()
 /** The README first: the other documents use what it creates. */
 const DOCUMENTS = [
   'README.md',
-  ...readdirSync(join(ROOT, 'src/docs')).map((name) => `src/docs/${name}`),
+  ...readdirSync(join(ROOT, 'src/docs'))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `src/docs/${name}`),
 ]
 
 /**
