@@ -154,12 +154,13 @@ describe('a cookie', () => {
     await expect(callerOf(cookie, headers())).rejects.toMatchObject({ code: Code.Unauthenticated })
   })
 
-  test('does not make a wrong token good', async () => {
+  test.each([
+    ['a wrong token', `Bearer it_${'0'.repeat(26)}_${'A'.repeat(43)}`],
+    ['another kind of credential', 'Basic YWRhOnNlY3JldA=='],
+    ['an empty credential', 'Bearer'],
+  ])('does not make %s good', async (_what, authorization) => {
     const cookie = await signIn(service, { token: ADMIN_TOKEN })
-    const headers = {
-      ...ownPage(service),
-      authorization: `Bearer it_${'0'.repeat(26)}_${'A'.repeat(43)}`,
-    }
+    const headers = { ...ownPage(service), authorization }
     await expect(callerOf(cookie, headers)).rejects.toMatchObject({ code: Code.Unauthenticated })
   })
 
