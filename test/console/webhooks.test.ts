@@ -102,7 +102,7 @@ describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
     await page.getByRole('row', { name: /Payment notification/ }).click()
     await page.getByText('responded with 500').waitFor()
     await page.getByText('queue is full').waitFor()
-    await page.getByRole('row', { name: /webhook-signature Differs/ }).waitFor()
+    await page.getByRole('row', { name: /webhook-signature differs by attempt/ }).waitFor()
     await page.getByText('1500.50').waitFor()
     // An endpoint that works again is sent it at once.
     receiver.answer({ status: 204 })

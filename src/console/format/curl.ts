@@ -1,3 +1,8 @@
+import {
+  HeaderOmission,
+  type WebhookRequest,
+} from '../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
+
 interface CurlHeader {
   readonly name: string
   /** Undefined: not known here; the command takes it from a variable of the shell. */
@@ -22,6 +27,15 @@ export function curlOf({ method, url, headers, body }: CurlRequest): string {
   }
   if (body !== '') lines.push(`--data-raw ${quoted(body)}`)
   return lines.join(CONTINUED)
+}
+
+/** Writes a webhook as a command; its secrets, and what differs by attempt, are variables of the shell. */
+export function curlOfWebhook({ method, url, headers, body }: WebhookRequest): string {
+  const known = headers.map(({ name, value, omission }) => ({
+    name,
+    value: omission === HeaderOmission.UNSPECIFIED ? value : undefined,
+  }))
+  return curlOf({ method, url, headers: known, body })
 }
 
 /** Writes a call of the contract, by JSON over HTTP, with the token of the shell's `INFLOW_TOKEN`. */

@@ -6,7 +6,7 @@ import {
   type WebhookRequest,
 } from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
-import { curlOf } from '../../format/curl.ts'
+import { curlOfWebhook } from '../../format/curl.ts'
 import { Code } from '../../ui/controls/code.tsx'
 import { CopyButton } from '../../ui/controls/copy-button.tsx'
 import { PageLink } from '../../ui/href.tsx'
@@ -56,22 +56,17 @@ export function RequestDetails({ request }: { readonly request: WebhookRequest |
     return <p className="faint">The event or the endpoint was deleted, and the request with it.</p>
   }
   const { method, url, headers, body } = request
-  const command = curlOf({
-    method,
-    url,
-    body,
-    headers: headers.map(({ name, value, omission }) => ({
-      name,
-      value: omission === HeaderOmission.UNSPECIFIED ? value : undefined,
-    })),
-  })
   return (
     <div className="request">
       <header>
         <code>
           {method} {url}
         </code>
-        <CopyButton text={command} what="the request as a curl command" label="Copy as curl" />
+        <CopyButton
+          text={curlOfWebhook(request)}
+          what="the request as a curl command"
+          label="Copy as curl"
+        />
       </header>
       <table className="headers" aria-label="Headers of the request">
         <tbody>

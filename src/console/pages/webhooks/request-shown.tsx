@@ -3,9 +3,9 @@ import {
   type WebhookHeader,
   type WebhookRequest,
 } from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
+import { curlOfWebhook } from '../../format/curl.ts'
 import { Code } from '../../ui/controls/code.tsx'
 import { CopyButton } from '../../ui/controls/copy-button.tsx'
-import { curlOf } from './curl.ts'
 
 /** A request with its headers and body, as the next attempt would send it. */
 export function RequestShown({ request }: { readonly request: WebhookRequest }) {
@@ -15,7 +15,7 @@ export function RequestShown({ request }: { readonly request: WebhookRequest }) 
         <code>
           {request.method} {request.url}
         </code>
-        <CopyButton text={curlOf(request)} what="the request as curl" label="Copy as curl" />
+        <CopyButton text={curlOfWebhook(request)} what="the request as curl" label="Copy as curl" />
       </p>
       <table className="headers" aria-label="Headers">
         <tbody>
@@ -38,9 +38,9 @@ export function RequestShown({ request }: { readonly request: WebhookRequest }) 
 }
 
 function valueShown({ value, omission }: WebhookHeader) {
-  if (omission === HeaderOmission.SECRET) return <span className="faint">Secret</span>
+  if (omission === HeaderOmission.SECRET) return <span className="faint">secret</span>
   if (omission === HeaderOmission.BY_ATTEMPT) {
-    return <span className="faint">Differs from attempt to attempt</span>
+    return <span className="faint">differs by attempt, and is not stored</span>
   }
   return <code>{value}</code>
 }
