@@ -1,6 +1,13 @@
 import type { Server, Socket } from 'node:net'
 import { addressGroup } from '../auth/rate-limits/address-group.ts'
 
+/**
+ * Connections that the kernel holds until a busy process accepts them; it holds at most
+ * `net.core.somaxconn`, which is 4096 since Linux 5.4. Beyond them it drops or resets new ones. Node's
+ * default is 511.
+ */
+export const LISTEN_BACKLOG = 4_096
+
 /** Bounds of a server's connections. */
 export interface ConnectionLimits {
   readonly connectionsMax: number

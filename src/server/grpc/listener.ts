@@ -1,6 +1,11 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
-import { boundConnections, type ConnectionLimits, type Connections } from '../connections.ts'
+import {
+  boundConnections,
+  type ConnectionLimits,
+  type Connections,
+  LISTEN_BACKLOG,
+} from '../connections.ts'
 import { listenFault } from '../listen-fault.ts'
 import type { Tls } from '../tls.ts'
 import { type ClientIdentity, identityOf } from './client-certificate.ts'
@@ -57,7 +62,7 @@ export async function listen(options: GrpcListenerOptions, accept: Accept): Prom
       : openProxied({ ...options, proxies }, accept)
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(listenFault('GRPC_PORT', options, error)))
-    server.listen({ host, port: options.port }, () => resolve())
+    server.listen({ host, port: options.port, backlog: LISTEN_BACKLOG }, () => resolve())
   })
   // An error of accept, such as too few file descriptors, must not affect other connections.
   server.on('error', () => undefined)

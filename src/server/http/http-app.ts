@@ -9,7 +9,7 @@ import Fastify, {
 import type { Logger } from 'pino'
 import { Fault, REASONS } from '../../core/errors.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
-import { boundConnections, type ConnectionLimits } from '../connections.ts'
+import { boundConnections, type ConnectionLimits, LISTEN_BACKLOG } from '../connections.ts'
 import { listenFault } from '../listen-fault.ts'
 import { sendFault } from '../rest/gateway.ts'
 import { toFault } from '../rpc/status.ts'
@@ -105,7 +105,8 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     app,
     async listen(setting, posts) {
       refuseOtherPaths(app, posts)
-      await app.listen({ host, port: options.port }).catch((error: unknown) => {
+      const at = { host, port: options.port, backlog: LISTEN_BACKLOG }
+      await app.listen(at).catch((error: unknown) => {
         throw listenFault(setting, options, error)
       })
       const address = app.server.address()
