@@ -24,6 +24,7 @@ export const SLOW_FILES = [
   'test/accounts/create-account.test.ts',
   'test/accounts/live-openings.test.ts',
   'test/app/main.test.ts',
+  'test/app/metrics.test.ts',
   'test/app/start.test.ts',
   'test/app/workers/limits.test.ts',
   'test/cli/doctor.test.ts',

@@ -10,6 +10,7 @@ import { composeDomains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
 import { composeReplicas } from './compose-replicas.ts'
 import { encryptedTables } from './encrypted-tables.ts'
+import { registerMetrics } from './metrics/register-metrics.ts'
 import { openServers } from './open-servers.ts'
 import { createReady } from './ready.ts'
 import type { ServiceOptions } from './service-options.ts'
@@ -51,12 +52,13 @@ export async function startService(given: ServiceOptions): Promise<Service> {
     domains
   const console = config.console.enabled ? { ...domains.sessions, limits, clock, log } : undefined
   const background = createBackgroundWork({ options, domains, encrypter, draining })
+  const ready = createReady(database, payments.batches, draining)
   const open = () =>
     openServers({
       ...{ config, log, tls, console, notifications: payments.notifications },
       invokers: composeInvokers({ options, domains, encrypter, draining }),
       exposition: channel?.exposition(metrics, common) ?? createExposition(metrics),
-      ready: createReady(database, payments.batches, draining),
+      ready,
       notes: () => [clock.note()].filter((note) => note !== undefined),
     })
   const { http, grpc, ops } = await clock
@@ -69,6 +71,10 @@ export async function startService(given: ServiceOptions): Promise<Service> {
     })
   replicas?.start(metrics)
   registerServerMetrics(metrics, { http, grpc, ...(ops && { ops }) }, clock)
+  const endMetrics = registerMetrics({
+    ...{ options, metrics, common, ready },
+    replicaPools: replicas?.pools ?? new Map(),
+  })
   const { recordingPool } = database
   const connected = Array.from({ length: recordingPool.options.max }, () =>
     recordingPool.query('select 1'),
@@ -95,6 +101,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       await replicas?.stop()
       // Last, so that an operator sees the stop.
       await Promise.all([ops?.close(0), keyHeartbeat.stop(), exchange.stop(), clock.stop()])
+      endMetrics()
     },
   }
 }
