@@ -73,7 +73,7 @@ test('test mode has series of its own', async () => {
       ...{ reference: 'test-1', email: 'ada@example.com', phone: '08012345678' },
       ...{ firstName: 'Ada', lastName: 'Obi', bank: '9PSB' },
     })
-  ).body.data
+  ).body.data.account[0]
   const before = (await scrape(service.httpUrl)).value(`inflow_payment_amount_kobo_total{${LIVE}}`)
   await transfer(service, account_number, 4_200n)
   await expectSeries(service.httpUrl, {

@@ -15,10 +15,10 @@ export interface Scrape {
 export async function scrape(url: string): Promise<Scrape> {
   const response = await fetch(`${url}/metrics`)
   if (!response.ok) throw new Error(`/metrics: ${response.status}`)
-  return parse(await response.text())
+  return parseScrape(await response.text())
 }
 
-function parse(text: string): Scrape {
+export function parseScrape(text: string): Scrape {
   const values = new Map<string, number>()
   const types = new Map<string, string>()
   const helps = new Map<string, string>()

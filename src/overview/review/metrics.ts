@@ -47,7 +47,7 @@ export function registerReviewMetrics(common: Registry, database: Database, cloc
     [
       gauge(
         'inflow_review_items',
-        `Items in manual review in live mode, by kind: up to ${COUNT_MAX} of each.`,
+        'Items in manual review in live mode, by kind: up to 1,000 of each.',
         ({ count }) => count,
       ),
       gauge(

@@ -47,6 +47,7 @@ export function createBatchMetrics(register: Registry): ObserveBatches {
     const [size, duration, failed] = [items, seconds, failures].map((metric) =>
       metric.labels(batcher),
     ) as [Histogram.Internal<string>, Histogram.Internal<string>, Counter.Internal]
+    for (const histogram of [items, seconds]) histogram.zero({ batcher })
     failed.inc(0)
     return {
       start(itemCount) {
