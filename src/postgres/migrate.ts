@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { backoffMs } from '../core/backoff.ts'
 import type { Database } from './orm.ts'
-import { readWorksSince } from './works-since.ts'
+import { readWorksSince } from './schema/works-since.ts'
 
 /** The schema is not the one that this version of Inflow needs. */
 export class SchemaError extends Error {
