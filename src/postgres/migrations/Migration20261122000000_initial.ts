@@ -778,7 +778,7 @@ create function drop_partition(parent text, part text) returns boolean
   begin
     perform check_partition_caller(parent);
     if not pg_try_advisory_xact_lock(4736352, 1) then
-      return false;
+      raise exception 'another instance cuts or drops a partition' using errcode = 'lock_not_available';
     end if;
     select p.upper into upper_bound from list_partitions(parent) p where p.name = part;
     if upper_bound is null or is_disposable(parent, upper_bound, false) is not true then
