@@ -8,6 +8,7 @@ export class Migration20261122000000_initial extends Migration {
 }
 
 const TABLES = `
+alter table schema_migration add column works_since text;
 create table business (
   id text primary key, name text not null, alias text not null, created_at timestamptz(3) not null,
   rate_limit_per_second int, rate_limit_burst int,
@@ -84,7 +85,8 @@ create unlogged table rate_bucket (
 create table master_key (
   id text primary key, known_text bytea not null, created_at timestamptz(3) not null);
 create table master_key_holder (
-  id text primary key, current_key_id text not null, known_key_ids text[] not null, seen_at timestamptz(3) not null);
+  id text primary key, current_key_id text not null, known_key_ids text[] not null, version text not null,
+  migration text not null, process text not null, started_at timestamptz(3) not null, seen_at timestamptz(3) not null);
 create table bank_breaker (
   bank text not null, process_id text not null, state text not null, opened_at timestamptz(3) not null,
   seen_at timestamptz(3) not null,
