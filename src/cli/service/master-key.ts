@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { KeyStatus } from '../../crypto/key-status.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { type Column, note, print, table } from '../output.ts'
+import { type Column, jsonText, note, print, table } from '../output.ts'
 import { addVerb } from '../verb.ts'
 import { readKeys, rotateMasterKey, withKeys } from './master-key-rotation.ts'
 
@@ -43,7 +43,7 @@ export function masterKey(noun: Command): void {
 
 async function rotate({ json }: JsonOption): Promise<void> {
   const { reEncrypted, keys, unreadable, unreadableIds } = await rotateMasterKey(process.env)
-  if (json) print(JSON.stringify({ reEncrypted, unreadable, keys }, null, 2))
+  if (json) print(jsonText({ reEncrypted, unreadable, keys }, 2))
   else print(table(keys, COLUMNS))
   if (unreadable > 0) {
     throw new Failure(
@@ -58,7 +58,7 @@ async function rotate({ json }: JsonOption): Promise<void> {
 
 async function status({ json }: JsonOption): Promise<void> {
   const keys = await withKeys(process.env, readKeys)
-  if (json) print(JSON.stringify({ keys }, null, 2))
+  if (json) print(jsonText({ keys }, 2))
   else print(table(keys, COLUMNS))
   requireOnlyCurrent(keys)
 }
