@@ -77,6 +77,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   console: [],
   doctor: [
     'accounts',
+    'auth',
     'banks',
     'client',
     'config',

@@ -1,3 +1,4 @@
+import { BANK_CODES } from '../banks/bank.ts'
 import type { EnvFile } from './env-file.ts'
 import { COMMAND_LINE_SETTINGS, listSettings } from './setting-table.ts'
 
@@ -8,8 +9,10 @@ export interface UnknownSetting {
   readonly similar: string | undefined
 }
 
-/** What begins like this is meant for Inflow. Other programs have variables like `HTTP_PROXY` or `TLS_…`. */
-const OURS = /^(INFLOW|BANK|RELAY|OIDC|WEBHOOK|RECONCILE|RATE_LIMIT|MASTER_KEY|ADMIN_TOKEN)_/
+/** What begins like this is meant for Inflow. Other programs have variables like `HTTP_PROXY` or `WEBHOOK_…`. */
+const OURS = new RegExp(
+  `^(INFLOW|RECONCILE|MASTER_KEY|ADMIN_TOKEN|BANK_(${BANK_CODES.join('|')}))_`,
+)
 
 /** Kubernetes gives every container the addresses of services, so one of the name `inflow` adds these. */
 const SERVICE_LINK = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP)(_\w+)?)?)$/

@@ -80,7 +80,7 @@ test.each([
   ['DATABASE_ULR', 'DATABASE_URL'],
   ['MASTER_KEY_FIEL', 'MASTER_KEY_FILE'],
   ['BANK_PALMPAY_APPID', 'BANK_PALMPAY_APP_ID'],
-  ['WEBHOOK_UNHEARD_OF', undefined],
+  ['BANK_PALMPAY_UNHEARD_OF', undefined],
   ['INFLOW_PORT_NAME', undefined],
 ])('finds that %s is not a setting', (name, similar) => {
   expect(explained({ [name]: '1' }).unknown).toEqual([{ name, similar }])
@@ -92,6 +92,8 @@ test.each([
   'PORT',
   'HTTP_PROXY',
   'TLS_VERSION',
+  'WEBHOOK_SECRET',
+  'BANK_OF_ELSEWHERE',
   'MASTER_KEY_FILE',
   'INFLOW_TOKEN_FILE',
   'INFLOW_SERVICE_HOST',

@@ -32,12 +32,14 @@ export interface ServiceProcess {
  *
  * @param environment DATABASE_URL, or DATA_DIR for the embedded database, and any other setting
  * @param keepOutput whether its output is kept
+ * @param args of the command line
  */
 export async function startProcess(
   environment: NodeJS.ProcessEnv,
   keepOutput = false,
+  args: readonly string[] = [],
 ): Promise<ServiceProcess> {
-  const child = spawn(process.execPath, [join(ROOT, 'src/main.ts')], {
+  const child = spawn(process.execPath, [join(ROOT, 'src/main.ts'), ...args], {
     env: {
       PATH: process.env['PATH'],
       HTTP_PORT: '0',
