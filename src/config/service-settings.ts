@@ -56,6 +56,8 @@ export const SERVICE_SETTINGS = z
     HTTP_INTERNAL: choice(['on', 'off']).optional(),
     /** Whether the start migrates the schema. */
     MIGRATE: onOff,
+    /** How long the service goes on serving after a signal, while it reports that it is not ready. */
+    SHUTDOWN_DELAY_SECONDS: integer(0, 300, '0 to 300 seconds').default(0),
     /** How many processes listen on the same ports. */
     WORKERS: integer(1, 64, '1 to 64 processes').default(1),
     /** 32 bytes; undefined: generated into the data folder. */

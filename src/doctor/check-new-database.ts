@@ -1,4 +1,4 @@
-import { readMigrations } from '../postgres/migrate.ts'
+import { leavesWorking, readMigrations } from '../postgres/migrate.ts'
 import type { Database } from '../postgres/orm.ts'
 import { checkServerSettings } from './check-database.ts'
 import { createFindings, type Finding } from './finding.ts'
@@ -22,11 +22,12 @@ interface Row {
   readonly may_create: boolean
   /** Null: there are no tables. */
   readonly owns: boolean | null
+  /** Some tables accept changes by functions only. */
   readonly may_write: boolean | null
 }
 
 const READ = `with tables as (
-      select oid, relowner, relname from pg_class
+      select oid, relowner from pg_class
         where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')
     )
   select current_user as role, current_setting('server_encoding') as encoding,
@@ -34,8 +35,7 @@ const READ = `with tables as (
     (select count(*)::int from tables) as tables,
     coalesce(has_schema_privilege(current_schema(), 'create'), false) as may_create,
     (select bool_and(pg_has_role(relowner, 'usage')) from tables) as owns,
-    (select bool_and(has_table_privilege(oid, 'insert')) from tables
-      where relname <> 'schema_migration') as may_write`
+    (select bool_or(has_table_privilege(oid, 'insert')) from tables) as may_write`
 
 /** Checks whether a first start can use the database: server, durability, encoding, content and rights. */
 export async function checkNewDatabase(database: Database): Promise<NewDatabase> {
@@ -64,7 +64,7 @@ export async function checkNewDatabase(database: Database): Promise<NewDatabase>
       'use a database of its own',
     )
   } else if (applied.length === 0) findings.ok('the database is empty')
-  else if (applied.some(({ known }) => !known)) {
+  else if (applied.some((each) => !each.known && !leavesWorking(each, migrations))) {
     findings.fail('the schema is newer than this version of Inflow', 'use the newer version')
   } else findings.ok('the database is one of Inflow')
   if (may_write === false) {

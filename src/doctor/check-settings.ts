@@ -36,6 +36,7 @@ export function checkSettings(given: NodeJS.ProcessEnv, file?: EnvFile): Setting
     findings.ok(`all settings are valid: HTTP at ${host}:${httpPort}, gRPC at ${host}:${grpcPort}`)
     checkAddress(config, findings)
     checkSecrets(config, findings)
+    checkDatabaseUrls(config, findings)
     checkOperation(config, findings)
     return { config, findings: findings.all }
   } catch (error) {
@@ -49,7 +50,7 @@ export function checkSettings(given: NodeJS.ProcessEnv, file?: EnvFile): Setting
 type Findings = ReturnType<typeof createFindings>
 
 function checkAddress(
-  { host, grpcReflection, databaseUrl, tls }: Config,
+  { host, grpcReflection, databaseUrl, opsPort, tls }: Config,
   findings: Findings,
 ): void {
   if (tls !== undefined) checkCertificate(tls.cert, findings)
@@ -67,6 +68,12 @@ function checkAddress(
     findings.warn(
       'GRPC_REFLECTION shows the API to every client that reaches the gRPC server',
       'set GRPC_REFLECTION=off, unless callers need it',
+    )
+  }
+  if (opsPort === undefined) {
+    findings.warn(
+      'metrics, with how many payments arrive, are served to every caller that reaches HTTP_PORT',
+      'set OPS_PORT, and publish HTTP_PORT alone',
     )
   }
   if (databaseUrl === undefined) {
@@ -90,6 +97,31 @@ function checkCertificate(file: string, findings: Findings): void {
     const text = error instanceof Error ? error.message : String(error)
     findings.fail(`TLS_CERT cannot be read: ${text}`, 'set it to a PEM file')
   }
+}
+
+/** The values of `sslmode` with which pg verifies the certificate. Without one it does not encrypt. */
+const VERIFIED = /^(verify-full|verify-ca|require|prefer)$/
+
+function checkDatabaseUrls(
+  { databaseUrl, databaseListenUrl, databaseReadUrls }: Config,
+  findings: Findings,
+): void {
+  const given = [databaseUrl, databaseListenUrl, ...databaseReadUrls]
+  const hosts = given.flatMap((text) => {
+    if (text === undefined) return []
+    const { hostname, host, searchParams } = new URL(text)
+    const isHere = hostname === '' || searchParams.has('host') || isLoopback(hostname)
+    const mode =
+      searchParams.get('sslmode') ?? (searchParams.get('ssl') === 'true' ? 'require' : '')
+    const isVerified =
+      mode === 'verify-full' || (VERIFIED.test(mode) && !searchParams.has('uselibpqcompat'))
+    return isHere || isVerified ? [] : [host]
+  })
+  if (hosts.length === 0) return
+  findings.warn(
+    `the connection to the database is not encrypted, or its certificate not verified: ${[...new Set(hosts)].join(', ')}`,
+    'add ?sslmode=verify-full (and sslrootcert=<file>) to the URL',
+  )
 }
 
 function checkSecrets({ adminToken, masterKey }: Config, findings: Findings): void {

@@ -191,7 +191,7 @@ test('workers have the settings of --env-file and of secret files too', async ()
     ...{ DATABASE_URL: db.url, MASTER_KEY: undefined },
     ...{ WORKERS: undefined, LOG_LEVEL: undefined },
   }
-  const service = await startProcess(env, true, ['--env-file', path])
+  const service = await startProcess(env, true, undefined, ['--env-file', path])
   onTestFinished(service.kill)
   expect(service.output()).toMatch(/"worker":1/)
   expect(service.output()).toMatch(/"worker":2/)

@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { checkSettings } from '../../src/doctor/check-settings.ts'
 import type { Finding } from '../../src/doctor/finding.ts'
 import { freePorts } from '../../src/net/free-ports.ts'
 import { tamper, useDatabase } from '../support/database.ts'
@@ -88,6 +90,7 @@ test('reports invalid and weak settings, without printing their values', async (
   for (const line of [
     /^warn: HOST 0\.0\.0\.0 exposes the servers/,
     /^warn: GRPC_REFLECTION shows the API/,
+    /^warn: metrics, with how many payments arrive, are served to every caller/,
     /^warn: ADMIN_TOKEN is not random/,
     /^fail: MASTER_KEY is not random/,
     /^warn: LOG_LEVEL trace costs/,
@@ -122,6 +125,28 @@ test('fails for a database that may lose commits, and for an unreachable one', a
     expect.stringMatching(/^fail: cannot reach the database at 127\.0\.0\.1:1/),
   )
   expect(JSON.stringify(unreachable)).not.toContain('hidden')
+})
+
+test('warns of a database on another machine whose connection is not encrypted and verified', async () => {
+  const findings = (DATABASE_URL: string) =>
+    checkSettings({ DATABASE_URL, MASTER_KEY: randomBytes(32).toString('base64') }).findings.map(
+      ({ found }) => found,
+    )
+  const warning = expect.stringMatching(
+    /^the connection to the database is not encrypted.*: db\.example:5432$/,
+  )
+  const url = 'postgres://inflow:hidden@db.example:5432/inflow'
+  for (const weak of [
+    '',
+    '?sslmode=disable',
+    '?sslmode=no-verify',
+    '?sslmode=require&uselibpqcompat=true',
+  ]) {
+    expect(findings(`${url}${weak}`), weak).toContainEqual(warning)
+  }
+  for (const good of [`${url}?sslmode=verify-full`, url.replace('db.example', '127.0.0.1')]) {
+    expect(findings(good), good).not.toContainEqual(expect.stringContaining('not encrypted, or'))
+  }
 })
 
 test('warns of replicas that cannot be read, and of those that are none', async () => {

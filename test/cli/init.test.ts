@@ -51,7 +51,7 @@ test('prepares an empty database, from which the service then starts', async () 
   expect(Object.keys(settings).sort()).toEqual(['ADMIN_TOKEN', 'DATABASE_URL', 'MASTER_KEY'])
 
   const env = { ADMIN_TOKEN: undefined, MASTER_KEY: undefined }
-  const running = await startProcess(env, false, ['--env-file', file])
+  const running = await startProcess(env, false, undefined, ['--env-file', file])
   onTestFinished(running.kill)
   const list = (token: string) =>
     runHere(['business', 'list', '--json', '--url', running.grpcUrl], { INFLOW_TOKEN: token })

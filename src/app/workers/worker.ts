@@ -45,6 +45,7 @@ async function work(env: NodeJS.ProcessEnv): Promise<void> {
       deliveriesDue: service.deliveriesDue,
       collectMetrics: () => service.metrics.getMetricsAsJSON(),
       reload: () => tls?.reload(),
+      announceStop: service.announceStop,
     })
   } catch (error) {
     process.send?.({ kind: 'failed', faults: startFaults(error) } satisfies ToPrimary, () =>
@@ -57,7 +58,8 @@ function closeOnce(service: Service, database: Database, log: Logger): () => voi
   let closing = false
   const close = async (): Promise<void> => {
     setTimeout(() => process.exit(0), CLOSE_MS)
-    await service.close()
+    const cut = await service.close()
+    log.info({ ...cut }, 'servers closed')
     await database.close()
     process.exit(0)
   }

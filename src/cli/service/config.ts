@@ -7,7 +7,7 @@ import {
 } from '../../config/explain-settings.ts'
 import { addEnvFileOption, type EnvFileOption, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { type Column, note, print, table } from '../output.ts'
+import { type Column, jsonText, note, print, table } from '../output.ts'
 import { addVerb } from '../verb.ts'
 
 interface CheckOptions extends EnvFileOption {
@@ -36,7 +36,7 @@ export function config(noun: Command): void {
 
 function checkSettings({ json, ...options }: CheckOptions): void {
   const found = explainSettings(process.env, openEnvFile(options))
-  if (json) print(JSON.stringify(found, null, 2))
+  if (json) print(jsonText(found, 2))
   else {
     print(table(found.settings, COLUMNS))
     for (const line of remarks(found)) note(line)

@@ -27,7 +27,7 @@ import type { Database } from '../../postgres/orm.ts'
 import { addEnvFileOption, type EnvFileOption, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { findService } from '../find-service.ts'
-import { note, print, visible } from '../output.ts'
+import { jsonText, note, print, visible } from '../output.ts'
 import { readTlsOptions } from '../tls.ts'
 import { withDatabase } from './open-database.ts'
 
@@ -72,7 +72,7 @@ async function runChecks({ serviceUrl, json, ...options }: DoctorOptions): Promi
     findings.push(...(await checkBanks(config.liveBanks)))
   }
   findings.push(...(await guard('Service', () => findAndCheckService(serviceUrl, config, env))))
-  if (json) print(JSON.stringify({ findings }, null, 2))
+  if (json) print(jsonText({ findings }, 2))
   else print(report(findings))
   const failed = findings.filter(({ level }) => level === 'fail').length
   if (failed > 0) throw new Failure(EXIT.refused, `${failed} checks failed`)

@@ -19,7 +19,7 @@ import type { Database } from '../../postgres/orm.ts'
 import { commandLineActor } from '../command-line-actor.ts'
 import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { note, print } from '../output.ts'
+import { jsonText, note, print } from '../output.ts'
 import { type InitReport, reportLines } from './init-report.ts'
 import { withDatabase } from './open-database.ts'
 
@@ -100,7 +100,7 @@ async function run(options: InitOptions): Promise<void> {
       ...{ ...made, mode: made.secretKey === undefined ? undefined : options.key },
     } satisfies InitReport
   })
-  if (json) print(JSON.stringify(report, null, 2))
+  if (json) print(jsonText(report, 2))
   else for (const line of reportLines(report)) print(line)
 }
 

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import type { KeyStatus } from '../../crypto/key-status.ts'
 import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { type Column, note, print, table } from '../output.ts'
+import { type Column, jsonText, note, print, table } from '../output.ts'
 import { addVerb } from '../verb.ts'
 import { readKeys, rotateMasterKey, withKeys } from './master-key-rotation.ts'
 
@@ -48,7 +48,7 @@ async function rotate({ json, ...options }: Options): Promise<void> {
   const { reEncrypted, keys, unreadable, unreadableIds } = await rotateMasterKey(
     environmentOf(options),
   )
-  if (json) print(JSON.stringify({ reEncrypted, unreadable, keys }, null, 2))
+  if (json) print(jsonText({ reEncrypted, unreadable, keys }, 2))
   else print(table(keys, COLUMNS))
   if (unreadable > 0) {
     throw new Failure(
@@ -63,7 +63,7 @@ async function rotate({ json, ...options }: Options): Promise<void> {
 
 async function status({ json, ...options }: Options): Promise<void> {
   const keys = await withKeys(environmentOf(options), readKeys)
-  if (json) print(JSON.stringify({ keys }, null, 2))
+  if (json) print(jsonText({ keys }, 2))
   else print(table(keys, COLUMNS))
   requireOnlyCurrent(keys)
 }

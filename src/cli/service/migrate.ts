@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { migrate as migrateUp, readMigrations } from '../../postgres/migrate.ts'
 import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { note, print, table } from '../output.ts'
+import { jsonText, note, print, table } from '../output.ts'
 import { addVerb } from '../verb.ts'
 import { withDatabase } from './open-database.ts'
 
@@ -32,7 +32,7 @@ async function up(options: Options): Promise<void> {
   const applied = await withDatabase(environmentOf(options), 'create', (database) =>
     migrateUp(database, { onRetry: note }),
   )
-  if (options.json) return print(JSON.stringify({ applied }, null, 2))
+  if (options.json) return print(jsonText({ applied }, 2))
   for (const name of applied) print(name)
   note(
     applied.length === 0
@@ -48,7 +48,7 @@ async function status(options: Options): Promise<void> {
     /** ISO 8601; null: pending. */
     appliedAt: appliedAt?.toISOString() ?? null,
   }))
-  if (options.json) print(JSON.stringify({ migrations }, null, 2))
+  if (options.json) print(jsonText({ migrations }, 2))
   else {
     const text = table(migrations, [
       { title: 'Migration', of: ({ name }) => name },

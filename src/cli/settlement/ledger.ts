@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { note, print, visible } from '../output.ts'
+import { jsonText, note, print, visible } from '../output.ts'
 import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 
@@ -38,9 +38,7 @@ const verify = serviceAction<{ from?: string }>(async (service, options) => {
     for await (const progress of stream) {
       result = progress
       for (const { subject, problem } of progress.discrepancies) {
-        print(
-          options.json ? JSON.stringify({ subject, problem }) : `${subject}: ${visible(problem)}`,
-        )
+        print(options.json ? jsonText({ subject, problem }) : `${subject}: ${visible(problem)}`)
       }
       if (progress.transactions - reported < REPORT_EVERY) continue
       reported = progress.transactions
@@ -57,7 +55,7 @@ const verify = serviceAction<{ from?: string }>(async (service, options) => {
     throw new Failure(EXIT.refused, `${discrepancyCount} discrepancies in ${scope}`)
   }
   if (options.json) {
-    print(JSON.stringify({ transactions: `${transactions}`, postings: `${postings}`, cursor }))
+    print(jsonText({ transactions: `${transactions}`, postings: `${postings}`, cursor }))
     return
   }
   print(`The ledger is consistent: ${scope}`)
