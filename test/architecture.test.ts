@@ -79,6 +79,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   console: [],
   doctor: [
     'accounts',
+    'auth',
     'banks',
     'client',
     'config',
