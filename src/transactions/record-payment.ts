@@ -164,6 +164,7 @@ function toTransaction(
     payer: payment.payer,
     narration: payment.narration,
     recordedBy: payment.recordedBy,
+    traceparent: payment.traceparent,
     variance: undefined,
   }
 }
