@@ -29,6 +29,7 @@ export const SLOW_FILES = [
   'test/app/workers/limits.test.ts',
   'test/cli/doctor.test.ts',
   'test/cli/fake-banks.test.ts',
+  'test/cli/init.test.ts',
   'test/cli/migrate.test.ts',
   'test/cli/proto-export.test.ts',
   'test/cli/reconcile.test.ts',

@@ -173,6 +173,7 @@ function toTransaction(
     payer: payment.payer,
     narration: payment.narration,
     recordedBy: payment.recordedBy,
+    traceparent: payment.traceparent,
     variance: undefined,
   }
 }
