@@ -40,6 +40,8 @@ export function createLog(
   return pino(
     {
       level,
+      formatters: { level: (label) => ({ level: label }) },
+      timestamp: pino.stdTimeFunctions.isoTime,
       redact: {
         paths: PRIVATE_FIELDS.flatMap((field) => [field, `*.${field}`, `*.*.${field}`]),
         censor: HIDDEN,

@@ -2,7 +2,9 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { type Config, ConfigError, readConfig } from '../config/config.ts'
+import { type EnvFile, withEnvFile } from '../config/env-file.ts'
 import { settingRisks } from '../config/setting-risks.ts'
+import { findUnknown } from '../config/unknown-settings.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** A token or key with fewer distinct characters is not random. */
@@ -16,9 +18,18 @@ interface Settings {
   readonly findings: readonly Finding[]
 }
 
-/** Checks whether the settings are valid, and which of them are weak. */
-export function checkSettings(env: NodeJS.ProcessEnv): Settings {
+/**
+ * Checks whether the settings are valid, and which of them are weak or unknown.
+ *
+ * @param file also has settings; those of the environment win
+ */
+export function checkSettings(given: NodeJS.ProcessEnv, file?: EnvFile): Settings {
   const findings = createFindings('Settings')
+  const env = withEnvFile(given, file)
+  for (const { name, similar } of findUnknown(given, file)) {
+    const advice = similar === undefined ? 'remove it' : `did you mean ${similar}?`
+    findings.warn(`${name} is not a setting of this version`, advice)
+  }
   try {
     const config = readConfig(env)
     const { host, httpPort, grpcPort } = config
@@ -113,15 +124,12 @@ function checkDatabaseUrls(
   )
 }
 
-function checkSecrets({ adminToken, masterKey, databaseUrl }: Config, findings: Findings): void {
+function checkSecrets({ adminToken, masterKey }: Config, findings: Findings): void {
   if (adminToken !== undefined && isWeak(adminToken)) {
     findings.warn(
       'ADMIN_TOKEN is not random, and allows everything',
       'create one with: openssl rand -base64 32',
     )
-  }
-  if (adminToken === undefined && databaseUrl !== undefined) {
-    findings.ok('ADMIN_TOKEN is not set: only issued tokens may call the internal methods')
   }
   if (masterKey !== undefined && isWeak(masterKey.toString('latin1'))) {
     findings.fail(

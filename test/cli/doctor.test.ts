@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { checkSettings } from '../../src/doctor/check-settings.ts'
 import type { Finding } from '../../src/doctor/finding.ts'
+import { freePorts } from '../../src/net/free-ports.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 import { makeFolder } from '../support/folder.ts'
@@ -324,4 +325,71 @@ test('reports whether a live bank responds, and what waits for manual review', a
     'fail',
     expect.stringContaining(`PROVIDUS does not respond at ${host}: `),
   ])
+})
+
+test('finds the service of its own settings, over TLS with its own certificate', async () => {
+  const { cert, key } = makeCertificate({ hosts: ['pay.example'], addresses: [] })
+  const folder = temporaryFolder()
+  const TLS_CERT = join(folder, 'cert.pem')
+  const TLS_KEY = join(folder, 'key.pem')
+  writeFileSync(TLS_CERT, cert)
+  writeFileSync(TLS_KEY, key)
+  const [http = 0, grpc = 0, ops = 0] = await freePorts('127.0.0.1', 3)
+  const settings = {
+    ...{ DATABASE_URL: service.url, TLS_CERT, TLS_KEY },
+    ...{ HTTP_PORT: `${http}`, GRPC_PORT: `${grpc}`, OPS_PORT: `${ops}` },
+  }
+  const reported = async () => {
+    const { findings } = await runDoctor(settings)
+    return findings
+      .filter(({ area }) => area === 'Service')
+      .map(({ level, found }) => [level, found])
+  }
+  expect(await reported()).toEqual([['warn', 'no running service was found']])
+  const running = await startProcess({ ...settings, HOST: '0.0.0.0' })
+  onTestFinished(async () => void (await running.stop()))
+  expect(await reported()).toEqual([
+    ['ok', `gRPC at https://127.0.0.1:${grpc} is healthy`],
+    ['ok', `HTTP at https://127.0.0.1:${http} is ready`],
+  ])
+})
+
+test('warns that no caller can administer the service', async () => {
+  const found =
+    'warn: no caller can administer this service: ADMIN_TOKEN is not set, and no token in the database has the scope admin'
+  const clear = () => idle.database.pool.query('delete from internal_token')
+  const add = (scopes: string, more = 'null, null, null') =>
+    idle.database.pool.query(
+      `insert into internal_token (id, name, description, prefix, secret_hash, scopes, created_at,
+          revoked_at, expires_at, business_ids)
+        values ('tok_1', 'x', '', 'x', '', '{${scopes}}', now(), ${more})`,
+    )
+  const warned = async (env = {}) => (await runDoctor(env)).lines.includes(found)
+  expect(await warned()).toBe(true)
+  expect(await warned({ ADMIN_TOKEN: 'x'.repeat(32) })).toBe(false)
+  const useless = [
+    ['read', undefined],
+    ['admin', 'now(), null, null'],
+    ['admin', "null, now() - interval '1 s', null"],
+    ['admin', "null, null, '{biz_1}'"],
+  ] as const
+  for (const [scopes, more] of useless) {
+    await add(scopes, more)
+    expect([scopes, more, await warned()]).toEqual([scopes, more, true])
+    await clear()
+  }
+  await add('admin')
+  expect(await warned()).toBe(false)
+  await clear()
+  const oidc = {
+    ...{ OIDC_ISSUER: 'https://id.example', OIDC_CLIENT_ID: 'x', PUBLIC_URL: 'https://x.example' },
+  }
+  expect(await warned(oidc)).toBe(false)
+  expect(await warned({ ...oidc, OIDC_ROLES: 'finance=read' })).toBe(true)
+  expect(await warned({ ...oidc, OIDC_ROLES: 'ops=admin' })).toBe(false)
+})
+
+test('names variables that are not settings', async () => {
+  const { lines } = await runDoctor({ HTP_PORT: '1' })
+  expect(lines).toContain('warn: HTP_PORT is not a setting of this version')
 })

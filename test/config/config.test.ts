@@ -76,6 +76,7 @@ test('every setting has a default', () => {
     trustedProxies: [],
     notificationRetentionDays: 90,
     recordRequiresConfirmation: false,
+    shutdownDelaySeconds: 0,
     reconcile: RECONCILE,
     webhookAllowedCidrs: [],
     webhookLeaseMs: 60_000,
@@ -255,6 +256,7 @@ const OF_CONSOLE: [string, string, object, NodeJS.ProcessEnv?][] = [
   ['HTTP_INTERNAL', 'off', { console: { enabled: false } }],
   ['HTTP_INTERNAL', 'on', { console: { enabled: true } }],
   ['SESSION_IDLE_MINUTES', '5', { console: { sessions: { idleMs: 300_000 } } }],
+  ['SHUTDOWN_DELAY_SECONDS', '300', { shutdownDelaySeconds: 300 }],
   ['SESSION_MAX_HOURS', '168', { console: { sessions: { maxMs: 604_800_000 } } }],
   ['PUBLIC_URL', 'https://a.example/', { console: { publicUrl: new URL('https://a.example') } }],
   [
@@ -393,6 +395,7 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['CONSOLE', 'on', 'requires HTTP_INTERNAL=on', { HTTP_INTERNAL: 'off' }],
   ['CONSOLE', 'yes', 'must be one of on, off'],
   ['SESSION_IDLE_MINUTES', '4', 'must be 5 to 10080 minutes'],
+  ['SHUTDOWN_DELAY_SECONDS', '301', 'must be 0 to 300 seconds'],
   ['SESSION_MAX_HOURS', '169', 'must be 1 to 168 hours'],
   ['PUBLIC_URL', '', 'is required with OIDC_ISSUER', PROVIDER],
   ['OIDC_ISSUER', 'https://id.example', 'requires CONSOLE=on', { ...OIDC, CONSOLE: 'off' }],

@@ -277,7 +277,7 @@ test('a whole run reveals no key, token, webhook secret or identity number', asy
     expect(logs).toContain(`"reason":"${mark}"`)
   }
   expect(logs).toContain(scene.businessId)
-  expect(logs).toMatch(/"level":50,.*"err":\{.*unlucky/)
+  expect(logs).toMatch(/"level":"error",.*"err":\{.*unlucky/)
   expect(refusals.length).toBeGreaterThan(25)
 
   expect(findSecrets('the log', logs, secrets)).toEqual([])
