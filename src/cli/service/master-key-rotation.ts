@@ -17,12 +17,13 @@ import {
   listInstancesWithoutKey,
   readKeyStatus,
 } from '../../crypto/key-status.ts'
-import { type Progress, type ReEncryptionResult, reEncrypt } from '../../crypto/re-encrypt.ts'
+import { type ReEncryptionResult, reEncrypt } from '../../crypto/re-encrypt.ts'
 import { inTransaction } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { commandLineActor } from '../command-line-actor.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { note } from '../output.ts'
+import { commandProgress } from '../progress.ts'
 import { withDatabase } from './open-database.ts'
 
 /** How long a running service has to read the new key from its data folder. */
@@ -31,9 +32,6 @@ const POLL_MS = 500
 
 /** SQLSTATE undefined_table */
 const UNDEFINED_TABLE = '42P01'
-
-/** Progress is printed at most this often. */
-const PROGRESS_MS = 1_000
 
 /** The configured keys, and the database that they encrypt. */
 interface Keys {
@@ -79,6 +77,7 @@ export function readKeys({ database, encrypter }: Keys): Promise<KeyStatus[]> {
  */
 export function rotateMasterKey(
   env: NodeJS.ProcessEnv,
+  json: boolean | undefined,
 ): Promise<ReEncryptionResult & { readonly keys: readonly KeyStatus[] }> {
   return withKeys(env, async (keys) => {
     const { database, encrypter, folder, unused } = keys
@@ -99,7 +98,10 @@ export function rotateMasterKey(
       throw error
     })
     await recordRotation(keys)
-    const result = await reEncrypt(encryptedTables(database), encrypter, createProgressPrinter())
+    const progress = commandProgress(json)
+    const result = await reEncrypt(encryptedTables(database), encrypter, ({ table, ...each }) =>
+      progress.show(`re-encrypting ${table}`, each.scanned, each.rows),
+    ).finally(progress.end)
     const statuses = await readKeys(keys)
     await deleteRemovableKeys(orm, statuses)
     const needed = statuses.filter(({ current, removable }) => !current && !removable)
@@ -140,16 +142,6 @@ async function waitForInstances({ database, encrypter, folder }: Keys): Promise<
     if (!notified) note('Waiting for the running service to read the key.')
     notified = true
     await wait(POLL_MS)
-  }
-}
-
-function createProgressPrinter(): (progress: Progress) => void {
-  let printAtMs = performance.now() + PROGRESS_MS
-  return ({ table, scanned, reEncrypted }) => {
-    if (performance.now() < printAtMs) return
-    printAtMs = performance.now() + PROGRESS_MS
-    const counts = [scanned, reEncrypted].map((count) => count.toLocaleString('en'))
-    note(`${table}: ${counts[0]} scanned, ${counts[1]} re-encrypted`)
   }
 }
 

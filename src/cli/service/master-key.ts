@@ -42,7 +42,7 @@ export function masterKey(noun: Command): void {
 }
 
 async function rotate({ json }: JsonOption): Promise<void> {
-  const { reEncrypted, keys, unreadable, unreadableIds } = await rotateMasterKey(process.env)
+  const { reEncrypted, keys, unreadable, unreadableIds } = await rotateMasterKey(process.env, json)
   if (json) print(JSON.stringify({ reEncrypted, unreadable, keys }, null, 2))
   else print(table(keys, COLUMNS))
   if (unreadable > 0) {
