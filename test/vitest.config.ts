@@ -26,6 +26,7 @@ export const SLOW_FILES = [
   'test/app/main.test.ts',
   'test/app/start.test.ts',
   'test/app/workers/limits.test.ts',
+  'test/cli/backup.test.ts',
   'test/cli/doctor.test.ts',
   'test/cli/fake-banks.test.ts',
   'test/cli/migrate.test.ts',

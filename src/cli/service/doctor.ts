@@ -6,6 +6,7 @@ import type { Config } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { createEncrypter } from '../../crypto/encryption.ts'
 import { readKeyFiles } from '../../crypto/key-files.ts'
+import { checkArchiver, checkBackups } from '../../doctor/check-backups.ts'
 import { checkBanks, checkBankWork } from '../../doctor/check-banks.ts'
 import { checkCertificates } from '../../doctor/check-certificates.ts'
 import { checkDatabase } from '../../doctor/check-database.ts'
@@ -62,6 +63,9 @@ async function runChecks({ serviceUrl, json }: DoctorOptions): Promise<void> {
       findings.push(...(await guard('Data folder', () => checkFolder(config.dataDir))))
     }
     findings.push(...(await guard('Database', () => checkDatabaseAndWork(config))))
+    if (config.databaseUrl === undefined) {
+      findings.push(...(await guard('Backups', () => checkBackups(config, Date.now()))))
+    }
     findings.push(...(await checkBanks(config.liveBanks)))
   }
   findings.push(...(await guard('Service', () => findAndCheckService(serviceUrl))))
@@ -82,6 +86,9 @@ function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
       ...(await checkDatabase(database, Date.now, config)),
       ...(await guard('Database', () => checkPartitions(pool, tables, systemClock.now()))),
       ...(await guard('Database', () => checkReplicas(pool, config.databaseReadUrls))),
+      ...(config.databaseUrl === undefined
+        ? []
+        : await guard('Backups', () => checkArchiver(pool))),
       ...(await guard('Encryption', () => checkKeys(config, database))),
       ...(await guard('Events', () => checkEvents(pool, eventRetentionDays))),
       ...(await guard('Webhooks', () => checkCertificates(pool, Date.now()))),

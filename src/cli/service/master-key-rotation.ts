@@ -2,7 +2,6 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { encryptedTables } from '../../app/encrypted-tables.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import { beginAuditLog } from '../../auth/audit/head-store.ts'
-import { type Config, ConfigError, readConfig } from '../../config/config.ts'
 import {
   checkMasterKey,
   MasterKeyError,
@@ -25,6 +24,7 @@ import { EXIT, Failure } from '../failure.ts'
 import { note } from '../output.ts'
 import { commandProgress } from '../progress.ts'
 import { withDatabase } from './open-database.ts'
+import { readSettings } from './read-settings.ts'
 
 /** How long a running service has to read the new key from its data folder. */
 const KEY_READ_MS = 60_000
@@ -48,7 +48,7 @@ export async function withKeys<Result>(
   env: NodeJS.ProcessEnv,
   use: (keys: Keys) => Promise<Result>,
 ): Promise<Result> {
-  const { masterKey, masterKeyPrevious, dataDir } = settings(env)
+  const { masterKey, masterKeyPrevious, dataDir } = readSettings(env)
   return withDatabase(env, 'must exist', async (database) => {
     const inFiles = masterKey === undefined
     const ring = inFiles
@@ -142,15 +142,5 @@ async function waitForInstances({ database, encrypter, folder }: Keys): Promise<
     if (!notified) note('Waiting for the running service to read the key.')
     notified = true
     await wait(POLL_MS)
-  }
-}
-
-function settings(env: NodeJS.ProcessEnv): Config {
-  try {
-    return readConfig(env)
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    const [first = '', ...others] = error.faults
-    throw new Failure(EXIT.usage, first, others)
   }
 }

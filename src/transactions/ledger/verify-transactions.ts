@@ -178,6 +178,14 @@ export async function estimateTransactions(client: Queryable): Promise<number> {
   return rows[0]?.estimate ?? 0
 }
 
+/** When the latest transaction was recorded; undefined if there is none. Ids begin with their time. */
+export async function readLatestRecordedAt(client: Queryable): Promise<Date | undefined> {
+  const { rows } = await client.query<{ created_at: Date }>(
+    'select created_at from transaction order by id desc limit 1',
+  )
+  return rows[0]?.created_at
+}
+
 /**
  * The transaction ids of postings without a transaction, in the next postings by transaction id.
  *
