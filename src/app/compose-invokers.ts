@@ -142,7 +142,7 @@ function composeThirdPartyRpc(
     setSplit: createSetSplit({ pool, clock }),
     webhooks: webhooks.context,
     decisions,
-    simulatePayment: (caller, payment, actor) => simulatePayment(sandbox, caller, payment, actor),
+    simulatePayment: (...call) => simulatePayment(sandbox, ...call),
     requeryAccount: (key) => requeryAccount(reconciling, key),
   })
 }
@@ -178,7 +178,7 @@ function operatorServices({
         database,
         clock,
         bankModes: config.banks,
-        ready: createReady(database, batches, draining),
+        ready: createReady(database, batches, draining).reasons,
         settlesAtOf: async (businessId) => {
           const settlesAt = await settlements.settlesAtOf(new Set([businessId]))
           return settlesAt(businessId)

@@ -45,8 +45,9 @@ export async function checkArchiver(pool: Pool): Promise<readonly Finding[]> {
       "mend archive_command (see the server's log): the log fills the disk, and a restore ends where it failed",
     )
   } else {
-    const at = archiver.lastArchivedAt?.toISOString() ?? 'never'
-    findings.ok(`the server archives its log; the last segment: ${at}`)
+    const { lastArchivedMs } = archiver
+    const at = lastArchivedMs === undefined ? 'none yet' : new Date(lastArchivedMs).toISOString()
+    findings.ok(`the server archives its log; its last segment: ${at}`)
   }
   return findings.all
 }

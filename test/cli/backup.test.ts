@@ -232,6 +232,8 @@ test('doctor and the metrics state the age of the newest backup', async () => {
 
   const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
   const newest = await newestBackupMs(at('data-backups'))
-  expect(metrics).toContain(`\ninflow_backup_timestamp_seconds ${(newest ?? 0) / 1_000}\n`)
-  expect(metrics).not.toContain('inflow_wal_archive_failing')
+  expect(metrics).toContain(
+    `\ninflow_backup_timestamp_seconds{folder="${at('data-backups')}"} ${(newest ?? 0) / 1_000}\n`,
+  )
+  expect(metrics).toContain('\ninflow_wal_archive_failing 0\n')
 })

@@ -13,17 +13,16 @@ export function registerBackupMetrics(
   pool: Pool,
   folder: string | undefined,
 ): void {
-  if (folder !== undefined) {
-    new Gauge({
-      name: 'inflow_backup_timestamp_seconds',
-      help: 'When the newest backup of the embedded database was made, in Unix time; 0: there is none.',
-      registers: [common],
-      async collect() {
-        this.set(((await newestBackupMs(folder)) ?? 0) / 1_000)
-      },
-    })
-    return
-  }
+  new Gauge({
+    name: 'inflow_backup_timestamp_seconds',
+    help: 'When the newest backup of the embedded database in BACKUP_DIR was made, in Unix time; 0: there is none.',
+    labelNames: ['folder'],
+    registers: [common],
+    async collect() {
+      if (folder === undefined) return
+      this.set({ folder }, ((await newestBackupMs(folder)) ?? 0) / 1_000)
+    },
+  })
   new Gauge({
     name: 'inflow_wal_archive_failing',
     help: '1 while the latest attempt of the database server to archive its log failed, else 0.',

@@ -7,7 +7,7 @@ import { readLogState } from '../../events/log-state.ts'
 import { requireSchema, SchemaError } from '../../postgres/migrate.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { verifyLedger } from '../../settlement/verification/verify-ledger.ts'
-import { readLatestRecordedAt } from '../../transactions/ledger/verify-transactions.ts'
+import { readLatestRecordedMs } from '../../transactions/ledger/verify-transactions.ts'
 import { encryptedTables } from '../encrypted-tables.ts'
 
 /** What a database contains, and what is wrong with it. */
@@ -22,7 +22,7 @@ export interface VerifiedDatabase {
   readonly auditEntries: bigint
   /** The hash of the last entry of the audit log. */
   readonly auditHead: string
-  /** One line for each problem, of which some more may only be counted in the last one. */
+  /** One line for each problem; of many discrepancies, the last line has the number. */
   readonly problems: readonly string[]
 }
 
@@ -53,7 +53,8 @@ export async function verifyDatabase(
   const encrypter = keys && createEncrypter(keys.current, keys.others)
   const wrongKey = encrypter && (await keyProblem(database, encrypter))
   if (wrongKey !== undefined) problems.push(wrongKey)
-  const latestPaymentAt = await readLatestRecordedAt(pool)
+  const latestMs = await readLatestRecordedMs(pool)
+  const latestPaymentAt = latestMs === undefined ? undefined : new Date(latestMs)
   const { epoch, end } = await readLogState(pool)
   const ledger = await followLedger(database, problems, onProgress)
   const trusted = wrongKey === undefined ? encrypter : undefined

@@ -4,7 +4,7 @@ import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
 import { type Chain, type ChainBreak, createChain } from '../../auth/audit/audit-chain.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { note, print } from '../output.ts'
+import { jsonText, note, print } from '../output.ts'
 import { commandProgress, type Progress } from '../progress.ts'
 import { type Service, serviceAction } from '../service-action.ts'
 
@@ -24,7 +24,7 @@ export const verifyAudit = serviceAction<{ expectHead?: string }>(async (service
       : 'it lacks the expected head: entries were removed at its end, or it was rewritten'
   if (options.json) {
     const first = broken ? { number: Number(broken.number), why: broken.why } : null
-    print(JSON.stringify({ intact: failure === undefined, head, broken: first }, null, 2))
+    print(jsonText({ intact: failure === undefined, head, broken: first }, 2))
   } else {
     print(`Verified  ${head.number} entries`)
     print(`Head      ${head.hash}`)

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ENTITIES } from '../../app/entities.ts'
+import { secretText } from '../../config/settings.ts'
 import { exitOnSignals } from '../../postgres/embedded/exit-on-signals.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
 import { missingDatabase } from '../../postgres/missing-database.ts'
@@ -17,7 +18,7 @@ export async function withDatabase<Result>(
   ifMissing: 'create' | 'must exist',
   use: (database: Database) => Promise<Result>,
 ): Promise<Result> {
-  const url = env['DATABASE_URL']?.trim()
+  const url = secretText(env, 'DATABASE_URL', refuse)
   if (url) return withUrl(url, use, poolerOf(env))
   const dataDir = env['DATA_DIR']?.trim() || '.inflow'
   return withEmbedded(dataDir, ifMissing, (own) => withUrl(own, use))
@@ -50,6 +51,11 @@ export async function withEmbedded<Result>(
   } finally {
     restoreSignals()
   }
+}
+
+/** @param text continues the name of the setting */
+function refuse(text: string): never {
+  throw new Failure(EXIT.usage, `DATABASE_URL${text}`)
 }
 
 function poolerOf(env: NodeJS.ProcessEnv): PoolerOptions {

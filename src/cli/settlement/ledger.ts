@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { note, print, visible } from '../output.ts'
+import { jsonText, note, print, visible } from '../output.ts'
 import { commandProgress } from '../progress.ts'
 import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
@@ -37,9 +37,7 @@ const verify = serviceAction<{ from?: string }>(async (service, options) => {
       result = part
       if (part.discrepancies.length > 0) progress.end()
       for (const { subject, problem } of part.discrepancies) {
-        print(
-          options.json ? JSON.stringify({ subject, problem }) : `${subject}: ${visible(problem)}`,
-        )
+        print(options.json ? jsonText({ subject, problem }) : `${subject}: ${visible(problem)}`)
       }
       const [done, total] = [part.transactions, part.estimatedTransactions].map(Number)
       progress.show('verifying transactions', done ?? 0, total)
@@ -57,7 +55,7 @@ const verify = serviceAction<{ from?: string }>(async (service, options) => {
     throw new Failure(EXIT.refused, `${discrepancyCount} discrepancies in ${scope}`)
   }
   if (options.json) {
-    print(JSON.stringify({ transactions: `${transactions}`, postings: `${postings}`, cursor }))
+    print(jsonText({ transactions: `${transactions}`, postings: `${postings}`, cursor }))
     return
   }
   print(`The ledger is consistent: ${scope}`)

@@ -15,6 +15,7 @@ import {
 import { formatAmount } from '../../core/money.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { addBusinessOption, time } from '../options.ts'
+import { jsonText } from '../output.ts'
 import { toJsonForm } from '../print-response.ts'
 import { commandProgress } from '../progress.ts'
 import { type Service, serviceAction } from '../service-action.ts'
@@ -151,7 +152,7 @@ function toBalanceLine(name: string, balance: Balance | undefined): string {
 /** One streamed document: {"openingBalance", "entries", "closingBalance"}. */
 async function writeJson(pages: AsyncIterable<ListEntriesResponse>): Promise<void> {
   const toText = (balance: Balance | undefined) =>
-    JSON.stringify(balance ? toJsonForm(BalanceSchema, balance) : {})
+    jsonText(balance ? toJsonForm(BalanceSchema, balance) : {})
   let closing: Balance | undefined
   let separator = ''
   for await (const page of pages) {
@@ -159,7 +160,7 @@ async function writeJson(pages: AsyncIterable<ListEntriesResponse>): Promise<voi
       await write(`{"openingBalance": ${toText(page.openingBalance)},\n"entries": [`)
     }
     for (const entry of page.entries) {
-      await write(`${separator}\n${JSON.stringify(toJsonForm(EntrySchema, entry))}`)
+      await write(`${separator}\n${jsonText(toJsonForm(EntrySchema, entry))}`)
       separator = ','
     }
     closing = page.closingBalance

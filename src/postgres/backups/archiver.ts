@@ -1,3 +1,4 @@
+import { epochMs } from '../epoch-ms.ts'
 import type { Queryable } from '../in-transaction.ts'
 
 /** How a server archives its log, by `archive_mode` and `pg_stat_archiver`, which every role may read. */
@@ -7,7 +8,7 @@ interface Archiver {
   readonly failing: boolean
   readonly failures: number
   readonly lastFailedSegment: string | undefined
-  readonly lastArchivedAt: Date | undefined
+  readonly lastArchivedMs: number | undefined
 }
 
 export async function readArchiver(pool: Queryable): Promise<Archiver | undefined> {
@@ -16,12 +17,12 @@ export async function readArchiver(pool: Queryable): Promise<Archiver | undefine
     failing: boolean
     failures: string
     last_failed_wal: string | null
-    last_archived_time: Date | null
+    last_archived_ms: number | null
   }>(
     `select current_setting('archive_mode') <> 'off' as enabled, failed_count as failures,
       last_failed_time is not null
         and (last_archived_time is null or last_failed_time > last_archived_time) as failing,
-      last_failed_wal, last_archived_time
+      last_failed_wal, ${epochMs('last_archived_time')} as last_archived_ms
       from pg_stat_archiver`,
   )
   const [row] = rows
@@ -31,7 +32,7 @@ export async function readArchiver(pool: Queryable): Promise<Archiver | undefine
       failing: row.enabled && row.failing,
       failures: Number(row.failures),
       lastFailedSegment: row.last_failed_wal ?? undefined,
-      lastArchivedAt: row.last_archived_time ?? undefined,
+      lastArchivedMs: row.last_archived_ms ?? undefined,
     }
   )
 }

@@ -33,16 +33,29 @@ export type LogRefusal = (
   nowMs: number,
 ) => void
 
-/**
- * Bounds the lines about refused credentials: a flood of them must not become one of the log. The next
- * line about an address states how many were left out before it (`unlogged`); the metric
- * `inflow_rpc_requests_total` counts all.
- */
+/** Logs what strangers are refused for. The metric `inflow_rpc_requests_total` counts all refused calls. */
 export function createLogRefusal(log: Logger): LogRefusal {
-  const addresses = new LRUCache<string, Address>({ max: ADDRESSES_MAX })
-  let total: TokenBucket | undefined
+  const admit = createRefusalBound()
   return (record, reason, address, nowMs) => {
     if (!OF_STRANGERS.has(reason)) return log.info(record, 'call refused')
+    const left = admit(address, nowMs)
+    if (left !== undefined) log.info({ ...record, ...left }, 'call refused')
+  }
+}
+
+/**
+ * Bounds the lines about refusals: a flood of them must not become one of the log.
+ *
+ * @returns undefined if there is no line; else the fields that it has besides: how many were left out since the last
+ *   line about the address (`unlogged`), if any were
+ */
+export function createRefusalBound(): (
+  address: string,
+  nowMs: number,
+) => { readonly unlogged?: number } | undefined {
+  const addresses = new LRUCache<string, Address>({ max: ADDRESSES_MAX })
+  let total: TokenBucket | undefined
+  return (address, nowMs) => {
     total ??= new TokenBucket(TOTAL, nowMs)
     const group = addressGroup(address)
     let known = addresses.get(group)
@@ -52,11 +65,11 @@ export function createLogRefusal(log: Logger): LogRefusal {
     }
     if (!known.bucket.has(nowMs) || !total.take(nowMs)) {
       known.unlogged += 1
-      return
+      return undefined
     }
     known.bucket.take(nowMs)
     const { unlogged } = known
     known.unlogged = 0
-    log.info(unlogged === 0 ? record : { ...record, unlogged }, 'call refused')
+    return unlogged === 0 ? {} : { unlogged }
   }
 }

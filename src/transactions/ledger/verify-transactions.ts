@@ -178,12 +178,13 @@ export async function estimateTransactions(client: Queryable): Promise<number> {
   return rows[0]?.estimate ?? 0
 }
 
-/** When the latest transaction was recorded; undefined if there is none. Ids begin with their time. */
-export async function readLatestRecordedAt(client: Queryable): Promise<Date | undefined> {
-  const { rows } = await client.query<{ created_at: Date }>(
-    'select created_at from transaction order by id desc limit 1',
+/** When the latest transaction was recorded, in epoch milliseconds; undefined if there is none. */
+export async function readLatestRecordedMs(client: Queryable): Promise<number | undefined> {
+  // Ids begin with their time.
+  const { rows } = await client.query<{ at_ms: number }>(
+    `select ${epochMs('created_at')} as at_ms from transaction order by id desc limit 1`,
   )
-  return rows[0]?.created_at
+  return rows[0]?.at_ms
 }
 
 /**

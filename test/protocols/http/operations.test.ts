@@ -90,6 +90,27 @@ test('an instance that is older than the schema is not ready', async () => {
   )
 })
 
+test('an instance goes on after a migration that states that it works with its version', async () => {
+  const { pool } = service.database
+  await pool.query(
+    `insert into schema_migration (name, works_since)
+      values ('Migration20991231000000_next', 'Migration20261122000000_initial')`,
+  )
+  const noted = await until(
+    () => get('/readyz'),
+    (answer) => answer.text.includes('notes'),
+  )
+  expect(noted).toMatchObject({
+    status: 200,
+    text: '{"status":"ready","notes":["the schema is of a newer version: finish the upgrade"]}',
+  })
+  await pool.query("delete from schema_migration where name like '%_next'")
+  await until(
+    () => get('/readyz'),
+    (answer) => !answer.text.includes('notes'),
+  )
+})
+
 test('a flood of scrapes and probes is served one result', async () => {
   const scrapes = await Promise.all(Array.from({ length: 50 }, () => get('/metrics')))
   const next = await get('/metrics')

@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander'
+import { addEnvFileOption } from '../../env-file.ts'
 import { addVerb } from '../../verb.ts'
 import { check } from './check.ts'
 import { create } from './create.ts'
@@ -7,12 +8,13 @@ import { restore } from './restore.ts'
 
 /** `inflow backup` */
 export function backup(noun: Command): void {
-  addVerb(noun, 'create', {
+  const createVerb = addVerb(noun, 'create', {
     summary:
       'copy the embedded database into a new backup, also while the service runs; without the master ' +
       'key, which a restore needs',
     example: 'backup create --to /mnt/backups --keep 7',
   })
+  addEnvFileOption(createVerb)
     .option('--to <folder>', 'the folder of backups (default: BACKUP_DIR)')
     .option('--keep <count>', 'then remove the oldest, and keep this many', count)
     .option(
@@ -24,16 +26,21 @@ export function backup(noun: Command): void {
       'print one JSON document: {"path", "startedAt", "endedAt", "bytes", "removed"}',
     )
     .action(create)
-  addVerb(noun, 'list', { summary: 'list backups, the oldest first', example: 'backup list' })
+  const listVerb = addVerb(noun, 'list', {
+    summary: 'list backups, the oldest first',
+    example: 'backup list',
+  })
+  addEnvFileOption(listVerb)
     .argument('[folder]', 'the folder of backups (default: BACKUP_DIR)')
     .option('--json', 'print one JSON document: {"backups": […]}')
     .action(list)
-  addVerb(noun, 'check', {
+  const checkVerb = addVerb(noun, 'check', {
     summary:
       'restore a backup into a scratch folder, and verify schema, master key, ledger and audit log ' +
       'there; with DATABASE_URL and without a folder: verify that database',
     example: 'backup check',
   })
+  addEnvFileOption(checkVerb)
     .argument(
       '[folder]',
       'a backup, or a folder of which the newest is taken (default: BACKUP_DIR)',

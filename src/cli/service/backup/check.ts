@@ -12,15 +12,16 @@ import { openCopy } from '../../../postgres/backups/restore-backup.ts'
 import { exitOnSignals } from '../../../postgres/embedded/exit-on-signals.ts'
 import { migrate, SchemaError } from '../../../postgres/migrate.ts'
 import { type Database, openDatabase } from '../../../postgres/orm.ts'
+import { type EnvFileOption, environmentOf } from '../../env-file.ts'
 import { EXIT, Failure } from '../../failure.ts'
 import { localTime } from '../../local-time.ts'
-import { type Column, fields, note, print } from '../../output.ts'
+import { type Column, fields, jsonText, note, print } from '../../output.ts'
 import { commandProgress, formatBytes, type Progress } from '../../progress.ts'
 import { withDatabase } from '../open-database.ts'
 import { readSettings } from '../read-settings.ts'
 import { asFailure } from './failures.ts'
 
-interface CheckOptions {
+interface CheckOptions extends EnvFileOption {
   readonly scratch?: string
   readonly json?: boolean
 }
@@ -52,18 +53,20 @@ const COLUMNS: readonly Column<Checked>[] = [
 /** `inflow backup check`: exit code 1 if there is a problem. */
 export async function check(
   folder: string | undefined,
-  { scratch, json }: CheckOptions,
+  { scratch, json, ...options }: CheckOptions,
 ): Promise<void> {
-  const config = readSettings(process.env)
+  const env = environmentOf(options)
+  const config = readSettings(env)
   const progress = commandProgress(json)
   const isDatabase = config.databaseUrl !== undefined && folder === undefined
   const checked = await (isDatabase
-    ? checkDatabase(config, progress)
+    ? checkDatabase(config, env, progress)
     : checkBackup(config, { path: folder ?? config.backupDir, scratch, json }, progress)
   ).finally(progress.end)
   if (json) {
-    const bigints = (_: string, value: unknown) => (typeof value === 'bigint' ? `${value}` : value)
-    print(JSON.stringify(checked, bigints, 2))
+    const { events, auditEntries, ...others } = checked
+    const counts = { events: Number(events), auditEntries: Number(auditEntries) }
+    print(jsonText({ ...others, ...counts }, 2))
   } else {
     print(fields(checked, COLUMNS))
     for (const problem of checked.problems) print(`Problem: ${problem}`)
@@ -73,8 +76,12 @@ export async function check(
   if (!json) note('Schema, ledger and audit log are sound.')
 }
 
-function checkDatabase(config: Config, progress: Progress): Promise<Checked> {
-  return withDatabase(process.env, 'must exist', async (database) => {
+function checkDatabase(
+  config: Config,
+  env: NodeJS.ProcessEnv,
+  progress: Progress,
+): Promise<Checked> {
+  return withDatabase(env, 'must exist', async (database) => {
     const { host, pathname } = new URL(database.url)
     const found = await verify(database, await keysOf(config, undefined), progress)
     return { ...found, subject: `the database ${host}${pathname}`, endedAt: undefined }

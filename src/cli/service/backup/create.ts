@@ -5,14 +5,15 @@ import type { Backup } from '../../../postgres/backups/backup.ts'
 import { createBackup } from '../../../postgres/backups/create-backup.ts'
 import { keepNewest } from '../../../postgres/backups/partial.ts'
 import { exitOnSignals } from '../../../postgres/embedded/exit-on-signals.ts'
+import { type EnvFileOption, environmentOf } from '../../env-file.ts'
 import { EXIT, Failure } from '../../failure.ts'
-import { note, print } from '../../output.ts'
+import { jsonText, note, print } from '../../output.ts'
 import { commandProgress, formatBytes } from '../../progress.ts'
 import { withEmbedded } from '../open-database.ts'
 import { readSettings } from '../read-settings.ts'
 import { asFailure } from './failures.ts'
 
-interface CreateOptions {
+interface CreateOptions extends EnvFileOption {
   readonly to?: string
   readonly keep?: number
   readonly withKeys?: boolean
@@ -20,8 +21,9 @@ interface CreateOptions {
 }
 
 /** `inflow backup create` */
-export async function create({ to, keep, withKeys = false, json }: CreateOptions): Promise<void> {
-  const { databaseUrl, dataDir, backupDir, masterKey } = readSettings(process.env)
+export async function create(options: CreateOptions): Promise<void> {
+  const { to, keep, withKeys = false, json } = options
+  const { databaseUrl, dataDir, backupDir, masterKey } = readSettings(environmentOf(options))
   if (databaseUrl !== undefined) {
     throw new Failure(
       EXIT.usage,
@@ -51,7 +53,7 @@ export async function create({ to, keep, withKeys = false, json }: CreateOptions
   if (json) {
     const { path, startedAt, endedAt, bytes } = backup
     const paths = removed.map((each) => each.path)
-    print(JSON.stringify({ path, startedAt, endedAt, bytes, withKeys, removed: paths }, null, 2))
+    print(jsonText({ path, startedAt, endedAt, bytes, withKeys, removed: paths }, 2))
     return
   }
   print(backup.path)

@@ -1,7 +1,8 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { type Backup, listBackups } from '../../../postgres/backups/backup.ts'
+import { type EnvFileOption, environmentOf } from '../../env-file.ts'
 import { localTime } from '../../local-time.ts'
-import { type Column, print, table } from '../../output.ts'
+import { type Column, jsonText, print, table } from '../../output.ts'
 import { formatBytes } from '../../progress.ts'
 import { readSettings } from '../read-settings.ts'
 import { asFailure } from './failures.ts'
@@ -20,10 +21,11 @@ const COLUMNS: readonly Column<Backup>[] = [
 /** `inflow backup list` */
 export async function list(
   folder: string | undefined,
-  { json }: { readonly json?: boolean },
+  { json, ...options }: EnvFileOption & { readonly json?: boolean },
 ): Promise<void> {
-  const backups = await listBackups(folder ?? readSettings(process.env).backupDir).catch(asFailure)
-  if (json) print(JSON.stringify({ backups }, null, 2))
+  const own = folder ?? readSettings(environmentOf(options)).backupDir
+  const backups = await listBackups(own).catch(asFailure)
+  if (json) print(jsonText({ backups }, 2))
   else {
     const text = table(backups, COLUMNS)
     if (text !== '') print(text)

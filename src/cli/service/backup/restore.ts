@@ -5,7 +5,7 @@ import { findBackup } from '../../../postgres/backups/backup.ts'
 import { restoreBackup } from '../../../postgres/backups/restore-backup.ts'
 import { exitOnSignals } from '../../../postgres/embedded/exit-on-signals.ts'
 import { localTime } from '../../local-time.ts'
-import { note, print } from '../../output.ts'
+import { jsonText, note, print } from '../../output.ts'
 import { commandProgress, formatBytes } from '../../progress.ts'
 import { asFailure } from './failures.ts'
 
@@ -28,7 +28,7 @@ export async function restore(folder: string, { dataDir, json }: RestoreOptions)
     })
   const { path: restored, endedAt } = backup
   if (json) {
-    print(JSON.stringify({ restored, dataDir, endedAt }, null, 2))
+    print(jsonText({ restored, dataDir, endedAt }, 2))
     return
   }
   print(`Restored ${restored} into ${dataDir}`)
