@@ -57,8 +57,6 @@ export function useExplainedDatabase(transactions: number): ExplainedDatabase {
     await seedOthers(made.url, transactions)
     await explainAll(made.url)
     database = await openDatabase(made.url, ENTITIES)
-    // Seeded rows are not encrypted, so the service would take its own key for a wrong one.
-    await registerMasterKey(database.orm, createEncrypter(MASTER_KEY))
     const hear = ({ message = '' }: { readonly message?: string | undefined }): void => {
       const at = message.indexOf('{')
       if (!message.startsWith('duration: ') || at === -1) return
@@ -68,6 +66,8 @@ export function useExplainedDatabase(transactions: number): ExplainedDatabase {
     for (const pool of [database.pool, database.relaxedPool, database.recordingPool]) {
       pool.on('connect', (client) => client.on('notice', hear))
     }
+    // Seeded rows are not encrypted, so the service would take its own key for a wrong one.
+    await registerMasterKey(database.orm, createEncrypter(MASTER_KEY))
   }, SEED_LIMIT_MS)
   afterAll(async () => {
     await database?.close()

@@ -27,7 +27,8 @@ const SMALL = new Set([
   'holiday',
   'master_key',
   'master_key_holder',
-  // The partitions of all tables.
+  // The databases of the server, and the partitions of all tables.
+  'pg_database',
   'pg_inherits',
   'pg_partitioned_table',
   'reconciliation_run',
@@ -259,15 +260,17 @@ test('a scrape scans no growing table, and counts a large backlog up to a bound'
     "update bank_notification set state = 'PENDING', next_try_at = now() + interval '1 day'",
   )
   whole.take()
+  const ran: Explained[] = []
   await vi.waitFor(async () => {
     const { sum } = await scrape(wholeService.httpUrl)
+    ran.push(...whole.take())
+    // A busy machine may leave some out of the first scrape.
+    expect(GAUGES.filter((gauge) => !ran.some(({ text }) => gauge.test(text)))).toEqual([])
     expect(sum('inflow_webhook_deliveries_pending')).toBeGreaterThan(COUNTED_MAX / 10)
     expect(sum('inflow_webhook_deliveries_pending')).toBeLessThanOrEqual(COUNTED_MAX)
-    expect(sum('inflow_bank_notifications_pending')).toBe(10_000)
+    expect(sum('inflow_bank_notifications_pending')).toBeGreaterThan(5_000)
     expect(sum('inflow_review_items')).toBeGreaterThan(2_000)
   }, 60_000)
-  const ran = whole.take()
-  expect(GAUGES.filter((gauge) => !ran.some(({ text }) => gauge.test(text)))).toEqual([])
   const scanned = ran.flatMap((each) =>
     scannedTables(each).map((table) => `${table}: ${each.text}`),
   )
