@@ -19,6 +19,7 @@ import { auditSettings } from './audit-settings.ts'
 import { createStartLink } from './console/start-link.ts'
 import { ENTITIES } from './entities.ts'
 import { closeOnSignals } from './lifecycle/close-on-signals.ts'
+import { logStart } from './lifecycle/log-start.ts'
 import { openLog, readKeyRing, startFaults, startInstance, textOf } from './start-instance.ts'
 import type { Ports } from './workers/messages.ts'
 import { startWorkers } from './workers/start-workers.ts'
@@ -68,13 +69,14 @@ async function serve(config: Config, log: Logger): Promise<void> {
       embedded,
     )
     const schema = config.migrate
-      ? migrate(database, { onRetry: (reason) => log.warn(reason) })
+      ? migrate(database, { onRetry: (reason) => log.warn({ reason }, 'migration repeated') })
       : requireSchema(database)
     await connect<unknown>(schema, embedded)
     for (const { found, advice } of await readDurabilityRisks(database.pool)) {
-      log.warn({ advice }, found)
+      log.warn({ found, advice }, 'risk of the database')
     }
-    for (const { found, advice } of settingRisks(config)) log.warn({ advice }, found)
+    for (const { found, advice } of settingRisks(config))
+      log.warn({ found, advice }, 'risk of a setting')
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
@@ -107,6 +109,7 @@ async function serve(config: Config, log: Logger): Promise<void> {
       log,
       report,
     })
+    await logStart(serving, service)
     print(readyText(urls, credentials, config.banks['9PSB']))
     if (link) print(`Console: ${link}\n`)
   } catch (error) {

@@ -8,6 +8,7 @@ import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
+import { createLogSampler } from '../core/log-sampler.ts'
 import type { BatchWatch } from '../postgres/batch-watch.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
@@ -76,12 +77,17 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     batchesMax: 1,
     queueMax: 50_000,
   })
+  // One line for each payment would be a flood.
+  const logPayment = createLogSampler({
+    ...{ log, level: 'debug', text: 'payment processed', by: 'outcome' },
+    ...{ linesMax: 100, totalMax: 200, windowMs: 1_000 },
+  })
   return async (payment) => {
     const { bank, sessionId, recordedBy } = payment
     try {
       const result = await record(payment)
-      // Not at info: it is one line for each payment.
-      log.debug({ bank, sessionId, recordedBy, outcome: result.outcome }, 'payment processed')
+      const { outcome } = result
+      logPayment(outcome, { bank, sessionId, recordedBy })
       if (result.outcome === 'CONFLICT' && result.transaction) {
         await storeConflict({ bank, transactionId: result.transaction.id, reported: payment })
       }

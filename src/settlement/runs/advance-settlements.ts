@@ -201,6 +201,8 @@ async function settleBalance(run: Run, input: SettlementInput): Promise<Progress
     if (settlement === undefined) return 'done'
     const progress = await processBatches(run, settlement.id)
     if (progress !== 'done') return progress
+    const { businessId, live } = input
+    run.log.info({ settlement: settlement.id, businessId, live }, 'settlement completed')
     if (settlement.requestId === (input.requestId ?? '')) return 'done'
   }
 }
