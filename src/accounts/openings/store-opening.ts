@@ -62,7 +62,7 @@ export function createStoreOpening(dependencies: Dependencies): StoreOpening {
     })
     if (saved === 'opened') {
       const { id, businessId, live } = account
-      log.info({ account: id, businessId, live, bank, reference }, 'account opened')
+      log.info({ account: id, business_id: businessId, live, bank, reference }, 'account opened')
       return { kind: 'opened', account }
     }
     if (saved === 'taken') return { kind: 'taken' }

@@ -202,7 +202,8 @@ async function settleBalance(run: Run, input: SettlementInput): Promise<Progress
     const progress = await processBatches(run, settlement.id)
     if (progress !== 'done') return progress
     const { businessId, live } = input
-    run.log.info({ settlement: settlement.id, businessId, live }, 'settlement completed')
+    const fields = { settlement: settlement.id, business_id: businessId, live }
+    run.log.info(fields, 'settlement completed')
     if (settlement.requestId === (input.requestId ?? '')) return 'done'
   }
 }
