@@ -101,6 +101,10 @@ interface Fields {
    */
   readonly metadata: Readonly<Record<string, string>>
   /**
+   * The W3C traceparent of the trace that the payment belongs to; absent if it has none.
+   */
+  readonly traceparent: string
+  /**
    * A share of the payments of another business.
    */
   readonly share: WebhookShare
@@ -260,7 +264,7 @@ export interface WebhookDataByKind {
   readonly PAYMENT_NOTIFICATION: Data<
     'RESERVED_ACCOUNT_TRANSACTION',
     'reference' | 'merchant_reference' | 'transaction_ref' | 'wiaxy_ref' | 'amount' | 'method' | 'account' | 'payer',
-    'expected_amount' | 'variance' | 'hold_state' | 'metadata'
+    'expected_amount' | 'variance' | 'hold_state' | 'metadata' | 'traceparent'
   >
   /**
    * A recorded payment was reversed.
@@ -268,7 +272,7 @@ export interface WebhookDataByKind {
   readonly PAYMENT_REVERSED: Data<
     'RESERVED_ACCOUNT_TRANSACTION',
     'reference' | 'merchant_reference' | 'transaction_ref' | 'wiaxy_ref' | 'amount' | 'method' | 'account' | 'payer',
-    'expected_amount' | 'variance' | 'hold_state' | 'metadata'
+    'expected_amount' | 'variance' | 'hold_state' | 'metadata' | 'traceparent'
   >
   /**
    * A payment into a one-time account was held, and was accepted: it is credited now.
@@ -276,7 +280,7 @@ export interface WebhookDataByKind {
   readonly PAYMENT_ACCEPTED: Data<
     'RESERVED_ACCOUNT_TRANSACTION',
     'reference' | 'merchant_reference' | 'transaction_ref' | 'wiaxy_ref' | 'amount' | 'method' | 'account' | 'payer' | 'variance' | 'hold_state',
-    'expected_amount' | 'metadata'
+    'expected_amount' | 'metadata' | 'traceparent'
   >
   /**
    * The return of a held payment to its payer was requested; an operator completes it.
@@ -284,7 +288,7 @@ export interface WebhookDataByKind {
   readonly PAYMENT_RETURN_REQUESTED: Data<
     'RESERVED_ACCOUNT_TRANSACTION',
     'reference' | 'merchant_reference' | 'transaction_ref' | 'wiaxy_ref' | 'amount' | 'method' | 'account' | 'payer' | 'variance' | 'hold_state',
-    'expected_amount' | 'metadata'
+    'expected_amount' | 'metadata' | 'traceparent'
   >
   /**
    * A settlement made pending money available; one event with its totals.

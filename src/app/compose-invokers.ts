@@ -142,7 +142,7 @@ function composeThirdPartyRpc(
     setSplit: createSetSplit({ pool, clock }),
     webhooks: webhooks.context,
     decisions,
-    simulatePayment: (caller, payment, actor) => simulatePayment(sandbox, caller, payment, actor),
+    simulatePayment: (...call) => simulatePayment(sandbox, ...call),
     requeryAccount: (key) => requeryAccount(reconciling, key),
   })
 }

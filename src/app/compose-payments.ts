@@ -22,10 +22,12 @@ import { createAssignSession } from '../notifications/payment-sessions.ts'
 import { createRecordConfirmed } from '../notifications/record-confirmed.ts'
 import { createReversePayment } from '../notifications/reverse-payment.ts'
 import { type BatchWatch, createBatchWatch } from '../postgres/batch-watch.ts'
+import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
 import type { StoredConflict } from '../transactions/conflicts/payment-conflict.ts'
+import { createPaymentCounter } from '../transactions/metrics/count-payments.ts'
 import {
   createRecordPayment,
   type RecordPayment,
@@ -41,6 +43,7 @@ interface Options {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Registry
+  readonly observeBatches: ObserveBatches
   /** The prefix of a business's account names; throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
   /** Called after a commit that added events. */
@@ -69,6 +72,7 @@ export interface Payments {
 /** Composes the banks and payments. Sends nothing to a bank before `start`. */
 export function composePayments(options: Options): Payments {
   const { config, database, encrypter, clock, log, metrics, aliasOf, onCommit } = options
+  const { observeBatches } = options
   const { pool, recordingPool, relaxedPool, orm } = database
   const bankMetrics = createBankMetrics(metrics)
   const served = serveBanks({ liveBanks: config.liveBanks, clock, log, metrics: bankMetrics })
@@ -93,6 +97,8 @@ export function composePayments(options: Options): Payments {
     findOpenAccounts,
     isSimulated,
     batches,
+    observeBatches,
+    counter: createPaymentCounter(metrics),
     clock,
     log,
     onCommit,
@@ -104,7 +110,7 @@ export function composePayments(options: Options): Payments {
   const { live } = served
   const reconciling = {
     ...{ live, isSimulated, pool, orm, clock, log, recordPayment, reversePayment, onConflict },
-    assignSession: createAssignSession(pool, clock),
+    assignSession: createAssignSession(pool, clock, observeBatches),
     isReturned: createIsReturned(pool),
   }
   const reconciliation = createReconciliationJob({
@@ -117,6 +123,7 @@ export function composePayments(options: Options): Payments {
     ...reconciling,
     relaxedPool,
     encrypter,
+    observeBatches,
     retentionDays: config.notificationRetentionDays,
     observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),
   })

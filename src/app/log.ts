@@ -18,9 +18,9 @@ const PRIVATE_FIELDS = [
   'body',
 ]
 
-/** Our own credentials, and those in headers, URLs and PEM. */
+/** Our own credentials, also of browsers, and those in headers, URLs and PEM. */
 const CREDENTIALS =
-  /\b(sk_(?:live|test)_[0-9a-z]{10})[\w-]+|\b(it_[0-9a-z]{10})[0-9a-z]{16}_[\w-]+|\b(whsec_)[\w+/=-]+|\b(inflow_[a-z]+_)[\w-]{16,}|\b(Bearer +)[^\s"\\]+|(:\/\/[^\s:/@"]*:)[^\s/@"]+(?=@)|(-----BEGIN [A-Z ]*PRIVATE KEY-----)[^"]+?(?=-----END|")/g
+  /\b(sk_(?:live|test)_[0-9a-z]{10})[\w-]+|\b((?:it|is|ic|pl)_[0-9a-z]{10})[0-9a-z]{16}_[\w-]+|\b(whsec_)[\w+/=-]+|\b(inflow_[a-z]+_)[\w-]{16,}|\b(Bearer +)[^\s"\\]+|(:\/\/[^\s:/@"]*:)[^\s/@"]+(?=@)|(-----BEGIN [A-Z ]*PRIVATE KEY-----)[^"]+?(?=-----END|")/g
 
 /** The form of identity numbers, which the text of an error may contain. */
 const IDENTITY_NUMBERS = /(?<!\d)\d{11}(?!\d)/g

@@ -2,8 +2,11 @@ import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { type Actor, systemActor } from '../auth/caller.ts'
+import { readAdministratorRisk } from '../auth/tokens/administrators.ts'
 import { type Config, ConfigError, readConfig } from '../config/config.ts'
+import { loadEnvFile } from '../config/env-file.ts'
 import { settingRisks } from '../config/setting-risks.ts'
+import { secretText } from '../config/settings.ts'
 import { systemClock } from '../core/clock.ts'
 import { createEncrypter } from '../crypto/encryption.ts'
 import { freePorts } from '../net/free-ports.ts'
@@ -28,11 +31,18 @@ import { type Credentials, readAdminToken, writeCredentials } from './write-cred
 /** Connections of the embedded database that the service leaves to the command line and psql. */
 const OTHER_CONNECTIONS = 30
 
-/** Runs the service until SIGTERM, SIGINT or the end of its terminal. Prints each fault of the start as one line and exits with 1. */
-export async function run(env: NodeJS.ProcessEnv): Promise<void> {
+/**
+ * Runs the service until SIGTERM, SIGINT or the end of its terminal. Prints each fault of the start as one line and
+ * exits with 1.
+ *
+ * @param env gets the settings of `--env-file` as well, so that worker processes inherit them
+ */
+export async function run(env: NodeJS.ProcessEnv, argv: readonly string[] = []): Promise<void> {
   try {
+    const warning = loadEnvFile(env, argv)
+    if (warning !== undefined) report([`warning: ${warning}`])
     const config = readConfig(env)
-    await serve(config, openLog(config, env['MASTER_KEY']))
+    await serve(config, openLog(config, secretText(env, 'MASTER_KEY')))
   } catch (error) {
     report(startFaults(error))
     process.exit(1)
@@ -75,10 +85,12 @@ async function serve(config: Config, log: Logger): Promise<void> {
     for (const { found, advice } of await readDurabilityRisks(database.pool)) {
       log.warn({ found, advice }, 'risk of the database')
     }
-    for (const { found, advice } of settingRisks(config))
-      log.warn({ found, advice }, 'risk of a setting')
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
+    const unadministered = await readAdministratorRisk(database.pool, { ...config, adminToken })
+    for (const { found, advice } of [...settingRisks(config), ...unadministered]) {
+      log.warn({ found, advice }, 'risk of a setting')
+    }
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
     const service = config.workers > 1 ? await serveByWorkers(serving) : await serveHere(serving)
     const system = await readSystem(config)

@@ -13,6 +13,7 @@ import { composeInvokers } from './compose-invokers.ts'
 import { composeReplicas } from './compose-replicas.ts'
 import { VERSION } from './console/version.ts'
 import { encryptedTables } from './encrypted-tables.ts'
+import { registerMetrics } from './metrics/register-metrics.ts'
 import { openServers } from './open-servers.ts'
 import { createReady } from './ready.ts'
 import type { ServiceOptions } from './service-options.ts'
@@ -82,6 +83,10 @@ export async function startService(given: ServiceOptions): Promise<Service> {
     })
   replicas?.start(metrics)
   registerServerMetrics(metrics, { http, grpc, ...(ops && { ops }) }, clock)
+  const endMetrics = registerMetrics({
+    ...{ options, metrics, common, ready: ready.reasons },
+    replicaPools: replicas?.pools ?? new Map(),
+  })
   const { recordingPool } = database
   const connected = Array.from({ length: recordingPool.options.max }, () =>
     recordingPool.query('select 1'),
@@ -118,6 +123,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       await replicas?.stop()
       // Last, so that an operator sees the stop.
       await Promise.all([ops?.close(0), keyHeartbeat.stop(), exchange.stop(), clock.stop()])
+      endMetrics()
       return { http_cut: httpCut, grpc_cut: grpcCut }
     },
   }

@@ -5,6 +5,7 @@ import {
   type HandlerContext,
 } from '@connectrpc/connect'
 import { assert, Fault } from '../core/errors.ts'
+import type { TracedCall } from '../tracing/payment-trace.ts'
 import type { AuditKeys } from './audit/audit-mac.ts'
 import type { RateLimit } from './rate-limits/token-bucket.ts'
 
@@ -100,7 +101,7 @@ export const credentialStatusKey = createContextKey<CredentialStatus>({
 })
 
 /** Where a call came from. */
-export interface CallSource {
+export interface CallSource extends TracedCall {
   /** The network address of the peer. */
   readonly address: string
   readonly requestId: string

@@ -39,6 +39,15 @@ export async function checkDatabase(
   return findings.all
 }
 
+/** Checks the server alone: whether it is the right one, and keeps what it acknowledges. */
+export async function checkServerSettings({ pool, url }: Database): Promise<readonly Finding[]> {
+  const findings = createFindings('Database')
+  const settings = await readSettings(pool)
+  checkServer(new URL(url).host, settings, findings)
+  checkDurability(settings, await readDurabilityRisks(pool), findings)
+  return findings.all
+}
+
 async function checkSchema(database: Database, findings: Findings): Promise<void> {
   const migrations = await readMigrations(database)
   const names = (of: readonly Migration[]) => of.map(({ name }) => name).join(', ')

@@ -1,4 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { BinaryReader } from '@bufbuild/protobuf/wire'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   type SubscribeResponse,
@@ -30,6 +31,22 @@ export function toEventMessage(entry: LogEntry, epoch: number): Event {
   const { payload } = event
   if (payload.case !== undefined && 'live' in payload.value) payload.value.live = entry.live
   return event
+}
+
+/**
+ * The traceparent of a stored event, read without decoding the event: the relay and the webhooks do so for each.
+ *
+ * @returns undefined if it has none
+ */
+export function traceparentOf(payload: Uint8Array): string | undefined {
+  const { number } = EventSchema.field.traceparent
+  const reader = new BinaryReader(payload)
+  while (reader.pos < reader.len) {
+    const [field, type] = reader.tag()
+    if (field === number) return reader.string()
+    reader.skip(type, field)
+  }
+  return undefined
 }
 
 export function toEventItem(entry: LogEntry, epoch: number): SubscribeResponse {

@@ -3,6 +3,7 @@ import type { BankCode, BankPayment, NotificationOutcome, Reading } from '../ban
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { backoffMs } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
+import type { PaymentTrace } from '../tracing/payment-trace.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
 import type { RecordedBy, RecordOutcome, RecordResult } from '../transactions/transaction.ts'
 import type { IsReturned } from '../transactions/unmatched/resolve-unmatched.ts'
@@ -28,7 +29,7 @@ export interface ProcessDependencies {
 }
 
 /** A report of a payment or of its reversal, which its bank has to confirm. */
-export interface Report {
+export interface Report extends PaymentTrace {
   readonly bank: BankCode
   readonly served: ServedBank
   readonly reading: Exclude<Reading, { kind: 'unauthenticated' }>
@@ -146,7 +147,7 @@ export async function confirmAndRecord(
 
 async function record(
   { assignSession, isReturned, recordPayment }: ProcessDependencies,
-  { bank, receivedAtMs, recordedBy }: Report,
+  { bank, receivedAtMs, recordedBy, traceparent, span }: Report,
   payment: BankPayment,
 ): Promise<TryResult> {
   const { bankKey, accountNumber, amountMinor, payer, narration } = payment
@@ -166,6 +167,8 @@ async function record(
     payer,
     narration,
     recordedBy,
+    traceparent,
+    span,
   } as const
   if (await isReturned(incoming)) {
     const recorded = { outcome: 'UNMATCHED', transaction: undefined } as const

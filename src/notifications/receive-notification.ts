@@ -13,6 +13,7 @@ import { createLogSampler } from '../core/log-sampler.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
+import { paymentTraceOf } from '../tracing/payment-trace.ts'
 import type { FinishProcessing } from './finish-processing.ts'
 import { withHeldEvent } from './message.ts'
 import {
@@ -113,7 +114,8 @@ async function serve(
   }
   const { id, tries } = stored
   const recordedBy = 'notification'
-  const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
+  const trace = paymentTraceOf({ traceparent: notification.headers['traceparent'] })
+  const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries, ...trace } as const
   const processed = await processNotification(dependencies, authentic).catch((error: unknown) => {
     log.error({ err: error, bank, id }, 'processing a notification failed')
     return failedProcessing(authentic, clock.now())

@@ -81,7 +81,7 @@ async function confirm(
   payment: TokenPayment,
 ): Promise<RecordResult> {
   const { log } = dependencies
-  const { bank, sessionId, recordedBy } = payment
+  const { bank, sessionId, recordedBy, traceparent, span } = payment
   const { outcome, cause, recorded } = await confirmAndRecord(
     // A token that may record payments may not reverse them; the bank's own notification does.
     { ...dependencies, reversePayment: undefined },
@@ -91,6 +91,8 @@ async function confirm(
       reading: { kind: 'payment', payment, bound: false },
       receivedAtMs: payment.paidAtMs,
       recordedBy,
+      traceparent,
+      span,
     },
   )
   const line = { bank, sessionId, recordedBy, outcome, ...(cause !== '' && { cause }) }

@@ -1,6 +1,7 @@
 import type { BankCode } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
+import { paymentTraceOf } from '../tracing/payment-trace.ts'
 import { withHeldEvent } from './message.ts'
 import { failedProcessing, processNotification } from './process-notification.ts'
 import { decryptNotification } from './raw-notification.ts'
@@ -48,12 +49,14 @@ async function retryNotification(
   const served = live.get(bank)
   if (served === undefined) return
   try {
-    const read = served.connector.read(decryptNotification(encrypter, id, rawEncrypted))
+    const raw = decryptNotification(encrypter, id, rawEncrypted)
+    const read = served.connector.read(raw)
     // It was authentic on arrival; the bank's credentials have been changed since.
     const reading = read.kind === 'unauthenticated' ? noLongerAuthentic(read.cause) : read
     const recordedBy = 'notification'
-    const notification = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
-    const processed = await processNotification(dependencies, notification)
+    const trace = paymentTraceOf({ traceparent: raw.headers['traceparent'] })
+    const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
+    const processed = await processNotification(dependencies, { ...authentic, ...trace })
     const facts = { id, bank, receivedAtMs, accountNumber, sessionId, amountMinor }
     await finishProcessing(id, withHeldEvent(processed, facts, tries + 1, clock.now()))
     const { state, outcome, cause } = processed

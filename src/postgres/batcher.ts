@@ -1,6 +1,6 @@
 import { Fault } from '../core/errors.ts'
 import { outsideOfRequests } from '../core/request-scope.ts'
-import type { BatchWatch } from './batch-watch.ts'
+import type { BatchObserver } from './batch-watch.ts'
 
 /** In place of a result: only this call of the batch fails. */
 export class Failure {
@@ -31,8 +31,8 @@ export interface BatcherOptions<Item, Result> {
    * then gets `unavailable`; its item may still be written.
    */
   readonly deadlineMs?: number
-  /** Watches each batch. */
-  readonly watch?: BatchWatch | undefined
+  /** Each observes every batch. */
+  readonly observers?: readonly BatchObserver[] | undefined
 }
 
 /** Longer than two hot statements, of which the first waits for a connection. */
@@ -112,7 +112,7 @@ class Batcher<Item, Result> {
   }
 
   async #write(batch: readonly Waiting<Item, Result>[]): Promise<void> {
-    const ended = this.#options.watch?.start()
+    const ends = this.#options.observers?.map((observer) => observer.start(batch.length))
     const leave = this.#takePlace()
     try {
       const results = await this.#apart(() => this.#options.run(batch.map((call) => call.item)))
@@ -122,9 +122,9 @@ class Batcher<Item, Result> {
         if (result instanceof Failure) call.reject(result.error)
         else call.resolve(result)
       })
-      ended?.()
+      for (const end of ends ?? []) end()
     } catch (error) {
-      ended?.(error)
+      for (const end of ends ?? []) end(error)
       for (const call of batch) {
         this.#unsettled.delete(call)
         call.reject(error)

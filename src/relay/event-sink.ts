@@ -24,6 +24,8 @@ export interface EventMessage {
   readonly cursor: string
   readonly epoch: number
   readonly contentType: string
+  /** Of the payment of the event; undefined: it has none. */
+  readonly traceparent?: string | undefined
   readonly body: Uint8Array
 }
 

@@ -2,7 +2,7 @@ import { toJsonString } from '@bufbuild/protobuf'
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { encodeCursor, tagOf } from '../events/cursor.ts'
-import { toEventMessage } from '../events/message.ts'
+import { toEventMessage, traceparentOf } from '../events/message.ts'
 import type { LogEntry } from '../events/read-log.ts'
 import type { EventMessage } from './event-sink.ts'
 
@@ -33,6 +33,7 @@ export function toMessage(entry: LogEntry, epoch: number, format: RelayFormat): 
     epoch,
     mode: entry.live ? 'live' : 'test',
     contentType: CONTENT_TYPES[format],
+    traceparent: traceparentOf(entry.payload),
     body:
       format === 'json'
         ? encoder.encode(toJsonString(EventSchema, toEventMessage(entry, epoch)))

@@ -1,6 +1,7 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
-import { callingToken } from '../auth/caller.ts'
+import { callingToken, callSourceKey } from '../auth/caller.ts'
+import { paymentTraceOf } from '../tracing/payment-trace.ts'
 import { OUTCOMES, toTransactionMessage } from '../transactions/message.ts'
 import { simulateTransfer } from './simulate-transfer.ts'
 
@@ -11,7 +12,7 @@ export function createSandboxRpc(
     async simulateTransfer(request, context) {
       const { outcome, transaction, sessionId } = await simulateTransfer(
         dependencies,
-        request,
+        { ...request, ...paymentTraceOf(context.values.get(callSourceKey)) },
         callingToken(context).tokenId,
       )
       return {

@@ -4,6 +4,7 @@ import { getAccount } from '../accounts/get-account.ts'
 import type { Actor, BusinessCaller } from '../auth/caller.ts'
 import type { Clock, TimeText } from '../core/clock.ts'
 import { assert, Fault } from '../core/errors.ts'
+import type { PaymentTrace } from '../tracing/payment-trace.ts'
 import type { GetTransaction } from '../transactions/find-transactions.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
 import type { IncomingPayment, StoredTransaction } from '../transactions/transaction.ts'
@@ -54,10 +55,11 @@ export async function simulatePayment(
   { businessId, live, keyId }: BusinessCaller,
   request: SimulatePayment,
   actor: Actor,
+  trace: PaymentTrace = {},
 ): Promise<StoredTransaction> {
   if (live) throw new Fault('not_sandbox', 'Payments are simulated with test keys only')
   if ('sessionId' in request) {
-    return repeat(dependencies, businessId, request.sessionId, keyId)
+    return repeat(dependencies, businessId, request.sessionId, keyId, trace)
   }
   const { pool, clock, timeText, reverse } = dependencies
   const { reference, amountMinor, payerName } = request
@@ -68,7 +70,7 @@ export async function simulatePayment(
   const paidAtMs = clock.now()
   const sessionId = newSessionId(account.bank, timeText.format(paidAtMs))
   const status = statusOf(amountMinor)
-  const payment = { sessionId, amountMinor, payerName, status, paidAtMs }
+  const payment = { sessionId, amountMinor, payerName, status, paidAtMs, ...trace }
   const recorded = await record(dependencies, simulatedPayment(account, payment, keyId))
   if (amountMinor !== MAGIC_AMOUNTS.isReversed) return recorded
   return reverse({ transactionId: recorded.id, reason: 'Simulated reversal' }, actor)
@@ -85,6 +87,7 @@ async function repeat(
   businessId: string,
   sessionId: string,
   keyId: string,
+  trace: PaymentTrace,
 ): Promise<StoredTransaction> {
   const before = await dependencies.getTransaction({ businessId, live: false, sessionId })
   if (before.status !== 'PENDING') return before
@@ -96,6 +99,7 @@ async function repeat(
     paidAtMs,
     payerName: payer.name,
     status: 'SUCCESS',
+    ...trace,
   } as const
   return record(dependencies, simulatedPayment(paid, again, keyId))
 }

@@ -5,6 +5,7 @@ import { getOpenAccountsByNumber } from '../accounts/get-account.ts'
 import { BANK_FACTS, type BankCode, type IsSimulated } from '../banks/bank.ts'
 import type { Clock, TimeText } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
+import type { PaymentTrace } from '../tracing/payment-trace.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
 import type { IncomingPayment, RecordResult } from '../transactions/transaction.ts'
 
@@ -17,7 +18,7 @@ interface Dependencies {
   readonly isSimulated: IsSimulated
 }
 
-interface SimulateTransfer {
+interface SimulateTransfer extends PaymentTrace {
   readonly accountNumber: string
   readonly amountMinor: bigint
   /** Empty: a new session id is made. */
@@ -50,15 +51,17 @@ export async function simulateTransfer(
   }
   const nowMs = clock.now()
   const sessionId = request.sessionId || newSessionId(account.bank, timeText.format(nowMs))
-  const { amountMinor, payerName } = request
-  const payment = { sessionId, amountMinor, payerName, status: 'SUCCESS', paidAtMs: nowMs } as const
+  const { amountMinor, payerName, traceparent, span } = request
+  const paid = { sessionId, amountMinor, payerName, status: 'SUCCESS', paidAtMs: nowMs } as const
+  const payment = { ...paid, traceparent, span }
   const result = await recordPayment(simulatedPayment(account, payment, tokenId))
   return { ...result, sessionId }
 }
 
 /** What a sandbox bank reports, beside the account. */
 interface SimulatedPayment
-  extends Pick<IncomingPayment, 'sessionId' | 'amountMinor' | 'status' | 'paidAtMs'> {
+  extends PaymentTrace,
+    Pick<IncomingPayment, 'sessionId' | 'amountMinor' | 'status' | 'paidAtMs'> {
   /** Empty: a placeholder name. */
   readonly payerName: string
 }

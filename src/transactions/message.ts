@@ -19,6 +19,7 @@ import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
 import { toTimestamp } from '../protobuf/timestamp.ts'
+import type { PaymentTrace } from '../tracing/payment-trace.ts'
 import type { PaymentFilter } from './lists/payment-filter.ts'
 import {
   type RecordedBy,
@@ -66,11 +67,12 @@ interface Shown {
   /** When the transaction is due for settlement. */
   readonly settlesAtMs?: number | undefined
   readonly recorder?: RecorderMessage
+  readonly traceparent?: string | undefined
 }
 
 export function toTransactionMessage(
   transaction: StoredTransaction,
-  { settlesAtMs, recorder }: Shown = {},
+  { settlesAtMs, recorder, traceparent = '' }: Shown = {},
 ): TransactionMessage {
   const { account, payer, reversal, variance } = transaction
   return {
@@ -114,6 +116,7 @@ export function toTransactionMessage(
     holdState: variance?.hold ? HOLD_STATES[variance.hold] : HoldStateMessage.UNSPECIFIED,
     returnReason: variance?.returnReason ?? '',
     metadata: account.metadata === undefined ? {} : { ...account.metadata },
+    traceparent,
   }
 }
 
@@ -154,6 +157,7 @@ export function encodeTransactionEvent(
     occurredAt: toTimestamp(occurredAtMs),
     live: transaction.account.live,
     payload: { case: 'transaction', value: toTransactionMessage(transaction) },
+    traceparent: transaction.traceparent ?? '',
   }
   return encodeEvent(event)
 }
@@ -192,6 +196,7 @@ export function toTokenPayment(
   request: RecordPaymentRequest,
   nowMs: number,
   recordedBy: RecordedBy,
+  trace: PaymentTrace = {},
 ): TokenPayment {
   return {
     bank: toBankCode(request.bank),
@@ -210,6 +215,7 @@ export function toTokenPayment(
     live: undefined,
     recordedBy,
     bankKey: request.bankKey,
+    ...trace,
   }
 }
 

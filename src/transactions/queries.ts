@@ -35,7 +35,7 @@ export const TRANSACTION_COLUMNS = `t.id, t.business_id, t.live, t.bank, t.sessi
   ${isSettled('t.id')} as settled, ${epochMs('t.paid_at')} as paid_at_ms,
   ${epochMs('t.created_at')} as created_at_ms,
   t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration,
-  t.recorded_by, a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
+  t.recorded_by, t.traceparent, a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
   a.email, ${epochMs('a.created_at')} as account_created_at_ms, a.one_time, a.expected_amount_minor, a.metadata,
   ${VARIANCE} as variance`
 
@@ -262,6 +262,7 @@ export function toStored(row: TransactionRow): StoredTransaction {
     createdAtMs: row.created_at_ms,
     narration: row.narration,
     recordedBy: row.recorded_by,
+    traceparent: row.traceparent ?? undefined,
     payer: {
       name: row.payer_name,
       accountNumber: row.payer_account_number,

@@ -129,8 +129,10 @@ function toFinalization(
   recorded: Recorded,
   accountNumber: string,
 ): PendingFinalization {
-  const { status, recordedBy } = entry.payment
-  return { entry, accountNumber, transaction: { ...recorded, status, recordedBy } }
+  const { status, recordedBy, traceparent: reported } = entry.payment
+  // The trace in which it arrived goes on.
+  const traceparent = recorded.traceparent ?? reported
+  return { entry, accountNumber, transaction: { ...recorded, status, recordedBy, traceparent } }
 }
 
 function toRow(
@@ -138,13 +140,13 @@ function toRow(
   transaction: StoredTransaction,
   nowMs: number,
 ): Finalization {
-  const { id } = transaction
+  const { id, traceparent } = transaction
   const eventId = newId('evt', nowMs)
   const payload =
     status === 'SUCCESS'
       ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, nowMs)
       : null
-  return { id, status, createdAtMs: nowMs, eventId, payload, recordedBy }
+  return { id, status, createdAtMs: nowMs, eventId, payload, recordedBy, traceparent }
 }
 
 /** Finalizes payments into permanent accounts in one statement. @returns those that another call finalized */

@@ -6,11 +6,12 @@ import {
   type RecordPaymentResult,
   type TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { actorOf, callingToken, restrictionOf } from '../auth/caller.ts'
+import { actorOf, callingToken, callSourceKey, restrictionOf } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault, type FieldFault, invalidFields, type Reason } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
+import { type PaymentTrace, paymentTraceOf } from '../tracing/payment-trace.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
 import {
   OUTCOMES,
@@ -62,6 +63,7 @@ export function createTransactionRpc({
   const recordOne = async (
     request: RecordPaymentRequest,
     recordedBy: RecordedBy,
+    trace: PaymentTrace,
   ): Promise<RecordPaymentResult> => {
     const faults = [...checkPayment(request), ...timeFaults(request)]
     if (faults.length > 0) {
@@ -69,7 +71,7 @@ export function createTransactionRpc({
       return toResult(NO_OUTCOME, error, 'validation_failed')
     }
     try {
-      const result = await recordPayment(toTokenPayment(request, clock.now(), recordedBy))
+      const result = await recordPayment(toTokenPayment(request, clock.now(), recordedBy, trace))
       return toResult(toOutcome(result))
     } catch (error) {
       // Only this payment is refused; if the database is unavailable, the whole call fails.
@@ -81,30 +83,32 @@ export function createTransactionRpc({
     async recordPayment(request, context) {
       const faults = timeFaults(request)
       if (faults.length > 0) throw invalidFields(faults)
-      const payment = toTokenPayment(request, clock.now(), recordedByToken(context))
+      const trace = paymentTraceOf(context.values.get(callSourceKey))
+      const payment = toTokenPayment(request, clock.now(), recordedByToken(context), trace)
       const result = await recordPayment(payment)
       return { $typeName: 'inflow.transaction.v1.RecordPaymentResponse', ...toOutcome(result) }
     },
     async recordPayments(request, context) {
       const recordedBy = recordedByToken(context)
-      const results = request.payments.map((payment) => recordOne(payment, recordedBy))
+      const trace = paymentTraceOf(context.values.get(callSourceKey))
+      const results = request.payments.map((payment) => recordOne(payment, recordedBy, trace))
       return { results: await Promise.all(results) }
     },
     async getTransaction(request, context) {
       const { businessId, sessionId } = request
       const transaction = await getTransaction({ businessId, live: undefined, sessionId })
-      const recorder = recorderOf(transaction, context)
+      const shown = shownTo(transaction, context)
       if (transaction.status === 'REVERSED') {
         const reversal = await findReversal(orm.em.fork(), transaction.id)
         const reversed = { ...transaction, ...(reversal && { reversal }) }
-        return { transaction: toTransactionMessage(reversed, { recorder }) }
+        return { transaction: toTransactionMessage(reversed, shown) }
       }
       if (!awaitsSettlement(transaction)) {
-        return { transaction: toTransactionMessage(transaction, { recorder }) }
+        return { transaction: toTransactionMessage(transaction, shown) }
       }
       const settlesAt = await settlesAtOf(new Set([businessId]))
       const settlesAtMs = settlesAt(businessId)?.(creditedAtOf(transaction))
-      return { transaction: toTransactionMessage(transaction, { settlesAtMs, recorder }) }
+      return { transaction: toTransactionMessage(transaction, { settlesAtMs, ...shown }) }
     },
     async listTransactions(request, context) {
       const { rows, nextPageToken } = await read((on) =>
@@ -129,7 +133,7 @@ export function createTransactionRpc({
         const settledBy = awaitsSettlement(row) ? settlesAt?.(row.account.businessId) : undefined
         return toTransactionMessage(row, {
           settlesAtMs: settledBy?.(creditedAtOf(row)),
-          recorder: recorderOf(row, context),
+          ...shownTo(row, context),
         })
       })
       return { transactions, nextPageToken }
@@ -159,8 +163,9 @@ function recordedByToken(context: HandlerContext): RecordedBy {
 }
 
 /** Only tokens without a restriction record payments, and restricted ones do not learn their ids. */
-function recorderOf({ recordedBy }: StoredTransaction, { values }: HandlerContext) {
-  return toRecorderMessage(recordedBy, restrictionOf(values) === undefined)
+function shownTo({ recordedBy, traceparent }: StoredTransaction, { values }: HandlerContext) {
+  const recorder = toRecorderMessage(recordedBy, restrictionOf(values) === undefined)
+  return { recorder, traceparent }
 }
 
 /** Checked here, because as a rule of the schema it would cost ten times as much as all others. */

@@ -13,7 +13,7 @@ import { appendPostings, PAYMENT_POSTING } from './ledger/append-postings.ts'
 import type { IncomingPayment } from './transaction.ts'
 
 /** A payment about to be recorded. */
-export interface NewTransaction extends Omit<IncomingPayment, 'live'> {
+export interface NewTransaction extends Omit<IncomingPayment, 'live' | 'span'> {
   readonly id: string
   readonly accountId: string
   readonly businessId: string
@@ -88,16 +88,16 @@ const RECORD = recordText(PERMANENT)
 
 const FINALIZE = finalizeText(PERMANENT)
 
-/** SQL that records payments, with parameters from $19 on for further columns. It returns the ids recorded. */
+/** SQL that records payments, with parameters from $20 on for further columns. It returns the ids recorded. */
 export function recordText({ columns, posting, event, further }: RecordParts, arrays = ''): string {
   return `with input as (
         select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
           $6::bigint[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::text[],
           $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bytea[],
-          $17::boolean[], $18::text[]${arrays})
+          $17::boolean[], $18::text[], $19::text[]${arrays})
           as i(id, business_id, account_id, bank, session_id, amount_minor, status, paid_at,
             created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-            narration, event_id, payload, live, recorded_by${columns})
+            narration, event_id, payload, live, recorded_by, traceparent${columns})
       ), unmatched as materialized (
         -- Locked in the same order as an operator's resolution locks them, to prevent deadlocks.
         select session_id, bank, resolution from unmatched_payment
@@ -112,10 +112,10 @@ export function recordText({ columns, posting, event, further }: RecordParts, ar
       ), recorded as (
         insert into transaction (id, business_id, account_id, live, bank, session_id,
           amount_minor, status, paid_at, created_at, payer_name, payer_account_number,
-          payer_bank_code, payer_bank_name, narration, recorded_by)
+          payer_bank_code, payer_bank_name, narration, recorded_by, traceparent)
         select id, business_id, account_id, live, bank, session_id, amount_minor, status, paid_at,
           created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration,
-          recorded_by
+          recorded_by, traceparent
         from input join new_session on transaction_id = id returning id
       ), posted as (
         ${appendPostings(posting, RECORDED)}
@@ -145,13 +145,14 @@ export function recordValues(rows: readonly NewTransaction[]): Buffer[] {
     byteaArray(rows.map((row) => row.payload)),
     booleanArray(rows.map((row) => row.live)),
     textArray(rows.map((row) => row.recordedBy)),
+    textArray(rows.map((row) => row.traceparent ?? null)),
   ]
 }
 
 /** The final status of a pending transaction, with its event. */
 export type Finalization = Pick<
   NewTransaction,
-  'id' | 'status' | 'createdAtMs' | 'eventId' | 'payload' | 'recordedBy'
+  'id' | 'status' | 'createdAtMs' | 'eventId' | 'payload' | 'recordedBy' | 'traceparent'
 >
 
 /**
@@ -172,7 +173,7 @@ export async function finalizeTransactions(
   return new Set(result.rows.map((row) => row.event_id))
 }
 
-/** SQL that finalizes payments, with parameters from $7 on for further columns. It returns the event ids. */
+/** SQL that finalizes payments, with parameters from $8 on for further columns. It returns the event ids. */
 export function finalizeText(
   { columns, posting, event, further }: RecordParts,
   arrays = '',
@@ -180,8 +181,8 @@ export function finalizeText(
   const successful = "from finalized where status = 'SUCCESS'"
   return `with input as (
         select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::bytea[],
-          $6::text[]${arrays})
-          as i(id, new_status, recorded_at, event_id, payload, finalized_by${columns})
+          $6::text[], $7::text[]${arrays})
+          as i(id, new_status, recorded_at, event_id, payload, finalized_by, finalized_in${columns})
       ), locked as (
         -- Every statement locks in this order, to prevent deadlocks.
         select id from transaction where id = any ($1::text[]) and status = 'PENDING'
@@ -189,7 +190,7 @@ export function finalizeText(
       ), finalized as (
         -- The settlement date is counted from created_at, so it becomes the time of finalization.
         update transaction t set status = new_status, created_at = recorded_at,
-          recorded_by = finalized_by
+          recorded_by = finalized_by, traceparent = finalized_in
         from input join locked using (id) where t.id = input.id
         returning t.*, event_id, payload${columns}
       ), posted as (
@@ -208,5 +209,6 @@ export function finalizeValues(rows: readonly Finalization[]): Buffer[] {
     textArray(rows.map((row) => row.eventId)),
     byteaArray(rows.map((row) => row.payload)),
     textArray(rows.map((row) => row.recordedBy)),
+    textArray(rows.map((row) => row.traceparent ?? null)),
   ]
 }

@@ -28,6 +28,8 @@ export const TransactionEntity = defineEntity({
     payerBankName: p.text(),
     narration: p.text(),
     recordedBy: p.text().$type<RecordedBy>(),
+    /** The W3C traceparent of the report. */
+    traceparent: p.text().nullable(),
   },
   indexes: [
     { properties: ['businessId', 'live', 'paidAt', 'id'] },

@@ -1,5 +1,6 @@
 import type { Metadata, PaymentTerms } from '../accounts/terms/terms.ts'
 import type { BankCode } from '../banks/bank.ts'
+import type { PaymentTrace } from '../tracing/payment-trace.ts'
 import type { PaymentVariance } from './variance/hold.ts'
 
 /** The statuses of a transaction, the same in every protocol. */
@@ -36,7 +37,7 @@ export type RecordedBy =
   | `${'token' | 'statement' | 'sandbox' | 'assignment'}:${string}`
 
 /** A payment as a bank reports it. */
-export interface IncomingPayment {
+export interface IncomingPayment extends PaymentTrace {
   readonly bank: BankCode
   readonly accountNumber: string
   readonly sessionId: string
@@ -101,6 +102,8 @@ export interface StoredTransaction {
   readonly recordedBy: RecordedBy
   /** Undefined for permanent accounts, and while the money has not arrived. */
   readonly variance?: PaymentVariance | undefined
+  /** The W3C traceparent that it was recorded with; undefined: none. */
+  readonly traceparent?: string | undefined
   /** When its event got its place; present in lists by recorded time. */
   readonly recordedAtMs?: number
   /** Present on a reversed transaction, in queries that load it. */

@@ -34,13 +34,15 @@ export interface ServiceProcess {
  * @param environment DATABASE_URL, or DATA_DIR for the embedded database, and any other setting
  * @param keepOutput whether its output is kept
  * @param root the folder of the version to start
+ * @param args of the command line
  */
 export async function startProcess(
   environment: NodeJS.ProcessEnv,
   keepOutput = false,
   root = ROOT,
+  args: readonly string[] = [],
 ): Promise<ServiceProcess> {
-  const child = spawn(process.execPath, [join(root, 'src/main.ts')], {
+  const child = spawn(process.execPath, [join(root, 'src/main.ts'), ...args], {
     env: {
       PATH: process.env['PATH'],
       HTTP_PORT: '0',

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { readConfig } from '../../config/config.ts'
+import { secretText } from '../../config/settings.ts'
 import { type Database, openDatabase, poolSizes } from '../../postgres/orm.ts'
 import { openTls } from '../../server/tls.ts'
 import { ENTITIES } from '../entities.ts'
@@ -25,7 +26,7 @@ async function work(env: NodeJS.ProcessEnv): Promise<void> {
   })
   try {
     const whole = readConfig(env)
-    const log = openLog(whole, env['MASTER_KEY']).child({ worker: order.number })
+    const log = openLog(whole, secretText(env, 'MASTER_KEY')).child({ worker: order.number })
     const config = { ...shareOf(whole), ...order.ports }
     const { workers, databasePoolSize } = config
     const { databaseUrl, adminToken, localWebhooks } = order

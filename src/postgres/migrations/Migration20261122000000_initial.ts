@@ -180,7 +180,7 @@ create table "transaction" (
   id text collate "C" primary key, business_id text not null, account_id text not null, bank text not null,
   session_id text not null, amount_minor bigint not null, status text not null, paid_at timestamptz(3) not null, created_at timestamptz(3) not null, payer_name text not null,
   payer_account_number text not null, payer_bank_code text not null, payer_bank_name text not null,
-  narration text not null, live boolean not null, recorded_by text not null,
+  narration text not null, live boolean not null, recorded_by text not null, traceparent text,
   constraint transaction_amount check (amount_minor > 0),
   constraint transaction_status check (status in ('PENDING', 'SUCCESS', 'FAILED', 'REVERSED'))) partition by range (id);
 create table transaction_rest partition of transaction for values from (minvalue) to (maxvalue) with (

@@ -93,6 +93,7 @@ class JetStreamSink implements EventSink {
     header.set('Inflow-Position', `${position}`)
     header.set('Inflow-Epoch', `${message.epoch}`)
     header.set('Inflow-Cursor', message.cursor)
+    if (message.traceparent !== undefined) header.set('traceparent', message.traceparent)
     const lastSequence = Number(position - stream.after - 1n)
     const { duplicate } = await this.#client
       .publish(subjectOf(message), message.body, {

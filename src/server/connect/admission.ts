@@ -64,6 +64,7 @@ export function admit({ invoker, handler, peer, bytesMax }: Arrival): Admission 
     protocol: 'connect',
     header: handler.requestHeader,
     signal: handler.signal,
+    traceparent: handler.requestHeader.get('traceparent') ?? undefined,
     ...peer,
   }
   const decode = () => {

@@ -26,6 +26,7 @@ export class GrpcCallContext implements CallContext {
   readonly requestId: string
   readonly connection: GrpcConnection | undefined
   rateLimit: CallContext['rateLimit']
+  span: CallContext['span']
   readonly #rpc: Rpc
   readonly #decodeMessage: (bytes: Buffer) => Message
   #header: Headers | undefined
@@ -58,6 +59,11 @@ export class GrpcCallContext implements CallContext {
   get authorization(): string | null {
     const [value] = this.#rpc.metadata.get('authorization')
     return typeof value === 'string' ? value : null
+  }
+
+  get traceparent(): string | undefined {
+    const [value] = this.#rpc.metadata.get('traceparent')
+    return typeof value === 'string' ? value : undefined
   }
 
   /** Read only for a call without a token. */

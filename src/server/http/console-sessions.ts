@@ -78,6 +78,8 @@ export async function registerConsoleSessions(
     if (oidc !== undefined) {
       registerConsoleOidc(scope, oidc, {
         log: options.log,
+        limits: options.limits,
+        clock: options.clock,
         begin: (request, reply, begun) => replaceSession(options, request, reply, begun),
       })
     }

@@ -81,12 +81,16 @@ class RestCallContext implements CallContext {
   readonly authorization: string | null
   readonly address: string
   readonly requestId: string
+  readonly traceparent: string | undefined
   rateLimit: CallContext['rateLimit']
+  span: CallContext['span']
 
   constructor(request: FastifyRequest) {
     this.authorization = request.headers.authorization ?? null
     this.address = request.ip
     this.requestId = request.id
+    // Node joins the values of a header that came twice, which makes this one malformed.
+    this.traceparent = request.headers['traceparent'] as string | undefined
   }
 
   get header(): Headers {

@@ -1,6 +1,7 @@
 import type { ContextKey, StreamRequest, UnaryRequest } from '@connectrpc/connect'
 import { type CallSource, callSourceKey } from '../../auth/caller.ts'
 import type { Fault } from '../../core/errors.ts'
+import type { Span } from '../../tracing/tracing.ts'
 
 /** The protocols that a call can come over. */
 export type Protocol = 'rest' | 'connect' | 'grpc'
@@ -21,6 +22,8 @@ export interface CallContext extends CallSource {
   abort?(fault: Fault): void
   /** The caller's rate limit, once an interceptor has applied it. */
   rateLimit?: RateLimitState | undefined
+  /** Set by the interceptor that traces calls. */
+  span?: Span | undefined
 }
 
 /** What a response states about a rate limit. */

@@ -1,10 +1,17 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import type { AccountKey } from '../../accounts/get-account.ts'
-import { type Actor, actorOf, type BusinessCaller, callingBusiness } from '../../auth/caller.ts'
+import {
+  type Actor,
+  actorOf,
+  type BusinessCaller,
+  callingBusiness,
+  callSourceKey,
+} from '../../auth/caller.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import { parseAmount } from '../../core/money.ts'
+import { type PaymentTrace, paymentTraceOf } from '../../tracing/payment-trace.ts'
 import type { ShownTransaction } from '../../transactions/transaction.ts'
 import { toTransaction } from '../message.ts'
 
@@ -19,6 +26,7 @@ export interface PaymentDependencies {
     caller: BusinessCaller,
     payment: SimulatedPayment,
     actor: Actor,
+    trace: PaymentTrace,
   ) => Promise<ShownTransaction>
   readonly requeryAccount: (key: AccountKey) => Promise<{
     readonly account: { readonly reference: string }
@@ -40,7 +48,12 @@ export function createPaymentMethods(dependencies: PaymentDependencies): Payment
       const payment =
         sessionId !== '' ? { sessionId } : { reference, ...readAmount(amount), payerName }
       const caller = callingBusiness(context)
-      const recorded = await dependencies.simulatePayment(caller, payment, actorOf(context))
+      const recorded = await dependencies.simulatePayment(
+        caller,
+        payment,
+        actorOf(context),
+        paymentTraceOf(context.values.get(callSourceKey)),
+      )
       return { status: true, message: 'Payment simulated', data: toTransaction(recorded, timeText) }
     },
     async requeryTransaction({ reference }, context) {

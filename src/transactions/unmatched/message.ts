@@ -56,6 +56,7 @@ export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string)
     kind: 'PAYMENT_UNMATCHED',
     occurredAt: toTimestamp(payment.createdAtMs),
     payload: { case: 'unmatchedPayment', value: toUnmatchedMessage(payment) },
+    traceparent: payment.traceparent ?? '',
   })
   return encodeEvent(event)
 }

@@ -51,9 +51,9 @@ const ONE_TIME: RecordParts = {
       )`,
 }
 
-const RECORD = recordText(ONE_TIME, ', $19::text[], $20::text[], $21::boolean[]')
+const RECORD = recordText(ONE_TIME, ', $20::text[], $21::text[], $22::boolean[]')
 
-const FINALIZE = finalizeText(ONE_TIME, ', $7::text[], $8::text[], $9::boolean[]')
+const FINALIZE = finalizeText(ONE_TIME, ', $8::text[], $9::text[], $10::boolean[]')
 
 /** As `insertTransactions`, for payments into one-time accounts that the transaction has locked. */
 export async function insertOneTime(

@@ -17,7 +17,7 @@ const HEADERS_LENGTH_MAX = 8_000
  * connection.
  */
 const RESERVED =
-  /^(webhook-.*|x-wiaxy-.*|proxy-.*|content-(type|length|encoding)|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|host|user-agent)$/i
+  /^(webhook-.*|x-wiaxy-.*|proxy-.*|content-(type|length|encoding)|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|host|user-agent|traceparent|tracestate)$/i
 
 /** A token of RFC 9110. */
 const NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/

@@ -43,7 +43,7 @@ export function createToEventBody(
   bankNames: BankNames,
 ): (entry: LogEntry, previousSequence?: number) => EventBodyFields {
   return (entry, previousSequence) => {
-    const { payload } = fromBinary(EventSchema, entry.payload)
+    const { payload, traceparent } = fromBinary(EventSchema, entry.payload)
     assert(payload.case, `event ${entry.eventId} has a payload`)
     const fields = fieldsOf(payload, entry, timeText)
     return {
@@ -58,6 +58,7 @@ export function createToEventBody(
         live: entry.live,
         epoch: entry.epoch,
         ...(previousSequence !== undefined && { previousSequence }),
+        ...(traceparent !== '' && { traceparent }),
       },
     }
   }

@@ -4,6 +4,7 @@ import type { BankNames } from '../../banks/bank.ts'
 import type { Clock, TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
+import { traceparentOf } from '../../events/message.ts'
 import type { LoadConnection } from '../connections/load-connection.ts'
 import { createConnectedSender } from '../connections/send-connected.ts'
 import type { Attempt } from '../deliveries/attempt-runner.ts'
@@ -44,7 +45,8 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
       body,
       secrets: [newest, ...earlier],
     })
-    return { headers, body }
+    const traceparent = traceparentOf(claim.entry.payload)
+    return { headers: traceparent === undefined ? headers : { ...headers, traceparent }, body }
   }
   const sendOver = createConnectedSender(httpClient, options.clock)
   return async (attempt) => {

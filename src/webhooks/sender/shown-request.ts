@@ -1,5 +1,6 @@
 import type { BankNames } from '../../banks/bank.ts'
 import type { TimeText } from '../../core/clock.ts'
+import { traceparentOf } from '../../events/message.ts'
 import { readPositions } from '../../events/read-log.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
 import { connectionHeaders } from '../connections/request-headers.ts'
@@ -32,7 +33,7 @@ interface DeliveryEvent {
 }
 
 /** Headers that are made for each attempt, by the time at which it starts. */
-const BY_ATTEMPT = /timestamp|signature/
+const BY_ATTEMPT = /timestamp|signature|traceparent/
 
 /** Creates a function that returns the request of a delivery; undefined once its event or endpoint was deleted. */
 export function createShowRequest(
@@ -50,7 +51,10 @@ export function createShowRequest(
     const connection = connectionOf(encrypter, endpoint)
     // The names of the headers, whose values do not matter.
     const secrets = [Buffer.of(0)] as const
-    const made = signedHeaders({ eventId: entry.eventId, timestampSeconds: 0, body, secrets })
+    const made = {
+      ...signedHeaders({ eventId: entry.eventId, timestampSeconds: 0, body, secrets }),
+      ...(traceparentOf(entry.payload) !== undefined && { traceparent: '' }),
+    }
     const added = connection
       ? connectionHeaders(
           connection,

@@ -13,6 +13,9 @@ interface Text {
   readonly text: string
 }
 
+/** It has the texts of its callers. */
+const ADDRESS_SAMPLER = 'server/interceptors/refusal-log.ts'
+
 /** The folders without a log of the service. */
 const OTHERS = /^(cli|console|client|openapi|fake-banks|doctor)\//
 
@@ -48,7 +51,10 @@ function textsOf(file: string): Text[] {
     if (node.type !== 'CallExpression') return []
     const callee = node['callee'] as Node
     const given = node['arguments'] as readonly Node[]
-    if (callee['name'] === 'createLogSampler') return [sampledBy(given[0], resolve, file)]
+    if (callee['name'] === 'createLogSampler' && file !== ADDRESS_SAMPLER) {
+      return [sampledBy(given[0], resolve, file)]
+    }
+    if (callee['name'] === 'sampleByAddress') return [sampledBy(given[1], resolve, file)]
     const level = String((callee['property'] as Node | undefined)?.['name'])
     if (!LEVELS.includes(level) || !isLog(callee['object'] as Node)) return []
     const texts = resolve(given.at(-1))

@@ -315,6 +315,9 @@ describe('the redaction of the log', () => {
   const leaks = [
     'sk_live_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
     'it_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
+    '__Host-inflow-session=is_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
+    'https://pay.example.com/console/sign-in#ic_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
+    'pl_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
     'whsec_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4',
     'inflow_admin_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6',
     'known-secret-text',

@@ -15,12 +15,12 @@ const webhookKinds = kinds.filter(({ audience }) => audience !== EventAudience.S
 type Schema = { readonly properties: Readonly<Record<string, Schema>>; readonly required: string[] }
 
 /** What only some accounts have: one-time accounts, and those with metadata. */
-const PAYMENT = ['expected_amount', 'variance', 'hold_state', 'metadata']
+const PAYMENT = ['expected_amount', 'variance', 'hold_state', 'metadata', 'traceparent']
 const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
   PAYMENT_NOTIFICATION: PAYMENT,
   PAYMENT_REVERSED: PAYMENT,
-  PAYMENT_ACCEPTED: ['expected_amount', 'metadata'],
-  PAYMENT_RETURN_REQUESTED: ['expected_amount', 'metadata'],
+  PAYMENT_ACCEPTED: ['expected_amount', 'metadata', 'traceparent'],
+  PAYMENT_RETURN_REQUESTED: ['expected_amount', 'metadata', 'traceparent'],
   ACCOUNT_CREATED: ['expected_amount', 'metadata'],
   ACCOUNT_CLOSED: ['expected_amount', 'metadata'],
   ACCOUNT_EXPIRED: ['expected_amount', 'metadata'],

@@ -98,7 +98,7 @@ export const CustomHeadersSchema: GenMessage<CustomHeaders> = /*@__PURE__*/
 export type CustomHeader = Message<"inflow.webhook.v1.CustomHeader"> & {
   /**
    * Its name, at most 100 characters. Headers of the signature (webhook-…, x-wiaxy-…), of the connection and of
-   * the body cannot be set, nor user-agent; authorization only without an authentication method.
+   * the body cannot be set, nor user-agent and traceparent; authorization only without an authentication method.
    *
    * @generated from field: string name = 1;
    */
