@@ -29,15 +29,15 @@ export type Domains = ReturnType<typeof composeDomains>
 
 /** Composes the domains. Nothing is started. */
 export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
-  const { config, database, clock, log, channel } = options
+  const { config, database, clock, log, channel, tracing } = options
   const timeText = createTimeText(config.displayTimeZone)
   const metrics = createMetrics()
   // With several workers, metrics that are the same in each come from the worker that is scraped.
   const common = channel ? new Registry() : metrics
   const webhooks = composeWebhooks(options, encrypter, timeText, () => events.onCommit())
-  const relay = composeRelay({ config, database, clock, log, metrics })
+  const relay = composeRelay({ config, database, clock, log, metrics, tracing })
   const events = composeEvents({
-    ...{ config, database, clock, log, metrics, common, channel },
+    ...{ config, database, clock, log, metrics, common, channel, tracing },
     wakeReaders() {
       webhooks.wake()
       relay?.wake()
@@ -47,9 +47,9 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   const keyUses = createKeyUses({ pool: database.relaxedPool, log })
   const aliasOf = createAliasOf(database.orm)
   const payments = composePayments({
-    ...{ config, database, encrypter, clock, log, metrics, aliasOf, onCommit },
+    ...{ config, database, encrypter, clock, log, metrics, aliasOf, onCommit, tracing },
   })
-  const settlements = createSettlements({ database, clock, log, onCommit })
+  const settlements = createSettlements({ database, clock, log, onCommit, tracing })
   const exchange = createExchange({ share: createShareBuckets(database.relaxedPool), clock, log })
   const limits = createRateLimits({
     defaults: config.rateLimits,
@@ -74,7 +74,7 @@ function composeWebhooks(
   timeText: TimeText,
   onCommit: () => void,
 ): Webhooks {
-  const { config, database, clock, log, channel, localWebhooks } = options
+  const { config, database, clock, log, channel, localWebhooks, tracing } = options
   return createWebhooks({
     database,
     encrypter,
@@ -82,6 +82,7 @@ function composeWebhooks(
     timeText,
     bankNames: config.bankNames,
     log,
+    tracing,
     onCommit,
     others: channel,
     allowHttp: localWebhooks,

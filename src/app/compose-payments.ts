@@ -25,6 +25,7 @@ import { type BatchWatch, createBatchWatch } from '../postgres/batch-watch.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import type { StoredConflict } from '../transactions/conflicts/payment-conflict.ts'
 import {
   createRecordPayment,
@@ -41,6 +42,7 @@ interface Options {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Registry
+  readonly tracing: Tracing | undefined
   /** The prefix of a business's account names; throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
   /** Called after a commit that added events. */
@@ -117,6 +119,7 @@ export function composePayments(options: Options): Payments {
     ...reconciling,
     relaxedPool,
     encrypter,
+    tracing: options.tracing,
     retentionDays: config.notificationRetentionDays,
     observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),
   })

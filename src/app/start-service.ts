@@ -5,6 +5,7 @@ import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
 import { createDatabaseClock } from '../postgres/database-clock.ts'
 import { createExposition, registerServerMetrics } from '../server/metrics.ts'
+import { openTracing } from '../tracing/open-tracing.ts'
 import { createBackgroundWork } from './background-work.ts'
 import { composeDomains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
@@ -39,8 +40,12 @@ export interface Service {
 export async function startService(given: ServiceOptions): Promise<Service> {
   const { config, database, log, tls, channel } = given
   const clock = createDatabaseClock({ pool: database.pool, clock: given.clock, log })
+  const tracing = await openTracing(config.tracing, log)
   const replicas = composeReplicas(given)
-  const options: ServiceOptions = { ...given, database: replicas?.database ?? database, clock }
+  const options: ServiceOptions = {
+    ...given,
+    ...{ database: replicas?.database ?? database, clock, tracing },
+  }
   const encrypter = createEncrypter(options.masterKey, options.otherKeys)
   const keyHeartbeat = keysOf(options, encrypter)
   await keyHeartbeat.start()
@@ -95,6 +100,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       await replicas?.stop()
       // Last, so that an operator sees the stop.
       await Promise.all([ops?.close(0), keyHeartbeat.stop(), exchange.stop(), clock.stop()])
+      await tracing?.close()
     },
   }
 }

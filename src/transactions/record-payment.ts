@@ -11,6 +11,8 @@ import { newId } from '../core/ids.ts'
 import type { BatchWatch } from '../postgres/batch-watch.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
+import { batchSpan } from '../tracing/batch-span.ts'
+import { inSpan } from '../tracing/tracing.ts'
 import type { StoredConflict } from './conflicts/payment-conflict.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts/record-conflict.ts'
 import { encodeTransactionEvent } from './message.ts'
@@ -57,7 +59,14 @@ interface Dependencies {
 export function createRecordPayment(dependencies: Dependencies): RecordPayment {
   const { log } = dependencies
   const record = createIsolatingBatcher<IncomingPayment, RecordResult>({
-    run: (calls) => recordBatch(dependencies, calls),
+    run: (calls) =>
+      inSpan(
+        batchSpan(
+          STATEMENT,
+          calls.map(({ item }) => item.span),
+        ),
+        () => recordBatch(dependencies, calls),
+      ),
     itemsMax: 256,
     batchesMax: 4,
     queueMax: 50_000,
@@ -93,6 +102,8 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     }
   }
 }
+
+const STATEMENT = { operation: 'INSERT', table: 'transaction' } as const
 
 const REFUSED = 'this payment could not be recorded; the log of the service has the cause'
 
