@@ -73,11 +73,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   server: ['auth', 'config', 'net', 'postgres'],
   // Runs when documents are generated.
   openapi: ['auth', 'banks', 'events', 'server', 'webhooks'],
+  // Writes the dashboards.
+  ops: [],
   'fake-banks': ['banks'],
   client: [],
   console: [],
   doctor: [
     'accounts',
+    'auth',
     'banks',
     'client',
     'config',

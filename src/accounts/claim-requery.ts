@@ -28,5 +28,7 @@ export async function claimRequery(
   const [row] = rows
   assert(row, 'an account that was opened is never deleted')
   if (row.claimed) return 0
-  return Math.max(1, (row.before_ms ?? nowMs) + everyMs - nowMs)
+  // Another call may have begun after this one and claimed before it.
+  const sinceMs = Math.max(0, nowMs - (row.before_ms ?? nowMs))
+  return Math.max(1, everyMs - sinceMs)
 }

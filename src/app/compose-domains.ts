@@ -7,11 +7,13 @@ import { createTokenHashes } from '../auth/tokens/store.ts'
 import { createAliasOf } from '../businesses/aliases.ts'
 import { createKeyUses } from '../businesses/key-uses.ts'
 import { createKeyHashes } from '../businesses/store.ts'
-import { createTimeText, type TimeText } from '../core/clock.ts'
+import { createTimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
+import { createBatchMetrics } from '../postgres/metrics/batches.ts'
 import { createMetrics } from '../server/metrics.ts'
 import { createSettlements } from '../settlement/settlements.ts'
-import { createWebhooks, type Webhooks } from '../webhooks/webhooks.ts'
+import { createAttemptMetrics } from '../webhooks/metrics/attempt-metrics.ts'
+import { createWebhooks, type Webhooks, type WebhooksOptions } from '../webhooks/webhooks.ts'
 import { composeEvents } from './compose-events.ts'
 import { composePayments } from './compose-payments.ts'
 import { composeRelay } from './compose-relay.ts'
@@ -34,7 +36,12 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   const metrics = createMetrics()
   // With several workers, metrics that are the same in each come from the worker that is scraped.
   const common = channel ? new Registry() : metrics
-  const webhooks = composeWebhooks(options, encrypter, timeText, () => events.onCommit())
+  const observeBatches = createBatchMetrics(metrics)
+  const webhooks = composeWebhooks(options, {
+    ...{ encrypter, timeText, observeBatches },
+    metrics: createAttemptMetrics(metrics),
+    onCommit: () => events.onCommit(),
+  })
   const relay = composeRelay({ config, database, clock, log, metrics, tracing })
   const events = composeEvents({
     ...{ config, database, clock, log, metrics, common, channel, tracing },
@@ -47,7 +54,8 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   const keyUses = createKeyUses({ pool: database.relaxedPool, log })
   const aliasOf = createAliasOf(database.orm)
   const payments = composePayments({
-    ...{ config, database, encrypter, clock, log, metrics, aliasOf, onCommit, tracing },
+    ...{ config, database, encrypter, clock, log, metrics, observeBatches, aliasOf, onCommit },
+    tracing,
   })
   const settlements = createSettlements({ database, clock, log, onCommit, tracing })
   const exchange = createExchange({ share: createShareBuckets(database.relaxedPool), clock, log })
@@ -70,20 +78,19 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
 
 function composeWebhooks(
   options: ServiceOptions,
-  encrypter: Encrypter,
-  timeText: TimeText,
-  onCommit: () => void,
+  given: Pick<
+    WebhooksOptions,
+    'encrypter' | 'timeText' | 'metrics' | 'observeBatches' | 'onCommit'
+  >,
 ): Webhooks {
   const { config, database, clock, log, channel, localWebhooks, tracing } = options
   return createWebhooks({
+    ...given,
     database,
-    encrypter,
     clock,
-    timeText,
     bankNames: config.bankNames,
     log,
     tracing,
-    onCommit,
     others: channel,
     allowHttp: localWebhooks,
     allowedCidrs: [...(localWebhooks ? LOOPBACK : []), ...config.webhookAllowedCidrs],

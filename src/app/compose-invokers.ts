@@ -178,7 +178,7 @@ function operatorServices({
         database,
         clock,
         bankModes: config.banks,
-        ready: createReady(database, batches, draining),
+        ready: createReady(database, batches, draining).reasons,
         settlesAtOf: async (businessId) => {
           const settlesAt = await settlements.settlesAtOf(new Set([businessId]))
           return settlesAt(businessId)

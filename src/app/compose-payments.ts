@@ -22,11 +22,13 @@ import { createAssignSession } from '../notifications/payment-sessions.ts'
 import { createRecordConfirmed } from '../notifications/record-confirmed.ts'
 import { createReversePayment } from '../notifications/reverse-payment.ts'
 import { type BatchWatch, createBatchWatch } from '../postgres/batch-watch.ts'
+import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import type { StoredConflict } from '../transactions/conflicts/payment-conflict.ts'
+import { createPaymentCounter } from '../transactions/metrics/count-payments.ts'
 import {
   createRecordPayment,
   type RecordPayment,
@@ -43,6 +45,7 @@ interface Options {
   readonly log: Logger
   readonly metrics: Registry
   readonly tracing: Tracing | undefined
+  readonly observeBatches: ObserveBatches
   /** The prefix of a business's account names; throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
   /** Called after a commit that added events. */
@@ -71,6 +74,7 @@ export interface Payments {
 /** Composes the banks and payments. Sends nothing to a bank before `start`. */
 export function composePayments(options: Options): Payments {
   const { config, database, encrypter, clock, log, metrics, aliasOf, onCommit } = options
+  const { observeBatches } = options
   const { pool, recordingPool, relaxedPool, orm } = database
   const bankMetrics = createBankMetrics(metrics)
   const served = serveBanks({ liveBanks: config.liveBanks, clock, log, metrics: bankMetrics })
@@ -95,6 +99,8 @@ export function composePayments(options: Options): Payments {
     findOpenAccounts,
     isSimulated,
     batches,
+    observeBatches,
+    counter: createPaymentCounter(metrics),
     clock,
     log,
     onCommit,
@@ -106,7 +112,7 @@ export function composePayments(options: Options): Payments {
   const { live } = served
   const reconciling = {
     ...{ live, isSimulated, pool, orm, clock, log, recordPayment, reversePayment, onConflict },
-    assignSession: createAssignSession(pool, clock),
+    assignSession: createAssignSession(pool, clock, observeBatches),
     isReturned: createIsReturned(pool),
   }
   const reconciliation = createReconciliationJob({
@@ -120,6 +126,7 @@ export function composePayments(options: Options): Payments {
     relaxedPool,
     encrypter,
     tracing: options.tracing,
+    observeBatches,
     retentionDays: config.notificationRetentionDays,
     observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),
   })

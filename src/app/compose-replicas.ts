@@ -1,3 +1,4 @@
+import type { Pool } from 'pg'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { replicaName } from '../config/replica-urls.ts'
 import { LOGGED_TIMELINE } from '../events/log-state.ts'
@@ -10,6 +11,8 @@ import type { ServiceOptions } from './service-options.ts'
 interface ReplicatedDatabase {
   /** Its `read` chooses between the replicas and the primary. */
   readonly database: Database
+  /** The pools of the replicas, by their names. */
+  readonly pools: ReadonlyMap<string, Pool>
   start(metrics: Registry): void
   stop(): Promise<void>
 }
@@ -26,17 +29,19 @@ export function composeReplicas(options: ServiceOptions): ReplicatedDatabase | u
     labelNames: ['target'],
     registers: [],
   })
+  const pools = new Map(
+    urls.map((url) => [replicaName(url), openReadPool(url, pooler, connectionsMax)]),
+  )
   const replicas = createReplicas({
     pool: database.pool,
-    pools: new Map(
-      urls.map((url) => [replicaName(url), openReadPool(url, pooler, connectionsMax)]),
-    ),
+    pools,
     loggedTimeline: LOGGED_TIMELINE,
     log,
     onRead: (target) => reads.inc({ target }),
   })
   return {
     database: { ...database, read: replicas.read },
+    pools,
     start(metrics) {
       metrics.registerMetric(reads)
       registerReplicaMetrics(metrics, replicas.all)

@@ -1,4 +1,5 @@
 import pino, { type DestinationStream, type Logger } from 'pino'
+import { currentRequestId } from '../core/request-scope.ts'
 
 /** How many nested causes of an error are logged. */
 const CAUSES_MAX = 5
@@ -17,9 +18,9 @@ const PRIVATE_FIELDS = [
   'body',
 ]
 
-/** Our own credentials, and those in headers, URLs and PEM. */
+/** Our own credentials, also of browsers, and those in headers, URLs and PEM. */
 const CREDENTIALS =
-  /\b(sk_(?:live|test)_[0-9a-z]{10})[\w-]+|\b(it_[0-9a-z]{10})[0-9a-z]{16}_[\w-]+|\b(whsec_)[\w+/=-]+|\b(inflow_[a-z]+_)[\w-]{16,}|\b(Bearer +)[^\s"\\]+|(:\/\/[^\s:/@"]*:)[^\s/@"]+(?=@)|(-----BEGIN [A-Z ]*PRIVATE KEY-----)[^"]+?(?=-----END|")/g
+  /\b(sk_(?:live|test)_[0-9a-z]{10})[\w-]+|\b((?:it|is|ic|pl)_[0-9a-z]{10})[0-9a-z]{16}_[\w-]+|\b(whsec_)[\w+/=-]+|\b(inflow_[a-z]+_)[\w-]{16,}|\b(Bearer +)[^\s"\\]+|(:\/\/[^\s:/@"]*:)[^\s/@"]+(?=@)|(-----BEGIN [A-Z ]*PRIVATE KEY-----)[^"]+?(?=-----END|")/g
 
 /** The form of identity numbers, which the text of an error may contain. */
 const IDENTITY_NUMBERS = /(?<!\d)\d{11}(?!\d)/g
@@ -40,6 +41,9 @@ export function createLog(
   return pino(
     {
       level,
+      formatters: { level: (label) => ({ level: label }) },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      mixin: requestFields,
       redact: {
         paths: PRIVATE_FIELDS.flatMap((field) => [field, `*.${field}`, `*.*.${field}`]),
         censor: HIDDEN,
@@ -59,6 +63,12 @@ export function createLog(
     },
     destination,
   )
+}
+
+/** A line belongs to the request in which it is written. */
+function requestFields(): Readonly<Record<string, string>> {
+  const id = currentRequestId()
+  return id === undefined ? {} : { request_id: id }
 }
 
 /** The fields of an error that help to find its cause, without its rows, parameters and requests. */

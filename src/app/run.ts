@@ -2,8 +2,11 @@ import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { type Actor, systemActor } from '../auth/caller.ts'
+import { readAdministratorRisk } from '../auth/tokens/administrators.ts'
 import { type Config, ConfigError, readConfig } from '../config/config.ts'
+import { loadEnvFile } from '../config/env-file.ts'
 import { settingRisks } from '../config/setting-risks.ts'
+import { secretText } from '../config/settings.ts'
 import { systemClock } from '../core/clock.ts'
 import { createEncrypter } from '../crypto/encryption.ts'
 import { freePorts } from '../net/free-ports.ts'
@@ -18,14 +21,9 @@ import { openTls } from '../server/tls.ts'
 import { auditSettings } from './audit-settings.ts'
 import { createStartLink } from './console/start-link.ts'
 import { ENTITIES } from './entities.ts'
-import {
-  CLOSE_MS,
-  openLog,
-  readKeyRing,
-  startFaults,
-  startInstance,
-  textOf,
-} from './start-instance.ts'
+import { closeOnSignals } from './lifecycle/close-on-signals.ts'
+import { logStart } from './lifecycle/log-start.ts'
+import { openLog, readKeyRing, startFaults, startInstance, textOf } from './start-instance.ts'
 import type { Ports } from './workers/messages.ts'
 import { startWorkers } from './workers/start-workers.ts'
 import { type Credentials, readAdminToken, writeCredentials } from './write-credentials.ts'
@@ -33,11 +31,18 @@ import { type Credentials, readAdminToken, writeCredentials } from './write-cred
 /** Connections of the embedded database that the service leaves to the command line and psql. */
 const OTHER_CONNECTIONS = 30
 
-/** Runs the service until SIGTERM, SIGINT or the end of its terminal. Prints each fault of the start as one line and exits with 1. */
-export async function run(env: NodeJS.ProcessEnv): Promise<void> {
+/**
+ * Runs the service until SIGTERM, SIGINT or the end of its terminal. Prints each fault of the start as one line and
+ * exits with 1.
+ *
+ * @param env gets the settings of `--env-file` as well, so that worker processes inherit them
+ */
+export async function run(env: NodeJS.ProcessEnv, argv: readonly string[] = []): Promise<void> {
   try {
+    const warning = loadEnvFile(env, argv)
+    if (warning !== undefined) report([`warning: ${warning}`])
     const config = readConfig(env)
-    await serve(config, openLog(config, env['MASTER_KEY']))
+    await serve(config, openLog(config, secretText(env, 'MASTER_KEY')))
   } catch (error) {
     report(startFaults(error))
     process.exit(1)
@@ -74,15 +79,18 @@ async function serve(config: Config, log: Logger): Promise<void> {
       embedded,
     )
     const schema = config.migrate
-      ? migrate(database, { onRetry: (reason) => log.warn(reason) })
+      ? migrate(database, { onRetry: (reason) => log.warn({ reason }, 'migration repeated') })
       : requireSchema(database)
     await connect<unknown>(schema, embedded)
     for (const { found, advice } of await readDurabilityRisks(database.pool)) {
-      log.warn({ advice }, found)
+      log.warn({ found, advice }, 'risk of the database')
     }
-    for (const { found, advice } of settingRisks(config)) log.warn({ advice }, found)
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
+    const unadministered = await readAdministratorRisk(database.pool, { ...config, adminToken })
+    for (const { found, advice } of [...settingRisks(config), ...unadministered]) {
+      log.warn({ found, advice }, 'risk of a setting')
+    }
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
     const service = config.workers > 1 ? await serveByWorkers(serving) : await serveHere(serving)
     const system = await readSystem(config)
@@ -101,7 +109,19 @@ async function serve(config: Config, log: Logger): Promise<void> {
     restoreSignals()
     const failed = Promise.race([service.failed, postgres?.died ?? service.failed])
     const reloads = config.tls !== undefined && !hasTerminal
-    closeOnSignal({ ...service, failed }, database, stopDatabase, reloads)
+    const opened = database
+    closeOnSignals({
+      service: { ...service, failed },
+      closeDatabase: () => {
+        void opened.close().catch(() => undefined)
+        return stopDatabase()
+      },
+      reloads,
+      delayMs: config.shutdownDelaySeconds * 1_000,
+      log,
+      report,
+    })
+    await logStart(serving, service)
     print(readyText(urls, credentials, config.banks['9PSB']))
     if (link) print(`Console: ${link}\n`)
   } catch (error) {
@@ -123,14 +143,24 @@ type Serving = Parameters<typeof startInstance>[0]
 interface Running extends Ports {
   /** Reads the certificates again. */
   readonly reload: () => void
+  announceStop(): void
   close(): Promise<void>
   /** Resolves with the faults when the service cannot go on; a supervisor may start it again. */
   readonly failed: Promise<readonly string[]>
 }
 
 async function serveHere(serving: Serving): Promise<Running> {
+  const { log } = serving
   const service = await startInstance(serving)
-  return { ...service, reload: () => serving.tls?.reload(), failed: new Promise(() => undefined) }
+  return {
+    ...service,
+    close: async () => {
+      const cut = await service.close()
+      log.info({ ...cut }, 'servers closed')
+    },
+    reload: () => serving.tls?.reload(),
+    failed: new Promise(() => undefined),
+  }
 }
 
 async function serveByWorkers(serving: Serving): Promise<Running> {
@@ -200,38 +230,6 @@ function hasControllingTerminal(): Promise<boolean> {
     },
     () => false,
   )
-}
-
-/** @param reloads whether SIGHUP reloads the certificates, rather than stopping the service */
-function closeOnSignal(
-  service: Running,
-  database: Database,
-  stopDatabase: () => Promise<void>,
-  reloads: boolean,
-): void {
-  let closing = false
-  const close = async (code: number): Promise<void> => {
-    if (closing) return
-    closing = true
-    let exitCode = code
-    try {
-      await Promise.race([service.close(), new Promise((done) => setTimeout(done, CLOSE_MS))])
-      // Connections of a service that did not finish in time are cut with the process.
-      void database.close().catch(() => undefined)
-      await stopDatabase()
-    } catch (error) {
-      process.stderr.write(`inflow: ${(error as Error).message}\n`)
-      exitCode = 1
-    }
-    process.exit(exitCode)
-  }
-  process.on('SIGTERM', () => void close(0))
-  process.on('SIGINT', () => void close(0))
-  process.on('SIGHUP', () => (reloads ? service.reload() : void close(0)))
-  void service.failed.then((faults) => {
-    report(faults)
-    return close(1)
-  })
 }
 
 function readyText(

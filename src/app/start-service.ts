@@ -1,16 +1,20 @@
+import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
 import { beginAuditLog } from '../auth/audit/head-store.ts'
 import { newId } from '../core/ids.ts'
 import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
 import { createDatabaseClock } from '../postgres/database-clock.ts'
+import { newestMigration } from '../postgres/migrate.ts'
 import { createExposition, registerServerMetrics } from '../server/metrics.ts'
 import { openTracing } from '../tracing/open-tracing.ts'
 import { createBackgroundWork } from './background-work.ts'
 import { composeDomains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
 import { composeReplicas } from './compose-replicas.ts'
+import { VERSION } from './console/version.ts'
 import { encryptedTables } from './encrypted-tables.ts'
+import { registerMetrics } from './metrics/register-metrics.ts'
 import { openServers } from './open-servers.ts'
 import { createReady } from './ready.ts'
 import type { ServiceOptions } from './service-options.ts'
@@ -32,8 +36,16 @@ export interface Service {
   onCommit(): void
   /** Another worker made webhooks due. */
   deliveriesDue(): void
-  /** Finishes what is in progress, and stops. The database stays open. */
-  close(): Promise<void>
+  /** Reports that the service is about to stop: it is not ready any more, and goes on serving. */
+  announceStop(): void
+  /** Finishes what is in progress, and stops. The database stays open. @returns what it cut */
+  close(): Promise<Cut>
+}
+
+/** Requests and streams that had not ended by themselves when the service stopped. */
+export interface Cut {
+  readonly http_cut: number
+  readonly grpc_cut: number
 }
 
 /** Composes the domains, opens the servers and starts the work. */
@@ -49,6 +61,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const encrypter = createEncrypter(options.masterKey, options.otherKeys)
   const keyHeartbeat = keysOf(options, encrypter)
   await keyHeartbeat.start()
+  const stopping = new AbortController()
   const drain = new AbortController()
   const draining = drain.signal
   const domains = composeDomains(options, encrypter)
@@ -56,13 +69,14 @@ export async function startService(given: ServiceOptions): Promise<Service> {
     domains
   const console = config.console.enabled ? { ...domains.sessions, limits, clock, log } : undefined
   const background = createBackgroundWork({ options, domains, encrypter, draining })
+  const ready = createReady(database, payments.batches, stopping.signal)
   const open = () =>
     openServers({
       ...{ config, log, tls, console, notifications: payments.notifications },
       invokers: composeInvokers({ options, domains, encrypter, draining }),
       exposition: channel?.exposition(metrics, common) ?? createExposition(metrics),
-      ready: createReady(database, payments.batches, draining),
-      notes: () => [clock.note()].filter((note) => note !== undefined),
+      ready: ready.reasons,
+      notes: () => [clock.note(), ...ready.notes()].filter((note) => note !== undefined),
     })
   const { http, grpc, ops } = await clock
     .start()
@@ -74,6 +88,10 @@ export async function startService(given: ServiceOptions): Promise<Service> {
     })
   replicas?.start(metrics)
   registerServerMetrics(metrics, { http, grpc, ...(ops && { ops }) }, clock)
+  const endMetrics = registerMetrics({
+    ...{ options, metrics, common, ready: ready.reasons },
+    replicaPools: replicas?.pools ?? new Map(),
+  })
   const { recordingPool } = database
   const connected = Array.from({ length: recordingPool.options.max }, () =>
     recordingPool.query('select 1'),
@@ -84,6 +102,10 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   keyUses.start()
   payments.breakers.start()
   if (channel === undefined) background.start()
+  const announceStop = (): void => {
+    stopping.abort()
+    for (const server of [http, grpc, ops]) server?.announceStop()
+  }
   return {
     httpPort: http.port,
     grpcPort: grpc.port,
@@ -92,15 +114,23 @@ export async function startService(given: ServiceOptions): Promise<Service> {
     startBackground: background.start,
     onCommit: events.sequence,
     deliveriesDue: webhooks.deliveriesDue,
+    announceStop,
     async close() {
+      announceStop()
       drain.abort()
-      const servers = [http, grpc].map((server) => server.close(DRAIN_MS))
-      await Promise.all([...servers, webhooks.stop(), settlements.stop()])
+      const [httpCut, grpcCut] = await Promise.all([
+        http.close(DRAIN_MS),
+        grpc.close(DRAIN_MS),
+        webhooks.stop(),
+        settlements.stop(),
+      ])
       await Promise.all([events.stop(), keyUses.stop(), payments.stop(), background.stop()])
       await replicas?.stop()
       // Last, so that an operator sees the stop.
       await Promise.all([ops?.close(0), keyHeartbeat.stop(), exchange.stop(), clock.stop()])
       await tracing?.close()
+      endMetrics()
+      return { http_cut: httpCut, grpc_cut: grpcCut }
     },
   }
 }
@@ -108,7 +138,12 @@ export async function startService(given: ServiceOptions): Promise<Service> {
 function keysOf(options: ServiceOptions, encrypter: Encrypter): KeyHeartbeat {
   const { database, clock, log, rereadKeys } = options
   return createKeyHeartbeat({
-    id: newId('ins', clock.now()),
+    instance: {
+      id: newId('ins', clock.now()),
+      version: VERSION,
+      migration: newestMigration(database.orm),
+      process: `${hostname()}/${process.pid}`,
+    },
     orm: database.orm,
     encrypter,
     tables: encryptedTables(database),

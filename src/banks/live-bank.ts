@@ -15,7 +15,7 @@ export interface LiveBank {
 }
 
 /** The `BANK_<CODE>_…` settings that every live bank has. */
-const SETTINGS = z.object({
+export const LIVE_BANK_SETTINGS = z.object({
   CONNECT_TIMEOUT_MS: integer(1, 60_000).default(BANK_HTTP_LIMITS.connectTimeoutMs),
   CONCURRENCY: integer(1, 200).default(BANK_HTTP_LIMITS.concurrency),
   REQUERY: onOff,
@@ -31,7 +31,7 @@ export function readLiveBank(
 ): LiveBank | undefined {
   const read = createSettingReader(env, faults, `BANK_${code}_`)
   const connector = prepare(read)
-  const settings = read(SETTINGS)
+  const settings = read(LIVE_BANK_SETTINGS)
   if (connector === undefined || settings === undefined) return undefined
   const { requery, connectTimeoutMs, concurrency, allowedCidrs } = settings
   const name = `BANK_${code}_REQUERY`

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import type { BankCode } from './bank.ts'
+import { BANK_CODES, type BankCode, type NotificationOutcome } from './bank.ts'
 import type { BreakerState } from './http/circuit-breaker.ts'
 import type { RequestResult } from './http/create-bank-http.ts'
 
@@ -25,8 +25,21 @@ const BREAKER_VALUES: Readonly<Record<BreakerState, number>> = {
   open: 2,
 }
 
+/** Every outcome of a notification, and `REFUSED`: its address is not allowed. */
+const OUTCOMES: readonly (NotificationOutcome | 'REFUSED')[] = [
+  'RECORDED',
+  'DUPLICATE',
+  'UNMATCHED',
+  'MANUAL_REVIEW',
+  'IGNORED',
+  'UNAUTHENTICATED',
+  'UNCONFIRMED',
+  'RETRY',
+  'REFUSED',
+]
+
 /** Outcomes that any caller can cause, so they do not show that the bank is alive. */
-const UNTRUSTED_OUTCOMES = new Set(['UNAUTHENTICATED', 'REFUSED'])
+const UNTRUSTED_OUTCOMES = new Set<string>(['UNAUTHENTICATED', 'REFUSED'])
 
 export function createBankMetrics(register: Registry): BankMetrics {
   const registers = [register]
@@ -92,6 +105,14 @@ export function createBankMetrics(register: Registry): BankMetrics {
     aggregator: 'max',
     registers,
   })
+  // From the start, because Prometheus sees no increase from absent to 1.
+  for (const bank of BANK_CODES) {
+    for (const counter of [unmatched, conflicts]) counter.inc({ bank }, 0)
+    for (const outcome of OUTCOMES) {
+      notifications.inc({ bank, outcome }, 0)
+      if (!UNTRUSTED_OUTCOMES.has(outcome)) missing.inc({ bank, outcome }, 0)
+    }
+  }
   return {
     request(bank, result, durationMs) {
       requests.inc({ bank, result })

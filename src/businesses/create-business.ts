@@ -10,9 +10,11 @@ interface CreateBusiness {
   readonly name: string
   /** The prefix of account names; empty: the name, shortened. */
   readonly alias: string
+  /** The mode of the first key; absent: live. */
+  readonly live?: boolean
 }
 
-/** Creates a business and its first key, a live one, in one transaction. */
+/** Creates a business and its first key in one transaction. */
 export async function createBusiness(
   database: Database,
   clock: Clock,
@@ -30,8 +32,9 @@ export async function createBusiness(
       rateLimitPerSecond: null,
       rateLimitBurst: null,
     })
-    const liveKey = { businessId: business.id, live: true, allowedCidrs: [], scopes: [] }
-    const { key, secretKey } = addKey(em, { ...liveKey, expiresAt: undefined }, now)
+    const live = request.live ?? true
+    const open = { allowedCidrs: [], scopes: [], expiresAt: undefined }
+    const { key, secretKey } = addKey(em, { businessId: business.id, live, ...open }, now)
     await appendAudit(em, actor, {
       action: 'business.create',
       targetId: business.id,

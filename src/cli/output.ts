@@ -68,9 +68,22 @@ export function nestedColumns<Parent, Nested>(
   }))
 }
 
+/** Control characters, and those that change the direction of text, which JSON need not escape. */
+const BEYOND_ASCII = /[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+
 /** Replaces control characters, as names and narrations come from outside the service. */
 export function visible(text: string): string {
   return text.replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '\u{fffd}')
+}
+
+/**
+ * Formats a value as JSON that a terminal shows as it is: JSON.stringify leaves control characters beyond ASCII, with
+ * which an escape sequence may begin, and those that reverse the direction of text.
+ */
+export function jsonText(value: unknown, indent?: number): string {
+  const escaped = (character: string) =>
+    `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return JSON.stringify(value, null, indent).replace(BEYOND_ASCII, escaped)
 }
 
 /** Bold on a terminal with colors. Node 20 would style what goes to files and pipes as well. */

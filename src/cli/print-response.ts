@@ -1,5 +1,5 @@
 import { type DescMessage, type MessageShape, toJson } from '@bufbuild/protobuf'
-import { print } from './output.ts'
+import { jsonText, print } from './output.ts'
 
 /**
  * Prints a response of the service.
@@ -13,7 +13,7 @@ export function printResponse<Desc extends DescMessage>(
   message: MessageShape<Desc>,
   text: () => string,
 ): void {
-  const lines = options.json ? JSON.stringify(toJsonForm(schema, message), null, 2) : text()
+  const lines = options.json ? jsonText(toJsonForm(schema, message), 2) : text()
   if (lines !== '') print(lines)
 }
 

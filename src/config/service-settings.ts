@@ -7,7 +7,17 @@ import { PREVIOUS_MAX } from '../crypto/key-files.ts'
 import { CONSOLE_FIELDS, consoleFaults } from './console-settings.ts'
 import { RELAY_FIELDS } from './relay-settings.ts'
 import { postgresUrl, replicaUrls } from './replica-urls.ts'
-import { choice, cidrs, integer, list, offOn, onOff, parsed, type Settings } from './settings.ts'
+import {
+  choice,
+  cidrs,
+  integer,
+  list,
+  offOn,
+  onOff,
+  parsed,
+  type Settings,
+  secret,
+} from './settings.ts'
 
 const KEY = 'base64 of 32 bytes (openssl rand -base64 32)'
 const databaseUrl = postgresUrl('must be a URL such as postgres://user:password@host:5432/database')
@@ -23,17 +33,19 @@ const rateLimit = parsed(
 export const SERVICE_SETTINGS = z
   .object({
     /** The PostgreSQL server; undefined: the embedded one. */
-    DATABASE_URL: databaseUrl.optional(),
-    /** The connections of each process's pools; undefined: by the number of workers. */
+    DATABASE_URL: secret(databaseUrl.optional()),
     /** The server itself, for LISTEN, if DATABASE_URL is a pooler; undefined: see DATABASE_POOLING. */
-    DATABASE_LISTEN_URL: databaseUrl.optional(),
+    DATABASE_LISTEN_URL: secret(databaseUrl.optional()),
     /** Standbys that reads go to. */
-    DATABASE_READ_URLS: replicaUrls,
+    DATABASE_READ_URLS: secret(replicaUrls),
     /** How a pooler such as PgBouncer assigns its connections to those of the service. */
     DATABASE_POOLING: choice(['session', 'transaction']).default('session'),
     DATABASE_PREPARED_STATEMENTS: onOff,
+    /** The connections of each process's pools; undefined: by the number of workers. */
     DATABASE_POOL_SIZE: integer(11, 1_000, '11 to 1000 connections').optional(),
     DATA_DIR: z.string().default('.inflow'),
+    /** The folder of backups of the embedded database; undefined: beside DATA_DIR. */
+    BACKUP_DIR: z.string().optional(),
     HOST: z
       .string()
       .refine(isHost, 'must be an address or a host name such as 127.0.0.1 or ::')
@@ -46,19 +58,28 @@ export const SERVICE_SETTINGS = z
     HTTP_INTERNAL: choice(['on', 'off']).optional(),
     /** Whether the start migrates the schema. */
     MIGRATE: onOff,
+    /** How long the service goes on serving after a signal, while it reports that it is not ready. */
+    SHUTDOWN_DELAY_SECONDS: integer(0, 300, '0 to 300 seconds').default(0),
     /** How many processes listen on the same ports. */
     WORKERS: integer(1, 64, '1 to 64 processes').default(1),
     /** 32 bytes; undefined: generated into the data folder. */
-    MASTER_KEY: parsed(parseKey, `must be ${KEY}`).optional(),
+    MASTER_KEY: secret(parsed(parseKey, `must be ${KEY}`).optional()),
     /** Previous keys, which only decrypt: see KeyRing. */
-    MASTER_KEY_PREVIOUS: list(parsed(parseKey, `must each be ${KEY}`)).refine(
-      (keys) => keys.length <= PREVIOUS_MAX,
-      `must be at most ${PREVIOUS_MAX} keys`,
+    MASTER_KEY_PREVIOUS: secret(
+      list(parsed(parseKey, `must each be ${KEY}`)).refine(
+        (keys) => keys.length <= PREVIOUS_MAX,
+        `must be at most ${PREVIOUS_MAX} keys`,
+      ),
     ),
-    ADMIN_TOKEN: z
-      .string()
-      .regex(/^[\x21-\x7e]{32,200}$/, 'must be 32 to 200 printable ASCII characters without spaces')
-      .optional(),
+    ADMIN_TOKEN: secret(
+      z
+        .string()
+        .regex(
+          /^[\x21-\x7e]{32,200}$/,
+          'must be 32 to 200 printable ASCII characters without spaces',
+        )
+        .optional(),
+    ),
     LOG_LEVEL: choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default(
       'info',
     ),
@@ -86,12 +107,14 @@ export const SERVICE_SETTINGS = z
     /** After this time another process retries a webhook whose sender died. */
     WEBHOOK_LEASE_SECONDS: integer(2, 3_600, '2 to 3600 seconds').default(60),
     /** The proxy that sends webhooks; undefined: none. */
-    WEBHOOK_PROXY_URL: z
-      .string()
-      .refine(isProxyUrl, {
-        error: 'must be a URL such as http://user:password@proxy.example:3128, without a path',
-      })
-      .optional(),
+    WEBHOOK_PROXY_URL: secret(
+      z
+        .string()
+        .refine(isProxyUrl, {
+          error: 'must be a URL such as http://user:password@proxy.example:3128, without a path',
+        })
+        .optional(),
+    ),
     ...RELAY_FIELDS,
     ...CONSOLE_FIELDS,
     /** Address ranges of reverse proxies whose X-Forwarded-For is trusted. */

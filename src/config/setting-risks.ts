@@ -2,7 +2,7 @@ import { BANK_CODES } from '../banks/bank.ts'
 import type { Config } from './config.ts'
 
 /** A setting that is valid and dangerous. */
-interface SettingRisk {
+export interface SettingRisk {
   /** What it does, in one line. */
   readonly found: string
   /** What the operator should do. */

@@ -36,31 +36,48 @@ export function createSettingReader(
   const add = (name: string, text: string): void => {
     if (!faults.has(name)) faults.set(name, `${name}${text}`)
   }
-  const textOf = (name: string): string | undefined => env[name]?.trim() || undefined
-  const secretOf = (name: string): string | undefined => {
-    const path = textOf(`${name}_FILE`)
-    if (path === undefined) return textOf(name)
-    if (textOf(name) !== undefined) add(name, ` and ${name}_FILE are both set: remove one`)
-    try {
-      const text = readFileSync(path, 'utf8').trim()
-      if (text === '') add(name, `_FILE names an empty file: ${path}`)
-      return text || undefined
-    } catch (error) {
-      add(name, `_FILE cannot be read: ${error instanceof Error ? error.message : error}`)
-      return undefined
-    }
-  }
   return (schema) => {
     const fields = Object.entries<z.ZodType>(schema.shape)
     const given = fields.map(([name, field]) => [
       name,
-      field.meta()?.['secret'] ? secretOf(prefix + name) : textOf(prefix + name),
+      isSecret(field)
+        ? secretText(env, prefix + name, (text) => add(prefix + name, text))
+        : settingText(env, prefix + name),
     ])
     const { data, error } = schema.safeParse(Object.fromEntries(given), { error: missing })
     for (const { path, message } of error?.issues ?? [])
       add(`${prefix}${path[0]?.toString()}`, ` ${message}`)
     const found = data && Object.entries(data).map(([name, value]) => [camelCase(name), value])
     return found && (Object.fromEntries(found) as Settings<typeof schema>)
+  }
+}
+
+/** The text of a setting; undefined if it is not set, empty or blank. */
+export function settingText(env: NodeJS.ProcessEnv, name: string): string | undefined {
+  return env[name]?.trim() || undefined
+}
+
+/**
+ * The text of a secret: the setting, else the content of the file that `<NAME>_FILE` names.
+ *
+ * @param onFault called with the fault, which continues the name
+ */
+export function secretText(
+  env: NodeJS.ProcessEnv,
+  name: string,
+  onFault: (text: string) => void = () => undefined,
+): string | undefined {
+  const given = settingText(env, name)
+  const path = settingText(env, `${name}_FILE`)
+  if (path === undefined) return given
+  if (given !== undefined) onFault(` and ${name}_FILE are both set: remove one`)
+  try {
+    const text = readFileSync(path, 'utf8').trim()
+    if (text === '') onFault(`_FILE names an empty file: ${path}`)
+    return text || undefined
+  } catch (error) {
+    onFault(`_FILE cannot be read: ${error instanceof Error ? error.message : error}`)
+    return undefined
   }
 }
 
@@ -72,9 +89,13 @@ function camelCase(name: string): string {
   return name.toLowerCase().replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
 }
 
-/** A setting that may also come from a file, which `<NAME>_FILE` names. */
+/** A setting that may also come from a file, which `<NAME>_FILE` names, and that no output shows. */
 export function secret<Field extends z.ZodType>(field: Field): Field {
   return field.meta({ secret: true })
+}
+
+export function isSecret(field: z.ZodType): boolean {
+  return field.meta()?.['secret'] === true
 }
 
 /** @param expects the error text after "must be"; the bounds are inclusive */

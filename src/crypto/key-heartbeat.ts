@@ -4,7 +4,7 @@ import { createLoop } from '../core/loop.ts'
 import { checkMasterKey, MasterKeyError, registerMasterKey } from './check-master-key.ts'
 import type { EncryptedRows } from './encrypted-rows.ts'
 import type { Encrypter, KeyRing } from './encryption.ts'
-import { deleteHolder, upsertHolder } from './store.ts'
+import { deleteHolder, type KeyHolder, upsertHolder } from './store.ts'
 
 /** How often an instance reports which keys it knows. */
 const INTERVAL_MS = 10_000
@@ -13,8 +13,8 @@ const INTERVAL_MS = 10_000
 export const HEARTBEAT_TIMEOUT_SECONDS = 45
 
 interface Options {
-  /** The id of the instance. */
-  readonly id: string
+  /** What is running, as operators know it. */
+  readonly instance: Pick<KeyHolder, 'id' | 'version' | 'migration' | 'process'>
   readonly orm: MikroORM
   readonly encrypter: Encrypter
   readonly tables: readonly EncryptedRows[]
@@ -25,7 +25,7 @@ interface Options {
   readonly onFirstKey: () => Promise<void>
 }
 
-/** Reports to the database which master keys this instance knows, for as long as it runs. */
+/** Reports to the database that this instance runs, and which master keys it knows. */
 export interface KeyHeartbeat {
   /** @throws MasterKeyError when the keys do not match the database */
   start(): Promise<void>
@@ -37,7 +37,7 @@ export interface KeyHeartbeat {
  * key that an instance still encrypts with. So each instance reports its keys every few seconds.
  */
 export function createKeyHeartbeat({
-  id,
+  instance,
   orm,
   encrypter,
   tables,
@@ -47,7 +47,11 @@ export function createKeyHeartbeat({
 }: Options): KeyHeartbeat {
   const report = (): Promise<void> => {
     const { keyId: currentKeyId, knownKeyIds } = encrypter
-    return upsertHolder(orm.em.fork(), { id, currentKeyId, knownKeyIds: [...knownKeyIds] })
+    return upsertHolder(orm.em.fork(), {
+      ...instance,
+      currentKeyId,
+      knownKeyIds: [...knownKeyIds],
+    })
   }
   const loop = createLoop({
     name: 'master key',
@@ -78,7 +82,7 @@ export function createKeyHeartbeat({
     async stop() {
       await loop.stop()
       // If the database is unavailable, the report expires by itself.
-      await deleteHolder(orm.em.fork(), id).catch(() => undefined)
+      await deleteHolder(orm.em.fork(), instance.id).catch(() => undefined)
     },
   }
 }

@@ -13,7 +13,7 @@ export const MasterKeyEntity = defineEntity({
   },
 })
 
-/** A running instance, and the keys that it knows. */
+/** A running instance: its version, and the keys that it knows. */
 export const KeyHolderEntity = defineEntity({
   name: 'KeyHolder',
   tableName: 'master_key_holder',
@@ -22,6 +22,13 @@ export const KeyHolderEntity = defineEntity({
     /** The key that the instance encrypts with. */
     currentKeyId: p.text(),
     knownKeyIds: p.array(),
+    /** Of Inflow. */
+    version: p.text(),
+    /** The newest migration that it knows. */
+    migration: p.text(),
+    /** The host, and the id of the process there: `pay-1/4711`. */
+    process: p.text(),
+    startedAt: p.datetime(3),
     /** By the database's clock. An instance that shuts down cleanly deletes its row. */
     seenAt: p.datetime(3),
   },

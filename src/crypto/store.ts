@@ -7,7 +7,7 @@ import { KeyHolderEntity, MasterKeyEntity } from './master-key.entity.ts'
 type MasterKey = InferEntity<typeof MasterKeyEntity>
 
 /** A running instance. */
-export type KeyHolder = Omit<InferEntity<typeof KeyHolderEntity>, 'seenAt'>
+export type KeyHolder = Omit<InferEntity<typeof KeyHolderEntity>, 'seenAt' | 'startedAt'>
 
 const NOW = sql<Date>`clock_timestamp()`
 
@@ -53,7 +53,7 @@ export async function upsertHolder(em: EntityManager, holder: KeyHolder): Promis
   const row = { ...holder, seenAt: NOW }
   await queries
     .insertInto('master_key_holder')
-    .values(row)
+    .values({ ...row, startedAt: NOW })
     .onConflict((conflict) => conflict.column('id').doUpdateSet(row))
     .execute()
 }
@@ -66,7 +66,7 @@ export async function deleteHolder(em: EntityManager, id: string): Promise<void>
 export async function listHolders(em: EntityManager, withinSeconds: number): Promise<KeyHolder[]> {
   return queriesOf<typeof KeyHolderEntity>(em)
     .selectFrom('master_key_holder')
-    .select(['id', 'currentKeyId', 'knownKeyIds'])
+    .select(['id', 'currentKeyId', 'knownKeyIds', 'version', 'migration', 'process'])
     .where('seenAt', '>', sql<Date>`clock_timestamp() - ${withinSeconds} * interval '1 second'`)
     .orderBy('id')
     .execute()

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import type { Config } from '../config/config.ts'
 import { type DurabilityRisk, readDurabilityRisks } from '../postgres/durability.ts'
-import { type Migration, readMigrations } from '../postgres/migrate.ts'
+import { leavesWorking, type Migration, readMigrations } from '../postgres/migrate.ts'
 import { connectionsOfService, type Database } from '../postgres/orm.ts'
 import { createFindings, type Finding } from './finding.ts'
 
@@ -39,14 +39,27 @@ export async function checkDatabase(
   return findings.all
 }
 
+/** Checks the server alone: whether it is the right one, and keeps what it acknowledges. */
+export async function checkServerSettings({ pool, url }: Database): Promise<readonly Finding[]> {
+  const findings = createFindings('Database')
+  const settings = await readSettings(pool)
+  checkServer(new URL(url).host, settings, findings)
+  checkDurability(settings, await readDurabilityRisks(pool), findings)
+  return findings.all
+}
+
 async function checkSchema(database: Database, findings: Findings): Promise<void> {
   const migrations = await readMigrations(database)
   const names = (of: readonly Migration[]) => of.map(({ name }) => name).join(', ')
   const pending = migrations.filter(({ appliedAt }) => appliedAt === undefined)
   const unknown = migrations.filter(({ known }) => !known)
-  if (unknown.length > 0) {
-    const found = `the schema is newer than this version of Inflow: ${names(unknown)}`
+  const ending = unknown.filter((migration) => !leavesWorking(migration, migrations))
+  if (ending.length > 0) {
+    const found = `the schema is newer than this version of Inflow: ${names(ending)}`
     findings.fail(found, 'this version does not start, and is not ready: use the newer one')
+  } else if (unknown.length > 0) {
+    const found = `the schema is of a newer version, with which this one works: ${names(unknown)}`
+    findings.warn(found, 'finish the upgrade')
   } else if (pending.length > 0) {
     const advice = 'start the service, or: inflow migrate up'
     findings.warn(`migrations are pending: ${names(pending)}`, advice)

@@ -1,7 +1,9 @@
+import { createSecureContext } from 'node:tls'
 import { Client, credentials } from '@grpc/grpc-js'
 import { Agent, request } from 'undici'
-import { type ClientTls, secure } from '../client/credentials.ts'
+import { type ChannelSecurity, type ClientTls, secure } from '../client/credentials.ts'
 import { createFindings, type Finding } from './finding.ts'
+import type { OwnTls } from './own-servers.ts'
 
 /** The time that a server has to respond. */
 const RESPONSE_TIMEOUT_MS = 5_000
@@ -10,13 +12,14 @@ const RESPONSE_TIMEOUT_MS = 5_000
 const SERVING = Buffer.from([0x08, 0x01])
 
 interface Servers {
-  readonly grpcUrl: string
+  /** Undefined: it asks for a client certificate, and there is none. */
+  readonly grpcUrl: string | undefined
   /** Undefined: unknown. */
   readonly httpUrl: string | undefined
   /** Of /readyz. */
   readonly opsUrl: string | undefined
   /** For https URLs. */
-  readonly tls: ClientTls
+  readonly tls: ClientTls | OwnTls
 }
 
 /** Checks the health of a running service. @param servers undefined: no service was found */
@@ -27,8 +30,11 @@ export async function checkService(servers: Servers | undefined): Promise<readon
     return findings.all
   }
   const { grpcUrl, httpUrl, opsUrl, tls } = servers
-  const fault = await checkHealth(grpcUrl, tls)
-  if (fault === undefined) findings.ok(`gRPC at ${grpcUrl} is healthy`)
+  const fault = grpcUrl && (await checkHealth(grpcUrl, tls))
+  if (grpcUrl === undefined) {
+    const advice = 'set INFLOW_CERT and INFLOW_KEY to the files of a client certificate'
+    findings.warn('gRPC was not checked: TLS_CLIENT_CA asks for a client certificate', advice)
+  } else if (fault === undefined) findings.ok(`gRPC at ${grpcUrl} is healthy`)
   else {
     findings.fail(`gRPC at ${grpcUrl} is not healthy: ${fault}`, 'start it, or check its log')
   }
@@ -45,11 +51,13 @@ export async function checkService(servers: Servers | undefined): Promise<readon
 }
 
 /** @returns what is wrong; undefined: nothing */
-function checkHealth(grpcUrl: string, tls: ClientTls): Promise<string | undefined> {
+function checkHealth(grpcUrl: string, tls: Servers['tls']): Promise<string | undefined> {
   const { protocol, host } = new URL(grpcUrl)
   const channel =
     protocol === 'https:'
-      ? secure(host, tls)
+      ? 'checkServerIdentity' in tls
+        ? ownChannel(tls)
+        : secure(host, tls)
       : { credentials: credentials.createInsecure(), options: {} }
   const client = new Client(host, channel.credentials, channel.options)
   const same = (bytes: Buffer) => bytes
@@ -69,8 +77,20 @@ function checkHealth(grpcUrl: string, tls: ClientTls): Promise<string | undefine
   })
 }
 
+/** The security settings of a grpc-js channel for `OwnTls`. */
+function ownChannel(tls: OwnTls): ChannelSecurity {
+  const { checkServerIdentity = () => undefined } = tls
+  return {
+    credentials: credentials.createFromSecureContext(createSecureContext(tls), {
+      checkServerIdentity,
+    }),
+    // SNI allows no IP address, which grpc-js would send.
+    options: { 'grpc.ssl_target_name_override': 'localhost' },
+  }
+}
+
 /** @returns what is wrong; undefined: nothing */
-async function checkReadiness(opsUrl: string, tls: ClientTls): Promise<string | undefined> {
+async function checkReadiness(opsUrl: string, tls: Servers['tls']): Promise<string | undefined> {
   const dispatcher = new Agent({ connect: tls })
   try {
     const signal = AbortSignal.timeout(RESPONSE_TIMEOUT_MS)

@@ -2,7 +2,9 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { type Config, ConfigError, readConfig } from '../config/config.ts'
+import { type EnvFile, withEnvFile } from '../config/env-file.ts'
 import { settingRisks } from '../config/setting-risks.ts'
+import { findUnknown } from '../config/unknown-settings.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** A token or key with fewer distinct characters is not random. */
@@ -16,15 +18,25 @@ interface Settings {
   readonly findings: readonly Finding[]
 }
 
-/** Checks whether the settings are valid, and which of them are weak. */
-export function checkSettings(env: NodeJS.ProcessEnv): Settings {
+/**
+ * Checks whether the settings are valid, and which of them are weak or unknown.
+ *
+ * @param file also has settings; those of the environment win
+ */
+export function checkSettings(given: NodeJS.ProcessEnv, file?: EnvFile): Settings {
   const findings = createFindings('Settings')
+  const env = withEnvFile(given, file)
+  for (const { name, similar } of findUnknown(given, file)) {
+    const advice = similar === undefined ? 'remove it' : `did you mean ${similar}?`
+    findings.warn(`${name} is not a setting of this version`, advice)
+  }
   try {
     const config = readConfig(env)
     const { host, httpPort, grpcPort } = config
     findings.ok(`all settings are valid: HTTP at ${host}:${httpPort}, gRPC at ${host}:${grpcPort}`)
     checkAddress(config, findings)
     checkSecrets(config, findings)
+    checkDatabaseUrls(config, findings)
     checkOperation(config, findings)
     return { config, findings: findings.all }
   } catch (error) {
@@ -38,7 +50,7 @@ export function checkSettings(env: NodeJS.ProcessEnv): Settings {
 type Findings = ReturnType<typeof createFindings>
 
 function checkAddress(
-  { host, grpcReflection, databaseUrl, tls }: Config,
+  { host, grpcReflection, databaseUrl, opsPort, tls }: Config,
   findings: Findings,
 ): void {
   if (tls !== undefined) checkCertificate(tls.cert, findings)
@@ -56,6 +68,12 @@ function checkAddress(
     findings.warn(
       'GRPC_REFLECTION shows the API to every client that reaches the gRPC server',
       'set GRPC_REFLECTION=off, unless callers need it',
+    )
+  }
+  if (opsPort === undefined) {
+    findings.warn(
+      'metrics, with how many payments arrive, are served to every caller that reaches HTTP_PORT',
+      'set OPS_PORT, and publish HTTP_PORT alone',
     )
   }
   if (databaseUrl === undefined) {
@@ -81,15 +99,37 @@ function checkCertificate(file: string, findings: Findings): void {
   }
 }
 
-function checkSecrets({ adminToken, masterKey, databaseUrl }: Config, findings: Findings): void {
+/** The values of `sslmode` with which pg verifies the certificate. Without one it does not encrypt. */
+const VERIFIED = /^(verify-full|verify-ca|require|prefer)$/
+
+function checkDatabaseUrls(
+  { databaseUrl, databaseListenUrl, databaseReadUrls }: Config,
+  findings: Findings,
+): void {
+  const given = [databaseUrl, databaseListenUrl, ...databaseReadUrls]
+  const hosts = given.flatMap((text) => {
+    if (text === undefined) return []
+    const { hostname, host, searchParams } = new URL(text)
+    const isHere = hostname === '' || searchParams.has('host') || isLoopback(hostname)
+    const mode =
+      searchParams.get('sslmode') ?? (searchParams.get('ssl') === 'true' ? 'require' : '')
+    const isVerified =
+      mode === 'verify-full' || (VERIFIED.test(mode) && !searchParams.has('uselibpqcompat'))
+    return isHere || isVerified ? [] : [host]
+  })
+  if (hosts.length === 0) return
+  findings.warn(
+    `the connection to the database is not encrypted, or its certificate not verified: ${[...new Set(hosts)].join(', ')}`,
+    'add ?sslmode=verify-full (and sslrootcert=<file>) to the URL',
+  )
+}
+
+function checkSecrets({ adminToken, masterKey }: Config, findings: Findings): void {
   if (adminToken !== undefined && isWeak(adminToken)) {
     findings.warn(
       'ADMIN_TOKEN is not random, and allows everything',
       'create one with: openssl rand -base64 32',
     )
-  }
-  if (adminToken === undefined && databaseUrl !== undefined) {
-    findings.ok('ADMIN_TOKEN is not set: only issued tokens may call the internal methods')
   }
   if (masterKey !== undefined && isWeak(masterKey.toString('latin1'))) {
     findings.fail(

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
+import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import { type Finished, finishNotifications, type Processed } from './store.ts'
 
 /** Stores the result of processing a notification, unless it is already processed. */
@@ -16,13 +17,17 @@ interface Item {
  * @param relaxedPool Its commits do not wait for the disk: a notification whose result is lost is
  * still pending, and processing it again is safe.
  */
-export function createFinishProcessing(relaxedPool: Pool): FinishProcessing {
+export function createFinishProcessing(
+  relaxedPool: Pool,
+  observeBatches?: ObserveBatches,
+): FinishProcessing {
   const finish = createIsolatingBatcher<Item, true>({
     run: async (calls) => {
       await finishNotifications(relaxedPool, merge(calls.map(({ item }) => item)))
       for (const call of calls) call.result = true
     },
     ...{ itemsMax: 256, batchesMax: 1, queueMax: 20_000 },
+    observers: observeBatches && [observeBatches('notification_results')],
   })
   return async (id, processed) => void (await finish({ id, processed }))
 }

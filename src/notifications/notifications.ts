@@ -4,6 +4,7 @@ import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop } from '../core/loop.ts'
 import { addressRanges, parseAddress } from '../net/address-ranges.ts'
+import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import { createFinishProcessing } from './finish-processing.ts'
 import { createReceiveNotification, type ReceiveDependencies } from './receive-notification.ts'
 import { createRetryNotifications } from './retry-notifications.ts'
@@ -28,6 +29,7 @@ interface Options
   readonly relaxedPool: Pool
   readonly orm: MikroORM
   readonly live: ReadonlyMap<BankCode, ServedBank>
+  readonly observeBatches?: ObserveBatches
   /** How long raw notifications are stored. */
   readonly retentionDays: number
   /** Called with the outcome of each notification; `REFUSED` if its address is not allowed. */
@@ -39,11 +41,11 @@ const ROWS_MAX = 1_000
 const DELETE_EVERY_MS = 600_000
 
 export function createNotifications(options: Options): Notifications {
-  const { live, observe, pool, relaxedPool } = options
+  const { live, observe, pool, relaxedPool, observeBatches } = options
   const dependencies: ReceiveDependencies = {
     ...options,
-    storeNotification: createStoreNotification(pool),
-    finishProcessing: createFinishProcessing(relaxedPool),
+    storeNotification: createStoreNotification(pool, observeBatches),
+    finishProcessing: createFinishProcessing(relaxedPool, observeBatches),
   }
   const receive = createReceiveNotification(dependencies)
   const loops = live.size > 0 ? [createRetryNotifications(dependencies, live)] : []

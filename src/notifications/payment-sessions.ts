@@ -5,6 +5,7 @@ import type { Clock } from '../core/clock.ts'
 import { textArray } from '../postgres/binary-arrays.ts'
 import { isDeadlock } from '../postgres/is-retryable.ts'
 import { type Call, createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
+import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
 import { runStatement } from '../postgres/run-statement.ts'
 import type { PaymentKeyEntity } from './notification.entity.ts'
@@ -27,10 +28,15 @@ export type AssignSession = (payment: KeyedSession) => Promise<string | undefine
 type SessionCall = Call<KeyedSession, { readonly sessionId: string | undefined }>
 
 /** Creates a function that assigns sessions in batches, as payments are recorded. */
-export function createAssignSession(pool: Pool, clock: Clock): AssignSession {
+export function createAssignSession(
+  pool: Pool,
+  clock: Clock,
+  observeBatches?: ObserveBatches,
+): AssignSession {
   const assign = createIsolatingBatcher({
     run: (calls: readonly SessionCall[]) => assignBatch(pool, calls, clock.now()),
     ...{ itemsMax: 256, batchesMax: 2, queueMax: 20_000 },
+    observers: observeBatches && [observeBatches('payment_sessions')],
   })
   return async ({ bank, bankKey, sessionId }) =>
     (await assign({ bank, bankKey, sessionId })).sessionId

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import { type Call, createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
+import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import {
   findNotifications,
   insertNotifications,
@@ -23,10 +24,14 @@ const ITEMS_MAX = 64
  * Creates a function that stores notifications in batches: those that arrive while a batch is being
  * written share the next statement and its commit. One that the database refuses fails alone.
  */
-export function createStoreNotification(pool: Pool): StoreNotification {
+export function createStoreNotification(
+  pool: Pool,
+  observeBatches?: ObserveBatches,
+): StoreNotification {
   return createIsolatingBatcher({
     run: (calls: readonly StoreCall[]) => storeBatch(pool, calls),
     ...{ itemsMax: ITEMS_MAX, batchesMax: 2, queueMax: 20_000 },
+    observers: observeBatches && [observeBatches('notifications')],
   })
 }
 

@@ -1,9 +1,13 @@
 import { isRetryable } from './is-retryable.ts'
 
-/** Watches the batches of a batcher for those that the database does not complete. */
-export interface BatchWatch {
+/** Observes the batches of a batcher. */
+export interface BatchObserver {
   /** A batch starts. @returns what to call when it ends, with its error if it failed */
-  start(): (error?: unknown) => void
+  start(itemCount: number): (error?: unknown) => void
+}
+
+/** Watches the batches of a batcher for those that the database does not complete. */
+export interface BatchWatch extends BatchObserver {
   /** Whether a batch waits for the database, or the latest to end did so in vain. */
   stuck(): boolean
 }

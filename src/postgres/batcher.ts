@@ -1,5 +1,6 @@
 import { Fault } from '../core/errors.ts'
-import type { BatchWatch } from './batch-watch.ts'
+import { outsideOfRequests } from '../core/request-scope.ts'
+import type { BatchObserver } from './batch-watch.ts'
 
 /** In place of a result: only this call of the batch fails. */
 export class Failure {
@@ -30,8 +31,8 @@ export interface BatcherOptions<Item, Result> {
    * then gets `unavailable`; its item may still be written.
    */
   readonly deadlineMs?: number
-  /** Watches each batch. */
-  readonly watch?: BatchWatch | undefined
+  /** Each observes every batch. */
+  readonly observers?: readonly BatchObserver[] | undefined
 }
 
 /** Longer than two hot statements, of which the first waits for a connection. */
@@ -62,6 +63,8 @@ export function createBatcher<Item, Result>(
 class Batcher<Item, Result> {
   readonly #options: BatcherOptions<Item, Result>
   readonly #deadlineMs: number
+  /** A batch belongs to all its callers, and not to the one that happened to start it. */
+  readonly #apart = outsideOfRequests()
   #waiting: Waiting<Item, Result>[] = []
   /** Every caller without a result, in the order of the calls. */
   readonly #unsettled = new Set<Waiting<Item, Result>>()
@@ -109,19 +112,19 @@ class Batcher<Item, Result> {
   }
 
   async #write(batch: readonly Waiting<Item, Result>[]): Promise<void> {
-    const ended = this.#options.watch?.start()
+    const ends = this.#options.observers?.map((observer) => observer.start(batch.length))
     const leave = this.#takePlace()
     try {
-      const results = await this.#options.run(batch.map((call) => call.item))
+      const results = await this.#apart(() => this.#options.run(batch.map((call) => call.item)))
       batch.forEach((call, index) => {
         this.#unsettled.delete(call)
         const result = results[index] as Result | Failure
         if (result instanceof Failure) call.reject(result.error)
         else call.resolve(result)
       })
-      ended?.()
+      for (const end of ends ?? []) end()
     } catch (error) {
-      ended?.(error)
+      for (const end of ends ?? []) end(error)
       for (const call of batch) {
         this.#unsettled.delete(call)
         call.reject(error)

@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { backoffMs } from '../core/backoff.ts'
 import type { Database } from './orm.ts'
+import { readWorksSince } from './schema/works-since.ts'
 
 /** The schema is not the one that this version of Inflow needs. */
 export class SchemaError extends Error {
@@ -15,6 +16,8 @@ export interface Migration {
   readonly appliedAt: Date | undefined
   /** Whether this version of Inflow has it. */
   readonly known: boolean
+  /** Versions that know this migration can work with the schema after it: see `readWorksSince`. */
+  readonly worksSince: string
 }
 
 /** How a migration waits for its locks. */
@@ -89,18 +92,28 @@ async function attemptMigration(
     await run(`select pg_advisory_xact_lock(${MIGRATION_LOCK})`)
     await run(`set local lock_timeout = ${lockTimeoutMs}`)
     const migrations = await listMigrations(orm, run)
-    refuseUnknown(migrations)
-    if (migrations.every(({ appliedAt }) => appliedAt !== undefined)) return []
-    return orm.migrator.up({ transaction })
+    const pending = migrations.filter(({ appliedAt }) => appliedAt === undefined)
+    refuseNewer(migrations, pending)
+    if (pending.length === 0) return []
+    const applied = await orm.migrator.up({ transaction })
+    for (const { name, worksSince } of pending) {
+      const text = 'update schema_migration set works_since = ? where name = ?'
+      await connection.execute(text, [worksSince, name], 'run', transaction)
+    }
+    return applied
   })
   return ran.map(({ name }) => name)
 }
 
-/** Throws SchemaError unless the schema has every migration of this version, and no other. */
+/**
+ * Throws SchemaError unless the schema has every migration of this version, and this version can work with
+ * it. An older version can, until the schema has a migration that ends it: so instances of two versions
+ * can serve while an upgrade replaces one by the other, and an upgrade can be taken back.
+ */
 export async function requireSchema(database: Database): Promise<void> {
   const migrations = await readMigrations(database)
-  refuseUnknown(migrations)
   const pending = migrations.filter(({ appliedAt }) => appliedAt === undefined)
+  refuseNewer(migrations, pending)
   if (pending.length > 0) {
     throw new SchemaError(`migrations are pending (${namesOf(pending)}): run \`inflow migrate up\``)
   }
@@ -111,23 +124,49 @@ export function readMigrations({ orm, pool }: Database): Promise<readonly Migrat
   return listMigrations(orm, async (sql) => (await pool.query(sql)).rows)
 }
 
-/** Finds a row if the schema has a migration that this version does not know. */
+/**
+ * Selects one row: `newer`, whether the schema has a migration that this version does not know, and
+ * `ended`, whether this version cannot work with the schema any more.
+ */
 export function newerSchemaQuery(orm: Database['orm']): { text: string; values: unknown[] } {
-  const text = 'select from schema_migration where name <> all($1) limit 1'
+  const text = `select count(*) > 0 as newer,
+      count(*) filter (where coalesce(works_since, name) <> all($1)) > 0 as ended
+    from schema_migration where name <> all($1)`
   return { text, values: [namesInFolder(orm)] }
 }
 
-function refuseUnknown(migrations: readonly Migration[]): void {
+/** The newest migration that this version knows. */
+export function newestMigration(orm: Database['orm']): string {
+  return namesInFolder(orm).at(-1) ?? INITIAL
+}
+
+/** Whether this version can work with the schema after a migration of a newer version. */
+export function leavesWorking(migration: Migration, all: readonly Migration[]): boolean {
+  return all.some(({ name, known }) => known && name === migration.worksSince)
+}
+
+function refuseNewer(migrations: readonly Migration[], pending: readonly Migration[]): void {
   const unknown = migrations.filter(({ known }) => !known)
   if (unknown.length === 0) return
+  if (!migrations.some(({ name, appliedAt }) => name === INITIAL && appliedAt !== undefined)) {
+    throw new SchemaError(
+      'the database was made by an unreleased version of Inflow and cannot be migrated: use an empty database',
+    )
+  }
+  const ending = unknown.filter((migration) => !leavesWorking(migration, migrations))
+  // Migrations of two versions that do not know each other have no order.
+  const refused = pending.length > 0 ? unknown : ending
+  if (refused.length === 0) return
   throw new SchemaError(
-    migrations.some(({ name, appliedAt }) => name === INITIAL && appliedAt !== undefined)
-      ? `the schema is newer than this version of Inflow (${namesOf(unknown)}): start the newer version`
-      : 'the database was made by an unreleased version of Inflow and cannot be migrated: use an empty database',
+    `the schema is newer than this version of Inflow (${namesOf(refused)}): start the newer version`,
   )
 }
 
-type Row = { readonly name: string; readonly executed_at: Date }
+interface Row {
+  readonly name: string
+  readonly executed_at: Date
+  readonly works_since: string | null
+}
 
 async function listMigrations(
   orm: Database['orm'],
@@ -138,21 +177,33 @@ async function listMigrations(
     is: boolean
   }[]
   const rows = found?.is
-    ? ((await run('select name, executed_at from schema_migration order by id')) as Row[])
+    ? ((await run(
+        'select name, executed_at, works_since from schema_migration order by id',
+      )) as Row[])
     : []
-  const applied = rows.map(({ name, executed_at: at }) => ({
+  const applied = rows.map(({ name, executed_at: at, works_since: since }) => ({
     name,
     appliedAt: new Date(at),
     known: known.includes(name),
+    worksSince: since ?? name,
   }))
-  const pending = known.filter((name) => !rows.some((row) => row.name === name))
-  return [...applied, ...pending.map((name) => ({ name, appliedAt: undefined, known: true }))]
+  const names = known.filter((name) => !rows.some((row) => row.name === name))
+  const pending = names.map(async (name) => ({
+    name,
+    appliedAt: undefined,
+    known: true,
+    worksSince: await readWorksSince(folderOf(orm), name),
+  }))
+  return [...applied, ...(await Promise.all(pending))]
 }
 
 function namesInFolder(orm: Database['orm']): readonly string[] {
-  const { path = '' } = orm.config.get('migrations')
-  const files = readdirSync(path).filter((file) => /^Migration.*\.ts$/.test(file))
+  const files = readdirSync(folderOf(orm)).filter((file) => /^Migration.*\.ts$/.test(file))
   return files.map((file) => file.replace(/\.ts$/, '')).sort()
+}
+
+function folderOf(orm: Database['orm']): string {
+  return orm.config.get('migrations').path ?? ''
 }
 
 function namesOf(migrations: readonly Migration[]): string {

@@ -102,7 +102,8 @@ export function ormConfig(
     extensions: [Migrator],
     pool: { max: connectionsMax },
     forceUtcTimezone: true,
-    driverOptions: connectionOptions(pooler),
+    // The ORM reads of the URL what all drivers have; pg reads sslmode and all else that follows the question mark.
+    driverOptions: { ...connectionOptions(pooler), connectionString: url },
     migrations: {
       path: join(import.meta.dirname, 'migrations'),
       emit: 'ts',

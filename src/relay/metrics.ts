@@ -1,9 +1,15 @@
 import type { Pool } from 'pg'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Clock } from '../core/clock.ts'
+import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import { readLogState } from '../events/log-state.ts'
 import { readLog } from '../events/read-log.ts'
 import type { Relay } from './relay.ts'
+
+const PERIOD_MS = 1_000
+
+/** Below the time that a worker has to report its metrics. */
+const TIMEOUT_MS = 500
 
 interface Dependencies {
   readonly relay: Relay
@@ -11,44 +17,35 @@ interface Dependencies {
   readonly clock: Clock
 }
 
-/** Registers the metrics of the instance's relay. Its lag is read at each scrape. */
+/** Registers the metrics of the instance's relay. */
 export function registerRelayMetrics(
   metrics: Registry,
   { relay, pool, clock }: Dependencies,
 ): void {
-  const gauge = (name: string, help: string, measure: () => Promise<number | undefined>) =>
-    new Gauge({
-      name,
-      help,
-      registers: [metrics],
-      async collect() {
-        // If the database is unavailable, this gauge is left out and the other metrics still work.
-        const value = await measure().catch(() => undefined)
-        if (value === undefined) this.reset()
-        else this.set(value)
-      },
-    })
-  gauge(
-    'inflow_relay_up',
-    'Whether the relay works: 1, also while another instance publishes; 0: the broker or the database fails.',
-    async () => Number(relay.isUp()),
-  )
-  gauge('inflow_relay_lag_rows', 'Events of the log that are not published yet.', async () => {
-    const publishedUpTo = relay.publishedUpTo()
-    if (publishedUpTo === undefined) return undefined
-    const { end } = await readLogState(pool)
-    return Math.max(0, Number(end.position - publishedUpTo))
-  })
-  gauge(
-    'inflow_relay_lag_seconds',
-    'Age of the oldest event of the log that is not published yet; 0: all are.',
-    async () => {
-      const publishedUpTo = relay.publishedUpTo()
-      if (publishedUpTo === undefined) return undefined
-      const { entries } = await readLog(pool, publishedUpTo + 1n, 1)
-      const [oldest] = entries
-      return oldest === undefined ? 0 : Math.max(0, clock.now() - oldest.occurredAtMs) / 1_000
+  new Gauge({
+    name: 'inflow_relay_up',
+    help: 'Whether the relay works: 1, also while another instance publishes; 0: the broker or the database fails.',
+    registers: [metrics],
+    collect() {
+      this.set(Number(relay.isUp()))
     },
+  })
+  registerSampledGauges(
+    metrics,
+    () => readLag(pool, relay.publishedUpTo(), clock.now()),
+    [
+      {
+        name: 'inflow_relay_lag_rows',
+        help: 'Events of the log that are not published yet.',
+        measure: (lag) => lag?.rows,
+      },
+      {
+        name: 'inflow_relay_lag_seconds',
+        help: 'Age of the oldest event of the log that is not published yet; 0: all are.',
+        measure: (lag) => lag?.seconds,
+      },
+    ],
+    { periodMs: PERIOD_MS, timeoutMs: TIMEOUT_MS },
   )
   new Counter({
     name: 'inflow_relay_events_total',
@@ -59,4 +56,16 @@ export function registerRelayMetrics(
       this.inc(relay.published())
     },
   })
+}
+
+/** How far the stream is behind the log; undefined: not known yet. */
+async function readLag(pool: Pool, publishedUpTo: bigint | undefined, nowMs: number) {
+  if (publishedUpTo === undefined) return undefined
+  const { end } = await readLogState(pool)
+  const { entries } = await readLog(pool, publishedUpTo + 1n, 1)
+  const [oldest] = entries
+  return {
+    rows: Math.max(0, Number(end.position - publishedUpTo)),
+    seconds: oldest === undefined ? 0 : Math.max(0, nowMs - oldest.occurredAtMs) / 1_000,
+  }
 }

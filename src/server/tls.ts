@@ -26,6 +26,8 @@ export interface Tls {
   readonly server: () => TlsOptions
   /** Options of a server that requires a client certificate, if an authority is configured. */
   readonly mutual: () => TlsOptions
+  /** The certificates in use, by setting. */
+  readonly certificates: () => Readonly<Record<string, Buffer>>
   /** Calls the listener after each successful reload. */
   onReload(listener: () => void): void
   /** Reads the files again. Invalid files are logged, and change nothing. */
@@ -50,6 +52,10 @@ export function openTls(files: TlsFiles, log: Logger): Tls {
       if (clientCa === undefined) return base()
       return { ...base(), ca: clientCa, requestCert: true, rejectUnauthorized: true }
     },
+    certificates: () => ({
+      TLS_CERT: current.cert,
+      ...(current.clientCa && { TLS_CLIENT_CA: current.clientCa }),
+    }),
     onReload: (listener) => void listeners.push(listener),
     reload() {
       try {

@@ -8,14 +8,17 @@ import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
-import type { BatchWatch } from '../postgres/batch-watch.ts'
+import { createLogSampler } from '../core/log-sampler.ts'
+import type { BatchObserver } from '../postgres/batch-watch.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
+import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import { batchSpan } from '../tracing/batch-span.ts'
 import { inSpan } from '../tracing/tracing.ts'
 import type { StoredConflict } from './conflicts/payment-conflict.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts/record-conflict.ts'
 import { encodeTransactionEvent } from './message.ts'
+import type { PaymentCounter } from './metrics/count-payments.ts'
 import { type Entry, type PaymentCall, resolveUnrecorded } from './resolve-unrecorded.ts'
 import { insertTransactions, type NewTransaction } from './store.ts'
 import type {
@@ -46,7 +49,10 @@ interface Dependencies {
   readonly onUnmatched: (payment: UnmatchedPayment) => void
   /** Called once for each distinct report that contradicts a recorded payment. */
   readonly onConflict: (conflict: StoredConflict) => void
-  readonly batches?: BatchWatch
+  /** Observes the batches that record payments. */
+  readonly batches?: BatchObserver
+  readonly observeBatches?: ObserveBatches
+  readonly counter?: PaymentCounter
 }
 
 /**
@@ -57,7 +63,8 @@ interface Dependencies {
  * refused.
  */
 export function createRecordPayment(dependencies: Dependencies): RecordPayment {
-  const { log } = dependencies
+  const { log, batches, observeBatches, counter } = dependencies
+  const observed = observeBatches?.('payments')
   const record = createIsolatingBatcher<IncomingPayment, RecordResult>({
     run: (calls) =>
       inSpan(
@@ -70,7 +77,7 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     itemsMax: 256,
     batchesMax: 4,
     queueMax: 50_000,
-    watch: dependencies.batches,
+    observers: [batches, observed].filter((observer) => observer !== undefined),
   })
   // In batches of their own, so that conflicts hold up no other payments.
   const storeConflict = createIsolatingBatcher<ConflictingReport, true>({
@@ -84,18 +91,26 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     itemsMax: 256,
     batchesMax: 1,
     queueMax: 50_000,
+    observers: observeBatches && [observeBatches('conflicts')],
+  })
+  // One line for each payment would be a flood.
+  const logPayment = createLogSampler({
+    ...{ log, level: 'debug', text: 'payment processed', by: 'outcome' },
+    ...{ linesMax: 100, totalMax: 200, windowMs: 1_000 },
   })
   return async (payment) => {
     const { bank, sessionId, recordedBy } = payment
     try {
       const result = await record(payment)
-      // Not at info: it is one line for each payment.
-      log.debug({ bank, sessionId, recordedBy, outcome: result.outcome }, 'payment processed')
+      counter?.processed(bank, result)
+      const { outcome } = result
+      logPayment(outcome, { bank, sessionId, recordedBy })
       if (result.outcome === 'CONFLICT' && result.transaction) {
         await storeConflict({ bank, transactionId: result.transaction.id, reported: payment })
       }
       return result
     } catch (error) {
+      counter?.failed(bank, error)
       if (isRetryable(error) || error instanceof Fault) throw error
       log.error({ bank, sessionId, err: error }, 'a payment could not be recorded')
       throw new Fault('internal', REFUSED, { cause: error })

@@ -5,6 +5,7 @@ import type { BankNames } from '../banks/bank.ts'
 import type { Clock, TimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Resolve } from '../net/name-resolver.ts'
+import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createLoadConnection } from './connections/load-connection.ts'
@@ -17,6 +18,7 @@ import { createDispatcher } from './dispatch/dispatcher.ts'
 import type { EndpointContext } from './endpoints/endpoint-context.ts'
 import { createHealthWatch } from './endpoints/watch-health.ts'
 import { createAttemptCounter } from './figures/count-attempts.ts'
+import type { AttemptMetrics } from './metrics/attempt-metrics.ts'
 import { createDeliveryRetention, type DeliveryRetention } from './retention/retention.ts'
 import { createWebhookRpc } from './rpc.ts'
 import { createAddressGuard } from './sender/address-guard.ts'
@@ -51,6 +53,8 @@ export interface WebhooksOptions {
   readonly concurrencyLimits?: ConcurrencyLimits
   /** The other processes of this machine that send webhooks, if any. */
   readonly others?: OtherProcesses | undefined
+  readonly metrics?: AttemptMetrics
+  readonly observeBatches?: ObserveBatches
 }
 
 interface OtherProcesses {
@@ -113,6 +117,8 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       record: createRecorder({
         ...{ ...background, scheduleMs, random: Math.random, onFailure },
         onEnded: counter.count,
+        metrics: options.metrics,
+        observeBatches: options.observeBatches,
       }),
     },
   })

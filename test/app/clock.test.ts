@@ -67,12 +67,18 @@ test.each([
     )
     expect(Math.abs(recorded[0].age)).toBeLessThan(60)
 
-    const note = `this machine's clock is 3600 s ${side} the database's`
+    // A slow round trip is part of what is measured.
+    const note = new RegExp(
+      `this machine's clock is (359\\d|360\\d)(\\.\\d)? s ${side} the database's`,
+    )
     const ready = await fetch(`${instance.httpUrl}/readyz`)
-    expect([ready.status, await ready.json()]).toEqual([200, { status: 'ready', notes: [note] }])
+    expect([ready.status, await ready.json()]).toEqual([
+      200,
+      { status: 'ready', notes: [expect.stringMatching(note)] },
+    ])
     const metrics = await (await fetch(`${instance.httpUrl}/metrics`)).text()
     const [, offset] = /^inflow_clock_offset_seconds (\S+)$/m.exec(metrics) ?? []
     expect(Number(offset)).toBeCloseTo(shiftMs / 1_000, -1)
-    expect(lines.filter((line) => line.includes(note))).toHaveLength(1)
+    expect(lines.filter((line) => note.test(line))).toHaveLength(1)
   },
 )

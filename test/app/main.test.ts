@@ -1,14 +1,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import { auditSettings } from '../../src/app/audit-settings.ts'
 import { readConfig } from '../../src/config/config.ts'
+import { temporaryFolder } from '../cli/run-inflow.ts'
 import { useDatabase } from '../support/database.ts'
 import { MASTER_KEY as KEY } from '../support/master-key.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { startProcess } from '../support/process.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
 
 const db = useDatabase(2)
 const outdated = useDatabase(2)
@@ -25,13 +28,15 @@ const MAIN = join(import.meta.dirname, '../../src/main.ts')
 const MASTER_KEY = KEY.toString('base64')
 
 /** Runs the service with settings that it rejects. */
-async function start(env: NodeJS.ProcessEnv) {
-  const child = spawn(process.execPath, [MAIN], {
+async function start(env: NodeJS.ProcessEnv, args: readonly string[] = []) {
+  const child = spawn(process.execPath, [MAIN, ...args], {
     env: {
       PATH: process.env['PATH'],
       HTTP_PORT: '0',
       GRPC_PORT: '0',
       MASTER_KEY,
+      // Without an administrator, the log has a warning.
+      ADMIN_TOKEN,
       ...env,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -146,4 +151,49 @@ test('simulated live accounts are logged at each start, and audited when that ch
   expect(await audited()).toEqual([on])
   await Promise.all([audit({}), audit({})])
   expect(await audited()).toEqual([on, { value: 'off' }])
+}, 60_000)
+
+test('a start that no caller can administer is logged, and --env-file has settings', async () => {
+  const folder = temporaryFolder()
+  const path = join(folder, 'inflow.env')
+  writeFileSync(path, `DATABASE_URL='${db.url}'\nHTTP_PORT=x\nLOG_LEVEL=warn\n`, { mode: 0o644 })
+  const refused = await start({ HTTP_PORT: undefined }, ['--env-file', path])
+  expect(refused).toEqual({
+    code: 1,
+    output: '',
+    errors:
+      `inflow: warning: other users can read DATABASE_URL in ${path}: chmod 600 ${path}\n` +
+      'inflow: HTTP_PORT must be a port, 0 to 65535\n',
+  })
+  const unknown = await start({}, ['--port', '1'])
+  expect(unknown).toMatchObject({
+    ...{ code: 1, errors: 'inflow: the only option of a start is --env-file <file>\n' },
+  })
+  const settings = { DATABASE_URL: db.url, MASTER_KEY, LOG_LEVEL: 'warn' }
+  const found = 'no caller can administer this service'
+  const service = await startProcess({ ...settings, ADMIN_TOKEN: undefined }, true)
+  onTestFinished(service.kill)
+  expect(service.output()).toContain(found)
+  await service.stop()
+  const administered = await startProcess(settings, true)
+  onTestFinished(administered.kill)
+  expect(administered.output()).not.toContain(found)
+  await administered.stop()
+}, 60_000)
+
+test('workers have the settings of --env-file and of secret files too', async () => {
+  const folder = temporaryFolder()
+  const path = join(folder, 'inflow.env')
+  writeFileSync(join(folder, 'master.key'), `${MASTER_KEY}\n`, { mode: 0o600 })
+  const lines = [`MASTER_KEY_FILE='${join(folder, 'master.key')}'`, 'WORKERS=2', 'LOG_LEVEL=info']
+  writeFileSync(path, `${lines.join('\n')}\n`, { mode: 0o600 })
+  const env = {
+    ...{ DATABASE_URL: db.url, MASTER_KEY: undefined },
+    ...{ WORKERS: undefined, LOG_LEVEL: undefined },
+  }
+  const service = await startProcess(env, true, undefined, ['--env-file', path])
+  onTestFinished(service.kill)
+  expect(service.output()).toMatch(/"worker":1/)
+  expect(service.output()).toMatch(/"worker":2/)
+  expect(await service.stop()).toBe(0)
 }, 60_000)

@@ -5,7 +5,7 @@ import {
   type Server as RawServer,
   type Socket,
 } from 'node:net'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type BankRequest, BankUnreachableError } from '../../src/banks/http/bank-http.ts'
 import {
   BANK_HTTP_LIMITS,
@@ -207,13 +207,16 @@ test('limits concurrent and queued requests, and rejects others at once', async 
 })
 
 test('a request that times out in the queue is not sent', async () => {
-  const { baseUrl, requests } = await bank(() => undefined)
+  const arrived = Promise.withResolvers<void>()
+  const { baseUrl, requests } = await bank(() => arrived.resolve())
   const { http } = httpTo(baseUrl, { concurrency: 1, timeoutMs: 150 })
-  const sent = await Promise.all([
-    unreachable(http.send(get('a'))),
-    unreachable(http.send(get('b'))),
-  ])
-  expect(sent.map((each) => each.sent)).toEqual([true, false])
+  // Both time out at once: the second one gets the place of the first, but no time.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const sent = Promise.all([unreachable(http.send(get('a'))), unreachable(http.send(get('b')))])
+  await arrived.promise
+  vi.advanceTimersByTime(150)
+  expect((await sent).map((each) => each.sent)).toEqual([true, false])
   expect(requests.map((each) => each.url)).toEqual(['/a'])
 })
 

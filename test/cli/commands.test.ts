@@ -42,6 +42,8 @@ async function pay(
   amountMinor: bigint,
   paidAt: string,
   status: TransactionStatus = TransactionStatus.SUCCESS,
+  // Payers choose their own names: this one would clear the screen.
+  name = 'Chidi\u001b[2J',
 ) {
   await service.client(TransactionService).recordPayment({
     bank: Bank.BANK_9PSB,
@@ -49,8 +51,7 @@ async function pay(
     sessionId,
     amountMinor,
     paidAt: { seconds: BigInt(Date.parse(paidAt) / 1000) },
-    // Payers choose their own names: this one would clear the screen.
-    payer: { name: 'Chidi\u001b[2J' },
+    payer: { name },
     status,
   })
 }
@@ -91,6 +92,23 @@ test('amounts are right-aligned with two decimals, and control characters are re
   expect(first).toMatch(/^2026-11-02 10:00:00 {2}ALIGNED-1 {2}1500\.50 {2}SUCCESS {2}no /)
   expect(second).toMatch(/^2026-11-01 10:00:00 {2}ALIGNED-2 {5}0\.07 {2}PENDING {2}no /)
   expect(first).toMatch(/Chidi\u{fffd}\[2J$/u)
+})
+
+test('JSON contains no character that a terminal acts on, and is read as what was stored', async () => {
+  const { number } = await openAccount('escapes')
+  const name = 'Chidi\u009b2J\u202eidihC'
+  await pay(number, 'ESCAPES-1', 100n, '2026-11-02T10:00:00Z', TransactionStatus.SUCCESS, name)
+  const { stdout } = await run(
+    'transaction',
+    'get',
+    'ESCAPES-1',
+    '--business',
+    businessId,
+    '--json',
+  )
+  expect(stdout).toContain('"Chidi\\u009b2J\\u202eidihC"')
+  expect(stdout).toMatch(/^(?:[^\p{Cc}\p{Cf}]|\n)*$/u)
+  expect(JSON.parse(stdout).transaction.payer.name).toBe(name)
 })
 
 test('an empty list prints nothing but a note', async () => {

@@ -1,8 +1,11 @@
+import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { checkSettings } from '../../src/doctor/check-settings.ts'
 import type { Finding } from '../../src/doctor/finding.ts'
+import { freePorts } from '../../src/net/free-ports.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 import { makeFolder } from '../support/folder.ts'
@@ -87,6 +90,7 @@ test('reports invalid and weak settings, without printing their values', async (
   for (const line of [
     /^warn: HOST 0\.0\.0\.0 exposes the servers/,
     /^warn: GRPC_REFLECTION shows the API/,
+    /^warn: metrics, with how many payments arrive, are served to every caller/,
     /^warn: ADMIN_TOKEN is not random/,
     /^fail: MASTER_KEY is not random/,
     /^warn: LOG_LEVEL trace costs/,
@@ -121,6 +125,28 @@ test('fails for a database that may lose commits, and for an unreachable one', a
     expect.stringMatching(/^fail: cannot reach the database at 127\.0\.0\.1:1/),
   )
   expect(JSON.stringify(unreachable)).not.toContain('hidden')
+})
+
+test('warns of a database on another machine whose connection is not encrypted and verified', async () => {
+  const findings = (DATABASE_URL: string) =>
+    checkSettings({ DATABASE_URL, MASTER_KEY: randomBytes(32).toString('base64') }).findings.map(
+      ({ found }) => found,
+    )
+  const warning = expect.stringMatching(
+    /^the connection to the database is not encrypted.*: db\.example:5432$/,
+  )
+  const url = 'postgres://inflow:hidden@db.example:5432/inflow'
+  for (const weak of [
+    '',
+    '?sslmode=disable',
+    '?sslmode=no-verify',
+    '?sslmode=require&uselibpqcompat=true',
+  ]) {
+    expect(findings(`${url}${weak}`), weak).toContainEqual(warning)
+  }
+  for (const good of [`${url}?sslmode=verify-full`, url.replace('db.example', '127.0.0.1')]) {
+    expect(findings(good), good).not.toContainEqual(expect.stringContaining('not encrypted, or'))
+  }
 })
 
 test('warns of replicas that cannot be read, and of those that are none', async () => {
@@ -299,4 +325,71 @@ test('reports whether a live bank responds, and what waits for manual review', a
     'fail',
     expect.stringContaining(`PROVIDUS does not respond at ${host}: `),
   ])
+})
+
+test('finds the service of its own settings, over TLS with its own certificate', async () => {
+  const { cert, key } = makeCertificate({ hosts: ['pay.example'], addresses: [] })
+  const folder = temporaryFolder()
+  const TLS_CERT = join(folder, 'cert.pem')
+  const TLS_KEY = join(folder, 'key.pem')
+  writeFileSync(TLS_CERT, cert)
+  writeFileSync(TLS_KEY, key)
+  const [http = 0, grpc = 0, ops = 0] = await freePorts('127.0.0.1', 3)
+  const settings = {
+    ...{ DATABASE_URL: service.url, TLS_CERT, TLS_KEY },
+    ...{ HTTP_PORT: `${http}`, GRPC_PORT: `${grpc}`, OPS_PORT: `${ops}` },
+  }
+  const reported = async () => {
+    const { findings } = await runDoctor(settings)
+    return findings
+      .filter(({ area }) => area === 'Service')
+      .map(({ level, found }) => [level, found])
+  }
+  expect(await reported()).toEqual([['warn', 'no running service was found']])
+  const running = await startProcess({ ...settings, HOST: '0.0.0.0' })
+  onTestFinished(async () => void (await running.stop()))
+  expect(await reported()).toEqual([
+    ['ok', `gRPC at https://127.0.0.1:${grpc} is healthy`],
+    ['ok', `HTTP at https://127.0.0.1:${http} is ready`],
+  ])
+})
+
+test('warns that no caller can administer the service', async () => {
+  const found =
+    'warn: no caller can administer this service: ADMIN_TOKEN is not set, and no token in the database has the scope admin'
+  const clear = () => idle.database.pool.query('delete from internal_token')
+  const add = (scopes: string, more = 'null, null, null') =>
+    idle.database.pool.query(
+      `insert into internal_token (id, name, description, prefix, secret_hash, scopes, created_at,
+          revoked_at, expires_at, business_ids)
+        values ('tok_1', 'x', '', 'x', '', '{${scopes}}', now(), ${more})`,
+    )
+  const warned = async (env = {}) => (await runDoctor(env)).lines.includes(found)
+  expect(await warned()).toBe(true)
+  expect(await warned({ ADMIN_TOKEN: 'x'.repeat(32) })).toBe(false)
+  const useless = [
+    ['read', undefined],
+    ['admin', 'now(), null, null'],
+    ['admin', "null, now() - interval '1 s', null"],
+    ['admin', "null, null, '{biz_1}'"],
+  ] as const
+  for (const [scopes, more] of useless) {
+    await add(scopes, more)
+    expect([scopes, more, await warned()]).toEqual([scopes, more, true])
+    await clear()
+  }
+  await add('admin')
+  expect(await warned()).toBe(false)
+  await clear()
+  const oidc = {
+    ...{ OIDC_ISSUER: 'https://id.example', OIDC_CLIENT_ID: 'x', PUBLIC_URL: 'https://x.example' },
+  }
+  expect(await warned(oidc)).toBe(false)
+  expect(await warned({ ...oidc, OIDC_ROLES: 'finance=read' })).toBe(true)
+  expect(await warned({ ...oidc, OIDC_ROLES: 'ops=admin' })).toBe(false)
+})
+
+test('names variables that are not settings', async () => {
+  const { lines } = await runDoctor({ HTP_PORT: '1' })
+  expect(lines).toContain('warn: HTP_PORT is not a setting of this version')
 })

@@ -31,11 +31,18 @@ test('the commands are those of the contract', () => {
     [
       ...[
         'serve',
+        'init',
+        'config check',
         'migrate up',
         'migrate status',
         'master-key rotate',
         'master-key status',
+        'backup create',
+        'backup list',
+        'backup check',
+        'backup restore',
         'doctor',
+        'health',
         'fake-banks',
         'overview',
         'search',

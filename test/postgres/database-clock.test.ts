@@ -9,6 +9,12 @@ const HOUR_MS = 3_600_000
 /** The database of the tests is on this machine, so their clocks agree within this. */
 const BOUND_MS = 2_000
 
+/** A slow round trip may have been in one direction, so an hour is measured within some seconds. */
+const differenceOf = (side: string) =>
+  new RegExp(`^this machine's clock is (359\\d|360\\d)(\\.\\d)? s ${side} the database's`)
+const AHEAD = differenceOf('ahead of')
+const BEHIND = differenceOf('behind')
+
 const db = useDatabase(2)
 
 function startClock(shift: { ms: number }) {
@@ -39,23 +45,21 @@ test('shows the time of the database, and logs each change of the difference onc
   const shift = { ms: HOUR_MS }
   const { clock, measured, messages } = startClock(shift)
   await clock.start()
-  const ahead = "this machine's clock is 3600 s ahead of the database's"
   expect(errorOf(clock)).toBeLessThan(BOUND_MS)
   expect(clock.offsetMs()).toBeGreaterThan(HOUR_MS - BOUND_MS)
-  expect(clock.note()).toBe(ahead)
+  expect(clock.note()).toMatch(AHEAD)
   await measured(5)
-  expect(messages()).toEqual([`${ahead}: use NTP`])
+  expect(messages()).toEqual([expect.stringMatching(AHEAD)])
 
   shift.ms = -HOUR_MS
-  const behind = "this machine's clock is 3600 s behind the database's"
-  await waitFor(() => expect(clock.note()).toBe(behind))
+  await waitFor(() => expect(clock.note()).toMatch(BEHIND))
   expect(errorOf(clock)).toBeLessThan(BOUND_MS)
 
   shift.ms = 0
   await waitFor(() => expect(clock.note()).toBeUndefined())
   await measured(5)
   const again = 'the clock agrees with the database’s again'
-  expect(messages()).toEqual([`${ahead}: use NTP`, `${behind}: use NTP`, again])
+  expect(messages()).toEqual([expect.stringMatching(AHEAD), expect.stringMatching(BEHIND), again])
 })
 
 test('a clock that agrees is not corrected or logged', async () => {

@@ -13,10 +13,11 @@ import { waitFor } from '../support/wait-for.ts'
 const INITIAL = 'Migration20261122000000_initial'
 const NEXT = 'Migration20991231000000_next'
 
-/** A migration that needs an exclusive lock. */
-const SOURCE = `
+/** A migration that needs an exclusive lock. @param worksSince undefined: it states nothing */
+const sourceOf = (worksSince: string | undefined) => `
 import { Migration } from '${import.meta.resolve('@mikro-orm/migrations')}'
 export class ${NEXT} extends Migration {
+  static worksSince = ${JSON.stringify(worksSince)}
   up() {
     this.addSql('alter table business add column extra int')
   }
@@ -34,9 +35,9 @@ async function open(): Promise<{ url: string; database: Database }> {
 }
 
 /** The database as a release with one more migration sees it. */
-async function openNext(url: string, database: Database): Promise<Database> {
+async function openNext(url: string, database: Database, worksSince?: string): Promise<Database> {
   const folder = await makeFolder('migrate')
-  await writeFile(join(folder, `${NEXT}.ts`), SOURCE)
+  await writeFile(join(folder, `${NEXT}.ts`), sourceOf(worksSince))
   await writeFile(join(folder, `${INITIAL}.ts`), '')
   const config = ormConfig(url, ENTITIES, 2)
   const migrations = { ...config.migrations, path: folder, snapshot: false }
@@ -110,4 +111,35 @@ test('an older release refuses the schema of a newer one, and a newer one that o
   const newer = `the schema is newer than this version of Inflow (${NEXT}): start the newer version`
   await expect(requireSchema(database)).rejects.toThrow(newer)
   await expect(migrate(database)).rejects.toThrow(newer)
+})
+
+test('an older release starts with the schema of a newer one that only added to it', async () => {
+  const { url, database } = await open()
+  const next = await openNext(url, database, INITIAL)
+  const pending = await readMigrations(next)
+  expect(pending.at(-1)).toMatchObject({ name: NEXT, appliedAt: undefined, worksSince: INITIAL })
+  expect(await migrate(next)).toEqual([NEXT])
+  await requireSchema(database)
+  expect(await migrate(database)).toEqual([])
+  const found = await readMigrations(database)
+  expect(found.at(-1)).toMatchObject({ name: NEXT, known: false, worksSince: INITIAL })
+})
+
+test('an older release that the schema ended since is refused', async () => {
+  const { url, database } = await open()
+  // As if a release between the two had stopped using what this one removes.
+  const next = await openNext(url, database, 'Migration20991230000000_between')
+  expect(await migrate(next)).toEqual([NEXT])
+  const newer = `the schema is newer than this version of Inflow (${NEXT}): start the newer version`
+  await expect(requireSchema(database)).rejects.toThrow(newer)
+})
+
+test('a release whose own migrations are pending is refused by a schema with unknown ones', async () => {
+  const { url, database } = await open()
+  const next = await openNext(url, database, INITIAL)
+  await database.pool.query('insert into schema_migration (name, works_since) values ($1, $2)', [
+    'Migration20991230000000_other',
+    INITIAL,
+  ])
+  await expect(migrate(next)).rejects.toThrow(/schema is newer than this version .*_other/)
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
+import { migrate, readMigrations } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { createTestDatabase, useDatabase } from '../support/database.ts'
 
@@ -27,6 +27,16 @@ test('the migrations create the schema of the entities, and what entities cannot
     /^alter table "webhook_endpoint" (drop|add) constraint "webhook_endpoint_concurrency"/,
   ]
   expect(statements.filter((each) => !known.some((pattern) => pattern.test(each)))).toEqual([])
+})
+
+test('every later migration states which versions work with the schema after it', async () => {
+  const migrations = await readMigrations(db.database)
+  const names = migrations.map(({ name }) => name)
+  for (const { name } of migrations.slice(1)) {
+    const module = await import(`../../src/postgres/migrations/${name}.ts`)
+    const { worksSince } = module[name] as { worksSince?: string }
+    expect(names.slice(0, names.indexOf(name) + 1), name).toContain(worksSince)
+  }
 })
 
 test('every change of an entity has a migration', async () => {

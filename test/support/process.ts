@@ -7,7 +7,8 @@ import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 /** A start takes seconds, also on a busy machine. */
 const READY_MS = 90_000
 
-const ROOT = join(import.meta.dirname, '../..')
+/** This version. */
+export const ROOT = join(import.meta.dirname, '../..')
 
 /** The service in a process of its own, which can be killed. */
 export interface ServiceProcess {
@@ -32,12 +33,16 @@ export interface ServiceProcess {
  *
  * @param environment DATABASE_URL, or DATA_DIR for the embedded database, and any other setting
  * @param keepOutput whether its output is kept
+ * @param root the folder of the version to start
+ * @param args of the command line
  */
 export async function startProcess(
   environment: NodeJS.ProcessEnv,
   keepOutput = false,
+  root = ROOT,
+  args: readonly string[] = [],
 ): Promise<ServiceProcess> {
-  const child = spawn(process.execPath, [join(ROOT, 'src/main.ts')], {
+  const child = spawn(process.execPath, [join(root, 'src/main.ts'), ...args], {
     env: {
       PATH: process.env['PATH'],
       HTTP_PORT: '0',

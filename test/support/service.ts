@@ -44,11 +44,13 @@ export interface RestAnswer {
  *
  * @param connectors to the banks that are live in the environment
  * @param db its database, which is open by then
+ * @param log where it logs to
  */
 export function useService(
   environment: NodeJS.ProcessEnv = {},
   connectors?: () => Connectors,
   db: Pick<ReturnType<typeof useDatabase>, 'url' | 'database'> = useDatabase(),
+  log = pino({ level: 'silent' }),
 ): TestService {
   let service: Service
   beforeAll(async () => {
@@ -58,7 +60,7 @@ export function useService(
       masterKey: MASTER_KEY,
       adminToken: ADMIN_TOKEN,
       clock: systemClock,
-      log: pino({ level: 'silent' }),
+      log,
       localWebhooks: true,
     })
   })

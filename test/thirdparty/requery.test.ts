@@ -1,4 +1,5 @@
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { claimRequery } from '../../src/accounts/claim-requery.ts'
 import { fakeBanks } from '../reconciliation/scene.ts'
 import { type RestAnswer, useService } from '../support/service.ts'
 import { data, failure, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
@@ -87,6 +88,15 @@ describe('requeryTransaction/', () => {
     await aMinuteLater()
     await requery(reference)
     expect(ninePsb.requests.confirm).toBe(before + 2)
+  })
+
+  test('asks a call to wait a minute at most, also if it began before the one that asked the bank', async () => {
+    const { reference } = await openByKey(service, business.live, { reference: 'overtaken' })
+    const { pool } = service.database
+    const { rows } = await pool.query('select id from account where reference = $1', [reference])
+    const nowMs = Date.now()
+    expect(await claimRequery(pool, rows[0].id, nowMs, 60_000)).toBe(0)
+    expect(await claimRequery(pool, rows[0].id, nowMs - 5_000, 60_000)).toBe(60_000)
   })
 
   test('says that the bank did not respond, and records nothing', async () => {

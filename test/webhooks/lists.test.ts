@@ -38,7 +38,7 @@ beforeAll(async () => {
   good = await startReceiver()
   bad = await startReceiver()
   // Nothing is retried within the test.
-  bad.answer({ status: 500, body: 'no' })
+  bad.answer({ status: 500, headers: { 'retry-after': '3600' }, body: 'no' })
   one = await openAccount(service)
   two = await openAccount(service)
   const create = async (request: Parameters<ReturnType<typeof webhooks>['createEndpoint']>[0]) =>

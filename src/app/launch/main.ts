@@ -19,5 +19,5 @@
   }
   // In the installation's own folder: in a shared one, another user could plant code.
   enableCompileCache(join(root, 'node_modules/.cache/inflow'))
-  import('../run.ts').then(({ run }) => run(process.env))
+  import('../run.ts').then(({ run }) => run(process.env, process.argv.slice(2)))
 }

@@ -17,6 +17,8 @@ export type ToWorker =
     }
   /** Read certificates again. */
   | { readonly kind: 'reload' }
+  /** The service is about to stop: see `Service.announceStop`. */
+  | { readonly kind: 'announce-stop' }
   | { readonly kind: 'stop' }
 
 /** A message from a worker to the primary process. */

@@ -18,6 +18,8 @@ interface Options {
 export interface Workers {
   /** Makes the workers read the certificates again. */
   reload(): void
+  /** Reports that the service is about to stop; the workers go on serving. */
+  announceStop(): void
   /** Stops the workers when they have finished what is in progress. */
   close(): Promise<void>
 }
@@ -90,7 +92,11 @@ export async function startWorkers({ workers, order, log, onFailure }: Options):
   }, RENDER_INTERVAL_MS)
   try {
     await pool.start()
-    return { reload: () => pool.broadcast({ kind: 'reload' }), close: () => pool.stop() }
+    return {
+      reload: () => pool.broadcast({ kind: 'reload' }),
+      announceStop: () => pool.announceStop(),
+      close: () => pool.stop(),
+    }
   } catch (error) {
     await pool.stop()
     throw error

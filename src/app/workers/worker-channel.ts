@@ -29,6 +29,7 @@ export interface WorkerHandlers {
   deliveriesDue(): void
   collectMetrics(): Promise<unknown>
   reload(): void
+  announceStop(): void
 }
 
 /** The worker's side of its channel to the primary process. */
@@ -85,6 +86,7 @@ export function createPrimaryChannel(options: ChannelOptions): PrimaryChannel {
     else if (message.kind === 'committed') handlers.onCommit()
     else if (message.kind === 'deliveries-due') handlers.deliveriesDue()
     else if (message.kind === 'reload') handlers.reload()
+    else if (message.kind === 'announce-stop') handlers.announceStop()
     else if (message.kind === 'collected-metrics') {
       const { id, text, ageMs } = message
       collecting.get(id)?.({ value: text, atMs: performance.now() - ageMs })

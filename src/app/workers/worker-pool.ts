@@ -55,6 +55,7 @@ export class WorkerPool {
   /** Whether any worker has served. */
   #served = false
   #failedInRow = 0
+  #announced = false
   #stopping = false
   #starting: { done(): void; fail(error: Unstartable): void } | undefined
   #ended: (() => void) | undefined
@@ -97,6 +98,12 @@ export class WorkerPool {
     for (const { number } of this.#slots) this.send(number, message)
   }
 
+  /** Reports that the service is about to stop. Workers that end are still replaced. */
+  announceStop(): void {
+    this.#announced = true
+    this.broadcast({ kind: 'announce-stop' })
+  }
+
   /** Resolves when all workers have ended. No worker is replaced any more. */
   stop(): Promise<void> {
     this.#stopping = true
@@ -135,6 +142,7 @@ export class WorkerPool {
     this.#failedInRow = 0
     log.info({ worker: slot.number, workerPid: slot.worker?.process.pid }, 'worker ready')
     onReady(slot.number)
+    if (this.#announced) this.send(slot.number, { kind: 'announce-stop' })
     if (this.#slots.every(({ ready }) => ready)) this.#starting?.done()
     else for (const other of this.#slots) if (isEmpty(other)) this.#startWorker(other)
   }

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { readConfig } from '../../config/config.ts'
+import { secretText } from '../../config/settings.ts'
 import { type Database, openDatabase, poolSizes } from '../../postgres/orm.ts'
 import { openTls } from '../../server/tls.ts'
 import { ENTITIES } from '../entities.ts'
@@ -25,7 +26,7 @@ async function work(env: NodeJS.ProcessEnv): Promise<void> {
   })
   try {
     const whole = readConfig(env)
-    const log = openLog(whole, env['MASTER_KEY']).child({ worker: order.number })
+    const log = openLog(whole, secretText(env, 'MASTER_KEY')).child({ worker: order.number })
     const config = { ...shareOf(whole), ...order.ports }
     const { workers, databasePoolSize } = config
     const { databaseUrl, adminToken, localWebhooks } = order
@@ -44,6 +45,7 @@ async function work(env: NodeJS.ProcessEnv): Promise<void> {
       deliveriesDue: service.deliveriesDue,
       collectMetrics: () => service.metrics.getMetricsAsJSON(),
       reload: () => tls?.reload(),
+      announceStop: service.announceStop,
     })
   } catch (error) {
     process.send?.({ kind: 'failed', faults: startFaults(error) } satisfies ToPrimary, () =>
@@ -56,7 +58,8 @@ function closeOnce(service: Service, database: Database, log: Logger): () => voi
   let closing = false
   const close = async (): Promise<void> => {
     setTimeout(() => process.exit(0), CLOSE_MS)
-    await service.close()
+    const cut = await service.close()
+    log.info({ ...cut }, 'servers closed')
     await database.close()
     process.exit(0)
   }

@@ -26,6 +26,18 @@ export function createAuditExport({ pool, keys, log, metrics }: Options): Loop {
     aggregator: 'max',
     registers: [metrics],
   })
+  const invalid = new Gauge({
+    name: 'inflow_audit_head_invalid',
+    help: 'Whether the head of the audit log did not match its MAC when it was last exported: 1: it was changed in the database.',
+    aggregator: 'max',
+    registers: [metrics],
+  })
+  const exported = new Gauge({
+    name: 'inflow_audit_last_export_timestamp_seconds',
+    help: 'Time when this instance last exported the head of the audit log; 0: never.',
+    aggregator: 'max',
+    registers: [metrics],
+  })
   return createLoop({
     name: 'audit head',
     log,
@@ -33,10 +45,13 @@ export function createAuditExport({ pool, keys, log, metrics }: Options): Loop {
     async turn() {
       const head = await readHead(pool)
       const line = { number: Number(head.number), hash: head.hash, mac: head.mac.toString('hex') }
-      if (!isAuthenticHead(keys, head))
+      const isAuthentic = isAuthenticHead(keys, head)
+      if (!isAuthentic)
         log.error(line, 'the audit head was changed in the database: run `inflow audit verify`')
       else if (head.number > 0n) log.info(line, 'audit head')
       entries.set(line.number)
+      invalid.set(isAuthentic ? 0 : 1)
+      exported.setToCurrentTime()
       return undefined
     },
   })

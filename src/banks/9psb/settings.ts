@@ -4,7 +4,7 @@ import { createFields } from '../create-fields.ts'
 import { path, text, timeoutMs, url } from '../settings.ts'
 
 /** `BANK_9PSB_…`: for requests to 9PSB and for its notifications. */
-const SETTINGS = z.object({
+export const NINE_PSB_SETTINGS = z.object({
   BASE_URL: url.default('https://baas.9psb.com.ng/iva-api/v1/merchant/virtualaccount'),
   TIMEOUT_MS: timeoutMs(15_000, 120_000),
   PUBLIC_KEY: secret(z.string()),
@@ -21,8 +21,8 @@ const SETTINGS = z.object({
   DEACTIVATE_PATH: path('deactivate'),
 })
 
-export type NinePsbSettings = Settings<typeof SETTINGS>
+export type NinePsbSettings = Settings<typeof NINE_PSB_SETTINGS>
 
 export function readNinePsbSettings(read: ReadSettings): NinePsbSettings | undefined {
-  return read(SETTINGS)
+  return read(NINE_PSB_SETTINGS)
 }

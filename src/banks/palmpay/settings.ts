@@ -8,7 +8,7 @@ import { INVALID_RSA_KEY, path, text, timeoutMs, url } from '../settings.ts'
 export const NUMBER_FIELD = 'virtualAccountNo'
 
 /** `BANK_PALMPAY_…`. The keys are KeyObjects, which do not show the key when printed. */
-const SETTINGS = z.object({
+export const PALMPAY_SETTINGS = z.object({
   BASE_URL: url.default('https://open-gw-prod.palmpay-inc.com'),
   TIMEOUT_MS: timeoutMs(8_000, 60_000),
   APP_ID: text(/^[\x21-\x7e]{1,100}$/, 'an app id'),
@@ -38,8 +38,8 @@ const SETTINGS = z.object({
   ORDERS_PATH: path('api/v2/virtual/order/pageList'),
 })
 
-export type PalmPaySettings = Settings<typeof SETTINGS>
+export type PalmPaySettings = Settings<typeof PALMPAY_SETTINGS>
 
 export function readPalmPaySettings(read: ReadSettings): PalmPaySettings | undefined {
-  return read(SETTINGS)
+  return read(PALMPAY_SETTINGS)
 }

@@ -4,7 +4,7 @@ import { createFields } from '../create-fields.ts'
 import { path, text, timeoutMs, url } from '../settings.ts'
 
 /** `BANK_PROVIDUS_…` */
-const SETTINGS = z.object({
+export const PROVIDUS_SETTINGS = z.object({
   BASE_URL: url.default('https://vps.providusbank.com/vps/api'),
   TIMEOUT_MS: timeoutMs(20_000, 120_000),
   CLIENT_ID: text(/^[\x21-\x7e]+$/, 'printable characters without spaces'),
@@ -22,8 +22,8 @@ const SETTINGS = z.object({
   VERIFY_SESSION_PATH: path('PiPverifyTransaction_sessionid'),
 })
 
-export type ProvidusSettings = Settings<typeof SETTINGS>
+export type ProvidusSettings = Settings<typeof PROVIDUS_SETTINGS>
 
 export function readProvidusSettings(read: ReadSettings): ProvidusSettings | undefined {
-  return read(SETTINGS)
+  return read(PROVIDUS_SETTINGS)
 }

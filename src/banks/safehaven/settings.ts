@@ -58,6 +58,9 @@ const VIRTUAL = z.object({
   POLL_MS: integer(10, 10_000).default(500),
 })
 
+/** All groups: which of them are read depends on the kind of account. */
+export const SAFEHAVEN_GROUPS = [SETTINGS, KIND, SUB_ACCOUNT, OPERATOR, VIRTUAL] as const
+
 export type SafeHavenSettings = NonNullable<ReturnType<typeof readSafeHavenSettings>>
 
 /** Settings for the chosen kind of account. */

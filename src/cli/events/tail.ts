@@ -6,7 +6,7 @@ import { formatAmount } from '../../core/money.ts'
 import type { Failure } from '../failure.ts'
 import { localTime } from '../local-time.ts'
 import { type ModeOptions, modeOf } from '../options.ts'
-import { note, visible } from '../output.ts'
+import { jsonText, note, visible } from '../output.ts'
 import { toJsonForm } from '../print-response.ts'
 import { refused, type Service, serviceAction, unreachable } from '../service-action.ts'
 
@@ -48,7 +48,7 @@ export const tail = serviceAction<TailOptions>(async (service, options) => {
   }
   try {
     for await (const event of subscribe(subscription)) {
-      const line = options.json ? JSON.stringify(toJsonForm(EventSchema, event)) : lineOf(event)
+      const line = options.json ? jsonText(toJsonForm(EventSchema, event)) : lineOf(event)
       // Wait for a slow reader of stdout, which slows the stream down instead of using memory.
       if (!process.stdout.write(`${line}\n`)) await once(process.stdout, 'drain')
       cursor = event.cursor

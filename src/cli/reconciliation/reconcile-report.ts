@@ -1,7 +1,7 @@
 import { Action, Finding } from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { formatAmount } from '../../core/money.ts'
 import { enumName } from '../options.ts'
-import { type Column, table } from '../output.ts'
+import { type Column, jsonText, table } from '../output.ts'
 
 /** A row that does not match, or a recorded payment without a row. */
 export interface Discrepancy {
@@ -51,7 +51,7 @@ export function createReport() {
     },
     remaining: () => remaining,
     json: (facts: object) =>
-      JSON.stringify(
+      jsonText(
         {
           ...facts,
           rows,
@@ -66,7 +66,6 @@ export function createReport() {
           })),
           discrepanciesOmitted: discrepancies - shown.length,
         },
-        null,
         2,
       ),
     text() {

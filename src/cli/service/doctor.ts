@@ -3,9 +3,13 @@ import type { Command } from 'commander'
 import { encryptedTables } from '../../app/encrypted-tables.ts'
 import { partitionedTables } from '../../app/partitioned-tables.ts'
 import type { Config } from '../../config/config.ts'
+import { withEnvFile } from '../../config/env-file.ts'
+import { settingText } from '../../config/settings.ts'
 import { systemClock } from '../../core/clock.ts'
 import { createEncrypter } from '../../crypto/encryption.ts'
 import { readKeyFiles } from '../../crypto/key-files.ts'
+import { checkAdministrators } from '../../doctor/check-administrators.ts'
+import { checkArchiver, checkBackups } from '../../doctor/check-backups.ts'
 import { checkBanks, checkBankWork } from '../../doctor/check-banks.ts'
 import { checkCertificates } from '../../doctor/check-certificates.ts'
 import { checkDatabase } from '../../doctor/check-database.ts'
@@ -19,14 +23,16 @@ import { checkService } from '../../doctor/check-service.ts'
 import { checkSettings } from '../../doctor/check-settings.ts'
 import { checkSettlement } from '../../doctor/check-settlement.ts'
 import type { Area, Finding, Level } from '../../doctor/finding.ts'
+import { hasListener, type OwnServers, ownServers } from '../../doctor/own-servers.ts'
 import type { Database } from '../../postgres/orm.ts'
+import { addEnvFileOption, type EnvFileOption, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { findService } from '../find-service.ts'
-import { note, print, visible } from '../output.ts'
+import { jsonText, note, print, visible } from '../output.ts'
 import { readTlsOptions } from '../tls.ts'
 import { withDatabase } from './open-database.ts'
 
-interface DoctorOptions {
+interface DoctorOptions extends EnvFileOption {
   readonly serviceUrl?: string
   readonly json?: boolean
 }
@@ -39,11 +45,11 @@ const MARKS = {
 
 /** `inflow doctor` */
 export function doctor(noun: Command): void {
-  noun
+  addEnvFileOption(noun)
     .helpOption('-h, --help', 'show help')
     .option(
       '--url, --service-url <url>',
-      'gRPC URL of the service (default: INFLOW_GRPC_URL, else the local service)',
+      'gRPC URL of the service (default: INFLOW_GRPC_URL, else the service of these settings)',
     )
     .option('--json', 'print one JSON document: {"findings": [{area, level, found, advice}]}')
     .addHelpText(
@@ -54,18 +60,23 @@ export function doctor(noun: Command): void {
     .action(runChecks)
 }
 
-async function runChecks({ serviceUrl, json }: DoctorOptions): Promise<void> {
-  const { config, findings: settings } = checkSettings(process.env)
+async function runChecks({ serviceUrl, json, ...options }: DoctorOptions): Promise<void> {
+  const file = openEnvFile(options)
+  const env = withEnvFile(process.env, file)
+  const { config, findings: settings } = checkSettings(process.env, file)
   const findings = [...settings]
   if (config !== undefined) {
     if (config.databaseUrl === undefined) {
       findings.push(...(await guard('Data folder', () => checkFolder(config.dataDir))))
     }
-    findings.push(...(await guard('Database', () => checkDatabaseAndWork(config))))
+    findings.push(...(await guard('Database', () => checkDatabaseAndWork(config, env))))
+    if (config.databaseUrl === undefined) {
+      findings.push(...(await guard('Backups', () => checkBackups(config, Date.now()))))
+    }
     findings.push(...(await checkBanks(config.liveBanks)))
   }
-  findings.push(...(await guard('Service', () => findAndCheckService(serviceUrl))))
-  if (json) print(JSON.stringify({ findings }, null, 2))
+  findings.push(...(await guard('Service', () => findAndCheckService(serviceUrl, config, env))))
+  if (json) print(jsonText({ findings }, 2))
   else print(report(findings))
   const failed = findings.filter(({ level }) => level === 'fail').length
   if (failed > 0) throw new Failure(EXIT.refused, `${failed} checks failed`)
@@ -73,15 +84,19 @@ async function runChecks({ serviceUrl, json }: DoctorOptions): Promise<void> {
   if (!json) note(warned === 0 ? 'All checks passed.' : `No check failed; ${warned} warnings.`)
 }
 
-function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
-  return withDatabase(process.env, 'must exist', async (database) => {
+function checkDatabaseAndWork(config: Config, env: NodeJS.ProcessEnv): Promise<readonly Finding[]> {
+  return withDatabase(env, 'must exist', async (database) => {
     const { pool, orm } = database
     const { relay, eventRetentionDays } = config
     const tables = partitionedTables(pool, systemClock, config)
     return [
+      ...(await guard('Settings', () => checkAdministrators(pool, config))),
       ...(await checkDatabase(database, Date.now, config)),
       ...(await guard('Database', () => checkPartitions(pool, tables, systemClock.now()))),
       ...(await guard('Database', () => checkReplicas(pool, config.databaseReadUrls))),
+      ...(config.databaseUrl === undefined
+        ? []
+        : await guard('Backups', () => checkArchiver(pool))),
       ...(await guard('Encryption', () => checkKeys(config, database))),
       ...(await guard('Events', () => checkEvents(pool, eventRetentionDays))),
       ...(await guard('Webhooks', () => checkCertificates(pool, Date.now()))),
@@ -102,18 +117,36 @@ async function checkKeys(config: Config, database: Database): Promise<readonly F
   return checkEncryption(database.orm, encrypter, encryptedTables(database))
 }
 
-async function findAndCheckService(serviceUrl: string | undefined): Promise<readonly Finding[]> {
+async function findAndCheckService(
+  serviceUrl: string | undefined,
+  config: Config | undefined,
+  env: NodeJS.ProcessEnv,
+): Promise<readonly Finding[]> {
+  const isGiven = serviceUrl !== undefined || settingText(env, 'INFLOW_GRPC_URL') !== undefined
+  // The data folder may have the credentials of an earlier, embedded service.
+  if (!isGiven && config?.databaseUrl !== undefined) {
+    const own = ownServers(config)
+    return checkService(own && (await hasListener(own)) ? ownService(own, config, env) : undefined)
+  }
   try {
     // The health check needs no token.
     const options = { token: '-', ...(serviceUrl !== undefined && { serviceUrl }) }
-    const { url, httpUrl, opsUrl } = findService(options, process.env)
-    return await checkService({ grpcUrl: url, httpUrl, opsUrl, tls: readTlsOptions(process.env) })
+    const { url, httpUrl, opsUrl } = findService(options, env)
+    return await checkService({ grpcUrl: url, httpUrl, opsUrl, tls: readTlsOptions(env) })
   } catch (error) {
     if (error instanceof Failure && error.exitCode === EXIT.unreachable) {
       return checkService(undefined)
     }
     throw error
   }
+}
+
+/** With TLS_CLIENT_CA, the gRPC server responds to clients with a certificate only. */
+function ownService(own: OwnServers, config: Config, env: NodeJS.ProcessEnv) {
+  const { cert, key } = readTlsOptions(env)
+  const tls = { ...own.tls, cert, key }
+  const isClosed = config.tls?.clientCa !== undefined && cert === undefined
+  return { ...own, grpcUrl: isClosed ? undefined : own.grpcUrl, tls }
 }
 
 /** Turns the error of a check that could not run into a finding. */

@@ -1,11 +1,12 @@
 import type { Command } from 'commander'
 import type { KeyStatus } from '../../crypto/key-status.ts'
+import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { type Column, note, print, table } from '../output.ts'
+import { type Column, jsonText, note, print, table } from '../output.ts'
 import { addVerb } from '../verb.ts'
 import { readKeys, rotateMasterKey, withKeys } from './master-key-rotation.ts'
 
-interface JsonOption {
+interface Options extends EnvFileOption {
   readonly json?: boolean
 }
 
@@ -24,26 +25,31 @@ const COLUMNS: readonly Column<KeyStatus>[] = [
 
 /** `inflow master-key` */
 export function masterKey(noun: Command): void {
-  addVerb(noun, 'rotate', {
+  const rotateVerb = addVerb(noun, 'rotate', {
     summary:
       're-encrypt everything with the current key: MASTER_KEY, or a new key that it creates in ' +
       'DATA_DIR; safe while the service runs, and resumes after an interruption',
     example: 'master-key rotate',
   })
+  addEnvFileOption(rotateVerb)
     .option('--json', 'print one JSON document: {"reEncrypted", "keys": […]}')
     .action(rotate)
-  addVerb(noun, 'status', {
+  const statusVerb = addVerb(noun, 'status', {
     summary:
       'show how many values each key encrypts; exits with 1 if any key but the current one is used',
     example: 'master-key status',
   })
+  addEnvFileOption(statusVerb)
     .option('--json', 'print one JSON document: {"keys": […]}')
     .action(status)
 }
 
-async function rotate({ json }: JsonOption): Promise<void> {
-  const { reEncrypted, keys, unreadable, unreadableIds } = await rotateMasterKey(process.env)
-  if (json) print(JSON.stringify({ reEncrypted, unreadable, keys }, null, 2))
+async function rotate({ json, ...options }: Options): Promise<void> {
+  const { reEncrypted, keys, unreadable, unreadableIds } = await rotateMasterKey(
+    environmentOf(options),
+    json,
+  )
+  if (json) print(jsonText({ reEncrypted, unreadable, keys }, 2))
   else print(table(keys, COLUMNS))
   if (unreadable > 0) {
     throw new Failure(
@@ -56,9 +62,9 @@ async function rotate({ json }: JsonOption): Promise<void> {
   if (!json) note('Everything is encrypted with the current key.')
 }
 
-async function status({ json }: JsonOption): Promise<void> {
-  const keys = await withKeys(process.env, readKeys)
-  if (json) print(JSON.stringify({ keys }, null, 2))
+async function status({ json, ...options }: Options): Promise<void> {
+  const keys = await withKeys(environmentOf(options), readKeys)
+  if (json) print(jsonText({ keys }, 2))
   else print(table(keys, COLUMNS))
   requireOnlyCurrent(keys)
 }

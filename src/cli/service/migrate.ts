@@ -1,35 +1,38 @@
 import type { Command } from 'commander'
 import { migrate as migrateUp, readMigrations } from '../../postgres/migrate.ts'
+import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { note, print, table } from '../output.ts'
+import { jsonText, note, print, table } from '../output.ts'
 import { addVerb } from '../verb.ts'
 import { withDatabase } from './open-database.ts'
 
-interface JsonOption {
+interface Options extends EnvFileOption {
   readonly json?: boolean
 }
 
 /** `inflow migrate` */
 export function migrate(noun: Command): void {
-  addVerb(noun, 'up', {
+  const upVerb = addVerb(noun, 'up', {
     summary: 'update the schema of DATABASE_URL, else of the embedded database',
     example: 'migrate up',
   })
+  addEnvFileOption(upVerb)
     .option('--json', 'print one JSON document: {"applied": [names]}')
     .action(up)
-  addVerb(noun, 'status', {
+  const statusVerb = addVerb(noun, 'status', {
     summary: 'show which migrations were applied; exits with 1 if any is pending',
     example: 'migrate status',
   })
+  addEnvFileOption(statusVerb)
     .option('--json', 'print one JSON document: {"migrations": [{name, appliedAt}]}')
     .action(status)
 }
 
-async function up(options: JsonOption): Promise<void> {
-  const applied = await withDatabase(process.env, 'create', (database) =>
+async function up(options: Options): Promise<void> {
+  const applied = await withDatabase(environmentOf(options), 'create', (database) =>
     migrateUp(database, { onRetry: note }),
   )
-  if (options.json) return print(JSON.stringify({ applied }, null, 2))
+  if (options.json) return print(jsonText({ applied }, 2))
   for (const name of applied) print(name)
   note(
     applied.length === 0
@@ -38,14 +41,14 @@ async function up(options: JsonOption): Promise<void> {
   )
 }
 
-async function status(options: JsonOption): Promise<void> {
-  const found = await withDatabase(process.env, 'must exist', readMigrations)
+async function status(options: Options): Promise<void> {
+  const found = await withDatabase(environmentOf(options), 'must exist', readMigrations)
   const migrations = found.map(({ name, appliedAt }) => ({
     name,
     /** ISO 8601; null: pending. */
     appliedAt: appliedAt?.toISOString() ?? null,
   }))
-  if (options.json) print(JSON.stringify({ migrations }, null, 2))
+  if (options.json) print(jsonText({ migrations }, 2))
   else {
     const text = table(migrations, [
       { title: 'Migration', of: ({ name }) => name },

@@ -8,6 +8,17 @@ export const MACHINE_NOUNS: readonly Noun[] = [
     load: async () => (await import('./serve.ts')).serve,
   },
   {
+    name: 'init',
+    summary:
+      'prepare a database for the first start in production, with keys and the first business',
+    load: async () => (await import('./init.ts')).init,
+  },
+  {
+    name: 'config',
+    summary: 'the settings of the service: check',
+    load: async () => (await import('./config.ts')).config,
+  },
+  {
     name: 'migrate',
     summary: 'database schema: up, status',
     load: async () => (await import('./migrate.ts')).migrate,
@@ -18,9 +29,20 @@ export const MACHINE_NOUNS: readonly Noun[] = [
     load: async () => (await import('./master-key.ts')).masterKey,
   },
   {
+    name: 'backup',
+    summary: 'backups of the embedded database: create, list, check, restore',
+    load: async () => (await import('./backup/backup.ts')).backup,
+  },
+  {
     name: 'doctor',
     summary: 'check settings, database, keys, events, banks and service, and say what to do',
     load: async () => (await import('./doctor.ts')).doctor,
+  },
+  {
+    name: 'health',
+    summary:
+      'ask the service on this machine whether it is healthy, for health checks of containers',
+    load: async () => (await import('./health.ts')).health,
   },
   {
     name: 'fake-banks',

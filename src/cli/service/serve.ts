@@ -1,15 +1,16 @@
 import type { Command } from 'commander'
+import { addEnvFileOption, type EnvFileOption } from '../env-file.ts'
 
 /** `inflow serve` */
 export function serve(noun: Command): void {
-  noun
+  addEnvFileOption(noun)
     .helpOption('-h, --help', 'show help')
     .addHelpText(
       'after',
-      '\nExample:\n  HTTP_PORT=8081 inflow serve\n\nSettings are environment variables, see README.md.',
+      '\nExample:\n  HTTP_PORT=8081 inflow serve\n\nSettings are environment variables: inflow config check shows them.',
     )
-    .action(async () => {
+    .action(async ({ envFile }: EnvFileOption) => {
       const { run } = await import('../../app/run.ts')
-      await run(process.env)
+      await run(process.env, envFile === undefined ? [] : ['--env-file', envFile])
     })
 }

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import type { Client } from '@connectrpc/connect'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { localTime } from '../local-time.ts'
-import { note, print, visible } from '../output.ts'
+import { jsonText, note, print, visible } from '../output.ts'
 import { serviceAction } from '../service-action.ts'
 import { type Received, startReceiver } from './receiver.ts'
 
@@ -101,7 +101,7 @@ function textOf({ receivedAt, id, verification, forwarded, body }: Received): st
 }
 
 function jsonOf({ receivedAt, id, verification, forwarded, body }: Received): string {
-  return JSON.stringify({
+  return jsonText({
     receivedAt: new Date(Number(receivedAt.seconds) * 1_000).toISOString(),
     webhookId: id,
     verified: verification.ok,

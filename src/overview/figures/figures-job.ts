@@ -1,7 +1,8 @@
 import type { Logger } from 'pino'
-import { Gauge, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
+import { registerSampledGauges } from '../../core/sampled-gauges.ts'
 import { readLogState } from '../../events/log-state.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
@@ -67,14 +68,11 @@ export async function countUncounted(on: Queryable): Promise<bigint> {
 
 /** @param common the registry for gauges of the database, which are the same in every process */
 export function registerFiguresMetrics(common: Registry, { pool }: Database): void {
-  new Gauge({
-    name: 'inflow_overview_uncounted_events',
-    help: 'Events of the log that the hourly figures of payments do not contain yet.',
-    registers: [common],
-    async collect() {
-      // If the database is unavailable, the gauge is left out and the other metrics still work.
-      const uncounted = await countUncounted(pool).catch(() => undefined)
-      if (uncounted !== undefined) this.set(Number(uncounted))
+  registerSampledGauges(common, () => countUncounted(pool), [
+    {
+      name: 'inflow_overview_uncounted_events',
+      help: 'Events of the log that the hourly figures of payments do not contain yet.',
+      measure: Number,
     },
-  })
+  ])
 }

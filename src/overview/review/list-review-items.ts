@@ -3,7 +3,7 @@ import type { Database } from '../../postgres/orm.ts'
 import { pageTokenOf, readPage } from '../../postgres/page-token.ts'
 import type { Scope } from '../scope.ts'
 import { OPERATOR_KINDS, REVIEW_KINDS, type ReviewItem, type ReviewKind } from './item.ts'
-import { SOURCES } from './sources.ts'
+import { COUNT_MAX, SOURCES } from './sources.ts'
 
 interface Dependencies {
   readonly database: Database
@@ -32,8 +32,6 @@ interface ReviewPage {
   /** On the first page; undefined on others. */
   readonly counts: readonly ReviewCount[] | undefined
 }
-
-const COUNT_MAX = 1_000
 
 /** The place of a kind whose list is at its end. */
 const ENDED = '~'

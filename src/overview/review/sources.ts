@@ -32,6 +32,9 @@ interface Source {
   count(on: Queryable, scope: Scope, max: number, nowMs: number): Promise<number>
 }
 
+/** The most items of a kind that are counted. */
+export const COUNT_MAX = 1_000
+
 /** A balance is settled within seconds after it is due. */
 const OVERDUE_MS = 600_000
 

@@ -8,6 +8,7 @@ export class Migration20261122000000_initial extends Migration {
 }
 
 const TABLES = `
+alter table schema_migration add column works_since text;
 create table business (
   id text primary key, name text not null, alias text not null, created_at timestamptz(3) not null,
   rate_limit_per_second int, rate_limit_burst int,
@@ -84,7 +85,8 @@ create unlogged table rate_bucket (
 create table master_key (
   id text primary key, known_text bytea not null, created_at timestamptz(3) not null);
 create table master_key_holder (
-  id text primary key, current_key_id text not null, known_key_ids text[] not null, seen_at timestamptz(3) not null);
+  id text primary key, current_key_id text not null, known_key_ids text[] not null, version text not null,
+  migration text not null, process text not null, started_at timestamptz(3) not null, seen_at timestamptz(3) not null);
 create table bank_breaker (
   bank text not null, process_id text not null, state text not null, opened_at timestamptz(3) not null,
   seen_at timestamptz(3) not null,
@@ -776,7 +778,7 @@ create function drop_partition(parent text, part text) returns boolean
   begin
     perform check_partition_caller(parent);
     if not pg_try_advisory_xact_lock(4736352, 1) then
-      return false;
+      raise exception 'another instance cuts or drops a partition' using errcode = 'lock_not_available';
     end if;
     select p.upper into upper_bound from list_partitions(parent) p where p.name = part;
     if upper_bound is null or is_disposable(parent, upper_bound, false) is not true then

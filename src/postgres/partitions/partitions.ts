@@ -78,7 +78,7 @@ export async function cutPartition(pool: Pool, table: string, cut: Cut): Promise
  * Drops a partition of a table.
  *
  * @returns false: it is still needed
- * @throws DatabaseError 55P03 if it did not get its locks
+ * @throws DatabaseError 55P03 if it did not get its locks, also while another instance cuts or drops one
  */
 export async function dropPartition(pool: Pool, table: string, name: string): Promise<boolean> {
   const { rows } = await pool.query<{ done: boolean }>('select drop_partition($1, $2) as done', [

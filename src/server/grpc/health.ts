@@ -13,8 +13,10 @@ const WATCHES_MAX = 1_000
 
 /** `grpc.health.v1.Health`, for the whole server and for every service. */
 export interface Health {
-  /** Reports NOT_SERVING and ends the watches, which would keep the server open. */
-  stopServing(): void
+  /** Reports NOT_SERVING. */
+  announceStop(): void
+  /** Ends the watches, which would keep the server open. */
+  endWatches(): void
 }
 
 type Watch = ServerWritableStream<unknown, unknown>
@@ -50,8 +52,10 @@ export function addHealth(
     },
   })
   return {
-    stopServing() {
+    announceStop() {
       for (const name of names) health.setStatus(name, 'NOT_SERVING')
+    },
+    endWatches() {
       for (const watch of watches) watch.end()
     },
   }

@@ -42,11 +42,15 @@ export interface GrpcServer {
   readonly port: number
   /** The number of open connections. */
   connections(): number
+  /** Reports NOT_SERVING, and goes on serving. */
+  announceStop(): void
   /**
-   * Reports NOT_SERVING, refuses new calls and lets calls in progress finish. After `drainMs` it ends
-   * streams with UNAVAILABLE, and shortly after closes what is still open.
+   * Asks clients to leave (GOAWAY), refuses new calls and lets calls in progress finish. After `drainMs`
+   * it ends streams with UNAVAILABLE, and shortly after closes what is still open.
+   *
+   * @returns how many streams it ended, and connections that it closed with calls in progress
    */
-  close(drainMs: number): Promise<void>
+  close(drainMs: number): Promise<number>
 }
 
 /** How long the status of a stream has to reach its client. */
@@ -92,12 +96,14 @@ export async function openGrpcServer(options: GrpcServerOptions): Promise<GrpcSe
     watch.stop()
     throw error
   })
-  let closing: Promise<void> | undefined
+  let closing: Promise<number> | undefined
   return {
     port: listener.port,
     connections: listener.connections,
+    announceStop: health.announceStop,
     close: (drainMs) => {
-      health.stopServing()
+      health.announceStop()
+      health.endWatches()
       closing ??= drain({ server, injector, listener, watch }, host, drainMs)
       return closing
     },
@@ -163,17 +169,23 @@ async function drain(
   { server, injector, listener, watch }: Parts,
   { streams }: MethodHost,
   drainMs: number,
-): Promise<void> {
+): Promise<number> {
   const closed = listener.stop()
   injector.drain(drainMs + FLUSH_MS)
   server.tryShutdown(() => undefined)
+  let cut = 0
   if (!(await withTimeout(closed, drainMs))) {
+    cut = streams.size
     const text = 'The service is restarting; resume the stream'
     for (const stream of streams) {
       stream.abort(new Fault('unavailable', text, { retryAfterSeconds: 1 }))
     }
     // A connection without an HTTP/2 session takes no part in the drain.
-    if (!(await withTimeout(closed, 2 * FLUSH_MS))) listener.cut()
+    if (!(await withTimeout(closed, 2 * FLUSH_MS))) {
+      cut += listener.connections()
+      listener.cut()
+    }
   }
   watch.stop()
+  return cut
 }

@@ -1,8 +1,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { FLOW_MS, type OidcFailure, type SignInUser } from '../../auth/oidc/sign-in-user.ts'
+import type { RateLimits } from '../../auth/rate-limits/rate-limits.ts'
 import type { OpenedSession } from '../../auth/sessions/open-session.ts'
+import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
+import { limitFailures } from '../interceptors/rate-limit.ts'
+import { sampleByAddress } from '../interceptors/refusal-log.ts'
 import { COOKIE_OPTIONS } from './session-cookie.ts'
 
 /** The OpenID Connect provider, as the console shows it. */
@@ -15,6 +19,8 @@ export interface ConsoleOidc extends SignInUser {
 
 interface Options {
   readonly log: Logger
+  readonly limits: RateLimits
+  readonly clock: Clock
   /** Sets the cookie of a session. */
   readonly begin: (
     request: FastifyRequest,
@@ -26,17 +32,22 @@ interface Options {
 /** Why the sign-in page is shown again, in its fragment: `/console/sign-in#error=oidc_denied`. */
 type SignInError = OidcFailure | 'oidc_unavailable' | 'rate_limited'
 
+/** What counts like a wrong token: each may have cost a request to the provider, and anyone can cause it. */
+const WRONG: ReadonlySet<SignInError> = new Set(['oidc_expired', 'oidc_failed'])
+
 /** `GET /console/oidc` sends the browser to the provider, and `/console/oidc/callback` signs its user in. */
 export function registerConsoleOidc(
   scope: FastifyInstance,
   oidc: ConsoleOidc,
-  { log, begin }: Options,
+  { log, limits, clock, begin }: Options,
 ): void {
   const { origin } = oidc.publicUrl
   const cookie = flowCookie(origin)
+  const logFailure = sampleByAddress(log, { level: 'warn', text: 'a user could not sign in' })
   const fail = (request: FastifyRequest, reply: FastifyReply, why: SignInError, err: unknown) => {
-    const record = { request_id: request.id, address: request.ip, reason: why }
-    log.warn({ ...record, ...(err !== undefined && { err }) }, 'a user could not sign in')
+    const { id: request_id, ip: address } = request
+    logFailure(address, { request_id, address, reason: why, ...(err !== undefined && { err }) })
+    if (WRONG.has(why)) limits.fail(address, 'well-formed', request.cookies[cookie.name] ?? '')
     return reply.redirect(`${origin}/console/sign-in#error=${why}`)
   }
   scope.get('/console/oidc', async (request, reply) => {
@@ -53,6 +64,14 @@ export function registerConsoleOidc(
     reply.clearCookie(cookie.name, cookie.options)
     const source = { address: request.ip, requestId: request.id }
     try {
+      // The provider is asked at most as often as an address may try wrong tokens.
+      limitFailures(
+        limits,
+        clock,
+        { address: source.address },
+        () => kept ?? '',
+        () => 'well-formed',
+      )
       const found = await oidc.finish(search, kept, source)
       if ('failure' in found) return fail(request, reply, found.failure, found.cause)
       await begin(request, reply, { origin, opened: found })

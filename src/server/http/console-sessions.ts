@@ -62,7 +62,7 @@ export async function registerConsoleSessions(
           const { id: request_id, ip: address } = request
           const { reason } = error
           const record = { request_id, address, path: '/console/session', reason }
-          logRefusal(record, reason, address, performance.now())
+          logRefusal(record, reason, address)
         }
         throw error
       })
@@ -78,6 +78,8 @@ export async function registerConsoleSessions(
     if (oidc !== undefined) {
       registerConsoleOidc(scope, oidc, {
         log: options.log,
+        limits: options.limits,
+        clock: options.clock,
         begin: (request, reply, begun) => replaceSession(options, request, reply, begun),
       })
     }

@@ -15,6 +15,7 @@ import { sendFault } from '../rest/gateway.ts'
 import { toFault } from '../rpc/status.ts'
 import type { Tls } from '../tls.ts'
 import { type SecurityHeaders, securityHeaders } from './headers.ts'
+import { createLastResponses } from './last-responses.ts'
 import { handleMalformed, type MalformedHandlers, malformedRequest } from './malformed.ts'
 import { createPipelineBound } from './pipelines.ts'
 import { createTrustsProxy, dropUnknownCallers } from './trusted-proxies.ts'
@@ -49,8 +50,14 @@ export interface HttpServer {
   readonly port: number
   /** The number of open connections. */
   connections(): number
-  /** Stops listening and waits for requests in progress; cuts them after `drainMs`. */
-  close(drainMs: number): Promise<void>
+  /** Asks clients to leave: responses say `Connection: close`. New connections are accepted. */
+  announceStop(): void
+  /**
+   * Stops listening and waits for requests in progress; cuts them after `drainMs`.
+   *
+   * @returns how many requests it cut
+   */
+  close(drainMs: number): Promise<number>
 }
 
 /** For a request with its body, in milliseconds. */
@@ -76,6 +83,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   const app = createApp(options, secured, malformed.onClientError)
   app.server.prependListener('request', malformed.onRequest)
   const connections = boundConnections(app.server, options.limits)
+  const responses = createLastResponses(app.server)
   // A client without a completed handshake cannot read an HTTP response.
   app.server.prependListener('tlsClientError', (_error: Error, socket: TLSSocket) => {
     socket.destroy()
@@ -111,13 +119,17 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
       })
       const address = app.server.address()
       const port = typeof address === 'object' && address !== null ? address.port : options.port
-      const close = async (drainMs: number): Promise<void> => {
+      const close = async (drainMs: number): Promise<number> => {
+        responses.closeConnections()
         const closed = app.close()
-        // Clients cannot be asked to finish or to start a request.
-        if (!(await withTimeout(closed, drainMs))) connections.destroyAll()
+        const inTime = await withTimeout(closed, drainMs)
+        const cut = inTime ? 0 : responses.inProgress()
+        // A client cannot be asked to finish its request, or to start one.
+        if (!inTime) connections.destroyAll()
         await closed
+        return cut
       }
-      return { port, connections: connections.count, close }
+      return { port, connections: connections.count, announceStop: responses.announce, close }
     },
   }
 }
@@ -180,7 +192,9 @@ function logFault(log: Logger, fault: Fault, { id, routeOptions }: FastifyReques
   const [code, status] = REASONS[fault.reason]
   if (status < 500) return
   const record = { request_id: id, path: routeOptions.url, status: code, reason: fault.reason }
-  log[status === 503 ? 'warn' : 'error']({ ...record, err: fault.cause }, fault.message)
+  const failure = { ...record, error: fault.message, err: fault.cause }
+  if (status === 503) log.warn(failure, 'request could not be served')
+  else log.error(failure, 'request failed')
 }
 
 function fromFastify(error: FastifyError): Fault {

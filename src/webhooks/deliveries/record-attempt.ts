@@ -2,10 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import { createLogSampler } from '../../core/log-sampler.ts'
 import { createBatcher } from '../../postgres/batcher.ts'
+import type { ObserveBatches } from '../../postgres/metrics/batches.ts'
 import type { Health } from '../endpoints/endpoint.ts'
 import type { Failure } from '../endpoints/watch-health.ts'
 import type { EndedAttempt } from '../figures/count-attempts.ts'
+import type { AttemptMetrics, AttemptOutcome } from '../metrics/attempt-metrics.ts'
 import type { Outcome } from '../sender/http-client.ts'
 import type { Attempt } from './attempt-runner.ts'
 import { type Completion, completeAttempts } from './complete-attempts.ts'
@@ -23,6 +26,8 @@ interface RecorderOptions {
   readonly onFailure: (failure: Failure) => void
   /** Called with each recorded attempt. */
   readonly onEnded: (attempt: EndedAttempt) => void
+  readonly metrics?: AttemptMetrics | undefined
+  readonly observeBatches?: ObserveBatches | undefined
 }
 
 const BATCH_MAX = 256
@@ -36,13 +41,19 @@ const RETRY_MAX_MS = 5_000
  * retries until the lease ends; then another instance may claim and attempt the delivery again.
  */
 export function createRecorder(options: RecorderOptions) {
-  const { log } = options
+  const { log, metrics, observeBatches } = options
   const complete = createBatcher<Completion, Health | undefined>({
     run: (completions) => completeAttempts(options.pool, completions),
     itemsMax: BATCH_MAX,
     batchesMax: 2,
     queueMax: QUEUE_MAX,
     lingerMs: GATHER_MS,
+    observers: observeBatches && [observeBatches('webhook_attempts')],
+  })
+  // An endpoint that fails may have thousands of deliveries.
+  const logFailed = createLogSampler({
+    ...{ log, level: 'info', text: 'webhook attempt failed', by: 'endpoint' },
+    ...{ linesMax: 5, totalMax: 50, windowMs: 1_000 },
   })
   /** @returns when the delivery is due again, in milliseconds since the Unix epoch */
   return async (
@@ -51,16 +62,19 @@ export function createRecorder(options: RecorderOptions) {
     latencyMs: number,
   ): Promise<number | undefined> => {
     const { claim } = attempt
+    metrics?.attempted(claim.entry.live, outcomeOf(outcome), latencyMs)
     const completion = completionOf(attempt, outcome, latencyMs, options)
     const fields = {
       delivery: claim.id,
       endpoint: claim.endpointId,
       attempt: claim.attempts + 1,
       latencyMs,
-      error: outcome.error,
+      ...(outcome.status !== undefined && { status: outcome.status }),
+      ...(outcome.error !== '' && { error: outcome.error }),
     }
     if (completion.state === 'FAILED') log.warn(fields, 'webhook delivery failed: no attempts left')
-    else log.debug(fields, 'webhook attempted')
+    else if (outcome.error === '') log.debug(fields, 'webhook delivered')
+    else logFailed(claim.endpointId, { ...fields, next_attempt: new Date(completion.atMs) })
     const untilMs = attempt.startedTickMs + options.leaseMs
     for (let waitMs = RETRY_MIN_MS; ; waitMs = Math.min(waitMs * 2, RETRY_MAX_MS)) {
       try {
@@ -72,11 +86,14 @@ export function createRecorder(options: RecorderOptions) {
         const { endpointId, url, entry } = claim
         const { businessId, live, occurredAtMs } = entry
         const endedAtMs = attempt.startedAtMs + latencyMs
-        options.onEnded({ businessId, live, state: completion.state, endedAtMs, occurredAtMs })
+        const { state } = completion
+        options.onEnded({ businessId, live, state, endedAtMs, occurredAtMs })
+        if (state === 'DELIVERED') metrics?.delivered(live, endedAtMs - occurredAtMs)
+        else if (state === 'FAILED') metrics?.failed(live)
         if (outcome.error !== '') {
           options.onFailure({ endpointId, url, status: outcome.status, health })
         }
-        return completion.state === 'PENDING' ? completion.atMs : undefined
+        return state === 'PENDING' ? completion.atMs : undefined
       } catch (error) {
         if (performance.now() + waitMs < untilMs) {
           await sleep(waitMs, undefined, { ref: false })
@@ -87,6 +104,11 @@ export function createRecorder(options: RecorderOptions) {
       }
     }
   }
+}
+
+function outcomeOf({ error, status }: Outcome): AttemptOutcome {
+  if (error === '') return 'acknowledged'
+  return status === undefined ? 'no_response' : 'rejected'
 }
 
 function completionOf(

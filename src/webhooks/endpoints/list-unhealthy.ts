@@ -56,6 +56,23 @@ export async function countUnhealthy(
   return rows[0]?.count ?? 0
 }
 
+/** How many endpoints fail, or were disabled because they did, by mode: of the first so many of each mode. */
+export async function countUnhealthyByState(
+  on: Queryable,
+  max: number,
+): Promise<readonly { state: 'failing' | 'disabled'; live: boolean; count: number }[]> {
+  const { rows } = await on.query({
+    name: 'webhook-count-unhealthy',
+    text: `select case when disabled_at is null then 'failing' else 'disabled' end as state, live,
+        count(*)::int as count
+      from unnest(array[true, false]) as m(live) cross join lateral (
+        select e.disabled_at from webhook_endpoint e where e.live = m.live and ${UNHEALTHY}
+        order by ${SINCE}, id limit $1) found group by 1, 2`,
+    values: [max],
+  })
+  return rows
+}
+
 /** A range of the index for each mode; or the endpoints of each business, of which it has few. */
 function unhealthy(
   { businessIds, live }: EndpointFilter,

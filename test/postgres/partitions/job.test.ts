@@ -175,6 +175,24 @@ describe('the functions of the database', () => {
     expect((await sql('select from numbered')).rowCount).toBe(0)
   })
 
+  test('report that another instance cuts or drops a partition, rather than that its rows are needed', async () => {
+    await insert(1, 5)
+    await runJob()
+    const { pool } = db.database
+    const other = await pool.connect()
+    try {
+      await other.query('begin')
+      await other.query('select pg_advisory_xact_lock(4736352, 1)')
+      await expect(dropPartition(pool, 'numbered', 'numbered_0')).rejects.toMatchObject({
+        code: '55P03',
+      })
+      await other.query('rollback')
+      expect(await dropPartition(pool, 'numbered', 'numbered_0')).toBe(true)
+    } finally {
+      other.release(true)
+    }
+  })
+
   test('refuse other tables and odd names', async () => {
     const { pool } = db.database
     await sql(`create or replace function is_disposable(parent text, upper text, is_locked boolean)

@@ -66,7 +66,7 @@ export async function openTestServer(given: Implementations): Promise<TestServer
     limits: { connectionsMax: 1_000, connectionsPerAddressMax: 1_000 },
     ...given.options,
   })
-  onTestFinished(() => server.close(0))
+  onTestFinished(() => server.close(0).then(() => undefined))
   return { server, address: `127.0.0.1:${server.port}`, logged }
 }
 

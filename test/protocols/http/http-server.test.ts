@@ -41,7 +41,7 @@ test('an error outside of a call is logged with the request id that its caller g
     corsOrigins: [],
     console: undefined,
   })
-  onTestFinished(() => server.close(0))
+  onTestFinished(() => server.close(0).then(() => undefined))
   for (const [path, url] of [
     ['/v2/thirdparty/getTransaction/', '/v2/thirdparty/getTransaction'],
     ['/v2/thirdparty/listEvents/', '/v2/thirdparty/listEvents'],

@@ -90,6 +90,27 @@ test('an instance that is older than the schema is not ready', async () => {
   )
 })
 
+test('an instance goes on after a migration that states that it works with its version', async () => {
+  const { pool } = service.database
+  await pool.query(
+    `insert into schema_migration (name, works_since)
+      values ('Migration20991231000000_next', 'Migration20261122000000_initial')`,
+  )
+  const noted = await until(
+    () => get('/readyz'),
+    (answer) => answer.text.includes('notes'),
+  )
+  expect(noted).toMatchObject({
+    status: 200,
+    text: '{"status":"ready","notes":["the schema is of a newer version: finish the upgrade"]}',
+  })
+  await pool.query("delete from schema_migration where name like '%_next'")
+  await until(
+    () => get('/readyz'),
+    (answer) => !answer.text.includes('notes'),
+  )
+})
+
 test('a flood of scrapes and probes is served one result', async () => {
   const scrapes = await Promise.all(Array.from({ length: 50 }, () => get('/metrics')))
   const next = await get('/metrics')
@@ -208,7 +229,7 @@ describe('the log', () => {
     expect(JSON.parse(line)).toMatchObject({ reason: 'internal', err: { code: '42P01' } })
   })
 
-  test('has successful calls only at level debug', async () => {
+  test('has changes of state at level info, and successful calls at level debug', async () => {
     const { id, key } = await service.business()
     const before = logged.length
     const body = JSON.stringify(creation())
@@ -220,7 +241,8 @@ describe('the log', () => {
       .split('\n')
       .filter((line) => line.includes(id))
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { level: 20, status: 'OK', business_id: id, latency_ms: expect.any(Number) },
+      { level: 30, msg: 'account opened', business_id: id },
+      { level: 20, msg: 'call', status: 'OK', business_id: id, latency_ms: expect.any(Number) },
     ])
   })
 })

@@ -277,7 +277,7 @@ test('a whole run reveals no key, token, webhook secret or identity number', asy
     expect(logs).toContain(`"reason":"${mark}"`)
   }
   expect(logs).toContain(scene.businessId)
-  expect(logs).toMatch(/"level":50,.*"err":\{.*unlucky/)
+  expect(logs).toMatch(/"level":"error",.*"err":\{.*unlucky/)
   expect(refusals.length).toBeGreaterThan(25)
 
   expect(findSecrets('the log', logs, secrets)).toEqual([])
@@ -315,6 +315,9 @@ describe('the redaction of the log', () => {
   const leaks = [
     'sk_live_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
     'it_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
+    '__Host-inflow-session=is_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
+    'https://pay.example.com/console/sign-in#ic_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
+    'pl_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
     'whsec_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4',
     'inflow_admin_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6',
     'known-secret-text',

@@ -134,19 +134,25 @@ test('a held payment that its bank recalls is returned; an accepted one is rever
   expect(await discrepanciesOf(service)).toEqual([])
 })
 
+/** The connections that wait for a transaction of another one, or for one that does. */
+const WAITING_FOR = `with recursive waiting (pid) as (
+    select $1::int
+    union select a.pid from waiting w join pg_stat_activity a on w.pid = any (pg_blocking_pids(a.pid))
+  ) select from waiting where pid <> $1`
+
 /** Runs calls that all need the row of a transaction, so that each waits for the one before. */
 async function inTurn(id: string, calls: readonly (() => Promise<Shown>)[]) {
   const { pool } = service.database
   return inTransaction(pool, async (client) => {
-    await client.query('select from transaction where id = $1 for update', [id])
+    const { rows } = await client.query(
+      'select pg_backend_pid() as pid from transaction where id = $1 for update',
+      [id],
+    )
     const running: Promise<Shown>[] = []
     for (const call of calls) {
       running.push(call())
       await waitFor(async () => {
-        const { rowCount } = await pool.query(
-          `select from pg_stat_activity
-            where datname = current_database() and wait_event_type = 'Lock'`,
-        )
+        const { rowCount } = await pool.query(WAITING_FOR, [rows[0].pid])
         expect(rowCount).toBe(running.length)
       })
     }

@@ -47,12 +47,12 @@ describe('OAuth 2.0 client credentials', () => {
       },
       rawBody: 'grant_type=client_credentials&scope=events&audience=shop',
     })
-    clock.advance(569_000)
+    clock.advance(500_000)
     await publish()
     await receiver.waitFor((all) => all.length === 21)
     expect(server.requests).toHaveLength(1)
     await harness.allCompleted(endpoint.id)
-    clock.advance(2_000)
+    clock.advance(71_000)
     await publish()
     await receiver.waitFor((all) => all.length === 22)
     expect(tokenOf(receiver.requests.at(-1)!)).toBe('Bearer t2')

@@ -1,0 +1,80 @@
+import { readFile } from 'node:fs/promises'
+import type { Pool } from 'pg'
+import { Gauge, type Registry } from 'prom-client'
+import { registerSampledGauges } from '../../core/sampled-gauges.ts'
+import { registerPendingMetrics } from '../../notifications/metrics/register-pending.ts'
+import { registerReviewMetrics } from '../../overview/review/metrics.ts'
+import { observePools } from '../../postgres/metrics/pools.ts'
+import { registerDatabaseMetrics } from '../../postgres/metrics/server.ts'
+import { readServerVersion } from '../../postgres/replicas/standbys.ts'
+import { registerCertificateMetrics } from '../../server/certificate-metrics.ts'
+import { registerSettlementMetrics } from '../../settlement/metrics/register-lag.ts'
+import { registerBacklogMetrics } from '../../webhooks/metrics/register-backlog.ts'
+import { VERSION } from '../console/version.ts'
+import type { ServiceOptions } from '../service-options.ts'
+
+interface Dependencies {
+  readonly options: ServiceOptions
+  /** The metrics of this process. */
+  readonly metrics: Registry
+  /** Those that are the same in each process. */
+  readonly common: Registry
+  /** The pools of the replicas, by their names. */
+  readonly replicaPools: ReadonlyMap<string, Pool>
+  /** Why the service cannot serve calls now; empty: it can. */
+  readonly ready: () => Promise<readonly string[]>
+}
+
+/**
+ * Registers the metrics that belong to no unit of work: of the database, the backlogs in it, and the process. What
+ * is measured where it happens (calls, payments, attempts, requests to banks) is registered there.
+ *
+ * @returns what ends the measuring
+ */
+export function registerMetrics(dependencies: Dependencies): () => void {
+  const { options, metrics, common, replicaPools, ready } = dependencies
+  const { database, clock, config, tls } = options
+  const { pool, recordingPool, relaxedPool } = database
+  registerBuild(common, options)
+  new Gauge({
+    name: 'inflow_ready',
+    help: 'Whether the process can serve calls, as /readyz says.',
+    registers: [common],
+    async collect() {
+      this.set((await ready()).length === 0 ? 1 : 0)
+    },
+  })
+  registerDatabaseMetrics(common, pool)
+  registerPendingMetrics(common, pool)
+  registerBacklogMetrics(common, pool)
+  registerSettlementMetrics(common, pool, clock)
+  registerReviewMetrics(common, database, clock)
+  registerCertificateMetrics(common, async () => {
+    const caFile = config.relay?.caFile
+    const relay = caFile === undefined ? undefined : await readFile(caFile).catch(() => undefined)
+    return { ...tls?.certificates(), ...(relay && { RELAY_TLS_CA: relay }) }
+  })
+  return observePools(metrics, {
+    ...{ main: pool, recording: recordingPool, relaxed: relaxedPool },
+    ...Object.fromEntries(replicaPools),
+  })
+}
+
+function registerBuild(common: Registry, { database }: ServiceOptions): void {
+  let postgres = 'unknown'
+  registerSampledGauges(common, async () => {
+    const found = await readServerVersion(database.pool).catch(() => undefined)
+    // An upgrade of the server is rare; while it does not respond, its version is the last one.
+    if (found !== undefined) postgres = found.version
+    return postgres
+  }, [
+    {
+      name: 'inflow_build_info',
+      help: 'Versions of this service, of Node.js and of PostgreSQL, as labels; the value is 1.',
+      labelNames: ['version', 'node', 'postgres'],
+      measure: (version) => [
+        { labels: { version: VERSION, node: process.versions.node, postgres: version }, value: 1 },
+      ],
+    },
+  ])
+}

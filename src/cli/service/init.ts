@@ -1,0 +1,203 @@
+import { existsSync } from 'node:fs'
+import { create } from '@bufbuild/protobuf'
+import { createValidator } from '@bufbuild/protovalidate'
+import { type Command, Option } from 'commander'
+import { CreateBusinessRequestSchema } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { type GeneratedKeys, generateKeys, writeNewSettings } from '../../app/init/choose-keys.ts'
+import { type Initialized, initialize } from '../../app/init/initialize.ts'
+import { settingLines } from '../../app/init/setting-lines.ts'
+import { type Config, ConfigError, readConfig } from '../../config/config.ts'
+import { readEnvFile, withEnvFile } from '../../config/env-file.ts'
+import { secretText } from '../../config/settings.ts'
+import { MasterKeyError } from '../../crypto/check-master-key.ts'
+import { createEncrypter, type Encrypter } from '../../crypto/encryption.ts'
+import { listKeyIds } from '../../crypto/key-status.ts'
+import { checkNewDatabase, type NewDatabase } from '../../doctor/check-new-database.ts'
+import type { Finding } from '../../doctor/finding.ts'
+import { migrate } from '../../postgres/migrate.ts'
+import type { Database } from '../../postgres/orm.ts'
+import { commandLineActor } from '../command-line-actor.ts'
+import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
+import { EXIT, Failure } from '../failure.ts'
+import { jsonText, note, print } from '../output.ts'
+import { type InitReport, reportLines } from './init-report.ts'
+import { withDatabase } from './open-database.ts'
+
+interface InitOptions extends EnvFileOption {
+  readonly databaseUrl?: string
+  readonly writeEnv?: string
+  readonly business?: string
+  readonly alias?: string
+  readonly key: 'live' | 'test'
+  readonly json?: boolean
+}
+
+/** `inflow init` */
+export function init(noun: Command): void {
+  addEnvFileOption(noun)
+    .helpOption('-h, --help', 'show help')
+    .option(
+      '--database-url <url>',
+      'the database, which others on the machine can see here (default: DATABASE_URL)',
+    )
+    .option(
+      '--write-env <file>',
+      'write what is generated to this new file, with mode 600; a file that exists is read instead',
+    )
+    .option('--business <name>', 'create the first business with this name, and its secret key')
+    .option('--alias <alias>', 'the prefix of its account names (default: its name, shortened)')
+    .addOption(
+      new Option('--key <mode>', 'the mode of its secret key')
+        .choices(['live', 'test'])
+        .default('live'),
+    )
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', HELP)
+    .action(run)
+}
+
+const HELP = `
+Prepares a database for its first start: checks it, generates MASTER_KEY and ADMIN_TOKEN unless they are
+set, migrates, and creates the first business. What exists stays as it is, so it can be run again, also
+after an interruption.
+
+Example:
+  inflow init --database-url postgres://inflow:secret@db:5432/inflow --write-env inflow.env --business Acme`
+
+async function run(options: InitOptions): Promise<void> {
+  const { json = false, writeEnv, databaseUrl } = options
+  const first = firstBusiness(options)
+  const env = withEnvFile(
+    { ...environmentOf(options), ...(databaseUrl && { DATABASE_URL: databaseUrl }) },
+    writeEnv !== undefined && existsSync(writeEnv) ? readEnvFile(writeEnv) : undefined,
+  )
+  if (secretText(env, 'DATABASE_URL') === undefined) {
+    throw new Failure(
+      EXIT.usage,
+      'DATABASE_URL is not set: set it or pass --database-url; npm start without it is for development and needs no init',
+    )
+  }
+  const report = await withDatabase(env, 'must exist', async (database) => {
+    const found = await checkNewDatabase(database)
+    refuseUnfit(found.findings, json)
+    const generated = generateKeys(env, await isUsed(database, found))
+    const whole = { ...env, ...generated }
+    const config = settingsOf(whole)
+    refuseForeignMigration(found, config)
+    const written = { ...(databaseUrl && { DATABASE_URL: databaseUrl }), ...generated }
+    await keep(generated, written, writeEnv, json)
+    const migrations = found.pending.length === 0 ? [] : await migrate(database, { onRetry: note })
+    const { masterKey, masterKeyPrevious } = config
+    const encrypter = createEncrypter(masterKey as Buffer, masterKeyPrevious)
+    const made = await begin(database, encrypter, first)
+    return {
+      ...{ findings: found.findings, migrations, masterKeyId: encrypter.keyId },
+      ...{
+        generated: Object.keys(generated),
+        envFile: writeEnv,
+        hasAdminToken: !!config.adminToken,
+      },
+      ...{ ...made, mode: made.secretKey === undefined ? undefined : options.key },
+    } satisfies InitReport
+  })
+  if (json) print(jsonText(report, 2))
+  else for (const line of reportLines(report)) print(line)
+}
+
+function firstBusiness({ business: name, alias = '', key }: InitOptions) {
+  if (name === undefined) return undefined
+  const request = create(CreateBusinessRequestSchema, { name: name.trim(), alias: alias.trim() })
+  // Patterns come from the contract.
+  const validator = createValidator({
+    regexMatch: (pattern, text) => new RegExp(pattern, 'u').test(text),
+  })
+  const { violations = [] } = validator.validate(CreateBusinessRequestSchema, request)
+  const [fault] = violations
+  if (fault !== undefined) {
+    const option = fault.field.at(0)?.toString().includes('alias') ? '--alias' : '--business'
+    throw new Failure(EXIT.usage, `${option} ${fault.message}`)
+  }
+  return { name: request.name, alias: request.alias, live: key === 'live' }
+}
+
+/** What fails is printed; a risk to durability does not stop a first start, as `doctor` keeps reporting it. */
+function refuseUnfit(findings: readonly Finding[], json: boolean): void {
+  const isDurability = ({ found }: Finding) =>
+    /^(fsync|full_page_writes|synchronous_commit)/.test(found)
+  const failed = findings.filter((finding) => finding.level === 'fail' && !isDurability(finding))
+  if (failed.length > 0) {
+    throw new Failure(
+      EXIT.refused,
+      'the database cannot be used: nothing was changed',
+      failed.map(({ found, advice }) => `${found}: ${advice}`),
+    )
+  }
+  if (json) return
+  for (const { level, found, advice } of findings) {
+    if (level !== 'ok') note(`warning: ${found}: ${advice}`)
+  }
+}
+
+/** Whether a service has used the database: it has registered its master key. */
+async function isUsed({ orm }: Database, { pending }: NewDatabase): Promise<boolean> {
+  return pending.length === 0 && (await listKeyIds(orm)).length > 0
+}
+
+function settingsOf(env: NodeJS.ProcessEnv): Config {
+  try {
+    return readConfig(env)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const [first = '', ...others] = error.faults
+    throw new Failure(EXIT.usage, first, others)
+  }
+}
+
+/** A service's role may not alter tables, if there are two roles. */
+function refuseForeignMigration({ pending, mayMigrate, role }: NewDatabase, config: Config): void {
+  if (pending.length === 0 || (mayMigrate && config.migrate)) return
+  const why = mayMigrate ? 'MIGRATE is off' : `the role ${role} may not create or alter tables`
+  throw new Failure(EXIT.refused, `migrations are pending, and ${why}: nothing was changed`, [
+    'migrate as the owner of the database, then run inflow init again:',
+    'DATABASE_URL=postgres://<owner>@<host>/<database> inflow migrate up',
+  ])
+}
+
+/** Keeps what is generated before anything is encrypted with it. */
+async function keep(
+  generated: GeneratedKeys,
+  written: Readonly<Record<string, string>>,
+  writeEnv: string | undefined,
+  json: boolean,
+): Promise<void> {
+  if (Object.keys(generated).length === 0) return
+  const names = Object.keys(generated).join(' and ')
+  if (writeEnv === undefined) {
+    if (json) throw new Failure(EXIT.usage, `--json needs --write-env, which keeps ${names}`)
+    print(`# Keep these settings: they are shown only once.\n${settingLines({ ...generated })}`)
+    return
+  }
+  try {
+    await writeNewSettings(writeEnv, written)
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    const why =
+      code === 'EEXIST'
+        ? `${writeEnv} exists, lacks ${names}, and is never overwritten: add them, or name another file`
+        : `cannot write the file of --write-env: ${message}`
+    throw new Failure(EXIT.refused, why)
+  }
+}
+
+async function begin(
+  database: Database,
+  encrypter: Encrypter,
+  first: ReturnType<typeof firstBusiness>,
+): Promise<Initialized> {
+  try {
+    return await initialize(database, encrypter, first, commandLineActor(encrypter))
+  } catch (error) {
+    if (error instanceof MasterKeyError) throw new Failure(EXIT.refused, error.message)
+    throw error
+  }
+}

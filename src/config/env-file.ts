@@ -1,0 +1,63 @@
+import { readFileSync, statSync } from 'node:fs'
+import { parseArgs, parseEnv } from 'node:util'
+import { ConfigError } from './config.ts'
+import { listSettings } from './setting-table.ts'
+
+/** The settings of a file in the form of Node's `--env-file`. */
+export interface EnvFile {
+  readonly path: string
+  readonly values: Readonly<Record<string, string>>
+  /** The secrets in it, if other users of the machine may read it. */
+  readonly exposed: readonly string[]
+}
+
+/** @throws ConfigError if the file cannot be read */
+export function readEnvFile(path: string): EnvFile {
+  let text: string
+  let mode: number
+  try {
+    text = readFileSync(path, 'utf8')
+    mode = statSync(path).mode
+  } catch (error) {
+    throw new ConfigError([`--env-file cannot be read: ${(error as Error).message}`])
+  }
+  const values = parseEnv(text) as Record<string, string>
+  const isExposed = (mode & 0o077) !== 0
+  const secrets = listSettings().filter(({ name, secret }) => secret && values[name])
+  return { path, values, exposed: isExposed ? secrets.map(({ name }) => name) : [] }
+}
+
+/**
+ * Adds the settings of the file that the arguments of a start name.
+ *
+ * @returns what to warn of
+ * @throws ConfigError if the file cannot be read, or for any other argument
+ */
+export function loadEnvFile(env: NodeJS.ProcessEnv, argv: readonly string[]): string | undefined {
+  if (argv.length === 0) return undefined
+  const file = readEnvFile(pathIn(argv))
+  Object.assign(env, withEnvFile(env, file))
+  return exposure(file)
+}
+
+function pathIn(argv: readonly string[]): string {
+  try {
+    const options = { 'env-file': { type: 'string' } } as const
+    const path = parseArgs({ args: [...argv], options }).values['env-file']
+    if (path) return path
+  } catch {
+    // Reported below: the text of Node is about its own API.
+  }
+  throw new ConfigError(['the only option of a start is --env-file <file>'])
+}
+
+/** The environment with the settings of the file. As with Node's own option, what is set already wins. */
+export function withEnvFile(env: NodeJS.ProcessEnv, file: EnvFile | undefined): NodeJS.ProcessEnv {
+  return { ...file?.values, ...env }
+}
+
+/** What to say of a file whose secrets other users may read; undefined: nothing. */
+export function exposure({ path, exposed }: EnvFile): string | undefined {
+  if (exposed.length === 0) return undefined
+  return `other users can read ${exposed.join(', ')} in ${path}: chmod 600 ${path}`
+}

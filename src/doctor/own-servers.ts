@@ -1,0 +1,64 @@
+import { readFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import type { ClientTls } from '../client/credentials.ts'
+import type { Config } from '../config/config.ts'
+
+const CONNECT_TIMEOUT_MS = 2_000
+
+/** Where the service of these settings listens, as a process on the same machine reaches it. */
+export interface OwnServers {
+  readonly httpUrl: string
+  readonly grpcUrl: string
+  /** Has /readyz and /metrics. */
+  readonly opsUrl: string
+  readonly tls: OwnTls
+}
+
+/**
+ * Accepts the certificate of TLS_CERT and no other. Its name is not compared: it is the service's public one, and
+ * the address is of this machine.
+ */
+export interface OwnTls extends ClientTls {
+  readonly allowPartialTrustChain?: boolean
+  readonly checkServerIdentity?: () => undefined
+}
+
+/** The servers of the settings; undefined if a port is 0, which only the running service knows. */
+export function ownServers(config: Config): OwnServers | undefined {
+  const { httpPort, grpcPort, opsPort = httpPort, tls } = config
+  if ([httpPort, grpcPort, opsPort].includes(0)) return undefined
+  const host = localHost(config.host)
+  const url = (port: number) => `${tls ? 'https' : 'http'}://${host}:${port}`
+  const own = tls && {
+    ca: readFileSync(tls.cert),
+    allowPartialTrustChain: true,
+    checkServerIdentity: () => undefined,
+  }
+  return { httpUrl: url(httpPort), grpcUrl: url(grpcPort), opsUrl: url(opsPort), tls: own ?? {} }
+}
+
+/** A server that listens at all addresses is reached at the loopback address of the same family. */
+function localHost(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1'
+  if (host === '::') return '[::1]'
+  return host.includes(':') ? `[${host}]` : host
+}
+
+/** Whether any of the servers accepts connections. */
+export async function hasListener({ httpUrl, grpcUrl, opsUrl }: OwnServers): Promise<boolean> {
+  const listening = await Promise.all([httpUrl, grpcUrl, opsUrl].map(accepts))
+  return listening.includes(true)
+}
+
+function accepts(url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url)
+  const host = hostname.replace(/^\[|\]$/g, '')
+  return new Promise((resolve) => {
+    const socket = connect({ host, port: Number(port), timeout: CONNECT_TIMEOUT_MS })
+    const end = (accepted: boolean) => () => {
+      socket.destroy()
+      resolve(accepted)
+    }
+    socket.on('connect', end(true)).on('error', end(false)).on('timeout', end(false))
+  })
+}

@@ -1,0 +1,229 @@
+import pino from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { ENTITIES } from '../../src/app/entities.ts'
+import { startService } from '../../src/app/start-service.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import { openDatabase } from '../../src/postgres/orm.ts'
+import { scrape } from '../ops/scrape.ts'
+import { openShop, pay, transfer } from '../overview/scene.ts'
+import { startWire } from '../support/instance.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { MASTER_KEY, useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const service = useService()
+
+const LIVE = 'bank="9PSB",mode="live"'
+const UNKNOWN = 'bank="9PSB",mode="unknown"'
+
+/** Waits for the values of some series: metrics are rendered once a second, and samples last longer. */
+async function expectSeries(url: string, series: Readonly<Record<string, unknown>>) {
+  await waitFor(async () => {
+    const { value } = await scrape(url)
+    const found = Object.fromEntries(Object.keys(series).map((name) => [name, value(name)]))
+    expect(found).toEqual(series)
+  })
+}
+
+test('payments are counted by outcome, bank and mode, amounts by bank, and what waits for review', async () => {
+  const start = await scrape(service.httpUrl)
+  // An alert sees no increase from absent to 1.
+  for (const outcome of ['RECORDED', 'DUPLICATE', 'CONFLICT'])
+    expect(start.value(`inflow_payments_total{outcome="${outcome}",${LIVE}}`)).toBe(0)
+  for (const outcome of ['UNMATCHED', 'UNAVAILABLE', 'REFUSED'])
+    expect(start.value(`inflow_payments_total{outcome="${outcome}",${UNKNOWN}}`)).toBe(0)
+  const shop = await openShop(service)
+  const { sessionId } = await pay(service, shop, 150_050n)
+  await pay(service, shop, 50n)
+  const report = (accountNumber: string, session: string, amountMinor: bigint) =>
+    service.client(TransactionService).recordPayment({
+      ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId: session, amountMinor },
+    })
+  await report(shop.accountNumber, sessionId, 150_050n)
+  await report(shop.accountNumber, sessionId, 999n)
+  await report('0000000000', 'unmatched-1', 77n)
+  await expectSeries(service.httpUrl, {
+    [`inflow_payments_total{outcome="RECORDED",${LIVE}}`]: 2,
+    [`inflow_payments_total{outcome="DUPLICATE",${LIVE}}`]: 1,
+    [`inflow_payments_total{outcome="CONFLICT",${LIVE}}`]: 1,
+    [`inflow_payments_total{outcome="UNMATCHED",${UNKNOWN}}`]: 1,
+    [`inflow_payment_amount_kobo_total{${LIVE}}`]: 150_100,
+    'inflow_payments_total{outcome="RECORDED",bank="PALMPAY",mode="live"}': 0,
+    'inflow_review_items{kind="UNMATCHED_PAYMENT"}': 1,
+    'inflow_review_items{kind="PAYMENT_CONFLICT"}': 1,
+    'inflow_review_items{kind="HELD_NOTIFICATION"}': 0,
+    'inflow_review_oldest_seconds{kind="UNMATCHED_PAYMENT"}': expect.closeTo(20, -2),
+    'inflow_batch_items_count{batcher="payments"}': 5,
+    'inflow_batch_items_sum{batcher="payments"}': 5,
+    'inflow_batch_duration_seconds_count{batcher="payments"}': 5,
+    'inflow_batch_duration_seconds_count{batcher="conflicts"}': 1,
+    'inflow_batch_failures_total{batcher="payments"}': 0,
+  })
+})
+
+test('test mode has series of its own', async () => {
+  const shop = await openShop(service)
+  const { account_number } = (
+    await service.post('generateVirtualAccount/', await testKey(shop.businessId), {
+      ...{ reference: 'test-1', email: 'ada@example.com', phone: '08012345678' },
+      ...{ firstName: 'Ada', lastName: 'Obi', bank: '9PSB' },
+    })
+  ).body.data.account[0]
+  const before = (await scrape(service.httpUrl)).value(`inflow_payment_amount_kobo_total{${LIVE}}`)
+  await transfer(service, account_number, 4_200n)
+  await expectSeries(service.httpUrl, {
+    'inflow_payments_total{outcome="RECORDED",bank="9PSB",mode="test"}': 1,
+    'inflow_payment_amount_kobo_total{bank="9PSB",mode="test"}': 4_200,
+    [`inflow_payment_amount_kobo_total{${LIVE}}`]: before,
+  })
+})
+
+async function testKey(businessId: string): Promise<string> {
+  const { secretKey } = await service.client(BusinessService).issueKey({ businessId, test: true })
+  return secretKey
+}
+
+test('webhook attempts, delays and the backlog follow the receiver', async () => {
+  const receiver = await startReceiver()
+  onTestFinished(() => receiver.close())
+  const shop = await openShop(service)
+  const webhooks = service.client(WebhookService)
+  const { endpoint } = await webhooks.createEndpoint({
+    businessId: shop.businessId,
+    url: receiver.url,
+  })
+  await pay(service, shop)
+  await expectSeries(service.httpUrl, {
+    'inflow_webhook_attempts_total{outcome="acknowledged",mode="live"}': 1,
+    'inflow_webhook_attempts_total{outcome="rejected",mode="live"}': 0,
+    'inflow_webhook_attempt_duration_seconds_count{mode="live"}': 1,
+    'inflow_webhook_delivery_lag_seconds_count{mode="live"}': 1,
+    'inflow_webhook_delivery_lag_seconds_bucket{le="30",mode="live"}': 1,
+    'inflow_webhook_deliveries_failed_total{mode="live"}': 0,
+    'inflow_webhook_deliveries_pending{state="enabled",mode="live"}': 0,
+  })
+  receiver.answer({ status: 500 })
+  await pay(service, shop)
+  await expectSeries(service.httpUrl, {
+    'inflow_webhook_attempts_total{outcome="acknowledged",mode="live"}': 1,
+    'inflow_webhook_attempts_total{outcome="rejected",mode="live"}': expect.toSatisfy(
+      (attempts: number) => attempts >= 1,
+    ),
+    'inflow_webhook_delivery_lag_seconds_count{mode="live"}': 1,
+    'inflow_webhook_deliveries_pending{state="failing",mode="live"}': 1,
+    'inflow_webhook_deliveries_pending{state="failing",mode="test"}': 0,
+    'inflow_webhook_oldest_pending_seconds{state="failing",mode="live"}': expect.closeTo(20, -2),
+    'inflow_webhook_oldest_due_seconds{state="failing",mode="live"}': 0,
+    'inflow_webhook_unhealthy_endpoints{state="failing",mode="live"}': 1,
+    'inflow_webhook_unhealthy_endpoints{state="disabled",mode="live"}': 0,
+  })
+  // As if it had failed for five days.
+  await service.database.pool.query(
+    "update webhook_endpoint set disabled_at = now(), disabled_reason = 'FAILING' where id = $1",
+    [endpoint!.id],
+  )
+  await expectSeries(service.httpUrl, {
+    'inflow_webhook_deliveries_pending{state="failing",mode="live"}': 0,
+    'inflow_webhook_deliveries_pending{state="disabled",mode="live"}': 1,
+    'inflow_webhook_unhealthy_endpoints{state="disabled",mode="live"}': 1,
+  })
+})
+
+test('a pool without a free connection shows who waits, and for how long', async () => {
+  const { relaxedPool } = service.database
+  const { max } = relaxedPool.options
+  const held = await Promise.all(Array.from({ length: max }, () => relaxedPool.connect()))
+  const waiting = relaxedPool.query('select 1')
+  await waitFor(async () => {
+    const { value } = await scrape(service.httpUrl)
+    expect(value('inflow_db_pool_connections{pool="relaxed",state="used"}')).toBe(max)
+    expect(value('inflow_db_pool_connections{pool="relaxed",state="idle"}')).toBe(0)
+    expect(value('inflow_db_pool_connections_max{pool="relaxed"}')).toBe(max)
+    expect(value('inflow_db_pool_waiting{pool="relaxed"}')).toBeGreaterThanOrEqual(1)
+  })
+  const series = 'inflow_db_pool_wait_seconds_sum{pool="relaxed"}'
+  const before = (await scrape(service.httpUrl)).value(series)!
+  for (const client of held) client.release()
+  await waiting
+  // It waited for at least the second between two scrapes.
+  await waitFor(async () => {
+    const { value } = await scrape(service.httpUrl)
+    expect(value(series)! - before).toBeGreaterThan(0.001)
+    expect(value('inflow_db_pool_waiting{pool="relaxed"}')).toBe(0)
+  })
+  expect(
+    (await scrape(service.httpUrl)).value('inflow_db_pool_wait_seconds_count{pool="main"}'),
+  ).toBeGreaterThan(0)
+})
+
+test('the versions and the state of the database server are shown', async () => {
+  const { rows } = await service.database.pool.query(
+    "select current_setting('server_version') as version",
+  )
+  const { version } = (await import('../../package.json', { with: { type: 'json' } })).default
+  const node = process.versions.node
+  await expectSeries(service.httpUrl, {
+    [`inflow_build_info{version="${version}",node="${node}",postgres="${rows[0].version}"}`]: 1,
+    inflow_ready: 1,
+    inflow_db_in_recovery: 0,
+    inflow_db_timeline: 1,
+    inflow_db_synchronous_standby_required: 0,
+    inflow_db_standby_waits: 0,
+    'inflow_db_standbys{sync_state="sync"}': 0,
+    inflow_db_standby_lag_seconds: 0,
+    inflow_db_standby_lag_bytes: 0,
+    inflow_settlement_lag_seconds: 0,
+    'inflow_bank_notifications_pending{bank="9PSB"}': 0,
+  })
+  const { value } = await scrape(service.httpUrl)
+  expect(value('inflow_db_connections')).toBeGreaterThan(3)
+  expect(value('inflow_db_connections')).toBeLessThan(value('inflow_db_connections_max')!)
+  expect(value('inflow_db_frozen_xid_age')).toBeGreaterThan(0)
+  expect(value('nodejs_eventloop_lag_p99_seconds')).toBeGreaterThan(0)
+})
+
+test('while the database is unavailable, a scrape is quick, and shows no old value of it', async () => {
+  const wire = await startWire(service.url)
+  const database = await openDatabase(wire.url, ENTITIES)
+  const cut = await startService({
+    config: readConfig({ HTTP_PORT: '0', GRPC_PORT: '0' }),
+    database,
+    masterKey: MASTER_KEY,
+    adminToken: 'test-admin-token-0123456789-abcdef',
+    clock: systemClock,
+    log: pino({ level: 'silent' }),
+    localWebhooks: true,
+  })
+  onTestFinished(async () => {
+    await cut.close()
+    await database.close()
+    await wire.close()
+  })
+  const url = `http://127.0.0.1:${cut.httpPort}`
+  const ofDatabase = [
+    'inflow_sequencer_lag_seconds',
+    'inflow_db_in_recovery',
+    'inflow_webhook_deliveries_pending{state="enabled",mode="live"}',
+    'inflow_review_items{kind="PAYMENT_CONFLICT"}',
+    'inflow_settlement_lag_seconds',
+  ]
+  const shown = async () => {
+    const { value } = await scrape(url)
+    return ofDatabase.filter((series) => value(series) !== undefined)
+  }
+  await waitFor(async () => expect(await shown()).toEqual(ofDatabase))
+  await wire.cut()
+  await waitFor(async () => expect(await shown()).toEqual([]))
+  const startedMs = performance.now()
+  const { value } = await scrape(url)
+  expect(performance.now() - startedMs).toBeLessThan(8_000)
+  expect(value('inflow_ready')).toBe(0)
+  expect(value('process_start_time_seconds')).toBeGreaterThan(0)
+  await wire.mend()
+  await waitFor(async () => expect(await shown()).toEqual(ofDatabase))
+})

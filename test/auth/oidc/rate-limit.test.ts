@@ -1,0 +1,74 @@
+import pino from 'pino'
+import { afterAll, beforeEach, expect, test } from 'vitest'
+import { freePort } from '../../support/free-port.ts'
+import { useService } from '../../support/service.ts'
+import { createBrowser } from './browser.ts'
+import { startProvider } from './provider.ts'
+
+const port = await freePort()
+const home = `http://127.0.0.1:${port}`
+const provider = await startProvider(`${home}/console/oidc/callback`)
+
+const lines: string[] = []
+const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
+
+useService(
+  {
+    HTTP_PORT: `${port}`,
+    PUBLIC_URL: home,
+    OIDC_ISSUER: provider.issuer,
+    OIDC_CLIENT_ID: 'inflow',
+    RATE_LIMIT_FAILED: '1/10',
+  },
+  undefined,
+  undefined,
+  log,
+)
+
+afterAll(() => provider.close())
+
+beforeEach(() => {
+  provider.paths.length = 0
+})
+
+const CALLS = 60
+
+/** Where each of many callbacks leads to. */
+async function callBack(search: string, cookie: string): Promise<string[]> {
+  const reasons: string[] = []
+  for (let count = 0; count < CALLS; count++) {
+    const url = `${home}/console/oidc/callback?${search}`
+    const response = await fetch(url, { redirect: 'manual', headers: { cookie } })
+    reasons.push(response.headers.get('location')?.split('#error=')[1] ?? '')
+  }
+  return reasons
+}
+
+test('wrong codes are limited by address, and so are the requests that they cost the provider', async () => {
+  const browser = createBrowser()
+  const { url } = await browser.open(`${home}/console/oidc`, /\/auth\?/)
+  const state = new URL(url).searchParams.get('state')
+  const kept = browser.cookies.get(home)!.get('inflow-oidc')
+  const startedMs = performance.now()
+  const reasons = await callBack(
+    `code=wrong&state=${state}&iss=${provider.issuer}`,
+    `inflow-oidc=${kept}`,
+  )
+  // One more is admitted a second.
+  const admittedMax = 10 + Math.ceil((performance.now() - startedMs) / 1_000)
+  expect(reasons.slice(0, 10)).toEqual(Array(10).fill('oidc_failed'))
+  expect(reasons.filter((reason) => reason === 'rate_limited').length).toBeGreaterThanOrEqual(
+    CALLS - admittedMax,
+  )
+  const asked = provider.paths.filter((path) => path === '/token')
+  expect(asked.length).toBeGreaterThanOrEqual(10)
+  expect(asked.length).toBeLessThanOrEqual(admittedMax)
+})
+
+test('a flood of callbacks is not one of the log, and asks the provider nothing', async () => {
+  await callBack('code=wrong&state=wrong', 'inflow-oidc=wrong')
+  // Of both tests together: an address gets 20 at once and one a second.
+  expect(lines.length).toBeGreaterThanOrEqual(20)
+  expect(lines.length).toBeLessThan(CALLS / 2)
+  expect(provider.paths).toEqual([])
+})

@@ -1,0 +1,263 @@
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseEnv } from 'node:util'
+import pg from 'pg'
+import { expect, inject, onTestFinished, test, vi } from 'vitest'
+import { createTestDatabase } from '../support/database.ts'
+import { startProcess } from '../support/process.ts'
+import { inflow, runHere, startInflow, temporaryFolder } from './run-inflow.ts'
+
+vi.setConfig({ testTimeout: 90_000 })
+
+async function query(url: string, text: string) {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query(text)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+/** A database without tables. @param options of `create database` */
+async function emptyDatabase(options = ''): Promise<string> {
+  const name = `init_${Math.random().toString(36).slice(2)}`
+  const server = inject('serverUrl')
+  await query(server, `create database ${name} ${options}`)
+  onTestFinished(async () => void (await query(server, `drop database ${name} with (force)`)))
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  return url.href
+}
+
+const KEYS = { MASTER_KEY: undefined, ADMIN_TOKEN: undefined } as unknown as Record<string, string>
+
+test('prepares an empty database, from which the service then starts', async () => {
+  const DATABASE_URL = await emptyDatabase()
+  const file = join(temporaryFolder(), 'inflow.env')
+  const args = ['init', '--database-url', DATABASE_URL, '--write-env', file, '--business', 'Acme']
+  const first = await runHere(args, KEYS)
+  expect(first.code).toBe(0)
+  expect(first.stdout).toMatch(/^Schema +migrated: Migration\d+_initial/m)
+  expect(first.stdout).toMatch(/^Master key +[0-9a-f]{8}, generated$/m)
+  expect(first.stdout).toMatch(/^Admin token +generated$/m)
+  expect(first.stdout).toMatch(/^Business +biz_\w+ Acme, created$/m)
+  const [, secretKey = ''] =
+    /^Secret key +(\S+) \(live; shown only once\)$/m.exec(first.stdout) ?? []
+  // Only the file has them.
+  expect(first.stdout).not.toMatch(/MASTER_KEY=|inflow_admin_/)
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  const settings = parseEnv(readFileSync(file, 'utf8'))
+  expect(Object.keys(settings).sort()).toEqual(['ADMIN_TOKEN', 'DATABASE_URL', 'MASTER_KEY'])
+
+  const env = { ADMIN_TOKEN: undefined, MASTER_KEY: undefined }
+  const running = await startProcess(env, false, undefined, ['--env-file', file])
+  onTestFinished(running.kill)
+  const list = (token: string) =>
+    runHere(['business', 'list', '--json', '--url', running.grpcUrl], { INFLOW_TOKEN: token })
+  const { stdout } = await list(settings['ADMIN_TOKEN'] ?? '')
+  expect(JSON.parse(stdout).businesses).toHaveLength(1)
+  const response = await fetch(`${running.httpUrl}/v2/thirdparty/listVirtualAccounts/`, {
+    headers: { authorization: `Bearer ${secretKey}` },
+  })
+  expect(response.status).not.toBe(401)
+  const { stdout: audit } = await runHere(['audit', 'verify', '--url', running.grpcUrl], {
+    INFLOW_TOKEN: settings['ADMIN_TOKEN'] ?? '',
+  })
+  expect(audit).toMatch(/1/)
+  await running.stop()
+})
+
+test('a second run says what exists, and changes nothing', async () => {
+  const DATABASE_URL = await emptyDatabase()
+  const file = join(temporaryFolder(), 'inflow.env')
+  const args = ['init', '--write-env', file, '--business', 'Acme', '--key', 'test', '--json']
+  const first = JSON.parse((await runHere(args, { ...KEYS, DATABASE_URL })).stdout)
+  expect(first).toMatchObject({
+    ...{ generated: ['MASTER_KEY', 'ADMIN_TOKEN'], envFile: file, mode: 'test' },
+    business: { name: 'Acme', created: true },
+    secretKey: expect.stringMatching(/test/),
+  })
+  const text = readFileSync(file, 'utf8')
+  const entries = () => query(DATABASE_URL, 'select number, details from audit_entry')
+  const before = await entries()
+  const again = JSON.parse((await runHere(args, { ...KEYS, DATABASE_URL })).stdout)
+  expect(again).toMatchObject({
+    ...{ generated: [], migrations: [], masterKeyId: first.masterKeyId, hasAdminToken: true },
+    business: { id: first.business.id, created: false },
+  })
+  expect(again).not.toHaveProperty('secretKey')
+  expect(readFileSync(file, 'utf8')).toBe(text)
+  expect(await entries()).toEqual(before)
+  const words = await runHere(['init', '--env-file', file, '--business', 'Other'], {
+    ...{ ...KEYS, DATABASE_URL },
+  })
+  expect(words.stdout).toMatch(/^Schema +up to date: nothing to migrate$/m)
+  expect(words.stdout).toMatch(/^Business +biz_\w+ Acme, which exists: nothing was created$/m)
+})
+
+test('takes keys that are set, and prints generated ones once without a file', async () => {
+  const DATABASE_URL = await emptyDatabase()
+  const ADMIN_TOKEN = 'token-of-the-operator-0123456789-ab'
+  const { code, stdout } = await runHere(['init'], { ...KEYS, DATABASE_URL, ADMIN_TOKEN })
+  expect(code).toBe(0)
+  const [, MASTER_KEY = ''] = /^MASTER_KEY='(\S+)'$/m.exec(stdout) ?? []
+  expect(stdout).not.toContain(ADMIN_TOKEN)
+  expect(stdout).toMatch(/^Admin token +as it was set$/m)
+  expect(stdout).toMatch(/^Business +none: run this again with --business <name>$/m)
+  const again = await runHere(['init', '--business', 'Acme'], {
+    ...{ DATABASE_URL, ADMIN_TOKEN, MASTER_KEY },
+  })
+  expect(again.stdout).toMatch(/^Master key +[0-9a-f]{8}, as it was set$/m)
+  expect(again.stdout).toMatch(/Acme, created$/m)
+
+  const lost = await runHere(['init'], { ...KEYS, DATABASE_URL })
+  expect([lost.code, lost.stderr]).toEqual([
+    2,
+    expect.stringMatching(/^error: MASTER_KEY is required with DATABASE_URL/m),
+  ])
+  const other = await runHere(['init'], {
+    ...{ DATABASE_URL, MASTER_KEY: Buffer.alloc(32, 9).toString('base64') },
+  })
+  expect([other.code, other.stderr]).toEqual([
+    1,
+    expect.stringMatching(/MASTER_KEY is not the one that this database was encrypted with/),
+  ])
+})
+
+test('a run that is killed at any time is completed by the next', async () => {
+  const DATABASE_URL = await emptyDatabase()
+  const file = join(temporaryFolder(), 'inflow.env')
+  const args = ['init', '--write-env', file, '--business', 'Acme']
+  const env = { DATABASE_URL }
+  // The first is killed once it has written the keys, the second when tables exist.
+  const ended = [
+    () => statSync(file).isFile(),
+    async () =>
+      (await query(DATABASE_URL, "select to_regclass('business') is not null as is"))[0].is,
+  ]
+  for (const condition of ended) {
+    const running = startInflow(args, { env })
+    await vi.waitFor(
+      async () => expect(running.child.exitCode !== null || (await condition())).toBe(true),
+      { timeout: 30_000, interval: 5 },
+    )
+    running.child.kill('SIGKILL')
+    await running.exit()
+  }
+  const key = parseEnv(readFileSync(file, 'utf8'))['MASTER_KEY']
+  const { code, stdout } = await inflow(args, { env })
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/^Business +biz_\w+ Acme, /m)
+  expect(parseEnv(readFileSync(file, 'utf8'))['MASTER_KEY']).toBe(key)
+  expect(await query(DATABASE_URL, 'select count(*)::int as count from business')).toEqual([
+    { count: 1 },
+  ])
+})
+
+test('two runs at once create one business', async () => {
+  const { url: DATABASE_URL, drop } = await createTestDatabase()
+  onTestFinished(drop)
+  const env = {
+    ...{ DATABASE_URL, ADMIN_TOKEN: 'x'.repeat(32) },
+    MASTER_KEY: Buffer.alloc(32, 9).toString('base64'),
+  }
+  const outcomes = await Promise.all(
+    ['Acme', 'Other'].map((name) => inflow(['init', '--business', name], { env })),
+  )
+  expect(outcomes.map(({ code }) => code)).toEqual([0, 0])
+  expect(outcomes.filter(({ stdout }) => stdout.includes(', created'))).toHaveLength(1)
+})
+
+test('a database that cannot be used is refused, and nothing is changed', async () => {
+  const file = join(temporaryFolder(), 'inflow.env')
+  const refused = async (DATABASE_URL: string, more: Record<string, string> = {}) => {
+    const { code, stdout, stderr } = await runHere(['init', '--write-env', file], {
+      ...{ ...KEYS, DATABASE_URL },
+      ...more,
+    })
+    expect(stdout).toBe('')
+    expect(() => statSync(file)).toThrow('ENOENT')
+    return [code, stderr]
+  }
+  const foreign = await emptyDatabase()
+  await query(foreign, 'create table orders (id int)')
+  expect(await refused(foreign)).toEqual([
+    1,
+    expect.stringContaining('the schema public has 1 tables that are not of Inflow'),
+  ])
+  const latin = await emptyDatabase("encoding 'LATIN1' locale 'C' template template0")
+  expect(await refused(latin)).toEqual([
+    1,
+    expect.stringContaining('the encoding of the database is LATIN1'),
+  ])
+  expect(await refused('postgres://127.0.0.1:1/x')).toEqual([
+    3,
+    expect.stringContaining('cannot reach the database at 127.0.0.1:1'),
+  ])
+  const missing = foreign.replace(/[^/]*$/, 'mistyped')
+  expect(await refused(missing)).toEqual([
+    1,
+    expect.stringContaining('database "mistyped" does not exist on that server'),
+  ])
+  const empty = await emptyDatabase()
+  expect(await refused(empty, { MIGRATE: 'off' })).toEqual([
+    1,
+    expect.stringMatching(
+      /migrations are pending, and MIGRATE is off: nothing was changed\n.*\n.*inflow migrate up/,
+    ),
+  ])
+  expect(await refused(empty, { HTTP_PORT: 'x' })).toEqual([
+    2,
+    expect.stringContaining('HTTP_PORT must be a port'),
+  ])
+  expect((await runHere(['init'], KEYS)).code).toBe(2)
+})
+
+test('a role that may not create tables is told to migrate as the owner first', async () => {
+  const url = await emptyDatabase()
+  const role = `service_${Math.random().toString(36).slice(2)}`
+  await query(url, `create role ${role} login password 'x'`)
+  onTestFinished(async () => void (await query(inject('serverUrl'), `drop role ${role}`)))
+  const grants = `alter default privileges grant select, insert, update, delete on tables to ${role};
+    alter default privileges grant usage on sequences to ${role}`
+  await query(url, grants)
+  const own = new URL(url)
+  own.username = role
+  own.password = 'x'
+  const env = { DATABASE_URL: own.href, MASTER_KEY: Buffer.alloc(32, 9).toString('base64') }
+  const init = () =>
+    runHere(['init', '--business', 'Acme'], { ...env, ADMIN_TOKEN: 'x'.repeat(32) })
+  const before = await init()
+  expect([before.code, before.stderr]).toEqual([
+    1,
+    expect.stringContaining(`the role ${role} may not create or alter tables`),
+  ])
+  expect((await runHere(['migrate', 'up'], { DATABASE_URL: url })).code).toBe(0)
+  const after = await init()
+  expect([after.code, after.stderr]).toEqual([0, expect.not.stringContaining('error')])
+  expect(after.stdout).toMatch(/Acme, created/)
+  await query(url, `drop owned by ${role}`)
+})
+
+test('a file that exists is never overwritten, and invalid options are refused', async () => {
+  const DATABASE_URL = await emptyDatabase()
+  const file = join(temporaryFolder(), 'inflow.env')
+  writeFileSync(file, 'LOG_LEVEL=warn\n', { mode: 0o600 })
+  const { code, stderr } = await runHere(['init', '--write-env', file], { ...KEYS, DATABASE_URL })
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringContaining(
+      `${file} exists, lacks MASTER_KEY and ADMIN_TOKEN, and is never overwritten`,
+    ),
+  ])
+  expect(readFileSync(file, 'utf8')).toBe('LOG_LEVEL=warn\n')
+  const named = await runHere(['init', '--business', 'a\nb'], { ...KEYS, DATABASE_URL })
+  expect([named.code, named.stderr]).toEqual([
+    2,
+    expect.stringContaining('--business must be 1 to 100 characters'),
+  ])
+  const json = await runHere(['init', '--json'], { ...KEYS, DATABASE_URL })
+  expect([json.code, json.stderr]).toEqual([2, expect.stringContaining('--json needs --write-env')])
+  expect(await query(DATABASE_URL, "select to_regclass('business') as is")).toEqual([{ is: null }])
+})

@@ -1,0 +1,127 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { readEnvFile } from '../../src/config/env-file.ts'
+import { explainSettings } from '../../src/config/explain-settings.ts'
+import { maskSecret } from '../../src/config/mask-secret.ts'
+import { temporaryFolder } from '../cli/run-inflow.ts'
+
+const KEY = Buffer.from(Array.from({ length: 32 }, (_, i) => i * 5)).toString('base64')
+
+function fileOf(text: string, mode = 0o600) {
+  const path = join(temporaryFolder(), 'inflow.env')
+  writeFileSync(path, text, { mode })
+  return readEnvFile(path)
+}
+
+function explained(env: NodeJS.ProcessEnv, text?: string) {
+  const found = explainSettings(env, text === undefined ? undefined : fileOf(text))
+  const of = (name: string) => {
+    const { value, source } = found.settings.find((setting) => setting.name === name) ?? {}
+    return value === undefined ? undefined : [value, source]
+  }
+  return { ...found, of }
+}
+
+test('states the value, the source and the default of a setting', () => {
+  const secretFile = join(temporaryFolder(), 'key')
+  writeFileSync(secretFile, `${KEY}\n`)
+  const { of, faults, settings } = explained(
+    { HTTP_PORT: '9000', GRPC_PORT: '', MASTER_KEY_FILE: secretFile },
+    `HTTP_PORT=1\nLOG_LEVEL=warn\nDATABASE_URL='postgres://inflow:hidden@db:5432/inflow'\n`,
+  )
+  expect(faults).toEqual([])
+  expect(of('HTTP_PORT')).toEqual(['9000', 'environment'])
+  expect(of('GRPC_PORT')).toEqual(['50051', 'default'])
+  expect(of('LOG_LEVEL')).toEqual(['warn', 'env-file'])
+  expect(of('DATABASE_URL')).toEqual(['postgres://inflow:********@db:5432/inflow', 'env-file'])
+  expect(of('MASTER_KEY')).toEqual(['********', 'secret file'])
+  expect(of('ADMIN_TOKEN')).toEqual(['', 'default'])
+  expect(of('RATE_LIMIT_KEY')).toEqual(['1000/2000', 'default'])
+  expect(of('CONNECTIONS_PER_ADDRESS_MAX')).toEqual(['1000', 'default'])
+  expect(JSON.stringify(settings)).not.toMatch(/hidden|AAUKDx/)
+})
+
+test('in embedded mode, keys are generated and limits are off', () => {
+  const { of } = explained({})
+  expect(of('MASTER_KEY')).toEqual(['********', 'generated'])
+  expect(of('ADMIN_TOKEN')).toEqual(['********', 'generated'])
+  expect(of('RATE_LIMIT_KEY')).toEqual(['off', 'default'])
+  expect(of('CONSOLE')).toEqual(['on', 'default'])
+})
+
+test('shows the settings of a live bank, and of others only what is set', () => {
+  const { of } = explained({ BANKS: 'PALMPAY=live', BANK_PROVIDUS_CLIENT_SECRET: 'hidden' })
+  expect(of('BANK_PALMPAY_TIMEOUT_MS')).toEqual(['8000', 'default'])
+  expect(of('BANK_PROVIDUS_CLIENT_SECRET')).toEqual(['********', 'environment'])
+  expect(of('BANK_PROVIDUS_TIMEOUT_MS')).toBeUndefined()
+})
+
+test('has the faults that the start would print, and the risks', () => {
+  const { faults } = explained({ DATABASE_URL: 'postgres://h/d', HTTP_PORT: 'x' })
+  expect(faults).toEqual([
+    'HTTP_PORT must be a port, 0 to 65535',
+    expect.stringMatching(/^MASTER_KEY is required with DATABASE_URL/),
+  ])
+  const { risks } = explained({
+    DATABASE_URL: 'postgres://h/d',
+    MASTER_KEY: KEY,
+    ALLOW_SIMULATED_LIVE_ACCOUNTS: 'on',
+  })
+  expect(risks.map(({ found }) => found)).toEqual([
+    expect.stringMatching(/^ALLOW_SIMULATED_LIVE_ACCOUNTS is on/),
+  ])
+})
+
+test.each([
+  ['HTP_PORT', 'HTTP_PORT'],
+  ['HTTP_PROT', 'HTTP_PORT'],
+  ['http_port', 'HTTP_PORT'],
+  ['DATABASE_ULR', 'DATABASE_URL'],
+  ['MASTER_KEY_FIEL', 'MASTER_KEY_FILE'],
+  ['BANK_PALMPAY_APPID', 'BANK_PALMPAY_APP_ID'],
+  ['BANK_PALMPAY_UNHEARD_OF', undefined],
+  ['INFLOW_PORT_NAME', undefined],
+])('finds that %s is not a setting', (name, similar) => {
+  expect(explained({ [name]: '1' }).unknown).toEqual([{ name, similar }])
+})
+
+test.each([
+  'HOME',
+  'PATH',
+  'PORT',
+  'HTTP_PROXY',
+  'TLS_VERSION',
+  'WEBHOOK_SECRET',
+  'BANK_OF_ELSEWHERE',
+  'MASTER_KEY_FILE',
+  'INFLOW_TOKEN_FILE',
+  'INFLOW_SERVICE_HOST',
+  'INFLOW_PORT_8080_TCP_ADDR',
+])('does not complain of %s, which is for something else', (name) => {
+  expect(explained({ [name]: '' }).unknown).toEqual([])
+})
+
+test('names everything in the file that is not a setting', () => {
+  expect(explained({}, 'PORT=1\nHTTP_PORT=2\n').unknown).toEqual([
+    { name: 'PORT', similar: undefined },
+  ])
+})
+
+test('says which secrets of the file others can read', () => {
+  const text = `LOG_LEVEL=warn\nADMIN_TOKEN=x\n`
+  expect(fileOf(text, 0o644).exposed).toEqual(['ADMIN_TOKEN'])
+  expect(fileOf(text).exposed).toEqual([])
+  expect(fileOf('LOG_LEVEL=warn\n', 0o644).exposed).toEqual([])
+})
+
+test.each([
+  ['secret', '********'],
+  ['postgres://u:p@h:1/d', 'postgres://u:********@h:1/d'],
+  ['postgres://h/d', 'postgres://h/d'],
+  ['postgres://h/d?password=p', 'postgres://h/d?********'],
+  ['nats://token@h:1,nats://u:p@i:2', 'nats://********@h:1,nats://u:********@i:2'],
+  ['nats://h:1,secret', '********'],
+])('masks %s', (text, masked) => {
+  expect(maskSecret(text)).toBe(masked)
+})
