@@ -25,7 +25,7 @@ import {
 import { encryptNotification } from './raw-notification.ts'
 import type { StoredNotification } from './store.ts'
 import type { StoreNotification } from './store-notification.ts'
-import { endReceipt, traceNotification, withTrace } from './trace/trace-notification.ts'
+import { endReceipt, inTrace, traceNotification, withTrace } from './trace/trace-notification.ts'
 
 /** How long a bank waits for the response; processing continues after that. */
 const RESPONSE_TIMEOUT_MS = 20_000
@@ -79,7 +79,9 @@ export function createReceiveNotification(dependencies: ReceiveDependencies): Re
   }
   return async (bank, served, notification) => {
     const trace = traceNotification(dependencies.tracing, bank, notification)
-    const outcome = await serveLimited(dependencies, bank, served, notification, trace)
+    const outcome = await inTrace(trace, () =>
+      serveLimited(dependencies, bank, served, notification, trace),
+    )
     dependencies.observe(bank, outcome)
     if (outcome === 'UNAUTHENTICATED') warnUnauthenticated(bank, {})
     const acknowledgement = acknowledge(dependencies, bank, served, outcome, notification)

@@ -1,4 +1,5 @@
 import type { Acknowledgement, BankCode, BankNotification } from '../../banks/bank.ts'
+import { currentRequest, inRequest } from '../../core/request-scope.ts'
 import { type PaymentTrace, paymentTraceOf } from '../../tracing/payment-trace.ts'
 import { parseTraceparent } from '../../tracing/traceparent.ts'
 import type { Tracing } from '../../tracing/tracing.ts'
@@ -30,6 +31,14 @@ export function traceRetry(
     attributes: { 'inflow.bank': bank },
   })
   return paymentTraceOf({ traceparent, span })
+}
+
+/** Processes a notification: lines of the log have its trace id too. */
+export function inTrace<T>({ span, traceparent }: PaymentTrace, process: () => T): T {
+  const request = currentRequest()
+  const trace = span?.context ?? parseTraceparent(traceparent)
+  if (request === undefined || trace === undefined) return process()
+  return inRequest({ ...request, trace_id: trace.traceId }, process)
 }
 
 /** A notification as it is stored: with its trace, so that a retry continues it. */

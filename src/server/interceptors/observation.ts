@@ -58,7 +58,7 @@ export function observation(
     try {
       return await (context === undefined
         ? next(request)
-        : inRequest(context.requestId, () => next(request)))
+        : inRequest({ request_id: context.requestId, ...traceFacts(context) }, () => next(request)))
     } catch (error) {
       const fault = toFault(error)
       outcome = fault.reason
