@@ -30,12 +30,12 @@ test('the commands are those of the contract', () => {
   expect(verbs.map(nameOf)).toEqual(
     [
       ...[
-        'serve',
+        ...['serve', 'init', 'config check'],
         'migrate up',
         'migrate status',
         'master-key rotate',
         'master-key status',
-        'doctor',
+        ...['doctor', 'health'],
         'fake-banks',
         'overview',
         'search',
