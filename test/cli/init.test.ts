@@ -101,7 +101,7 @@ test('takes keys that are set, and prints generated ones once without a file', a
   const ADMIN_TOKEN = 'token-of-the-operator-0123456789-ab'
   const { code, stdout } = await runHere(['init'], { ...KEYS, DATABASE_URL, ADMIN_TOKEN })
   expect(code).toBe(0)
-  const [, MASTER_KEY = ''] = /^MASTER_KEY='(\S+)'$/m.exec(stdout) ?? []
+  const [, MASTER_KEY = ''] = /^MASTER_KEY=(\S+)$/m.exec(stdout) ?? []
   expect(stdout).not.toContain(ADMIN_TOKEN)
   expect(stdout).toMatch(/^Admin token +as it was set$/m)
   expect(stdout).toMatch(/^Business +none: run this again with --business <name>$/m)
