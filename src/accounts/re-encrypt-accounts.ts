@@ -1,6 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
-import { countByKey, type EncryptedRows, type ReEncryptedPage } from '../crypto/encrypted-rows.ts'
+import {
+  countByKey,
+  type EncryptedRows,
+  estimateRows,
+  type ReEncryptedPage,
+} from '../crypto/encrypted-rows.ts'
 import { type Encrypter, FINGERPRINT_BYTES } from '../crypto/encryption.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
 import type { Database } from '../postgres/orm.ts'
@@ -45,6 +50,7 @@ export function encryptedAccounts({ pool, orm }: Database): EncryptedRows {
       const result = await reEncryptAll(pool, encrypter, stale)
       return { ...result, scanned: page.length, next: page.at(-1)?.id }
     },
+    estimateRows: () => estimateRows(pool, 'account'),
     countByKey: () =>
       countByKey(
         pool,

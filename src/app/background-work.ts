@@ -4,6 +4,7 @@ import type { Encrypter } from '../crypto/encryption.ts'
 import { createFiguresJob, registerFiguresMetrics } from '../overview/figures/figures-job.ts'
 import { createPartitionJob } from '../postgres/partitions/job.ts'
 import { registerPartitionMetrics } from '../postgres/partitions/metrics.ts'
+import { registerBackupMetrics } from './backups/backup-metrics.ts'
 import type { Domains } from './compose-domains.ts'
 import { partitionedTables } from './partitioned-tables.ts'
 import type { ServiceOptions } from './service-options.ts'
@@ -36,6 +37,8 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
   const figures = createFiguresJob({ database, clock, log })
   registerFiguresMetrics(common, database)
   registerPartitionMetrics(common, pool, clock, tables)
+  const ownBackups = config.databaseUrl === undefined ? config.backupDir : undefined
+  registerBackupMetrics(common, pool, ownBackups)
   let started = false
   let hashing: Promise<unknown> | undefined
   return {

@@ -103,6 +103,8 @@ function composeConfig(
     set === 'off' ? undefined : (set ?? (embedded ? undefined : fallback))
   return {
     ...rest,
+    /** Beside the data folder, so that a lost data folder is not a lost backup. */
+    backupDir: settings.backupDir ?? `${settings.dataDir.replace(/\/+$/, '')}-backups`,
     banks,
     /** The settings of the live banks. */
     liveBanks,

@@ -12,6 +12,8 @@ export interface EncryptedRows {
    * @param after the cursor of the previous page; '' for the first page
    */
   reEncrypt(encrypter: Encrypter, after: string, limit: number): Promise<ReEncryptedPage>
+  /** About how many rows there are, by the statistics of the database; 0: unknown. */
+  estimateRows(): Promise<number>
   /** The number of values by key id; '' counts hashes that name no key or are missing. */
   countByKey(): Promise<ReadonlyMap<string, number>>
   /** Whether the encrypter's keys decrypt some row; undefined if there is no row. */
@@ -27,6 +29,15 @@ export interface ReEncryptedPage {
   readonly unreadable: readonly string[]
   /** The cursor of the next page; undefined on the last page. */
   readonly next: string | undefined
+}
+
+/** About how many rows a table has; 0 until the database has analysed it. */
+export async function estimateRows(pool: Pool, table: string): Promise<number> {
+  const { rows } = await pool.query<{ estimate: number }>(
+    'select greatest(reltuples, 0)::float8 as estimate from pg_class where oid = $1::regclass',
+    [table],
+  )
+  return rows[0]?.estimate ?? 0
 }
 
 /** A count scans every row of a table. */

@@ -15,6 +15,8 @@ const UNREADABLE_IDS_MAX = 10
 export interface Progress {
   readonly table: string
   readonly scanned: number
+  /** About how many rows the table has. */
+  readonly rows: number
   readonly reEncrypted: number
 }
 
@@ -57,6 +59,7 @@ async function runTable(
   unreadable: Set<string>,
 ): Promise<{ readonly reEncrypted: number; readonly skipped: number }> {
   const sum = { scanned: 0, reEncrypted: 0, skipped: 0 }
+  const rows = await table.estimateRows()
   let after: string | undefined = ''
   while (after !== undefined) {
     const page = await table.reEncrypt(encrypter, after, PAGE_ROWS)
@@ -64,7 +67,8 @@ async function runTable(
     sum.reEncrypted += page.reEncrypted
     sum.skipped += page.skipped
     for (const id of page.unreadable) unreadable.add(id)
-    onProgress({ table: table.name, scanned: sum.scanned, reEncrypted: sum.reEncrypted })
+    const { scanned, reEncrypted } = sum
+    onProgress({ table: table.name, scanned, rows, reEncrypted })
     after = page.next
   }
   return sum

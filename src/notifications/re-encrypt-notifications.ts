@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Pool } from 'pg'
-import { countByKey, type EncryptedRows } from '../crypto/encrypted-rows.ts'
+import { countByKey, type EncryptedRows, estimateRows } from '../crypto/encrypted-rows.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
 import type { Database } from '../postgres/orm.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
@@ -34,6 +34,7 @@ export function encryptedNotifications({ pool, orm }: Database): EncryptedRows {
       const skipped = updates.length - reEncrypted
       return { scanned: page.length, reEncrypted, skipped, unreadable, next: page.at(-1)?.id }
     },
+    estimateRows: () => estimateRows(pool, 'bank_notification'),
     countByKey: () =>
       countByKey(
         pool,

@@ -42,6 +42,7 @@ test('every setting has a default', () => {
     databasePoolSize: undefined,
     pooler: { transactionPooling: false, preparedStatements: true },
     dataDir: '.inflow',
+    backupDir: '.inflow-backups',
     host: '127.0.0.1',
     httpPort: 8080,
     console: {
@@ -76,6 +77,7 @@ test('every setting has a default', () => {
     trustedProxies: [],
     notificationRetentionDays: 90,
     recordRequiresConfirmation: false,
+    shutdownDelaySeconds: 0,
     reconcile: RECONCILE,
     webhookAllowedCidrs: [],
     webhookLeaseMs: 60_000,
@@ -147,7 +149,12 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     { pooler: { transactionPooling: false, preparedStatements: false } },
   ],
   ['DATABASE_POOL_SIZE', '28', { databasePoolSize: 28 }],
-  ['DATA_DIR', '/var/lib/inflow', { dataDir: '/var/lib/inflow' }],
+  [
+    'DATA_DIR',
+    '/var/lib/inflow',
+    { dataDir: '/var/lib/inflow', backupDir: '/var/lib/inflow-backups' },
+  ],
+  ['BACKUP_DIR', '/mnt/backups', { backupDir: '/mnt/backups' }],
   ['HOST', '0.0.0.0', { host: '0.0.0.0' }],
   ['HOST', '::', { host: '::' }],
   ['HOST', 'pay.example.com', { host: 'pay.example.com' }],
@@ -255,6 +262,7 @@ const OF_CONSOLE: [string, string, object, NodeJS.ProcessEnv?][] = [
   ['HTTP_INTERNAL', 'off', { console: { enabled: false } }],
   ['HTTP_INTERNAL', 'on', { console: { enabled: true } }],
   ['SESSION_IDLE_MINUTES', '5', { console: { sessions: { idleMs: 300_000 } } }],
+  ['SHUTDOWN_DELAY_SECONDS', '300', { shutdownDelaySeconds: 300 }],
   ['SESSION_MAX_HOURS', '168', { console: { sessions: { maxMs: 604_800_000 } } }],
   ['PUBLIC_URL', 'https://a.example/', { console: { publicUrl: new URL('https://a.example') } }],
   [
@@ -393,6 +401,7 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['CONSOLE', 'on', 'requires HTTP_INTERNAL=on', { HTTP_INTERNAL: 'off' }],
   ['CONSOLE', 'yes', 'must be one of on, off'],
   ['SESSION_IDLE_MINUTES', '4', 'must be 5 to 10080 minutes'],
+  ['SHUTDOWN_DELAY_SECONDS', '301', 'must be 0 to 300 seconds'],
   ['SESSION_MAX_HOURS', '169', 'must be 1 to 168 hours'],
   ['PUBLIC_URL', '', 'is required with OIDC_ISSUER', PROVIDER],
   ['OIDC_ISSUER', 'https://id.example', 'requires CONSOLE=on', { ...OIDC, CONSOLE: 'off' }],
@@ -501,10 +510,10 @@ describe('an invalid setting', () => {
   })
 })
 
-test('this file has a valid value of every setting, and an invalid one of all but a folder', () => {
+test('this file has a valid value of every setting, and an invalid one of all but folders', () => {
   const names = new Set([...Object.keys(SERVICE_SETTINGS.shape), 'BANKS'])
   const right = new Set([...RIGHT, ...OF_CONSOLE].map(([name]) => name))
-  const wrong = new Set([...WRONG.map(([name]) => name), 'DATA_DIR'])
+  const wrong = new Set([...WRONG.map(([name]) => name), 'DATA_DIR', 'BACKUP_DIR'])
   expect(right).toEqual(names)
   expect(wrong).toEqual(names)
 })

@@ -72,6 +72,24 @@ describe('a start', () => {
     ])
   })
 
+  test.runIf(existsSync('/proc/self/environ'))(
+    'gives PostgreSQL nothing of the environment, and no secret as an argument',
+    async () => {
+      process.env['MASTER_KEY'] = 'a-secret-of-the-service'
+      onTestFinished(() => void delete process.env['MASTER_KEY'])
+      const folder = scratch()
+      const { url } = await start({ folder })
+      const { password } = new URL(url)
+      expect(password.length).toBeGreaterThan(20)
+      const pid = postmasterId(folder)
+      for (const name of ['environ', 'cmdline']) {
+        const text = readFileSync(`/proc/${pid}/${name}`, 'utf8')
+        expect(text).not.toContain('a-secret-of-the-service')
+        expect(text).not.toContain(password)
+      }
+    },
+  )
+
   test('requires the password', async () => {
     const { url } = await start({ folder: scratch() })
     const wrong = new URL(url)

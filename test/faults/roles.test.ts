@@ -223,6 +223,8 @@ describe('the role of the service', () => {
     ['alter function append_only() rename to other', /must be owner/],
     ['create or replace function append_only() returns trigger language sql as $$ $$', /denied/],
     ['create table other ()', /permission denied for schema/],
+    // It would hide the real one from the triggers.
+    ['create temporary table ledger_posting (id text)', /permission denied to create temporary/],
     ['create trigger other before insert on outbox execute function append_only()', /denied/],
     ['drop table archived_entry', /must be owner/],
     ['truncate outbox', /permission denied for table/],

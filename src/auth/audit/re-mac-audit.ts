@@ -2,6 +2,7 @@ import type { Pool } from 'pg'
 import {
   countByKey,
   type EncryptedRows,
+  estimateRows,
   type ReEncryptedPage,
 } from '../../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
@@ -31,6 +32,7 @@ export function authenticatedAudit(pool: Pool): EncryptedRows {
         next: undefined,
       }
     },
+    estimateRows: () => estimateRows(pool, 'audit_mac'),
     countByKey: () =>
       countByKey(
         pool,

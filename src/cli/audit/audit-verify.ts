@@ -5,17 +5,17 @@ import type { AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
 import { type Chain, type ChainBreak, createChain } from '../../auth/audit/audit-chain.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { jsonText, note, print } from '../output.ts'
+import { commandProgress, type Progress } from '../progress.ts'
 import { type Service, serviceAction } from '../service-action.ts'
 
 const PAGE_SIZE = 200
 
-/** Progress is printed after this many entries. */
-const PROGRESS_ENTRIES = 10_000n
-
 /** `inflow audit verify`: recomputes every hash; the service, which has the master key, verifies the MACs. */
 export const verifyAudit = serviceAction<{ expectHead?: string }>(async (service, options) => {
   const chain = createChain()
-  const { broken, expectedSeen } = await verifyEntries(service, chain, options.expectHead)
+  const progress = commandProgress(options.json)
+  const verified = verifyEntries(service, chain, options.expectHead, progress)
+  const { broken, expectedSeen } = await verified.finally(progress.end)
   const head = { number: Number(chain.number), hash: chain.hash }
   const failure = broken
     ? `entry ${broken.number} ${broken.why}`
@@ -39,6 +39,7 @@ async function verifyEntries(
   service: Service,
   chain: Chain,
   expected: string | undefined,
+  progress: Progress,
 ): Promise<{ readonly broken?: ChainBreak; readonly expectedSeen: boolean }> {
   const admin = service.client(AdminService)
   let expectedSeen = expected === undefined || expected === chain.hash
@@ -54,8 +55,8 @@ async function verifyEntries(
       const broken = chain.follow(toStored(entry))
       if (broken) return { broken, expectedSeen }
       if (entry.hash === expected) expectedSeen = true
-      if (entry.number % PROGRESS_ENTRIES === 0n) note(`${entry.number} of ${head.number}`)
     }
+    progress.show('verifying entries', Number(chain.number), Number(head.number))
     pageToken = page.nextPageToken
     if (pageToken === '') {
       const broken = chain.end(head)

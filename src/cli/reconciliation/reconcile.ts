@@ -13,7 +13,7 @@ import type { StatementColumn } from '../../core/statement/columns.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { enumName, enumOption, lagosTime } from '../options.ts'
 import { note, print } from '../output.ts'
-import { createProgressBar, type ProgressBar } from '../progress-bar.ts'
+import { commandProgress, type Progress } from '../progress.ts'
 import { type Service, serviceAction } from '../service-action.ts'
 import { addOwnServiceOptions } from '../verb.ts'
 import { readStatement, type StatementFormat, type StatementLine } from './bank-statement.ts'
@@ -82,21 +82,21 @@ const reconcileFile = serviceAction<ReconcileOptions>(async (service, options) =
   const { bank, file, columns = new Map(), dates, unit, apply = false } = options
   const bankName = enumName(bank, Bank, 'BANK_')
   const format: StatementFormat = { bank: bankName, file, columns, dates, unit }
-  const bar = createProgressBar(process.stderr, Date.now)
+  const progress = commandProgress(options.json)
   const report = createReport()
   try {
     // Reads the whole file first, so that an error in its last line changes nothing.
-    const extent = await measure(format, bar)
+    const extent = await measure(format, progress)
     const run: Run = { service, bank, apply, report, seen: new Set() }
-    await sendRows(run, format, extent.rows, bar)
+    await sendRows(run, format, extent.rows, progress)
     const { from = toTimestamp(extent.firstMs), to = toTimestamp(extent.lastMs, 1_000) } = options
-    if (from && to) await findExtra(run, from, to, bar)
-    bar.end()
+    if (from && to) await findExtra(run, from, to, progress)
+    progress.end()
     if (!from || !to) note('Did not look for extra payments: give --from and --to.')
     const period = { from: lagosTime.format(from), to: lagosTime.format(to) }
     print(options.json ? report.json({ bank: bankName, apply, ...period }) : report.text())
   } finally {
-    bar.end()
+    progress.end()
   }
   const remaining = report.remaining()
   if (remaining > 0) {
@@ -120,7 +120,7 @@ interface Extent {
   lastMs: number | undefined
 }
 
-async function measure(format: StatementFormat, bar: ProgressBar): Promise<Extent> {
+async function measure(format: StatementFormat, progress: Progress): Promise<Extent> {
   const extent: Extent = { rows: 0, firstMs: undefined, lastMs: undefined }
   for await (const { line, row } of readStatement(format)) {
     extent.rows += 1
@@ -132,7 +132,7 @@ async function measure(format: StatementFormat, bar: ProgressBar): Promise<Exten
       extent.firstMs = Math.min(extent.firstMs ?? atMs, atMs)
       extent.lastMs = Math.max(extent.lastMs ?? atMs, atMs)
     }
-    if (extent.rows % PAGE_ROWS === 0) bar.show('reading', 0, extent.rows)
+    if (extent.rows % PAGE_ROWS === 0) progress.show('reading', extent.rows)
   }
   return extent
 }
@@ -143,7 +143,7 @@ async function sendRows(
   run: Run,
   format: StatementFormat,
   total: number,
-  bar: ProgressBar,
+  progress: Progress,
 ): Promise<void> {
   let page: Sent[] = []
   let done = 0
@@ -154,7 +154,7 @@ async function sendRows(
     if (page.length < PAGE_ROWS) continue
     await sendPage(run, page)
     page = []
-    bar.show('comparing', done, total)
+    progress.show('comparing', done, total)
   }
   if (page.length > 0) await sendPage(run, page)
 }
@@ -224,7 +224,7 @@ async function findExtra(
   run: Run,
   from: Timestamp,
   to: Timestamp,
-  bar: ProgressBar,
+  progress: Progress,
 ): Promise<void> {
   const { service, bank, report, seen } = run
   let pageToken = ''
@@ -242,7 +242,7 @@ async function findExtra(
       report.addDiscrepancy({ line: undefined, ...amounts, cause: '', ...extra }, false)
     }
     read += page.payments.length
-    bar.show('looking for extra payments', read, Math.max(seen.size, read + 1))
+    progress.show('looking for extra payments', read, Math.max(seen.size, read))
     pageToken = page.nextPageToken
   } while (pageToken !== '')
 }

@@ -9,6 +9,7 @@ import { systemClock } from '../../core/clock.ts'
 import { createEncrypter } from '../../crypto/encryption.ts'
 import { readKeyFiles } from '../../crypto/key-files.ts'
 import { checkAdministrators } from '../../doctor/check-administrators.ts'
+import { checkArchiver, checkBackups } from '../../doctor/check-backups.ts'
 import { checkBanks, checkBankWork } from '../../doctor/check-banks.ts'
 import { checkCertificates } from '../../doctor/check-certificates.ts'
 import { checkDatabase } from '../../doctor/check-database.ts'
@@ -69,6 +70,9 @@ async function runChecks({ serviceUrl, json, ...options }: DoctorOptions): Promi
       findings.push(...(await guard('Data folder', () => checkFolder(config.dataDir))))
     }
     findings.push(...(await guard('Database', () => checkDatabaseAndWork(config, env))))
+    if (config.databaseUrl === undefined) {
+      findings.push(...(await guard('Backups', () => checkBackups(config, Date.now()))))
+    }
     findings.push(...(await checkBanks(config.liveBanks)))
   }
   findings.push(...(await guard('Service', () => findAndCheckService(serviceUrl, config, env))))
@@ -90,6 +94,9 @@ function checkDatabaseAndWork(config: Config, env: NodeJS.ProcessEnv): Promise<r
       ...(await checkDatabase(database, Date.now, config)),
       ...(await guard('Database', () => checkPartitions(pool, tables, systemClock.now()))),
       ...(await guard('Database', () => checkReplicas(pool, config.databaseReadUrls))),
+      ...(config.databaseUrl === undefined
+        ? []
+        : await guard('Backups', () => checkArchiver(pool))),
       ...(await guard('Encryption', () => checkKeys(config, database))),
       ...(await guard('Events', () => checkEvents(pool, eventRetentionDays))),
       ...(await guard('Webhooks', () => checkCertificates(pool, Date.now()))),

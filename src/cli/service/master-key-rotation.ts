@@ -2,7 +2,6 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { encryptedTables } from '../../app/encrypted-tables.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import { beginAuditLog } from '../../auth/audit/head-store.ts'
-import { type Config, ConfigError, readConfig } from '../../config/config.ts'
 import {
   checkMasterKey,
   MasterKeyError,
@@ -17,13 +16,15 @@ import {
   listInstancesWithoutKey,
   readKeyStatus,
 } from '../../crypto/key-status.ts'
-import { type Progress, type ReEncryptionResult, reEncrypt } from '../../crypto/re-encrypt.ts'
+import { type ReEncryptionResult, reEncrypt } from '../../crypto/re-encrypt.ts'
 import { inTransaction } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { commandLineActor } from '../command-line-actor.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { note } from '../output.ts'
+import { commandProgress } from '../progress.ts'
 import { withDatabase } from './open-database.ts'
+import { readSettings } from './read-settings.ts'
 
 /** How long a running service has to read the new key from its data folder. */
 const KEY_READ_MS = 60_000
@@ -31,9 +32,6 @@ const POLL_MS = 500
 
 /** SQLSTATE undefined_table */
 const UNDEFINED_TABLE = '42P01'
-
-/** Progress is printed at most this often. */
-const PROGRESS_MS = 1_000
 
 /** The configured keys, and the database that they encrypt. */
 interface Keys {
@@ -50,7 +48,7 @@ export async function withKeys<Result>(
   env: NodeJS.ProcessEnv,
   use: (keys: Keys) => Promise<Result>,
 ): Promise<Result> {
-  const { masterKey, masterKeyPrevious, dataDir } = settings(env)
+  const { masterKey, masterKeyPrevious, dataDir } = readSettings(env)
   return withDatabase(env, 'must exist', async (database) => {
     const inFiles = masterKey === undefined
     const ring = inFiles
@@ -79,6 +77,7 @@ export function readKeys({ database, encrypter }: Keys): Promise<KeyStatus[]> {
  */
 export function rotateMasterKey(
   env: NodeJS.ProcessEnv,
+  json: boolean | undefined,
 ): Promise<ReEncryptionResult & { readonly keys: readonly KeyStatus[] }> {
   return withKeys(env, async (keys) => {
     const { database, encrypter, folder, unused } = keys
@@ -99,7 +98,10 @@ export function rotateMasterKey(
       throw error
     })
     await recordRotation(keys)
-    const result = await reEncrypt(encryptedTables(database), encrypter, createProgressPrinter())
+    const progress = commandProgress(json)
+    const result = await reEncrypt(encryptedTables(database), encrypter, ({ table, ...each }) =>
+      progress.show(`re-encrypting ${table}`, each.scanned, each.rows),
+    ).finally(progress.end)
     const statuses = await readKeys(keys)
     await deleteRemovableKeys(orm, statuses)
     const needed = statuses.filter(({ current, removable }) => !current && !removable)
@@ -140,25 +142,5 @@ async function waitForInstances({ database, encrypter, folder }: Keys): Promise<
     if (!notified) note('Waiting for the running service to read the key.')
     notified = true
     await wait(POLL_MS)
-  }
-}
-
-function createProgressPrinter(): (progress: Progress) => void {
-  let printAtMs = performance.now() + PROGRESS_MS
-  return ({ table, scanned, reEncrypted }) => {
-    if (performance.now() < printAtMs) return
-    printAtMs = performance.now() + PROGRESS_MS
-    const counts = [scanned, reEncrypted].map((count) => count.toLocaleString('en'))
-    note(`${table}: ${counts[0]} scanned, ${counts[1]} re-encrypted`)
-  }
-}
-
-function settings(env: NodeJS.ProcessEnv): Config {
-  try {
-    return readConfig(env)
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    const [first = '', ...others] = error.faults
-    throw new Failure(EXIT.usage, first, others)
   }
 }

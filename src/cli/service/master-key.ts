@@ -47,6 +47,7 @@ export function masterKey(noun: Command): void {
 async function rotate({ json, ...options }: Options): Promise<void> {
   const { reEncrypted, keys, unreadable, unreadableIds } = await rotateMasterKey(
     environmentOf(options),
+    json,
   )
   if (json) print(jsonText({ reEncrypted, unreadable, keys }, 2))
   else print(table(keys, COLUMNS))

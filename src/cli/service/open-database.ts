@@ -20,7 +20,17 @@ export async function withDatabase<Result>(
 ): Promise<Result> {
   const url = secretText(env, 'DATABASE_URL', refuse)
   if (url) return withUrl(url, use, poolerOf(env))
-  const folder = join(env['DATA_DIR']?.trim() || '.inflow', 'postgres')
+  const dataDir = env['DATA_DIR']?.trim() || '.inflow'
+  return withEmbedded(dataDir, ifMissing, (own) => withUrl(own, use))
+}
+
+/** Runs `use` with the URL of the embedded database, which it starts unless a service runs it already. */
+export async function withEmbedded<Result>(
+  dataDir: string,
+  ifMissing: 'create' | 'must exist',
+  use: (url: string) => Promise<Result>,
+): Promise<Result> {
+  const folder = join(dataDir, 'postgres')
   if (ifMissing === 'must exist' && !existsSync(folder)) {
     throw new Failure(
       EXIT.refused,
@@ -29,12 +39,12 @@ export async function withDatabase<Result>(
   }
   const { findRunningEmbedded, startEmbedded } = await import('../../postgres/embedded/embedded.ts')
   const running = await findRunningEmbedded(folder)
-  if (running !== undefined) return withUrl(running, use)
+  if (running !== undefined) return use(running)
   const restoreSignals = exitOnSignals()
   try {
     const server = await startEmbedded({ folder, log: note })
     try {
-      return await withUrl(server.url, use)
+      return await use(server.url)
     } finally {
       await server.stop()
     }

@@ -2,11 +2,9 @@ import type { Command } from 'commander'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { jsonText, note, print, visible } from '../output.ts'
+import { commandProgress } from '../progress.ts'
 import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
-
-/** The number of transactions between two progress reports. */
-const REPORT_EVERY = 500_000n
 
 /** `inflow ledger` */
 export function ledger(noun: Command): void {
@@ -26,7 +24,7 @@ export function ledger(noun: Command): void {
 
 /** Exit code 1 if there is a discrepancy. */
 const verify = serviceAction<{ from?: string }>(async (service, options) => {
-  let reported = 0n
+  const progress = commandProgress(options.json)
   let result = {
     ...{ transactions: 0n, estimatedTransactions: 0n, postings: 0n },
     ...{ discrepancyCount: 0n, completed: false, cursor: options.from ?? '' },
@@ -35,16 +33,18 @@ const verify = serviceAction<{ from?: string }>(async (service, options) => {
     .client(SettlementService)
     .verifyLedger({ from: options.from ?? '' }, { timeoutMs: 0 })
   try {
-    for await (const progress of stream) {
-      result = progress
-      for (const { subject, problem } of progress.discrepancies) {
+    for await (const part of stream) {
+      result = part
+      if (part.discrepancies.length > 0) progress.end()
+      for (const { subject, problem } of part.discrepancies) {
         print(options.json ? jsonText({ subject, problem }) : `${subject}: ${visible(problem)}`)
       }
-      if (progress.transactions - reported < REPORT_EVERY) continue
-      reported = progress.transactions
-      note(`${progressOf(result)} transactions verified …`)
+      const [done, total] = [part.transactions, part.estimatedTransactions].map(Number)
+      progress.show('verifying transactions', done ?? 0, total)
     }
+    progress.end()
   } catch (error) {
+    progress.end()
     if (result.cursor !== '') note(`Continue with --from ${result.cursor}`)
     throw error
   }
@@ -61,12 +61,3 @@ const verify = serviceAction<{ from?: string }>(async (service, options) => {
   print(`The ledger is consistent: ${scope}`)
   note(`To verify only what is written from now on: --from ${cursor}`)
 })
-
-/** "500,000", or "500,000 of about 2,000,000 (25%)". */
-function progressOf(progress: { transactions: bigint; estimatedTransactions: bigint }): string {
-  const { transactions, estimatedTransactions } = progress
-  const done = transactions.toLocaleString('en')
-  if (estimatedTransactions === 0n) return done
-  const percent = (transactions * 100n) / estimatedTransactions
-  return `${done} of about ${estimatedTransactions.toLocaleString('en')} (${percent}%)`
-}

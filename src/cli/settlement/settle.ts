@@ -21,8 +21,9 @@ import {
   type PageOptions,
   time,
 } from '../options.ts'
-import { type Column, fields, note, table } from '../output.ts'
+import { type Column, fields, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
+import { commandProgress, type Progress } from '../progress.ts'
 import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { addCalendar } from './calendar.ts'
@@ -117,27 +118,37 @@ interface RunOptions {
 const run = serviceAction<RunOptions>(async (service, options) => {
   const client = service.client(SettlementService)
   const { business: businessId = '', force = false, test = false } = options
+  const progress = commandProgress(options.json)
   let requestId = options.requestId ?? ''
   for (;;) {
-    const response = await client.settle({ businessId, requestId, force, test })
+    const request = client.settle({ businessId, requestId, force, test })
+    const response = await request.catch((error: unknown) => {
+      progress.end()
+      throw error
+    })
     if (response.completed) {
+      progress.end()
       printResponse(options, SettleResponseSchema, response, () =>
         settlementTable(response.settlements),
       )
       return
     }
     requestId = response.requestId
-    note(progress(response.settlements))
+    showRunning(progress, response.settlements)
   }
 })
 
-/** "biz_…: 120,000 transactions settled, 12 %; continuing …" */
-function progress(settlements: readonly Settlement[]): string {
+/** A running settlement states its share; how many follow it is unknown. */
+function showRunning(progress: Progress, settlements: readonly Settlement[]): void {
   const running = settlements.find(({ status }) => status === SettlementStatus.RUNNING)
-  const done = settlements.length - (running ? 1 : 0)
-  if (running === undefined) return `${done} businesses settled; continuing …`
-  const count = running.transactionCount.toLocaleString('en')
-  return `${running.businessId}: ${count} transactions settled, ${running.percentDone} %; continuing …`
+  if (running === undefined) {
+    progress.show('settling businesses', settlements.length)
+    return
+  }
+  const { businessId, transactionCount, percentDone } = running
+  const done = Number(transactionCount)
+  const total = percentDone === 0 ? 0 : Math.round((done * 100) / percentDone)
+  progress.show(`settling ${businessId}`, done, total)
 }
 
 const preview = serviceAction<{ business?: string; force?: boolean; test?: boolean }>(

@@ -17,6 +17,7 @@ import { EXIT, Failure } from '../failure.ts'
 import { addBusinessOption, time } from '../options.ts'
 import { jsonText } from '../output.ts'
 import { toJsonForm } from '../print-response.ts'
+import { commandProgress } from '../progress.ts'
 import { type Service, serviceAction } from '../service-action.ts'
 import { addOwnServiceOptions } from '../verb.ts'
 
@@ -63,7 +64,7 @@ export function statement(noun: Command): void {
     serviceAction<StatementOptions>(async (service, { json, ...options }) => {
       const format = json ? 'json' : options.format
       const writeStatement = format === 'json' ? writeJson : writeCsv
-      await writeStatement(listPages(service, options))
+      await writeStatement(listPages(service, options, format === 'json'))
     }),
   )
 }
@@ -72,11 +73,15 @@ export function statement(noun: Command): void {
 async function* listPages(
   service: Service,
   options: Omit<StatementOptions, 'format'>,
+  json: boolean,
 ): AsyncGenerator<ListEntriesResponse> {
   const client = service.client(SettlementService)
   const businessId = service.business(options.business)
+  // On a terminal the entries themselves show how far it has come.
+  const progress = process.stdout.isTTY ? undefined : commandProgress(json)
   let pageToken = ''
   let previous: Balance | undefined
+  let entries = 0
   do {
     const page = await client.listEntries({
       businessId,
@@ -89,9 +94,12 @@ async function* listPages(
     })
     checkSums(page, previous)
     yield page
+    entries += page.entries.length
+    progress?.show('writing entries', entries)
     previous = page.closingBalance
     pageToken = page.nextPageToken
   } while (pageToken !== '')
+  progress?.end()
 }
 
 /** @throws Failure if a page does not add up or does not continue the previous page */

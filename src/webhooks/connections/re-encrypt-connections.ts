@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { countByKey, type EncryptedRows } from '../../crypto/encrypted-rows.ts'
+import { countByKey, type EncryptedRows, estimateRows } from '../../crypto/encrypted-rows.ts'
 import { byteaArray, textArray } from '../../postgres/binary-arrays.ts'
 import { reEncryptConnection } from './connection.ts'
 
@@ -32,6 +32,7 @@ export function encryptedConnections(pool: Pool): EncryptedRows {
       const skipped = updates.length - reEncrypted
       return { scanned: page.length, reEncrypted, skipped, unreadable, next: page.at(-1)?.id }
     },
+    estimateRows: () => estimateRows(pool, 'webhook_endpoint'),
     countByKey: () =>
       countByKey(
         pool,

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { countByKey, type EncryptedRows } from '../../crypto/encrypted-rows.ts'
+import { countByKey, type EncryptedRows, estimateRows } from '../../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 import { byteaArray, textArray } from '../../postgres/binary-arrays.ts'
 import { decryptSecret, encryptSecret } from './signing-secret.ts'
@@ -34,6 +34,7 @@ export function encryptedSecrets(pool: Pool): EncryptedRows {
         next: last && keyOf(last),
       }
     },
+    estimateRows: () => estimateRows(pool, 'webhook_secret'),
     countByKey: () =>
       countByKey(
         pool,

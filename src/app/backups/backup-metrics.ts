@@ -1,0 +1,36 @@
+import type { Pool } from 'pg'
+import { Gauge, type Registry } from 'prom-client'
+import { readArchiver } from '../../postgres/backups/archiver.ts'
+import { newestBackupMs } from '../../postgres/backups/backup.ts'
+
+/**
+ * Registers what an alert about missing backups needs. Read at each scrape.
+ *
+ * @param folder the folder of backups of the embedded database; undefined: the server has its own backups
+ */
+export function registerBackupMetrics(
+  common: Registry,
+  pool: Pool,
+  folder: string | undefined,
+): void {
+  new Gauge({
+    name: 'inflow_backup_timestamp_seconds',
+    help: 'When the newest backup of the embedded database in BACKUP_DIR was made, in Unix time; 0: there is none.',
+    labelNames: ['folder'],
+    registers: [common],
+    async collect() {
+      if (folder === undefined) return
+      this.set({ folder }, ((await newestBackupMs(folder)) ?? 0) / 1_000)
+    },
+  })
+  new Gauge({
+    name: 'inflow_wal_archive_failing',
+    help: '1 while the latest attempt of the database server to archive its log failed, else 0.',
+    registers: [common],
+    async collect() {
+      // If the database is unavailable, the other metrics still work.
+      const archiver = await readArchiver(pool).catch(() => undefined)
+      if (archiver) this.set(archiver.failing ? 1 : 0)
+    },
+  })
+}
