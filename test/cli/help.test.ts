@@ -31,6 +31,8 @@ test('the commands are those of the contract', () => {
     [
       ...[
         'serve',
+        'init',
+        'config check',
         'migrate up',
         'migrate status',
         'master-key rotate',
@@ -40,6 +42,7 @@ test('the commands are those of the contract', () => {
         'backup check',
         'backup restore',
         'doctor',
+        'health',
         'fake-banks',
         'overview',
         'search',
