@@ -174,17 +174,22 @@ test('the head is exported to the log, with its MAC, and as a metric; a changed 
     loop.start()
     await waitFor(async () => expect(lines.length).toBeGreaterThan(before))
     await loop.stop()
-    expect(await metrics.metrics()).toMatch(new RegExp(`^inflow_audit_entries ${COUNT}$`, 'm'))
-    return lines.at(-1)
+    const text = await metrics.metrics()
+    expect(text).toMatch(new RegExp(`^inflow_audit_entries ${COUNT}$`, 'm'))
+    const [, invalid] = /^inflow_audit_head_invalid (\d)$/m.exec(text) ?? []
+    const [, at] = /^inflow_audit_last_export_timestamp_seconds (\S+)$/m.exec(text) ?? []
+    expect(Math.abs(Number(at) - Date.now() / 1_000)).toBeLessThan(60)
+    return { ...lines.at(-1), invalid }
   }
   const { head } = await readAll(pool())
   expect(await exported()).toMatchObject({
-    ...{ level: 30, msg: 'audit head', number: COUNT, hash: head.hash },
+    ...{ level: 30, msg: 'audit head', number: COUNT, hash: head.hash, invalid: '0' },
     mac: expect.stringMatching(/^01[0-9a-f]{72}$/),
   })
   await withoutTriggers(pool(), ["update audit_head set hash = sha256('x')"])
   expect(await exported()).toMatchObject({
     level: 50,
     msg: expect.stringContaining('audit verify'),
+    invalid: '1',
   })
 })

@@ -289,6 +289,20 @@ test('each worker exposes the metrics of all workers and of the database', async
       PAYMENTS + COPIES + 30,
     )
     expect(read('inflow_event_log_end')).toBe(1 + PAYMENTS + 1 + 30)
+    expect(read('inflow_payments_total{outcome="RECORDED",bank="9PSB",mode="live"}')).toBe(
+      PAYMENTS + 1 + 30,
+    )
+    expect(read('inflow_payments_total{outcome="DUPLICATE",bank="9PSB",mode="live"}')).toBe(
+      COPIES - 1,
+    )
+    expect(read('inflow_webhook_attempts_total{outcome="acknowledged",mode="live"}')).toBe(
+      receivers.length * (PAYMENTS + 1 + 30),
+    )
+    // Of the database, which is the same for all workers; of the processes, each has its own.
+    expect(read('inflow_db_timeline')).toBe(1)
+    expect(read('inflow_ready')).toBe(1)
+    expect(read('inflow_audit_head_invalid')).toBe(0)
+    expect(read('inflow_db_pool_connections_max{pool="recording"}')).toBe(3 * WORKERS)
     expect(read('inflow_connections{server="grpc"}')).toBeGreaterThanOrEqual(CONNECTIONS)
     const startedMs = read('process_start_time_seconds') * 1_000
     expect(startedMs).toBeLessThanOrEqual(Date.now())

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { KEY_SCOPES } from '../../src/auth/caller.ts'
 import { SEEDED_BUSINESS, seedKey } from '../bench/seed.ts'
+import { scrape } from '../ops/scrape.ts'
 import { allMethods, nameOf, PROTOCOLS } from '../protocols/matrix/protocols.ts'
 import { HAPPY, TAKE } from '../protocols/matrix/rows.ts'
 import { authorizationOf, type Request, type Scene, setScene } from '../protocols/matrix/scene.ts'
@@ -235,6 +236,43 @@ test('a list of some businesses scans no growing table and sorts nothing large',
   }
   expect(faultsOf(ran)).toEqual([])
 })
+
+/** The statements of the gauges that read tables which grow. */
+const GAUGES: readonly RegExp[] = [
+  /as "dueSeconds"/,
+  /from \(select bank, received_at from bank_notification/,
+  /as \(?.*from webhook_endpoint e where e\.live = m\.live/s,
+  /from settlement_due/,
+  /from unmatched_payment/,
+  /from payment_conflict/,
+]
+
+/** The rows that a gauge of a backlog counts. */
+const COUNTED_MAX = 20_000
+
+test('a scrape scans no growing table, and counts a large backlog up to a bound', async () => {
+  const { pool } = wholeService.database
+  // It has just grown: the statistics know none of it. Nothing of it is due.
+  await pool.query(`update webhook_delivery set state = 'PENDING', completed_at = null, failure = null,
+    due_at = now() + interval '1 day'`)
+  await pool.query(
+    "update bank_notification set state = 'PENDING', next_try_at = now() + interval '1 day'",
+  )
+  whole.take()
+  await vi.waitFor(async () => {
+    const { sum } = await scrape(wholeService.httpUrl)
+    expect(sum('inflow_webhook_deliveries_pending')).toBeGreaterThan(COUNTED_MAX / 2)
+    expect(sum('inflow_webhook_deliveries_pending')).toBeLessThanOrEqual(COUNTED_MAX)
+    expect(sum('inflow_bank_notifications_pending')).toBe(10_000)
+    expect(sum('inflow_review_items')).toBeGreaterThan(2_000)
+  }, 60_000)
+  const ran = whole.take()
+  expect(GAUGES.filter((gauge) => !ran.some(({ text }) => gauge.test(text)))).toEqual([])
+  const scanned = ran.flatMap((each) =>
+    scannedTables(each).map((table) => `${table}: ${each.text}`),
+  )
+  expect([...new Set(scanned)]).toEqual([])
+}, 300_000)
 
 interface Cost {
   readonly request: object

@@ -1,0 +1,112 @@
+import { Registry } from 'prom-client'
+import { expect, test } from 'vitest'
+import { newId } from '../../src/core/ids.ts'
+import { createAttemptMetrics } from '../../src/webhooks/metrics/attempt-metrics.ts'
+import { type PendingDeliveries, readPending } from '../../src/webhooks/metrics/read-pending.ts'
+import { tamper, useDatabase } from '../support/database.ts'
+import { addBusiness } from './fixture.ts'
+
+const db = useDatabase()
+
+interface TestEndpoint {
+  readonly live?: boolean
+  readonly failing?: boolean
+  readonly disabled?: boolean
+  /** Its pending deliveries: for how many seconds each has existed and has been due; negative: it will be. */
+  readonly pending: readonly (readonly [ageSeconds: number, dueSeconds: number])[]
+}
+
+let position = 0
+
+async function addEndpoint(endpoint: TestEndpoint): Promise<void> {
+  const { live = true, failing = false, disabled = false, pending } = endpoint
+  const { pool } = db.database
+  const businessId = await addBusiness(db.database)
+  const id = newId('ep', Date.now())
+  await tamper(
+    pool,
+    `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency, after_position,
+        created_at, failing_since, disabled_at, disabled_reason)
+      values ($1, $2, $3, 'https://example.com/', '{}', '', 10, 0, now(),
+        case when $4 then now() end, case when $5 then now() end, case when $5 then 'FAILING' end)`,
+    [id, businessId, live, failing, disabled],
+  )
+  for (const [ageSeconds, dueSeconds] of pending) {
+    position += 1
+    await tamper(
+      pool,
+      `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims, created_at)
+        values ($1, $2, $3, 'PENDING', 0, now() - make_interval(secs => $5), 0, now() - make_interval(secs => $4))`,
+      [newId('dlv', Date.now()), id, position, ageSeconds, dueSeconds],
+    )
+  }
+}
+
+const rounded = (rows: readonly PendingDeliveries[]) =>
+  rows
+    .map(({ oldestSeconds, dueSeconds, ...rest }) => ({
+      ...rest,
+      // Inserted a moment ago.
+      oldest: Math.round(oldestSeconds / 100),
+      due: Math.round(dueSeconds / 100),
+    }))
+    .toSorted((a, b) => a.state.localeCompare(b.state) || Number(a.live) - Number(b.live))
+
+test('pending deliveries are counted by the state of their endpoints, and their ages found', async () => {
+  const { pool } = db.database
+  expect(await readPending(pool, 0n)).toEqual([])
+  await addEndpoint({
+    pending: [
+      [1_000, 500],
+      [300, -600],
+    ],
+  })
+  await addEndpoint({ pending: [[4_000, 200]] })
+  await addEndpoint({ live: false, pending: [[100, 100]] })
+  await addEndpoint({ failing: true, pending: [[90_000, -3_000]] })
+  await addEndpoint({ disabled: true, pending: [[200_000, 100_000]] })
+  const all = [
+    { state: 'disabled', live: true, deliveries: 1, oldest: 2_000, due: 1_000 },
+    { state: 'enabled', live: false, deliveries: 1, oldest: 1, due: 1 },
+    { state: 'enabled', live: true, deliveries: 3, oldest: 40, due: 5 },
+    { state: 'failing', live: true, deliveries: 1, oldest: 900, due: 0 },
+  ]
+  expect(rounded(await readPending(pool, 0n))).toEqual(all)
+  // Each of the five endpoints has its share, those that are due first.
+  const bounded = await readPending(pool, 0n, { endpointsMax: 10, deliveriesMax: 5 })
+  expect(rounded(bounded)).toEqual(
+    all.map((row) => (row.deliveries === 3 ? { ...row, deliveries: 2 } : row)),
+  )
+  const first = await readPending(pool, 0n, { endpointsMax: 1, deliveriesMax: 5 })
+  expect(rounded(first)).toEqual([
+    { state: 'enabled', live: true, deliveries: 2, oldest: 10, due: 5 },
+  ])
+})
+
+test('attempts and delays fall into buckets, and live and test mode are apart', async () => {
+  const registry = new Registry()
+  const metrics = createAttemptMetrics(registry)
+  metrics.attempted(true, 'acknowledged', 30)
+  metrics.attempted(true, 'no_response', 15_000)
+  metrics.attempted(false, 'rejected', 4)
+  metrics.delivered(true, 90_000)
+  // The clock of the process that recorded the event may be ahead.
+  metrics.delivered(true, -20)
+  metrics.failed(false)
+  const text = await registry.metrics()
+  for (const line of [
+    'inflow_webhook_attempts_total{outcome="acknowledged",mode="live"} 1',
+    'inflow_webhook_attempts_total{outcome="no_response",mode="live"} 1',
+    'inflow_webhook_attempts_total{outcome="rejected",mode="live"} 0',
+    'inflow_webhook_attempts_total{outcome="rejected",mode="test"} 1',
+    'inflow_webhook_attempt_duration_seconds_bucket{le="0.025",mode="live"} 0',
+    'inflow_webhook_attempt_duration_seconds_bucket{le="0.05",mode="live"} 1',
+    'inflow_webhook_attempt_duration_seconds_bucket{le="15",mode="live"} 2',
+    'inflow_webhook_delivery_lag_seconds_bucket{le="60",mode="live"} 1',
+    'inflow_webhook_delivery_lag_seconds_bucket{le="300",mode="live"} 2',
+    'inflow_webhook_delivery_lag_seconds_sum{mode="live"} 90',
+    'inflow_webhook_deliveries_failed_total{mode="live"} 0',
+    'inflow_webhook_deliveries_failed_total{mode="test"} 1',
+  ])
+    expect(text.split('\n')).toContain(line)
+})
