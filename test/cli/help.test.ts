@@ -30,9 +30,7 @@ test('the commands are those of the contract', () => {
   expect(verbs.map(nameOf)).toEqual(
     [
       ...[
-        'serve',
-        'init',
-        'config check',
+        ...['serve', 'init', 'config check'],
         'migrate up',
         'migrate status',
         'master-key rotate',
@@ -41,8 +39,7 @@ test('the commands are those of the contract', () => {
         'backup list',
         'backup check',
         'backup restore',
-        'doctor',
-        'health',
+        ...['doctor', 'health'],
         'fake-banks',
         'overview',
         'search',

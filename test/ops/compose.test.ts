@@ -34,6 +34,7 @@ test('compose.yaml is valid by the schema of the Compose Specification', () => {
   const check = ajv.compile(schema)
   check(compose)
   expect(check.errors ?? []).toEqual([])
+  expect(check({ services: { inflow: { image: 'x', comand: [] } } })).toBe(false)
 })
 
 test('every image has a version', () => {
