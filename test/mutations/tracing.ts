@@ -2,16 +2,17 @@ import { inFile } from './mutation.ts'
 
 const AWAY = 'test/tracing/collector-away.test.ts'
 const KEPT = 'test/tracing/kept.test.ts'
+const OWN = 'test/tracing/payment-trace.test.ts'
 const TRACEPARENT = 'test/tracing/traceparent.test.ts'
 const TRACES = 'test/tracing/traces.test.ts'
 
 const attempt = inFile('src/webhooks/sender/trace-attempt.ts', TRACES)
 const exporter = inFile('src/tracing/otlp/exporter.ts', AWAY)
 const otlp = inFile('src/tracing/otlp/otlp-tracing.ts', TRACES)
-const payment = inFile('src/tracing/payment-trace.ts', KEPT, TRACES)
+const payment = inFile('src/tracing/payment-trace.ts', KEPT, OWN)
 const traceparent = inFile('src/tracing/traceparent.ts', TRACEPARENT)
 
-/** Traces: what a caller may put into them, what they tell, and that they cost nothing. */
+/** Traces: what a caller may put into them, what they show, and that they cost nothing. */
 export const TRACING = [
   traceparent(
     'a later version is kept as it came',
@@ -59,7 +60,7 @@ export const TRACING = [
     'return { traceId, spanId, traceFlags: 1, isRemote }',
   ),
   exporter(
-    'a collector that is away floods the log',
+    'a collector that is unavailable floods the log',
     'if (performance.now() < sinceMs + LOG_EVERY_MS) return',
     'if (performance.now() < sinceMs) return',
   ),

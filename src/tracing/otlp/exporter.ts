@@ -4,7 +4,7 @@ import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
 import type { TracingConfig } from '../../config/tracing-settings.ts'
 
-/** A collector that is away is reported this often. */
+/** A collector that is unavailable is reported this often. */
 const LOG_EVERY_MS = 60_000
 
 type ExporterOptions = NonNullable<ConstructorParameters<typeof OTLPTraceExporter>[0]>
