@@ -261,7 +261,7 @@ test('a scrape scans no growing table, and counts a large backlog up to a bound'
   whole.take()
   await vi.waitFor(async () => {
     const { sum } = await scrape(wholeService.httpUrl)
-    expect(sum('inflow_webhook_deliveries_pending')).toBeGreaterThan(COUNTED_MAX / 2)
+    expect(sum('inflow_webhook_deliveries_pending')).toBeGreaterThan(COUNTED_MAX / 10)
     expect(sum('inflow_webhook_deliveries_pending')).toBeLessThanOrEqual(COUNTED_MAX)
     expect(sum('inflow_bank_notifications_pending')).toBe(10_000)
     expect(sum('inflow_review_items')).toBeGreaterThan(2_000)

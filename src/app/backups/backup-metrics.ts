@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import { Gauge, type Registry } from 'prom-client'
+import { registerSampledGauges } from '../../core/sampled-gauges.ts'
 import { readArchiver } from '../../postgres/backups/archiver.ts'
 import { newestBackupMs } from '../../postgres/backups/backup.ts'
 
@@ -23,14 +24,11 @@ export function registerBackupMetrics(
       this.set({ folder }, ((await newestBackupMs(folder)) ?? 0) / 1_000)
     },
   })
-  new Gauge({
-    name: 'inflow_wal_archive_failing',
-    help: '1 while the latest attempt of the database server to archive its log failed, else 0.',
-    registers: [common],
-    async collect() {
-      // If the database is unavailable, the other metrics still work.
-      const archiver = await readArchiver(pool).catch(() => undefined)
-      if (archiver) this.set(archiver.failing ? 1 : 0)
+  registerSampledGauges(common, () => readArchiver(pool), [
+    {
+      name: 'inflow_wal_archive_failing',
+      help: '1 while the latest attempt of the database server to archive its log failed, else 0.',
+      measure: (archiver) => archiver && (archiver.failing ? 1 : 0),
     },
-  })
+  ])
 }

@@ -37,7 +37,7 @@ export function registerBacklogMetrics(common: Registry, pool: Pool): void {
     [
       gauge(
         'inflow_webhook_deliveries_pending',
-        'Webhook deliveries that are not acknowledged yet, by state of the endpoint: up to 20,000.',
+        'Webhook deliveries that are not acknowledged yet, by state of the endpoint; of each endpoint up to an equal share of 20,000.',
         ({ deliveries }) => deliveries,
       ),
       gauge(
