@@ -1,5 +1,5 @@
 import pino, { type DestinationStream, type Logger } from 'pino'
-import { currentRequestId } from '../core/request-scope.ts'
+import { currentRequest } from '../core/request-scope.ts'
 
 /** How many nested causes of an error are logged. */
 const CAUSES_MAX = 5
@@ -67,8 +67,7 @@ export function createLog(
 
 /** A line belongs to the request in which it is written. */
 function requestFields(): Readonly<Record<string, string>> {
-  const id = currentRequestId()
-  return id === undefined ? {} : { request_id: id }
+  return { ...currentRequest() }
 }
 
 /** The fields of an error that help to find its cause, without its rows, parameters and requests. */

@@ -1,14 +1,21 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-const scope = new AsyncLocalStorage<string>()
+/** What lines of the log state of the request that they belong to. */
+export interface RequestFields {
+  readonly request_id: string
+  /** Absent: it has no trace. */
+  readonly trace_id?: string
+}
 
-/** Runs what belongs to a request: the log adds its id to each line that is written meanwhile. */
-export function inRequest<T>(requestId: string, run: () => T): T {
-  return scope.run(requestId, run)
+const scope = new AsyncLocalStorage<RequestFields>()
+
+/** Runs what belongs to a request: the log adds its fields to each line that is written meanwhile. */
+export function inRequest<T>(fields: RequestFields, run: () => T): T {
+  return scope.run(fields, run)
 }
 
 /** The request that the present work belongs to; undefined: none, or many, as in a batch. */
-export function currentRequestId(): string | undefined {
+export function currentRequest(): RequestFields | undefined {
   return scope.getStore()
 }
 

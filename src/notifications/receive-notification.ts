@@ -13,7 +13,8 @@ import { createLogSampler } from '../core/log-sampler.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import { paymentTraceOf } from '../tracing/payment-trace.ts'
+import type { PaymentTrace } from '../tracing/payment-trace.ts'
+import { inSpan, type Tracing } from '../tracing/tracing.ts'
 import type { FinishProcessing } from './finish-processing.ts'
 import { withHeldEvent } from './message.ts'
 import {
@@ -24,6 +25,7 @@ import {
 import { encryptNotification } from './raw-notification.ts'
 import type { StoredNotification } from './store.ts'
 import type { StoreNotification } from './store-notification.ts'
+import { endReceipt, inTrace, traceNotification, withTrace } from './trace/trace-notification.ts'
 
 /** How long a bank waits for the response; processing continues after that. */
 const RESPONSE_TIMEOUT_MS = 20_000
@@ -44,6 +46,7 @@ export interface ReceiveDependencies extends ProcessDependencies {
   readonly finishProcessing: FinishProcessing
   readonly encrypter: Encrypter
   readonly log: Logger
+  readonly tracing?: Tracing | undefined
   /** Called with the outcome of each notification. */
   readonly observe: (bank: BankCode, outcome: NotificationOutcome) => void
 }
@@ -75,10 +78,15 @@ export function createReceiveNotification(dependencies: ReceiveDependencies): Re
     return serveWithTimeout(dependencies, args[1], serving)
   }
   return async (bank, served, notification) => {
-    const outcome = await serveLimited(dependencies, bank, served, notification)
+    const trace = traceNotification(dependencies.tracing, bank, notification)
+    const outcome = await inTrace(trace, () =>
+      serveLimited(dependencies, bank, served, notification, trace),
+    )
     dependencies.observe(bank, outcome)
     if (outcome === 'UNAUTHENTICATED') warnUnauthenticated(bank, {})
-    return acknowledge(dependencies, bank, served, outcome, notification)
+    const acknowledgement = acknowledge(dependencies, bank, served, outcome, notification)
+    endReceipt(trace, outcome, acknowledgement)
+    return acknowledgement
   }
 }
 
@@ -102,19 +110,21 @@ async function serve(
   bank: BankCode,
   served: ServedBank,
   notification: BankNotification,
+  trace: PaymentTrace,
 ): Promise<NotificationOutcome> {
   const { clock, log, finishProcessing } = dependencies
   const reading = served.connector.read(notification)
   if (reading.kind === 'unauthenticated') return 'UNAUTHENTICATED'
   const receivedAtMs = clock.now()
-  const stored = await store(dependencies, bank, served, { notification, reading, receivedAtMs })
+  const received = { notification: withTrace(notification, trace), reading, receivedAtMs }
+  const storing = trace.span?.child('store notification')
+  const stored = await inSpan(storing, () => store(dependencies, bank, served, received))
   // A processed notification stays processed, but the bank may confirm an unconfirmed payment by now.
   if (stored.state === 'PROCESSED' && stored.outcome !== 'UNCONFIRMED') {
     return outcomeOfRepeat(stored.outcome)
   }
   const { id, tries } = stored
   const recordedBy = 'notification'
-  const trace = paymentTraceOf({ traceparent: notification.headers['traceparent'] })
   const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries, ...trace } as const
   const processed = await processNotification(dependencies, authentic).catch((error: unknown) => {
     log.error({ err: error, bank, id }, 'processing a notification failed')

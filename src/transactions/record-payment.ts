@@ -13,6 +13,8 @@ import type { BatchObserver } from '../postgres/batch-watch.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
 import type { ObserveBatches } from '../postgres/metrics/batches.ts'
+import { batchSpan } from '../tracing/batch-span.ts'
+import { inSpan } from '../tracing/tracing.ts'
 import type { StoredConflict } from './conflicts/payment-conflict.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts/record-conflict.ts'
 import { encodeTransactionEvent } from './message.ts'
@@ -64,7 +66,14 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
   const { log, batches, observeBatches, counter } = dependencies
   const observed = observeBatches?.('payments')
   const record = createIsolatingBatcher<IncomingPayment, RecordResult>({
-    run: (calls) => recordBatch(dependencies, calls),
+    run: (calls) =>
+      inSpan(
+        batchSpan(
+          STATEMENT,
+          calls.map(({ item }) => item.span),
+        ),
+        () => recordBatch(dependencies, calls),
+      ),
     itemsMax: 256,
     batchesMax: 4,
     queueMax: 50_000,
@@ -108,6 +117,8 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     }
   }
 }
+
+const STATEMENT = { operation: 'INSERT', table: 'transaction' } as const
 
 const REFUSED = 'this payment could not be recorded; the log of the service has the cause'
 

@@ -81,7 +81,7 @@ async function respond<Bank>(
     rawBody: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
     pathSecret: request.params.secret ?? '',
   }
-  const { status, contentType, body } = await inRequest(request.id, () =>
+  const { status, contentType, body } = await inRequest({ request_id: request.id }, () =>
     receiver.receive(bank, notification),
   )
   reply.code(status).header('content-type', contentType)

@@ -5,7 +5,8 @@ import { type Caller, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
 import { type Fault, REASONS } from '../../core/errors.ts'
 import { inRequest } from '../../core/request-scope.ts'
-import { callContextKey } from '../rpc/call-context.ts'
+import { parseTraceparent } from '../../tracing/traceparent.ts'
+import { type CallContext, callContextKey } from '../rpc/call-context.ts'
 import { toFault } from '../rpc/status.ts'
 import { type CredentialIdOf, credentialOf } from './credential.ts'
 import { createLogRefusal, type LogRefusal } from './refusal-log.ts'
@@ -46,6 +47,7 @@ export function observation(
     const started = performance.now()
     const facts = (latencyMs: number) => ({
       request_id: context?.requestId,
+      ...traceFacts(context),
       rpc: request.url,
       protocol,
       address: context?.address,
@@ -56,7 +58,7 @@ export function observation(
     try {
       return await (context === undefined
         ? next(request)
-        : inRequest(context.requestId, () => next(request)))
+        : inRequest({ request_id: context.requestId, ...traceFacts(context) }, () => next(request)))
     } catch (error) {
       const fault = toFault(error)
       outcome = fault.reason
@@ -75,6 +77,12 @@ export function observation(
       }
     }
   }
+}
+
+/** The trace of the call, whether it is recorded here or only by the caller. */
+function traceFacts(context: CallContext | undefined): { readonly trace_id?: string } {
+  const trace = context?.span?.context ?? parseTraceparent(context?.traceparent)
+  return trace === undefined ? {} : { trace_id: trace.traceId }
 }
 
 function cached<T>(make: (rpc: string, protocol: string, outcome: string) => T) {

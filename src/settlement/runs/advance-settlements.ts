@@ -1,5 +1,6 @@
 import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
+import { errorTypeOf } from '../../tracing/tracing.ts'
 import { claimDue, postponeDue } from '../due/claim-due.ts'
 import { followPayments } from '../due/follow-payments.ts'
 import { nameOf } from '../due/refresh-due.ts'
@@ -208,8 +209,20 @@ async function settleBalance(run: Run, input: SettlementInput): Promise<Progress
   }
 }
 
-/** One turn of a settlement: processes a few batches. */
+/** One turn of a settlement. A turn that another instance takes leaves no span. */
 async function processBatches(run: Run, id: string): Promise<Progress> {
+  const span = run.tracing?.start('settle', { attributes: { 'inflow.settlement.id': id } })
+  try {
+    const progress = await processFewBatches(run, id)
+    if (progress !== 'later') span?.end()
+    return progress
+  } catch (error) {
+    span?.end(errorTypeOf(error))
+    throw error
+  }
+}
+
+async function processFewBatches(run: Run, id: string): Promise<Progress> {
   for (let batch = 0; batch < BATCHES_PER_TURN; batch++) {
     const startedAtMs = run.clock.now()
     const state = await processNextBatch(run, id, { onLocked: run.onLocked })
