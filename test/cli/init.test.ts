@@ -214,7 +214,7 @@ test('a database that cannot be used is refused, and nothing is changed', async 
   expect((await runHere(['init'], KEYS)).code).toBe(2)
 })
 
-test('for a role that may not create tables, the owner migrates first', async () => {
+test('a role that may not create tables is advised to migrate as the owner first', async () => {
   const url = await emptyDatabase()
   const role = `service_${Math.random().toString(36).slice(2)}`
   await query(url, `create role ${role} login password 'x'`)
