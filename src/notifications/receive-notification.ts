@@ -9,6 +9,7 @@ import type {
 } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { newId } from '../core/ids.ts'
+import { createLogSampler } from '../core/log-sampler.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
@@ -59,7 +60,11 @@ export type ReceiveNotification = (
  * the response asks the bank to retry; it never says that the payment is rejected.
  */
 export function createReceiveNotification(dependencies: ReceiveDependencies): ReceiveNotification {
-  const warnUnauthenticated = createLimitedWarning(dependencies)
+  // Any caller can send forgeries.
+  const warnUnauthenticated = createLogSampler({
+    ...{ log: dependencies.log, level: 'warn', text: 'notification is not authentic' },
+    ...{ by: 'bank', linesMax: 10, totalMax: 40, windowMs: 60_000 },
+  })
   let inProgress = 0
   const serveLimited = async (...args: Parameters<typeof serve>): Promise<NotificationOutcome> => {
     if (inProgress >= IN_PROGRESS_MAX) return 'RETRY'
@@ -72,7 +77,7 @@ export function createReceiveNotification(dependencies: ReceiveDependencies): Re
   return async (bank, served, notification) => {
     const outcome = await serveLimited(dependencies, bank, served, notification)
     dependencies.observe(bank, outcome)
-    if (outcome === 'UNAUTHENTICATED') warnUnauthenticated(bank)
+    if (outcome === 'UNAUTHENTICATED') warnUnauthenticated(bank, {})
     return acknowledge(dependencies, bank, served, outcome, notification)
   }
 }
@@ -186,25 +191,5 @@ function acknowledge(
   } catch (error) {
     log.error({ err: error, bank, outcome }, 'building the response to a notification failed')
     return { status: 500, contentType: 'text/plain', body: 'try again' }
-  }
-}
-
-const LINES_MAX = 10
-const LINES_EVERY_MS = 60_000
-
-/** Any caller can send forgeries, so only a few a minute are logged one by one; the rest are counted. */
-function createLimitedWarning({ log, clock }: ReceiveDependencies): (bank: BankCode) => void {
-  let sinceMs = 0
-  let count = 0
-  return (bank) => {
-    if (clock.now() >= sinceMs + LINES_EVERY_MS) {
-      if (count > LINES_MAX) {
-        log.warn({ count }, 'unauthenticated notifications in the last minute')
-      }
-      sinceMs = clock.now()
-      count = 0
-    }
-    count += 1
-    if (count <= LINES_MAX) log.warn({ bank }, 'notification is not authentic')
   }
 }

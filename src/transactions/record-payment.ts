@@ -8,6 +8,7 @@ import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
+import { createLogSampler } from '../core/log-sampler.ts'
 import type { BatchObserver } from '../postgres/batch-watch.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
@@ -83,13 +84,18 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     queueMax: 50_000,
     observers: observeBatches && [observeBatches('conflicts')],
   })
+  // One line for each payment would be a flood.
+  const logPayment = createLogSampler({
+    ...{ log, level: 'debug', text: 'payment processed', by: 'outcome' },
+    ...{ linesMax: 100, totalMax: 200, windowMs: 1_000 },
+  })
   return async (payment) => {
     const { bank, sessionId, recordedBy } = payment
     try {
       const result = await record(payment)
       counter?.processed(bank, result)
-      // Not at info: it is one line for each payment.
-      log.debug({ bank, sessionId, recordedBy, outcome: result.outcome }, 'payment processed')
+      const { outcome } = result
+      logPayment(outcome, { bank, sessionId, recordedBy })
       if (result.outcome === 'CONFLICT' && result.transaction) {
         await storeConflict({ bank, transactionId: result.transaction.id, reported: payment })
       }

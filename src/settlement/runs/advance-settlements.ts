@@ -201,6 +201,9 @@ async function settleBalance(run: Run, input: SettlementInput): Promise<Progress
     if (settlement === undefined) return 'done'
     const progress = await processBatches(run, settlement.id)
     if (progress !== 'done') return progress
+    const { businessId, live } = input
+    const fields = { settlement: settlement.id, business_id: businessId, live }
+    run.log.info(fields, 'settlement completed')
     if (settlement.requestId === (input.requestId ?? '')) return 'done'
   }
 }
