@@ -9,7 +9,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: [],
   net: [],
   protobuf: [],
-  tracing: [],
+  tracing: ['config'],
   // Banks declare their settings; the configuration validates them.
   config: ['auth', 'banks', 'crypto', 'net'],
   postgres: ['net'],

@@ -7,6 +7,7 @@ import { newId, newReference } from '../core/ids.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createBatcher } from '../postgres/batcher.ts'
+import type { Span } from '../tracing/tracing.ts'
 import {
   type AccountDetails,
   detailsText,
@@ -44,6 +45,8 @@ interface CreateAccount extends AccountDetails {
   readonly reference: string
   /** Not one of the details: each attempt may need a new one. It is not stored. */
   readonly verification?: Verification | undefined
+  /** The step that requests it; undefined: tracing is off. */
+  readonly span?: Span | undefined
 }
 
 interface Created {
@@ -122,7 +125,7 @@ async function createOnce(
   const untilMs = clock.now() + WAIT_MS
   const open = (opening: Pick<OpeningRequest, 'account' | 'attempt' | 'priorState'>) => {
     const { idType, idNumber, verification } = request
-    const customer = { idType, idNumber, verification, alias }
+    const customer = { idType, idNumber, verification, alias, span: request.span }
     return openForCaller(dependencies, { ...opening, ...customer, requested: true }, untilMs)
   }
   let reserved = row !== undefined && (await reserve(row))

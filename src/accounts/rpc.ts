@@ -4,7 +4,7 @@ import type {
   ListAccountsRequest,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { type Actor, actorOf, requireAdmin, restrictionOf } from '../auth/caller.ts'
+import { type Actor, actorOf, callSourceKey, requireAdmin, restrictionOf } from '../auth/caller.ts'
 import { type BankNames, type BankOf, ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
@@ -77,6 +77,7 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
         terms: readTerms(request),
         metadata: metadataOf(request.metadata),
         split: given,
+        span: values.get(callSourceKey)?.span,
       })
       // It may have been changed since, if an earlier call opened the account.
       const split = replayed ? await findSplit(pool, account.id) : given

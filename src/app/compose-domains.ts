@@ -31,7 +31,7 @@ export type Domains = ReturnType<typeof composeDomains>
 
 /** Composes the domains. Nothing is started. */
 export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
-  const { config, database, clock, log, channel } = options
+  const { config, database, clock, log, channel, tracing } = options
   const timeText = createTimeText(config.displayTimeZone)
   const metrics = createMetrics()
   // With several workers, metrics that are the same in each come from the worker that is scraped.
@@ -42,9 +42,9 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
     metrics: createAttemptMetrics(metrics),
     onCommit: () => events.onCommit(),
   })
-  const relay = composeRelay({ config, database, clock, log, metrics })
+  const relay = composeRelay({ config, database, clock, log, metrics, tracing })
   const events = composeEvents({
-    ...{ config, database, clock, log, metrics, common, channel },
+    ...{ config, database, clock, log, metrics, common, channel, tracing },
     wakeReaders() {
       webhooks.wake()
       relay?.wake()
@@ -55,8 +55,9 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   const aliasOf = createAliasOf(database.orm)
   const payments = composePayments({
     ...{ config, database, encrypter, clock, log, metrics, observeBatches, aliasOf, onCommit },
+    tracing,
   })
-  const settlements = createSettlements({ database, clock, log, onCommit })
+  const settlements = createSettlements({ database, clock, log, onCommit, tracing })
   const exchange = createExchange({ share: createShareBuckets(database.relaxedPool), clock, log })
   const limits = createRateLimits({
     defaults: config.rateLimits,
@@ -82,13 +83,14 @@ function composeWebhooks(
     'encrypter' | 'timeText' | 'metrics' | 'observeBatches' | 'onCommit'
   >,
 ): Webhooks {
-  const { config, database, clock, log, channel, localWebhooks } = options
+  const { config, database, clock, log, channel, localWebhooks, tracing } = options
   return createWebhooks({
     ...given,
     database,
     clock,
     bankNames: config.bankNames,
     log,
+    tracing,
     others: channel,
     allowHttp: localWebhooks,
     allowedCidrs: [...(localWebhooks ? LOOPBACK : []), ...config.webhookAllowedCidrs],

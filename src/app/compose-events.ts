@@ -8,6 +8,7 @@ import { createRetention } from '../events/retention.ts'
 import { createSequencer } from '../events/sequencer.ts'
 import { Tail } from '../events/tail.ts'
 import type { Database } from '../postgres/orm.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
 import type { WorkerChannel } from './workers/worker-channel.ts'
 
@@ -20,6 +21,7 @@ interface Options {
   /** The registry of metrics whose values are the same in every worker. */
   readonly common: Registry
   readonly channel: WorkerChannel | undefined
+  readonly tracing: Tracing | undefined
   /** Called when the event log has new events. */
   readonly wakeReaders: () => void
 }
@@ -46,7 +48,10 @@ export function composeEvents(options: Options): Events {
     tail.wake()
     wakeReaders()
   }
-  const sequencer = createSequencer({ pool: database.recordingPool, log, onAdvance })
+  const sequencer = createSequencer({
+    pool: database.recordingPool,
+    ...{ log, onAdvance, tracing: options.tracing },
+  })
   let background = false
   const onCommit = channel
     ? () => (background ? sequencer.wake() : channel.onCommit())

@@ -65,7 +65,7 @@ interface Dependencies {
 
 /** Composes every rpc and the pipeline that its calls pass. */
 export function composeInvokers(dependencies: Dependencies): readonly Invoker[] {
-  const { config, database, clock, log } = dependencies.options
+  const { config, database, clock, log, tracing } = dependencies.options
   const { metrics, keyUses, limits, sessions } = dependencies.domains
   const check = createCheck()
   const implementations = [
@@ -75,7 +75,7 @@ export function composeInvokers(dependencies: Dependencies): readonly Invoker[] 
   ]
   const methods = implementations.flatMap(({ service }) => service.methods)
   const pipeline = composePipeline({
-    ...{ config, database, clock, log, metrics, check, keyUses, limits, sessions },
+    ...{ config, database, clock, log, metrics, check, keyUses, limits, sessions, tracing },
     policyOf: readPolicies(methods),
     auditKeys: dependencies.encrypter,
   })

@@ -26,6 +26,7 @@ import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import type { StoredConflict } from '../transactions/conflicts/payment-conflict.ts'
 import { createPaymentCounter } from '../transactions/metrics/count-payments.ts'
 import {
@@ -43,6 +44,7 @@ interface Options {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Registry
+  readonly tracing: Tracing | undefined
   readonly observeBatches: ObserveBatches
   /** The prefix of a business's account names; throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
@@ -123,6 +125,7 @@ export function composePayments(options: Options): Payments {
     ...reconciling,
     relaxedPool,
     encrypter,
+    tracing: options.tracing,
     observeBatches,
     retentionDays: config.notificationRetentionDays,
     observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),

@@ -17,6 +17,7 @@ import type { Clock } from '../core/clock.ts'
 import { eventOwner } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
 import { authentication } from '../server/interceptors/authentication.ts'
+import { callTracing } from '../server/interceptors/call-tracing.ts'
 import type { CredentialIdOf } from '../server/interceptors/credential.ts'
 import { observation } from '../server/interceptors/observation.ts'
 import { limitArrivals, limitCallers } from '../server/interceptors/rate-limit.ts'
@@ -24,6 +25,7 @@ import { limitStreams } from '../server/interceptors/stream-limit.ts'
 import { tenantScope } from '../server/interceptors/tenant-scope.ts'
 import { type Check, validation } from '../server/interceptors/validation.ts'
 import type { Pipeline } from '../server/rpc/invokers.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import { transactionOwner } from '../transactions/find-transactions.ts'
 import { deliveryOwner, endpointOwner } from '../webhooks/owners.ts'
 import type { Domains } from './compose-domains.ts'
@@ -40,6 +42,7 @@ interface Options {
   readonly policyOf: PolicyOf
   readonly sessions: Pick<Domains['sessions'], 'authenticateToken' | 'authenticateSession'>
   readonly auditKeys: AuditKeys
+  readonly tracing: Tracing | undefined
 }
 
 /** The pipeline of every call, whatever its protocol: the first interceptor is the outermost. */
@@ -49,6 +52,7 @@ export function composePipeline(options: Options): Pipeline {
   const { orm, pool, recordingPool } = database
   return {
     beforeDecoding: [
+      ...(options.tracing ? [callTracing(options.tracing)] : []),
       observation(log, metrics, policyOf, credentialIdOf),
       limitArrivals(limits, clock, policyOf, credentialIdOf),
       authentication(

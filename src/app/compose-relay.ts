@@ -5,6 +5,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
 import { registerRelayMetrics } from '../relay/metrics.ts'
 import { createRelay, type Relay } from '../relay/relay.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 
 const DAY_MS = 86_400_000
 
@@ -14,6 +15,7 @@ interface Options {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Registry
+  readonly tracing: Tracing | undefined
 }
 
 /** The relay that RELAY_URL asks for. Its metrics appear once it starts. */
@@ -25,6 +27,7 @@ export function composeRelay(options: Options): Relay | undefined {
   const relay = createRelay({
     pool,
     log,
+    tracing: options.tracing,
     random: Math.random,
     format: settings.format,
     async openSink() {

@@ -1,4 +1,5 @@
 import pino, { type DestinationStream, type Logger } from 'pino'
+import { currentRequest } from '../core/request-scope.ts'
 
 /** How many nested causes of an error are logged. */
 const CAUSES_MAX = 5
@@ -42,6 +43,7 @@ export function createLog(
       level,
       formatters: { level: (label) => ({ level: label }) },
       timestamp: pino.stdTimeFunctions.isoTime,
+      mixin: requestFields,
       redact: {
         paths: PRIVATE_FIELDS.flatMap((field) => [field, `*.${field}`, `*.*.${field}`]),
         censor: HIDDEN,
@@ -61,6 +63,11 @@ export function createLog(
     },
     destination,
   )
+}
+
+/** A line belongs to the request in which it is written. */
+function requestFields(): Readonly<Record<string, string>> {
+  return { ...currentRequest() }
 }
 
 /** The fields of an error that help to find its cause, without its rows, parameters and requests. */

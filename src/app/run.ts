@@ -22,6 +22,7 @@ import { auditSettings } from './audit-settings.ts'
 import { createStartLink } from './console/start-link.ts'
 import { ENTITIES } from './entities.ts'
 import { closeOnSignals } from './lifecycle/close-on-signals.ts'
+import { logStart } from './lifecycle/log-start.ts'
 import { openLog, readKeyRing, startFaults, startInstance, textOf } from './start-instance.ts'
 import type { Ports } from './workers/messages.ts'
 import { startWorkers } from './workers/start-workers.ts'
@@ -78,17 +79,17 @@ async function serve(config: Config, log: Logger): Promise<void> {
       embedded,
     )
     const schema = config.migrate
-      ? migrate(database, { onRetry: (reason) => log.warn(reason) })
+      ? migrate(database, { onRetry: (reason) => log.warn({ reason }, 'migration repeated') })
       : requireSchema(database)
     await connect<unknown>(schema, embedded)
     for (const { found, advice } of await readDurabilityRisks(database.pool)) {
-      log.warn({ advice }, found)
+      log.warn({ found, advice }, 'risk of the database')
     }
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
     const unadministered = await readAdministratorRisk(database.pool, { ...config, adminToken })
     for (const { found, advice } of [...settingRisks(config), ...unadministered]) {
-      log.warn({ advice }, found)
+      log.warn({ found, advice }, 'risk of a setting')
     }
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
     const service = config.workers > 1 ? await serveByWorkers(serving) : await serveHere(serving)
@@ -120,6 +121,7 @@ async function serve(config: Config, log: Logger): Promise<void> {
       log,
       report,
     })
+    await logStart(serving, service)
     print(readyText(urls, credentials, config.banks['9PSB']))
     if (link) print(`Console: ${link}\n`)
   } catch (error) {

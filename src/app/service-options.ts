@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.ts'
 import type { KeyRing } from '../crypto/encryption.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Tls } from '../server/tls.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import type { WorkerChannel } from './workers/worker-channel.ts'
 
 /** What a service is started with. */
@@ -25,4 +26,6 @@ export interface ServiceOptions {
   readonly tls?: Tls | undefined
   /** The channel to the other workers of this machine; undefined: there are none. */
   readonly channel?: WorkerChannel | undefined
+  /** Undefined: nothing is traced. `startService` opens it, as the settings say. */
+  readonly tracing?: Tracing | undefined
 }

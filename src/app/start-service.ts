@@ -7,6 +7,7 @@ import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.t
 import { createDatabaseClock } from '../postgres/database-clock.ts'
 import { newestMigration } from '../postgres/migrate.ts'
 import { createExposition, registerServerMetrics } from '../server/metrics.ts'
+import { openTracing } from '../tracing/open-tracing.ts'
 import { createBackgroundWork } from './background-work.ts'
 import { composeDomains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
@@ -51,8 +52,12 @@ export interface Cut {
 export async function startService(given: ServiceOptions): Promise<Service> {
   const { config, database, log, tls, channel } = given
   const clock = createDatabaseClock({ pool: database.pool, clock: given.clock, log })
+  const tracing = await openTracing(config.tracing, log)
   const replicas = composeReplicas(given)
-  const options: ServiceOptions = { ...given, database: replicas?.database ?? database, clock }
+  const options: ServiceOptions = {
+    ...given,
+    ...{ database: replicas?.database ?? database, clock, tracing },
+  }
   const encrypter = createEncrypter(options.masterKey, options.otherKeys)
   const keyHeartbeat = keysOf(options, encrypter)
   await keyHeartbeat.start()
@@ -123,6 +128,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       await replicas?.stop()
       // Last, so that an operator sees the stop.
       await Promise.all([ops?.close(0), keyHeartbeat.stop(), exchange.stop(), clock.stop()])
+      await tracing?.close()
       endMetrics()
       return { http_cut: httpCut, grpc_cut: grpcCut }
     },

@@ -48,7 +48,14 @@ export function serveBanks({ liveBanks, clock, log, metrics }: Options): ServedB
       limits,
       clock,
       resolve,
-      observe: (result, durationMs) => metrics.request(code, result, durationMs),
+      observe: (result, durationMs) => {
+        metrics.request(code, result, durationMs)
+        log.debug({ bank: code, result, latency_ms: Math.round(durationMs) }, 'bank call')
+      },
+      onBreaker: (state) => {
+        if (state === 'open') log.warn({ bank: code }, 'circuit breaker of a bank opened')
+        else log.info({ bank: code }, 'circuit breaker of a bank closed')
+      },
     })
     clients.push(http)
     breakers.set(code, http.breakerState)
@@ -57,7 +64,7 @@ export function serveBanks({ liveBanks, clock, log, metrics }: Options): ServedB
       http,
       clock,
       random: randomBytes,
-      warn: (text) => log.warn({ bank: code }, text),
+      warn: (text) => log.warn({ bank: code, found: text }, 'unexpected response of a bank'),
     })
     // A call sends one request, and another one before it where it needs a token.
     const callTimeoutMs = 2 * limits.timeoutMs

@@ -6,6 +6,7 @@ import { type LiveBank, readLiveBank } from '../banks/live-bank.ts'
 import { readConsole } from './console-settings.ts'
 import { SERVICE_SETTINGS, type ServiceSettings } from './service-settings.ts'
 import { createSettingReader, type Faults } from './settings.ts'
+import { readTracing, TRACING_SETTINGS, type TracingConfig } from './tracing-settings.ts'
 
 /** All settings of the environment. Read once, and frozen. */
 export type Config = Readonly<ReturnType<typeof composeConfig>>
@@ -42,6 +43,7 @@ export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONN
   const faults: Faults = new Map()
   const read = createSettingReader(env, faults)
   const settings = read(SERVICE_SETTINGS)
+  const traced = read(TRACING_SETTINGS)
   const banks = read(z.object({ BANKS: createBanksField(connectors) }))?.banks
   const liveBanks: Partial<Record<BankCode, LiveBank>> = {}
   for (const code of BANK_CODES) {
@@ -51,8 +53,8 @@ export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONN
     if (bank) liveBanks[code] = bank
   }
   const bankNames = readBankNames(env, faults)
-  if (faults.size > 0 || !settings || !banks) throw new ConfigError([...faults.values()])
-  return Object.freeze(composeConfig(settings, banks, liveBanks, bankNames))
+  if (faults.size > 0 || !settings || !traced || !banks) throw new ConfigError([...faults.values()])
+  return Object.freeze(composeConfig(settings, banks, liveBanks, bankNames, readTracing(traced)))
 }
 
 function composeConfig(
@@ -60,6 +62,7 @@ function composeConfig(
   banks: Banks,
   liveBanks: Readonly<Partial<Record<BankCode, LiveBank>>>,
   bankNames: BankNames,
+  tracing: TracingConfig | undefined,
 ) {
   const {
     reconcileWindowHours,
@@ -106,6 +109,8 @@ function composeConfig(
     /** Beside the data folder, so that a lost data folder is not a lost backup. */
     backupDir: settings.backupDir ?? `${settings.dataDir.replace(/\/+$/, '')}-backups`,
     banks,
+    /** Undefined: nothing is traced. */
+    tracing,
     /** The settings of the live banks. */
     liveBanks,
     /** The displayed names of the banks, also of those that the sandbox serves. */

@@ -3,6 +3,7 @@ import { BANK_CODES, BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import { CONNECTOR_SETTINGS } from '../banks/connector-settings.ts'
 import { SERVICE_SETTINGS } from './service-settings.ts'
 import { isSecret } from './settings.ts'
+import { TRACING_SETTINGS } from './tracing-settings.ts'
 
 /** A setting that the service reads. */
 export interface Setting {
@@ -22,6 +23,7 @@ const DEPENDENT: Readonly<Record<string, string>> = {
   DATABASE_URL: 'none: embedded',
   DATABASE_LISTEN_URL: 'DATABASE_URL',
   DATABASE_POOL_SIZE: '28 divided by WORKERS, at least 11',
+  BACKUP_DIR: 'none: DATA_DIR with -backups at its end',
   HTTP_INTERNAL: 'on; off with TLS_CLIENT_CA',
   CONSOLE: 'as HTTP_INTERNAL',
   MASTER_KEY: 'embedded: generated into DATA_DIR; else required',
@@ -45,9 +47,8 @@ export const COMMAND_LINE_SETTINGS = [
 
 /** Every setting, derived from the schemas that read them. */
 export function listSettings(): readonly Setting[] {
-  const service = Object.entries<z.ZodType>(SERVICE_SETTINGS.shape).map(([name, field]) =>
-    describe(name, field),
-  )
+  const shapes = { ...SERVICE_SETTINGS.shape, ...TRACING_SETTINGS.shape }
+  const service = Object.entries<z.ZodType>(shapes).map(([name, field]) => describe(name, field))
   const ofBanks = BANK_CODES.flatMap((code) => [
     plain(`BANK_${code}_NAME`, BANK_FACTS[code].name),
     ...CONNECTOR_SETTINGS[code].flatMap((group) =>

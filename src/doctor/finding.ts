@@ -6,6 +6,7 @@ export type Area =
   | 'Settings'
   | 'Data folder'
   | 'Database'
+  | 'Upgrade'
   | 'Backups'
   | 'Encryption'
   | 'Events'

@@ -2,6 +2,7 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import { assert } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 
 /** The most events that one tick numbers. */
 export const ROWS_MAX = 5_000
@@ -12,6 +13,7 @@ const BUSY_MS = 10
 interface Options {
   readonly pool: Pool
   readonly log: Logger
+  readonly tracing?: Tracing | undefined
   /** Called after a tick that appended events to the log. */
   readonly onAdvance: (lastPosition: bigint) => void
 }
@@ -35,11 +37,12 @@ interface Tick {
  * Before it numbers anything, a tick notices a failover or a restore and begins an epoch. The SQL
  * function is `sequence_events`, in the migrations.
  */
-export function createSequencer({ pool, log, onAdvance }: Options): Loop {
+export function createSequencer({ pool, log, tracing, onAdvance }: Options): Loop {
   return createLoop({
     name: 'sequencer',
     log,
     async turn() {
+      const span = tracing?.start('sequence events')
       const result = await pool.query<Tick>({
         name: 'sequence-events',
         text: 'select numbered, last_position, more, began_epoch from sequence_events($1)',
@@ -53,6 +56,10 @@ export function createSequencer({ pool, log, onAdvance }: Options): Loop {
           { epoch, position },
           'the database failed over or was restored: a new epoch begins',
         )
+      }
+      if (row.numbered > 0) {
+        span?.set({ 'inflow.events': row.numbered })
+        span?.end()
       }
       if (row.numbered > 0 || row.began_epoch !== null) onAdvance(BigInt(row.last_position))
       if (row.more === null) return BUSY_MS

@@ -1,8 +1,10 @@
-import type { BankPayment, Reading, Requery } from '../banks/bank.ts'
+import type { BankCode, BankPayment, Reading, Requery } from '../banks/bank.ts'
 import { isAccountNumber, isPaymentKey } from '../banks/bank-fields.ts'
 import { plainText } from '../banks/plain-text.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
+import type { PaymentTrace } from '../tracing/payment-trace.ts'
+import { inSpan } from '../tracing/tracing.ts'
 import { canBePaidAt } from '../transactions/transaction.ts'
 
 /** A notification about a payment or its reversal. */
@@ -13,6 +15,11 @@ export type Confirmation =
   | { readonly kind: 'paid' | 'reversed'; readonly payment: BankPayment }
   | { readonly kind: 'denied' | 'unknown' | 'conflict'; readonly cause: string }
 
+/** The bank to ask, and the step that asks it. */
+interface Asking extends PaymentTrace {
+  readonly bank: BankCode
+}
+
 /**
  * Requeries the payment of a notification and compares the bank's response with the notification.
  * Skips the requery if a signature covers the payment and the settings trust it. Returns the payment
@@ -21,6 +28,7 @@ export type Confirmation =
 export async function confirmPayment(
   { connector, requery, callTimeoutMs }: ServedBank,
   reading: MoneyReading,
+  { bank, span }: Asking,
 ): Promise<Confirmation> {
   const reported = plainPayment(reading.payment)
   const malformed = validatePayment(reported)
@@ -28,7 +36,11 @@ export async function confirmPayment(
   if (!requery && reading.bound) {
     return { kind: reading.kind === 'payment' ? 'paid' : 'reversed', payment: reported }
   }
-  const response = await connector.requery(reported, AbortSignal.timeout(callTimeoutMs))
+  const response = await inSpan(
+    span?.child(`requery ${bank}`, { kind: 'client', attributes: { 'inflow.bank': bank } }),
+    () => connector.requery(reported, AbortSignal.timeout(callTimeoutMs)),
+    ({ kind }) => (kind === 'unknown' ? kind : undefined),
+  )
   if (response.kind === 'denied' || response.kind === 'unknown') return response
   return compare(reported, response)
 }

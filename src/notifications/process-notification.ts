@@ -124,7 +124,7 @@ export async function confirmAndRecord(
   const { bankKey } = reading.payment
   const requery =
     served.requery || !reading.bound || (await wasRefused(dependencies.pool, report.bank, bankKey))
-  const confirmation = await confirmPayment({ ...served, requery }, reading)
+  const confirmation = await confirmPayment({ ...served, requery }, reading, report)
   switch (confirmation.kind) {
     case 'unknown':
       return { outcome: 'RETRY', cause: confirmation.cause }

@@ -9,10 +9,12 @@ import type {
 } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { newId } from '../core/ids.ts'
+import { createLogSampler } from '../core/log-sampler.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import { paymentTraceOf } from '../tracing/payment-trace.ts'
+import type { PaymentTrace } from '../tracing/payment-trace.ts'
+import { inSpan, type Tracing } from '../tracing/tracing.ts'
 import type { FinishProcessing } from './finish-processing.ts'
 import { withHeldEvent } from './message.ts'
 import {
@@ -23,6 +25,7 @@ import {
 import { encryptNotification } from './raw-notification.ts'
 import type { StoredNotification } from './store.ts'
 import type { StoreNotification } from './store-notification.ts'
+import { endReceipt, inTrace, traceNotification, withTrace } from './trace/trace-notification.ts'
 
 /** How long a bank waits for the response; processing continues after that. */
 const RESPONSE_TIMEOUT_MS = 20_000
@@ -43,6 +46,7 @@ export interface ReceiveDependencies extends ProcessDependencies {
   readonly finishProcessing: FinishProcessing
   readonly encrypter: Encrypter
   readonly log: Logger
+  readonly tracing?: Tracing | undefined
   /** Called with the outcome of each notification. */
   readonly observe: (bank: BankCode, outcome: NotificationOutcome) => void
 }
@@ -59,7 +63,11 @@ export type ReceiveNotification = (
  * the response asks the bank to retry; it never says that the payment is rejected.
  */
 export function createReceiveNotification(dependencies: ReceiveDependencies): ReceiveNotification {
-  const warnUnauthenticated = createLimitedWarning(dependencies)
+  // Any caller can send forgeries.
+  const warnUnauthenticated = createLogSampler({
+    ...{ log: dependencies.log, level: 'warn', text: 'notification is not authentic' },
+    ...{ by: 'bank', linesMax: 10, totalMax: 40, windowMs: 60_000 },
+  })
   let inProgress = 0
   const serveLimited = async (...args: Parameters<typeof serve>): Promise<NotificationOutcome> => {
     if (inProgress >= IN_PROGRESS_MAX) return 'RETRY'
@@ -70,10 +78,15 @@ export function createReceiveNotification(dependencies: ReceiveDependencies): Re
     return serveWithTimeout(dependencies, args[1], serving)
   }
   return async (bank, served, notification) => {
-    const outcome = await serveLimited(dependencies, bank, served, notification)
+    const trace = traceNotification(dependencies.tracing, bank, notification)
+    const outcome = await inTrace(trace, () =>
+      serveLimited(dependencies, bank, served, notification, trace),
+    )
     dependencies.observe(bank, outcome)
-    if (outcome === 'UNAUTHENTICATED') warnUnauthenticated(bank)
-    return acknowledge(dependencies, bank, served, outcome, notification)
+    if (outcome === 'UNAUTHENTICATED') warnUnauthenticated(bank, {})
+    const acknowledgement = acknowledge(dependencies, bank, served, outcome, notification)
+    endReceipt(trace, outcome, acknowledgement)
+    return acknowledgement
   }
 }
 
@@ -97,19 +110,21 @@ async function serve(
   bank: BankCode,
   served: ServedBank,
   notification: BankNotification,
+  trace: PaymentTrace,
 ): Promise<NotificationOutcome> {
   const { clock, log, finishProcessing } = dependencies
   const reading = served.connector.read(notification)
   if (reading.kind === 'unauthenticated') return 'UNAUTHENTICATED'
   const receivedAtMs = clock.now()
-  const stored = await store(dependencies, bank, served, { notification, reading, receivedAtMs })
+  const received = { notification: withTrace(notification, trace), reading, receivedAtMs }
+  const storing = trace.span?.child('store notification')
+  const stored = await inSpan(storing, () => store(dependencies, bank, served, received))
   // A processed notification stays processed, but the bank may confirm an unconfirmed payment by now.
   if (stored.state === 'PROCESSED' && stored.outcome !== 'UNCONFIRMED') {
     return outcomeOfRepeat(stored.outcome)
   }
   const { id, tries } = stored
   const recordedBy = 'notification'
-  const trace = paymentTraceOf({ traceparent: notification.headers['traceparent'] })
   const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries, ...trace } as const
   const processed = await processNotification(dependencies, authentic).catch((error: unknown) => {
     log.error({ err: error, bank, id }, 'processing a notification failed')
@@ -186,25 +201,5 @@ function acknowledge(
   } catch (error) {
     log.error({ err: error, bank, outcome }, 'building the response to a notification failed')
     return { status: 500, contentType: 'text/plain', body: 'try again' }
-  }
-}
-
-const LINES_MAX = 10
-const LINES_EVERY_MS = 60_000
-
-/** Any caller can send forgeries, so only a few a minute are logged one by one; the rest are counted. */
-function createLimitedWarning({ log, clock }: ReceiveDependencies): (bank: BankCode) => void {
-  let sinceMs = 0
-  let count = 0
-  return (bank) => {
-    if (clock.now() >= sinceMs + LINES_EVERY_MS) {
-      if (count > LINES_MAX) {
-        log.warn({ count }, 'unauthenticated notifications in the last minute')
-      }
-      sinceMs = clock.now()
-      count = 0
-    }
-    count += 1
-    if (count <= LINES_MAX) log.warn({ bank }, 'notification is not authentic')
   }
 }

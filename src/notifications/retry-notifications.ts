@@ -1,12 +1,13 @@
 import type { BankCode } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
-import { paymentTraceOf } from '../tracing/payment-trace.ts'
+import { inSpan } from '../tracing/tracing.ts'
 import { withHeldEvent } from './message.ts'
 import { failedProcessing, processNotification } from './process-notification.ts'
 import { decryptNotification } from './raw-notification.ts'
 import { processingLeaseMs, type ReceiveDependencies } from './receive-notification.ts'
 import { claimDueNotifications, type DueNotification } from './store.ts'
+import { traceRetry } from './trace/trace-notification.ts'
 
 /** How many notifications one turn processes, all of them concurrently. */
 const NOTIFICATIONS_MAX = 16
@@ -54,9 +55,13 @@ async function retryNotification(
     // It was authentic on arrival; the bank's credentials have been changed since.
     const reading = read.kind === 'unauthenticated' ? noLongerAuthentic(read.cause) : read
     const recordedBy = 'notification'
-    const trace = paymentTraceOf({ traceparent: raw.headers['traceparent'] })
     const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
-    const processed = await processNotification(dependencies, { ...authentic, ...trace })
+    const traced = { ...authentic, ...traceRetry(dependencies.tracing, bank, raw) }
+    const processed = await inSpan(
+      traced.span,
+      () => processNotification(dependencies, traced),
+      ({ outcome }) => (outcome === 'RETRY' ? outcome : undefined),
+    )
     const facts = { id, bank, receivedAtMs, accountNumber, sessionId, amountMinor }
     await finishProcessing(id, withHeldEvent(processed, facts, tries + 1, clock.now()))
     const { state, outcome, cause } = processed

@@ -1,4 +1,5 @@
 import { Fault } from '../core/errors.ts'
+import { outsideOfRequests } from '../core/request-scope.ts'
 import type { BatchObserver } from './batch-watch.ts'
 
 /** In place of a result: only this call of the batch fails. */
@@ -62,6 +63,8 @@ export function createBatcher<Item, Result>(
 class Batcher<Item, Result> {
   readonly #options: BatcherOptions<Item, Result>
   readonly #deadlineMs: number
+  /** A batch belongs to all its callers, and not to the one that happened to start it. */
+  readonly #apart = outsideOfRequests()
   #waiting: Waiting<Item, Result>[] = []
   /** Every caller without a result, in the order of the calls. */
   readonly #unsettled = new Set<Waiting<Item, Result>>()
@@ -112,7 +115,7 @@ class Batcher<Item, Result> {
     const ends = this.#options.observers?.map((observer) => observer.start(batch.length))
     const leave = this.#takePlace()
     try {
-      const results = await this.#options.run(batch.map((call) => call.item))
+      const results = await this.#apart(() => this.#options.run(batch.map((call) => call.item)))
       batch.forEach((call, index) => {
         this.#unsettled.delete(call)
         const result = results[index] as Result | Failure

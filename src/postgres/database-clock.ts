@@ -55,7 +55,8 @@ export function createDatabaseClock(options: Options): DatabaseClock {
     const changed = Math.abs(correctionMs - loggedMs) > NOTICE_MS
     if (differs && changed) {
       loggedMs = correctionMs
-      log.warn({ offsetSeconds: seconds(correctionMs) }, `${text(correctionMs)}: use NTP`)
+      const offset = { offsetSeconds: seconds(correctionMs), found: text(correctionMs) }
+      log.warn(offset, 'the clock differs from the database’s: use NTP')
     } else if (!differs && loggedMs !== 0) {
       loggedMs = 0
       log.info('the clock agrees with the database’s again')

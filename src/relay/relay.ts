@@ -2,7 +2,9 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { readLog } from '../events/read-log.ts'
-import { type EventSink, type MirrorStream, SinkConflict } from './event-sink.ts'
+import { formatTraceparent, parseTraceparent } from '../tracing/traceparent.ts'
+import { inSpan, type Tracing } from '../tracing/tracing.ts'
+import { type EventMessage, type EventSink, type MirrorStream, SinkConflict } from './event-sink.ts'
 import { findStream } from './find-stream.ts'
 import { type RelayFormat, toMessage } from './message.ts'
 import { PublishWindow } from './publish-window.ts'
@@ -23,6 +25,7 @@ const RETRY_MAX_MS = 5_000
 interface Options {
   readonly pool: Pool
   readonly log: Logger
+  readonly tracing?: Tracing | undefined
   readonly random: () => number
   readonly format: RelayFormat
   /** Connects to the broker. */
@@ -157,7 +160,8 @@ class Relaying {
       for (const entry of entries) {
         if (window.isFull) await window.room()
         const message = toMessage(entry, epoch, format)
-        window.add(sink.append(stream, message).then(() => this.#onStored(message.position)))
+        const stored = appendTraced(this.#options.tracing, sink, stream, message)
+        window.add(stored.then(() => this.#onStored(message.position)))
       }
       more = !isEnd
       if (isLast) break
@@ -170,4 +174,28 @@ class Relaying {
     this.end = position
     this.published += 1
   }
+}
+
+/** Publishes an event as a step of its payment's trace, which its consumers then continue. */
+function appendTraced(
+  tracing: Tracing | undefined,
+  sink: EventSink,
+  stream: MirrorStream,
+  message: EventMessage,
+): Promise<void> {
+  const parent = tracing && parseTraceparent(message.traceparent)
+  if (parent === undefined) return sink.append(stream, message)
+  const span = tracing?.start(`send ${stream.name}`, {
+    kind: 'producer',
+    parent,
+    attributes: {
+      'messaging.system.name': 'nats',
+      'messaging.operation.type': 'send',
+      'messaging.operation.name': 'send',
+      'messaging.destination.name': stream.name,
+      'messaging.message.id': message.id,
+    },
+  })
+  const traceparent = formatTraceparent(span?.context ?? parent)
+  return inSpan(span, () => sink.append(stream, { ...message, traceparent }))
 }

@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { awaitNumbers } from '../events/await-numbers.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import { createSettlementRpc } from './rpc.ts'
 import { createSettlementJob } from './runs/job.ts'
 import type { BalanceKey } from './settlement.ts'
@@ -12,6 +13,7 @@ interface SettlementsOptions {
   readonly database: Database
   readonly clock: Clock
   readonly log: Logger
+  readonly tracing?: Tracing | undefined
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
 }
@@ -20,11 +22,12 @@ interface SettlementsOptions {
 const CONCURRENCY_MAX = 4
 
 /** The settlement service: its RPCs and the job that settles by the schedule. */
-export function createSettlements({ database, clock, log, onCommit }: SettlementsOptions) {
+export function createSettlements({ database, clock, log, tracing, onCommit }: SettlementsOptions) {
   const context = {
     database,
     clock,
     log,
+    tracing,
     onCommit,
     semaphore: createSemaphore(CONCURRENCY_MAX),
     awaitNumbers: (key: BalanceKey, signal: AbortSignal) =>

@@ -5,7 +5,7 @@ import type { CreateAccountCall } from '../accounts/create-account.ts'
 import { getAccount } from '../accounts/get-account.ts'
 import { checkSplit } from '../accounts/splits/check-split.ts'
 import { findSplit } from '../accounts/splits/split-store.ts'
-import { callingBusiness } from '../auth/caller.ts'
+import { callingBusiness, callSourceKey } from '../auth/caller.ts'
 import type { BankCode, BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { invalidFields } from '../core/errors.ts'
@@ -75,6 +75,7 @@ export function createThirdPartyRpc(
         ...{ businessId, live, reference, ...details },
         verification: toVerification(request),
         split: given,
+        span: context.values.get(callSourceKey)?.span,
       })
       if (replayed) context.responseHeader.set('idempotent-replayed', 'true')
       // It may have been changed since, if an earlier call opened the account.

@@ -8,10 +8,13 @@ import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
+import { createLogSampler } from '../core/log-sampler.ts'
 import type { BatchObserver } from '../postgres/batch-watch.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
 import type { ObserveBatches } from '../postgres/metrics/batches.ts'
+import { batchSpan } from '../tracing/batch-span.ts'
+import { inSpan } from '../tracing/tracing.ts'
 import type { StoredConflict } from './conflicts/payment-conflict.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts/record-conflict.ts'
 import { encodeTransactionEvent } from './message.ts'
@@ -63,7 +66,14 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
   const { log, batches, observeBatches, counter } = dependencies
   const observed = observeBatches?.('payments')
   const record = createIsolatingBatcher<IncomingPayment, RecordResult>({
-    run: (calls) => recordBatch(dependencies, calls),
+    run: (calls) =>
+      inSpan(
+        batchSpan(
+          STATEMENT,
+          calls.map(({ item }) => item.span),
+        ),
+        () => recordBatch(dependencies, calls),
+      ),
     itemsMax: 256,
     batchesMax: 4,
     queueMax: 50_000,
@@ -83,13 +93,18 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     queueMax: 50_000,
     observers: observeBatches && [observeBatches('conflicts')],
   })
+  // One line for each payment would be a flood.
+  const logPayment = createLogSampler({
+    ...{ log, level: 'debug', text: 'payment processed', by: 'outcome' },
+    ...{ linesMax: 100, totalMax: 200, windowMs: 1_000 },
+  })
   return async (payment) => {
     const { bank, sessionId, recordedBy } = payment
     try {
       const result = await record(payment)
       counter?.processed(bank, result)
-      // Not at info: it is one line for each payment.
-      log.debug({ bank, sessionId, recordedBy, outcome: result.outcome }, 'payment processed')
+      const { outcome } = result
+      logPayment(outcome, { bank, sessionId, recordedBy })
       if (result.outcome === 'CONFLICT' && result.transaction) {
         await storeConflict({ bank, transactionId: result.transaction.id, reported: payment })
       }
@@ -102,6 +117,8 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     }
   }
 }
+
+const STATEMENT = { operation: 'INSERT', table: 'transaction' } as const
 
 const REFUSED = 'this payment could not be recorded; the log of the service has the cause'
 

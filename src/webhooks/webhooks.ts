@@ -7,6 +7,7 @@ import type { Encrypter } from '../crypto/encryption.ts'
 import type { Resolve } from '../net/name-resolver.ts'
 import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import type { Database } from '../postgres/orm.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import { createLoadConnection } from './connections/load-connection.ts'
 import { CONCURRENCY_LIMITS, type ConcurrencyLimits } from './deliveries/concurrency-limiter.ts'
 import { createSharedRates } from './deliveries/rate-limiter.ts'
@@ -31,6 +32,7 @@ export interface WebhooksOptions {
   readonly timeText: TimeText
   readonly bankNames: BankNames
   readonly log: Logger
+  readonly tracing?: Tracing | undefined
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
   /** Whether endpoint URLs may be http as well as https. */
@@ -109,6 +111,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     steps: {
       send: createSender({
         ...{ encrypter, clock, timeText, bankNames: options.bankNames, httpClient, log },
+        tracing: options.tracing,
         loadConnection: createLoadConnection(pool, encrypter),
       }),
       record: createRecorder({
@@ -123,7 +126,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     worker.wake()
     others?.deliveriesDue()
   }
-  const dispatcher = createDispatcher({ ...background, worker, onDue })
+  const dispatcher = createDispatcher({ ...background, worker, onDue, tracing: options.tracing })
   const retention = createDeliveryRetention({
     ...background,
     retentionDays: options.retentionDays,

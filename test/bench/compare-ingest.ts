@@ -72,10 +72,11 @@ function toResult(
 export async function openOurs(
   bench: Bench,
   comparison: Pick<IngestComparison, 'call' | 'paymentsPerCall' | 'inFlight'>,
+  environment: NodeJS.ProcessEnv = {},
 ): Promise<Contender> {
   const databaseUrl = await bench.createDatabase()
   await seedAccounts(databaseUrl)
-  const service = await startServiceProcess(bench, databaseUrl)
+  const service = await startServiceProcess(bench, databaseUrl, bench.folder, environment)
   const options: GrpcLoadOptions = {
     address: service.grpcAddress,
     token: service.adminToken,

@@ -9,6 +9,7 @@ import { growth } from './growth.ts'
 import { grpcLookup } from './grpc-lookup.ts'
 import { ingest } from './ingest.ts'
 import { ingestBatch } from './ingest-batch.ts'
+import { ingestTraced } from './ingest-traced.ts'
 import { latency } from './latency.ts'
 import { lookup } from './lookup.ts'
 import { lookupCeiling } from './lookup-ceiling.ts'
@@ -26,6 +27,7 @@ import { webhooks } from './webhooks.ts'
 const BENCHMARKS: readonly Benchmark[] = [
   ingest,
   ingestBatch,
+  ingestTraced,
   bankIngest,
   lookup,
   lookupCeiling,

@@ -30,7 +30,7 @@ test('the commands are those of the contract', () => {
   expect(verbs.map(nameOf)).toEqual(
     [
       ...[
-        'serve',
+        ...['serve', 'init', 'config check'],
         'migrate up',
         'migrate status',
         'master-key rotate',
@@ -39,7 +39,7 @@ test('the commands are those of the contract', () => {
         'backup list',
         'backup check',
         'backup restore',
-        'doctor',
+        ...['doctor', 'health'],
         'fake-banks',
         'overview',
         'search',

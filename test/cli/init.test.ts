@@ -101,7 +101,7 @@ test('takes keys that are set, and prints generated ones once without a file', a
   const ADMIN_TOKEN = 'token-of-the-operator-0123456789-ab'
   const { code, stdout } = await runHere(['init'], { ...KEYS, DATABASE_URL, ADMIN_TOKEN })
   expect(code).toBe(0)
-  const [, MASTER_KEY = ''] = /^MASTER_KEY='(\S+)'$/m.exec(stdout) ?? []
+  const [, MASTER_KEY = ''] = /^MASTER_KEY=(\S+)$/m.exec(stdout) ?? []
   expect(stdout).not.toContain(ADMIN_TOKEN)
   expect(stdout).toMatch(/^Admin token +as it was set$/m)
   expect(stdout).toMatch(/^Business +none: run this again with --business <name>$/m)
@@ -214,7 +214,7 @@ test('a database that cannot be used is refused, and nothing is changed', async 
   expect((await runHere(['init'], KEYS)).code).toBe(2)
 })
 
-test('a role that may not create tables is told to migrate as the owner first', async () => {
+test('a role that may not create tables is advised to migrate as the owner first', async () => {
   const url = await emptyDatabase()
   const role = `service_${Math.random().toString(36).slice(2)}`
   await query(url, `create role ${role} login password 'x'`)

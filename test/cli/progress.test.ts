@@ -83,6 +83,9 @@ test('with --json there are no lines', () => {
   expect(written).toEqual([])
 })
 
+/** The program that gives a command a terminal of its own. */
+const TERMINAL = 'script'
+
 /** Shows the progress of a command that takes a moment, as commands do. */
 const SCRIPT = `
 const { commandProgress, formatBytes } = await import('${MODULE}')
@@ -91,10 +94,10 @@ progress.show('copying', 1536 * 1024, 3 * 1024 ** 2)
 progress.end()
 process.stdout.write('the result')`
 
-test.skipIf(!has('script'))('a command draws on its terminal, and erases before the result', () => {
+test.skipIf(!has(TERMINAL))('a command draws on its terminal, and erases before the result', () => {
   const command = `${process.execPath} --input-type=module -e "$SCRIPT"`
   const options = { encoding: 'utf8', env: { ...process.env, SCRIPT } } as const
-  const drawn = execFileSync('script', ['-qec', command, '/dev/null'], options)
+  const drawn = execFileSync(TERMINAL, ['-qec', command, '/dev/null'], options)
   expect(drawn).toContain(`${ERASE}copying [${'#'.repeat(15)}`)
   expect(drawn).toContain('50% 1.5 MiB/3.0 MiB')
   expect(drawn.endsWith(`${ERASE}the result`)).toBe(true)

@@ -1,7 +1,6 @@
 import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
@@ -59,10 +58,12 @@ const hasRegistry = spawnSync('npm', ['ping'], { timeout: 20_000 }).status === 0
 
 beforeAll(async () => {
   if (!hasRegistry) return
-  app = mkdtempSync(join(tmpdir(), 'inflow-image-'))
+  // Not in the folder of the tests, above which there are packages that would be found.
+  app = mkdtempSync('/var/tmp/inflow-image-')
   chmodSync(app, 0o755)
+  // As an image copies them: `src/main.ts` is a relative link.
   for (const name of ['package.json', 'package-lock.json', 'LICENSE', 'proto', 'gen', 'src'])
-    cpSync(join(ROOT, name), join(app, name), { recursive: true })
+    cpSync(join(ROOT, name), join(app, name), { recursive: true, verbatimSymlinks: true })
   const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` }
   for (const command of installCommands()) await run('sh', ['-c', command], { cwd: app, env })
   if (existsSync(join(ROOT, 'dist/console')))

@@ -14,6 +14,7 @@ import { SESSIONS } from './sessions.ts'
 import { SETTLEMENT_RULES } from './settlement.ts'
 import { SPLITS } from './splits.ts'
 import { STORAGE } from './storage.ts'
+import { TRACING } from './tracing.ts'
 import { TRANSACTIONS } from './transactions.ts'
 import { WEBHOOKS } from './webhooks.ts'
 
@@ -37,6 +38,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...BANKING,
   ...BANKS_LOOSE_ENDS,
   ...OVERVIEWS,
+  ...TRACING,
   ...ACCESS,
   ...SESSIONS,
 ]

@@ -34,7 +34,7 @@ async function confirm(
     },
   }
   const served = { connector, requery, callTimeoutMs, allowedCidrs: [] } as unknown as ServedBank
-  return { result: await confirmPayment(served, { kind, payment, bound }), asked }
+  return { result: await confirmPayment(served, { kind, payment, bound }, { bank: '9PSB' }), asked }
 }
 
 describe('whether the bank is asked', () => {

@@ -69,7 +69,9 @@ test('packages come from the lock file alone, without scripts, and are listed in
   const installs = runs.filter((run) => /npm (ci|install|i)\b/.test(run))
   expect(installs).toHaveLength(2)
   for (const run of installs) expect(run).toMatch(/npm ci .*--ignore-scripts/)
-  expect(installs[1]).toMatch(/npm ci --omit=dev --omit=optional .*npm sbom --omit=dev/s)
+  expect(installs[1]).toMatch(
+    /npm ci --omit=dev --omit=optional .*npm sbom --package-lock-only --omit=dev/s,
+  )
   expect(TEXT).not.toMatch(/\b(curl|wget|ADD|sudo)\b/)
 })
 

@@ -45,6 +45,10 @@ test('it stops as the service does, with time to finish, and reloads by SIGHUP',
   expect(values('ExecReload')).toEqual(['/bin/kill -HUP $MAINPID'])
 })
 
+test('a crash writes no memory, which has the master key, to a disk', () => {
+  expect(values('LimitCORE')).toEqual(['0'])
+})
+
 test('its settings exist', () => {
   const names = values('Environment').map((pair) => pair.split('=')[0] ?? '')
   expect(unknownSettings(names)).toEqual(['NODE_ENV', 'NODE_COMPILE_CACHE'])

@@ -9,6 +9,7 @@ import type { EventSink } from '../../src/relay/event-sink.ts'
 import { openJetStreamSink } from '../../src/relay/jetstream/jetstream-sink.ts'
 import type { RelayFormat } from '../../src/relay/message.ts'
 import { createRelay, type Relay } from '../../src/relay/relay.ts'
+import type { Tracing } from '../../src/tracing/tracing.ts'
 import { type NatsServer, openReader, type StreamReader } from '../support/nats.ts'
 
 export const DAY_MS = 86_400_000
@@ -33,11 +34,16 @@ export const openSink = (server: Pick<NatsServer, 'address'>): Promise<EventSink
 export function startRelay(
   pool: Pool,
   server: Pick<NatsServer, 'address'>,
-  { format = 'protobuf' as RelayFormat, log = pino({ level: 'silent' }) as Logger } = {},
+  {
+    format = 'protobuf' as RelayFormat,
+    log = pino({ level: 'silent' }) as Logger,
+    tracing = undefined as Tracing | undefined,
+  } = {},
 ): Relay {
   const relay = createRelay({
     pool,
     log,
+    tracing,
     random: Math.random,
     format,
     openSink: () => openSink(server),

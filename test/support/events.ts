@@ -10,7 +10,7 @@ import { tamper } from './database.ts'
 export async function writeEvents(
   pool: Pool,
   count: number,
-  { businessId = 'biz_test', kind = 'ACCOUNT_CREATED', live = true } = {},
+  { businessId = 'biz_test', kind = 'ACCOUNT_CREATED', live = true, traceparent = '' } = {},
 ): Promise<string[]> {
   const ids = Array.from({ length: count }, () => `evt_${randomBytes(8).toString('hex')}`)
   const payloads = ids.map((id) => {
@@ -18,6 +18,7 @@ export async function writeEvents(
       id,
       businessId,
       kind,
+      traceparent,
       occurredAt: timestampFromMs(Date.now()),
       payload: { case: 'account', value: { id: `acc_${id}`, businessId } },
     })

@@ -192,7 +192,9 @@ test('a notification of a bank may bring one, also to a payment that is only rec
   bank.payments.set(paid.key, paid)
   bank.mishaps.set('GET payments', [500])
   await send(paid)
-  await service.database.pool.query('update bank_notification set next_try_at = now()')
+  await service.database.pool.query(
+    "update bank_notification set next_try_at = now() where state = 'PENDING'",
+  )
   await waitFor(async () => {
     expect(await eventsOf(to.businessId, paid.session)).toEqual([
       ['PAYMENT_NOTIFICATION', traceparent],

@@ -11,6 +11,7 @@ import type {
 import { plainText } from '../../banks/plain-text.ts'
 import type { Clock } from '../../core/clock.ts'
 import { assert, type FieldFault } from '../../core/errors.ts'
+import { inSpan, type Span } from '../../tracing/tracing.ts'
 import { accountNameOf, type OpenAccount, type RequestedAccount } from '../account.ts'
 import {
   type OpeningState,
@@ -45,6 +46,8 @@ export interface OpeningRequest {
   readonly priorState: OpeningState
   /** Whether a caller waits for the account, so that it is opened if the bank has opened none. */
   readonly requested: boolean
+  /** The step that opens it; undefined: tracing is off. */
+  readonly span?: Span | undefined
 }
 
 /** The outcome of an attempt. */
@@ -95,7 +98,14 @@ export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
     priorState: PriorState,
   ): Promise<OpeningOutcome> => {
     const { account, attempt } = request
-    const { result, defect } = await askBank(served, request, priorState)
+    const { result, defect } = await inSpan(
+      request.span?.child(`open account ${account.bank}`, {
+        kind: 'client',
+        attributes: { 'inflow.bank': account.bank, 'inflow.connector': served.name },
+      }),
+      () => askBank(served, request, priorState),
+      ({ result: { kind } }) => (kind === 'opened' ? undefined : kind),
+    )
     if (defect !== undefined) {
       const { bank, reference } = account
       log.error({ err: defect, bank, reference }, 'bank connector failed to open an account')

@@ -60,7 +60,11 @@ export function createStoreOpening(dependencies: Dependencies): StoreOpening {
       log.error({ err: error, bank, reference, accountNumber }, text)
       throw error
     })
-    if (saved === 'opened') return { kind: 'opened', account }
+    if (saved === 'opened') {
+      const { id, businessId, live } = account
+      log.info({ account: id, business_id: businessId, live, bank, reference }, 'account opened')
+      return { kind: 'opened', account }
+    }
     if (saved === 'taken') return { kind: 'taken' }
     const stored = await findById(pool, account.id)
     if (stored && isOpened(stored) && stored.accountNumber === accountNumber) {

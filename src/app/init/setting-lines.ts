@@ -4,10 +4,16 @@ import { assert } from '../../core/errors.ts'
 /** Settings by name. */
 export type SettingText = Readonly<Record<string, string>>
 
-/** Settings as lines for `--env-file`. A shell reads them too, unless a value has a single quote. */
+/** Values that mean the same with and without quotes, also to a shell. */
+const PLAIN = /^[\w.:/@%+=,?-]*$/
+
+/**
+ * Settings as lines for `--env-file`, systemd and shells. Quotes are avoided where they can be, as Docker and kubectl
+ * take them for a part of the value.
+ */
 export function settingLines(settings: SettingText): string {
   const lines = Object.entries(settings).map(([name, value]) => {
-    const quote = ["'", '"', '`'].find((each) => !value.includes(each))
+    const quote = PLAIN.test(value) ? '' : ["'", '"', '`'].find((each) => !value.includes(each))
     return `${name}=${quote}${value}${quote}\n`
   })
   const text = lines.join('')

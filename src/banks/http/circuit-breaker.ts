@@ -34,7 +34,11 @@ interface CircuitBreaker {
   state(): BreakerState
 }
 
-export function createCircuitBreaker(limits: BreakerLimits, clock: Clock): CircuitBreaker {
+export function createCircuitBreaker(
+  limits: BreakerLimits,
+  clock: Clock,
+  onChange?: (state: 'open' | 'closed') => void,
+): CircuitBreaker {
   let openedAtMs = 0
   const policy: CircuitBreakerPolicy = circuitBreaker(
     handleWhen((error) => {
@@ -45,7 +49,9 @@ export function createCircuitBreaker(limits: BreakerLimits, clock: Clock): Circu
   )
   policy.onBreak(() => {
     openedAtMs = clock.now()
+    onChange?.('open')
   })
+  policy.onReset(() => onChange?.('closed'))
   const state = (): BreakerState => {
     if (policy.state === CircuitState.Closed) return 'closed'
     // Cockatiel reports half-open only once a probe is sent.

@@ -58,6 +58,8 @@ interface BankHttpOptions {
   readonly resolve?: Resolve
   /** Called after every request. */
   readonly observe: (result: RequestResult, durationMs: number) => void
+  /** Called when the circuit breaker opens or closes. */
+  readonly onBreaker?: (state: 'open' | 'closed') => void
 }
 
 /** Requests to one bank over a pool of keep-alive connections. */
@@ -94,7 +96,7 @@ export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
       lookup: createLookup(options.resolve ?? createNameResolver()),
     },
   })
-  const breaker = createCircuitBreaker(limits.breaker, clock)
+  const breaker = createCircuitBreaker(limits.breaker, clock, options.onBreaker)
   // Aggressive: a caller that gives up while queued fails at once. The breaker comes last, as it
   // may have opened while the request was queued.
   const policy = wrap(

@@ -1,5 +1,6 @@
 import { styleText } from 'node:util'
 import type { Command } from 'commander'
+import { VERSION } from '../../app/console/version.ts'
 import { encryptedTables } from '../../app/encrypted-tables.ts'
 import { partitionedTables } from '../../app/partitioned-tables.ts'
 import type { Config } from '../../config/config.ts'
@@ -22,6 +23,7 @@ import { checkReplicas } from '../../doctor/check-replicas.ts'
 import { checkService } from '../../doctor/check-service.ts'
 import { checkSettings } from '../../doctor/check-settings.ts'
 import { checkSettlement } from '../../doctor/check-settlement.ts'
+import { checkUpgrade } from '../../doctor/check-upgrade.ts'
 import type { Area, Finding, Level } from '../../doctor/finding.ts'
 import { hasListener, type OwnServers, ownServers } from '../../doctor/own-servers.ts'
 import type { Database } from '../../postgres/orm.ts'
@@ -94,6 +96,7 @@ function checkDatabaseAndWork(config: Config, env: NodeJS.ProcessEnv): Promise<r
       ...(await checkDatabase(database, Date.now, config)),
       ...(await guard('Database', () => checkPartitions(pool, tables, systemClock.now()))),
       ...(await guard('Database', () => checkReplicas(pool, config.databaseReadUrls))),
+      ...(await guard('Upgrade', () => checkUpgrade(database, VERSION))),
       ...(config.databaseUrl === undefined
         ? []
         : await guard('Backups', () => checkArchiver(pool))),

@@ -46,7 +46,7 @@ function keepLines({ generated, envFile, secretKey, business }: InitReport): rea
       ? `- ${place}: the settings of every instance. Readable by the service alone.`
       : '- the settings of every instance, as they are.',
     '- a copy of MASTER_KEY apart from the backups of the database: without it, identity numbers and webhook',
-    '  secrets in a backup cannot be decrypted; with it, whoever has a backup can.',
+    '  secrets in a backup cannot be decrypted; with it, they can, by all who have both.',
   ]
   if (secretKey !== undefined) {
     lines.push(

@@ -173,5 +173,5 @@ function logFailure(log: Logger, error: unknown, invoker: Invoker, requestId: st
   const rpc = `/${invoker.service.typeName}/${invoker.method.name}`
   const record = { request_id: requestId, rpc, protocol: 'grpc', reason: fault.reason }
   if (REASONS[fault.reason][1] < 500) log.info(record, 'stream refused')
-  else log.error({ ...record, err: fault.cause }, fault.message)
+  else log.error({ ...record, error: fault.message, err: fault.cause }, 'stream failed')
 }

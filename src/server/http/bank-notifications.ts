@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Fault } from '../../core/errors.ts'
+import { inRequest } from '../../core/request-scope.ts'
 import { sendFault } from '../rest/gateway.ts'
 
 /** Handles the banks' notifications; the HTTP server passes them on. */
@@ -75,11 +76,14 @@ async function respond<Bank>(
   reply: FastifyReply,
 ): Promise<string> {
   const bank = receiver.bankOf(request.params.bank) as Bank
-  const { status, contentType, body } = await receiver.receive(bank, {
+  const notification = {
     headers: headersOf(request),
     rawBody: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
     pathSecret: request.params.secret ?? '',
-  })
+  }
+  const { status, contentType, body } = await inRequest({ request_id: request.id }, () =>
+    receiver.receive(bank, notification),
+  )
   reply.code(status).header('content-type', contentType)
   return body
 }

@@ -6,7 +6,7 @@ import type { OpenedSession } from '../../auth/sessions/open-session.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
 import { limitFailures } from '../interceptors/rate-limit.ts'
-import { createRefusalBound } from '../interceptors/refusal-log.ts'
+import { sampleByAddress } from '../interceptors/refusal-log.ts'
 import { COOKIE_OPTIONS } from './session-cookie.ts'
 
 /** The OpenID Connect provider, as the console shows it. */
@@ -43,14 +43,10 @@ export function registerConsoleOidc(
 ): void {
   const { origin } = oidc.publicUrl
   const cookie = flowCookie(origin)
-  const admitLine = createRefusalBound()
+  const logFailure = sampleByAddress(log, { level: 'warn', text: 'a user could not sign in' })
   const fail = (request: FastifyRequest, reply: FastifyReply, why: SignInError, err: unknown) => {
     const { id: request_id, ip: address } = request
-    const left = admitLine(address, performance.now())
-    if (left !== undefined) {
-      const record = { request_id, address, reason: why, ...(err !== undefined && { err }) }
-      log.warn({ ...record, ...left }, 'a user could not sign in')
-    }
+    logFailure(address, { request_id, address, reason: why, ...(err !== undefined && { err }) })
     if (WRONG.has(why)) limits.fail(address, 'well-formed', request.cookies[cookie.name] ?? '')
     return reply.redirect(`${origin}/console/sign-in#error=${why}`)
   }

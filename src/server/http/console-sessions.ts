@@ -62,7 +62,7 @@ export async function registerConsoleSessions(
           const { id: request_id, ip: address } = request
           const { reason } = error
           const record = { request_id, address, path: '/console/session', reason }
-          logRefusal(record, reason, address, performance.now())
+          logRefusal(record, reason, address)
         }
         throw error
       })

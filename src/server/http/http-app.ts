@@ -192,7 +192,9 @@ function logFault(log: Logger, fault: Fault, { id, routeOptions }: FastifyReques
   const [code, status] = REASONS[fault.reason]
   if (status < 500) return
   const record = { request_id: id, path: routeOptions.url, status: code, reason: fault.reason }
-  log[status === 503 ? 'warn' : 'error']({ ...record, err: fault.cause }, fault.message)
+  const failure = { ...record, error: fault.message, err: fault.cause }
+  if (status === 503) log.warn(failure, 'request could not be served')
+  else log.error(failure, 'request failed')
 }
 
 function fromFastify(error: FastifyError): Fault {

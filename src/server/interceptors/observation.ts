@@ -4,7 +4,9 @@ import { Counter, Histogram, type Registry } from 'prom-client'
 import { type Caller, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
 import { type Fault, REASONS } from '../../core/errors.ts'
-import { callContextKey } from '../rpc/call-context.ts'
+import { inRequest } from '../../core/request-scope.ts'
+import { parseTraceparent } from '../../tracing/traceparent.ts'
+import { type CallContext, callContextKey } from '../rpc/call-context.ts'
 import { toFault } from '../rpc/status.ts'
 import { type CredentialIdOf, credentialOf } from './credential.ts'
 import { createLogRefusal, type LogRefusal } from './refusal-log.ts'
@@ -39,13 +41,13 @@ export function observation(
   const counters = cached((rpc, protocol, outcome) => calls.labels(rpc, protocol, outcome))
   const timers = cached((rpc, protocol) => seconds.labels(rpc, protocol))
   const logRefusal = createLogRefusal(log)
-  const logsAll = log.isLevelEnabled('debug')
   return (next) => async (request) => {
     const context = request.contextValues.get(callContextKey)
     const protocol = context?.protocol ?? 'unknown'
     const started = performance.now()
     const facts = (latencyMs: number) => ({
       request_id: context?.requestId,
+      ...traceFacts(context),
       rpc: request.url,
       protocol,
       address: context?.address,
@@ -54,26 +56,33 @@ export function observation(
     })
     let outcome = 'ok'
     try {
-      return await next(request)
+      return await (context === undefined
+        ? next(request)
+        : inRequest({ request_id: context.requestId, ...traceFacts(context) }, () => next(request)))
     } catch (error) {
       const fault = toFault(error)
       outcome = fault.reason
-      const nowMs = performance.now()
       const claimed = claimedId(request, policyOf, credentialIdOf)
-      const record = { ...facts(nowMs - started), ...claimed, ...fault.logged }
-      logFault(log, logRefusal, fault, record, nowMs)
+      const record = { ...facts(performance.now() - started), ...claimed, ...fault.logged }
+      logFault(log, logRefusal, fault, record)
       throw fault
     } finally {
       const latencyMs = performance.now() - started
       counters(request.url, protocol, outcome).inc()
       timers(request.url, protocol, '').observe(latencyMs / 1000)
-      if (outcome === 'ok' && (logsAll || latencyMs > SLOW_MS)) {
+      if (outcome === 'ok' && (latencyMs > SLOW_MS || log.isLevelEnabled('debug'))) {
         const record = { ...facts(latencyMs), status: 'OK' }
         if (latencyMs > SLOW_MS) log.info(record, 'slow call')
         else log.debug(record, 'call')
       }
     }
   }
+}
+
+/** The trace of the call, whether it is recorded here or only by the caller. */
+function traceFacts(context: CallContext | undefined): { readonly trace_id?: string } {
+  const trace = context?.span?.context ?? parseTraceparent(context?.traceparent)
+  return trace === undefined ? {} : { trace_id: trace.traceId }
 }
 
 function cached<T>(make: (rpc: string, protocol: string, outcome: string) => T) {
@@ -121,14 +130,14 @@ function logFault(
   logRefusal: LogRefusal,
   fault: Fault,
   facts: Readonly<Record<string, unknown>>,
-  nowMs: number,
 ): void {
   const [code, status] = REASONS[fault.reason]
   const record = { ...facts, status: code, reason: fault.reason }
-  if (status === 500) log.error({ ...record, err: fault.cause }, fault.message)
-  else if (status === 503) log.warn({ ...record, err: fault.cause }, fault.message)
+  const failure = { ...record, error: fault.message, err: fault.cause }
+  if (status === 500) log.error(failure, 'call failed')
+  else if (status === 503) log.warn(failure, 'call could not be served')
   else {
     const fields = fault.fields.map((field) => field.field)
-    logRefusal({ ...record, fields }, fault.reason, String(facts['address'] ?? ''), nowMs)
+    logRefusal({ ...record, fields }, fault.reason, String(facts['address'] ?? ''))
   }
 }

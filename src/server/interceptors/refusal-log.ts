@@ -1,8 +1,7 @@
-import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { addressGroup } from '../../auth/rate-limits/address-group.ts'
-import { TokenBucket } from '../../auth/rate-limits/token-bucket.ts'
 import type { Reason } from '../../core/errors.ts'
+import { createLogSampler } from '../../core/log-sampler.ts'
 
 /** What strangers can be refused for, as often as they like. */
 const OF_STRANGERS: ReadonlySet<Reason> = new Set([
@@ -13,63 +12,40 @@ const OF_STRANGERS: ReadonlySet<Reason> = new Set([
 ])
 
 /** The lines about one address, and in total. */
-const PER_ADDRESS = { perSecond: 1, burst: 20 } as const
-const TOTAL = { perSecond: 20, burst: 200 } as const
+const LINES = { linesMax: 20, totalMax: 200, windowMs: 10_000 } as const
 
-/** Addresses beyond these are counted anew. */
-const ADDRESSES_MAX = 1_000
+const TEXT = 'call refused'
 
-interface Address {
-  readonly bucket: TokenBucket
-  /** Refusals since its last line. */
-  unlogged: number
-}
+type Schedule = (end: () => void, afterMs: number) => void
 
-/** Logs a refused call, so that guessing can be seen. @param nowMs milliseconds since any origin */
+/** Logs a refused call, so that guessing can be seen. */
 export type LogRefusal = (
   record: Readonly<Record<string, unknown>>,
   reason: Reason,
   address: string,
-  nowMs: number,
 ) => void
 
-/** Logs what strangers are refused for. The metric `inflow_rpc_requests_total` counts all refused calls. */
-export function createLogRefusal(log: Logger): LogRefusal {
-  const admit = createRefusalBound()
-  return (record, reason, address, nowMs) => {
-    if (!OF_STRANGERS.has(reason)) return log.info(record, 'call refused')
-    const left = admit(address, nowMs)
-    if (left !== undefined) log.info({ ...record, ...left }, 'call refused')
+/** Logs refused calls; the metric `inflow_rpc_requests_total` counts all of them. */
+export function createLogRefusal(log: Logger, schedule?: Schedule): LogRefusal {
+  const sampled = sampleByAddress(log, { level: 'info', text: TEXT }, schedule)
+  return (record, reason, address) => {
+    if (OF_STRANGERS.has(reason)) sampled(address, record)
+    else log.info(record, TEXT)
   }
 }
 
 /**
- * Bounds the lines about refusals: a flood of them must not become one of the log.
- *
- * @returns undefined if there is no line; else the fields that it has besides: how many were left out since the last
- *   line about the address (`unlogged`), if any were
+ * Bounds the lines about what strangers do. One of them can have a whole /64 of IPv6, so that counts as one
+ * address.
  */
-export function createRefusalBound(): (
-  address: string,
-  nowMs: number,
-) => { readonly unlogged?: number } | undefined {
-  const addresses = new LRUCache<string, Address>({ max: ADDRESSES_MAX })
-  let total: TokenBucket | undefined
-  return (address, nowMs) => {
-    total ??= new TokenBucket(TOTAL, nowMs)
-    const group = addressGroup(address)
-    let known = addresses.get(group)
-    if (known === undefined) {
-      known = { bucket: new TokenBucket(PER_ADDRESS, nowMs), unlogged: 0 }
-      addresses.set(group, known)
-    }
-    if (!known.bucket.has(nowMs) || !total.take(nowMs)) {
-      known.unlogged += 1
-      return undefined
-    }
-    known.bucket.take(nowMs)
-    const { unlogged } = known
-    known.unlogged = 0
-    return unlogged === 0 ? {} : { unlogged }
-  }
+export function sampleByAddress(
+  log: Logger,
+  { level, text }: Pick<Parameters<typeof createLogSampler>[0], 'level' | 'text'>,
+  schedule?: Schedule,
+): (address: string, record: Readonly<Record<string, unknown>>) => void {
+  const sampled = createLogSampler({
+    ...{ log, level, text, by: 'address_group', ...LINES },
+    ...(schedule && { schedule }),
+  })
+  return (address, record) => sampled(addressGroup(address), record)
 }

@@ -1,5 +1,6 @@
 import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
+import { errorTypeOf } from '../../tracing/tracing.ts'
 import { claimDue, postponeDue } from '../due/claim-due.ts'
 import { followPayments } from '../due/follow-payments.ts'
 import { nameOf } from '../due/refresh-due.ts'
@@ -201,12 +202,27 @@ async function settleBalance(run: Run, input: SettlementInput): Promise<Progress
     if (settlement === undefined) return 'done'
     const progress = await processBatches(run, settlement.id)
     if (progress !== 'done') return progress
+    const { businessId, live } = input
+    const fields = { settlement: settlement.id, business_id: businessId, live }
+    run.log.info(fields, 'settlement completed')
     if (settlement.requestId === (input.requestId ?? '')) return 'done'
   }
 }
 
-/** One turn of a settlement: processes a few batches. */
+/** One turn of a settlement. A turn that another instance takes leaves no span. */
 async function processBatches(run: Run, id: string): Promise<Progress> {
+  const span = run.tracing?.start('settle', { attributes: { 'inflow.settlement.id': id } })
+  try {
+    const progress = await processFewBatches(run, id)
+    if (progress !== 'later') span?.end()
+    return progress
+  } catch (error) {
+    span?.end(errorTypeOf(error))
+    throw error
+  }
+}
+
+async function processFewBatches(run: Run, id: string): Promise<Progress> {
   for (let batch = 0; batch < BATCHES_PER_TURN; batch++) {
     const startedAtMs = run.clock.now()
     const state = await processNextBatch(run, id, { onLocked: run.onLocked })

@@ -8,6 +8,7 @@ import {
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
+import type { Tracing } from '../../tracing/tracing.ts'
 import { appendShareEvents } from '../../transactions/shares/share-store.ts'
 import { lockDue } from '../due/lock-due.ts'
 import { refreshDue } from '../due/refresh-due.ts'
@@ -22,6 +23,7 @@ export interface SettlementContext {
   readonly database: Database
   readonly clock: Clock
   readonly log: Logger
+  readonly tracing?: Tracing | undefined
   /** Bounds the transactions that wait for the lock of a settlement or a balance. */
   readonly semaphore: Semaphore
   /** Called after a commit that added an event. */

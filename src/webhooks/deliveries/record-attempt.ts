@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import { createLogSampler } from '../../core/log-sampler.ts'
 import { createBatcher } from '../../postgres/batcher.ts'
 import type { ObserveBatches } from '../../postgres/metrics/batches.ts'
 import type { Health } from '../endpoints/endpoint.ts'
@@ -49,6 +50,11 @@ export function createRecorder(options: RecorderOptions) {
     lingerMs: GATHER_MS,
     observers: observeBatches && [observeBatches('webhook_attempts')],
   })
+  // An endpoint that fails may have thousands of deliveries.
+  const logFailed = createLogSampler({
+    ...{ log, level: 'info', text: 'webhook attempt failed', by: 'endpoint' },
+    ...{ linesMax: 5, totalMax: 50, windowMs: 1_000 },
+  })
   /** @returns when the delivery is due again, in milliseconds since the Unix epoch */
   return async (
     attempt: Attempt,
@@ -63,10 +69,12 @@ export function createRecorder(options: RecorderOptions) {
       endpoint: claim.endpointId,
       attempt: claim.attempts + 1,
       latencyMs,
-      error: outcome.error,
+      ...(outcome.status !== undefined && { status: outcome.status }),
+      ...(outcome.error !== '' && { error: outcome.error }),
     }
     if (completion.state === 'FAILED') log.warn(fields, 'webhook delivery failed: no attempts left')
-    else log.debug(fields, 'webhook attempted')
+    else if (outcome.error === '') log.debug(fields, 'webhook delivered')
+    else logFailed(claim.endpointId, { ...fields, next_attempt: new Date(completion.atMs) })
     const untilMs = attempt.startedTickMs + options.leaseMs
     for (let waitMs = RETRY_MIN_MS; ; waitMs = Math.min(waitMs * 2, RETRY_MAX_MS)) {
       try {

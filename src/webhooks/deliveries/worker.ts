@@ -126,7 +126,12 @@ export class Worker implements Loop {
     const unused = releaseOrLeave(this.#attempts.close(), this.#options)
     await withTimeout(this.#drained(), DRAIN_MS)
     this.#stopped = true
-    const left = [...this.#attempts.close(), ...this.#attempts.abandon()]
+    const inProgress = this.#attempts.abandon()
+    if (inProgress.length > 0) {
+      const fields = { deliveries: inProgress.length }
+      this.#options.log.warn(fields, 'webhooks in progress are released: they are sent again')
+    }
+    const left = [...this.#attempts.close(), ...inProgress]
     const abandoned = releaseOrLeave(left, this.#options)
     await withTimeout(Promise.all([unused, abandoned]), RELEASE_MS)
   }

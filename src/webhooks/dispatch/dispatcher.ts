@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
+import type { Tracing } from '../../tracing/tracing.ts'
 import { readClaims } from '../deliveries/claim-deliveries.ts'
 import type { Worker } from '../deliveries/worker.ts'
 import { dispatchEvents } from './dispatch-events.ts'
@@ -11,6 +12,7 @@ interface DispatcherOptions {
   readonly pool: Pool
   readonly clock: Clock
   readonly log: Logger
+  readonly tracing?: Tracing | undefined
   readonly leaseMs: number
   /** How long a disabled endpoint still gets deliveries, which are paused. */
   readonly pausedMaxMs: number
@@ -32,13 +34,14 @@ const RECENT_EVENTS = 10_000n
 
 /** Creates deliveries from the events of the log. A row lock elects the instance that does it. */
 export function createDispatcher(options: DispatcherOptions): Loop {
-  const { pool, clock, log, leaseMs, pausedMaxMs, worker, onDue } = options
+  const { pool, clock, log, leaseMs, pausedMaxMs, worker, onDue, tracing } = options
   let recentFrom = 0n
   return createLoop({
     name: 'webhook dispatcher',
     log,
     async turn() {
       const nowMs = clock.now()
+      const span = tracing?.start('dispatch events')
       const idPrefix = newId('dlv', nowMs).slice(0, ID_PREFIX_LENGTH)
       const dispatched = await dispatchEvents(pool, {
         idPrefix,
@@ -60,7 +63,12 @@ export function createDispatcher(options: DispatcherOptions): Loop {
         due -= claims.length
       }
       if (due > 0) onDue()
-      return dispatched.events === EVENTS_MAX ? 0 : IDLE_MS
+      const { events, deliveries } = dispatched
+      if (events > 0) {
+        span?.set({ 'inflow.events': events, 'inflow.deliveries': deliveries })
+        span?.end()
+      }
+      return events === EVENTS_MAX ? 0 : IDLE_MS
     },
   })
 }

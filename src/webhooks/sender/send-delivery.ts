@@ -4,7 +4,7 @@ import type { BankNames } from '../../banks/bank.ts'
 import type { Clock, TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
-import { traceparentOf } from '../../events/message.ts'
+import type { Tracing } from '../../tracing/tracing.ts'
 import type { LoadConnection } from '../connections/load-connection.ts'
 import { createConnectedSender } from '../connections/send-connected.ts'
 import type { Attempt } from '../deliveries/attempt-runner.ts'
@@ -13,6 +13,7 @@ import { createSecretDecrypter } from '../endpoints/signing-secret.ts'
 import { createToEventBody, encodeEventBody } from './body.ts'
 import { failed, type HttpClient, type Outcome } from './http-client.ts'
 import { signedHeaders } from './sign.ts'
+import { traceAttempt } from './trace-attempt.ts'
 
 /** The maximum number of events whose bodies are cached: of about 1 kB each, and mostly one. */
 const BODIES_MAX = 1_000
@@ -25,6 +26,7 @@ interface SenderOptions {
   readonly httpClient: HttpClient
   readonly loadConnection: LoadConnection
   readonly log: Logger
+  readonly tracing?: Tracing | undefined
 }
 
 /** Encodes, signs and posts the event of a delivery. The returned function does not throw. */
@@ -32,7 +34,7 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
   const { timeText, bankNames, httpClient, loadConnection, log } = options
   const decryptSecret = createSecretDecrypter(options.encrypter)
   const bodyOf = createBodies(timeText, bankNames)
-  const compose = ({ claim, startedAtMs }: Attempt) => {
+  const compose = ({ claim, startedAtMs }: Attempt, traceparent: string | undefined) => {
     const body = bodyOf(claim)
     const { endpointId } = claim
     const [newest, ...earlier] = claim.secrets.map(({ number, encrypted }) =>
@@ -45,19 +47,23 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
       body,
       secrets: [newest, ...earlier],
     })
-    const traceparent = traceparentOf(claim.entry.payload)
     return { headers: traceparent === undefined ? headers : { ...headers, traceparent }, body }
   }
   const sendOver = createConnectedSender(httpClient, options.clock)
+  const send = async (attempt: Attempt, traceparent: string | undefined): Promise<Outcome> => {
+    const { headers, body } = compose(attempt, traceparent)
+    const { claim } = attempt
+    const connection = await loadConnection(claim.endpointId, claim.connectionVersion)
+    if (connection === undefined) return httpClient.post(claim, headers, body)
+    // The claim may be older than a change of the URL: secrets go to the origin they were given for.
+    if (connection.origin !== new URL(claim.url).origin) return failed('the URL was changed')
+    return sendOver(connection, claim, headers, body)
+  }
   return async (attempt) => {
     try {
-      const { headers, body } = compose(attempt)
-      const { claim } = attempt
-      const connection = await loadConnection(claim.endpointId, claim.connectionVersion)
-      if (connection === undefined) return await httpClient.post(claim, headers, body)
-      // The claim may be older than a change of the URL: secrets go to the origin they were given for.
-      if (connection.origin !== new URL(claim.url).origin) return failed('the URL was changed')
-      return await sendOver(connection, claim, headers, body)
+      return await traceAttempt(options.tracing, attempt.claim, (traceparent) =>
+        send(attempt, traceparent),
+      )
     } catch (error) {
       // An unreadable event or secret must not stop other deliveries.
       log.error({ err: error, delivery: attempt.claim.id }, 'webhook request could not be built')

@@ -229,7 +229,7 @@ describe('the log', () => {
     expect(JSON.parse(line)).toMatchObject({ reason: 'internal', err: { code: '42P01' } })
   })
 
-  test('has successful calls only at level debug', async () => {
+  test('has changes of state at level info, and successful calls at level debug', async () => {
     const { id, key } = await service.business()
     const before = logged.length
     const body = JSON.stringify(creation())
@@ -241,7 +241,8 @@ describe('the log', () => {
       .split('\n')
       .filter((line) => line.includes(id))
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { level: 20, status: 'OK', business_id: id, latency_ms: expect.any(Number) },
+      { level: 30, msg: 'account opened', business_id: id },
+      { level: 20, msg: 'call', status: 'OK', business_id: id, latency_ms: expect.any(Number) },
     ])
   })
 })

@@ -5,34 +5,51 @@ import { createLogRefusal } from '../../../src/server/interceptors/refusal-log.t
 
 function openLog() {
   const lines: Record<string, unknown>[] = []
+  const ends: (() => void)[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => lines.push(JSON.parse(line)) })
-  const logRefusal = createLogRefusal(log)
-  const refuse = (address: string, nowMs: number, reason: Reason = 'unauthorized') =>
-    logRefusal({ address, reason }, reason, address, nowMs)
-  return { lines, refuse }
+  const logRefusal = createLogRefusal(log, (end) => ends.push(end))
+  const refuse = (address: string, reason: Reason = 'unauthorized') =>
+    logRefusal({ address, reason }, reason, address)
+  /** Ends the window. */
+  const end = () => {
+    for (const each of ends.splice(0)) each()
+  }
+  return { lines, refuse, end }
 }
 
-test('an address gets 20 lines at once and one a second; the next states what was left out', () => {
-  const { lines, refuse } = openLog()
-  for (let each = 0; each < 1_000; each++) refuse('203.0.113.7', 0)
+test('an address gets 20 lines in a window; a last one states how many were left out', () => {
+  const { lines, refuse, end } = openLog()
+  for (let each = 0; each < 1_000; each++) refuse('203.0.113.7')
   expect(lines).toHaveLength(20)
-  refuse('203.0.113.7', 1_000)
-  expect(lines.at(-1)).toMatchObject({ address: '203.0.113.7', unlogged: 980 })
-  refuse('203.0.113.8', 1_000)
-  expect(lines.at(-1)).not.toHaveProperty('unlogged')
+  end()
+  expect(lines.slice(20)).toMatchObject([
+    {
+      msg: 'similar lines left out',
+      of: 'call refused',
+      address_group: '203.0.113.7',
+      left_out: 980,
+    },
+  ])
+  refuse('203.0.113.7')
+  expect(lines.at(-1)).toMatchObject({ msg: 'call refused', address: '203.0.113.7' })
+  end()
+  expect(lines).toHaveLength(22)
 })
 
-test('100,000 addresses together get 200 lines at once and 20 a second', () => {
-  const { lines, refuse } = openLog()
+test('100,000 addresses together get 200 lines in a window, and one for all others', () => {
+  const { lines, refuse, end } = openLog()
   for (let each = 0; each < 100_000; each++)
-    refuse(`2001:db8:${(each >> 8).toString(16)}:${each & 255}::1`, 0)
+    refuse(`2001:db8:${(each >> 8).toString(16)}:${each & 255}::1`)
   expect(lines).toHaveLength(200)
-  for (let each = 0; each < 1_000; each++) refuse(`203.0.113.${each & 255}`, 1_000)
-  expect(lines).toHaveLength(220)
+  end()
+  expect(lines.slice(200)).toMatchObject([{ left_out: 99_800 }])
+  expect(lines.at(-1)).not.toHaveProperty('address_group')
+  for (let each = 0; each < 1_000; each++) refuse(`203.0.113.${each & 255}`)
+  expect(lines).toHaveLength(401)
 })
 
 test('other refusals, which only callers get, are all logged', () => {
   const { lines, refuse } = openLog()
-  for (let each = 0; each < 100; each++) refuse('203.0.113.7', 0, 'validation_failed')
+  for (let each = 0; each < 100; each++) refuse('203.0.113.7', 'validation_failed')
   expect(lines).toHaveLength(100)
 })
