@@ -87,12 +87,14 @@ async function serve(config: Config, log: Logger): Promise<void> {
     }
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
-    const unadministered = await readAdministratorRisk(database.pool, { ...config, adminToken })
-    for (const { found, advice } of [...settingRisks(config), ...unadministered]) {
+    for (const { found, advice } of settingRisks(config)) {
       log.warn({ found, advice }, 'risk of a setting')
     }
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
     const service = config.workers > 1 ? await serveByWorkers(serving) : await serveHere(serving)
+    // A start that fails has no more than its fault to report.
+    const unadministered = await readAdministratorRisk(database.pool, { ...config, adminToken })
+    for (const { found, advice } of unadministered) log.warn({ found, advice }, 'risk of a setting')
     const system = await readSystem(config)
     await auditSettings(database.pool, config, system)
     const urls = urlsOf(config, service)
