@@ -29,7 +29,7 @@ test('start and doctor state that no standby is synchronous, and which commits a
   const env = { DATABASE_URL: primary.url, MASTER_KEY: MASTER_KEY.toString('base64') }
   const service = await startProcess({ ...env, LOG_LEVEL: 'warn' }, true)
   onTestFinished(service.kill)
-  expect(logOf(service).map(({ msg }) => msg)).toContainEqual(expect.stringContaining(NONE))
+  expect(logOf(service).map(({ found }) => found)).toContainEqual(expect.stringContaining(NONE))
   const { stdout } = await runHere(['doctor'], env)
   expect(stdout).toContain(NONE)
   expect(await service.stop()).toBe(0)
