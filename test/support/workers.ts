@@ -8,6 +8,8 @@ export interface LogLine {
   readonly worker?: number
   readonly workerPid?: number
   readonly rpc?: string
+  /** What a risk is. */
+  readonly found?: string
 }
 
 /** The log of a service that was started with `keepOutput`. */
