@@ -11,7 +11,7 @@ import {
 } from '../../core/statement/columns.ts'
 import { readCredit, type StatementCredit, type ValueFormat } from '../../core/statement/row.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { CsvError, readCsv } from '../read-csv.ts'
+import { CsvError, readCsv } from './read-csv.ts'
 
 /** How to read a statement. */
 export interface StatementFormat extends ValueFormat {

@@ -54,7 +54,7 @@ async function bundleOne(project: string, name: string): Promise<string[]> {
   return used.map(([path]) => path)
 }
 
-/** Installs Node 20 from npm, or from its cache. @returns the program; undefined if it is not to be had */
+/** Installs Node 20 from npm, or from its cache. @returns the program; undefined if neither has it */
 export async function installNode20(cwd: string): Promise<string | undefined> {
   if (process.platform !== 'linux' || process.arch !== 'x64') return undefined
   mkdirSync(cwd)
