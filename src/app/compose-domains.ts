@@ -1,4 +1,3 @@
-import { Registry } from 'prom-client'
 import { createExchange } from '../auth/rate-limits/exchange.ts'
 import { createKnownCredentials } from '../auth/rate-limits/known-credentials.ts'
 import { createRateLimits } from '../auth/rate-limits/rate-limits.ts'
@@ -10,7 +9,7 @@ import { createKeyHashes } from '../businesses/store.ts'
 import { createTimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createBatchMetrics } from '../postgres/metrics/batches.ts'
-import { createMetrics } from '../server/metrics.ts'
+import { createMetrics, createRegistry } from '../server/metrics.ts'
 import { createSettlements } from '../settlement/settlements.ts'
 import { createAttemptMetrics } from '../webhooks/metrics/attempt-metrics.ts'
 import { createWebhooks, type Webhooks, type WebhooksOptions } from '../webhooks/webhooks.ts'
@@ -33,9 +32,10 @@ export type Domains = ReturnType<typeof composeDomains>
 export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   const { config, database, clock, log, channel, tracing } = options
   const timeText = createTimeText(config.displayTimeZone)
-  const metrics = createMetrics()
+  const openMetrics = tracing !== undefined
+  const metrics = createMetrics(openMetrics)
   // With several workers, metrics that are the same in each come from the worker that is scraped.
-  const common = channel ? new Registry() : metrics
+  const common = channel ? createRegistry(openMetrics) : metrics
   const observeBatches = createBatchMetrics(metrics)
   const webhooks = composeWebhooks(options, {
     ...{ encrypter, timeText, observeBatches },

@@ -173,6 +173,7 @@ async function serveByWorkers(serving: Serving): Promise<Running> {
     workers: config.workers,
     order: { databaseUrl: database.url, adminToken, localWebhooks, ports },
     log,
+    openMetrics: config.tracing !== undefined,
     onFailure: ({ faults }) => failed.resolve(faults),
   })
   return { ...ports, ...workers, failed: failed.promise }

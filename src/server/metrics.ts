@@ -17,9 +17,17 @@ export function createExposition(metrics: Registry) {
   return { contentType: metrics.contentType, metrics: async () => (await read()).value }
 }
 
+/** A registry of the format that all metrics of a service have: only OpenMetrics shows exemplars. */
+export function createRegistry(openMetrics: boolean): Registry {
+  const registry = new Registry()
+  // The types of prom-client bind a registry to the format it begins with.
+  if (openMetrics) registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE as never)
+  return registry
+}
+
 /** The metrics of this process. */
-export function createMetrics(): Registry {
-  const metrics = new Registry()
+export function createMetrics(openMetrics: boolean): Registry {
+  const metrics = createRegistry(openMetrics)
   collectDefaultMetrics({ register: metrics })
   // Across workers the latest start counts, so that each restart of a worker is visible.
   const started = metrics.getSingleMetric('process_start_time_seconds')

@@ -1,5 +1,5 @@
-import { AggregatorRegistry } from 'prom-client'
-import type { Metric, WorkerMetrics } from './messages.ts'
+import { AggregatorRegistry, Registry } from 'prom-client'
+import type { Exemplar, Metric, MetricValue, WorkerMetrics } from './messages.ts'
 
 /** Aggregates the metrics of all workers. */
 export interface MetricsAggregator {
@@ -91,9 +91,46 @@ export function createMetricsAggregator({
   }
 }
 
-/** The aggregated metrics as text: sums, unless a metric names another aggregator. */
-export function expose(parts: readonly WorkerMetrics[]): Promise<string> {
-  return AggregatorRegistry.aggregate([...parts]).metrics()
+/**
+ * The aggregated metrics as text: sums, unless a metric names another aggregator.
+ *
+ * @param openMetrics whether the text is of that format, with the latest exemplars
+ */
+export async function expose(
+  parts: readonly WorkerMetrics[],
+  openMetrics: boolean,
+): Promise<string> {
+  if (!openMetrics) return AggregatorRegistry.aggregate([...parts]).metrics()
+  const sums = AggregatorRegistry.aggregate(parts.map((metrics) => metrics.map(withFamilyName)))
+  sums.setContentType(Registry.OPENMETRICS_CONTENT_TYPE as never)
+  keepExemplars(parts.flat(), (await sums.getMetricsAsJSON()) as unknown as WorkerMetrics)
+  return sums.metrics()
+}
+
+/** OpenMetrics names a counter without the suffix of its values. */
+function withFamilyName(metric: Metric): Metric {
+  return metric.type === 'counter'
+    ? { ...metric, name: metric.name.replace(/_total$/, '') }
+    : metric
+}
+
+/** Aggregation leaves exemplars out: each sum gets the latest one of its parts. */
+function keepExemplars(parts: readonly Metric[], sums: readonly Metric[]): void {
+  const latest = new Map<string, Exemplar>()
+  const values = (metrics: readonly Metric[]) =>
+    metrics.flatMap((metric) => (metric.type === 'histogram' ? metric.values : []))
+  for (const value of values(parts)) {
+    const { exemplar } = value
+    if (!exemplar) continue
+    const known = latest.get(seriesOf(value))
+    if (known === undefined || known.timestamp < exemplar.timestamp)
+      latest.set(seriesOf(value), exemplar)
+  }
+  for (const sum of values(sums)) sum.exemplar = latest.get(seriesOf(sum)) ?? null
+}
+
+function seriesOf({ metricName, labels }: MetricValue): string {
+  return `${metricName} ${JSON.stringify(Object.entries(labels).sort())}`
 }
 
 async function sumOf(parts: readonly WorkerMetrics[]): Promise<WorkerMetrics> {

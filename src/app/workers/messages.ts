@@ -54,6 +54,19 @@ export interface Metric {
   readonly name: string
   /** "counter", "gauge", "histogram" or "summary". */
   readonly type: string
+  readonly values: readonly MetricValue[]
+}
+
+export interface MetricValue {
+  /** Absent: the metric's. */
+  readonly metricName?: string
+  readonly labels: Readonly<Record<string, string | number>>
+  exemplar?: Exemplar | null
+}
+
+export interface Exemplar {
+  /** In seconds since the Unix epoch. */
+  readonly timestamp: number
 }
 
 /** The metrics of one worker. */

@@ -10,6 +10,8 @@ interface Options {
   readonly workers: number
   readonly order: Omit<StartOrder, 'number'>
   readonly log: Logger
+  /** The format of the metrics. */
+  readonly openMetrics: boolean
   /** Called when no worker is left and none can be started. */
   readonly onFailure: (error: Unstartable) => void
 }
@@ -36,7 +38,8 @@ const EXEC = resolve(import.meta.dirname, 'worker.ts')
  *
  * @throws Unstartable
  */
-export async function startWorkers({ workers, order, log, onFailure }: Options): Promise<Workers> {
+export async function startWorkers(options: Options): Promise<Workers> {
+  const { workers, order, log, openMetrics, onFailure } = options
   let background: number | undefined
   const assign = (): void => {
     if (background !== undefined) return
@@ -88,7 +91,7 @@ export async function startWorkers({ workers, order, log, onFailure }: Options):
   // Scrapes of all workers share one collection.
   const collect = shareResult(async () => {
     const atMs = performance.now()
-    return { value: await expose(await metrics.collect()), atMs }
+    return { value: await expose(await metrics.collect(), openMetrics), atMs }
   }, RENDER_INTERVAL_MS)
   try {
     await pool.start()

@@ -46,6 +46,9 @@ interface ChannelOptions {
   readonly collectTimeoutMs?: number
 }
 
+/** More metrics may follow where it was. */
+const END_OF_OPENMETRICS = /# EOF\n$/
+
 /** Longer than the primary process waits for the workers. */
 const COLLECT_TIMEOUT_MS = 1_500
 
@@ -109,7 +112,8 @@ export function createPrimaryChannel(options: ChannelOptions): PrimaryChannel {
       const read = shareResult(async () => {
         const askedMs = performance.now()
         const sums = (await collect()) ?? { value: await own.metrics(), atMs: askedMs }
-        return { value: `${sums.value}\n${await rendered.metrics()}`, atMs: sums.atMs }
+        const text = sums.value.replace(END_OF_OPENMETRICS, '') + (await rendered.metrics())
+        return { value: text, atMs: sums.atMs }
       }, RENDER_INTERVAL_MS)
       return { contentType: own.contentType, metrics: async () => (await read()).value }
     },

@@ -145,6 +145,8 @@ function toPanel(panel: Panel, id: number, gridPos: object): object {
       datasource: DATASOURCE,
       expr,
       legendFormat,
+      // The traces of single durations, as points, where tracing is on.
+      ...(kind === 'lines' && expr.includes('_bucket') && { exemplar: true }),
     })),
   }
 }

@@ -40,6 +40,20 @@ export const database: Dashboard = {
       'min(inflow_partitions_ahead_seconds)',
       { below: 86_400 },
     ),
+    stat(
+      'Age of the backup',
+      'Of the embedded database. A server of your own has backups of its own.',
+      's',
+      'time() - max(inflow_backup_timestamp_seconds)',
+      { from: 26 * 3_600 },
+    ),
+    stat(
+      'Archiving fails',
+      'Whether the server failed to archive the latest part of its log.',
+      'short',
+      'max(inflow_wal_archive_failing)',
+      { from: 1 },
+    ),
     lines(
       'Connections in use, by pool',
       'Connections that a statement or transaction has.',

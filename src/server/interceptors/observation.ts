@@ -1,10 +1,11 @@
 import type { Interceptor, StreamRequest, UnaryRequest } from '@connectrpc/connect'
 import type { Logger } from 'pino'
-import { Counter, Histogram, type Registry } from 'prom-client'
+import { Counter, type Registry } from 'prom-client'
 import { type Caller, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
 import { type Fault, REASONS } from '../../core/errors.ts'
 import { inRequest } from '../../core/request-scope.ts'
+import { createTimer, exemplarOf } from '../../tracing/timer.ts'
 import { parseTraceparent } from '../../tracing/traceparent.ts'
 import { type CallContext, callContextKey } from '../rpc/call-context.ts'
 import { toFault } from '../rpc/status.ts'
@@ -30,16 +31,18 @@ export function observation(
     labelNames: ['method', 'protocol', 'code'],
     registers: [metrics],
   })
-  const seconds = new Histogram({
-    name: 'inflow_rpc_duration_seconds',
-    help: 'Duration of an RPC until its response; of a stream, until it is open.',
-    labelNames: ['method', 'protocol'],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15],
-    registers: [metrics],
-  })
+  const durations = createTimer(
+    {
+      name: 'inflow_rpc_duration_seconds',
+      help: 'Duration of an RPC until its response; of a stream, until it is open.',
+      labelNames: ['method', 'protocol'],
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15],
+    },
+    metrics,
+  )
   // Looking up a label set costs more than counting, so each is looked up once.
   const counters = cached((rpc, protocol, outcome) => calls.labels(rpc, protocol, outcome))
-  const timers = cached((rpc, protocol) => seconds.labels(rpc, protocol))
+  const timers = cached((method, protocol) => durations.of({ method, protocol }))
   const logRefusal = createLogRefusal(log)
   return (next) => async (request) => {
     const context = request.contextValues.get(callContextKey)
@@ -69,7 +72,7 @@ export function observation(
     } finally {
       const latencyMs = performance.now() - started
       counters(request.url, protocol, outcome).inc()
-      timers(request.url, protocol, '').observe(latencyMs / 1000)
+      timers(request.url, protocol, '')(latencyMs / 1_000, exemplarOf(context?.span))
       if (outcome === 'ok' && (latencyMs > SLOW_MS || log.isLevelEnabled('debug'))) {
         const record = { ...facts(latencyMs), status: 'OK' }
         if (latencyMs > SLOW_MS) log.info(record, 'slow call')

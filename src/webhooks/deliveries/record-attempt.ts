@@ -62,7 +62,7 @@ export function createRecorder(options: RecorderOptions) {
     latencyMs: number,
   ): Promise<number | undefined> => {
     const { claim } = attempt
-    metrics?.attempted(claim.entry.live, outcomeOf(outcome), latencyMs)
+    metrics?.attempted(claim.entry.live, outcomeOf(outcome), latencyMs, outcome.traceId)
     const completion = completionOf(attempt, outcome, latencyMs, options)
     const fields = {
       delivery: claim.id,
@@ -88,7 +88,8 @@ export function createRecorder(options: RecorderOptions) {
         const endedAtMs = attempt.startedAtMs + latencyMs
         const { state } = completion
         options.onEnded({ businessId, live, state, endedAtMs, occurredAtMs })
-        if (state === 'DELIVERED') metrics?.delivered(live, endedAtMs - occurredAtMs)
+        if (state === 'DELIVERED')
+          metrics?.delivered(live, endedAtMs - occurredAtMs, outcome.traceId)
         else if (state === 'FAILED') metrics?.failed(live)
         if (outcome.error !== '') {
           options.onFailure({ endpointId, url, status: outcome.status, health })

@@ -18,6 +18,8 @@ export interface Outcome {
   readonly error: string
   /** The Retry-After header of the response. */
   readonly retryAfter: string | undefined
+  /** Of the recorded trace that has this attempt. */
+  readonly traceId?: string
 }
 
 /** Sends webhooks, to allowed addresses only. */

@@ -26,7 +26,7 @@ export function traceAttempt(
   const traced = async (): Promise<Outcome> => {
     const outcome = await send(traceparent)
     if (outcome.status !== undefined) span.set({ 'http.response.status_code': outcome.status })
-    return outcome
+    return { ...outcome, traceId: span.context.traceId }
   }
   return inSpan(span, traced, failureOf)
 }

@@ -1,7 +1,10 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { createMetricsAggregator, expose } from '../../../src/app/workers/aggregate-metrics.ts'
 import type { WorkerMetrics } from '../../../src/app/workers/messages.ts'
+import { createRegistry } from '../../../src/server/metrics.ts'
+
+afterEach(() => void vi.useRealTimers())
 
 /** A worker with a few metrics. */
 function createWorker() {
@@ -27,7 +30,7 @@ function createWorkerPool(count: number, timeoutMs: number) {
     },
     timeoutMs,
   })
-  const text = async () => expose(await metrics.collect())
+  const text = async () => expose(await metrics.collect(), false)
   return { workers, silent, metrics, text, requests: () => requested }
 }
 
@@ -95,4 +98,42 @@ test('concurrent scrapes share one collection', async () => {
   const texts = await Promise.all([text(), text(), text()])
   expect(requests()).toBe(3)
   expect(new Set(texts).size).toBe(1)
+})
+
+test('OpenMetrics: the latest exemplar of a bucket stays, and names are those of one process', async () => {
+  const parts = await Promise.all(
+    ['a', 'b', 'c'].map(async (traceId, index) => {
+      const registry = createRegistry(true)
+      const registers = [registry]
+      const options = { help: 'x', labelNames: ['rpc'], registers }
+      const calls = new Counter({ ...options, name: 'calls_total' })
+      const seconds = new Histogram({
+        ...{ ...options, name: 'seconds', buckets: [1, 5], enableExemplars: true },
+      })
+      calls.inc({ rpc: 'one' }, 2)
+      seconds.observe({ labels: { rpc: 'one' }, value: 0.5 })
+      vi.setSystemTime(1_000_000 + 1_000 * ((index + 1) % 3))
+      seconds.observe({
+        ...{ labels: { rpc: 'one' }, value: 2, exemplarLabels: { trace_id: traceId } },
+      })
+      // Writing the text of one process changes the names of its counters.
+      if (index === 0) await registry.metrics()
+      return (await registry.getMetricsAsJSON()) as unknown as WorkerMetrics
+    }),
+  )
+  const lines = (await expose(parts, true)).split('\n')
+  expect(lines).toEqual([
+    '# HELP calls x',
+    '# TYPE calls counter',
+    'calls_total{rpc="one"} 6',
+    '# HELP seconds x',
+    '# TYPE seconds histogram',
+    'seconds_bucket{le="1",rpc="one"} 3',
+    'seconds_bucket{le="5",rpc="one"} 6 # {trace_id="b"} 2 1002',
+    'seconds_bucket{le="+Inf",rpc="one"} 6',
+    'seconds_sum{rpc="one"} 7.5',
+    'seconds_count{rpc="one"} 6',
+    '# EOF',
+    '',
+  ])
 })
