@@ -109,7 +109,8 @@ function start(command: readonly string[], env: Record<string, string>) {
     detached: true,
   })
   onTestFinished(() => void child.kill('SIGKILL'))
-  const exited = once(child, 'exit').then(([code, signal]) => code ?? signal)
+  // Then all of its output has arrived.
+  const exited = once(child, 'close').then(([code, signal]) => code ?? signal)
   let output = ''
   child.stderr.on('data', (text) => {
     output += text

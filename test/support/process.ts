@@ -63,6 +63,8 @@ export async function startProcess(
   const reap = () => child.kill('SIGKILL')
   process.once('exit', reap)
   const exited = once(child, 'exit').finally(() => process.off('exit', reap))
+  // Its output may arrive after its end.
+  const closed = once(child, 'close')
   let errors = ''
   let output = ''
   if (keepOutput) {
@@ -85,7 +87,7 @@ export async function startProcess(
           )
         if (match) resolve(match.slice(1))
       })
-      exited.then(() => reject(new Error(`the service did not start: ${errors}`)), reject)
+      closed.then(() => reject(new Error(`the service did not start: ${errors}`)), reject)
     },
   ).catch((error: unknown) => {
     reap()
@@ -104,7 +106,7 @@ export async function startProcess(
     },
     async stop() {
       child.kill('SIGTERM')
-      await exited
+      await closed
       return child.exitCode
     },
   }
