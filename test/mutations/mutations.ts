@@ -5,6 +5,7 @@ import { DISPATCH } from './dispatch.ts'
 import { DUE_SETTLEMENTS } from './due.ts'
 import { ENDPOINT_OPTIONS } from './endpoints.ts'
 import { EVENTS } from './events.ts'
+import { METRICS } from './metrics.ts'
 import type { Mutation } from './mutation.ts'
 import { ONE_TIME } from './one-time.ts'
 import { OVERVIEWS } from './overview.ts'
@@ -39,6 +40,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...BANKS_LOOSE_ENDS,
   ...OVERVIEWS,
   ...TRACING,
+  ...METRICS,
   ...ACCESS,
   ...SESSIONS,
 ]

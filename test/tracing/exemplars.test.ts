@@ -16,6 +16,8 @@ import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const TRACE = 'e'.repeat(32)
+/** Of a caller that records nothing of it. */
+const UNSAMPLED = 'f'.repeat(32)
 
 let collector: Collector
 let receiver: Receiver
@@ -77,7 +79,7 @@ async function api<Data>(prometheus: string, path: string): Promise<Data> {
   return ((await response.json()) as { readonly data: Data }).data
 }
 
-async function pay(traceId: string): Promise<void> {
+async function pay(traceId: string, flags = '01'): Promise<void> {
   const to = await payee(service)
   await service
     .client(WebhookService)
@@ -88,7 +90,7 @@ async function pay(traceId: string): Promise<void> {
     accountNumber: to.accountNumber,
     sessionId: `traced-${traceId}`,
   }
-  const headers = { traceparent: `00-${traceId}-00f067aa0ba902b7-01` }
+  const headers = { traceparent: `00-${traceId}-00f067aa0ba902b7-${flags}` }
   await service.client(TransactionService).recordPayment(payment, { headers })
   await receiver.waitFor((requests) =>
     requests.some(({ rawBody }) => rawBody.includes(payment.sessionId)),
@@ -96,6 +98,7 @@ async function pay(traceId: string): Promise<void> {
 }
 
 test('a duration shows the trace of a call that took as long, in the format OpenMetrics', async () => {
+  await pay(UNSAMPLED, '00')
   await pay(TRACE)
   await waitFor(async () => {
     const response = await fetch(`${service.httpUrl}/metrics`)
@@ -113,6 +116,7 @@ test('a duration shows the trace of a call that took as long, in the format Open
         'inflow_webhook_delivery_lag_seconds_bucket',
       ]),
     )
+    expect(lines.filter((line) => line.includes(UNSAMPLED))).toEqual([])
   })
 })
 
