@@ -114,6 +114,7 @@ export function composePayments(options: Options): Payments {
     ...{ live, isSimulated, pool, orm, clock, log, recordPayment, reversePayment, onConflict },
     assignSession: createAssignSession(pool, clock, observeBatches),
     isReturned: createIsReturned(pool),
+    tracing: options.tracing,
   }
   const reconciliation = createReconciliationJob({
     ...reconciling,
@@ -125,7 +126,6 @@ export function composePayments(options: Options): Payments {
     ...reconciling,
     relaxedPool,
     encrypter,
-    tracing: options.tracing,
     observeBatches,
     retentionDays: config.notificationRetentionDays,
     observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),

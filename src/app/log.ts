@@ -1,5 +1,6 @@
 import pino, { type DestinationStream, type Logger } from 'pino'
 import { currentRequest } from '../core/request-scope.ts'
+import { withTimeout } from '../core/with-timeout.ts'
 
 /** How many nested causes of an error are logged. */
 const CAUSES_MAX = 5
@@ -27,6 +28,20 @@ const IDENTITY_NUMBERS = /(?<!\d)\d{11}(?!\d)/g
 
 const HIDDEN = '[redacted]'
 
+/** Where the lines of the log go. */
+interface LogDestination extends DestinationStream {
+  /** @param done called when all lines so far are written */
+  flush?(done: () => void): void
+}
+
+/** If its reader does not read, the log of a process that exits ends here. */
+const FLUSH_MS = 500
+
+/** Waits until the log is written, before the process exits: a write in progress could come last or be lost. */
+export async function flushLog(log: Logger): Promise<void> {
+  await withTimeout(new Promise<void>((resolve) => log.flush(() => resolve())), FLUSH_MS)
+}
+
 /**
  * The log: one JSON object a line. Each log statement chooses its fields; the redaction here is a
  * second safeguard, for library errors that carry more than their text.
@@ -36,7 +51,7 @@ const HIDDEN = '[redacted]'
 export function createLog(
   level: string,
   secrets: readonly string[],
-  destination: DestinationStream,
+  destination: LogDestination,
 ): Logger {
   return pino(
     {

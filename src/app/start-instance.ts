@@ -30,7 +30,16 @@ export function openLog(config: Config, masterKeyText: string | undefined): Logg
     stderr.destroy()
   })
   const write = (line: string) => void (closed || stderr.write(line))
-  return createLog(config.logLevel, secrets as string[], { write })
+  const flush = (done: () => void): void => {
+    if (closed) {
+      done()
+      return
+    }
+    // It drains once more after all that waits. Its own `flush` does not wait for a write in progress.
+    stderr.once('drain', done)
+    stderr.write('')
+  }
+  return createLog(config.logLevel, secrets as string[], { write, flush })
 }
 
 /** What an instance is started with. */

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { withTimeout } from '../../core/with-timeout.ts'
+import { flushLog } from '../log.ts'
 import { CLOSE_MS } from '../start-instance.ts'
 
 /** What runs until a signal. */
@@ -88,6 +89,7 @@ function beginStop(options: Options, reason: string, delayMs: number, code: numb
     )
     const took = Math.round(performance.now() - startedAtMs)
     log.info({ reason, took_ms: took, exit_code: exitCode }, 'stopped')
+    await flushLog(log)
     process.exit(exitCode)
   }
   void close()

@@ -4,6 +4,7 @@ import { secretText } from '../../config/settings.ts'
 import { type Database, openDatabase, poolSizes } from '../../postgres/orm.ts'
 import { openTls } from '../../server/tls.ts'
 import { ENTITIES } from '../entities.ts'
+import { flushLog } from '../log.ts'
 import { CLOSE_MS, openLog, startFaults, startInstance } from '../start-instance.ts'
 import type { Service } from '../start-service.ts'
 import type { StartOrder, ToPrimary, ToWorker } from './messages.ts'
@@ -61,13 +62,15 @@ function closeOnce(service: Service, database: Database, log: Logger): () => voi
     const cut = await service.close()
     log.info({ ...cut }, 'servers closed')
     await database.close()
+    await flushLog(log)
     process.exit(0)
   }
   return () => {
     if (closing) return
     closing = true
-    close().catch((error: unknown) => {
+    close().catch(async (error: unknown) => {
       log.error({ err: error }, 'worker failed to stop cleanly')
+      await flushLog(log)
       process.exit(1)
     })
   }
