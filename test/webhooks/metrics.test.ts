@@ -81,6 +81,19 @@ test('pending deliveries are counted by the state of their endpoints, and their 
   expect(rounded(first)).toEqual([
     { state: 'enabled', live: true, deliveries: 2, oldest: 10, due: 5 },
   ])
+  // An attempt of the first one is in progress, that of the third was cut.
+  const lease = (at: number, seconds: number) =>
+    tamper(
+      pool,
+      'update webhook_delivery set leased_until = now() + make_interval(secs => $2) where position = $1',
+      [at, seconds],
+    )
+  await lease(1, 60)
+  await lease(3, -60)
+  const live = await readPending(pool, 0n)
+  expect(rounded(live).find(({ state, live }) => state === 'enabled' && live)).toMatchObject({
+    ...{ deliveries: 3, due: 2 },
+  })
 })
 
 test('attempts and delays fall into buckets, and live and test mode are apart', async () => {
