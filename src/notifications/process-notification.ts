@@ -4,6 +4,7 @@ import type { ServedBank } from '../banks/serve-banks.ts'
 import { backoffMs } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
 import type { PaymentTrace } from '../tracing/payment-trace.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
 import type { RecordedBy, RecordOutcome, RecordResult } from '../transactions/transaction.ts'
 import type { IsReturned } from '../transactions/unmatched/resolve-unmatched.ts'
@@ -26,6 +27,8 @@ export interface ProcessDependencies {
   readonly recordPayment: RecordPayment
   /** Undefined: reversals are queued for manual review. */
   readonly reversePayment: ReversePayment | undefined
+  /** Undefined: tracing is off. */
+  readonly tracing?: Tracing | undefined
 }
 
 /** A report of a payment or of its reversal, which its bank has to confirm. */

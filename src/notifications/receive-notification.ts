@@ -14,7 +14,7 @@ import { AMOUNT_MINOR_MAX } from '../core/money.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { PaymentTrace } from '../tracing/payment-trace.ts'
-import { inSpan, type Tracing } from '../tracing/tracing.ts'
+import { inSpan } from '../tracing/tracing.ts'
 import type { FinishProcessing } from './finish-processing.ts'
 import { withHeldEvent } from './message.ts'
 import {
@@ -46,7 +46,6 @@ export interface ReceiveDependencies extends ProcessDependencies {
   readonly finishProcessing: FinishProcessing
   readonly encrypter: Encrypter
   readonly log: Logger
-  readonly tracing?: Tracing | undefined
   /** Called with the outcome of each notification. */
   readonly observe: (bank: BankCode, outcome: NotificationOutcome) => void
 }

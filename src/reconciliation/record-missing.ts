@@ -6,6 +6,8 @@ import {
   confirmAndRecord,
   type ProcessDependencies,
 } from '../notifications/process-notification.ts'
+import { paymentTraceOf } from '../tracing/payment-trace.ts'
+import { inSpan } from '../tracing/tracing.ts'
 import { matchPayments } from './match-payments.ts'
 
 export interface RecordMissingDependencies extends ProcessDependencies {
@@ -31,7 +33,7 @@ export async function recordMissing(
   served: ServedBank,
   payments: readonly BankPayment[],
 ): Promise<number> {
-  const { clock, log, onMissed } = dependencies
+  const { clock, log, tracing, onMissed } = dependencies
   // PostgreSQL can neither store nor compare NUL characters; processing reports what is malformed.
   const reported = payments.map((payment) => ({
     ...payment,
@@ -51,8 +53,17 @@ export async function recordMissing(
     const processing = some.map(async (payment) => {
       const reading = { kind: 'payment', payment, bound: true } as const
       const recordedBy = 'reconciliation'
-      const report = { bank, served, reading, receivedAtMs: clock.now(), recordedBy } as const
-      const { outcome, cause } = await confirmAndRecord(dependencies, report)
+      const attributes = { 'inflow.bank': bank }
+      const trace = paymentTraceOf({
+        span: tracing?.start('record missing payment', { attributes }),
+      })
+      const receivedAtMs = clock.now()
+      const report = { bank, served, reading, receivedAtMs, recordedBy, ...trace } as const
+      const { outcome, cause } = await inSpan(
+        trace.span,
+        () => confirmAndRecord(dependencies, report),
+        (result) => (result.outcome === 'RETRY' ? result.outcome : undefined),
+      )
       // Its notification arrived meanwhile, so none was missed.
       if (outcome === 'DUPLICATE') return
       const { bankKey, sessionId } = payment

@@ -1,6 +1,7 @@
 import type { AccountAtBank } from '../banks/bank.ts'
 import { BankUnreachableError, NotListedError } from '../banks/http/bank-http.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
+import { inSpan } from '../tracing/tracing.ts'
 import { listAccountsPage } from './list-accounts-page.ts'
 import { type RecordMissingDependencies, recordMissing } from './record-missing.ts'
 import type { ClaimedRun } from './run-store.ts'
@@ -112,7 +113,12 @@ async function runPage(
   const { fromMs, toMs } = run
   const timeoutMs = Math.max(served.callTimeoutMs, LIST_TIMEOUT_MS_MIN)
   const timed = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
-  const listed = await served.connector.listPayments?.({ fromMs, toMs, page, account }, timed)
+  const span = dependencies.tracing?.start(`list payments ${run.bank}`, {
+    ...{ kind: 'client', attributes: { 'inflow.bank': run.bank } },
+  })
+  const listed = await inSpan(span, async () =>
+    served.connector.listPayments?.({ fromMs, toMs, page, account }, timed),
+  )
   if (listed === undefined) return { missed: 0, cursor: undefined }
   const missed = await recordMissing(dependencies, run.bank, served, listed.payments)
   return { missed, cursor: listed.next }
