@@ -36,7 +36,7 @@ export const METRICS = [
     "if (transaction?.status === 'SUCCESS')",
   ),
   payments(
-    'a database that is away looks as if it refused payments',
+    'an unavailable database looks as if it refused payments',
     "counts[isUnavailable ? 'UNAVAILABLE' : 'REFUSED'] += 1",
     'counts.REFUSED += 1',
   ),
@@ -45,7 +45,7 @@ export const METRICS = [
     'else if (labelNames.length === 0) this.remove()',
     '',
   ),
-  sampled('an old value hides that the database is away', 'this.reset()\n', '\n'),
+  sampled('an old value hides that the database is unavailable', 'this.reset()\n', '\n'),
   sampled(
     'a scrape waits for a database that does not respond',
     'await withTimeout(taken, timeoutMs).catch(() => false)',
