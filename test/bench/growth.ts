@@ -23,6 +23,7 @@ const LARGE: GrowthSizes = {
   businesses: 1_000,
   accounts: 100_000,
   transactions: Number(process.env['GROWTH_TRANSACTIONS'] ?? 3_000_000),
+  events: 2_000_000,
   deliveries: 1_000_000,
 }
 

@@ -10,7 +10,9 @@ export interface GrowthSizes {
   readonly businesses: number
   readonly accounts: number
   readonly transactions: number
-  /** With an attempt each, to endpoints of the first business. */
+  /** How many of the newest have events: those of the others have expired. Absent: all. */
+  readonly events?: number
+  /** With an attempt each, to endpoints of the first business; fewer than the events of it. */
   readonly deliveries: number
   /** How many events the sequencer numbers at a time; absent: the default. */
   readonly numberedMax?: number
@@ -78,7 +80,8 @@ export async function seedGrowth(
       const posted = seedPostings(httpClient, chunk)
         .then(() => seedSessions(httpClient, chunk))
         .then(() => seedReversals(httpClient, chunk))
-      await seedEvents(loader, chunk)
+      if (chunk.to > sizes.transactions - (sizes.events ?? sizes.transactions))
+        await seedEvents(loader, chunk)
       await posted
       await numbered
       // While the next transactions are written; it numbers what is committed.
