@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { alternateRounds, type Contender, type Figure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
@@ -37,6 +38,13 @@ const LARGE_QUICK: GrowthSizes = {
 
 const QUICK_SECONDS = 8
 
+/** The payments of some hours, which businesses look up as they hear of them. */
+const NEWEST = 100_000
+
+/** The service ends the seeded partitions when it starts, and reads them for it. */
+const CUT_QUIET_MS = 3_000
+const CUT_LIMIT_MS = 120_000
+
 /** Payments and lookups on a full database, against those on a nearly empty one. */
 export const growth: Benchmark = {
   name: 'growth',
@@ -53,6 +61,13 @@ export const growth: Benchmark = {
       { small: await lookupContender(bench, small), large: await lookupContender(bench, large) },
       bench,
     )
+    const newest = await alternateRounds(
+      {
+        small: await lookupContender(bench, small, NEWEST),
+        large: await lookupContender(bench, large, NEWEST),
+      },
+      bench,
+    )
     const payments = await alternateRounds(
       { small: await paymentContender(bench, small), large: await paymentContender(bench, large) },
       bench,
@@ -61,6 +76,11 @@ export const growth: Benchmark = {
     return [
       toResult(`RecordPayment, 64 in flight, ${at}`, payments.large, payments.small),
       toResult(`REST getTransaction, 64 connections, ${at}`, lookups.large, lookups.small),
+      toResult(
+        `the same, of the newest ${NEWEST.toLocaleString('en')}`,
+        newest.large,
+        newest.small,
+      ),
     ]
   },
 }
@@ -93,6 +113,7 @@ async function open(bench: Bench, sizes: GrowthSizes): Promise<Setup> {
   bench.log(`  ${name}: made in ${seconds.toFixed(0)} s`)
   const secretKey = await seedKey(databaseUrl, SEEDED_BUSINESS)
   const service = await startServiceProcess(bench, databaseUrl)
+  await untilCut(databaseUrl)
   return { name, sizes, service: { ...service, businessId: SEEDED_BUSINESS, secretKey } }
 }
 
@@ -109,8 +130,33 @@ async function deferSettlement(databaseUrl: string): Promise<void> {
   }
 }
 
-async function lookupContender(bench: Bench, { name, sizes, service }: Setup): Promise<Contender> {
-  const body = { kind: 'look-up', transactions: growthSessions(sizes) } as const
+/** Waits until the service has ended the seeded partitions. */
+async function untilCut(databaseUrl: string): Promise<void> {
+  const client = new pg.Client({ connectionString: databaseUrl })
+  await client.connect()
+  try {
+    const startedMs = performance.now()
+    let cutMs = startedMs
+    while (performance.now() - cutMs < CUT_QUIET_MS) {
+      if (performance.now() - startedMs > CUT_LIMIT_MS) throw new Error('partitions are still cut')
+      const { rowCount } = await client.query(
+        `select from pg_stat_activity where state = 'active' and query ~ '^select cut_partition'`,
+      )
+      if (rowCount !== 0) cutMs = performance.now()
+      await sleep(100)
+    }
+  } finally {
+    await client.end()
+  }
+}
+
+async function lookupContender(
+  bench: Bench,
+  { name, sizes, service }: Setup,
+  count = sizes.transactions,
+): Promise<Contender> {
+  const transactions = growthSessions(sizes)
+  const body = { kind: 'look-up', transactions, newest: Math.min(count, transactions) } as const
   return { ...(await inflowRest(bench, service, 'getTransaction', body)), name }
 }
 

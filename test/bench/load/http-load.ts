@@ -10,9 +10,15 @@ export interface HttpLoadOptions {
   /** The bearer token; undefined: none. */
   readonly key: string | undefined
   readonly connections: number
-  readonly body:
-    | { readonly kind: 'look-up'; readonly transactions: number }
-    | { readonly kind: 'creation' }
+  readonly body: LookUps | { readonly kind: 'creation' }
+}
+
+/** Look-ups of random payments. */
+interface LookUps {
+  readonly kind: 'look-up'
+  readonly transactions: number
+  /** How many of the last ones are looked up; absent: all. */
+  readonly newest?: number
 }
 
 childProcessMain<HttpLoadOptions, undefined, LoadCommand, LoadResult>(async (options) => {
@@ -29,8 +35,8 @@ async function openCaller({ url, key, body }: HttpLoadOptions, caller: number): 
   return (done) => connection.post(next(), done)
 }
 
-function lookups({ transactions }: { readonly transactions: number }): () => string {
-  return () => `{"session_id":"${sessionIdOf(1 + Math.floor(Math.random() * transactions))}"}`
+function lookups({ transactions, newest = transactions }: LookUps): () => string {
+  return () => `{"session_id":"${sessionIdOf(transactions - Math.floor(Math.random() * newest))}"}`
 }
 
 /** References are unique by process, caller and request. */
