@@ -1,7 +1,7 @@
 import type { Interceptor } from '@connectrpc/connect'
 import { REASONS } from '../../core/errors.ts'
 import { parseTraceparent } from '../../tracing/traceparent.ts'
-import type { Attributes, Tracing } from '../../tracing/tracing.ts'
+import type { Attributes, Span, Tracing } from '../../tracing/tracing.ts'
 import { type CallContext, callContextKey, type Protocol } from '../rpc/call-context.ts'
 import { toFault } from '../rpc/status.ts'
 
@@ -14,7 +14,8 @@ const SYSTEMS: Readonly<Record<Protocol, string>> = {
 
 /** Traces each call; of a stream, until it is open. It is outermost, so that the others find the span. */
 export function callTracing(tracing: Tracing): Interceptor {
-  return (next) => async (request) => {
+  // Not async: most calls are not recorded, and a promise of their own would delay each of them.
+  return (next) => (request) => {
     const context = request.contextValues.get(callContextKey)
     if (context === undefined) return next(request)
     const method = request.url.slice(1)
@@ -23,19 +24,24 @@ export function callTracing(tracing: Tracing): Interceptor {
     context.span = span
     if (!span.isRecorded) return next(request)
     span.set(factsOf(context, method))
-    try {
-      const response = await next(request)
-      span.set({ 'rpc.response.status_code': 'OK' })
-      span.end()
-      return response
-    } catch (error) {
-      const { reason } = toFault(error)
-      const [code, status] = REASONS[reason]
-      span.set({ 'rpc.response.status_code': code, 'error.type': reason })
-      // An error of the caller is none of this span.
-      span.end(status >= 500 ? reason : undefined)
-      throw error
-    }
+    return endWith(span, next(request))
+  }
+}
+
+/** Ends the span of a call with its response. */
+async function endWith<Response>(span: Span, responding: Promise<Response>): Promise<Response> {
+  try {
+    const response = await responding
+    span.set({ 'rpc.response.status_code': 'OK' })
+    span.end()
+    return response
+  } catch (error) {
+    const { reason } = toFault(error)
+    const [code, status] = REASONS[reason]
+    span.set({ 'rpc.response.status_code': code, 'error.type': reason })
+    // An error of the caller is none of this span.
+    span.end(status >= 500 ? reason : undefined)
+    throw error
   }
 }
 
