@@ -9,12 +9,12 @@ import type { Span } from './tracing.ts'
 type Observe = (seconds: number, traceId?: string) => void
 
 /** A histogram of durations, with exemplars where the registry can show them. */
-export interface Timer<Label extends string> {
+interface Timer<Label extends string> {
   /** One set of labels, which is there from now on. Looking it up costs more than observing. */
   of(labels: Readonly<Record<Label, string>>): Observe
 }
 
-/** A registry of this format has exemplars. Its metrics keep their names. */
+/** prom-client accepts exemplars on a registry of this format alone. */
 const OPEN_METRICS: string = Registry.OPENMETRICS_CONTENT_TYPE
 
 export function createTimer<Label extends string>(
