@@ -8,7 +8,7 @@ import { migrate } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { createTemplate } from './database.ts'
 import { makeFolder } from './folder.ts'
-import { killAll, orphansOf } from './processes.ts'
+import { killAll, orphansOf, processesOf } from './processes.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -22,7 +22,7 @@ const ROOT = join(import.meta.dirname, '../..')
 /**
  * Starts the keeper, which cleans up after a run that is interrupted or killed.
  *
- * @param spared processes of earlier runs, which it does not kill
+ * @param spared processes from before the run, which it does not kill
  */
 function startKeeper(folder: string, spared: Iterable<number>): void {
   const keeper = spawn(
@@ -40,8 +40,8 @@ function startKeeper(folder: string, spared: Iterable<number>): void {
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await makeFolder('test')
-  const orphans = () => orphansOf(ROOT, folder)
-  const before = new Set(orphans().map(({ pid }) => pid))
+  // Also those that have a parent: it may end during the run.
+  const before = new Set(processesOf(ROOT, folder).map(({ pid }) => pid))
   startKeeper(folder, before)
   process.env['TMPDIR'] = folder
   const postgres = await startEmbedded({
@@ -61,7 +61,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return async () => {
     await postgres.stop()
     await rm(folder, { recursive: true, force: true })
-    const killed = killAll(orphans().filter(({ pid }) => !before.has(pid)))
+    const killed = killAll(orphansOf(ROOT, folder).filter(({ pid }) => !before.has(pid)))
     if (killed !== '') throw new Error(`the tests left processes behind:\n${killed}`)
   }
 }

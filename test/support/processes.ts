@@ -28,14 +28,19 @@ export function descendantsOf(pid: number, all = listProcesses()): Process[] {
 }
 
 /**
- * Processes that name one of the paths in their command, and have outlived their parent. The keeper of
- * another run is none: it outlives that run to clean up after it.
+ * Processes that name one of the paths, or a file below it, in their command. The keeper of another run is
+ * none: it outlives that run to clean up after it.
  */
-export function orphansOf(...paths: readonly string[]): Process[] {
+export function processesOf(...paths: readonly string[]): Process[] {
+  const names = paths.map((path) => new RegExp(`${RegExp.escape(path)}(?![^\\s/])`))
   return listProcesses().filter(
-    ({ parent, command }) =>
-      parent === 1 && paths.some((path) => command.includes(path)) && !/keeper\.ts /.test(command),
+    ({ command }) => names.some((name) => name.test(command)) && !/keeper\.ts /.test(command),
   )
+}
+
+/** Those of them that have outlived their parent. */
+export function orphansOf(...paths: readonly string[]): Process[] {
+  return processesOf(...paths).filter(({ parent }) => parent === 1)
 }
 
 /** Kills processes. @returns one line about each, for an error message */

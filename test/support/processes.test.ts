@@ -1,0 +1,23 @@
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { makeFolder } from './folder.ts'
+import { processesOf } from './processes.ts'
+
+/** Starts a process with an argument. @returns its id */
+function startProcess(argument: string): number {
+  const args = ['-e', 'setTimeout(() => {}, 60_000)', argument]
+  const child = spawn(process.execPath, args, { stdio: 'ignore' })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  return child.pid!
+}
+
+test('the processes of a folder name it or a file in it, not a path that begins with its name', async () => {
+  const folder = await makeFolder('processes')
+  const own = new Set([startProcess(folder), startProcess(join(folder, 'service.log'))])
+  const other = new Set([startProcess(`${folder}.sh`), startProcess(`${folder}-backup/run`)])
+  const pidsOf = (...paths: string[]) => new Set(processesOf(...paths).map(({ pid }) => pid))
+  await vi.waitFor(() => expect(pidsOf(folder)).toEqual(own))
+  await vi.waitFor(() => expect(pidsOf(`${folder}.sh`, `${folder}-backup`)).toEqual(other))
+  expect(pidsOf(folder)).toEqual(own)
+})
