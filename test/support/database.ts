@@ -34,7 +34,7 @@ export async function createTestDatabase(
   serverUrl: string = inject('serverUrl'),
 ): Promise<{ url: string; drop(): Promise<void> }> {
   const name = `test_${randomBytes(6).toString('hex')}`
-  await administer(serverUrl, `create database ${name} template ${TEMPLATE}`)
+  await administer(serverUrl, `create database ${name} template ${TEMPLATE} strategy file_copy`)
   return {
     url: urlOf(serverUrl, name),
     drop: () => administer(serverUrl, `drop database ${name} with (force)`),
