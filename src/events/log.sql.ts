@@ -1,6 +1,10 @@
 /** SQL: joins `o`, the kind, subject and payload of a logged event, by its `outbox_seq`. */
 export const joinOutbox = (seq: string) => `join outbox o on o.seq = ${seq}`
 
+/** SQL: the same, looked up one by one. */
+export const lookUpOutbox = (seq: string) =>
+  `cross join lateral (select * from outbox where seq = ${seq} offset 0) o`
+
 /** SQL to select from: the logged events, as `l` (position, id and business) and `o`. */
 export const EVENTS = `event_log l ${joinOutbox('l.outbox_seq')}`
 

@@ -4,7 +4,7 @@ import { bigintArray } from '../postgres/binary-arrays.ts'
 import { boundedScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { FLOOR } from './log.sql.ts'
+import { FLOOR, lookUpOutbox } from './log.sql.ts'
 import { readLogState } from './log-state.ts'
 
 /** A stored event of the log. */
@@ -69,7 +69,7 @@ export async function readPositions(
     name: 'event-log-read-positions',
     text: `select ${COLUMNS} from unnest($1::int8[]) as requested(position)
       cross join lateral (select * from event_log where position = requested.position offset 0) l
-      cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o`,
+      ${lookUpOutbox('l.outbox_seq')}`,
     values: [bigintArray(positions)],
   })
   return result.rows.map(toEntry)
@@ -138,7 +138,7 @@ function selectOfBusiness(order: 'asc' | 'desc', range: string): string {
     columns: COLUMNS,
     // `offset 0` makes it look up one event after the other, and stop when the page is full.
     from: `event_log l
-      cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o`,
+      ${lookUpOutbox('l.outbox_seq')}`,
     table: 'event_log l',
     key: 'business_sequence',
     order,

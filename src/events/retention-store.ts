@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { lookUpOutbox } from './log.sql.ts'
 
 /**
  * Claims a run, so that one instance at a time does the work.
@@ -42,7 +43,7 @@ export async function archiveEvents(pool: Pool, rowsMax: number): Promise<number
           occurred_at, logged_at, pending_minor, available_minor, fees_minor)
         select l.business_id, l.live, l.business_sequence, o.kind, o.subject_id, o.occurred_at,
           l.logged_at, o.pending_minor, o.available_minor, o.fees_minor
-        from event l cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+        from event l ${lookUpOutbox('l.outbox_seq')}
         where (o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0)
       ), archived as (
         update event_retention set archived = (select max(position) from event)

@@ -3,9 +3,9 @@ export function joinTransaction(id: string): string {
   return `join transaction t on t.id = ${id}`
 }
 
-/** SQL that joins the bank and the amount of the transaction `t` of an id, looked up one by one. */
+/** SQL that joins the transaction `t` of an id, looked up one by one. */
 export const lookUpTransaction = (id: string): string =>
-  `cross join lateral (select bank, amount_minor from transaction where id = ${id} offset 0) t`
+  `cross join lateral (select * from transaction where id = ${id} offset 0) t`
 
 /** SQL: all transactions `t`. */
 export const TRANSACTIONS = 'transaction t'

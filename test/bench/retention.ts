@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { newId } from '../../src/core/ids.ts'
 import { cutPartition } from '../../src/postgres/partitions/partitions.ts'
 import { type Sample, toFigure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
@@ -89,11 +90,29 @@ async function seedPayments(databaseUrl: string, count: number): Promise<void> {
         from generate_series(${last - PARTITION_EVENTS + 1}, ${last}) n order by n`)
       await pool.query('select sequence_events(2000000000)')
     }
-    await pool.query('insert into webhook_dispatcher select position from sequencer')
+    await finishPayments(pool)
     await pool.query('vacuum analyze')
   } finally {
     await pool.end()
   }
+}
+
+/** The events are read by all who follow the log, and their payments are settled. */
+async function finishPayments(pool: pg.Pool): Promise<void> {
+  await pool.query('insert into webhook_dispatcher select position from sequencer')
+  for (const follower of ['settlement_follower', 'payment_hour_follower']) {
+    await pool.query(`update ${follower} set position = (select position from sequencer)`)
+  }
+  await pool.query(
+    `insert into settlement (id, business_id, live, status, forced, cut_off_at, from_sequence,
+        to_sequence, scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor,
+        transaction_count, gross_minor, fees_minor, balance_pending_minor, balance_available_minor,
+        balance_fees_minor, started_at, completed_at)
+      select $1, business_id, live, 'COMPLETED', false, now(), 0, last_sequence, last_sequence, 0, 0, 0,
+        last_sequence, pending_minor, 0, 0, pending_minor, 0, now(), now()
+      from event_business_counter order by last_sequence desc limit 1`,
+    [newId('set', Date.now())],
+  )
 }
 
 /** Measures one window after the other until the retention is through. */

@@ -1,4 +1,5 @@
 import { boundedScan } from '../../postgres/bounded-scan.ts'
+import { lookUpOutbox } from '../log.sql.ts'
 
 /**
  * SQL: whether an event `l` of the log has no archived entry yet. Its row remains until its partition is
@@ -26,8 +27,9 @@ interface MoneyEventQuery {
 
 /**
  * A subquery for the first events that changed a balance, with the columns of the view
- * `money_event`. It reads only the rows it returns. The view has no order of its own: through it,
- * PostgreSQL would sort all events of a business to find the first.
+ * `money_event`. It reads only the rows it returns, and looks their contents up one by one: a plan
+ * from statistics that are behind would read the whole outbox. The view has no order of its own:
+ * through it, PostgreSQL would sort all events of a business to find the first.
  */
 export function moneyEvents({ where, join = () => '', order, limit }: MoneyEventQuery): string {
   const part = ({ log, event }: Aliases, from: string, filter: string) =>
@@ -42,7 +44,7 @@ export function moneyEvents({ where, join = () => '', order, limit }: MoneyEvent
       union all
       ${part(
         { log: 'l', event: 'o' },
-        'event_log l join outbox o on o.seq = l.outbox_seq',
+        `event_log l ${lookUpOutbox('l.outbox_seq')}`,
         ` and (o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) and ${IS_LOGGED}`,
       )}
     ) events order by business_sequence ${order} limit ${limit})`

@@ -485,9 +485,12 @@ create function current_cluster(OUT system_identifier bigint, OUT timeline integ
 -- transactions have ended, and their rows are numbered, no row up to \`next_low_seq\` can appear any more. (The
 -- end of a snapshot would not do: transactions beyond it may have their ids already.) Rows after it have positions
 -- after those of before that tick: \`next_low_position\`, then \`low_position\`.
+--
+-- Its plans are kept: PostgreSQL would make new ones for each tick, which takes longer than to run them.
 create function sequence_events(
   rows_max integer, OUT numbered integer, OUT last_position bigint, OUT more boolean, OUT began_epoch integer)
-  returns record language plpgsql set enable_nestloop to 'off' set enable_seqscan to 'off' as $$
+  returns record language plpgsql
+  set enable_nestloop to 'off' set enable_seqscan to 'off' set plan_cache_mode to 'force_generic_plan' as $$
   declare
     state sequencer_tick%rowtype;
     cluster record;

@@ -4,7 +4,7 @@ import type { Queryable } from '../../postgres/in-transaction.ts'
 import {
   CREDITS_PAYMENT,
   IS_UNSETTLED,
-  joinTransaction,
+  lookUpTransaction,
 } from '../../transactions/transaction.sql.ts'
 import type { BalanceKey } from '../settlement.ts'
 
@@ -90,7 +90,7 @@ export async function sumUnsettled(
   cutOffMinutes: number,
 ): Promise<{ readonly parts: readonly UnsettledPart[]; readonly isCut: boolean }> {
   const unsettled = moneyEvents({
-    join: ({ event }) => joinTransaction(`${event}.subject_id`),
+    join: ({ event }) => lookUpTransaction(`${event}.subject_id`),
     where: ({ log, event }) => `${log}.business_id = $1 and ${log}.live = $2
       and ${log}.business_sequence > coalesce((
         select scanned_sequence from settlement s where s.business_id = $1 and s.live = $2

@@ -2,7 +2,7 @@ import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts
 import {
   CREDITS_PAYMENT,
   IS_UNSETTLED,
-  joinTransaction,
+  lookUpTransaction,
 } from '../../transactions/transaction.sql.ts'
 
 /**
@@ -17,7 +17,7 @@ export function firstUnsettled(
   upTo?: string,
 ): string {
   return moneyEvents({
-    join: ({ event }) => joinTransaction(`${event}.subject_id`),
+    join: ({ event }) => lookUpTransaction(`${event}.subject_id`),
     where: ({ log, event }) => `${log}.business_id = ${businessId} and ${log}.live = ${live}
       and ${log}.business_sequence > ${after}
       ${upTo === undefined ? '' : `and ${log}.business_sequence <= ${upTo}`}

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import { KINDS_ON_REQUEST } from '../../events/event-kinds.ts'
-import { joinOutbox, selectEventsAfter } from '../../events/log.sql.ts'
+import { lookUpOutbox, selectEventsAfter } from '../../events/log.sql.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
 import { type ClaimRow, ENCRYPTED_SECRETS } from '../deliveries/claim-deliveries.ts'
 import type { Allotment } from '../deliveries/concurrency-limiter.ts'
@@ -37,9 +37,9 @@ const ON_REQUEST = KINDS_ON_REQUEST.map((kind) => `'${kind}'`).join(', ')
 
 /** SQL: the sequence of the last event before these that the endpoint of `m` was sent; 0 if none. */
 const LAST_SEQUENCE = `(select d.sequence from webhook_delivery d
-    where d.endpoint_id = m.endpoint_id and d.position >= $8 and d.position < m.position
+    where d.endpoint_id = m.endpoint_id and d.position >= $7 and d.position < m.position
     order by d.position desc limit 1),
-  last_delivery_sequence(m.endpoint_id, $8)`
+  last_delivery_sequence(m.endpoint_id, $7)`
 
 type Row = { position: string | null; events: number; deliveries: number } & (
   | ClaimRow
@@ -58,13 +58,14 @@ type Row = { position: string | null; events: number; deliveries: number } & (
  * of the row. Any instance may claim the others.
  */
 export async function dispatchEvents(pool: Pool, options: DispatchOptions): Promise<Dispatched> {
-  const { nowMs, allotments } = options
+  const { nowMs, allotments, eventsMax } = options
   const { rows } = await pool.query<Row>({
-    name: 'webhook-dispatch',
+    // With the limit as a parameter, PostgreSQL would plan it anew each time, ten times as long as it runs.
+    name: `webhook-dispatch-${eventsMax}`,
     text: `with ${tryLock('webhook dispatcher')}, dispatcher as (
         ${lastPosition('(select held from lock)')}
       ), next as (
-        ${selectEventsAfter('(select position from dispatcher)', '$1')}
+        ${selectEventsAfter('(select position from dispatcher)', `${eventsMax}`)}
       ), matched as (
         select e.id as endpoint_id, n.position, n.business_sequence as sequence,
           lag(n.business_sequence) over (partition by e.id order by n.position) as previous,
@@ -72,12 +73,12 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
           and row_number() over (partition by e.id order by n.position) <= a.share, false
         ) as claimed
         from next n
-        ${joinOutbox('n.outbox_seq')}
+        ${lookUpOutbox('n.outbox_seq')}
         -- "offset 0" keeps the planner on the index, however many events it expects.
         cross join lateral (select id, kinds, after_position, disabled_at, ordered from webhook_endpoint
           where business_id = n.business_id and live = n.live and deleted_at is null
-            and (disabled_at is null or disabled_at >= $7) offset 0) e
-        left join unnest($4::text[], $5::int8[]) as a(endpoint_id, share) on a.endpoint_id = e.id
+            and (disabled_at is null or disabled_at >= $6) offset 0) e
+        left join unnest($3::text[], $4::int8[]) as a(endpoint_id, share) on a.endpoint_id = e.id
         where e.after_position < n.position
           and case
             -- A test event goes to its endpoint only; an event about an endpoint to all others.
@@ -88,9 +89,9 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
       ), created as (
         insert into webhook_delivery (id, endpoint_id, position, sequence, previous_sequence, state,
           attempts, due_at, claims, leased_until, created_at)
-        select $2 || substr(replace(gen_random_uuid()::text, '-', ''), 17), endpoint_id, position,
-          sequence, coalesce(previous, ${LAST_SEQUENCE}), 'PENDING', 0, $3, claimed::int,
-          case when claimed then $6::timestamptz end, $3
+        select $1 || substr(replace(gen_random_uuid()::text, '-', ''), 17), endpoint_id, position,
+          sequence, coalesce(previous, ${LAST_SEQUENCE}), 'PENDING', 0, $2, claimed::int,
+          case when claimed then $5::timestamptz end, $2
         from matched m
         on conflict (endpoint_id, position) do nothing
         returning id, endpoint_id, position, previous_sequence, claims
@@ -103,12 +104,11 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
           order by position) as claimed from created where claims > 0 group by endpoint_id
       )
       select c.*, g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered,
-        ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
+        ${ENCRYPTED_SECRETS('g.endpoint_id', '$2')}
       from (select (select max(position) from next) as position,
           (select count(*)::int from next) as events, (select count(*)::int from created) as deliveries) c
       left join grouped g on true left join webhook_endpoint e on e.id = g.endpoint_id`,
     values: [
-      options.eventsMax,
       options.idPrefix,
       new Date(nowMs),
       textArray(allotments.map((allotment) => allotment.endpointId)),
