@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
@@ -19,8 +20,12 @@ import {
 } from './retention-store.ts'
 
 /** The most events that one statement archives, and the most statements of one run. */
-const ROWS_MAX = 5_000
-const STATEMENTS_MAX = 10_000
+const ROWS_MAX = 1_000
+const STATEMENTS_MAX = 50_000
+
+/** After each statement it waits this many times as long as the statement took: payments need the disk too. */
+const REST = 3
+const REST_MAX_MS = 1_000
 
 const DAY_MS = 86_400_000
 
@@ -37,7 +42,7 @@ interface Options {
   readonly retentionDays: number
   /** The last position whose events, and all before it, have their webhook deliveries. */
   readonly dispatchedUpTo: () => Promise<bigint>
-  /** The most events that one statement archives; absent: 5,000. */
+  /** The most events that one statement archives; absent: 1,000. */
   readonly rowsMax?: number
   /** The pause in milliseconds after a run that left a partition to others who used it; absent: 10 s. */
   readonly lockedMs?: number
@@ -69,9 +74,12 @@ export function createRetention(options: Options): Retention {
     await raiseFloor(pool, await expiredUpTo(options))
     let archived = 0
     for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
+      const startedMs = performance.now()
       const rows = await archiveEvents(pool, rowsMax)
       archived += rows
       if (rows < rowsMax) break
+      const restMs = Math.min(REST * (performance.now() - startedMs), REST_MAX_MS)
+      await wait(restMs, undefined, { signal }).catch(() => undefined)
     }
     await deleteOldTicks(pool)
     const partitions = signal?.aborted ? NOTHING : await dropPartitions(pool, log)

@@ -33,8 +33,8 @@ export const DISPATCH = [
   ),
   dispatch(
     'two processes send a delivery that was created as claimed',
-    'case when claimed then $6::timestamptz end',
-    'case when claimed then $3::timestamptz end',
+    'case when claimed then $5::timestamptz end',
+    'case when claimed then $2::timestamptz end',
   ),
   retention(
     'a delivery fails while an attempt is in progress',

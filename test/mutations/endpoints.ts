@@ -53,7 +53,7 @@ export const ENDPOINT_OPTIONS = [
   ),
   previous(
     'an endpoint without recent deliveries seems to be new',
-    'last_delivery_sequence(m.endpoint_id, $8)`',
+    'last_delivery_sequence(m.endpoint_id, $7)`',
     '0`',
   ),
   drop(

@@ -193,8 +193,8 @@ export const WEBHOOKS = [
   ),
   dispatch(
     'a disabled endpoint gets deliveries for ever',
-    'and (disabled_at is null or disabled_at >= $7)',
-    'and $7::timestamptz is not null',
+    'and (disabled_at is null or disabled_at >= $6)',
+    'and $6::timestamptz is not null',
   ),
   keys(
     'deliveries of the first partition alone are recorded',
