@@ -168,7 +168,8 @@ describe('a page of a list', () => {
       const large = await costsOf(wholeService, whole, method, rows[name]!, max)
       // Without statements the call would prove nothing.
       expect(large.filter(({ buffers }) => buffers === 0 || buffers > max)).toEqual([])
-      expect(highest(large)).toBeLessThanOrEqual(Math.max(1.5 * highest(small) + 100, 0.75 * max))
+      // Ten times the rows make an index a level deeper, and open another partition.
+      expect(highest(large)).toBeLessThanOrEqual(Math.max(1.75 * highest(small) + 100, 0.75 * max))
     },
   )
 })
