@@ -2,8 +2,9 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
+import { hasBrowser, seriousFaults } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
-import { hasBrowser, overflows, seriousFaults, useBrowser } from './browser.ts'
+import { overflows, useBrowser } from './browser.ts'
 
 describe.skipIf(!hasBrowser)('the pages of businesses and access', () => {
   const service = useService()

@@ -3,8 +3,9 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { hasBrowser, seriousFaults } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
-import { hasBrowser, overflows, seriousFaults, useBrowser } from './browser.ts'
+import { overflows, useBrowser } from './browser.ts'
 
 describe.skipIf(!hasBrowser)('the pages of accounts', () => {
   const service = useService()

@@ -1,21 +1,12 @@
 import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
+import { launchBrowser } from '../support/browser.ts'
 import { ADMIN_TOKEN, type TestService } from '../support/service.ts'
-
-/** Debian: `apt-get install chromium`. */
-const CHROMIUM = '/usr/bin/chromium'
 
 /** What `npm run build:console` makes; npm runs it after an installation. */
 const BUILT = join(import.meta.dirname, '../../dist/console/index.html')
-
-/** Whether the tests in a browser can run here. */
-export const hasBrowser = existsSync(CHROMIUM)
-
-const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 /** A page of the console, with what its console and its network reported. */
 export interface ConsolePage {
@@ -39,7 +30,7 @@ export function useBrowser(service: TestService) {
   let browser: Browser
   beforeAll(async () => {
     expect(existsSync(BUILT), 'run npm run build:console').toBe(true)
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] })
+    browser = await launchBrowser()
   })
   afterAll(() => browser?.close())
   return async (path: string, options: OpenOptions = {}): Promise<ConsolePage> => {
@@ -61,26 +52,6 @@ export function useBrowser(service: TestService) {
     await page.goto(`${service.httpUrl}/console${path}`)
     return { page, problems, close: () => context.close() }
   }
-}
-
-interface Report {
-  readonly violations: readonly {
-    readonly id: string
-    readonly impact: string
-    readonly nodes: readonly { readonly target: readonly string[] }[]
-  }[]
-  readonly passes: readonly unknown[]
-}
-
-/** What axe finds to be serious, by rule and place. */
-export async function seriousFaults(page: Page): Promise<string[]> {
-  // The policy of the page refuses scripts that are added to it.
-  const { violations, passes } = (await page.evaluate(`${axe}; axe.run()`)) as Report
-  // It has looked.
-  expect(passes.length).toBeGreaterThan(10)
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${target}`))
 }
 
 /** Whether something of the page is wider than the window. */

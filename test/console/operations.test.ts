@@ -4,9 +4,10 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
+import { hasBrowser, seriousFaults } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { hasBrowser, overflows, seriousFaults, useBrowser } from './browser.ts'
+import { overflows, useBrowser } from './browser.ts'
 import { type Operations, seedOperations } from './operations-scene.ts'
 
 describe.skipIf(!hasBrowser)('the pages of operators', () => {

@@ -3,9 +3,10 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { openAccount, openShop, pay, type Shop, settleAll, transfer } from '../overview/scene.ts'
+import { hasBrowser, seriousFaults } from '../support/browser.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
-import { hasBrowser, overflows, seriousFaults, useBrowser } from './browser.ts'
+import { overflows, useBrowser } from './browser.ts'
 
 describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', () => {
   const service = useService()

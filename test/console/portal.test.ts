@@ -3,9 +3,10 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { openShop, pay, type Shop, settleAll } from '../overview/scene.ts'
+import { hasBrowser } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { hasBrowser, useBrowser } from './browser.ts'
+import { useBrowser } from './browser.ts'
 
 /** Texts of the other business that can be recognised wherever they appear. */
 const SECRET = {

@@ -4,9 +4,10 @@ import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { hasBrowser, seriousFaults } from '../support/browser.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
-import { hasBrowser, overflows, seriousFaults, useBrowser } from './browser.ts'
+import { overflows, useBrowser } from './browser.ts'
 
 describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
   const service = useService()

@@ -4,8 +4,9 @@ import { describe, expect, test } from 'vitest'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { naira } from '../../src/console/format/money.ts'
-import { hasBrowser, useBrowser } from '../console/browser.ts'
+import { useBrowser } from '../console/browser.ts'
 import { openAccount } from '../overview/scene.ts'
+import { hasBrowser } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 
 const PAYMENTS = Number(process.env['CONSOLE_PAYMENTS'] ?? 10_000)

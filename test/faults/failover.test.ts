@@ -163,6 +163,8 @@ test('a failover that loses commits begins an epoch, and ends the streams that h
   const ahead = [follow(first), follow(second)]
   await pay(instances, accountNumber, lost)
   for (const { events } of ahead) await vi.waitFor(() => expect(events).toHaveLength(36), WAIT)
+  // The deliveries that are still to be made are lost with the primary.
+  await webhooksOf(receiver, [...surviving, ...lost])
 
   await proxy.block()
   await pair.primary.stop()

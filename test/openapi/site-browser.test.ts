@@ -1,14 +1,9 @@
-import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import type { Browser, BrowserContextOptions } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hasBrowser, launchBrowser, seriousFaults } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 
-/** Debian: `apt-get install chromium`. */
-const CHROMIUM = '/usr/bin/chromium'
 const service = useService()
-const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 /** A page with what its console and its network reported. */
 async function open(browser: Browser, path: string, options: BrowserContextOptions = {}) {
@@ -23,32 +18,10 @@ async function open(browser: Browser, path: string, options: BrowserContextOptio
   return { page, problems, requests, close: () => context.close() }
 }
 
-/** What axe finds to be serious, by rule and place. */
-async function serious(page: Page): Promise<string[]> {
-  // The policy of the page refuses scripts that are added to it.
-  const { violations, passes } = (await page.evaluate(`${axe}; axe.run()`)) as Report
-  // It has looked.
-  expect(passes.length).toBeGreaterThan(10)
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${target}`))
-}
-
-interface Report {
-  readonly violations: readonly Violation[]
-  readonly passes: readonly unknown[]
-}
-
-interface Violation {
-  readonly id: string
-  readonly impact: string
-  readonly nodes: readonly { readonly target: readonly string[] }[]
-}
-
-describe.skipIf(!existsSync(CHROMIUM))('in a browser', () => {
+describe.skipIf(!hasBrowser)('in a browser', () => {
   let browser: Browser
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] })
+    browser = await launchBrowser()
   })
   afterAll(() => browser?.close())
 
@@ -63,7 +36,7 @@ describe.skipIf(!existsSync(CHROMIUM))('in a browser', () => {
       const options = { viewport: { width, height: 900 }, colorScheme }
       const { page, problems, requests, close } = await open(browser, path, options)
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
-      expect(await serious(page)).toEqual([])
+      expect(await seriousFaults(page)).toEqual([])
       expect(problems).toEqual([])
       for (const url of requests) expect(url).toMatch(/^data:,|^http:\/\/127\.0\.0\.1:/)
       await close()
