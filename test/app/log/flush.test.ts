@@ -1,39 +1,47 @@
-import { execFile } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { MASTER_KEY } from '../../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 
-// The thread that would write the first line is busy, so it is still to be written when the last one is logged.
+// The thread that would write the first line waits for the test, so the first is still to be written while the
+// process waits for its log.
 const SCRIPT = `
-  import { pbkdf2 } from 'node:crypto'
+  import { read } from 'node:fs'
   import { readConfig } from '${ROOT}/src/config/config.ts'
   import { flushLog } from '${ROOT}/src/app/log.ts'
   import { openLog } from '${ROOT}/src/app/start-instance.ts'
   const log = openLog(readConfig({}), undefined)
-  const busy = new Promise((done) => pbkdf2('x', 'y', 300_000, 64, 'sha512', done))
+  read(0, () => {})
   log.info('first')
   await new Promise(setImmediate)
   log.info('second')
   log.child({ worker: 1 }).info('last')
+  setImmediate(() => process.stdout.write('waiting'))
   await flushLog(log)
   process.exit(0)`
 
 test('a process that logs and exits loses no line, and keeps their order', async () => {
-  const { stderr } = await promisify(execFile)(
-    process.execPath,
-    ['--input-type=module', '-e', SCRIPT],
-    {
-      cwd: ROOT,
-      env: {
-        PATH: process.env['PATH'],
-        UV_THREADPOOL_SIZE: '1',
-        MASTER_KEY: MASTER_KEY.toString('base64'),
-      },
+  const child = spawn(process.execPath, ['--input-type=module', '-e', SCRIPT], {
+    cwd: ROOT,
+    env: {
+      PATH: process.env['PATH'],
+      UV_THREADPOOL_SIZE: '1',
+      MASTER_KEY: MASTER_KEY.toString('base64'),
     },
-  )
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    stderr += text
+  })
+  const closed = once(child, 'close')
+  // A process that does not wait writes the others when it exits.
+  await Promise.race([once(child.stdout, 'data'), once(child.stderr, 'data'), closed])
+  child.stdin.end('x')
+  await closed
   const lines = stderr.split('\n').filter((line) => line.startsWith('{'))
   expect(lines.map((line) => JSON.parse(line).msg)).toEqual(['first', 'second', 'last'])
 })
