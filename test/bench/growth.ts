@@ -107,7 +107,7 @@ async function open(bench: Bench, sizes: GrowthSizes): Promise<Setup> {
   const databaseUrl = await bench.createDatabase()
   const started = performance.now()
   await seedGrowth(databaseUrl, sizes)
-  await deferSettlement(databaseUrl)
+  await finishFollowers(databaseUrl)
   const seconds = (performance.now() - started) / 1000
   const name = `at ${sizes.transactions.toLocaleString('en')}`
   bench.log(`  ${name}: made in ${seconds.toFixed(0)} s`)
@@ -117,13 +117,16 @@ async function open(bench: Bench, sizes: GrowthSizes): Promise<Setup> {
   return { name, sizes, service: { ...service, businessId: SEEDED_BUSINESS, secretKey } }
 }
 
-/** Nothing is due, so that no settlement runs during a measurement. */
-async function deferSettlement(databaseUrl: string): Promise<void> {
+/** Nothing is due and all figures are made, so that neither is done during a measurement. */
+async function finishFollowers(databaseUrl: string): Promise<void> {
   const client = new pg.Client({ connectionString: databaseUrl })
   await client.connect()
   try {
     await client.query(
       `insert into settlement_terms select id, 'WORKING_DAYS', 30, 0, 0, 0, 0, now() from business`,
+    )
+    await client.query(
+      'update payment_hour_follower set position = (select position from sequencer)',
     )
   } finally {
     await client.end()
