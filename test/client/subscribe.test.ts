@@ -290,11 +290,12 @@ test('waits for a service without a database, and holds no connection meanwhile'
       expect(error.reason).toBe('unavailable')
       waits.push(retryMs)
     },
-    retryMinMs: 500,
+    retryMinMs: 3_000,
   })
   const first = take(stream, 1)
   await waitFor(() => expect(waits).toHaveLength(1))
-  await vi.waitFor(() => expect(proxy.connections()).toBe(0), { timeout: 200, interval: 5 })
+  // Before it retries.
+  await vi.waitFor(() => expect(proxy.connections()).toBe(0), { timeout: 2_000, interval: 5 })
   await wire.unblock()
   expect(idsOf(await first)).toEqual(ids)
 })

@@ -15,7 +15,6 @@ async function trace(environment: NodeJS.ProcessEnv): Promise<[Instance, Capture
     OTEL_BSP_SCHEDULE_DELAY: '10',
     OTEL_BSP_MAX_QUEUE_SIZE: '20',
     OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '10',
-    OTEL_EXPORTER_OTLP_TIMEOUT: '200',
     OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20collector-secret',
     ...environment,
   })
@@ -42,7 +41,10 @@ test.each([
   if (how !== undefined) collector?.answer(how)
   onTestFinished(() => collector?.close())
   const url = collector?.url ?? `http://127.0.0.1:${await freePort()}`
-  const [instance, captured] = await trace({ OTEL_EXPORTER_OTLP_ENDPOINT: url })
+  const [instance, captured] = await trace({
+    OTEL_EXPORTER_OTLP_ENDPOINT: url,
+    OTEL_EXPORTER_OTLP_TIMEOUT: '200',
+  })
   try {
     await callOften(instance)
     await waitFor(() => expect(linesOf(captured)).toHaveLength(1))
