@@ -143,14 +143,14 @@ describe('the error without a response says whether the request was sent', () =>
 
   test('no response: sent', async () => {
     const { baseUrl, requests } = await bank(() => undefined)
-    const { http, results } = httpTo(baseUrl, { timeoutMs: 100 })
+    const { http, results } = httpTo(baseUrl, { timeoutMs: 800 })
     expect((await unreachable(http.send(post('x')))).sent).toBe(true)
     expect([requests.length, results]).toEqual([1, ['timeout']])
   })
 
   test('incomplete response: sent', async () => {
     const { baseUrl } = await bank((_request, response) => void response.write('{"a":'))
-    const { http } = httpTo(baseUrl, { timeoutMs: 100 })
+    const { http } = httpTo(baseUrl, { timeoutMs: 800 })
     expect((await unreachable(http.send(get()))).sent).toBe(true)
   })
 
