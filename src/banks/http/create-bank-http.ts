@@ -89,8 +89,9 @@ export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
     allowH2: false,
     keepAliveTimeout: KEEP_ALIVE_MS,
     keepAliveMaxTimeout: KEEP_ALIVE_MS,
-    headersTimeout: limits.timeoutMs,
-    bodyTimeout: limits.timeoutMs,
+    // The policy times out, exactly; undici's timers may be half a second early.
+    headersTimeout: 0,
+    bodyTimeout: 0,
     connect: {
       timeout: limits.connectTimeoutMs,
       lookup: createLookup(options.resolve ?? createNameResolver()),
