@@ -10,6 +10,12 @@ const db = useDatabase(8)
 
 const TICK = 'select numbered, more from sequence_events(100)'
 
+/** From now on, a connection gets the plans of statements inside functions, as notices. */
+const EXPLAIN_NESTED = `load 'auto_explain';
+  set auto_explain.log_min_duration = 0;
+  set auto_explain.log_nested_statements = on;
+  set auto_explain.log_level = notice`
+
 test('a tick without work takes no lock and begins no transaction', async () => {
   const { pool } = db.database
   await sequence(pool)
@@ -27,6 +33,26 @@ test('a tick without work takes no lock and begins no transaction', async () => 
     holder.release()
     ticking.release()
   }
+})
+
+test('the plan of a tick is made once for all snapshots, since it costs more than the tick', async () => {
+  const { pool } = db.database
+  await sequence(pool)
+  await writeEvents(pool, 1)
+  const client = await pool.connect()
+  let plan = ''
+  client.on('notice', ({ message = '' }) => {
+    if (message.includes('fresh')) plan += message
+  })
+  try {
+    await client.query(EXPLAIN_NESTED)
+    expect((await client.query(TICK)).rows).toEqual([{ numbered: 1, more: false }])
+  } finally {
+    client.release(true)
+  }
+  // A plan that is made for the values of one tick has these in place of its parameters.
+  const [conditions] = plan.match(/Index Cond: .*pg_snapshot_xmax.*/) ?? []
+  expect(conditions).toMatch(/xid >= pg_snapshot_xmax\(\$\d+\)/)
 })
 
 test('ticks of many instances do not queue: all but one return at once', async () => {

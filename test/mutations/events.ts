@@ -101,6 +101,7 @@ export const EVENTS = [
     'state.next_low_xid := own_xid;',
     'state.next_low_xid := pg_snapshot_xmax(upto);',
   ),
+  sequencer('a tick is planned anew each time', " set plan_cache_mode to 'force_generic_plan'", ''),
   dropped(
     'a partition of the outbox is dropped before its events are archived',
     'from sequencer_tick where position <= archived_to and',
