@@ -32,6 +32,9 @@ const DAY_MS = 86_400_000
 /** The interval between runs. */
 const EVERY_MS = 600_000
 
+/** A run is one instance's for so long; it extends that after half of it. */
+const LEASE_MS = 300_000
+
 /** The outbox first: an event of the log is needed as long as the outbox has its content. */
 const TABLES = ['outbox', 'event_log'] as const
 
@@ -73,11 +76,17 @@ export function createRetention(options: Options): Retention {
   const run = async (signal?: AbortSignal): Promise<RetentionRun> => {
     await raiseFloor(pool, await expiredUpTo(options))
     let archived = 0
+    let extendAtMs = clock.now() + LEASE_MS / 2
     for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
       const startedMs = performance.now()
       const rows = await archiveEvents(pool, rowsMax)
       archived += rows
       if (rows < rowsMax) break
+      const nowMs = clock.now()
+      if (nowMs >= extendAtMs) {
+        await postponeRun(pool, nowMs + LEASE_MS)
+        extendAtMs = nowMs + LEASE_MS / 2
+      }
       const restMs = Math.min(REST * (performance.now() - startedMs), REST_MAX_MS)
       await wait(restMs, undefined, { signal }).catch(() => undefined)
     }
@@ -90,7 +99,7 @@ export function createRetention(options: Options): Retention {
     log,
     everyMs: EVERY_MS,
     async turn(signal) {
-      if (!(await claimRun(pool, clock.now(), EVERY_MS / 2))) return undefined
+      if (!(await claimRun(pool, clock.now(), LEASE_MS))) return undefined
       const { inUse } = await run(signal)
       if (!inUse) return undefined
       await postponeRun(pool, clock.now() + lockedMs)

@@ -25,10 +25,9 @@ const sql = async (text: string, values: unknown[] = []) =>
   (await db.database.pool.query(text, values)).rows
 
 /** The retention two days later. @param upTo the last position that has its deliveries */
-const retention = (upTo = 2n ** 40n) =>
+const retention = (upTo = 2n ** 40n, clock = { now: () => Date.now() + 2 * DAY_MS }) =>
   createRetention({
-    ...{ pool: db.database.pool, log: silent, retentionDays: 1, rowsMax: 3, lockedMs: 100 },
-    clock: { now: () => Date.now() + 2 * DAY_MS },
+    ...{ pool: db.database.pool, log: silent, retentionDays: 1, rowsMax: 3, lockedMs: 100, clock },
     dispatchedUpTo: async () => upTo,
   })
 
@@ -137,6 +136,19 @@ describe('events that have expired', () => {
     expect(claims.filter((claimed) => claimed)).toHaveLength(1)
     expect(await claimRun(pool, nowMs + 999, 1_000)).toBe(false)
     expect(await claimRun(pool, nowMs + 1_000, 1_000)).toBe(true)
+  })
+
+  test('are archived by one instance, also for longer than its lease', async () => {
+    const { pool } = db.database
+    await fill(20)
+    await sql('update event_retention set next_run_at = to_timestamp(0)')
+    const startMs = Date.now() + 2 * DAY_MS
+    let nowMs = startMs
+    const slow = { now: () => (nowMs += 120_000) }
+    expect(await claimRun(pool, startMs, 300_000)).toBe(true)
+    expect((await retention(undefined, slow).run()).archived).toBeGreaterThanOrEqual(20)
+    expect(nowMs).toBeGreaterThan(startMs + 900_000)
+    expect(await claimRun(pool, nowMs, 300_000)).toBe(false)
   })
 })
 

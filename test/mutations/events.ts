@@ -205,6 +205,11 @@ export const EVENTS = [
     'return end',
   ),
   retention(
+    'a second instance archives too if a run outlasts its lease',
+    'if (nowMs >= extendAtMs) {',
+    'if (nowMs < 0) {',
+  ),
+  retention(
     'expired events that were in use stay for ten minutes more',
     'await postponeRun(pool, clock.now() + lockedMs)',
     '',
