@@ -24,6 +24,7 @@ const LARGE: GrowthSizes = {
   businesses: 1_000,
   accounts: 100_000,
   transactions: Number(process.env['GROWTH_TRANSACTIONS'] ?? 3_000_000),
+  years: Number(process.env['GROWTH_YEARS'] ?? 10),
   events: 2_000_000,
   deliveries: 1_000_000,
 }
@@ -107,7 +108,7 @@ async function open(bench: Bench, sizes: GrowthSizes): Promise<Setup> {
   const databaseUrl = await bench.createDatabase()
   const started = performance.now()
   await seedGrowth(databaseUrl, sizes)
-  await finishFollowers(databaseUrl)
+  await finishJobs(databaseUrl)
   const seconds = (performance.now() - started) / 1000
   const name = `at ${sizes.transactions.toLocaleString('en')}`
   bench.log(`  ${name}: made in ${seconds.toFixed(0)} s`)
@@ -117,13 +118,19 @@ async function open(bench: Bench, sizes: GrowthSizes): Promise<Setup> {
   return { name, sizes, service: { ...service, businessId: SEEDED_BUSINESS, secretKey } }
 }
 
-/** Nothing is due and all figures are made, so that neither is done during a measurement. */
-async function finishFollowers(databaseUrl: string): Promise<void> {
+/** Everything is settled and all figures are made, so that neither is done during a measurement. */
+async function finishJobs(databaseUrl: string): Promise<void> {
   const client = new pg.Client({ connectionString: databaseUrl })
   await client.connect()
   try {
     await client.query(
-      `insert into settlement_terms select id, 'WORKING_DAYS', 30, 0, 0, 0, 0, now() from business`,
+      `insert into settlement (id, business_id, live, status, forced, cut_off_at, from_sequence, to_sequence,
+          scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor, transaction_count, gross_minor,
+          fees_minor, balance_pending_minor, balance_available_minor, balance_fees_minor, started_at,
+          completed_at)
+        select 'stl_' || upper(md5(business_id || live)), business_id, live, 'COMPLETED', false, now(), 0,
+          max(business_sequence), max(business_sequence), 0, 0, 0, count(*), 0, 0, 0, 0, 0, now(), now()
+        from event_log group by business_id, live`,
     )
     await client.query(
       'update payment_hour_follower set position = (select position from sequencer)',

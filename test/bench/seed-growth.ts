@@ -1,6 +1,7 @@
 import pg from 'pg'
-import { newId } from '../../src/core/ids.ts'
+import { firstIdAt } from '../../src/core/ids.ts'
 import { checkForeignKeys } from './check-foreign-keys.ts'
+import { CHUNK, type Chunk, chunkOf, idsOf, inChunk } from './growth-chunk.ts'
 import { PAYMENT_PAYLOAD } from './payment-payload.ts'
 import { SEEDED_BUSINESS, sessionIdOf } from './seed.ts'
 
@@ -10,6 +11,8 @@ export interface GrowthSizes {
   readonly businesses: number
   readonly accounts: number
   readonly transactions: number
+  /** They are of so many years, each with a partition of its own; absent or 0: of a month at most. */
+  readonly years?: number
   /** How many of the newest have events: those of the others have expired. Absent: all. */
   readonly events?: number
   /** With an attempt each, to endpoints of the first business; fewer than the events of it. */
@@ -30,15 +33,8 @@ const BUSY_EVERY = 11
 /** Endpoints of the first business. */
 const ENDPOINTS = 4
 
-/** How many transactions, and how many deliveries, one commit inserts. */
-const CHUNK = 25_000
-
 /** How many events the sequencer numbers at a time, as in the service. */
 const NUMBERED_MAX = 5_000
-
-/** Payments are a second apart, or closer, so that all are from this time. The last is from now. */
-const INTERVAL_MAX_MS = 1_000
-const SPAN_MAX_MS = 30 * 86_400_000
 
 /** The live payments of the first business, after `seedGrowth`. */
 export function growthSessions({ transactions }: GrowthSizes): number {
@@ -73,6 +69,7 @@ export async function seedGrowth(
     await seedBusinesses(loader, sizes)
     await seedAccounts(loader, sizes)
     await loader.query('analyze business, account')
+    await cutYears(loader, sizes.years ?? 0, nowMs)
     let numbered: Promise<unknown> = Promise.resolve()
     for (let from = 1; from <= sizes.transactions; from += CHUNK) {
       const chunk = chunkOf(from, sizes, nowMs)
@@ -106,6 +103,17 @@ export async function seedGrowth(
   }
 }
 
+/** Makes the partitions that the service would have made in these years. */
+async function cutYears(client: pg.Client, years: number, nowMs: number): Promise<void> {
+  const last = new Date(nowMs).getUTCFullYear()
+  for (let year = last - years + 1; year <= last; year++) {
+    for (const table of ['transaction', 'ledger_posting']) {
+      const boundary = firstIdAt('txn', Date.UTC(year))
+      await client.query('select cut_partition($1, $2, $3)', [table, boundary, `${year - 1}_12`])
+    }
+  }
+}
+
 async function numberEvents(sequencer: pg.Client, rowsMax: number): Promise<void> {
   for (;;) {
     const { rows } = await sequencer.query<{ more: boolean }>(
@@ -115,32 +123,6 @@ async function numberEvents(sequencer: pg.Client, rowsMax: number): Promise<void
     if (rows[0]?.more !== true) return
   }
 }
-
-/** Some consecutive transactions. Their ids are in the order of time, as all ids are. */
-interface Chunk {
-  readonly from: number
-  readonly to: number
-  /** Ten characters of time. */
-  readonly time: string
-  /** When the first of them was paid. */
-  readonly startMs: number
-  readonly intervalMs: number
-}
-
-function chunkOf(from: number, { transactions }: GrowthSizes, nowMs: number): Chunk {
-  const to = Math.min(from + CHUNK - 1, transactions)
-  const intervalMs = Math.min(INTERVAL_MAX_MS, Math.floor(SPAN_MAX_MS / transactions))
-  const startMs = nowMs - (transactions - from + 1) * intervalMs
-  const time = newId('txn', startMs).slice('txn_'.length, 'txn_'.length + 10)
-  return { from, to, time, startMs, intervalMs }
-}
-
-/** The ids of a chunk's transactions, as a condition on a column. */
-const inChunk = (column: string) =>
-  `${column} between 'txn_' || $1::text || lpad($2::bigint::text, 16, '0')
-    and 'txn_' || $1 || lpad($3::bigint::text, 16, '0')`
-
-const idsOf = ({ time, from, to }: Chunk) => [time, from, to]
 
 const idOf = (prefix: string, number: string) =>
   `'${prefix}_01' || lpad((${number})::text, 24, '0')`
