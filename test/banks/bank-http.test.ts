@@ -292,7 +292,14 @@ describe('the circuit breaker', () => {
     for (let i = 0; i < 3; i++) await send(http)
     hangs = true
     advance(500)
-    await unreachable(http.send(get('x', AbortSignal.timeout(30))))
+    const caller = new AbortController()
+    const probe = unreachable(http.send(get('x', caller.signal)))
+    await until(
+      async () => requests.length,
+      (length) => length === 4,
+    )
+    caller.abort()
+    await probe
     await until(
       async () => http.breakerState(),
       (state) => state === 'open',

@@ -300,7 +300,7 @@ test('watches of health are bounded', async () => {
 
 test('a client that acknowledges no PING is disconnected, one that does stays', async () => {
   const { address, look, server } = await openLookUps({
-    grpcLimits: { keepaliveMs: 50, keepaliveTimeoutMs: 200 },
+    grpcLimits: { keepaliveMs: 50, keepaliveTimeoutMs: 1_500 },
   })
   const deaf = openRaw(address)
   await meanwhile(look, deaf.closed)

@@ -270,7 +270,7 @@ describe('a response', () => {
     const broken = await rawServer((socket) => {
       socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nok'))
     })
-    const one = await httpClient({ timeoutMs: 300 }).post(trickling, {}, '')
+    const one = await httpClient({ timeoutMs: 1_500 }).post(trickling, {}, '')
     expect(one).toMatchObject({ status: 200, error: '' })
     const other = await httpClient().post(broken, {}, '')
     expect(other).toMatchObject({ status: 200, error: '', responseBody: 'ok' })
