@@ -1,11 +1,5 @@
 import type { DescService } from '@bufbuild/protobuf'
-import {
-  type ConnectionInjector,
-  logVerbosity,
-  Server,
-  ServerCredentials,
-  setLogVerbosity,
-} from '@grpc/grpc-js'
+import { logVerbosity, Server, ServerCredentials, setLogVerbosity } from '@grpc/grpc-js'
 import type { Logger } from 'pino'
 import { Fault } from '../../core/errors.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
@@ -104,7 +98,7 @@ export async function openGrpcServer(options: GrpcServerOptions): Promise<GrpcSe
     close: (drainMs) => {
       health.announceStop()
       health.endWatches()
-      closing ??= drain({ server, injector, listener, watch }, host, drainMs)
+      closing ??= drain({ server, listener, watch }, host, drainMs)
       return closing
     },
   }
@@ -160,18 +154,16 @@ function addServices(
 
 interface Parts {
   readonly server: Server
-  readonly injector: ConnectionInjector
   readonly listener: GrpcListener
   readonly watch: StreamWatch
 }
 
 async function drain(
-  { server, injector, listener, watch }: Parts,
+  { server, listener, watch }: Parts,
   { streams }: MethodHost,
   drainMs: number,
 ): Promise<number> {
   const closed = listener.stop()
-  injector.drain(drainMs + FLUSH_MS)
   server.tryShutdown(() => undefined)
   let cut = 0
   if (!(await withTimeout(closed, drainMs))) {
@@ -180,8 +172,7 @@ async function drain(
     for (const stream of streams) {
       stream.abort(new Fault('unavailable', text, { retryAfterSeconds: 1 }))
     }
-    // A connection without an HTTP/2 session takes no part in the drain.
-    if (!(await withTimeout(closed, 2 * FLUSH_MS))) {
+    if (!(await withTimeout(closed, FLUSH_MS))) {
       cut += listener.connections()
       listener.cut()
     }
