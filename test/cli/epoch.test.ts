@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { confirm } from '../../src/cli/confirm.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
 import { readLogState } from '../../src/events/log-state.ts'
-import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/events.ts'
+import { failOver, sequence, writeEvents } from '../support/events.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { inflow, runHere, startInflow } from './run-inflow.ts'
 
@@ -40,10 +40,10 @@ test('a failover that loses events ends tails with a cursor from which it is saf
   let running = startInflow(start, { env: env() })
   const lost = await publish()
   expect(idOf(await running.nextLine())).toBe(lost)
-  await loseEvents(pool, [lost!])
-  await beginTimeline(pool)
+  await failOver(pool, [lost!])
   const next = await publish()
   expect(await running.exit()).toBe(1)
+  expect(running.stderr()).toMatch(REFUSED)
   const [, cursor = ''] = REFUSED.exec(running.stderr()) ?? []
   running = startInflow(['events', 'tail', '--json', '--cursor', cursor], { env: env() })
   expect(idOf(await running.nextLine())).toBe(next)

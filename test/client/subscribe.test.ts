@@ -11,7 +11,7 @@ import {
 import { encodeCursor } from '../../src/events/cursor.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
-import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/events.ts'
+import { failOver, sequence, writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
 import { startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
@@ -201,8 +201,7 @@ test('a refused cursor comes with a cursor from which it is safe to resume', asy
   expect(idsOf(await take(running.stream, 1))).toEqual([lost])
   const old = await endOfLog()
   // As after a failover to a standby that lacked the event.
-  await loseEvents(pool(), [lost!])
-  await beginTimeline(pool())
+  await failOver(pool(), [lost!])
   const [id] = await publish(1)
   // A running stream ends with the error, too.
   const stale = { code: status.FAILED_PRECONDITION, reason: 'stale_cursor' }

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { exportContract } from '../../src/cli/proto/export-contract.ts'
 import { temporaryFolder } from '../cli/run-inflow.ts'
-import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/events.ts'
+import { failOver, sequence, writeEvents } from '../support/events.ts'
 import { makeFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
 import { startProcess } from '../support/process.ts'
@@ -147,8 +147,7 @@ describe.skipIf(!python || !protoc)('the clients in Python, over gRPC', () => {
     const first = follow(file, service.grpcUrl)
     await hasAll(first.stored)
     // As after a failover to a standby that lacked the event.
-    await loseEvents(pool(), lost)
-    await beginTimeline(pool())
+    await failOver(pool(), lost)
     await publish(1)
     expect(await first.exited).toBe(1)
     expect(first.stderr()).toMatch(/^refused: stale_cursor \S+ .+$/m)

@@ -15,13 +15,7 @@ import { type StreamTiming, subscribe } from '../../src/events/subscribe.ts'
 import { Tail } from '../../src/events/tail.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { tamper, useDatabase } from '../support/database.ts'
-import {
-  beginTimeline,
-  changeSequencer,
-  loseEvents,
-  sequence,
-  writeEvents,
-} from '../support/events.ts'
+import { changeSequencer, failOver, loseEvents, sequence, writeEvents } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -259,8 +253,7 @@ test('a lossy failover ends the subscriptions that were sent more than survives'
   const lost = await publish(2)
   expect((await take(ahead, 2)).map((event) => event.id)).toEqual(lost)
   const { end: seen } = await readLogState(pool)
-  await loseEvents(pool, lost)
-  await beginTimeline(pool)
+  await failOver(pool, lost)
   const ids = await publish(4)
   const { epoch } = await readLogState(pool)
   expect(epoch).toBe(seen.epoch + 1)

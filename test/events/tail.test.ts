@@ -5,7 +5,7 @@ import { readLogState } from '../../src/events/log-state.ts'
 import { Tail } from '../../src/events/tail.ts'
 import type { Database } from '../../src/postgres/orm.ts'
 import { tamper, useDatabase } from '../support/database.ts'
-import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/events.ts'
+import { failOver, sequence, writeEvents } from '../support/events.ts'
 
 const db = useDatabase(4)
 
@@ -117,8 +117,7 @@ test('after a failover that lost events, readers get those that took their posit
     const lost = await writeEvents(pool, 3)
     await sequence(pool)
     await tail.read({ epoch: before.epoch, position, tag: '' })
-    await loseEvents(pool, lost)
-    await beginTimeline(pool)
+    await failOver(pool, lost)
     const written = await writeEvents(pool, 3)
     await sequence(pool)
     const { epoch } = await readLogState(pool)

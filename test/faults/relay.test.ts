@@ -2,7 +2,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { readLogState } from '../../src/events/log-state.ts'
 import { expectMirror, untilPublished, useReader } from '../relay/fixture.ts'
 import { useDatabase } from '../support/database.ts'
-import { beginTimeline, loseEvents, writeEvents } from '../support/events.ts'
+import { failOver, writeEvents } from '../support/events.ts'
 import { hasNats, startNats } from '../support/nats.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { generator } from '../support/random.ts'
@@ -66,8 +66,7 @@ test.skipIf(!hasNats)(
     const lost = await writeEvents(pool, 10)
     await untilLogged(EVENTS / 2 + 10)
     await untilPublished(pool, server, 'INFLOW_EVENTS_1', WAIT_MS)
-    await loseEvents(pool, lost)
-    await beginTimeline(pool)
+    await failOver(pool, lost)
     await write(EVENTS / 2, killRelay)
     await untilLogged(EVENTS)
     await untilPublished(pool, server, 'INFLOW_EVENTS_2', WAIT_MS)

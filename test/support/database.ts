@@ -51,10 +51,17 @@ export async function tamper(
   text: string,
   values: readonly unknown[] = [],
 ): Promise<number> {
+  return tampering(pool, async (client) => (await client.query(text, [...values])).rowCount ?? 0)
+}
+
+/** Runs one transaction past every trigger and foreign key, as a superuser can. */
+export async function tampering<T>(
+  pool: pg.Pool,
+  run: (client: pg.PoolClient) => Promise<T>,
+): Promise<T> {
   return inTransaction(pool, async (client) => {
     await client.query("set local session_replication_role = 'replica'")
-    const { rowCount } = await client.query(text, [...values])
-    return rowCount ?? 0
+    return run(client)
   })
 }
 

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { cutPartition, listPartitions } from '../../src/postgres/partitions/partitions.ts'
-import { tamper } from './database.ts'
+import { tamper, tampering } from './database.ts'
 
 /** Writes events into the outbox, as a use case does, in one commit. @returns their ids */
 export async function writeEvents(
@@ -42,18 +42,30 @@ export async function sequence(pool: Pool): Promise<void> {
   }
 }
 
-/** Removes the last events, as a failover to a standby that lags does. */
+/** Removes the last events, as a restore does that begins no timeline. */
 export async function loseEvents(pool: Pool, ids: readonly string[]): Promise<void> {
-  await tamper(
-    pool,
+  await tampering(pool, (client) => lose(client, ids))
+}
+
+/** Removes the last events and begins a timeline, as the promotion of a standby that lags does. */
+export async function failOver(pool: Pool, lost: readonly string[]): Promise<void> {
+  await tampering(pool, async (client) => {
+    await lose(client, lost)
+    await client.query(changingSequencer(OTHER_TIMELINE))
+  })
+}
+
+async function lose(client: PoolClient, ids: readonly string[]): Promise<void> {
+  // No tick runs meanwhile.
+  await client.query('select pg_advisory_xact_lock(4736353)')
+  await client.query(
     `with lost as (delete from event_log where event_id = any($1) returning *),
         unwritten as (delete from outbox where event_id = any($1))
       update sequencer_tick set position = position - (select count(*) from lost)
       where tick = (select tick from sequencer)`,
     [ids],
   )
-  await tamper(
-    pool,
+  await client.query(
     `with kept as (
         select business_id, live, max(business_sequence) as last from event_log group by 1, 2
       ), newest as (
@@ -66,9 +78,12 @@ export async function loseEvents(pool: Pool, ids: readonly string[]): Promise<vo
   )
 }
 
+/** SQL: what makes the next tick find another timeline. */
+const OTHER_TIMELINE = 'timeline = timeline - 1'
+
 /** Makes the next tick find another timeline, as after the promotion of a standby. */
 export async function beginTimeline(pool: Pool): Promise<void> {
-  await changeSequencer(pool, 'timeline = timeline - 1')
+  await changeSequencer(pool, OTHER_TIMELINE)
 }
 
 /** Changes the state of the sequencer. @param set SQL: columns and values */
@@ -77,11 +92,11 @@ export async function changeSequencer(
   set: string,
   values: readonly unknown[] = [],
 ): Promise<void> {
-  await tamper(
-    pool,
-    `update sequencer_tick set ${set} where tick = (select tick from sequencer)`,
-    values,
-  )
+  await tamper(pool, changingSequencer(set), values)
+}
+
+function changingSequencer(set: string): string {
+  return `update sequencer_tick set ${set} where tick = (select tick from sequencer)`
 }
 
 /** Ends the present partitions of the outbox and the log after their last rows, if no transaction uses them. */
