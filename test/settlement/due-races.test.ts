@@ -195,6 +195,8 @@ async function runSteps(actor: Actor, steps: readonly Step[]): Promise<void> {
       await take(actor, each).catch(expectDeath)
     }
   } finally {
+    // A step that fails can leave a statement behind that it began beside the one that failed.
+    actor.release(false)
     actor.state = 'done'
   }
 }
