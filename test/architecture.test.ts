@@ -272,18 +272,3 @@ test('domains read the time from the injected clock', () => {
     /^(app|cli|core|doctor|server|postgres|client|console)\/|^webhooks\/sender\/connect\.ts$/
   expect(domains.filter((file) => !exempt.test(file))).toEqual([])
 })
-
-test('a folder has at most 20 files', () => {
-  const counts = new Map<string, number>()
-  for (const file of files) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1)
-  expect([...counts].filter(([, count]) => count > 20)).toEqual([])
-})
-
-test('files have fewer than 300 lines', () => {
-  const long = files.filter((file) => {
-    const lines = (sources.get(file) ?? '').split('\n').length - 1
-    // Migrations are written once and do not grow.
-    return lines >= 300 && !file.startsWith('postgres/migrations/')
-  })
-  expect(long).toEqual([])
-})

@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { createLoop, type Loop } from '../core/loop.ts'
+import { sessionOptions } from '../postgres/session.ts'
 
 /** How often the connection is checked, and the timeout of a check. */
 const HEARTBEAT_MS = 10_000
@@ -30,6 +31,7 @@ export function createListener({ url, log, onNotify }: Options): Loop {
     const client = new pg.Client({
       connectionString: url,
       application_name: 'inflow-listener',
+      options: sessionOptions({ statement_timeout: `${QUERY_TIMEOUT_MS}` }),
       connectionTimeoutMillis: QUERY_TIMEOUT_MS,
       query_timeout: QUERY_TIMEOUT_MS,
       keepAlive: true,

@@ -6,6 +6,7 @@ import pg, { type Pool } from 'pg'
 import { createClientClass, DEADLINES } from './client.ts'
 import { REPLICA_TIMEOUT_MS } from './replicas/replica.ts'
 import type { Read } from './replicas/replicas.ts'
+import { sessionOptions } from './session.ts'
 
 /** The connections to the database. */
 export interface Database {
@@ -39,14 +40,18 @@ const CONNECTION = {
 }
 
 /** What a session sets when it begins. */
-const SESSION = { statement_timeout: 30_000, idle_in_transaction_session_timeout: 60_000 }
+const SESSION = {
+  statement_timeout: 30_000,
+  idle_in_transaction_session_timeout: 60_000,
+  options: sessionOptions(),
+}
 
 /** What a connection pooler such as PgBouncer between the service and the server supports. */
 export interface PoolerOptions {
   /**
    * Whether a connection of the service has a connection of the server for each transaction only.
-   * Then it sets nothing for a session: commits of the relaxed pool wait for the disk, and the
-   * server's statement time-out is that of the role.
+   * Then it sets nothing for a session: commits of the relaxed pool wait for the disk, and all
+   * settings are those of the role, which the start checks (`readForeignSettings`).
    */
   readonly transactionPooling?: boolean
   /** Absent: true. */
@@ -136,7 +141,7 @@ export async function openDatabase(
   const pool = (await orm.em.getConnection().getNativeClient()) as Pool
   const relaxedPool = openPool(url, options, {
     max: relaxedMax,
-    ...(!transactionPooling && { options: '-c synchronous_commit=off' }),
+    ...(!transactionPooling && { options: sessionOptions({ synchronous_commit: 'off' }) }),
   })
   const recordingPool = openPool(url, options, {
     max: recordingMax,

@@ -25,6 +25,8 @@ async function administer(serverUrl: string, statement: string): Promise<void> {
 
 /** Creates the template database. @returns its URL */
 export async function createTemplate(serverUrl: string): Promise<string> {
+  // A given server may have that of a run that was killed.
+  await administer(serverUrl, `drop database if exists ${TEMPLATE} with (force)`)
   await administer(serverUrl, `create database ${TEMPLATE}`)
   return urlOf(serverUrl, TEMPLATE)
 }

@@ -17,6 +17,9 @@ declare module 'vitest' {
   }
 }
 
+/** Tests that crash the server start their own, with fsync on. */
+export const SETTINGS = { fsync: 'off', full_page_writes: 'off', max_connections: '200' }
+
 const ROOT = join(import.meta.dirname, '../..')
 
 /**
@@ -35,8 +38,9 @@ function startKeeper(folder: string, spared: Iterable<number>): void {
 }
 
 /**
- * One PostgreSQL for all tests, with a migrated template that each test file clones. All temporary
- * folders of the run are in one.
+ * One PostgreSQL for all tests, with a migrated template that each test file clones: an embedded one, or
+ * the server that `TEST_DATABASE_SERVER` names by a superuser's URL. All temporary folders of the run are
+ * in one.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await makeFolder('test')
@@ -44,15 +48,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const before = new Set(processesOf(ROOT, folder).map(({ pid }) => pid))
   startKeeper(folder, before)
   process.env['TMPDIR'] = folder
-  const postgres = await startEmbedded({
-    folder: join(folder, 'postgres'),
-    // Tests that crash the server start their own, with fsync on.
-    settings: {
-      fsync: 'off',
-      full_page_writes: 'off',
-      max_connections: '200',
-    },
-  })
+  const given = process.env['TEST_DATABASE_SERVER']
+  const postgres = given
+    ? { url: given, stop: async () => undefined }
+    : await startEmbedded({ folder: join(folder, 'postgres'), settings: SETTINGS })
   const templateUrl = await createTemplate(postgres.url)
   const database = await openDatabase(templateUrl, ENTITIES, { connectionsMax: 2 })
   await migrate(database)

@@ -490,7 +490,7 @@ create function current_cluster(OUT system_identifier bigint, OUT timeline integ
 create function sequence_events(
   rows_max integer, OUT numbered integer, OUT last_position bigint, OUT more boolean, OUT began_epoch integer)
   returns record language plpgsql
-  set enable_nestloop to 'off' set enable_seqscan to 'off' set plan_cache_mode to 'force_generic_plan' as $$
+  set enable_nestloop to 'off' set enable_seqscan to 'off' set jit to 'off' set plan_cache_mode to 'force_generic_plan' as $$
   declare
     state sequencer_tick%rowtype;
     cluster record;
