@@ -10,12 +10,13 @@ import { secretText } from '../config/settings.ts'
 import { systemClock } from '../core/clock.ts'
 import { createEncrypter } from '../crypto/encryption.ts'
 import { freePorts } from '../net/free-ports.ts'
-import { readDurabilityRisks } from '../postgres/durability.ts'
 import { type EmbeddedPostgres, startEmbedded } from '../postgres/embedded/embedded.ts'
 import { exitOnSignals } from '../postgres/embedded/exit-on-signals.ts'
 import { migrate, requireSchema, SchemaError } from '../postgres/migrate.ts'
 import { missingDatabase } from '../postgres/missing-database.ts'
 import { connectionsOfService, type Database, openDatabase, poolSizes } from '../postgres/orm.ts'
+import { readServerRisks } from '../postgres/server-risks.ts'
+import { requireSettings } from '../postgres/session.ts'
 import { listenFault } from '../server/listen-fault.ts'
 import { openTls } from '../server/tls.ts'
 import { auditSettings } from './audit-settings.ts'
@@ -78,11 +79,12 @@ async function serve(config: Config, log: Logger): Promise<void> {
       }),
       embedded,
     )
+    await connect(requireSettings(database.pool), embedded)
     const schema = config.migrate
       ? migrate(database, { onRetry: (reason) => log.warn({ reason }, 'migration repeated') })
       : requireSchema(database)
     await connect<unknown>(schema, embedded)
-    for (const { found, advice } of await readDurabilityRisks(database.pool)) {
+    for (const { found, advice } of await readServerRisks(database.pool)) {
       log.warn({ found, advice }, 'risk of the database')
     }
     const adminToken =

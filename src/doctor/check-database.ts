@@ -1,8 +1,8 @@
 import type { Pool } from 'pg'
 import type { Config } from '../config/config.ts'
-import { type DurabilityRisk, readDurabilityRisks } from '../postgres/durability.ts'
 import { leavesWorking, type Migration, readMigrations } from '../postgres/migrate.ts'
 import { connectionsOfService, type Database } from '../postgres/orm.ts'
+import { readServerRisks, type ServerRisk } from '../postgres/server-risks.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** The oldest PostgreSQL that the service runs on. */
@@ -16,7 +16,7 @@ const OPEN_WARN_SECONDS = 300
 
 type Findings = ReturnType<typeof createFindings>
 
-/** Checks the server: version, durability, connections, clock, long transactions and schema. */
+/** Checks the server: version, settings that cost durability or speed, connections, clock, long transactions and schema. */
 export async function checkDatabase(
   database: Database,
   now: () => number,
@@ -26,7 +26,7 @@ export async function checkDatabase(
   const findings = createFindings('Database')
   const settings = await readSettings(pool)
   checkServer(new URL(url).host, settings, findings)
-  checkDurability(settings, await readDurabilityRisks(pool), findings)
+  checkRisks(settings, await readServerRisks(pool), findings)
   checkConnections(settings, config, findings)
   await checkClock(pool, now, findings)
   if (settings.open_seconds > OPEN_WARN_SECONDS) {
@@ -44,7 +44,7 @@ export async function checkServerSettings({ pool, url }: Database): Promise<read
   const findings = createFindings('Database')
   const settings = await readSettings(pool)
   checkServer(new URL(url).host, settings, findings)
-  checkDurability(settings, await readDurabilityRisks(pool), findings)
+  checkRisks(settings, await readServerRisks(pool), findings)
   return findings.all
 }
 
@@ -70,8 +70,6 @@ interface Settings {
   version: number
   version_text: string
   standby: boolean
-  fsync: string
-  full_page_writes: string
   synchronous_commit: string
   timezone: string
   max_connections: number
@@ -85,8 +83,6 @@ async function readSettings(pool: Pool): Promise<Settings> {
     `select current_setting('server_version_num')::int as version,
       current_setting('server_version') as version_text,
       pg_is_in_recovery() as standby,
-      current_setting('fsync') as fsync,
-      current_setting('full_page_writes') as full_page_writes,
       current_setting('synchronous_commit') as synchronous_commit,
       current_setting('TimeZone') as timezone,
       current_setting('max_connections')::int
@@ -112,25 +108,12 @@ function checkServer(host: string, settings: Settings, findings: Findings): void
   } else findings.ok(`${server} is reachable; its time zone is ${settings.timezone}`)
 }
 
-function checkDurability(
-  settings: Settings,
-  risks: readonly DurabilityRisk[],
-  findings: Findings,
-): void {
-  const disabled = (['fsync', 'full_page_writes'] as const).filter(
-    (name) => settings[name] !== 'on',
-  )
-  for (const name of disabled) {
-    findings.fail(
-      `${name} is off: a power failure may lose or corrupt acknowledged payments`,
-      `set ${name}=on in postgresql.conf, and reload`,
-    )
-  }
+function checkRisks(settings: Settings, risks: readonly ServerRisk[], findings: Findings): void {
   for (const { level, found, advice } of risks) findings[level](found, advice)
-  if (disabled.length + risks.length === 0) {
-    const commit = settings.synchronous_commit
-    findings.ok(`commits are durable: fsync and full_page_writes on, synchronous_commit ${commit}`)
-  }
+  if (risks.length > 0) return
+  const commit = settings.synchronous_commit
+  findings.ok(`commits are durable: fsync and full_page_writes on, synchronous_commit ${commit}`)
+  findings.ok('no setting of the server makes the service slow')
 }
 
 function checkConnections(

@@ -4,39 +4,36 @@ import type { Queryable } from './in-transaction.ts'
  * What every session of the service sets as it starts, whatever the server, the database or the role say: a
  * result, a promise or a plan depends on each of them. All exist in PostgreSQL 15 to 18, and any role may set
  * them. Units are those of `pg_settings`. `test/postgres/foreign-settings.test.ts` gives each a hostile value.
- *
- * - `results`: another value changes what statements return, or what they promise.
- * - `speed`: another value changes plans alone. They are PostgreSQL's defaults but for `jit`, which compiles
- *   cheap statements anew at each run; parallel workers, which payments need more; and the cost of a random
- *   page, that of an SSD.
  */
 const SETTINGS = {
-  results: {
+  /** With another value, statements would return something else: the service does not start. */
+  required: {
     // Code and functions read in one statement what another transaction committed after the previous one.
     default_transaction_isolation: 'read committed',
-    // An acknowledged payment is on disk, and at a synchronous standby.
-    synchronous_commit: 'on',
     // Last in the path, a temporary table hides none of ours.
     search_path: 'public, pg_temp',
-    TimeZone: 'UTC',
     DateStyle: 'ISO, MDY',
     IntervalStyle: 'postgres',
-    bytea_output: 'hex',
     standard_conforming_strings: 'on',
-    extra_float_digits: '1',
     array_nulls: 'on',
+  },
+  /** PostgreSQL's defaults, but for those with a comment. */
+  expected: {
+    TimeZone: 'UTC',
+    bytea_output: 'hex',
+    extra_float_digits: '1',
     quote_all_identifiers: 'off',
     row_security: 'on',
-    // Each transaction that waits for locks states how long.
+    client_min_messages: 'notice',
     lock_timeout: '0',
     idle_session_timeout: '0',
-    client_min_messages: 'notice',
-  },
-  speed: {
+    // It compiles statements that take a millisecond for a second, as often as they run.
     jit: 'off',
     plan_cache_mode: 'auto',
+    // Payments need the cores.
     max_parallel_workers_per_gather: '0',
     seq_page_cost: '1',
+    // Of an SSD.
     random_page_cost: '1.1',
     cpu_tuple_cost: '0.01',
     cpu_index_tuple_cost: '0.005',
@@ -68,14 +65,15 @@ const SETTINGS = {
   },
 } as const
 
+/** An acknowledged payment is on disk, and at a synchronous standby. */
+const DURABLE = { synchronous_commit: 'on' }
+
 /** A setting of our sessions that has another value than the one they ask for. */
 export interface ForeignSetting {
   readonly name: string
   /** In the unit of `pg_settings`. */
   readonly value: string
-  readonly needed: string
-  /** What depends on it. */
-  readonly changes: keyof typeof SETTINGS
+  readonly isRequired: boolean
   /** The statement that mends it for the role that asked. */
   readonly statement: string
 }
@@ -85,8 +83,8 @@ export interface ForeignSetting {
  *
  * @param own settings on top of those of every session
  */
-export function sessionOptions(own: Readonly<Record<string, string>> = {}): string {
-  return Object.entries({ ...SETTINGS.speed, ...SETTINGS.results, ...own })
+export function sessionOptions(own: Readonly<Record<string, string>> = DURABLE): string {
+  return Object.entries({ ...SETTINGS.expected, ...SETTINGS.required, ...own })
     .map(([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`)
     .join(' ')
 }
@@ -98,19 +96,39 @@ export function sessionOptions(own: Readonly<Record<string, string>> = {}): stri
  * @param on a session of the service
  */
 export async function readForeignSettings(on: Queryable): Promise<readonly ForeignSetting[]> {
-  const needed = { ...SETTINGS.speed, ...SETTINGS.results }
+  const needed: Record<string, string> = { ...SETTINGS.expected, ...SETTINGS.required }
   const { rows } = await on.query<{ name: string; value: string; role: string; base: string }>(
     `select name, setting as value, quote_ident(current_user) as role, quote_ident(current_database()) as base
       from json_each_text($1) needed(name, value) join pg_settings using (name)
-      where replace(setting, '"', '') <> needed.value order by name`,
+      where case name
+        when 'search_path' then current_schema() is distinct from 'public'
+        when 'DateStyle' then setting not like 'ISO%'
+        when 'TimeZone' then setting not in ('UTC', 'Etc/UTC')
+        else setting <> needed.value end
+      order by name`,
     [JSON.stringify(needed)],
   )
   return rows.map(({ name, value, role, base }) => {
-    const changes = name in SETTINGS.results ? 'results' : 'speed'
-    const wanted = needed[name as keyof typeof needed]
-    // A list is not quoted: quoted, it would be one name.
-    const text = name === 'search_path' ? wanted : `'${wanted}'`
-    const statement = `alter role ${role} in database ${base} set ${name} = ${text}`
-    return { name, value, needed: wanted, changes, statement }
+    // A quoted list would be one name.
+    const text = name === 'search_path' ? needed[name] : `'${needed[name]}'`
+    return {
+      name,
+      value,
+      isRequired: name in SETTINGS.required,
+      statement: `alter role ${role} in database ${base} set ${name} = ${text}`,
+    }
   })
+}
+
+/**
+ * Throws if our sessions lack a setting that changes results.
+ *
+ * @param on a session of the service
+ */
+export async function requireSettings(on: Queryable): Promise<void> {
+  const wrong = (await readForeignSettings(on)).filter(({ isRequired }) => isRequired)
+  if (wrong.length === 0) return
+  const found = wrong.map(({ name, value }) => `${name} is ${value}`).join(', ')
+  const statements = wrong.map(({ statement }) => statement).join('; ')
+  throw new Error(`in the service's sessions ${found}, which changes results; run: ${statements}`)
 }

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
-import { readDurabilityRisks } from '../../src/postgres/durability.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
+import { readServerRisks } from '../../src/postgres/server-risks.ts'
 import { runHere } from '../cli/run-inflow.ts'
 import { startProcess } from '../support/process.ts'
 import { MASTER_KEY } from '../support/service.ts'
@@ -15,10 +15,10 @@ const NONE = 'standbys are connected (1) and none is synchronous'
 
 test('start and doctor state that no standby is synchronous, and which commits are weak', async () => {
   const { primary, standby } = await startPair()
-  const risksOf = async (url: string) => {
-    const database = await openDatabase(url, ENTITIES, { connectionsMax: 1 })
+  const risksOf = async (url: string, transactionPooling = false) => {
+    const database = await openDatabase(url, ENTITIES, { connectionsMax: 1, transactionPooling })
     try {
-      return (await readDurabilityRisks(database.pool)).map(({ found }) => found)
+      return (await readServerRisks(database.pool)).map(({ found }) => found)
     } finally {
       await database.close()
     }
@@ -49,13 +49,16 @@ test('start and doctor state that no standby is synchronous, and which commits a
   await query(primary.url, 'revoke select on pg_stat_replication from public')
   expect(await risksOf(plain.href)).toEqual(hidden)
 
+  // Sessions set their own level. A pooler gives them that of the role.
   for (const weak of ['off', 'local', 'remote_write']) {
     await query(primary.url, `alter role inflow set synchronous_commit = ${weak}`)
-    const stated = [expect.stringMatching(`^synchronous_commit is ${weak}: `)]
-    expect(await risksOf(primary.url)).toEqual(stated)
+    expect(await risksOf(primary.url)).toEqual([])
+    const stated = expect.stringMatching(`^synchronous_commit is ${weak}: `)
+    expect(await risksOf(primary.url, true)).toContainEqual(stated)
   }
   await query(primary.url, 'alter role inflow set synchronous_commit = remote_apply')
-  expect(await risksOf(primary.url)).toEqual([])
+  const none = expect.stringContaining('synchronous_commit is')
+  expect(await risksOf(primary.url, true)).not.toContainEqual(none)
   // Commits would wait for it.
   await set("alter system set synchronous_standby_names = ''")
   await standby.stop()

@@ -15,7 +15,7 @@ const SETTINGS = {
   max_wal_senders: '4',
   wal_keep_size: '256MB',
   hot_standby: 'on',
-  shared_buffers: '32MB',
+  shared_buffers: '128MB',
 }
 
 /** A primary and an asynchronous standby, both on this machine. */

@@ -6,7 +6,7 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { ENTITIES } from '../../src/app/entities.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
-import { readForeignSettings } from '../../src/postgres/session.ts'
+import { readForeignSettings, requireSettings } from '../../src/postgres/session.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { type TestService, useService } from '../support/service.ts'
@@ -116,9 +116,11 @@ describe('whatever a database says to its sessions', () => {
     const { pool, recordingPool, relaxedPool } = hostile.database
     expect(await readForeignSettings(pool)).toEqual([])
     expect(await readForeignSettings(recordingPool)).toEqual([])
-    expect(await readForeignSettings(relaxedPool)).toEqual([
-      expect.objectContaining({ name: 'synchronous_commit', value: 'off' }),
-    ])
+    expect(await readForeignSettings(relaxedPool)).toEqual([])
+    const commits = (on: pg.Pool) => on.query('show synchronous_commit').then(({ rows }) => rows)
+    expect(await commits(pool)).toEqual([{ synchronous_commit: 'on' }])
+    expect(await commits(recordingPool)).toEqual([{ synchronous_commit: 'on' }])
+    expect(await commits(relaxedPool)).toEqual([{ synchronous_commit: 'off' }])
   })
 
   test('a session that dropped them is found, with the statements that mend it', async () => {
@@ -128,12 +130,12 @@ describe('whatever a database says to its sessions', () => {
     await plain.connect()
     try {
       const found = await readForeignSettings(plain)
-      expect(found.find(({ name }) => name === 'jit')).toMatchObject({
-        value: 'on',
-        needed: 'off',
-        changes: 'speed',
-      })
-      expect(found.find(({ name }) => name === 'DateStyle')).toMatchObject({ changes: 'results' })
+      const of = (setting: string) => found.find(({ name }) => name === setting)
+      expect(of('jit')).toMatchObject({ value: 'on', isRequired: false })
+      expect(of('DateStyle')).toMatchObject({ value: 'German, DMY', isRequired: true })
+      await expect(requireSettings(plain)).rejects.toThrow(
+        'default_transaction_isolation is serializable',
+      )
       const role = 'alter role current_user in database'
       await plain.query(`${role} ${databaseOf(hostile)} set idle_session_timeout = 0`)
       for (const { statement } of found) await plain.query(statement)
