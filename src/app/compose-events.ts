@@ -50,7 +50,7 @@ export function composeEvents(options: Options): Events {
   }
   const sequencer = createSequencer({
     pool: database.recordingPool,
-    ...{ log, onAdvance, tracing: options.tracing },
+    ...{ log, metrics, onAdvance, tracing: options.tracing },
   })
   let background = false
   const onCommit = channel

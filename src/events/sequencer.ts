@@ -1,11 +1,16 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
+import { Histogram, type Registry } from 'prom-client'
 import { assert } from '../core/errors.ts'
+import { createLogSampler } from '../core/log-sampler.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 
 /** The most events that one tick numbers. */
 export const ROWS_MAX = 5_000
+
+/** A tick that takes longer delays every event: see the runbook of InflowSlowTicks. */
+const SLOW_MS = 100
 
 /** How long to wait for the tick of another instance. */
 const BUSY_MS = 10
@@ -13,6 +18,8 @@ const BUSY_MS = 10
 interface Options {
   readonly pool: Pool
   readonly log: Logger
+  /** The registry for metrics of this process. */
+  readonly metrics?: Registry | undefined
   readonly tracing?: Tracing | undefined
   /** Called after a tick that appended events to the log. */
   readonly onAdvance: (lastPosition: bigint) => void
@@ -33,16 +40,18 @@ interface Tick {
  *
  * Identity values are assigned before commit, so a reader that stores the highest value it has read
  * misses rows that commit later. A tick instead takes the rows that are visible in its snapshot and
- * were not visible in the previous one. Any instance may tick; a row lock admits one at a time.
+ * were not visible in the previous one. Any instance may tick; an advisory lock lets one at a time.
  * Before it numbers anything, a tick notices a failover or a restore and begins an epoch. The SQL
  * function is `sequence_events`, in the migrations.
  */
-export function createSequencer({ pool, log, tracing, onAdvance }: Options): Loop {
+export function createSequencer({ pool, log, metrics, tracing, onAdvance }: Options): Loop {
+  const observe = watchTicks(log, metrics)
   return createLoop({
     name: 'sequencer',
     log,
     async turn() {
       const span = tracing?.start('sequence events')
+      const startedMs = performance.now()
       const result = await pool.query<Tick>({
         name: 'sequence-events',
         text: 'select numbered, last_position, more, began_epoch from sequence_events($1)',
@@ -57,6 +66,7 @@ export function createSequencer({ pool, log, tracing, onAdvance }: Options): Loo
           'the database failed over or was restored: a new epoch begins',
         )
       }
+      observe(performance.now() - startedMs, row.numbered)
       if (row.numbered > 0) {
         span?.set({ 'inflow.events': row.numbered })
         span?.end()
@@ -66,4 +76,27 @@ export function createSequencer({ pool, log, tracing, onAdvance }: Options): Loo
       return row.more ? 0 : undefined
     },
   })
+}
+
+/** @returns what takes the duration of a tick, in milliseconds, and how many events it numbered */
+function watchTicks(
+  log: Logger,
+  metrics: Registry | undefined,
+): (tookMs: number, numbered: number) => void {
+  const durations =
+    metrics &&
+    new Histogram({
+      name: 'inflow_sequencer_tick_duration_seconds',
+      help: 'Duration of the ticks that give committed events their positions in the log.',
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+      registers: [metrics],
+    })
+  const warn = createLogSampler({
+    ...{ log, level: 'warn', text: 'slow tick of the sequencer', by: 'cause' },
+    ...{ linesMax: 1, totalMax: 1, windowMs: 60_000 },
+  })
+  return (tookMs, numbered) => {
+    durations?.observe(tookMs / 1_000)
+    if (tookMs > SLOW_MS) warn('database', { took_ms: Math.round(tookMs), numbered })
+  }
 }

@@ -8,6 +8,7 @@ import {
   textArray,
   timestampArray,
 } from '../postgres/binary-arrays.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import { runStatement } from '../postgres/run-statement.ts'
 import { appendPostings, PAYMENT_POSTING } from './ledger/append-postings.ts'
 import type { IncomingPayment } from './transaction.ts'
@@ -59,12 +60,17 @@ export async function insertTransactions(
   pool: Pool,
   rows: readonly NewTransaction[],
 ): Promise<ReadonlySet<string>> {
-  const result = await runStatement<{ id: string }>(pool, {
-    name: 'transaction-record',
-    text: RECORD,
-    values: recordValues(rows),
-  })
+  const result = await runStatement<{ id: string }>(pool, recordStatement(rows))
   return new Set(result.rows.map((row) => row.id))
+}
+
+function recordStatement(rows: readonly NewTransaction[]) {
+  return { name: 'transaction-record', text: RECORD, values: recordValues(rows) }
+}
+
+/** The same in the caller's transaction. @returns how many payments it recorded */
+export async function recordOn(on: Queryable, rows: readonly NewTransaction[]): Promise<number> {
+  return (await on.query(recordStatement(rows))).rows.length
 }
 
 /** The parts of a statement that differ between permanent and one-time accounts. */

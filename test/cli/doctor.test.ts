@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import pg from 'pg'
+import { expect, inject, onTestFinished, test, vi } from 'vitest'
 import { checkSettings } from '../../src/doctor/check-settings.ts'
 import type { Finding } from '../../src/doctor/finding.ts'
 import { freePorts } from '../../src/net/free-ports.ts'
@@ -12,6 +13,7 @@ import { makeFolder } from '../support/folder.ts'
 import { startProcess } from '../support/process.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 import { runHere, temporaryFolder } from './run-inflow.ts'
 
@@ -125,6 +127,79 @@ test('fails for a database that may lose commits, and for an unreachable one', a
     expect.stringMatching(/^fail: cannot reach the database at 127\.0\.0\.1:1/),
   )
   expect(JSON.stringify(unreachable)).not.toContain('hidden')
+})
+
+test('names settings of the server that cost speed, with the statements that mend them', async () => {
+  const admin = new pg.Client({ connectionString: inject('serverUrl') })
+  await admin.connect()
+  const set = async (text: string) => {
+    await admin.query(text)
+    await admin.query('select pg_reload_conf()')
+  }
+  onTestFinished(async () => {
+    await set('alter system reset autovacuum')
+    await admin.end()
+  })
+  await set('alter system set autovacuum = off')
+  await waitFor(async () => {
+    const { findings } = await runDoctor({})
+    expect(findings).toContainEqual(
+      expect.objectContaining({
+        found: expect.stringMatching(/^autovacuum is off: /),
+        advice: 'alter system set autovacuum = on; select pg_reload_conf()',
+      }),
+    )
+  })
+})
+
+test('behind a pooler it names the settings that the service’s sessions lack', async () => {
+  const name = new URL(idle.url).pathname.slice(1)
+  await idle.database.pool.query(
+    `alter database ${name} set default_transaction_isolation = 'serializable'`,
+  )
+  onTestFinished(async () => {
+    await idle.database.pool.query(`alter database ${name} reset default_transaction_isolation`)
+  })
+  const DATABASE_POOLING = 'transaction'
+  const { findings, code } = await runDoctor({ DATABASE_POOLING })
+  expect(code).toBe(1)
+  const finding = findings.find(({ found }) => found.includes('drops the settings'))
+  expect(finding?.level).toBe('fail')
+  expect(finding?.found).toContain('default_transaction_isolation is serializable')
+  expect(finding?.advice).toContain(
+    `in database ${name} set default_transaction_isolation = 'read committed'`,
+  )
+  const env = {
+    DATABASE_URL: idle.url,
+    MASTER_KEY: MASTER_KEY.toString('base64'),
+    DATABASE_POOLING,
+  }
+  const refused = await startProcess(env, true).catch((error: unknown) => String(error))
+  expect(refused).toMatch(
+    /DATABASE_URL cannot be used: .*default_transaction_isolation is serializable/,
+  )
+})
+
+test('measures a commit, a recording and a tick, and changes nothing', async () => {
+  const count = async () => {
+    const { rows } = await service.database.pool.query(
+      `select (select count(*) from transaction) as transactions, (select count(*) from outbox) as events,
+        (select position from sequencer) as position, (select count(*) from business) as businesses`,
+    )
+    return rows
+  }
+  const before = await count()
+  const { findings } = await runDoctor({ DATABASE_URL: service.url }, '--measure')
+  for (const found of [
+    /^a commit takes \d+\.\d ms$/,
+    /^recording 64 payments takes \d+\.\d ms$/,
+    /^a tick of the sequencer with 64 events takes \d+\.\d ms$/,
+  ]) {
+    expect(findings).toContainEqual(
+      expect.objectContaining({ found: expect.stringMatching(found) }),
+    )
+  }
+  expect(await count()).toEqual(before)
 })
 
 test('warns of a database on another machine whose connection is not encrypted and verified', async () => {

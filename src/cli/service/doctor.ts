@@ -25,6 +25,7 @@ import { checkSettings } from '../../doctor/check-settings.ts'
 import { checkSettlement } from '../../doctor/check-settlement.ts'
 import { checkUpgrade } from '../../doctor/check-upgrade.ts'
 import type { Area, Finding, Level } from '../../doctor/finding.ts'
+import { measureDatabase } from '../../doctor/measure-database.ts'
 import { hasListener, type OwnServers, ownServers } from '../../doctor/own-servers.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { addEnvFileOption, type EnvFileOption, openEnvFile } from '../env-file.ts'
@@ -37,6 +38,7 @@ import { withDatabase } from './open-database.ts'
 interface DoctorOptions extends EnvFileOption {
   readonly serviceUrl?: string
   readonly json?: boolean
+  readonly measure?: boolean
 }
 
 const MARKS = {
@@ -53,16 +55,25 @@ export function doctor(noun: Command): void {
       '--url, --service-url <url>',
       'gRPC URL of the service (default: INFLOW_GRPC_URL, else the service of these settings)',
     )
+    .option(
+      '--measure',
+      'also measure a commit, the recording of payments, and a tick of the sequencer',
+    )
     .option('--json', 'print one JSON document: {"findings": [{area, level, found, advice}]}')
     .addHelpText(
       'after',
-      '\nIt changes nothing, and works with or without a running service. Run it with the settings\n' +
+      '\nIt changes nothing (what it measures is rolled back), and works with or without a running service. Run it with the settings\n' +
         'of the service. The exit code is 1 if a check fails.\n\nExample:\n  inflow doctor',
     )
     .action(runChecks)
 }
 
-async function runChecks({ serviceUrl, json, ...options }: DoctorOptions): Promise<void> {
+async function runChecks({
+  serviceUrl,
+  json,
+  measure = false,
+  ...options
+}: DoctorOptions): Promise<void> {
   const file = openEnvFile(options)
   const env = withEnvFile(process.env, file)
   const { config, findings: settings } = checkSettings(process.env, file)
@@ -71,7 +82,7 @@ async function runChecks({ serviceUrl, json, ...options }: DoctorOptions): Promi
     if (config.databaseUrl === undefined) {
       findings.push(...(await guard('Data folder', () => checkFolder(config.dataDir))))
     }
-    findings.push(...(await guard('Database', () => checkDatabaseAndWork(config, env))))
+    findings.push(...(await guard('Database', () => checkDatabaseAndWork(config, env, measure))))
     if (config.databaseUrl === undefined) {
       findings.push(...(await guard('Backups', () => checkBackups(config, Date.now()))))
     }
@@ -86,7 +97,11 @@ async function runChecks({ serviceUrl, json, ...options }: DoctorOptions): Promi
   if (!json) note(warned === 0 ? 'All checks passed.' : `No check failed; ${warned} warnings.`)
 }
 
-function checkDatabaseAndWork(config: Config, env: NodeJS.ProcessEnv): Promise<readonly Finding[]> {
+function checkDatabaseAndWork(
+  config: Config,
+  env: NodeJS.ProcessEnv,
+  measure: boolean,
+): Promise<readonly Finding[]> {
   return withDatabase(env, 'must exist', async (database) => {
     const { pool, orm } = database
     const { relay, eventRetentionDays } = config
@@ -94,6 +109,7 @@ function checkDatabaseAndWork(config: Config, env: NodeJS.ProcessEnv): Promise<r
     return [
       ...(await guard('Settings', () => checkAdministrators(pool, config))),
       ...(await checkDatabase(database, Date.now, config)),
+      ...(measure ? await guard('Database', () => measureDatabase(database)) : []),
       ...(await guard('Database', () => checkPartitions(pool, tables, systemClock.now()))),
       ...(await guard('Database', () => checkReplicas(pool, config.databaseReadUrls))),
       ...(await guard('Upgrade', () => checkUpgrade(database, VERSION))),
