@@ -74,7 +74,8 @@ describe('updating an endpoint', () => {
   })
 
   test('pauses deliveries while it is disabled, and sends them once it is enabled', async () => {
-    const webhooks = harness.started()
+    // Deliveries are paused for as long as retries would have lasted.
+    const webhooks = harness.started({ retryScheduleMs: [60_000] })
     const client = clientOf(webhooks)
     const [peer, other] = [await harness.receiver(), await harness.receiver()]
     const business = await harness.business()
