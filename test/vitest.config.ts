@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config'
 
 /** The configuration of both runs. @param name of the report for `.ci/run` */
 export const common = (name: string) => ({
+  name,
   root: join(import.meta.dirname, '..'),
   globalSetup: ['test/support/global-setup.ts'],
   setupFiles: ['test/support/no-orphans.ts'],

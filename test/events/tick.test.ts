@@ -54,7 +54,8 @@ test('a slow tick is counted by its duration, and logged', async () => {
     sequencer.start()
     const startedMs = performance.now()
     await waitFor(async () => {
-      const { rows } = await holder.query(
+      // A transaction keeps its first view of the activity.
+      const { rows } = await pool.query(
         `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%sequence_events%'
           and datname = current_database()`,
       )

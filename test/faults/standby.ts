@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { expect, onTestFinished } from 'vitest'
-import { type EmbeddedPostgres, startEmbedded } from '../../src/postgres/embedded/embedded.ts'
+import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { makeFolder } from '../support/folder.ts'
+import { findPostgres, startPostgres } from '../support/postgres-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const run = promisify(execFile)
@@ -18,12 +19,18 @@ const SETTINGS = {
   shared_buffers: '128MB',
 }
 
+interface Server {
+  /** Of a superuser, database "inflow". */
+  readonly url: string
+  stop(): Promise<void>
+}
+
 /** A primary and an asynchronous standby, both on this machine. */
 export interface Pair {
-  readonly primary: EmbeddedPostgres
-  readonly standby: EmbeddedPostgres
+  readonly primary: Server
+  readonly standby: Server
   /** Starts another standby of the primary. */
-  addStandby(): Promise<EmbeddedPostgres>
+  addStandby(): Promise<Server>
   /** Resolves when the standby has replayed all that the primary has committed. */
   caughtUp(): Promise<void>
   /** Cuts the standby off from the primary: what is committed from now on is lost at a failover. */
@@ -49,8 +56,11 @@ export async function query<Row = Record<string, unknown>>(
   }
 }
 
-async function start(folder: string): Promise<EmbeddedPostgres> {
-  const server = await startEmbedded({ folder, settings: SETTINGS })
+async function start(folder: string): Promise<Server> {
+  const bin = findPostgres()
+  const server = bin
+    ? await startPostgres({ bin, folder, settings: SETTINGS })
+    : await startEmbedded({ folder, settings: SETTINGS })
   onTestFinished(server.stop)
   return server
 }
@@ -60,9 +70,7 @@ async function start(folder: string): Promise<EmbeddedPostgres> {
  *
  * @param like the folder of a server with the same password; absent: a new password
  */
-export async function startPrimary(
-  like?: string,
-): Promise<{ server: EmbeddedPostgres; folder: string }> {
+export async function startPrimary(like?: string): Promise<{ server: Server; folder: string }> {
   const parent = await makeFolder('failover')
   onTestFinished(() => rm(parent, { recursive: true, force: true }))
   const folder = join(parent, 'primary')
@@ -97,15 +105,11 @@ async function ownAlike(from: string, to: string, name: string): Promise<void> {
 /** Starts a server on a folder that `copyCluster` made. */
 export const startCopy = start
 
-function replicationUrl(primary: EmbeddedPostgres): string {
+function replicationUrl(primary: Server): string {
   return primary.url.replace(/\/[^/]*$/, '/postgres')
 }
 
-async function startStandby(
-  primary: EmbeddedPostgres,
-  folder: string,
-  name: string,
-): Promise<EmbeddedPostgres> {
+async function startStandby(primary: Server, folder: string, name: string): Promise<Server> {
   const copy = `${folder}-${name}`
   await copyCluster(primary.url, folder, copy)
   const conninfo = `primary_conninfo = '${replicationUrl(primary)}'\n`

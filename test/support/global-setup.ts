@@ -8,6 +8,7 @@ import { migrate } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { createTemplate } from './database.ts'
 import { makeFolder } from './folder.ts'
+import { findPostgres, startPostgres, TEST_SETTINGS } from './postgres-server.ts'
 import { killAll, orphansOf, processesOf } from './processes.ts'
 
 declare module 'vitest' {
@@ -16,9 +17,6 @@ declare module 'vitest' {
     serverUrl: string
   }
 }
-
-/** Tests that crash the server start their own, with fsync on. */
-export const SETTINGS = { fsync: 'off', full_page_writes: 'off', max_connections: '200' }
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -38,9 +36,23 @@ function startKeeper(folder: string, spared: Iterable<number>): void {
 }
 
 /**
- * One PostgreSQL for all tests, with a migrated template that each test file clones: an embedded one, or
- * the server that `TEST_DATABASE_SERVER` names by a superuser's URL. All temporary folders of the run are
- * in one.
+ * The server of the tests' databases: what `TEST_DATABASE_SERVER` names, by a superuser's URL. Else an embedded one, or
+ * for faults Debian's in its default configuration where it is installed, as users have that.
+ */
+async function openServer(
+  folder: string,
+  forFaults: boolean,
+): Promise<{ readonly url: string; stop(): Promise<void> }> {
+  const given = process.env['TEST_DATABASE_SERVER']
+  if (given) return { url: given, stop: async () => undefined }
+  const bin = forFaults ? findPostgres() : undefined
+  if (bin !== undefined) return startPostgres({ bin, folder, settings: TEST_SETTINGS })
+  return startEmbedded({ folder, settings: TEST_SETTINGS })
+}
+
+/**
+ * One PostgreSQL for all tests, with a migrated template that each test file clones. All temporary folders
+ * of the run are in one.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await makeFolder('test')
@@ -48,10 +60,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const before = new Set(processesOf(ROOT, folder).map(({ pid }) => pid))
   startKeeper(folder, before)
   process.env['TMPDIR'] = folder
-  const given = process.env['TEST_DATABASE_SERVER']
-  const postgres = given
-    ? { url: given, stop: async () => undefined }
-    : await startEmbedded({ folder: join(folder, 'postgres'), settings: SETTINGS })
+  const postgres = await openServer(join(folder, 'postgres'), project.name === 'faults')
   const templateUrl = await createTemplate(postgres.url)
   const database = await openDatabase(templateUrl, ENTITIES, { connectionsMax: 2 })
   await migrate(database)

@@ -1,7 +1,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync, readdirSync, readFileSync } from 'node:fs'
-import { chown, mkdir, rm, writeFile } from 'node:fs/promises'
+import { chown, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
@@ -26,12 +26,20 @@ interface Options {
   readonly settings?: Readonly<Record<string, string>>
 }
 
+/** Tests that crash a server start their own, with fsync on. */
+export const TEST_SETTINGS = { fsync: 'off', full_page_writes: 'off', max_connections: '200' }
+
 const DEBIAN = '/usr/lib/postgresql'
 const SUPERUSER = 'inflow'
 const START_MS = 30_000
 
-/** The folder of the programs of Debian's newest PostgreSQL; undefined if none is installed. */
-export function findDebianPostgres(): string | undefined {
+/**
+ * The folder of the programs of a PostgreSQL as users have it: that of `TEST_POSTGRES_BIN`, or Debian's newest;
+ * undefined if there is none.
+ */
+export function findPostgres(): string | undefined {
+  const given = process.env['TEST_POSTGRES_BIN']
+  if (given) return given
   if (!existsSync(DEBIAN)) return undefined
   return readdirSync(DEBIAN)
     .toSorted((a, b) => Number(b) - Number(a))
@@ -91,7 +99,6 @@ async function createCluster(bin: string, folder: string, password: string): Pro
     ['-D', folder, ...access, '-E', 'UTF8', ...icu],
     spawnAs(user),
   )
-  await rm(file)
 }
 
 /** Waits until the server accepts connections. */

