@@ -51,6 +51,7 @@ export const SLOW_FILES = [
   'test/crypto/master-key.test.ts',
   'test/openapi/site-browser.test.ts',
   'test/ops/alerts.test.ts',
+  'test/ops/deployment-guide.test.ts',
   'test/postgres/plans.test.ts',
   'test/protocols/interceptors/rate-limit.test.ts',
   'test/protocols/matrix/audited.test.ts',

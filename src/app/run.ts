@@ -3,10 +3,12 @@ import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { type Actor, systemActor } from '../auth/caller.ts'
 import { readAdministratorRisk } from '../auth/tokens/administrators.ts'
-import { type Config, ConfigError, readConfig } from '../config/config.ts'
-import { loadEnvFile } from '../config/env-file.ts'
+import { type Config, ConfigError } from '../config/config.ts'
+import { exposure, loadEnvFile } from '../config/env-file.ts'
 import { settingRisks } from '../config/setting-risks.ts'
 import { secretText } from '../config/settings.ts'
+import { readStartConfig } from '../config/start-settings.ts'
+import { findUnknown, unknownRisk } from '../config/unknown-settings.ts'
 import { systemClock } from '../core/clock.ts'
 import { createEncrypter } from '../crypto/encryption.ts'
 import { freePorts } from '../net/free-ports.ts'
@@ -40,10 +42,15 @@ const OTHER_CONNECTIONS = 30
  */
 export async function run(env: NodeJS.ProcessEnv, argv: readonly string[] = []): Promise<void> {
   try {
-    const warning = loadEnvFile(env, argv)
+    const file = loadEnvFile(env, argv)
+    const warning = file && exposure(file)
     if (warning !== undefined) report([`warning: ${warning}`])
-    const config = readConfig(env)
-    await serve(config, openLog(config, secretText(env, 'MASTER_KEY')))
+    const config = readStartConfig(env, file)
+    const log = openLog(config, secretText(env, 'MASTER_KEY'))
+    for (const { found, advice } of findUnknown(env, file).map(unknownRisk)) {
+      log.warn({ found, advice }, 'risk of a setting')
+    }
+    await serve(config, log)
   } catch (error) {
     report(startFaults(error))
     process.exit(1)

@@ -1,32 +1,55 @@
 import { createInterface } from 'node:readline'
+import { Code, ConnectError } from '@connectrpc/connect'
+import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ResultKind, type SearchResult } from '../../gen/inflow/overview/v1/search_pb.ts'
+import { formatAmount } from '../core/money.ts'
 import { EXIT, Failure } from './failure.ts'
+import { enumName } from './options.ts'
+import { visible } from './output.ts'
+import type { Service } from './service-action.ts'
 
-interface Confirmation {
-  /** What is about to happen, in one or more lines. */
-  readonly question: string
-  /** The word that confirms. */
-  readonly word: string
+/** Options of a verb that cannot be undone. */
+export interface YesOption {
+  readonly yes?: boolean
 }
 
-/** A terminal, or a stream in its place. */
-interface Input extends NodeJS.ReadableStream {
-  readonly isTTY?: boolean
+/** The option of a verb that cannot be undone. */
+export const YES = ['--yes', 'do not ask for confirmation; required without a terminal'] as const
+
+interface Confirmation {
+  /** The word that confirms. */
+  readonly word: string
+  /** What is about to happen, in one or more lines. Read only if the operator sees it. */
+  readonly question: string | (() => Promise<string>)
+}
+
+/** A terminal, or streams in its place. */
+interface Terminal {
+  readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean }
+  readonly output: NodeJS.WritableStream
 }
 
 /**
- * Asks the operator to type a word before an action that cannot be undone.
+ * Asks the operator to type a word before an action that cannot be undone, unless `--yes` is given.
  *
- * @throws Failure when another text is typed, or the input is not a terminal
+ * @throws Failure when another text is typed, or the input is not a terminal: it states what would have happened
  */
 export async function confirm(
-  input: Input,
-  output: NodeJS.WritableStream,
-  { question, word }: Confirmation,
+  { yes }: YesOption,
+  { word, question }: Confirmation,
+  { input, output }: Terminal = { input: process.stdin, output: process.stderr },
 ): Promise<void> {
+  if (yes === true) return
+  const text = typeof question === 'string' ? question : await question()
   if (input.isTTY !== true) {
-    throw new Failure(EXIT.usage, 'this command needs a confirmation: add --yes')
+    const lines = text.split('\n')
+    throw new Failure(
+      EXIT.usage,
+      'this cannot be undone, so it needs a confirmation: add --yes',
+      lines,
+    )
   }
-  output.write(`${question}\n`)
+  output.write(`${text}\n`)
   const lines = createInterface({ input, output })
   try {
     const typed = await new Promise<string>((resolve) => {
@@ -38,4 +61,44 @@ export async function confirm(
   } finally {
     lines.close()
   }
+}
+
+interface Action {
+  readonly word: string
+  /** What it is done to: an id, or what `findId` finds. */
+  readonly target: string
+  /** Finds the id of the target, where the target is none itself. */
+  readonly findId?: () => Promise<string>
+  /** What happens to the target. */
+  readonly effect: string
+}
+
+/** The same for an action on something that is stored: the question states what that is, with its amount. */
+export function confirmAction(
+  service: Service,
+  options: YesOption,
+  { word, target, findId = async () => target, effect }: Action,
+): Promise<void> {
+  const question = async () => {
+    try {
+      const id = await findId()
+      const { results } = await service.client(OverviewService).search({ query: id })
+      const found = results.find((result) => result.id === id)
+      return `${visible(found ? describe(found) : target)}\n${effect}`
+    } catch (error) {
+      // A token may be allowed to act without being allowed to read.
+      const isDenied = error instanceof ConnectError && error.code === Code.PermissionDenied
+      if (isDenied) return `${visible(target)}\n${effect}`
+      throw error
+    }
+  }
+  return confirm(options, { word, question })
+}
+
+function describe(result: SearchResult): string {
+  const { id, kind, amountMinor, title, subtitle, status, businessId } = result
+  const amount = amountMinor === 0n ? '' : `${formatAmount(amountMinor)} NGN`
+  const parts = [amount, title, subtitle, status, businessId].filter((part) => part !== '')
+  const name = enumName(kind, ResultKind).toLowerCase().replaceAll('_', ' ')
+  return `${name} ${id}: ${parts.join(', ')}`
 }

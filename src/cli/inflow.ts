@@ -10,6 +10,8 @@ enableCompileCache(join(import.meta.dirname, '../../node_modules/.cache/inflow')
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   process.exit(code === 'EPIPE' ? 0 : 1)
 })
+const { endWithNpx } = await import('./end-with-npx.ts')
+endWithNpx(process.env)
 const { runCommandLine, SERVICE_NOUNS } = await import('./command-line.ts')
 const { MACHINE_NOUNS } = await import('./service/nouns.ts')
 process.exitCode = await runCommandLine(process.argv.slice(2), [...MACHINE_NOUNS, ...SERVICE_NOUNS])

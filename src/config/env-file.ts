@@ -30,14 +30,14 @@ export function readEnvFile(path: string): EnvFile {
 /**
  * Adds the settings of the file that the arguments of a start name.
  *
- * @returns what to warn of
+ * @returns the file; undefined: there is none
  * @throws ConfigError if the file cannot be read, or for any other argument
  */
-export function loadEnvFile(env: NodeJS.ProcessEnv, argv: readonly string[]): string | undefined {
+export function loadEnvFile(env: NodeJS.ProcessEnv, argv: readonly string[]): EnvFile | undefined {
   if (argv.length === 0) return undefined
   const file = readEnvFile(pathIn(argv))
   Object.assign(env, withEnvFile(env, file))
-  return exposure(file)
+  return file
 }
 
 function pathIn(argv: readonly string[]): string {

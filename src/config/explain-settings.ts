@@ -1,10 +1,11 @@
 import { BANK_CODES } from '../banks/bank.ts'
-import { type Config, ConfigError, readConfig } from './config.ts'
+import { type Config, ConfigError } from './config.ts'
 import type { EnvFile } from './env-file.ts'
 import { maskSecret } from './mask-secret.ts'
 import { type SettingRisk, settingRisks } from './setting-risks.ts'
 import { listSettings, type Setting } from './setting-table.ts'
 import { secretText, settingText } from './settings.ts'
+import { readStartConfig } from './start-settings.ts'
 import { findUnknown, type UnknownSetting } from './unknown-settings.ts'
 
 /** Where the value of a setting comes from. */
@@ -44,7 +45,7 @@ export function explainSettings(env: NodeJS.ProcessEnv, file?: EnvFile): Explana
       settingText(whole, name) !== undefined ||
       settingText(whole, `${name}_FILE`) !== undefined,
   )
-  const { config, faults } = check(whole)
+  const { config, faults } = check(env, file)
   return {
     settings: shown.map((setting) => explain(setting, env, whole, config)),
     unknown: findUnknown(env, file),
@@ -103,12 +104,15 @@ function rateText(limit: Config['rateLimits']['key']): string {
   return limit ? `${limit.perSecond}/${limit.burst}` : 'off'
 }
 
-function check(env: NodeJS.ProcessEnv): {
+function check(
+  env: NodeJS.ProcessEnv,
+  file?: EnvFile,
+): {
   readonly config?: Config
   readonly faults: readonly string[]
 } {
   try {
-    return { config: readConfig(env), faults: [] }
+    return { config: readStartConfig(env, file), faults: [] }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     return { faults: error.faults }

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { z } from 'zod'
 import { addressRanges } from '../net/address-ranges.ts'
 
@@ -130,12 +131,15 @@ export function list<Item extends z.ZodType<unknown, string>>(item: Item) {
     .default([])
 }
 
-/** Address ranges. */
+/** Address ranges. An address without a prefix is a range of one. */
 export const cidrs = list(
-  z.string().refine(isCidr, {
-    error: ({ input }) =>
-      `must be ranges such as 10.1.0.0/16,fd00:1::/32, but "${input}" is not one`,
-  }),
+  z
+    .string()
+    .refine((text) => isCidr(rangeOf(text)), {
+      error: ({ input }) =>
+        `must be ranges such as 10.1.0.0/16,fd00:1::/32, but "${input}" is not one`,
+    })
+    .transform(rangeOf),
 )
 
 /** @param parse returns undefined for an invalid text */
@@ -146,6 +150,12 @@ export function parsed<Value>(parse: (text: string) => Value | undefined, error:
     context.addIssue(error)
     return z.NEVER
   })
+}
+
+/** "127.0.0.1" → "127.0.0.1/32" */
+function rangeOf(text: string): string {
+  const version = isIP(text)
+  return version === 0 ? text : `${text}/${version === 4 ? 32 : 128}`
 }
 
 function isCidr(text: string): boolean {

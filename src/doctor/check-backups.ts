@@ -38,7 +38,10 @@ export async function checkArchiver(pool: Pool): Promise<readonly Finding[]> {
   const findings = createFindings('Backups')
   const archiver = await readArchiver(pool)
   if (archiver === undefined || !archiver.enabled) {
-    findings.ok('the server does not archive its log itself (archive_mode is off)')
+    findings.warn(
+      'the server does not archive its log (archive_mode is off), so it cannot be restored to a point in time',
+      'archive it and make base backups (Backups in the guide to operations), unless it is backed up in another way',
+    )
   } else if (archiver.failing) {
     findings.warn(
       `the server cannot archive its log: ${archiver.lastFailedSegment}, ${archiver.failures} failures`,

@@ -1,10 +1,11 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { type Config, ConfigError, readConfig } from '../config/config.ts'
-import { type EnvFile, withEnvFile } from '../config/env-file.ts'
+import { type Config, ConfigError } from '../config/config.ts'
+import type { EnvFile } from '../config/env-file.ts'
 import { settingRisks } from '../config/setting-risks.ts'
-import { findUnknown } from '../config/unknown-settings.ts'
+import { readStartConfig } from '../config/start-settings.ts'
+import { findUnknown, unknownRisk } from '../config/unknown-settings.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** A token or key with fewer distinct characters is not random. */
@@ -25,13 +26,13 @@ interface Settings {
  */
 export function checkSettings(given: NodeJS.ProcessEnv, file?: EnvFile): Settings {
   const findings = createFindings('Settings')
-  const env = withEnvFile(given, file)
-  for (const { name, similar } of findUnknown(given, file)) {
-    const advice = similar === undefined ? 'remove it' : `did you mean ${similar}?`
-    findings.warn(`${name} is not a setting of this version`, advice)
+  // Those that the start refuses are among its faults.
+  for (const unknown of findUnknown(given, file).filter(({ refused }) => !refused)) {
+    const { found, advice } = unknownRisk(unknown)
+    findings.warn(found, advice)
   }
   try {
-    const config = readConfig(env)
+    const config = readStartConfig(given, file)
     const { host, httpPort, grpcPort } = config
     findings.ok(`all settings are valid: HTTP at ${host}:${httpPort}, gRPC at ${host}:${grpcPort}`)
     checkAddress(config, findings)

@@ -97,16 +97,24 @@ test.each([
   60_000,
 )
 
-test('SIGTERM to npm alone ends the service and its database', async () => {
-  const { child } = await start('npm', ['start'])
-  const server = await postmaster()
-  const service = ownerOf(server)
-  expect(service).not.toBe(child.pid)
-  expect([service, server].filter(isAlive)).toEqual([service, server])
-  process.kill(child.pid!, 'SIGTERM')
-  await waitFor(() => expect([service, server].filter(isAlive)).toEqual([]))
-  expect(existsSync(at('.inflow/postgres/postmaster.pid'))).toBe(false)
-}, 60_000)
+test.each([
+  ['npm', ['start']],
+  ['npx', ['inflow', 'serve']],
+  ['npm', ['exec', '--', 'inflow', 'serve']],
+])(
+  'SIGTERM to %s %j alone ends the service and its database',
+  async (program, args) => {
+    const { child } = await start(program, args)
+    const server = await postmaster()
+    const service = ownerOf(server)
+    expect(service).not.toBe(child.pid)
+    expect([service, server].filter(isAlive)).toEqual([service, server])
+    process.kill(child.pid!, 'SIGTERM')
+    await waitFor(() => expect([service, server].filter(isAlive)).toEqual([]))
+    expect(existsSync(at('.inflow/postgres/postmaster.pid'))).toBe(false)
+  },
+  60_000,
+)
 
 const OLD_NODE = oldNode()
 

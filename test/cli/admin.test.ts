@@ -37,7 +37,7 @@ test('a token is issued, shown once, listed, used and revoked', async () => {
     new RegExp(`^${id}  ledger  it_\\w{10}  read events:subscribe  ${businessId}`),
   )
 
-  const revoked = await run('token', 'revoke', id)
+  const revoked = await run('token', 'revoke', id, '--yes')
   expect(revoked.stdout).toMatch(new RegExp(`^Revoked at +${TIME}$`, 'm'))
   expect(revoked.stdout).not.toContain(secret)
   const refused = await until(
@@ -56,7 +56,7 @@ test('an unknown scope is invalid usage; the error names the known scopes', asyn
 
 test('the audit log is listed, newest first, with filters', async () => {
   const { key } = JSON.parse((await run('key', 'issue', '--business', businessId, '--json')).stdout)
-  await run('key', 'revoke', key.id)
+  await run('key', 'revoke', key.id, '--yes')
   const listed = await run('audit', 'list', '--target', key.id)
   expect(listed.code).toBe(0)
   const [head, first, second] = listed.stdout.split('\n')

@@ -184,7 +184,7 @@ test('secrets are printed with a note that they are shown once, and keys are rev
     })
   }
   const keyId = /^Id +(\S+)$/m.exec(issued.stdout)?.[1] ?? ''
-  const revoked = await run('key', 'revoke', keyId)
+  const revoked = await run('key', 'revoke', keyId, '--yes')
   expect(revoked.stdout).toMatch(new RegExp(`^Revoked at +${TIME}$`, 'm'))
   const listed = await run('key', 'list', '--business', id)
   const row = listed.stdout.split('\n').find((line) => line.startsWith(keyId))
@@ -206,7 +206,7 @@ test('a test key is issued for some addresses, changed, and rotated', async () =
   expect(updated.stdout).toMatch(/^Allowed from +anywhere$/m)
   const wrong = await run('key', 'update', keyId, '--allow', 'example.com')
   expect(wrong).toMatchObject({ code: 1, stderr: expect.stringMatching(/allowedCidrs\[0\]: must/) })
-  const rotated = await run('key', 'rotate', keyId, '--overlap', '0')
+  const rotated = await run('key', 'rotate', keyId, '--overlap', '0', '--yes')
   expect(rotated.stdout).toMatch(/^Secret key +sk_test_\S+$/m)
   expect(rotated.stderr).toMatch(new RegExp(`^${keyId} is valid until ${TIME}\\.$`, 'm'))
   const again = await run('key', 'rotate', keyId)
@@ -333,7 +333,7 @@ test('an endpoint is added with its secret, listed and removed', async () => {
   const id = /^Id +(\S+)$/m.exec(added.stdout)?.[1] ?? ''
   const listed = await run('webhook', 'list', '--business', businessId)
   expect(listed.stdout).toContain(`${id}  live  https://shop.example.com/hooks  `)
-  const removed = await run('webhook', 'remove', id)
+  const removed = await run('webhook', 'remove', id, '--yes')
   expect(removed).toEqual({ code: 0, stdout: '', stderr: `Removed ${id}.\n` })
 })
 
@@ -342,8 +342,8 @@ test('settlements are listed of one mode, or of both', async () => {
   const test = { businessId, bank: Bank.BANK_9PSB, ...TEST_CUSTOMER, test: true }
   const { account: opened } = await client(AccountService).createAccount(test)
   await pay(opened!.accountNumber, 'of-test-mode', 100n, '2026-11-20T09:00:00Z')
-  await run('settle', 'run', '--business', businessId, '--force', '--test')
-  await run('settle', 'run', '--business', businessId, '--force')
+  await run('settle', 'run', '--business', businessId, '--force', '--test', '--yes')
+  await run('settle', 'run', '--business', businessId, '--force', '--yes')
   const modes = async (...args: string[]) => {
     const { stdout } = await run('settle', 'list', '--business', businessId, ...args)
     return stdout.match(/ (live|test) /g)?.map((mode) => mode.trim())

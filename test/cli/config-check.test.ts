@@ -31,13 +31,14 @@ test('the environment wins over the file', async () => {
 })
 
 test('names misspelt settings and exposed secrets, and exits with 1 for faults', async () => {
-  const path = envFile('HTP_PORT=1\nADMIN_TOKEN=short\n', 0o644)
+  const path = envFile('HTP_PORT=1\nPORT=1\nADMIN_TOKEN=short\nDATA_DIR=x\n', 0o644)
   const { code, stderr } = await runHere(['config', 'check', '--env-file', path])
   expect(code).toBe(1)
   expect(stderr).toBe(
     `warning: other users can read ADMIN_TOKEN in ${path}: chmod 600 ${path}\n` +
-      'warning: HTP_PORT is not a setting; did you mean HTTP_PORT?\n' +
+      'warning: PORT is not a setting\n' +
       'error: the service does not start\n' +
+      '  HTP_PORT is not a setting; did you mean HTTP_PORT?\n' +
       '  ADMIN_TOKEN must be 32 to 200 printable ASCII characters without spaces\n',
   )
 })

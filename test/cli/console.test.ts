@@ -47,7 +47,7 @@ test('a portal link is made, listed, opened and revoked', async () => {
   const cookie = await signIn(service, { code: codeIn(made.stdout) })
   expect(await callerOf(cookie)).toMatchObject({ id, name: 'for Ada', businessIds: [businessId] })
   expect((await run('portal', 'list', '--active')).stdout).toContain(id)
-  const revoked = await run('portal', 'revoke', id)
+  const revoked = await run('portal', 'revoke', id, '--yes')
   expect(revoked.stdout).toMatch(/^Revoked at +\d{4}-/m)
   expect((await run('portal', 'list', '--active')).stdout).not.toContain(id)
   expect((await run('portal', 'list', '--business', businessId)).stdout).toContain(id)

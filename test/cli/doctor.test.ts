@@ -464,7 +464,17 @@ test('warns that no caller can administer the service', async () => {
   expect(await warned({ ...oidc, OIDC_ROLES: 'ops=admin' })).toBe(false)
 })
 
+test('a server without an archive of its log has no backup, as far as it shows', async () => {
+  const { lines } = await runDoctor({})
+  expect(lines).toContain(
+    'warn: the server does not archive its log (archive_mode is off), so it cannot be restored to a point in time',
+  )
+})
+
 test('names variables that are not settings', async () => {
-  const { lines } = await runDoctor({ HTP_PORT: '1' })
-  expect(lines).toContain('warn: HTP_PORT is not a setting of this version')
+  const { lines } = await runDoctor({ HTP_PORT: '1', WEBHOOK_LEASE_SECOND: '9' })
+  expect(lines).toContain('warn: HTP_PORT is not a setting')
+  expect(lines).toContain(
+    'fail: WEBHOOK_LEASE_SECOND is not a setting; did you mean WEBHOOK_LEASE_SECONDS?',
+  )
 })

@@ -52,7 +52,7 @@ describe('a pending account', () => {
   test('is resolved with the number from the bank, or as not opened', async () => {
     await openPending('opened')
     const number = '4123456789'
-    const resolve = ['account', 'resolve', 'opened', ...ofBusiness()]
+    const resolve = ['account', 'resolve', 'opened', '--yes', ...ofBusiness()]
     const done = await run(...resolve, '--account-number', number, '--account-name', 'ADA OBI')
     expect(done.code).toBe(0)
     expect(done.stdout).toMatch(/^Number +4123456789$/m)
@@ -60,7 +60,14 @@ describe('a pending account', () => {
     const again = await run(...resolve, '--account-number', number)
     expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('not pending') })
     await openPending('not-opened')
-    const freed = await run('account', 'resolve', 'not-opened', ...ofBusiness(), '--not-opened')
+    const freed = await run(
+      'account',
+      'resolve',
+      'not-opened',
+      '--yes',
+      ...ofBusiness(),
+      '--not-opened',
+    )
     expect(freed).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('Nothing') })
     expect((await run('account', 'get', 'not-opened', ...ofBusiness())).code).toBe(1)
   })
@@ -76,7 +83,7 @@ describe('a pending account', () => {
 test('closes an account; a repeat changes nothing', async () => {
   await open('to-close')
   for (let i = 0; i < 2; i++) {
-    const { code, stdout } = await run('account', 'close', 'to-close', ...ofBusiness())
+    const { code, stdout } = await run('account', 'close', 'to-close', '--yes', ...ofBusiness())
     expect([code, /^Status +CLOSED$/m.test(stdout)]).toEqual([0, true])
   }
 })
@@ -84,16 +91,16 @@ test('closes an account; a repeat changes nothing', async () => {
 test('lists, assigns and returns unmatched payments', async () => {
   await open('payee')
   const id = await recordUnmatched('CLI-1')
-  const assign = ['unmatched', 'assign', id, '--reference', 'payee', ...ofBusiness()]
+  const assign = ['unmatched', 'assign', id, '--yes', '--reference', 'payee', ...ofBusiness()]
   const assigned = await run(...assign, '--note', 'mistyped')
   expect(assigned.code).toBe(0)
   expect(assigned.stdout).toMatch(/^Session +CLI-1$/m)
   expect(await run(...assign)).toEqual(assigned)
   const other = await recordUnmatched('CLI-2')
-  const returned = await run('unmatched', 'return', other, '--note', 'sent back')
+  const returned = await run('unmatched', 'return', other, '--note', 'sent back', '--yes')
   expect(returned.stdout).toMatch(/^Resolution +RETURNED$/m)
   expect((await run('unmatched', 'list')).stdout).not.toContain('CLI-')
-  const late = await run('unmatched', 'return', id, '--note', 'sent back')
+  const late = await run('unmatched', 'return', id, '--note', 'sent back', '--yes')
   expect(late).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('recorded for an account'),

@@ -41,14 +41,14 @@ test('operators list held payments, accept them, and complete returns', async ()
   const list = await inflow('transaction', 'held', '--business', businessId)
   expect(list).toMatch(new RegExp(`${long}.*110.00 +100.00 +OVERPAID +HELD`))
   expect(list).toMatch(new RegExp(`${short}.*90.00 +100.00 +UNDERPAID +HELD`))
-  expect(await inflow('transaction', 'accept', short)).toMatch(/Hold +ACCEPTED/)
-  expect(await inflow('transaction', 'return', long, '--reason', 'too much')).toMatch(
+  expect(await inflow('transaction', 'accept', short, '--yes')).toMatch(/Hold +ACCEPTED/)
+  expect(await inflow('transaction', 'return', long, '--reason', 'too much', '--yes')).toMatch(
     /Return reason +too much/,
   )
   const returns = await inflow('transaction', 'held', '--returns')
   expect(returns).toContain(long)
   expect(returns).not.toContain(short)
-  expect(await inflow('transaction', 'complete-return', long, '--note', 'by NIP')).toMatch(
+  expect(await inflow('transaction', 'complete-return', long, '--note', 'by NIP', '--yes')).toMatch(
     /Hold +RETURNED/,
   )
   expect(await inflow('transaction', 'held', '--business', businessId)).toBe('')

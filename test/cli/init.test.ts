@@ -30,6 +30,7 @@ async function emptyDatabase(options = ''): Promise<string> {
   return url.href
 }
 
+const KEY = Buffer.alloc(32, 9).toString('base64')
 const KEYS = { MASTER_KEY: undefined, ADMIN_TOKEN: undefined } as unknown as Record<string, string>
 
 test('prepares an empty database, from which the service then starts', async () => {
@@ -79,6 +80,10 @@ test('a second run says what exists, and changes nothing', async () => {
     secretKey: expect.stringMatching(/test/),
   })
   const text = readFileSync(file, 'utf8')
+  // All that the service needs, wherever it came from.
+  expect(parseEnv(text)).toEqual({
+    ...{ DATABASE_URL, MASTER_KEY: expect.anything(), ADMIN_TOKEN: expect.anything() },
+  })
   const entries = () => query(DATABASE_URL, 'select number, details from audit_entry')
   const before = await entries()
   const again = JSON.parse((await runHere(args, { ...KEYS, DATABASE_URL })).stdout)
@@ -117,11 +122,31 @@ test('takes keys that are set, and prints generated ones once without a file', a
     expect.stringMatching(/^error: MASTER_KEY is required with DATABASE_URL/m),
   ])
   const other = await runHere(['init'], {
-    ...{ DATABASE_URL, MASTER_KEY: Buffer.alloc(32, 9).toString('base64') },
+    ...{ DATABASE_URL, MASTER_KEY: KEY },
   })
   expect([other.code, other.stderr]).toEqual([
     1,
     expect.stringMatching(/MASTER_KEY is not the one that this database was encrypted with/),
+  ])
+})
+
+test('the file has the settings that reach the database and open it, also given ones', async () => {
+  const DATABASE_URL = await emptyDatabase()
+  const folder = temporaryFolder()
+  const file = join(folder, 'inflow.env')
+  writeFileSync(join(folder, 'key'), KEY, { mode: 0o600 })
+  const given = {
+    ...{ DATABASE_URL, DATABASE_LISTEN_URL: DATABASE_URL, DATABASE_POOLING: 'transaction' },
+    ...{ MASTER_KEY_FILE: join(folder, 'key'), ADMIN_TOKEN: 'x'.repeat(32) },
+  }
+  const args = ['init', '--write-env', file]
+  const { code, stdout } = await runHere(args, { ...given, MASTER_KEY: '', LOG_LEVEL: 'warn' })
+  expect([code, stdout]).toEqual([0, expect.stringContaining(`- ${file}: the settings of every`)])
+  expect(parseEnv(readFileSync(file, 'utf8'))).toEqual(given)
+  const other = await runHere(args, { ...given, ADMIN_TOKEN: 'y'.repeat(32) })
+  expect([other.code, other.stderr]).toEqual([
+    1,
+    expect.stringContaining(`${file} exists without the present ADMIN_TOKEN`),
   ])
 })
 
@@ -160,7 +185,7 @@ test('two runs at once create one business', async () => {
   onTestFinished(drop)
   const env = {
     ...{ DATABASE_URL, ADMIN_TOKEN: 'x'.repeat(32) },
-    MASTER_KEY: Buffer.alloc(32, 9).toString('base64'),
+    MASTER_KEY: KEY,
   }
   const outcomes = await Promise.all(
     ['Acme', 'Other'].map((name) => inflow(['init', '--business', name], { env })),
@@ -225,7 +250,7 @@ test('a role that may not create tables is advised to migrate as the owner first
   const own = new URL(url)
   own.username = role
   own.password = 'x'
-  const env = { DATABASE_URL: own.href, MASTER_KEY: Buffer.alloc(32, 9).toString('base64') }
+  const env = { DATABASE_URL: own.href, MASTER_KEY: KEY }
   const init = () =>
     runHere(['init', '--business', 'Acme'], { ...env, ADMIN_TOKEN: 'x'.repeat(32) })
   const before = await init()
@@ -248,7 +273,7 @@ test('a file that exists is never overwritten, and invalid options are refused',
   expect([code, stderr]).toEqual([
     1,
     expect.stringContaining(
-      `${file} exists, lacks MASTER_KEY and ADMIN_TOKEN, and is never overwritten`,
+      `${file} exists without the present DATABASE_URL, MASTER_KEY, ADMIN_TOKEN, and is never overwritten`,
     ),
   ])
   expect(readFileSync(file, 'utf8')).toBe('LOG_LEVEL=warn\n')

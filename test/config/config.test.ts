@@ -193,6 +193,7 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ],
   ['WEBHOOK_PROXY_URL', PROXY, { webhookProxyUrl: PROXY }],
   ['TRUSTED_PROXIES', '10.0.0.0/8,::1/128', { trustedProxies: ['10.0.0.0/8', '::1/128'] }],
+  ['TRUSTED_PROXIES', '127.0.0.1, fd00::1', { trustedProxies: ['127.0.0.1/32', 'fd00::1/128'] }],
   ['WEBHOOK_LEASE_SECONDS', '90', { webhookLeaseMs: 90_000 }],
   ['RELAY_URL', 'nats://user:hid%40den@a:4222, nats://b:4223', { relay: RELAY }],
   [

@@ -82,8 +82,32 @@ test.each([
   ['BANK_PALMPAY_APPID', 'BANK_PALMPAY_APP_ID'],
   ['BANK_PALMPAY_UNHEARD_OF', undefined],
   ['INFLOW_PORT_NAME', undefined],
+  ['LOGLEVEL', 'LOG_LEVEL'],
 ])('finds that %s is not a setting', (name, similar) => {
-  expect(explained({ [name]: '1' }).unknown).toEqual([{ name, similar }])
+  expect(explained({ [name]: '1' }).unknown).toMatchObject([{ name, similar }])
+})
+
+test.each([
+  ['RECORD_REQUIRES_CONFIRMATIONS', '; did you mean RECORD_REQUIRES_CONFIRMATION?'],
+  ['RECORD_CONFIRMATION', '; did you mean RECORD_REQUIRES_CONFIRMATION?'],
+  ['record_requires_confirmation', '; did you mean RECORD_REQUIRES_CONFIRMATION?'],
+  ['TRUSTED_PROXY', '; did you mean TRUSTED_PROXIES?'],
+  ['DATABASE_ULR', '; did you mean DATABASE_URL?'],
+  ['RATE_LIMIT_KEYS', '; did you mean RATE_LIMIT_KEY?'],
+  ['MASTER_KEY_FIEL', '; did you mean MASTER_KEY_FILE?'],
+  ['INFLOW_HTTP_PORT', '; did you mean HTTP_PORT?'],
+  ['INFLOW_DATABASE_URL', '; did you mean DATABASE_URL?'],
+  ['RECONCILE_SETTLE_MINUTES', '; did you mean RECONCILE_GRACE_MINUTES?'],
+  ['BANK_PALMPAY_UNHEARD_OF', ''],
+])('refuses %s, which is meant for Inflow and has no effect', (name, meant) => {
+  expect(explained({ [name]: '1' }).faults).toEqual([`${name} is not a setting${meant}`])
+})
+
+test('refuses a misspelt name of any length in the file, which is for Inflow alone', () => {
+  const database = { DATABASE_URL: 'postgres://h/d', MASTER_KEY: KEY }
+  expect(explained(database, 'HTP_PORT=1\nTZ=UTC\n').faults).toEqual([
+    'HTP_PORT is not a setting; did you mean HTTP_PORT?',
+  ])
 })
 
 test.each([
@@ -98,13 +122,65 @@ test.each([
   'INFLOW_TOKEN_FILE',
   'INFLOW_SERVICE_HOST',
   'INFLOW_PORT_8080_TCP_ADDR',
+  'INFLOW_SECRET_KEY',
+  'SMTP_PORT',
+  'DATABASE_HOST',
+  'DATABASE_NAME',
+  'DATABASE_USER',
+  'PGSSLMODE',
+  'NATS_URL',
+  'OTEL_METRICS_EXPORTER',
+  'RATE_LIMIT_WINDOW',
 ])('does not complain of %s, which is for something else', (name) => {
-  expect(explained({ [name]: '' }).unknown).toEqual([])
+  expect(explained({ [name]: '1' }).unknown).toEqual([])
+})
+
+test('no address that Kubernetes gives a container is refused', () => {
+  const services = [
+    'INFLOW',
+    'INFLOW_GRPC',
+    'RECORD',
+    'RECONCILE',
+    'TRUSTED_PROXY',
+    'DATABASE_URLS',
+  ]
+  const links = services.flatMap((service) => [
+    [`${service}_SERVICE_HOST`, '10.0.0.1'],
+    [`${service}_SERVICE_PORT`, '8080'],
+    [`${service}_SERVICE_PORT_HTTP_INTERNAL`, '8080'],
+    [`${service}_PORT`, 'tcp://10.0.0.1:8080'],
+    [`${service}_PORT_8080_TCP`, 'tcp://10.0.0.1:8080'],
+    [`${service}_PORT_8080_TCP_PROTO`, 'tcp'],
+    [`${service}_PORT_8080_TCP_PORT`, '8080'],
+    [`${service}_PORT_8080_TCP_ADDR`, '10.0.0.1'],
+  ])
+  expect(explained(Object.fromEntries(links))).toMatchObject({ unknown: [], faults: [] })
+})
+
+test('a name like that of a setting that is set is for something else', () => {
+  const env = { DATABASE_URL: 'postgres://h/d', MASTER_KEY: KEY, DATABASE_SSL: 'true' }
+  expect(explained(env)).toMatchObject({ unknown: [], faults: [] })
+})
+
+const MISSING =
+  'DATABASE_URL is required in production (NODE_ENV=production, or --env-file): set it, or set DATA_DIR to use the embedded database on purpose'
+
+test('a production start needs a database, or a data folder on purpose', () => {
+  const NODE_ENV = 'production'
+  expect(explained({ NODE_ENV }).faults).toEqual([MISSING])
+  expect(explained({}, 'LOG_LEVEL=warn\n').faults).toEqual([MISSING])
+  expect(explained({ NODE_ENV, DATABASE_URL: ' ', DATA_DIR: '' }).faults).toEqual([MISSING])
+  expect(explained({ NODE_ENV, DATA_DIR: '/var/lib/inflow' }).faults).toEqual([])
+  expect(explained({}, 'DATA_DIR=/var/lib/inflow\n').faults).toEqual([])
+  const secretFile = join(temporaryFolder(), 'url')
+  writeFileSync(secretFile, 'postgres://h/d\n')
+  expect(explained({ NODE_ENV, DATABASE_URL_FILE: secretFile, MASTER_KEY: KEY }).faults).toEqual([])
+  expect(explained({}).faults).toEqual([])
 })
 
 test('names everything in the file that is not a setting', () => {
   expect(explained({}, 'PORT=1\nHTTP_PORT=2\n').unknown).toEqual([
-    { name: 'PORT', similar: undefined },
+    { name: 'PORT', similar: undefined, refused: false },
   ])
 })
 

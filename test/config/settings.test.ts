@@ -54,6 +54,7 @@ describe('reads a valid value', () => {
     ['integer', { BANK_X_Y: '7' }, COUNT, 7],
     ['integer by default', {}, COUNT, 1],
     ['ranges', { BANK_X_Y: '10.0.0.0/8, ::1/128' }, cidrs, ['10.0.0.0/8', '::1/128']],
+    ['addresses', { BANK_X_Y: '10.0.0.1, ::1' }, cidrs, ['10.0.0.1/32', '::1/128']],
     ['no ranges', {}, cidrs, []],
   ]
   test.each(cases)('%s', (_name, env, field, value) => {
@@ -86,12 +87,7 @@ describe('reports an invalid setting without throwing', () => {
     ['too large', { BANK_X_Y: '8' }, COUNT, 'BANK_X_Y must be 1 to 7'],
     ['too small', { BANK_X_Y: '0' }, COUNT, 'BANK_X_Y must be 1 to 7'],
     ['no integer', { BANK_X_Y: '1.5' }, COUNT, 'BANK_X_Y must be 1 to 7'],
-    [
-      'range',
-      { BANK_X_Y: '10.0.0.0/8,10.0.0.1' },
-      cidrs,
-      `BANK_X_Y ${range} "10.0.0.1" is not one`,
-    ],
+    ['range', { BANK_X_Y: '10.0.0.0/8,10.1' }, cidrs, `BANK_X_Y ${range} "10.1" is not one`],
   ]
   test.each(cases)('%s', (_name, env, field, fault) => {
     expect(read(env, field).faults).toEqual([expect.stringContaining(fault)])

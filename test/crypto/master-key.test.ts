@@ -202,7 +202,13 @@ describe('in a data folder', () => {
     const before = read('master.key')
 
     const env = { DATA_DIR: folder }
-    const rotated = await runHere(['master-key', 'rotate'], env)
+    const unasked = await runHere(['master-key', 'rotate'], env)
+    expect([unasked.code, unasked.stderr]).toEqual([
+      2,
+      expect.stringMatching(/add --yes\n.* removed once nothing needs it.\n.*keep a copy of it/),
+    ])
+    expect(read('master.key')).toBe(before)
+    const rotated = await runHere(['master-key', 'rotate', '--yes'], env)
     expect(rotated.code, rotated.stderr).toBe(0)
     expect(rotated.stderr).toMatch(
       /^Created the key ([0-9a-f]{8})\. .*\nRe-encrypting everything with the key \1\.\nWaiting for the running service/,
@@ -228,7 +234,7 @@ describe('in a data folder', () => {
 
     // Also without a running service.
     await running?.stop()
-    const again = await runHere(['master-key', 'rotate'], env)
+    const again = await runHere(['master-key', 'rotate', '--yes'], env)
     expect(again.code, again.stderr).toBe(0)
     const { httpUrl: second } = await start()
     expect(await create(second)).toEqual([200, 'true'])

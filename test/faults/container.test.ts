@@ -201,6 +201,10 @@ test.skipIf(!hasRegistry)(
     ])
     // The image has no embedded PostgreSQL, and says what to do.
     const { DATABASE_URL: _, ...without } = env
+    expect(await end(main, without)).toEqual([
+      1,
+      expect.stringMatching(/^inflow: DATABASE_URL is required in production [^\n]+\n$/),
+    ])
     const folder = join(app, '.data')
     mkdirSync(folder)
     const [code, text] = await end(main, { ...without, DATA_DIR: folder })

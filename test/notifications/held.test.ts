@@ -76,9 +76,16 @@ test('a held notification is listed, shown decrypted and audited, and retried', 
 
 test('a resolved notification stays resolved, whatever the bank repeats', async () => {
   const { to, reported, id } = await hold()
-  const resolved = await run('notification', 'resolve', id, '--note', 'the bank corrected it')
+  const resolved = await run(
+    'notification',
+    'resolve',
+    id,
+    '--note',
+    'the bank corrected it',
+    '--yes',
+  )
   expect(resolved.stdout).toMatch(/^Note +the bank corrected it$/m)
-  const again = await run('notification', 'resolve', id, '--note', 'another')
+  const again = await run('notification', 'resolve', id, '--note', 'another', '--yes')
   expect(again.stdout).toMatch(/^Note +the bank corrected it$/m)
   const late = await run('notification', 'retry', id)
   expect([late.code, late.stderr]).toEqual([1, expect.stringContaining('it was processed')])
@@ -113,7 +120,7 @@ test('a contradicting report is listed beside the recorded payment, and resolved
   expect(events.find(isAbout(id))).toMatchObject({
     payload: { case: 'paymentConflict', value: { accountNumber, sessionId: 'c-1' } },
   })
-  const resolved = await run('conflict', 'resolve', id, '--note', 'a typing error')
+  const resolved = await run('conflict', 'resolve', id, '--note', 'a typing error', '--yes')
   expect(resolved.stdout).toMatch(new RegExp(`^Transaction +${recorded.transaction!.id}$`, 'm'))
   const { conflicts } = await service.client(ReconciliationService).listPaymentConflicts({})
   expect(conflicts).toEqual([])

@@ -170,11 +170,13 @@ describe('the command line', () => {
     expect(await run('settle', 'terms', ...at, '--days', '2')).toMatchObject({ code: 2 })
     const preview = await run('settle', 'preview', ...at, '--force')
     expect(preview.stdout).toMatch(/^Gross +1500\.50\nFees +10\.00\nNet +1490\.50$/m)
-    const ran = await run('settle', 'run', ...at, '--force', '--request-id', 'by-hand')
+    const ran = await run('settle', 'run', ...at, '--force', '--request-id', 'by-hand', '--yes')
     expect(ran.stdout).toMatch(/COMPLETED +1 +1500\.50 +10\.00 +1490\.50/)
     const listed = await run('settle', 'list', ...at)
     expect(listed.stdout.trimEnd().split('\n')).toHaveLength(3)
-    expect(await run('settle', 'run', ...at, '--force', '--request-id', 'by-hand')).toEqual(ran)
+    expect(
+      await run('settle', 'run', ...at, '--force', '--request-id', 'by-hand', '--yes'),
+    ).toEqual(ran)
   })
 
   test('adds, lists and removes holidays', async () => {
@@ -190,7 +192,7 @@ describe('the command line', () => {
     const { transaction } = await service
       .client(TransactionService)
       .getTransaction({ businessId, sessionId: 'second' })
-    const reverse = ['transaction', 'reverse', transaction!.id, '--reason', 'asked for']
+    const reverse = ['transaction', 'reverse', transaction!.id, '--reason', 'asked for', '--yes']
     const first = await run(...reverse)
     expect(first.stdout).toMatch(/^Reversal reason +asked for$/m)
     expect(await run(...reverse)).toMatchObject({ code: 1 })

@@ -91,7 +91,7 @@ describe('an endpoint', () => {
     expect(Math.abs(lifeMs - 7_200_000)).toBeLessThan(60_000)
     const listed = await run('list', '--business', businessId)
     expect(listed.stdout).toMatch(new RegExp(`^${id} +live +${receiver.url} +ENABLED`, 'm'))
-    expect((await run('remove', id)).stderr).toBe(`Removed ${id}.\n`)
+    expect((await run('remove', id, '--yes')).stderr).toBe(`Removed ${id}.\n`)
   })
 
   test.each([
@@ -118,7 +118,7 @@ describe('an endpoint', () => {
     const failed = await run('test', id)
     expect(failed.code).toBe(1)
     expect(failed.stderr).toBe('error: not acknowledged: responded with 500\n')
-    await run('remove', id)
+    await run('remove', id, '--yes')
   })
 })
 
@@ -154,7 +154,7 @@ test('deliveries are listed, shown, redelivered and recovered', async () => {
   await until(delivered)
   const recovered = await run('recover', id, '--since', '2026-01-01 00:00:00')
   expect(recovered).toMatchObject({ code: 0, stderr: '0 deliveries are sent again.\n' })
-  await run('remove', id)
+  await run('remove', id, '--yes')
 }, 40_000)
 
 describe('listening', () => {

@@ -3,6 +3,7 @@ import {
   AccountService,
   ResolveAccountResponseSchema,
 } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { confirmAction, YES, type YesOption } from '../confirm.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { addBusinessOption } from '../options.ts'
 import { note } from '../output.ts'
@@ -24,10 +25,11 @@ export function addResolveAccount(noun: Command): void {
     .option('--account-name <name>', 'its name at the bank (default: the requested name)')
     .option('--bank-account-id <id>', "the bank's own identifier of the account, if it has one")
     .option('--not-opened', 'the bank opened nothing: the reference may be used again')
+    .option(...YES)
     .action(resolveAccount)
 }
 
-interface ResolveOptions {
+interface ResolveOptions extends YesOption {
   readonly business?: string
   readonly accountNumber?: string
   readonly accountName?: string
@@ -40,8 +42,19 @@ const resolveAccount = serviceAction<ResolveOptions>(async (service, options, re
   if ((accountNumber === undefined) === (notOpened !== true)) {
     throw new Failure(EXIT.usage, 'pass either --account-number or --not-opened')
   }
-  const response = await service.client(AccountService).resolveAccount({
-    businessId: service.business(options.business),
+  const businessId = service.business(options.business)
+  const client = service.client(AccountService)
+  await confirmAction(service, options, {
+    word: 'resolve',
+    target: `account ${reference}`,
+    findId: async () => (await client.getAccount({ businessId, reference })).account?.id ?? '',
+    effect:
+      accountNumber === undefined
+        ? 'The bank opened nothing: the pending account is removed.'
+        : `Its number becomes ${accountNumber}: payments into that number are credited to its business.`,
+  })
+  const response = await client.resolveAccount({
+    businessId,
     reference,
     resolution:
       accountNumber === undefined

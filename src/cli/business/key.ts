@@ -12,6 +12,7 @@ import {
   UpdateKeyResponseSchema,
 } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { KEY_SCOPES, type KeyScope } from '../../auth/caller.ts'
+import { confirmAction, YES, type YesOption } from '../confirm.ts'
 import { localTime } from '../local-time.ts'
 import {
   addBusinessOption,
@@ -95,12 +96,14 @@ export function key(noun: Command): void {
       durationSeconds,
     )
     .option('--expires-at <time>', 'expiry of the new key (default: never)', time)
+    .option('--yes', 'do not ask before an overlap of 0')
     .action(rotateKey)
   addVerb(noun, 'revoke', {
     summary: 'revoke a key; safe to repeat',
     example: `key revoke ${KEY_EXAMPLE}`,
   })
     .argument(...KEY)
+    .option(...YES)
     .action(revokeKey)
   addPageOptions(
     addBusinessOption(
@@ -151,13 +154,20 @@ const updateKey = serviceAction<UpdateOptions>(async (service, options, keyId) =
   )
 })
 
-interface RotateOptions {
+interface RotateOptions extends YesOption {
   readonly overlap?: number
   readonly expiresAt?: Timestamp
 }
 
 const rotateKey = serviceAction<RotateOptions>(async (service, options, keyId) => {
   const { overlap, expiresAt } = options
+  if (overlap === 0) {
+    await confirmAction(service, options, {
+      word: 'rotate',
+      target: keyId,
+      effect: 'Calls with it are refused at once: only the new key is valid.',
+    })
+  }
   const response = await service.client(BusinessService).rotateKey({
     keyId,
     ...(overlap !== undefined && { overlap: { seconds: BigInt(overlap) } }),
@@ -168,7 +178,12 @@ const rotateKey = serviceAction<RotateOptions>(async (service, options, keyId) =
   note(SHOWN_ONCE)
 })
 
-const revokeKey = serviceAction<object>(async (service, options, keyId) => {
+const revokeKey = serviceAction<YesOption>(async (service, options, keyId) => {
+  await confirmAction(service, options, {
+    word: 'revoke',
+    target: keyId,
+    effect: 'Calls with it are refused within a second, for good.',
+  })
   const response = await service.client(BusinessService).revokeKey({ keyId })
   printResponse(options, RevokeKeyResponseSchema, response, () =>
     response.key ? fields(response.key, COLUMNS) : '',

@@ -9,6 +9,7 @@ import {
 } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { Token } from '../../../gen/inflow/admin/v1/token_pb.ts'
 import { SCOPES } from '../../auth/caller.ts'
+import { confirmAction, YES, type YesOption } from '../confirm.ts'
 import { localTime } from '../local-time.ts'
 import { addPageOptions, nextPage, notePage, type PageOptions, time } from '../options.ts'
 import { type Column, fields, nestedColumns, note, table } from '../output.ts'
@@ -61,6 +62,7 @@ export function token(noun: Command): void {
     example: 'token revoke tok_01jd9w3k6t8v2x4z6b8d0f2h4j',
   })
     .argument('<token-id>', 'id of the token, see `inflow token list`')
+    .option(...YES)
     .action(revokeToken)
   addPageOptions(
     addVerb(noun, 'list', {
@@ -91,7 +93,13 @@ const issueToken = serviceAction<IssueOptions>(async (service, options) => {
   note('The token is shown only once: store it now.')
 })
 
-const revokeToken = serviceAction<object>(async (service, options, tokenId) => {
+const revokeToken = serviceAction<YesOption>(async (service, options, tokenId) => {
+  await confirmAction(service, options, {
+    word: 'revoke',
+    target: tokenId,
+    effect:
+      'Calls with it are refused within a second, for good, and its sessions and streams end.',
+  })
   const response = await service.client(AdminService).revokeToken({ tokenId })
   printResponse(options, RevokeTokenResponseSchema, response, () =>
     response.token ? fields(response.token, FULL) : '',

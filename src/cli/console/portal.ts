@@ -8,6 +8,7 @@ import {
   SessionService,
 } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { SCOPES } from '../../auth/caller.ts'
+import { confirmAction, YES, type YesOption } from '../confirm.ts'
 import { localTime } from '../local-time.ts'
 import {
   addBusinessOption,
@@ -64,6 +65,7 @@ export function portal(noun: Command): void {
     example: 'portal revoke plk_01jd9w3k6t8v2x4z6b8d0f2h4j',
   })
     .argument('<link-id>', 'id of the link, see `inflow portal list`')
+    .option(...YES)
     .action(revokeLink)
   addServiceOptions(noun)
 }
@@ -109,7 +111,12 @@ const listLinks = serviceAction<ListOptions>(async (service, options) => {
   notePage(response)
 })
 
-const revokeLink = serviceAction<object>(async (service, options, portalLinkId) => {
+const revokeLink = serviceAction<YesOption>(async (service, options, portalLinkId) => {
+  await confirmAction(service, options, {
+    word: 'revoke',
+    target: portalLinkId,
+    effect: 'The link opens nothing any more, and its sessions end within a second.',
+  })
   const response = await service.client(SessionService).revokePortalLink({ portalLinkId })
   printResponse(options, RevokePortalLinkResponseSchema, response, () =>
     response.portalLink ? fields(response.portalLink, COLUMNS) : '',

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { YES } from '../confirm.ts'
 import { addModeOptions, time } from '../options.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { bumpEpoch } from './epoch.ts'
@@ -43,7 +44,7 @@ function epoch(noun: Command): void {
       'positions may now belong to other events',
     example: 'events epoch bump --yes',
   })
-    .option('--yes', 'do not ask for confirmation')
+    .option(...YES)
     .action(bumpEpoch)
   addServiceOptions(noun)
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { runCommandLine, SERVICE_NOUNS } from '../command-line.ts'
+import { endWithNpx } from '../end-with-npx.ts'
 import { ABSENT_NOUNS } from './absent-nouns.ts'
 
 // The `inflow` command of the npm package: all that calls a service, and nothing of the service.
@@ -8,4 +9,5 @@ import { ABSENT_NOUNS } from './absent-nouns.ts'
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   process.exit(code === 'EPIPE' ? 0 : 1)
 })
+endWithNpx(process.env)
 process.exitCode = await runCommandLine(process.argv.slice(2), [...SERVICE_NOUNS, ...ABSENT_NOUNS])

@@ -8,6 +8,7 @@ import {
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../../core/money.ts'
+import { confirmAction, YES, type YesOption } from '../confirm.ts'
 import { localTime } from '../local-time.ts'
 import { addPageOptions, enumName, nextPage, notePage, type PageOptions } from '../options.ts'
 import { type Column, fields, table } from '../output.ts'
@@ -53,6 +54,7 @@ export function conflict(noun: Command): void {
   })
     .argument('<id>', 'the report, cfl_…')
     .requiredOption('--note <text>', 'how and why it was resolved')
+    .option(...YES)
     .action(resolveConflict)
   addServiceOptions(noun)
 }
@@ -70,12 +72,19 @@ const listConflicts = serviceAction<PageOptions>(async (service, options) => {
   notePage(response)
 })
 
-const resolveConflict = serviceAction<{ note: string }>(async (service, options, conflictId) => {
-  const { note } = options
-  const response = await service
-    .client(ReconciliationService)
-    .resolvePaymentConflict({ conflictId, note })
-  printResponse(options, ResolvePaymentConflictResponseSchema, response, () =>
-    response.conflict ? fields(response.conflict, DETAILS) : '',
-  )
-})
+const resolveConflict = serviceAction<YesOption & { note: string }>(
+  async (service, options, conflictId) => {
+    const { note } = options
+    await confirmAction(service, options, {
+      word: 'resolve',
+      target: conflictId,
+      effect: 'Its manual review ends, and the recorded payment stays as it is.',
+    })
+    const response = await service
+      .client(ReconciliationService)
+      .resolvePaymentConflict({ conflictId, note })
+    printResponse(options, ResolvePaymentConflictResponseSchema, response, () =>
+      response.conflict ? fields(response.conflict, DETAILS) : '',
+    )
+  },
+)

@@ -15,6 +15,7 @@ import {
 } from '../../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../../core/money.ts'
+import { confirmAction, YES, type YesOption } from '../confirm.ts'
 import { localTime } from '../local-time.ts'
 import {
   addPageOptions,
@@ -93,6 +94,7 @@ export function notification(noun: Command): void {
   })
     .argument('<id>', 'the notification, ntf_…')
     .requiredOption('--note <text>', 'how and why it was resolved')
+    .option(...YES)
     .action(resolve)
   addServiceOptions(noun)
 }
@@ -156,13 +158,20 @@ const retry = serviceAction(async (service, options, notificationId) => {
   printResponse(options, RetryNotificationResponseSchema, response, () => shown(response))
 })
 
-const resolve = serviceAction<{ note: string }>(async (service, options, notificationId) => {
-  const { note } = options
-  const response = await service
-    .client(NotificationService)
-    .resolveNotification({ notificationId, note })
-  printResponse(options, ResolveNotificationResponseSchema, response, () => shown(response))
-})
+const resolve = serviceAction<YesOption & { note: string }>(
+  async (service, options, notificationId) => {
+    const { note } = options
+    await confirmAction(service, options, {
+      word: 'resolve',
+      target: notificationId,
+      effect: 'Its manual review ends, and nothing is recorded of it.',
+    })
+    const response = await service
+      .client(NotificationService)
+      .resolveNotification({ notificationId, note })
+    printResponse(options, ResolveNotificationResponseSchema, response, () => shown(response))
+  },
+)
 
 function shown(response: { readonly notification?: Notification | undefined }): string {
   return response.notification ? fields(response.notification, DETAILS) : ''

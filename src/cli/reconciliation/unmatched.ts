@@ -12,6 +12,7 @@ import {
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../../core/money.ts'
+import { confirmAction, YES, type YesOption } from '../confirm.ts'
 import { localTime } from '../local-time.ts'
 import {
   addBusinessOption,
@@ -64,6 +65,7 @@ export function unmatched(noun: Command): void {
     .argument('<id>', 'the payment, unm_…')
     .requiredOption('--reference <text>', "the account's reference (R-…) or the business's own")
     .option('--note <text>', 'the reason')
+    .option(...YES)
     .action(assignUnmatched)
   addVerb(noun, 'return', {
     summary: 'mark a payment as returned to its payer; the bank moves the money itself',
@@ -71,6 +73,7 @@ export function unmatched(noun: Command): void {
   })
     .argument('<id>', 'the payment, unm_…')
     .requiredOption('--note <text>', 'how and why it was returned')
+    .option(...YES)
     .action(returnUnmatched)
   addServiceOptions(noun)
 }
@@ -92,7 +95,7 @@ const listUnmatched = serviceAction<PageOptions & { bank?: Bank }>(async (servic
   notePage(response)
 })
 
-interface AssignOptions {
+interface AssignOptions extends YesOption {
   readonly business?: string
   readonly reference: string
   readonly note?: string
@@ -100,10 +103,15 @@ interface AssignOptions {
 
 const assignUnmatched = serviceAction<AssignOptions>(
   async (service, options, unmatchedPaymentId) => {
+    const businessId = service.business(options.business)
+    const { reference } = options
+    await confirmAction(service, options, {
+      word: 'assign',
+      target: unmatchedPaymentId,
+      effect: `It is credited to ${businessId}, account ${reference}, and the business is notified.`,
+    })
     const response = await service.client(ReconciliationService).assignUnmatchedPayment({
-      unmatchedPaymentId,
-      businessId: service.business(options.business),
-      reference: options.reference,
+      ...{ unmatchedPaymentId, businessId, reference },
       note: options.note ?? '',
     })
     printResponse(options, AssignUnmatchedPaymentResponseSchema, response, () =>
@@ -112,9 +120,14 @@ const assignUnmatched = serviceAction<AssignOptions>(
   },
 )
 
-const returnUnmatched = serviceAction<{ note: string }>(
+const returnUnmatched = serviceAction<YesOption & { note: string }>(
   async (service, options, unmatchedPaymentId) => {
     const { note } = options
+    await confirmAction(service, options, {
+      word: 'return',
+      target: unmatchedPaymentId,
+      effect: 'It is marked as returned to its payer, and cannot be assigned any more.',
+    })
     const response = await service
       .client(ReconciliationService)
       .returnUnmatchedPayment({ unmatchedPaymentId, note })

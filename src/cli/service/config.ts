@@ -5,6 +5,7 @@ import {
   type Explanation,
   explainSettings,
 } from '../../config/explain-settings.ts'
+import { unknownText } from '../../config/unknown-settings.ts'
 import { addEnvFileOption, type EnvFileOption, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { type Column, jsonText, note, print, table } from '../output.ts'
@@ -49,10 +50,10 @@ function checkSettings({ json, ...options }: CheckOptions): void {
 function remarks({ unknown, risks }: Explanation): readonly string[] {
   const warning = styleText('yellow', 'warning:', { stream: process.stderr })
   return [
-    ...unknown.map(({ name, similar }) => {
-      const meant = similar === undefined ? '' : `; did you mean ${similar}?`
-      return `${warning} ${name} is not a setting${meant}`
-    }),
+    // Those that the start refuses are among the faults.
+    ...unknown
+      .filter(({ refused }) => !refused)
+      .map((setting) => `${warning} ${unknownText(setting)}`),
     ...risks.map(({ found, advice }) => `${warning} ${found}: ${advice}`),
   ]
 }

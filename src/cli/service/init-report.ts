@@ -40,9 +40,9 @@ function foundLines(report: InitReport): readonly string[] {
 }
 
 function keepLines({ generated, envFile, secretKey, business }: InitReport): readonly string[] {
-  const place = envFile === undefined ? 'the settings above' : envFile
+  const place = envFile ?? (generated.length > 0 ? 'the settings above' : undefined)
   const lines = [
-    generated.length > 0
+    place !== undefined
       ? `- ${place}: the settings of every instance. Readable by the service alone.`
       : '- the settings of every instance, as they are.',
     '- a copy of MASTER_KEY apart from the backups of the database: without it, identity numbers and webhook',

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { create } from '@bufbuild/protobuf'
 import { createValidator } from '@bufbuild/protovalidate'
 import { type Command, Option } from 'commander'
@@ -7,8 +8,9 @@ import { type GeneratedKeys, generateKeys, writeNewSettings } from '../../app/in
 import { type Initialized, initialize } from '../../app/init/initialize.ts'
 import { settingLines } from '../../app/init/setting-lines.ts'
 import { type Config, ConfigError, readConfig } from '../../config/config.ts'
-import { readEnvFile, withEnvFile } from '../../config/env-file.ts'
-import { secretText } from '../../config/settings.ts'
+import { type EnvFile, readEnvFile, withEnvFile } from '../../config/env-file.ts'
+import { listSettings } from '../../config/setting-table.ts'
+import { secretText, settingText } from '../../config/settings.ts'
 import { MasterKeyError } from '../../crypto/check-master-key.ts'
 import { createEncrypter, type Encrypter } from '../../crypto/encryption.ts'
 import { listKeyIds } from '../../crypto/key-status.ts'
@@ -42,7 +44,8 @@ export function init(noun: Command): void {
     )
     .option(
       '--write-env <file>',
-      'write what is generated to this new file, with mode 600; a file that exists is read instead',
+      'write the keys, and the settings that reach the database, to this new file, with mode 600; ' +
+        'a file that exists is read instead',
     )
     .option('--business <name>', 'create the first business with this name, and its secret key')
     .option('--alias <alias>', 'the prefix of its account names (default: its name, shortened)')
@@ -67,9 +70,10 @@ Example:
 async function run(options: InitOptions): Promise<void> {
   const { json = false, writeEnv, databaseUrl } = options
   const first = firstBusiness(options)
+  const file = writeEnv !== undefined && existsSync(writeEnv) ? readEnvFile(writeEnv) : undefined
   const env = withEnvFile(
     { ...environmentOf(options), ...(databaseUrl && { DATABASE_URL: databaseUrl }) },
-    writeEnv !== undefined && existsSync(writeEnv) ? readEnvFile(writeEnv) : undefined,
+    file,
   )
   if (secretText(env, 'DATABASE_URL') === undefined) {
     throw new Failure(
@@ -84,8 +88,8 @@ async function run(options: InitOptions): Promise<void> {
     const whole = { ...env, ...generated }
     const config = settingsOf(whole)
     refuseForeignMigration(found, config)
-    const written = { ...(databaseUrl && { DATABASE_URL: databaseUrl }), ...generated }
-    await keep(generated, written, writeEnv, json)
+    if (writeEnv === undefined) printKeys(generated, json)
+    else await writeSettings(writeEnv, file, whole)
     const migrations = found.pending.length === 0 ? [] : await migrate(database, { onRetry: note })
     const { masterKey, masterKeyPrevious } = config
     const encrypter = createEncrypter(masterKey as Buffer, masterKeyPrevious)
@@ -163,30 +167,48 @@ function refuseForeignMigration({ pending, mayMigrate, role }: NewDatabase, conf
   ])
 }
 
-/** Keeps what is generated before anything is encrypted with it. */
-async function keep(
-  generated: GeneratedKeys,
-  written: Readonly<Record<string, string>>,
-  writeEnv: string | undefined,
-  json: boolean,
-): Promise<void> {
-  if (Object.keys(generated).length === 0) return
+/** Shows what is generated before anything is encrypted with it. */
+function printKeys(generated: GeneratedKeys, json: boolean): void {
   const names = Object.keys(generated).join(' and ')
-  if (writeEnv === undefined) {
-    if (json) throw new Failure(EXIT.usage, `--json needs --write-env, which keeps ${names}`)
-    print(`# Keep these settings: they are shown only once.\n${settingLines({ ...generated })}`)
-    return
+  if (names === '') return
+  if (json) throw new Failure(EXIT.usage, `--json needs --write-env, which keeps ${names}`)
+  print(`# Keep these settings: they are shown only once.\n${settingLines({ ...generated })}`)
+}
+
+/** What a service needs to reach the database, and to read what is encrypted in it. */
+const KEPT = /^(DATABASE_|MASTER_KEY|ADMIN_TOKEN)/
+
+/**
+ * Writes the settings that every instance needs, wherever they come from, before anything is encrypted with them.
+ *
+ * @param file that exists already
+ */
+async function writeSettings(
+  path: string,
+  file: EnvFile | undefined,
+  env: NodeJS.ProcessEnv,
+): Promise<void> {
+  const settings: Record<string, string> = {}
+  for (const { name, secret } of listSettings().filter((setting) => KEPT.test(setting.name))) {
+    const text = settingText(env, name)
+    if (text !== undefined) settings[name] = text
+    const secretFile = secret ? settingText(env, `${name}_FILE`) : undefined
+    // The service starts in another folder.
+    if (secretFile !== undefined) settings[`${name}_FILE`] = resolve(secretFile)
   }
-  try {
-    await writeNewSettings(writeEnv, written)
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    const why =
-      code === 'EEXIST'
-        ? `${writeEnv} exists, lacks ${names}, and is never overwritten: add them, or name another file`
-        : `cannot write the file of --write-env: ${message}`
-    throw new Failure(EXIT.refused, why)
+  if (file !== undefined) {
+    const lacking = Object.keys(settings).filter(
+      (name) => settingText(file.values, name) !== settingText(env, name),
+    )
+    if (lacking.length === 0) return
+    throw new Failure(
+      EXIT.refused,
+      `${path} exists without the present ${lacking.join(', ')}, and is never overwritten: add them, or name another file`,
+    )
   }
+  await writeNewSettings(path, settings).catch(({ message }: Error) => {
+    throw new Failure(EXIT.refused, `cannot write the file of --write-env: ${message}`)
+  })
 }
 
 async function begin(

@@ -74,15 +74,19 @@ export function readKeys({ database, encrypter }: Keys): Promise<KeyStatus[]> {
 /**
  * Re-encrypts everything with the current key, and unregisters earlier keys that are no longer
  * needed. If the keys are files, it first creates a new key, unless a rotation was interrupted.
+ *
+ * @param confirmed called with the folder before its key is replaced; throws unless that is wanted
  */
 export function rotateMasterKey(
   env: NodeJS.ProcessEnv,
   json: boolean | undefined,
+  confirmed: (folder: string) => Promise<void>,
 ): Promise<ReEncryptionResult & { readonly keys: readonly KeyStatus[] }> {
   return withKeys(env, async (keys) => {
     const { database, encrypter, folder, unused } = keys
     const { orm, pool } = database
     if (folder !== undefined && encrypter.knownKeyIds.length === 1) {
+      await confirmed(folder)
       encrypter.use(await replaceKeyFile(folder))
       note(
         `Created the key ${encrypter.keyId}. The previous key is kept until it is no longer needed.`,

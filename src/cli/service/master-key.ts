@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { KeyStatus } from '../../crypto/key-status.ts'
+import { confirm, YES } from '../confirm.ts'
 import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { type Column, jsonText, note, print, table } from '../output.ts'
@@ -8,6 +9,7 @@ import { readKeys, rotateMasterKey, withKeys } from './master-key-rotation.ts'
 
 interface Options extends EnvFileOption {
   readonly json?: boolean
+  readonly yes?: boolean
 }
 
 const COLUMNS: readonly Column<KeyStatus>[] = [
@@ -32,6 +34,7 @@ export function masterKey(noun: Command): void {
     example: 'master-key rotate',
   })
   addEnvFileOption(rotateVerb)
+    .option(...YES)
     .option('--json', 'print one JSON document: {"reEncrypted", "keys": […]}')
     .action(rotate)
   const statusVerb = addVerb(noun, 'status', {
@@ -44,10 +47,11 @@ export function masterKey(noun: Command): void {
     .action(status)
 }
 
-async function rotate({ json, ...options }: Options): Promise<void> {
+async function rotate({ json, yes, ...options }: Options): Promise<void> {
   const { reEncrypted, keys, unreadable, unreadableIds } = await rotateMasterKey(
     environmentOf(options),
     json,
+    (folder) => confirm({ yes: yes ?? false }, { word: 'rotate', question: replacing(folder) }),
   )
   if (json) print(jsonText({ reEncrypted, unreadable, keys }, 2))
   else print(table(keys, COLUMNS))
@@ -60,6 +64,13 @@ async function rotate({ json, ...options }: Options): Promise<void> {
   }
   requireOnlyCurrent(keys)
   if (!json) note('Everything is encrypted with the current key.')
+}
+
+function replacing(folder: string): string {
+  return (
+    `A new master key replaces the one in ${folder}, which is removed once nothing needs it.\n` +
+    'Backups of before are read with the old key alone: keep a copy of it apart from them.'
+  )
 }
 
 async function status({ json, ...options }: Options): Promise<void> {

@@ -1,6 +1,8 @@
 import type { Command } from 'commander'
+import { withEnvFile } from '../../config/env-file.ts'
+import { missingDatabase } from '../../config/start-settings.ts'
 import { migrate as migrateUp, readMigrations } from '../../postgres/migrate.ts'
-import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
+import { addEnvFileOption, type EnvFileOption, environmentOf, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { jsonText, note, print, table } from '../output.ts'
 import { addVerb } from '../verb.ts'
@@ -29,7 +31,10 @@ export function migrate(noun: Command): void {
 }
 
 async function up(options: Options): Promise<void> {
-  const applied = await withDatabase(environmentOf(options), 'create', (database) =>
+  const file = openEnvFile(options)
+  const missing = missingDatabase(process.env, file)
+  if (missing !== undefined) throw new Failure(EXIT.usage, missing)
+  const applied = await withDatabase(withEnvFile(process.env, file), 'create', (database) =>
     migrateUp(database, { onRetry: note }),
   )
   if (options.json) return print(jsonText({ applied }, 2))

@@ -1,5 +1,6 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { Command } from 'commander'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import {
   type Settlement,
   SettlementStatus,
@@ -11,7 +12,9 @@ import {
   SettlementService,
   SettleResponseSchema,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
 import { formatAmount } from '../../core/money.ts'
+import { confirm, YES, type YesOption } from '../confirm.ts'
 import { localTime } from '../local-time.ts'
 import {
   addBusinessOption,
@@ -24,7 +27,7 @@ import {
 import { type Column, fields, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
 import { commandProgress, type Progress } from '../progress.ts'
-import { serviceAction } from '../service-action.ts'
+import { type Service, serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { addCalendar } from './calendar.ts'
 import { TERMS_OPTIONS, terms } from './settlement-terms.ts'
@@ -75,6 +78,7 @@ export function settle(noun: Command): void {
     .option('--request-id <id>', 'your idempotency key: a repeat resumes or shows the same run')
     .option('--force', 'settle all received payments, regardless of the schedule')
     .option('--test', 'settle in test mode (default: live mode)')
+    .option(...YES)
     .action(run)
   addBusinessOption(
     addVerb(noun, 'preview', {
@@ -107,7 +111,7 @@ export function settle(noun: Command): void {
   addServiceOptions(noun)
 }
 
-interface RunOptions {
+interface RunOptions extends YesOption {
   readonly business?: string
   readonly requestId?: string
   readonly force?: boolean
@@ -118,6 +122,10 @@ interface RunOptions {
 const run = serviceAction<RunOptions>(async (service, options) => {
   const client = service.client(SettlementService)
   const { business: businessId = '', force = false, test = false } = options
+  await confirm(options, {
+    word: 'settle',
+    question: () => previewText(service, { businessId, force, test }),
+  })
   const progress = commandProgress(options.json)
   let requestId = options.requestId ?? ''
   for (;;) {
@@ -137,6 +145,52 @@ const run = serviceAction<RunOptions>(async (service, options) => {
     showRunning(progress, response.settlements)
   }
 })
+
+interface Extent {
+  /** Empty: all that are due. */
+  readonly businessId: string
+  readonly force: boolean
+  readonly test: boolean
+}
+
+/** Of so many businesses the totals are computed before all are settled. */
+const PREVIEWS_MAX = 1_000
+
+/** What settling would do, with the totals of all businesses. */
+async function previewText(service: Service, { businessId, ...extent }: Extent): Promise<string> {
+  const { ids, more } =
+    businessId === '' ? await listBusinessIds(service) : { ids: [businessId], more: false }
+  const client = service.client(SettlementService)
+  const total = { businesses: 0, payments: 0n, gross: 0n, fees: 0n, splits: 0n, net: 0n }
+  await forEachConcurrently(ids, 8, async (id) => {
+    const preview = await client.previewSettlement({ businessId: id, ...extent })
+    if (preview.transactionCount === 0n) return
+    total.businesses += 1
+    total.payments += preview.transactionCount
+    total.gross += preview.grossMinor
+    total.fees += preview.feesMinor
+    total.splits += preview.splitsMinor
+    total.net += preview.netMinor
+  })
+  const mode = extent.test ? 'test' : 'live'
+  const which = extent.force ? 'all payments received, also those that are not due' : 'what is due'
+  return [
+    `Settles ${which}, in ${mode} mode: ${total.payments} payments of ${total.businesses} businesses${more ? `, of the first ${ids.length} that were looked at` : ''}.`,
+    `Gross ${formatAmount(total.gross)}, fees ${formatAmount(total.fees)}, splits ${formatAmount(total.splits)}, net ${formatAmount(total.net)} NGN.`,
+  ].join('\n')
+}
+
+async function listBusinessIds(service: Service) {
+  const client = service.client(BusinessService)
+  const ids: string[] = []
+  let pageToken = ''
+  do {
+    const page = await client.listBusinesses({ pageSize: 200, pageToken })
+    ids.push(...page.businesses.map(({ id }) => id))
+    pageToken = page.nextPageToken
+  } while (pageToken !== '' && ids.length < PREVIEWS_MAX)
+  return { ids, more: pageToken !== '' }
+}
 
 /** A running settlement states its share; how many follow it is unknown. */
 function showRunning(progress: Progress, settlements: readonly Settlement[]): void {

@@ -12,6 +12,7 @@ import {
   Variance,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { formatAmount } from '../../core/money.ts'
+import { confirmAction, YES, type YesOption } from '../confirm.ts'
 import { localTime } from '../local-time.ts'
 import {
   addModeOptions,
@@ -83,7 +84,9 @@ export function addHeldVerbs(noun: Command): void {
 }
 
 function addTransactionVerb(noun: Command, name: string, texts: Parameters<typeof addVerb>[2]) {
-  return addVerb(noun, name, texts).argument('<transaction-id>', 'the transaction id, txn_…')
+  return addVerb(noun, name, texts)
+    .argument('<transaction-id>', 'the transaction id, txn_…')
+    .option(...YES)
 }
 
 interface HeldOptions extends PageOptions, ModeOptions {
@@ -105,25 +108,43 @@ const listHeld = serviceAction<HeldOptions>(async (service, options) => {
   notePage(response)
 })
 
-const acceptPayment = serviceAction<object>(async (service, options, transactionId) => {
+const acceptPayment = serviceAction<YesOption>(async (service, options, transactionId) => {
+  await confirmAction(service, options, {
+    word: 'accept',
+    target: transactionId,
+    effect: 'Its amount is credited to its business. It cannot be held again.',
+  })
   const response = await service.client(HeldPaymentService).acceptPayment({ transactionId })
   printResponse(options, AcceptPaymentResponseSchema, response, () => shown(response))
 })
 
-const returnPayment = serviceAction<{ reason?: string }>(
+const returnPayment = serviceAction<YesOption & { reason?: string }>(
   async (service, options, transactionId) => {
     const { reason = '' } = options
+    await confirmAction(service, options, {
+      word: 'return',
+      target: transactionId,
+      effect: 'Its amount goes back to the payer. It cannot be accepted any more.',
+    })
     const client = service.client(HeldPaymentService)
     const response = await client.returnPayment({ transactionId, reason })
     printResponse(options, ReturnPaymentResponseSchema, response, () => shown(response))
   },
 )
 
-const completeReturn = serviceAction<{ note: string }>(async (service, options, transactionId) => {
-  const { note } = options
-  const response = await service.client(HeldPaymentService).completeReturn({ transactionId, note })
-  printResponse(options, CompleteReturnResponseSchema, response, () => shown(response))
-})
+const completeReturn = serviceAction<YesOption & { note: string }>(
+  async (service, options, transactionId) => {
+    const { note } = options
+    await confirmAction(service, options, {
+      word: 'return',
+      target: transactionId,
+      effect: 'It is reversed, and its business is notified: the bank has returned the money.',
+    })
+    const client = service.client(HeldPaymentService)
+    const response = await client.completeReturn({ transactionId, note })
+    printResponse(options, CompleteReturnResponseSchema, response, () => shown(response))
+  },
+)
 
 function shown({ transaction }: { readonly transaction?: Transaction | undefined }): string {
   return transaction ? fields(transaction, ROW) : ''

@@ -15,6 +15,7 @@ import {
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../../core/money.ts'
+import { confirmAction, YES, type YesOption } from '../confirm.ts'
 import { localTime } from '../local-time.ts'
 import {
   addBusinessOption,
@@ -133,15 +134,21 @@ export function transaction(noun: Command): void {
   })
     .argument('<transaction-id>', 'the transaction id, txn_…')
     .requiredOption('--reason <text>', 'why it is reversed')
+    .option(...YES)
     .action(reverseTransaction)
   addTimelineVerb(noun)
   addHeldVerbs(noun)
   addServiceOptions(noun)
 }
 
-const reverseTransaction = serviceAction<{ reason: string }>(
+const reverseTransaction = serviceAction<YesOption & { reason: string }>(
   async (service, options, transactionId) => {
     const { reason } = options
+    await confirmAction(service, options, {
+      word: 'reverse',
+      target: transactionId,
+      effect: 'Its amount is taken from the balance of its business, which is notified.',
+    })
     const response = await service
       .client(TransactionService)
       .reverseTransaction({ transactionId, reason })

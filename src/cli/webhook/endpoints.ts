@@ -15,6 +15,7 @@ import {
   UpdateEndpointResponseSchema,
   WebhookService,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { confirmAction, type YesOption } from '../confirm.ts'
 import { localTime } from '../local-time.ts'
 import {
   enumName,
@@ -144,7 +145,12 @@ export const showStatistics = serviceAction<{ business?: string }>(async (servic
   )
 })
 
-export const removeEndpoint = serviceAction<object>(async (service, options, endpointId) => {
+export const removeEndpoint = serviceAction<YesOption>(async (service, options, endpointId) => {
+  await confirmAction(service, options, {
+    word: 'remove',
+    target: endpointId,
+    effect: 'Its pending deliveries are dropped.',
+  })
   const response = await service.client(WebhookService).deleteEndpoint({ endpointId })
   printResponse(options, DeleteEndpointResponseSchema, response, () => '')
   note(`Removed ${endpointId}.`)
@@ -177,9 +183,17 @@ export const updateEndpoint = serviceAction<UpdateOptions>(async (service, optio
   )
 })
 
-export const rotateSecret = serviceAction<{ overlap?: number }>(
+export const rotateSecret = serviceAction<YesOption & { overlap?: number }>(
   async (service, options, endpointId) => {
     const { overlap } = options
+    if (overlap === 0) {
+      await confirmAction(service, options, {
+        word: 'rotate',
+        target: endpointId,
+        effect:
+          'Only the new secret signs from now on: a receiver with an earlier one refuses events.',
+      })
+    }
     const response = await service.client(WebhookService).rotateSecret({
       endpointId,
       ...(overlap !== undefined && { overlap: { seconds: BigInt(overlap) } }),

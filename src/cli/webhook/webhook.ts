@@ -2,6 +2,7 @@ import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { EndpointStatus } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { YES } from '../confirm.ts'
 import {
   addBusinessOption,
   addModeOptions,
@@ -99,6 +100,7 @@ function addEndpointVerbs(noun: Command): void {
     example: `webhook remove ${ENDPOINT_EXAMPLE}`,
   })
     .argument(...ENDPOINT)
+    .option(...YES)
     .action(removeEndpoint)
   const update = addVerb(noun, 'update', {
     summary: 'change an endpoint, or enable one that was disabled',
@@ -124,6 +126,7 @@ function addEndpointVerbs(noun: Command): void {
       'how long earlier secrets also sign, such as 48h, 30m or 0 (default: 24h)',
       durationSeconds,
     )
+    .option('--yes', 'do not ask before an overlap of 0')
     .action(rotateSecret)
   addVerb(noun, 'test', {
     summary: 'send a test event to an endpoint and show the response',

@@ -1,0 +1,178 @@
+import { PassThrough } from 'node:stream'
+import type { Command } from 'commander'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { createProgram } from '../../src/cli/command-line.ts'
+import { confirm } from '../../src/cli/confirm.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { inflow, NOUNS, runHere } from './run-inflow.ts'
+
+const service = useService()
+
+/**
+ * The verbs that cannot be undone. Not among them: what a repeat with other values restores (`update`, `split`, `terms`,
+ * `holiday`), what only adds (`create`, `issue`, `link`, `webhook add`), what another verb undoes (`webhook skip`
+ * by `redeliver`), signing in again (`session revoke`), and what states its wish by a flag of its own and shows the
+ * amounts without it (`reconcile --apply`). `key rotate` and `webhook rotate` ask if there is no overlap.
+ */
+const IRREVERSIBLE = [
+  ...['account close', 'account resolve', 'conflict resolve', 'events epoch bump', 'key revoke'],
+  ...['key rotate', 'master-key rotate', 'notification resolve', 'portal revoke', 'settle run'],
+  ...['token revoke', 'transaction accept', 'transaction complete-return', 'transaction return'],
+  ...['transaction reverse', 'unmatched assign', 'unmatched return', 'webhook remove'],
+  'webhook rotate',
+]
+
+test('the verbs that cannot be undone have --yes, and no others', async () => {
+  const found: string[] = []
+  const visit = (command: Command, path: readonly string[]) => {
+    if (command.options.some(({ long }) => long === '--yes')) found.push(path.join(' '))
+    for (const each of command.commands) visit(each, [...path, each.name()])
+  }
+  visit(await createProgram(NOUNS, () => true), [])
+  expect(found.sort()).toEqual(IRREVERSIBLE)
+})
+
+describe('without a terminal and without --yes', () => {
+  let businessId: string
+  let keyId: string
+  let transactionId: string
+
+  beforeAll(async () => {
+    const { client } = service
+    const created = await client(BusinessService).createBusiness({ name: 'Asked' })
+    businessId = created.business!.id
+    const { keys } = await client(BusinessService).listKeys({ businessId })
+    keyId = keys[0]!.id
+    const opening = { businessId, reference: 'asked-1', bank: Bank.BANK_9PSB, ...CUSTOMER }
+    const { account } = await client(AccountService).createAccount(opening)
+    for (const [sessionId, amountMinor] of [
+      ['ASKED-1', 150_050n],
+      ['ASKED-2', 25_000n],
+    ] as const) {
+      await client(TransactionService).recordPayment({
+        ...{ bank: Bank.BANK_9PSB, accountNumber: account!.accountNumber, sessionId, amountMinor },
+      })
+    }
+    const found = await client(TransactionService).getTransaction({
+      ...{ businessId, sessionId: 'ASKED-1' },
+    })
+    transactionId = found.transaction!.id
+  })
+
+  const env = (token = ADMIN_TOKEN) => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: token })
+  /** What is refused says what would have happened. */
+  const refused = async (args: readonly string[], token?: string) => {
+    const { code, stdout, stderr } = await runHere(args, env(token))
+    const [first, ...lines] = stderr.trimEnd().split('\n')
+    expect([code, stdout, first]).toEqual([
+      ...[2, '', 'error: this cannot be undone, so it needs a confirmation: add --yes'],
+    ])
+    return lines.join('\n')
+  }
+  const ofBusiness = () => ['--business', businessId]
+
+  test('closing an account is refused, and states its number and customer', async () => {
+    const said = await refused(['account', 'close', 'asked-1', ...ofBusiness()])
+    expect(said).toMatch(/^ {2}account acc_\w+: Ada Obi, \d{10}, 9 Payment Service Bank, asked-1, /)
+    expect(said).toMatch(/\n {2}It cannot be opened again\. Later payments [^\n]+\.$/)
+    const { stdout } = await runHere(['account', 'get', 'asked-1', ...ofBusiness()], env())
+    expect(stdout).toMatch(/^Status +ACTIVE$/m)
+    const unknown = await runHere(['account', 'close', 'no-such', ...ofBusiness()], env())
+    expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('not_found') })
+  })
+
+  test('reversing a payment is refused, and states its amount', async () => {
+    const said = await refused(['transaction', 'reverse', transactionId, '--reason', 'asked'])
+    expect(said).toMatch(
+      new RegExp(
+        `^ {2}transaction ${transactionId}: 1500\\.50 NGN, ASKED-1, Ada Obi, .* SUCCESS, ${businessId}\\n`,
+      ),
+    )
+    const { stdout } = await runHere(['transaction', 'get', 'ASKED-1', ...ofBusiness()], env())
+    expect(stdout).toMatch(/^Status +SUCCESS$/m)
+  })
+
+  test('settling is refused, and states how many payments and how much', async () => {
+    const totals =
+      '2 payments of 1 businesses.\n  Gross 1750.50, fees 0.00, splits 0.00, net 1750.50 NGN.'
+    for (const which of [ofBusiness(), []]) {
+      const said = await refused(['settle', 'run', '--force', ...which])
+      expect(said).toBe(
+        `  Settles all payments received, also those that are not due, in live mode: ${totals}`,
+      )
+    }
+    expect(await refused(['settle', 'run', '--test'])).toContain('in test mode: 0 payments')
+    const { stdout } = await runHere(['settle', 'list', ...ofBusiness()], env())
+    expect(stdout).toBe('')
+  })
+
+  test('revoking and replacing a key is refused', async () => {
+    const key = new RegExp(`^ {2}key ${keyId}: sk_live_\\S+, ACTIVE, ${businessId}\\n`)
+    expect(await refused(['key', 'revoke', keyId])).toMatch(key)
+    expect(await refused(['key', 'rotate', keyId, '--overlap', '0'])).toMatch(key)
+    const { stdout } = await runHere(['key', 'list', ...ofBusiness()], env())
+    expect(stdout).toMatch(new RegExp(`^${keyId} .* - +- +- `, 'm'))
+  })
+
+  test('a token that may not read is asked about the id alone', async () => {
+    const { secret } = await service.client(AdminService).issueToken({
+      ...{ name: 'reverser', scopes: ['payments:reverse'] },
+    })
+    const reverse = ['transaction', 'reverse', transactionId, '--reason', 'asked']
+    expect(await refused(reverse, secret)).toMatch(new RegExp(`^ {2}${transactionId}\\n {2}Its`))
+  })
+
+  test('a process whose input is empty changes nothing', async () => {
+    const { code } = await inflow(['key', 'revoke', keyId], { env: env() })
+    expect(code).toBe(2)
+    expect(await inflow(['events', 'epoch', 'bump'], { env: env() })).toMatchObject({ code: 2 })
+    const { keys } = await service.client(BusinessService).listKeys({ businessId })
+    expect(keys[0]!.revokedAt).toBeUndefined()
+  })
+
+  test('with --yes, it is done', async () => {
+    const { code, stdout } = await runHere(['key', 'revoke', keyId, '--yes'], env())
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^Revoked at +\d/m)])
+  })
+})
+
+function terminal(isTTY: boolean) {
+  const input = Object.assign(new PassThrough(), { isTTY })
+  const output = new PassThrough()
+  let written = ''
+  output.on('data', (text) => {
+    written += text
+  })
+  return { input, output, written: () => written }
+}
+
+const ASKED = { question: 'This is for good.', word: 'bump' }
+
+test('on a terminal, the operator has to type the word', async () => {
+  for (const text of ['bump\n', ' bump \n']) {
+    const { written, ...streams } = terminal(true)
+    streams.input.write(text)
+    await confirm({}, ASKED, streams)
+    expect(written()).toBe('This is for good.\nType "bump" to continue: ')
+  }
+  for (const text of ['\n', 'yes\n', 'y\n', 'bumped\n', '']) {
+    const { input, output } = terminal(true)
+    // An empty text stands for the end of the input: Ctrl-D.
+    if (text === '') input.end()
+    else input.write(text)
+    await expect(confirm({}, ASKED, { input, output })).rejects.toMatchObject({
+      exitCode: 1,
+      message: 'not confirmed: nothing was changed',
+    })
+  }
+  const { written, ...streams } = terminal(false)
+  await expect(confirm({}, ASKED, streams)).rejects.toMatchObject({ exitCode: 2 })
+  await confirm({ yes: true }, ASKED, streams)
+  expect(written()).toBe('')
+})
