@@ -12,6 +12,7 @@ import { ingest } from './ingest.ts'
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestTraced } from './ingest-traced.ts'
 import { latency } from './latency.ts'
+import { latencyIdle } from './latency-idle.ts'
 import { lookup } from './lookup.ts'
 import { lookupCeiling } from './lookup-ceiling.ts'
 import { lookupLimits } from './lookup-limits.ts'
@@ -37,6 +38,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   grpcLookup,
   fanout,
   latency,
+  latencyIdle,
   relay,
   webhooks,
   webhookLatency,
