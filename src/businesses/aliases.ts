@@ -14,15 +14,18 @@ export type AliasOf = (businessId: string) => Promise<string>
 /** Caches aliases for less than a second, as UpdateBusiness may change them at any instance. */
 export function createAliasOf(orm: MikroORM): AliasOf {
   // The cache uses a monotonic clock: setting the system clock back does not extend an entry.
-  const cache = new LRUCache<string, string>({ max: ALIASES_MAX, ttl: CACHED_MS })
-  return async (businessId) => {
-    const cached = cache.get(businessId)
-    if (cached !== undefined) return cached
-    const start = performance.now()
-    const id = businessId
+  const cache = new LRUCache<string, Promise<string>>({ max: ALIASES_MAX, ttl: CACHED_MS })
+  const read = async (id: string): Promise<string> => {
     const business = await orm.em.fork().findOne(BusinessEntity, { id }, { fields: ['alias'] })
     if (!business) throw businessNotFound()
-    cache.set(businessId, business.alias, { start })
     return business.alias
+  }
+  return (businessId) => {
+    const known = cache.get(businessId)
+    if (known !== undefined) return known
+    const alias = read(businessId)
+    cache.set(businessId, alias)
+    alias.catch(() => cache.delete(businessId))
+    return alias
   }
 }

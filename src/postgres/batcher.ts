@@ -154,8 +154,9 @@ class Batcher<Item, Result> {
   }
 
   #watchDeadlines(): void {
+    if (this.#timer !== undefined) return
     const [first] = this.#unsettled
-    if (first === undefined || this.#timer !== undefined) return
+    if (first === undefined) return
     const waitMs = Math.max(1, first.untilMs - performance.now())
     this.#timer = setTimeout(() => this.#rejectLate(), waitMs).unref()
   }

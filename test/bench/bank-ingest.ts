@@ -68,7 +68,7 @@ async function openNotified(bench: Bench): Promise<Contender> {
       from unnest($1::text[]) with ordinality n(number, at) where a.account_number = lpad(at::text, 10, '0')`,
     [accountNumbers],
   )
-  const service = await startServiceProcess(bench, databaseUrl, bench.folder, {
+  const service = await startServiceProcess(bench, databaseUrl, {
     HTTP_PORT: String(port),
     BANKS: '9PSB=live',
     BANK_9PSB_BASE_URL: url,

@@ -8,6 +8,7 @@ import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { makeFolder } from '../support/folder.ts'
+import { findDebianPostgres, startPostgres } from '../support/postgres-server.ts'
 import { parentOf } from './cpu-usage.ts'
 
 /** What the benchmarks share. */
@@ -21,6 +22,8 @@ export interface Bench {
   readonly quick: boolean
   /** A folder for files of the benchmarks; removed at the end. */
   readonly folder: string
+  /** The database server: its version and whose settings it has. */
+  readonly server: string
   /** Process id of the database server; undefined where it is unknown. */
   readonly postmaster: number | undefined
   readonly log: (line: string) => void
@@ -42,21 +45,16 @@ const TEMPLATE = 'bench_template'
 /** The master key of the measured services. */
 export const MASTER_KEY = Buffer.alloc(32, 'bench')
 
-/** Starts a PostgreSQL of its own in a temporary folder, durable like the service's. */
+/**
+ * Starts a PostgreSQL of its own in a temporary folder: Debian's in its default configuration, as most users have it,
+ * where it is installed; the embedded one elsewhere, or if BENCH_SERVER says so.
+ */
 export async function openBench(
   options: Pick<Bench, 'rounds' | 'seconds' | 'warmUpSeconds' | 'quick' | 'log'>,
 ): Promise<Bench> {
   const folder = await makeFolder('bench')
-  const sharedBuffers = process.env['BENCH_SHARED_BUFFERS']
   const removeFolder = () => rm(folder, { recursive: true, force: true })
-  const postgres = await startEmbedded({
-    folder: join(folder, 'postgres'),
-    settings: {
-      ...DURABLE,
-      max_connections: '200',
-      ...(sharedBuffers && { shared_buffers: sharedBuffers }),
-    },
-  }).catch(async (error: unknown) => {
+  const postgres = await startServer(join(folder, 'postgres')).catch(async (error: unknown) => {
     await removeFolder()
     throw error
   })
@@ -82,9 +80,12 @@ export async function openBench(
   }
   let made = 0
   let postmaster: number | undefined
+  let server = ''
   try {
     await admin.connect()
     await requireDurable(admin)
+    const [version] = (await readSetting(admin, 'server_version')).split(' ', 1)
+    server = `PostgreSQL ${version}, ${postgres.settings}`
     await makeTemplate(admin, urlOf(TEMPLATE))
     postmaster = await readPostmaster(admin)
   } catch (error) {
@@ -94,6 +95,7 @@ export async function openBench(
   return {
     ...options,
     folder,
+    server,
     postmaster,
     async createDatabase() {
       made += 1
@@ -109,13 +111,37 @@ export async function openBench(
   }
 }
 
+async function startServer(folder: string) {
+  const wanted = process.env['BENCH_SERVER'] ?? ''
+  if (!['', 'embedded'].includes(wanted)) throw new Error('BENCH_SERVER may only be "embedded"')
+  const sharedBuffers = process.env['BENCH_SHARED_BUFFERS']
+  const settings = {
+    max_connections: '200',
+    ...(sharedBuffers && { shared_buffers: sharedBuffers }),
+  }
+  const also = sharedBuffers ? ` but for shared_buffers ${sharedBuffers}` : ''
+  const bin = wanted === 'embedded' ? undefined : findDebianPostgres()
+  if (bin !== undefined) {
+    const { url, stop } = await startPostgres({ bin, folder, settings })
+    return { url, stop, settings: `Debian's defaults${also}` }
+  }
+  const embedded = await startEmbedded({ folder, settings: { ...DURABLE, ...settings } })
+  return { url: embedded.url, stop: embedded.stop, settings: `embedded${also}` }
+}
+
 async function requireDurable(admin: pg.Client): Promise<void> {
   for (const name of Object.keys(DURABLE)) {
-    const { rows } = await admin.query<{ value: string }>('select current_setting($1) as value', [
-      name,
-    ])
-    if (rows[0]?.value !== 'on') throw new Error(`${name} is off: figures would mean nothing`)
+    if ((await readSetting(admin, name)) !== 'on') {
+      throw new Error(`${name} is off: figures would mean nothing`)
+    }
   }
+}
+
+async function readSetting(admin: pg.Client, name: string): Promise<string> {
+  const { rows } = await admin.query<{ value: string }>('select current_setting($1) as value', [
+    name,
+  ])
+  return rows[0]?.value ?? ''
 }
 
 async function makeTemplate(admin: pg.Client, url: string): Promise<void> {

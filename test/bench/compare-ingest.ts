@@ -76,7 +76,7 @@ export async function openOurs(
 ): Promise<Contender> {
   const databaseUrl = await bench.createDatabase()
   await seedAccounts(databaseUrl)
-  const service = await startServiceProcess(bench, databaseUrl, bench.folder, environment)
+  const service = await startServiceProcess(bench, databaseUrl, environment)
   const options: GrpcLoadOptions = {
     address: service.grpcAddress,
     token: service.adminToken,

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { bankIngest } from './bank-ingest.ts'
 import { openBench } from './bench.ts'
 import type { Benchmark, Result } from './benchmark.ts'
+import { compareRuns } from './compare-runs.ts'
 import { create } from './create.ts'
 import { fanout } from './fanout.ts'
 import { growth } from './growth.ts'
@@ -11,6 +12,7 @@ import { ingest } from './ingest.ts'
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestTraced } from './ingest-traced.ts'
 import { latency } from './latency.ts'
+import { latencyIdle } from './latency-idle.ts'
 import { lookup } from './lookup.ts'
 import { lookupCeiling } from './lookup-ceiling.ts'
 import { lookupLimits } from './lookup-limits.ts'
@@ -36,6 +38,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   grpcLookup,
   fanout,
   latency,
+  latencyIdle,
   relay,
   webhooks,
   webhookLatency,
@@ -50,16 +53,18 @@ const BENCHMARKS: readonly Benchmark[] = [
 const FULL = { seconds: 8, warmUpSeconds: 5 }
 const QUICK = { seconds: 0.7, warmUpSeconds: 0.7 }
 
-const USAGE = `npm run bench -- [--quick] [${BENCHMARKS.map((benchmark) => benchmark.name).join('|')}]…`
+const USAGE = `npm run bench -- [--quick] [${BENCHMARKS.map((benchmark) => benchmark.name).join('|')}]…, or --compare <BENCH_JSON of one run> <of another>`
 
 /**
  * Runs the named benchmarks, or all but the longest; with `--quick` those that take seconds, in less
  * than two minutes. Absolute figures depend on the machine; the ratio to a yardstick measured in the
  * same run is what counts.
  *
- * @returns the exit code: 1 when a measurement failed, 0 otherwise, also when a target is missed
+ * @returns the exit code: 1 when a measurement failed, or a compared row is slower; 0 otherwise, also when a target is
+ * missed
  */
 async function main(args: readonly string[]): Promise<number> {
+  if (args[0] === '--compare') return (await compareRuns(args.slice(1))) > 0 ? 1 : 0
   const { quick, benchmarks } = readArgs(args)
   const log = (line: string) => console.error(line)
   const bench = await openBench({ rounds: 3, ...(quick ? QUICK : FULL), quick, log })
@@ -85,9 +90,9 @@ async function main(args: readonly string[]): Promise<number> {
   } finally {
     await bench.close()
   }
-  console.log(table(results))
+  console.log(table(results, bench.server))
   const path = process.env['BENCH_JSON']
-  if (path !== undefined) await writeFile(path, toJson(results, failed))
+  if (path !== undefined) await writeFile(path, toJson(results, bench.server, failed))
   if (failed.length > 0) log(`failed: ${failed.join(', ')}`)
   return failed.length > 0 ? 1 : 0
 }

@@ -24,7 +24,7 @@ export async function openRestService(
   databaseUrl: string,
   environment: NodeJS.ProcessEnv = {},
 ): Promise<RestService> {
-  const service = await startServiceProcess(bench, databaseUrl, bench.folder, environment)
+  const service = await startServiceProcess(bench, databaseUrl, environment)
   const baseUrl = `http://${service.grpcAddress}`
   const client = createClient(BusinessService, createGrpcTransport({ baseUrl }))
   const headers = { authorization: `Bearer ${service.adminToken}` }

@@ -22,27 +22,41 @@ const TAIL_CHARACTERS = 4_000
 const HIGH = '1000000'
 
 /**
- * Starts `node src/main.ts` on a database, or on an embedded one, until the row ends. When `BENCH_PROFILE` names a folder,
- * a `.cpuprofile` of the service is written there.
+ * Starts `node src/main.ts` on a database until the row ends. When `BENCH_PROFILE` names a folder, a `.cpuprofile` of
+ * the service is written there.
  *
  * @param environment further settings
  */
-export async function startServiceProcess(
+export function startServiceProcess(
   bench: Bench,
-  databaseUrl: string | undefined,
-  dataDir: string = bench.folder,
+  databaseUrl: string,
   environment: NodeJS.ProcessEnv = {},
+): Promise<ServiceProcess> {
+  return start(bench, join(ROOT, 'src', 'main.ts'), databaseUrl, environment)
+}
+
+/** The same, with webhooks that may go to receivers of this machine. */
+export async function startLocalService(bench: Bench): Promise<ServiceProcess> {
+  const program = join(import.meta.dirname, 'local-service.ts')
+  return start(bench, program, await bench.createDatabase(), {})
+}
+
+async function start(
+  bench: Bench,
+  program: string,
+  databaseUrl: string,
+  environment: NodeJS.ProcessEnv,
 ): Promise<ServiceProcess> {
   const adminToken = `bench-${randomBytes(16).toString('hex')}`
   const profile = process.env['BENCH_PROFILE']
   const args = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]
-  const child = spawn(process.execPath, [...args, join(ROOT, 'src', 'main.ts')], {
+  const child = spawn(process.execPath, [...args, program], {
     cwd: bench.folder,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       ...process.env,
-      DATABASE_URL: databaseUrl ?? '',
-      DATA_DIR: dataDir,
+      DATABASE_URL: databaseUrl,
+      DATA_DIR: bench.folder,
       HTTP_PORT: '0',
       GRPC_PORT: '0',
       MASTER_KEY: MASTER_KEY.toString('base64'),

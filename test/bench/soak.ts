@@ -1,5 +1,4 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { type Client, createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -13,7 +12,7 @@ import { type ChildProcess, startChildProcess } from './child-process.ts'
 import { parentOf } from './cpu-usage.ts'
 import type { SoakCommand, SoakReady, SoakResult } from './load/soak-load.ts'
 import { readMemory, readMetrics } from './service-metrics.ts'
-import { type ServiceProcess, startServiceProcess } from './service-process.ts'
+import { type ServiceProcess, startLocalService } from './service-process.ts'
 
 const MINUTES = 30
 const SAMPLE_SECONDS = 30
@@ -57,15 +56,13 @@ export const soak: Benchmark = {
     const count = Math.round((minutes * 60) / SAMPLE_SECONDS)
     if (!(count >= 3))
       throw new Error('SOAK_MINUTES must be at least 1.5: the run is divided into three thirds')
-    const dataDir = join(bench.folder, 'soak')
-    // Embedded mode: only there may a receiver be on this machine, without TLS.
-    const service = await startServiceProcess(bench, undefined, dataDir)
+    const service = await startLocalService(bench)
     const load: Load = await startChildProcess('load/soak-load.ts', {})
     bench.onEnd(load.stop)
     const run = (command: SoakCommand, seconds = 0) => load.run(command, seconds * 1000 + GRACE_MS)
     await run({ kind: 'open', ...(await openBusiness(service, load.ready.url)) })
     const perSecond = (await calibrate(bench, run)) / 2
-    const readDatabase = () => databaseConnections(service.pid)
+    const readDatabase = () => databaseConnections(bench)
     const samples: Sample[] = []
     let firstError: string | undefined
     bench.log(`  ${line(HEADS)}`)
@@ -225,14 +222,12 @@ async function toSample(
   }
 }
 
-/** Backends of clients, by what the children of the service's PostgreSQL call themselves. */
-function databaseConnections(servicePid: number): number {
+/** Backends of clients, by what the children of the PostgreSQL call themselves; one of them is the benchmark's own. */
+function databaseConnections({ postmaster }: Bench): number {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
-  return pids.filter((pid) => {
-    const postmaster = parentOf(Number(pid))
-    if (postmaster === undefined || parentOf(postmaster) !== servicePid) return false
-    return CLIENT_BACKEND.test(titleOf(pid))
-  }).length
+  return pids.filter(
+    (pid) => parentOf(Number(pid)) === postmaster && CLIENT_BACKEND.test(titleOf(pid)),
+  ).length
 }
 
 /** The title of a client's backend has user, database and address; other processes have not. */

@@ -3,8 +3,8 @@ import { isMet, type Result, ratioOf, type Target } from './benchmark.ts'
 
 const HEAD = ['what', 'ours', 'yardstick', 'ratio', 'target', 'verdict']
 
-/** The results as one table, with their notes below it. */
-export function table(results: readonly Result[]): string {
+/** The results as one table, with the server that they were measured on and their notes below it. */
+export function table(results: readonly Result[], server: string): string {
   const lines = results.map((result) => [
     `${result.name}: ${result.what}`,
     `${rangeText(result.ours)} ${result.unit}`,
@@ -18,18 +18,24 @@ export function table(results: readonly Result[]): string {
   const text = all.map((line) => line.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  '))
   text.splice(1, 0, widths.map((width) => '─'.repeat(width)).join('  '))
   const notes = results.flatMap(({ name, notes }) => notes.map((note) => `${name}: ${note}`))
-  return [...text, '', ...new Set(notes)].map((line) => line.trimEnd()).join('\n')
+  return [...text, '', `Measured on ${server}.`, ...new Set(notes)]
+    .map((line) => line.trimEnd())
+    .join('\n')
 }
 
 /** The results as JSON text. */
-export function toJson(results: readonly Result[], failed: readonly string[]): string {
+export function toJson(
+  results: readonly Result[],
+  server: string,
+  failed: readonly string[],
+): string {
   const rows = results.map((result) => ({
     ...result,
     ratio: ratioOf(result) ?? null,
     yardstick: result.yardstick ?? null,
     verdict: verdict(result).toLowerCase(),
   }))
-  return `${JSON.stringify({ results: rows, failed }, undefined, 2)}\n`
+  return `${JSON.stringify({ server, results: rows, failed }, undefined, 2)}\n`
 }
 
 function verdict(result: Result): string {

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import {
   HOSTILITIES,
   redirectTo,
@@ -18,7 +17,7 @@ import type {
   WebhookLatencyResult,
 } from './load/webhook-latency-load.ts'
 import { openPaidBusiness } from './paid-business.ts'
-import { type ServiceProcess, startServiceProcess } from './service-process.ts'
+import { type ServiceProcess, startLocalService } from './service-process.ts'
 
 const PAYMENTS_PER_SECOND = 300
 
@@ -71,8 +70,7 @@ export const webhookLatency: Benchmark = {
 async function open(bench: Bench, name: string, others: readonly string[]): Promise<Setup> {
   const load: Load = await startChildProcess('load/webhook-latency-load.ts', {})
   bench.onEnd(load.stop)
-  const dataDir = join(bench.folder, `latency-${name.replaceAll(' ', '-')}`)
-  const service = await startServiceProcess(bench, undefined, dataDir)
+  const service = await startLocalService(bench)
   const { accountNumber } = await openPaidBusiness(service, [load.ready.url, ...others])
   return { name, load, service, accountNumber, p50: [], p99: [] }
 }

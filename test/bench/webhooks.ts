@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { alternateRounds, type Contender } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
 import type { Benchmark, Result, Target } from './benchmark.ts'
@@ -7,11 +6,11 @@ import { trackCpuUsage } from './cpu-usage.ts'
 import { detailNotes } from './detail-notes.ts'
 import type { ReceiverCommand, ReceiverReady, ReceiverResult } from './load/receiver.ts'
 import { openPaidBusiness } from './paid-business.ts'
-import { startServiceProcess } from './service-process.ts'
+import { startLocalService } from './service-process.ts'
 import type { JobQueueCommand, JobQueueOptions } from './yardstick/job-queue.ts'
 
-/** Deliveries a round, in a full and in a quick run. */
-const DELIVERIES = { full: 10_000, quick: 2_000 }
+/** Deliveries a round. With fewer, the queues would be measured while they wait for their next poll. */
+const DELIVERIES = 10_000
 const ROUND_LIMIT_MS = 120_000
 
 /** Concurrent requests to one endpoint and to all together; the same for the yardsticks. */
@@ -27,6 +26,7 @@ type Receiver = ChildProcess<ReceiverReady, ReceiverCommand, ReceiverResult>
 
 export const webhooks: Benchmark = {
   name: 'webhooks',
+  slow: true,
   async measure(bench) {
     return [...(await measure(bench, 1)), ...(await measure(bench, 50))]
   },
@@ -68,24 +68,23 @@ async function measure(bench: Bench, endpoints: number): Promise<readonly Result
 }
 
 /**
- * Embedded mode: only there may a receiver be on this machine, without TLS. The deliveries are created
- * while the endpoints are disabled, as the yardsticks queue all jobs before the first is run.
+ * The deliveries are created while the endpoints are disabled, as the yardsticks queue all jobs before
+ * the first is run.
  */
 async function inflow(
   bench: Bench,
   receiver: Receiver,
   urls: readonly string[],
 ): Promise<Contender> {
-  const deliveries = DELIVERIES[bench.quick ? 'quick' : 'full']
-  const service = await startServiceProcess(bench, undefined, join(bench.folder, `w${urls.length}`))
+  const service = await startLocalService(bench)
   const paidBusiness = await openPaidBusiness(service, urls)
   return {
     name: 'Inflow',
     async measure() {
       await paidBusiness.enable(false)
-      await paidBusiness.pay(deliveries / urls.length)
+      await paidBusiness.pay(DELIVERIES / urls.length)
       const cpuUsage = trackCpuUsage({ process: service.pid })
-      const received = receiver.run({ requests: deliveries }, ROUND_LIMIT_MS)
+      const received = receiver.run({ requests: DELIVERIES }, ROUND_LIMIT_MS)
       await paidBusiness.enable(true)
       return { value: (await received).perSecond, details: cpuUsage() }
     },
@@ -99,7 +98,6 @@ async function jobQueue(
   kind: JobQueueOptions['kind'],
   logged: boolean,
 ): Promise<Contender> {
-  const deliveries = DELIVERIES[bench.quick ? 'quick' : 'full']
   const options: JobQueueOptions = {
     kind,
     databaseUrl: await bench.createDatabase(),
@@ -117,8 +115,8 @@ async function jobQueue(
     name: logged ? kind : `${kind}, neither signed nor logged`,
     async measure() {
       const cpuUsage = trackCpuUsage({ process: queue.pid })
-      const received = receiver.run({ requests: deliveries }, ROUND_LIMIT_MS)
-      await queue.run({ jobs: deliveries }, ROUND_LIMIT_MS)
+      const received = receiver.run({ requests: DELIVERIES }, ROUND_LIMIT_MS)
+      await queue.run({ jobs: DELIVERIES }, ROUND_LIMIT_MS)
       return { value: (await received).perSecond, details: cpuUsage() }
     },
   }

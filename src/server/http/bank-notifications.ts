@@ -37,7 +37,7 @@ export async function registerBankNotifications<Bank>(
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(
-      '*',
+      ['application/json', '*'],
       { parseAs: 'buffer', bodyLimit: BODY_BYTES_MAX },
       (_request, body, done) => done(null, body),
     )

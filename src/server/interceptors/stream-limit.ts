@@ -1,5 +1,5 @@
-import type { Interceptor } from '@connectrpc/connect'
-import { callerKey } from '../../auth/caller.ts'
+import type { Interceptor, StreamRequest, StreamResponse } from '@connectrpc/connect'
+import { type Caller, callerKey } from '../../auth/caller.ts'
 import { Fault } from '../../core/errors.ts'
 
 /** When it is worth trying again: a stream ends by itself within half an hour. */
@@ -11,9 +11,11 @@ const RETRY_AFTER_SECONDS = 30
  */
 export function limitStreams(streamsPerCallerMax: number): Interceptor {
   const open = new Map<string, number>()
-  return (next) => async (request) => {
-    const caller = request.contextValues.get(callerKey)
-    if (!request.stream || caller === undefined) return next(request)
+  const limited = async (
+    request: StreamRequest,
+    caller: Caller,
+    next: ReturnType<Interceptor>,
+  ): Promise<StreamResponse> => {
     const id = caller.kind === 'internal' ? caller.tokenId : caller.keyId
     const count = open.get(id) ?? 0
     if (count >= streamsPerCallerMax) {
@@ -39,6 +41,10 @@ export function limitStreams(streamsPerCallerMax: number): Interceptor {
       release()
       throw error
     }
+  }
+  return (next) => (request) => {
+    const caller = request.contextValues.get(callerKey)
+    return request.stream && caller ? limited(request, caller, next) : next(request)
   }
 }
 

@@ -37,7 +37,7 @@ export function createCheck(): Check {
  * could not be decoded. It runs after authentication: strangers learn nothing about the rules.
  */
 export function validation(check: Check): Interceptor {
-  return (next) => async (request) => {
+  return (next) => (request) => {
     if (request.stream) return next({ ...request, message: checked(request, check) })
     const faults = check(request.method.input, request.message)
     const undecoded = fieldFaultsOf(request)

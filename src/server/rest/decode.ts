@@ -58,14 +58,14 @@ function compileObject(schema: DescMessage, unknown: 'ignore' | 'refuse' = 'refu
   return (body: Readonly<Record<string, unknown>>, kind: 'request' | 'object' = 'object') => {
     const message = create(schema) as Message & Record<string, unknown>
     const faults: Fault[] = unknown === 'refuse' ? unknownFields(body, accepted, names, kind) : []
-    const given = new Map<string, string>()
+    let given: Record<string, string> | undefined
     for (const { name, otherName, localName, group, read } of fields) {
       const key = Object.hasOwn(body, name) ? name : otherName
       const raw = Object.hasOwn(body, key) ? body[key] : undefined
       if (raw === undefined || raw === null) continue
-      const first = group && given.get(group)
+      const first = group && given?.[group]
       if (first) faults.push({ at: name, message: `must not be given together with ${first}` })
-      if (group) given.set(group, name)
+      if (group) given = { ...given, [group]: name }
       const result = read(raw)
       if ('faults' in result) faults.push(...within(name, result.faults))
       else if (group) message[group as never] = { case: localName, value: result.value } as never

@@ -27,7 +27,8 @@ export async function gateway(
     // Bodies stay bytes until the caller is authenticated.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(
-      '*',
+      // Fastify would look for the parser of a type that is not named at each request.
+      ['application/json', '*'],
       { parseAs: 'buffer', bodyLimit: BODY_BYTES_MAX },
       (_request, body, done) => done(null, body),
     )

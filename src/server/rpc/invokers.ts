@@ -78,12 +78,9 @@ function intercept(interceptors: readonly Interceptor[], innermost: Stage): Stag
 
 /** The stage that decodes unary requests. The message of a stream is decoded when it is pulled. */
 function decoding(next: Stage): Stage {
-  return async (request) => {
-    if (request instanceof UnaryCall) {
-      const pending = request.decode()
-      if (pending !== undefined) await pending
-    }
-    return next(request)
+  return (request) => {
+    const pending = request instanceof UnaryCall ? request.decode() : undefined
+    return pending === undefined ? next(request) : pending.then(() => next(request))
   }
 }
 

@@ -42,9 +42,19 @@ export function loadContender({ postmaster }: Bench, options: LoadContenderOptio
           'p50 ms': p50Ms,
           'p99 ms': p99Ms,
           ...used,
+          ...costs(used, measured.callsPerSecond * unitsPerCall),
           ...(await options.after?.()),
         },
       }
     },
   }
+}
+
+/** The CPU time of each unit, which a busy machine changes less than its speed. */
+function costs(cores: Readonly<Record<string, number>>, perSecond: number): Record<string, number> {
+  const ofServers = ['server', 'database'].flatMap((name) => {
+    const used = cores[`${name} cores`]
+    return used === undefined ? [] : [[`${name} µs each`, (used / perSecond) * 1e6] as const]
+  })
+  return Object.fromEntries(ofServers)
 }
