@@ -126,7 +126,8 @@ test.each([
 
 test.each([
   ['PROVIDUS', '03'],
-  ['PALMPAY', 'code OPEN_GW_000012'],
+  ['PROVIDUS', '11'],
+  ['PALMPAY', 'code OPEN_GW_000020'],
   ['SAFEHAVEN', 'statusCode 400'],
 ] as const)(
   '%s: opens the account after clear refusals (%s) as on the first attempt',
