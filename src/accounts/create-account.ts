@@ -78,7 +78,8 @@ interface Dependencies {
  *
  * Faults: not_found (the business), duplicate_reference, validation_failed (the bank rejected the
  * customer's details, or the expiry of a new account has passed or is too far off), bank_refused (this request, for
- * a cause that does not pass by itself; the account stays PENDING), bank_unavailable (the account stays PENDING, and a repeat tries again; or no connector
+ * a cause that does not pass by itself; the account stays PENDING), account_in_review (an operator decides whether
+ * the account is open), bank_unavailable (the account stays PENDING, and a repeat tries again; or no connector
  * serves the bank in this mode, and nothing is stored).
  */
 export function createCreateAccount(dependencies: Dependencies): CreateAccountCall {
@@ -259,13 +260,10 @@ function notServed(bank: BankCode): Fault {
   )
 }
 
+/** A repeat would only find the same: the operator's decision is an event, or frees the reference. */
 function inReview(cause: string): Fault {
-  return new Fault(
-    'bank_unavailable',
-    'The bank gave no clear response; the account is in manual review',
-    {
-      retryAfterSeconds: OPERATOR_RETRY_AFTER_SECONDS,
-      cause,
-    },
-  )
+  const text =
+    'The bank gave no clear response, so an operator is asking it; do not repeat the request. ' +
+    'You get ACCOUNT_CREATED if the account is open, and not_found from getVirtualAccount if it is not'
+  return new Fault('account_in_review', text, { cause })
 }
