@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
+import { accessDenied } from '../banks/access-denied.ts'
 import type { BankOf } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
@@ -43,6 +44,7 @@ export async function closeAccount(
   // An account that ended by itself is closed at the bank by the job.
   const result = stored.status === 'EXPIRED' ? CLOSED : await closeAtBank(bankOf, stored)
   if (result.kind !== 'closed') {
+    if (result.refusal === 'access') throw accessDenied(result.cause)
     const text = 'The bank did not close the account; repeat the request'
     throw new Fault('bank_unavailable', text, { retryAfterSeconds: 5, cause: result.cause })
   }

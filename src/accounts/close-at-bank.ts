@@ -1,4 +1,4 @@
-import type { BankOf } from '../banks/bank.ts'
+import type { BankOf, Closing } from '../banks/bank.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
 
 /**
@@ -8,7 +8,7 @@ import type { OpenAccount, StoredAccount } from './account.ts'
 export async function closeAtBank(
   bankOf: BankOf,
   account: StoredAccount & OpenAccount,
-): Promise<{ readonly kind: 'closed' } | { readonly kind: 'unavailable'; readonly cause: string }> {
+): Promise<Closing> {
   const served = bankOf(account)
   if (served?.name !== account.connector) return { kind: 'closed' }
   const { closeAccount: close } = served.connector

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
+import { accessDenied } from '../banks/access-denied.ts'
 import type { BankCode, BankOf, NamedConnector, Verification } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
@@ -76,9 +77,10 @@ interface Dependencies {
  * repeat takes the account over in the way that the bank allows.
  *
  * Faults: not_found (the business), duplicate_reference, validation_failed (the bank rejected the
- * customer's details, or the expiry of a new account has passed or is too far off), bank_refused (for a cause
- * that does not pass by itself; the account stays PENDING), bank_unavailable (the account stays PENDING, and a
- * repeat tries again; or no connector serves the bank in this mode, and nothing is stored).
+ * customer's details, or the expiry of a new account has passed or is too far off), bank_refused (this request, for
+ * a cause that does not pass by itself; the account stays PENDING), account_in_review (an operator decides whether
+ * the account is open), bank_unavailable (the account stays PENDING, and a repeat tries again; or no connector
+ * serves the bank in this mode, and nothing is stored).
  */
 export function createCreateAccount(dependencies: Dependencies): CreateAccountCall {
   const { pool } = dependencies
@@ -137,7 +139,7 @@ async function createOnce(
         throw new Fault('duplicate_reference', 'The reference was used before with other details')
       }
       if (isOpened(stored)) return { account: stored, replayed: true }
-      if (stored.openingState === 'MANUAL_REVIEW') throw inManualReview(stored.lastCause)
+      if (stored.openingState === 'MANUAL_REVIEW') throw inReview(stored.lastCause)
       if (served === undefined) throw notServed(request.bank)
       const claim = await claimPending(pool, stored.id, nowMs, nowMs + claimMs(served))
       if (claim !== undefined) return open({ account: stored, ...claim })
@@ -226,9 +228,10 @@ async function openForCaller(
   const outcome: OpeningOutcome = await opening
   if (outcome.kind === 'opened') return { account: outcome.account, replayed: false }
   if (outcome.kind === 'rejected') throw invalidFields(outcome.fields)
-  const { state, cause, refused } = outcome
-  if (refused) throw bankRefused(cause)
-  throw state === 'MANUAL_REVIEW' ? inManualReview(cause) : bankUnavailable(cause)
+  const { state, cause, refusal } = outcome
+  if (state === 'MANUAL_REVIEW') throw inReview(cause)
+  if (refusal === 'access') throw accessDenied(cause)
+  throw refusal === 'request' ? bankRefused(cause) : bankUnavailable(cause)
 }
 
 function bankUnavailable(cause: string): Fault {
@@ -257,13 +260,10 @@ function notServed(bank: BankCode): Fault {
   )
 }
 
-function inManualReview(cause: string): Fault {
-  return new Fault(
-    'bank_unavailable',
-    'The bank gave no clear response; the account is in manual review',
-    {
-      retryAfterSeconds: OPERATOR_RETRY_AFTER_SECONDS,
-      cause,
-    },
-  )
+/** A repeat would only find the same: the operator's decision is an event, or frees the reference. */
+function inReview(cause: string): Fault {
+  const text =
+    'The bank gave no clear response, so an operator is asking it; do not repeat the request. ' +
+    'You get ACCOUNT_CREATED if the account is open, and not_found from getVirtualAccount if it is not'
+  return new Fault('account_in_review', text, { cause })
 }

@@ -80,9 +80,9 @@ export function composePayments(options: Options): Payments {
   const { pool, recordingPool, relaxedPool, orm } = database
   const bankMetrics = createBankMetrics(metrics)
   const served = serveBanks({ liveBanks: config.liveBanks, clock, log, metrics: bankMetrics })
-  const { breakers } = served
+  const { conditions } = served
   const processId = newId('ins', clock.now())
-  const reportBreakers = createReportBreakers({ orm, processId, breakers, log })
+  const reportBreakers = createReportBreakers({ orm, processId, conditions, log })
   const isSimulated: IsSimulated = (bank) =>
     config.simulatesLiveAccounts && config.banks[bank] === 'sandbox'
   const bankOf = createBankOf(createSandboxBank(pool), served.live, isSimulated)

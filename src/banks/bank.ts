@@ -77,6 +77,13 @@ export type NextStep =
   /** Neither: an operator has to decide. */
   | 'manual review'
 
+/** What a bank refuses, for a cause that does not pass by itself. */
+export type Refusal =
+  /** This request, for example a field that the operator's settings add to it. */
+  | 'request'
+  /** Every request: it does not accept our credentials, our signature or our address. */
+  | 'access'
+
 /** The result of an order to open an account. */
 export type AccountResult =
   | {
@@ -88,13 +95,15 @@ export type AccountResult =
     }
   /** The bank rejected the customer's details and opened nothing. */
   | { readonly kind: 'rejected'; readonly fields: readonly FieldFault[] }
-  /**
-   * Nothing was opened, so a retry is safe. Lasting: the bank refused, and will refuse until the cause
-   * is gone, such as wrong settings; otherwise it was a temporary failure.
-   */
-  | { readonly kind: 'unavailable'; readonly cause: string; readonly lasting?: boolean }
+  /** Nothing was opened, so a retry is safe. Without a refusal, it was a temporary failure. */
+  | { readonly kind: 'unavailable'; readonly cause: string; readonly refusal?: Refusal }
   /** The bank may or may not have opened an account. */
-  | { readonly kind: 'unknown'; readonly cause: string; readonly next: NextStep }
+  | {
+      readonly kind: 'unknown'
+      readonly cause: string
+      readonly next: NextStep
+      readonly refusal?: 'access'
+    }
 
 /** An open account, with the bank's identifiers. */
 export interface AccountAtBank {
@@ -177,7 +186,12 @@ export type Requery =
   | { readonly kind: 'reversed'; readonly payment: BankPayment }
   | { readonly kind: 'denied'; readonly cause: string }
   /** No response, or an ambiguous one. */
-  | { readonly kind: 'unknown'; readonly cause: string }
+  | { readonly kind: 'unknown'; readonly cause: string; readonly refusal?: 'access' }
+
+/** The result of closing an account. */
+export type Closing =
+  | { readonly kind: 'closed' }
+  | { readonly kind: 'unavailable'; readonly cause: string; readonly refusal?: 'access' }
 
 /** A page of the payments of a period. */
 export interface PaymentPage {
@@ -221,10 +235,7 @@ export interface BankConnector {
   /** Whether the bank itself ends an account at the expiry that it was opened with. */
   readonly fixesExpiry?: true
   /** Absent if the bank cannot close accounts: the account is then blocked on our side. */
-  readonly closeAccount?: (
-    account: AccountAtBank,
-    signal: AbortSignal,
-  ) => Promise<{ readonly kind: 'closed' } | { readonly kind: 'unavailable'; cause: string }>
+  readonly closeAccount?: (account: AccountAtBank, signal: AbortSignal) => Promise<Closing>
 }
 
 /** A connector to a real bank. */

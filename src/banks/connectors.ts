@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { createNinePsb } from './9psb/9psb.ts'
 import { readNinePsbSettings } from './9psb/settings.ts'
 import type { BankCode, LiveConnector } from './bank.ts'
-import type { BankHttp } from './http/bank-http.ts'
+import type { BankHttp, OnAccess } from './http/bank-http.ts'
 import { createPalmPay } from './palmpay/palmpay.ts'
 import { readPalmPaySettings } from './palmpay/settings.ts'
 import { createProvidus } from './providus/providus.ts'
@@ -18,6 +18,7 @@ export interface ConnectorParts {
   readonly random: (bytes: number) => Buffer
   /** Logs a warning. The text must not contain secrets. */
   readonly warn: (text: string) => void
+  readonly onAccess: OnAccess
 }
 
 /** A connector with valid settings that is not connected yet. */

@@ -8,6 +8,8 @@ export interface BankMetrics {
   request(bank: BankCode, result: RequestResult, durationMs: number): void
   /** @param state called whenever the metrics are collected */
   breaker(bank: BankCode, state: () => BreakerState): void
+  /** @param isDenied called whenever the metrics are collected */
+  accessDenied(bank: BankCode, isDenied: () => boolean): void
   /** @param outcome its result; `refused` if it was rejected before it was read */
   notification(bank: BankCode, outcome: string, atMs: number): void
   unmatched(bank: BankCode): void
@@ -67,6 +69,17 @@ export function createBankMetrics(register: Registry): BankMetrics {
       for (const [bank, state] of breakers) this.set({ bank }, BREAKER_VALUES[state()])
     },
   })
+  const denials = new Map<BankCode, () => boolean>()
+  new Gauge({
+    name: 'inflow_bank_access_denied',
+    help: 'Whether a bank denied the latest call access: wrong credentials, signature or address.',
+    labelNames: ['bank'],
+    aggregator: 'max',
+    registers,
+    collect() {
+      for (const [bank, isDenied] of denials) this.set({ bank }, Number(isDenied()))
+    },
+  })
   const notifications = new Counter({
     name: 'inflow_bank_notifications_total',
     help: 'Notifications from a bank by outcome.',
@@ -119,6 +132,7 @@ export function createBankMetrics(register: Registry): BankMetrics {
       if (result !== 'rejected') seconds.observe({ bank }, durationMs / 1_000)
     },
     breaker: (bank, state) => void breakers.set(bank, state),
+    accessDenied: (bank, isDenied) => void denials.set(bank, isDenied),
     notification(bank, outcome, atMs) {
       notifications.inc({ bank, outcome })
       if (!UNTRUSTED_OUTCOMES.has(outcome)) last.set({ bank }, atMs / 1_000)

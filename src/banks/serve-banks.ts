@@ -18,10 +18,16 @@ export interface ServedBank {
   readonly requery: boolean
 }
 
+/** How a bank treats the calls of this process. */
+export interface BankCondition {
+  readonly breaker: BreakerState
+  /** Why it denied the latest call access; empty if it did not. */
+  readonly denial: string
+}
+
 interface ServedBanks {
   readonly live: ReadonlyMap<BankCode, ServedBank>
-  /** The state of each bank's circuit breaker in this process. */
-  readonly breakers: ReadonlyMap<BankCode, () => BreakerState>
+  readonly conditions: ReadonlyMap<BankCode, () => BankCondition>
   /** Aborts the requests in progress. */
   close(): Promise<void>
 }
@@ -36,7 +42,7 @@ interface Options {
 /** Creates the connectors of the live banks. Sends no request yet. */
 export function serveBanks({ liveBanks, clock, log, metrics }: Options): ServedBanks {
   const live = new Map<BankCode, ServedBank>()
-  const breakers = new Map<BankCode, () => BreakerState>()
+  const conditions = new Map<BankCode, () => BankCondition>()
   const clients: PooledBankHttp[] = []
   const resolve = createNameResolver()
   for (const code of BANK_CODES) {
@@ -58,13 +64,23 @@ export function serveBanks({ liveBanks, clock, log, metrics }: Options): ServedB
       },
     })
     clients.push(http)
-    breakers.set(code, http.breakerState)
+    let denial = ''
+    conditions.set(code, () => ({ breaker: http.breakerState(), denial }))
     metrics.breaker(code, http.breakerState)
+    metrics.accessDenied(code, () => denial !== '')
     const connector = prepared.connect({
       http,
       clock,
       random: randomBytes,
       warn: (text) => log.warn({ bank: code, found: text }, 'unexpected response of a bank'),
+      onAccess(cause = '') {
+        if (denial === '' && cause !== '') {
+          log.error({ bank: code, cause }, 'bank denies this service access')
+        } else if (denial !== '' && cause === '') {
+          log.info({ bank: code }, 'bank grants this service access again')
+        }
+        denial = cause
+      },
     })
     // A call sends one request, and another one before it where it needs a token.
     const callTimeoutMs = 2 * limits.timeoutMs
@@ -72,7 +88,7 @@ export function serveBanks({ liveBanks, clock, log, metrics }: Options): ServedB
   }
   return {
     live,
-    breakers,
+    conditions,
     close: async () => void (await Promise.all(clients.map((http) => http.close()))),
   }
 }

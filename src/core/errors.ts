@@ -22,6 +22,7 @@ export const REASONS = {
   not_sandbox: ['FAILED_PRECONDITION', 409],
   key_inactive: ['FAILED_PRECONDITION', 409],
   account_pending: ['FAILED_PRECONDITION', 409],
+  account_in_review: ['FAILED_PRECONDITION', 409],
   account_not_pending: ['FAILED_PRECONDITION', 409],
   payment_resolved: ['FAILED_PRECONDITION', 409],
   payment_unconfirmed: ['FAILED_PRECONDITION', 409],

@@ -112,7 +112,16 @@ async function checkBreakers(
   em: EntityManager,
   findings: ReturnType<typeof createFindings>,
 ): Promise<void> {
-  const byBank = Map.groupBy(await listBreakers(em), ({ bank }) => bank)
+  const reported = await listBreakers(em)
+  const denied = reported.filter(({ denial }) => denial !== '')
+  for (const [bank, denial] of new Map(denied.map((each) => [each.bank, each.denial]))) {
+    findings.fail(
+      `${bank} denies this service access: ${denial}`,
+      `check the credentials in BANK_${bank}_…, and that the bank lists this service's address`,
+    )
+  }
+  const open = reported.filter(({ state }) => state !== 'closed')
+  const byBank = Map.groupBy(open, ({ bank }) => bank)
   for (const [bank, breakers] of byBank) {
     const since = breakers[0]?.openedAt.toISOString()
     findings.warn(

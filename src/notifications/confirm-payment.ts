@@ -13,7 +13,8 @@ export type MoneyReading = Extract<Reading, { kind: 'payment' | 'reversal' }>
 /** The result of confirming a reported payment with its bank. */
 export type Confirmation =
   | { readonly kind: 'paid' | 'reversed'; readonly payment: BankPayment }
-  | { readonly kind: 'denied' | 'unknown' | 'conflict'; readonly cause: string }
+  | { readonly kind: 'denied' | 'conflict'; readonly cause: string }
+  | Extract<Requery, { kind: 'unknown' }>
 
 /** The bank to ask, and the step that asks it. */
 interface Asking extends PaymentTrace {

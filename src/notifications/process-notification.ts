@@ -51,6 +51,7 @@ export interface AuthenticNotification extends Report {
 interface TryResult {
   readonly outcome: Exclude<NotificationOutcome, 'UNAUTHENTICATED'>
   readonly cause: string
+  readonly refusal?: 'access' | undefined
   /** The result of recording the payment; absent if the try did not get that far. */
   readonly recorded?: RecordResult
 }
@@ -130,7 +131,7 @@ export async function confirmAndRecord(
   const confirmation = await confirmPayment({ ...served, requery }, reading, report)
   switch (confirmation.kind) {
     case 'unknown':
-      return { outcome: 'RETRY', cause: confirmation.cause }
+      return { outcome: 'RETRY', cause: confirmation.cause, refusal: confirmation.refusal }
     case 'denied':
       return { outcome: 'UNCONFIRMED', cause: confirmation.cause }
     case 'conflict':

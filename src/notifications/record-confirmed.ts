@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { accessDenied } from '../banks/access-denied.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { KEYED_BY_SESSION } from '../banks/payment-key.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
@@ -82,7 +83,7 @@ async function confirm(
 ): Promise<RecordResult> {
   const { log } = dependencies
   const { bank, sessionId, recordedBy, traceparent, span } = payment
-  const { outcome, cause, recorded } = await confirmAndRecord(
+  const { outcome, cause, refusal, recorded } = await confirmAndRecord(
     // A token that may record payments may not reverse them; the bank's own notification does.
     { ...dependencies, reversePayment: undefined },
     {
@@ -101,6 +102,7 @@ async function confirm(
     return recorded
   }
   log.warn(line, 'payment of a token not confirmed by its bank: nothing is recorded')
+  if (refusal === 'access') throw accessDenied(cause)
   if (outcome === 'RETRY') throw unavailable('The bank did not confirm or deny the payment')
   throw unconfirmed(cause)
 }

@@ -1,8 +1,9 @@
 import { isOpened, type OpenAccount } from '../accounts/account.ts'
 import { claimRequery } from '../accounts/claim-requery.ts'
 import { type AccountKey, getAccount } from '../accounts/get-account.ts'
+import { accessDenied } from '../banks/access-denied.ts'
 import type { BankCode, BankPayment } from '../banks/bank.ts'
-import { BankUnreachableError, NotListedError } from '../banks/http/bank-http.ts'
+import { AccessDeniedError, BankUnreachableError, NotListedError } from '../banks/http/bank-http.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { Fault } from '../core/errors.ts'
 import { type RecordMissingDependencies, recordMissing } from './record-missing.ts'
@@ -100,6 +101,7 @@ async function listPage(
     const listed = await connector.listPayments?.(listing, signal)
     return listed ?? { payments: [], next: undefined }
   } catch (error) {
+    if (error instanceof AccessDeniedError) throw accessDenied(error)
     const isOfBank = error instanceof BankUnreachableError || error instanceof NotListedError
     throw isOfBank ? unavailable(error) : error
   }

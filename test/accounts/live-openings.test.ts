@@ -74,14 +74,20 @@ describe.each(CODES)('%s', (bank) => {
   })
 
   const opened = () => numbersAt(bank).slice(before)
+  // Only 9PSB recognises our reference, so elsewhere an operator has to ask.
+  const unclear =
+    bank === '9PSB'
+      ? { status: 503, code: 'bank_unavailable' }
+      : { status: 409, code: 'account_in_review' }
   const expectManualReview = async () => {
     const response = await generate(bank)
-    expect(response).toMatchObject({ status: 503, code: 'bank_unavailable', retryAfter: 300 })
+    expect(response).toMatchObject({ status: 409, code: 'account_in_review' })
+    expect(response.retryAfter).toBeNaN()
   }
 
   test.each(FAULTS)('opens one account if the request was lost (%s)', async (fault) => {
     fail(bank, fault)
-    expect(await generate(bank)).toMatchObject({ status: 503, code: 'bank_unavailable' })
+    expect(await generate(bank)).toMatchObject(unclear)
     expect(opened()).toEqual([])
     if (bank !== '9PSB') {
       await expectManualReview()
@@ -94,7 +100,7 @@ describe.each(CODES)('%s', (bank) => {
 
   test.each(FAULTS)('opens no second account if the response was lost (%s)', async (fault) => {
     fail(bank, `${fault} after`)
-    expect(await generate(bank)).toMatchObject({ status: 503, code: 'bank_unavailable' })
+    expect(await generate(bank)).toMatchObject(unclear)
     const [number] = opened()
     expect(number).toMatch(/^\d{10}$/)
     // 9PSB receives the same reference again and responds that it was used.
@@ -126,7 +132,8 @@ test.each([
 
 test.each([
   ['PROVIDUS', '03'],
-  ['PALMPAY', 'code OPEN_GW_000012'],
+  ['PROVIDUS', '11'],
+  ['PALMPAY', 'code OPEN_GW_000020'],
   ['SAFEHAVEN', 'statusCode 400'],
 ] as const)(
   '%s: opens the account after clear refusals (%s) as on the first attempt',

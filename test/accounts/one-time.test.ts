@@ -287,7 +287,7 @@ describe('the end of a one-time account', () => {
       'generateVirtualAccount',
       creation({ bank: '9PSB', reference: 'order-2' }),
     )
-    expect(answer).toMatchObject({ status: false, code: 'bank_unavailable' })
+    expect(answer).toMatchObject({ status: false, code: 'account_in_review' })
     const { accounts } = await service.client(AccountService).listAccounts({
       businessId: shop.businessId,
       status: AccountStatus.ACTIVE,

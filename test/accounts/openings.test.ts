@@ -28,13 +28,14 @@ async function generate(code: string, overrides: object = {}) {
     headers: asJson(business.key),
     body,
   })
-  const { data, code: reason, errors } = JSON.parse(response.text)
+  const { data, code: reason, errors, message } = JSON.parse(response.text)
   return {
     status: response.status,
     reason,
     errors,
+    message,
     number: data?.account[0].account_number as string,
-    retryAfter: Number(response.headers['retry-after']),
+    retryAfter: response.headers['retry-after'],
   }
 }
 
@@ -99,11 +100,14 @@ describe('an opening whose response was lost after the bank opened the account',
 
   test('goes to manual review if neither is possible, however often it is requested', async () => {
     bank.mishaps.set('POST accounts', ['after'])
-    expect((await generate('PROVIDUS')).status).toBe(503)
-    for (let i = 0; i < 3; i++) {
+    for (let i = 0; i < 4; i++) {
       const response = await generate('PROVIDUS')
-      expect(response).toMatchObject({ status: 503, reason: 'bank_unavailable' })
-      expect(response.retryAfter).toBeGreaterThan(0)
+      expect(response).toMatchObject({ status: 409, reason: 'account_in_review' })
+      // A repeat would find the same, so none is advised.
+      expect([response.retryAfter, response.message]).toEqual([
+        undefined,
+        expect.stringMatching(/operator is asking it; do not repeat the request/),
+      ])
     }
     expect(bank.asked).toEqual(['POST accounts'])
     const { opening } = (await pending())!
@@ -171,7 +175,7 @@ test('a number that belongs to another account fails only that opening', async (
 
 test('an invalid account number goes to manual review', async () => {
   bank.nextNumber = '12\u000034'
-  expect((await generate('9PSB')).status).toBe(503)
+  expect(await generate('9PSB')).toMatchObject({ status: 409, reason: 'account_in_review' })
   expect((await pending())!.opening!.cause).toContain('12 34')
 })
 
@@ -205,6 +209,11 @@ describe('an opening whose process died', () => {
 })
 
 describe('an operator resolves an opening', () => {
+  const shown = async () => {
+    const body = { reference: 'order-1' }
+    const { status, body: answer } = await service.post('getVirtualAccount/', business.key, body)
+    return { status, code: answer.code, account: answer.data?.account }
+  }
   const resolve = (
     resolution: Parameters<ReturnType<typeof accounts>['resolveAccount']>[0]['resolution'],
   ) =>
@@ -221,10 +230,12 @@ describe('an operator resolves an opening', () => {
 
   test('with the number that the bank reports', async () => {
     const { reference } = (await pending())!
+    expect(await shown()).toMatchObject({ status: 200, account: [] })
     const accountNumber = atBank(reference)[0]!
     const { account } = await resolve({ case: 'opened', value: { accountNumber } })
     expect(account).toMatchObject({ status: AccountStatus.ACTIVE, accountNumber })
     expect(account!.accountName).toMatch(/\/Ada Obi$/)
+    expect(await shown()).toMatchObject({ account: [{ account_number: accountNumber }] })
     expect(await generate('PROVIDUS')).toMatchObject({ status: 200, number: accountNumber })
     await expect
       .poll(async () => {
@@ -237,6 +248,7 @@ describe('an operator resolves an opening', () => {
 
   test('as not opened, which frees the reference', async () => {
     expect(await resolve({ case: 'notOpened', value: true })).toMatchObject({})
+    expect(await shown()).toMatchObject({ status: 404, code: 'not_found' })
     expect((await generate('PROVIDUS', { lastName: 'Ojo' })).status).toBe(200)
   })
 

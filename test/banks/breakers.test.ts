@@ -31,7 +31,9 @@ test('doctor counts the open circuit breakers of every process until they close'
     createReportBreakers({
       orm: db.database.orm,
       processId: `ins_${index}`,
-      breakers: new Map([['PALMPAY', () => state.get('PALMPAY') ?? 'closed']]),
+      conditions: new Map([
+        ['PALMPAY', () => ({ breaker: state.get('PALMPAY') ?? 'closed', denial: '' })],
+      ]),
       log: pino({ level: 'silent' }),
     }),
   )
@@ -49,7 +51,7 @@ test('doctor counts the open circuit breakers of every process until they close'
   expect(await reported()).toEqual([])
   // A process that died reports no more.
   await db.database.pool.query(
-    `insert into bank_breaker values ('PALMPAY', 'ins_dead', 'open', now(), now() - interval '1 minute')`,
+    `insert into bank_breaker values ('PALMPAY', 'ins_dead', 'open', '', now(), now() - interval '1 minute')`,
   )
   expect(await reported()).toEqual([])
 })

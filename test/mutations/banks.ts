@@ -16,6 +16,9 @@ const create = inFile(
   CLAIMS,
   'test/protocols/rest/bank-faults.test.ts',
 )
+const ACCESS = 'test/banks/access.test.ts'
+const denied = inFile('src/accounts/create-account.ts', ACCESS)
+const access = inFile('src/banks/serve-banks.ts', ACCESS)
 const confirm = inFile(
   'src/notifications/confirm-payment.ts',
   'test/notifications/confirm-payment.test.ts',
@@ -80,8 +83,18 @@ export const BANKS_LOOSE_ENDS = [
   ),
   create(
     'a lasting refusal looks like a bank that did not answer',
-    '  if (refused) throw bankRefused(cause)\n',
+    "throw refusal === 'request' ? bankRefused(cause) : bankUnavailable(cause)",
+    'throw bankUnavailable(cause)',
+  ),
+  denied(
+    'a caller with whose bank the operator has no access is sent back at once',
+    "  if (refusal === 'access') throw accessDenied(cause)\n",
     '',
+  ),
+  access(
+    'a bank that grants access again still counts as denying it',
+    'denial = cause\n',
+    'denial ||= cause\n',
   ),
   create(
     'a caller waits for a slow bank for ever',

@@ -1,3 +1,4 @@
+import { accessDenied } from '../../banks/access-denied.ts'
 import type { AccountResult, BankOf } from '../../banks/bank.ts'
 import { plainText } from '../../banks/plain-text.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
@@ -46,6 +47,7 @@ export async function confirmOpening(
   if (found === undefined) return undefined
   if (found.kind === 'opened' && found.accountNumber === accountNumber) return found
   if (found.kind === 'unknown') {
+    if (found.refusal === 'access') throw accessDenied(found.cause)
     const cause = plainText(found.cause, CAUSE_CHARACTERS_MAX)
     throw new Fault('bank_unavailable', `The bank does not confirm the account: ${cause}`, {
       retryAfterSeconds: 15,

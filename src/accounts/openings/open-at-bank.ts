@@ -1,6 +1,7 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
+import { DENIED } from '../../banks/access-denied.ts'
 import type {
   AccountOrder,
   AccountResult,
@@ -83,7 +84,9 @@ export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
     const cause = plainText(opening.cause, CAUSE_CHARACTERS_MAX)
     await updatePending(orm.em.fork(), account.id, attempt, { ...opening, cause }, clock.now())
     const { bank, reference } = account
-    if (opening.refused) log.warn({ bank, reference, cause }, 'bank refused to open an account')
+    if (opening.refusal !== undefined) {
+      log.warn({ bank, reference, cause }, 'bank refused to open an account')
+    }
     if (opening.state === 'MANUAL_REVIEW') {
       const text = 'account needs manual review: run "inflow account resolve"'
       log.warn({ bank, reference, cause }, text)
@@ -171,7 +174,8 @@ async function askBank(
     const result = await connector.openAccount(order, signal)
     // This attempt opened nothing, but an earlier one may have.
     if (priorState === 'RETRYING' && result.kind === 'unavailable') {
-      return { result: { kind: 'unknown', cause: result.cause, next: 'retry' } }
+      const denied = result.refusal === 'access' && DENIED
+      return { result: { kind: 'unknown', cause: result.cause, next: 'retry', ...denied } }
     }
     return { result }
   } catch (error) {

@@ -1,4 +1,4 @@
-import type { AccountResult, NextStep } from '../../banks/bank.ts'
+import type { AccountResult, NextStep, Refusal } from '../../banks/bank.ts'
 import { backoffMs } from '../../core/backoff.ts'
 
 /**
@@ -29,8 +29,7 @@ export interface PendingOpening {
   readonly cause: string
   /** When the service tries again by itself; undefined if it does not. */
   readonly nextTryAtMs: number | undefined
-  /** Whether the bank refused for a cause that does not pass by itself. */
-  readonly refused?: boolean
+  readonly refusal?: Refusal
 }
 
 /** After this many unclear attempts the account goes to manual review. */
@@ -53,9 +52,9 @@ export function pendingOpening(
   nowMs: number,
 ): PendingOpening {
   const { cause } = result
+  const refusal = result.refusal && { refusal: result.refusal }
   if (result.kind === 'unavailable') {
-    const refused = result.lasting === true
-    return { state: 'RETRYABLE', cause, nextTryAtMs: undefined, ...(refused && { refused }) }
+    return { state: 'RETRYABLE', cause, nextTryAtMs: undefined, ...refusal }
   }
   const state = openingStateOf(result.next)
   if (state === 'MANUAL_REVIEW') return { state, cause, nextTryAtMs: undefined }
@@ -63,5 +62,5 @@ export function pendingOpening(
     const text = `no clear result after ${attempt} attempts; the last: ${cause}`
     return { state: 'MANUAL_REVIEW', cause: text, nextTryAtMs: undefined }
   }
-  return { state, cause, nextTryAtMs: nowMs + backoffMs(attempt, BACKOFF) }
+  return { state, cause, nextTryAtMs: nowMs + backoffMs(attempt, BACKOFF), ...refusal }
 }

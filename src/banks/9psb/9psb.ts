@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
+import { DENIED } from '../access-denied.ts'
 import type {
   AccountOrder,
   AccountResult,
@@ -12,7 +13,13 @@ import type {
 } from '../bank.ts'
 import { type JsonFields, mergeFields } from '../create-fields.ts'
 import { getPath } from '../get-path.ts'
-import { type BankHttp, BankUnreachableError, NotListedError } from '../http/bank-http.ts'
+import {
+  AccessDeniedError,
+  type BankHttp,
+  BankUnreachableError,
+  NotListedError,
+  type OnAccess,
+} from '../http/bank-http.ts'
 import { createCalls, type NinePsbResponse } from './calls.ts'
 import { readNotification, readTransaction } from './notification.ts'
 import type { NinePsbSettings } from './settings.ts'
@@ -22,6 +29,7 @@ interface NinePsbOptions {
   readonly settings: NinePsbSettings
   readonly http: BankHttp
   readonly clock: Clock
+  readonly onAccess?: OnAccess
 }
 
 /**
@@ -32,8 +40,9 @@ interface NinePsbOptions {
  * therefore retried with the same reference; if the bank then rejects it, an operator has to ask
  * the bank for the account number.
  */
-export function createNinePsb({ settings, http, clock }: NinePsbOptions): LiveConnector {
-  const calls = createCalls({ settings, http, clock })
+export function createNinePsb(options: NinePsbOptions): LiveConnector {
+  const { settings, clock } = options
+  const calls = createCalls(options)
   /** Needs the account and either reference or session id; returns at most ten payments. */
   const confirm = (fields: JsonFields, signal: AbortSignal) =>
     calls.post(settings.confirmPath, fields, signal)
@@ -53,8 +62,9 @@ export function createNinePsb({ settings, http, clock }: NinePsbOptions): LiveCo
         { transaction: { reference }, customer },
         signal,
       )
-      const closed = response.kind === 'responded' && response.code === '00'
-      return closed ? { kind: 'closed' } : { kind: 'unavailable', cause: response.cause }
+      if (response.kind === 'responded' && response.code === '00') return { kind: 'closed' }
+      const denied = response.kind === 'denied' && DENIED
+      return { kind: 'unavailable', cause: response.cause, ...denied }
     },
     read: (notification) => readNotification(notification, settings),
     acknowledge,
@@ -98,7 +108,7 @@ function orderBody(order: AccountOrder, settings: NinePsbSettings, nowMs: number
 
 function toAccountResult(order: AccountOrder, response: NinePsbResponse): AccountResult {
   const { cause } = response
-  if (response.kind === 'refused') return notOpened(order, cause)
+  if (response.kind === 'refused' || response.kind === 'denied') return notOpened(order, response)
   if (response.kind === 'unclear') return { kind: 'unknown', cause, next: 'retry' }
   if (response.code === '00') return toOpened(order, response.body, cause)
   if (response.code === '47') {
@@ -106,14 +116,15 @@ function toAccountResult(order: AccountOrder, response: NinePsbResponse): Accoun
     // have opened an account, and the bank does not return its number again.
     const used = /reference|unique|duplicate|exist/i.test(getPath(response.body, 'message'))
     if (used || order.repeated) return { kind: 'unknown', cause, next: 'manual review' }
-    return { kind: 'unavailable', cause, lasting: true }
+    return { kind: 'unavailable', cause, refusal: 'request' }
   }
   return { kind: 'unknown', cause, next: 'retry' }
 }
 
 /** This attempt opened nothing; the result of an earlier one is still unknown. */
-function notOpened(order: AccountOrder, cause: string): AccountResult {
-  return order.repeated ? { kind: 'unknown', cause, next: 'retry' } : { kind: 'unavailable', cause }
+function notOpened({ repeated }: AccountOrder, { kind, cause }: NinePsbResponse): AccountResult {
+  const why = { cause, ...(kind === 'denied' && DENIED) }
+  return repeated ? { kind: 'unknown', next: 'retry', ...why } : { kind: 'unavailable', ...why }
 }
 
 function toOpened(order: AccountOrder, body: unknown, cause: string): AccountResult {
@@ -131,7 +142,9 @@ function toOpened(order: AccountOrder, body: unknown, cause: string): AccountRes
 
 function toRequery({ sessionId, accountNumber }: BankPayment, response: NinePsbResponse): Requery {
   const { cause } = response
-  if (response.kind !== 'responded') return { kind: 'unknown', cause }
+  if (response.kind !== 'responded') {
+    return { kind: 'unknown', cause, ...(response.kind === 'denied' && DENIED) }
+  }
   if (response.code === '47' && /not found|no (record|transaction)/i.test(cause)) {
     return { kind: 'denied', cause }
   }
@@ -155,13 +168,14 @@ function toRequery({ sessionId, accountNumber }: BankPayment, response: NinePsbR
       }
 }
 
-/** @throws BankUnreachableError, NotListedError if there is no list, or a malformed payment */
+/** @throws BankUnreachableError; NotListedError if there is no list, or a malformed payment */
 function toListed(response: NinePsbResponse, accountNumber: string): PaymentPage['payments'] {
   const transactions = transactionsOf(response)
   if (!transactions) {
     // Without a code, the response is not from the bank's application.
     if (response.kind === 'responded' && response.code !== '')
       throw new NotListedError(response.cause)
+    if (response.kind === 'denied') throw new AccessDeniedError(response.cause)
     throw new BankUnreachableError(response.cause, response.kind !== 'refused')
   }
   return transactions

@@ -6,11 +6,11 @@ import type { BreakerEntity } from './breaker.entity.ts'
 /** A process that died does not report any more; a few reports may be lost. */
 const REPORT_SECONDS_MAX = 30
 
-/** The circuit breakers that are not closed, of every running process, by bank. */
+/** The banks whose circuit breaker is not closed, or that deny access, as every running process finds them. */
 export function listBreakers(em: EntityManager) {
   return queriesOf<typeof BreakerEntity>(em)
     .selectFrom('bank_breaker')
-    .select(['bank', 'processId', 'state', 'openedAt'])
+    .select(['bank', 'processId', 'state', 'denial', 'openedAt'])
     .where(
       'seenAt',
       '>',

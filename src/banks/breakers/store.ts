@@ -5,15 +5,16 @@ import type { BankCode } from '../bank.ts'
 import type { BreakerState } from '../http/circuit-breaker.ts'
 import type { BreakerEntity } from './breaker.entity.ts'
 
-/** A circuit breaker that is not closed. */
+/** A bank whose circuit breaker is not closed, or that denies access. */
 interface TrippedBreaker {
   readonly bank: BankCode
-  readonly state: Exclude<BreakerState, 'closed'>
+  readonly state: BreakerState
+  readonly denial: string
 }
 
 const NOW = sql<Date>`clock_timestamp()`
 
-/** Stores which breakers of a process are not closed, in place of those stored before. */
+/** Stores which breakers of a process are not closed and which banks deny it access, in place of those before. */
 export async function replaceBreakers(
   em: EntityManager,
   processId: string,
@@ -38,9 +39,11 @@ export async function replaceBreakers(
     .insertInto('bank_breaker')
     .values(tripped.map((each) => ({ ...each, processId, openedAt: NOW, seenAt: NOW })))
     .onConflict((conflict) =>
-      conflict
-        .columns(['bank', 'processId'])
-        .doUpdateSet(({ ref }) => ({ state: ref('excluded.state'), seenAt: NOW })),
+      conflict.columns(['bank', 'processId']).doUpdateSet(({ ref }) => ({
+        state: ref('excluded.state'),
+        denial: ref('excluded.denial'),
+        seenAt: NOW,
+      })),
     )
     .execute()
 }

@@ -28,10 +28,20 @@ export class BankUnreachableError extends Error {
   }
 }
 
+/** The bank does not accept our credentials, our signature or our address, and executed nothing. */
+export class AccessDeniedError extends BankUnreachableError {
+  constructor(text: string) {
+    super(text, false)
+  }
+}
+
 /** The bank responds but does not list one account's payments; it may list those of others. */
 export class NotListedError extends Error {
   override readonly name = 'NotListedError'
 }
+
+/** Called with why the bank denied a call access, and with undefined after a call that had access. */
+export type OnAccess = (denial: string | undefined) => void
 
 /** Sends requests to one bank, limited in time and in concurrency. */
 export interface BankHttp {

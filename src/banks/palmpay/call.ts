@@ -1,7 +1,12 @@
 import type { Clock } from '../../core/clock.ts'
 import { type BankFields, fieldsOf } from '../bank-fields.ts'
 import { getPath } from '../get-path.ts'
-import { type BankHttp, type BankResponse, BankUnreachableError } from '../http/bank-http.ts'
+import {
+  type BankHttp,
+  type BankResponse,
+  BankUnreachableError,
+  type OnAccess,
+} from '../http/bank-http.ts'
 import { parseBankJson } from '../http/bank-json.ts'
 import { plainText } from '../plain-text.ts'
 import type { PalmPaySettings } from './settings.ts'
@@ -19,6 +24,8 @@ export type PalmPayResponse =
     }
   /** The call did not reach PalmPay and was not executed. */
   | { readonly kind: 'refused'; readonly cause: string }
+  /** Not executed: PalmPay does not accept our signature, or does not list our address. */
+  | { readonly kind: 'denied'; readonly cause: string }
   /** PalmPay may have executed the call. */
   | { readonly kind: 'unclear'; readonly cause: string }
 
@@ -35,13 +42,19 @@ interface Options {
   readonly http: BankHttp
   readonly clock: Clock
   readonly random: (bytes: number) => Buffer
+  readonly onAccess?: OnAccess
 }
 
+/** An unknown app or a wrong signature; an address that is not listed. */
+const DENIED_CODES = ['OPEN_GW_000008', 'OPEN_GW_000012']
+
 /** Statuses of a gateway that did not forward the call. */
-const REJECTED_STATUSES = [401, 403, 404, 429]
+const REJECTED_STATUSES = [404, 429]
+const DENIED_STATUSES = [401, 403]
 
 /** Signs and sends a call. Throws only for our own defects. */
-export function createPalmPayCall({ settings, http, clock, random }: Options): PalmPayCall {
+export function createPalmPayCall(options: Options): PalmPayCall {
+  const { settings, http, clock, random, onAccess } = options
   return async (path, fields, signal) => {
     const body = {
       ...fields,
@@ -58,7 +71,10 @@ export function createPalmPayCall({ settings, http, clock, random }: Options): P
     }
     try {
       const request = { method: 'POST' as const, path, headers, body: JSON.stringify(body), signal }
-      return parseResponse(await http.send(request))
+      const response = parseResponse(await http.send(request))
+      if (response.kind === 'denied') onAccess?.(response.cause)
+      if (response.kind === 'responded') onAccess?.(undefined)
+      return response
     } catch (error) {
       if (!(error instanceof BankUnreachableError)) throw error
       return { kind: error.sent ? 'unclear' : 'refused', cause: error.message }
@@ -81,8 +97,10 @@ function parseResponse({ status, text }: BankResponse): PalmPayResponse {
   const code = body ? plainText(getPath(body, 'respCode'), 40) : ''
   if (body && code !== '') {
     const cause = `${code} ${plainText(getPath(body, 'respMsg'), 200)}`.trim()
+    if (DENIED_CODES.includes(code)) return { kind: 'denied', cause }
     return { kind: 'responded', code, cause, fields: fieldsOf(body['data']) ?? {} }
   }
   const cause = `HTTP ${status} without a respCode`
+  if (DENIED_STATUSES.includes(status)) return { kind: 'denied', cause }
   return { kind: REJECTED_STATUSES.includes(status) ? 'refused' : 'unclear', cause }
 }

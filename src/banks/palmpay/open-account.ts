@@ -1,3 +1,4 @@
+import { DENIED } from '../access-denied.ts'
 import type { AccountOrder, AccountResult, BankConnector } from '../bank.ts'
 import { isAccountNumber, textOf } from '../bank-fields.ts'
 import { mergeFields } from '../create-fields.ts'
@@ -11,8 +12,8 @@ const NOT_FOUND = 'AC100001'
 const IDENTITY_NOT_VERIFIED = 'AC100007'
 const IDENTITY_USED = 'AC100009'
 
-/** Rejected before execution: invalid signature, address or parameters. */
-const REJECTED_CODES = ['OPEN_GW_000008', 'OPEN_GW_000012', 'OPEN_GW_000020']
+/** Rejected before execution. */
+const INVALID_PARAMETER = 'OPEN_GW_000020'
 
 /** Opens an account, and finds the result of an earlier opening where PalmPay can be asked for it. */
 type Opening = Pick<BankConnector, 'openAccount' | 'afterCrash' | 'findOpened' | 'findNumber'>
@@ -20,15 +21,19 @@ type Opening = Pick<BankConnector, 'openAccount' | 'afterCrash' | 'findOpened' |
 export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Opening {
   const { findBy, findPath, notOpenedCode } = settings
   const findsReference = findBy !== '' && findBy !== NUMBER_FIELD
-  const ambiguous = (cause: string): AccountResult => ({
+  const next = findsReference ? 'requery' : 'manual review'
+  const ambiguous = (cause: string): AccountResult => ({ kind: 'unknown', cause, next })
+  /** Of a query. */
+  const unanswered = ({ kind, cause }: PalmPayResponse): AccountResult => ({
     kind: 'unknown',
     cause,
-    next: findsReference ? 'requery' : 'manual review',
+    next,
+    ...(kind === 'denied' && DENIED),
   })
   const findOpened = async (order: AccountOrder, signal: AbortSignal): Promise<AccountResult> => {
     if (!findsReference) return ambiguous('PalmPay cannot look up accounts by reference')
     const response = await call(findPath, { [findBy]: order.reference }, signal)
-    if (response.kind !== 'responded') return ambiguous(response.cause)
+    if (response.kind !== 'responded') return unanswered(response)
     if (response.code === SUCCESS) return readAccount(order, response)
     if (response.code === notOpenedCode) {
       return { kind: 'unavailable', cause: 'PalmPay opened no account' }
@@ -41,7 +46,7 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
     signal: AbortSignal,
   ): Promise<AccountResult> => {
     const response = await call(findPath, { [NUMBER_FIELD]: accountNumber }, signal)
-    if (response.kind !== 'responded') return ambiguous(response.cause)
+    if (response.kind !== 'responded') return unanswered(response)
     if (response.code === SUCCESS) return readAccount(order, response)
     if (response.code !== NOT_FOUND) return ambiguous(response.cause)
     return { kind: 'unavailable', cause: 'PalmPay has no account with this number' }
@@ -63,13 +68,15 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
     ...(findBy === NUMBER_FIELD && { findNumber }),
     async openAccount(order, signal) {
       const response = await call(settings.createPath, fieldsOfOrder(order, settings), signal)
-      if (response.kind === 'refused') return { kind: 'unavailable', cause: response.cause }
-      if (response.kind === 'unclear') return ambiguous(response.cause)
+      const { cause } = response
+      if (response.kind === 'denied') return { kind: 'unavailable', cause, ...DENIED }
+      if (response.kind === 'refused') return { kind: 'unavailable', cause }
+      if (response.kind === 'unclear') return ambiguous(cause)
       if (response.code === IDENTITY_NOT_VERIFIED) return rejected('was not verified by the bank')
       if (response.code === IDENTITY_USED) return resolveUsedIdentity(order, signal)
-      if (REJECTED_CODES.includes(response.code))
-        return { kind: 'unavailable', cause: response.cause, lasting: true }
-      if (response.code !== SUCCESS) return ambiguous(response.cause)
+      if (response.code === INVALID_PARAMETER)
+        return { kind: 'unavailable', cause, refusal: 'request' }
+      if (response.code !== SUCCESS) return ambiguous(cause)
       return textOf(response.fields, 'virtualAccountNo') === ''
         ? ambiguous('the account has no number')
         : readAccount(order, response)

@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/clock.ts'
+import { DENIED } from '../access-denied.ts'
 import type {
   Acknowledgement,
   BankPayment,
@@ -8,7 +9,12 @@ import type {
   PaymentPage,
   Requery,
 } from '../bank.ts'
-import { type BankHttp, BankUnreachableError } from '../http/bank-http.ts'
+import {
+  AccessDeniedError,
+  type BankHttp,
+  BankUnreachableError,
+  type OnAccess,
+} from '../http/bank-http.ts'
 import { createPalmPayCall, type PalmPayCall, SUCCESS } from './call.ts'
 import { readNotification } from './notification.ts'
 import { createOpening } from './open-account.ts'
@@ -22,6 +28,7 @@ export interface PalmPayOptions {
   readonly random: (bytes: number) => Buffer
   /** Called for each listed order that cannot be parsed. */
   readonly warn?: (text: string) => void
+  readonly onAccess?: OnAccess
 }
 
 const PAGE_SIZE = 50
@@ -38,8 +45,9 @@ export function createPalmPay(options: PalmPayOptions): LiveConnector {
     async closeAccount({ accountNumber }, signal) {
       const fields = { virtualAccountNo: accountNumber, status: 'Disabled' }
       const response = await call(settings.updatePath, fields, signal)
-      const done = response.kind === 'responded' && response.code === SUCCESS
-      return done ? { kind: 'closed' } : { kind: 'unavailable', cause: response.cause }
+      if (response.kind === 'responded' && response.code === SUCCESS) return { kind: 'closed' }
+      const denied = response.kind === 'denied' && DENIED
+      return { kind: 'unavailable', cause: response.cause, ...denied }
     },
     read: ({ rawBody }) => readNotification(rawBody, settings),
     acknowledge,
@@ -66,7 +74,7 @@ async function requery(
 ): Promise<Requery> {
   const response = await call(orderPath, { orderNo: payment.bankKey }, signal)
   if (response.kind !== 'responded' || response.code !== SUCCESS) {
-    return { kind: 'unknown', cause: response.cause }
+    return { kind: 'unknown', cause: response.cause, ...(response.kind === 'denied' && DENIED) }
   }
   const order = readOrder(response.fields)
   if (order.kind !== 'paid') return { kind: 'unknown', cause: order.cause }
@@ -90,6 +98,7 @@ async function listOrders(
     ...(listing.account && { accountNo: listing.account.accountNumber }),
   }
   const response = await call(settings.ordersPath, fields, signal)
+  if (response.kind === 'denied') throw new AccessDeniedError(response.cause)
   if (response.kind !== 'responded' || response.code !== SUCCESS) {
     throw new BankUnreachableError(`PalmPay did not list orders: ${response.cause}`, true)
   }

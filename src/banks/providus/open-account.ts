@@ -20,8 +20,7 @@ export function toAccountResult(
 ): AccountResult {
   const body = parseBankJson(text)
   const code = fieldText(body, 'responseCode')
-  const message = plainText(fieldText(body, 'responseMessage'), 200)
-  const cause = `HTTP ${status}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
+  const cause = causeOf(status, code, body)
   const accountNumber = fieldText(body, 'account_number')
   const successful = flag(body, 'requestSuccessful')
   if (successful === true && code === '00' && /^\d{10}$/.test(accountNumber)) {
@@ -30,9 +29,9 @@ export function toAccountResult(
   }
   const isRejected = successful === false && code !== '' && code !== '00' && accountNumber === ''
   // 03 is an error of the bank, which may pass.
-  if (isRejected && status < 500) return { kind: 'unavailable', cause, lasting: code !== '03' }
+  if (isRejected && status < 500) return refused(cause, code !== '03')
   if (REJECTED_STATUSES.has(status) && accountNumber === '') {
-    return { kind: 'unavailable', cause, lasting: status !== TOO_MANY_REQUESTS }
+    return refused(cause, status !== TOO_MANY_REQUESTS)
   }
   return { kind: 'unknown', cause, next: 'manual review' }
 }
@@ -40,7 +39,29 @@ export function toAccountResult(
 const TOO_MANY_REQUESTS = 429
 
 /** Statuses of requests that were not executed, whatever the body. */
-const REJECTED_STATUSES: ReadonlySet<number> = new Set([401, 403, 404, 405, TOO_MANY_REQUESTS])
+const REJECTED_STATUSES: ReadonlySet<number> = new Set([404, 405, TOO_MANY_REQUESTS])
+
+function refused(cause: string, isLasting: boolean): AccountResult {
+  return { kind: 'unavailable', cause, ...(isLasting && { refusal: 'request' }) }
+}
+
+const AUTHENTICATION_FAILED = '05'
+
+/** Why the bank denies us access; undefined if it does not. */
+export function denialOf({ status, text }: BankResponse): string | undefined {
+  const body = parseBankJson(text)
+  const code = fieldText(body, 'responseCode')
+  const isDenied =
+    code === AUTHENTICATION_FAILED
+      ? status < 500 && flag(body, 'requestSuccessful') !== true
+      : status === 401 || status === 403
+  return isDenied ? causeOf(status, code, body) : undefined
+}
+
+function causeOf(status: number, code: string, body: unknown): string {
+  const message = plainText(fieldText(body, 'responseMessage'), 200)
+  return `HTTP ${status}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
+}
 
 function flag(body: unknown, field: string): unknown {
   if (typeof body !== 'object' || body === null || !Object.hasOwn(body, field)) return undefined

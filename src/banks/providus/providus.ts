@@ -1,20 +1,27 @@
+import { DENIED } from '../access-denied.ts'
 import type {
   Acknowledgement,
   BankNotification,
   LiveConnector,
   NotificationOutcome,
 } from '../bank.ts'
-import { type BankHttp, BankUnreachableError } from '../http/bank-http.ts'
+import {
+  AccessDeniedError,
+  type BankHttp,
+  BankUnreachableError,
+  type OnAccess,
+} from '../http/bank-http.ts'
 import { parseBankJson } from '../http/bank-json.ts'
 import { fieldText, readNotification } from './notification.ts'
-import { orderBody, toAccountResult } from './open-account.ts'
-import { requery } from './requery.ts'
+import { denialOf, orderBody, toAccountResult } from './open-account.ts'
+import { type ProvidusSend, requery } from './requery.ts'
 import type { ProvidusSettings } from './settings.ts'
 import { authSignature } from './signature.ts'
 
 interface ProvidusOptions {
   readonly settings: ProvidusSettings
   readonly http: BankHttp
+  readonly onAccess?: OnAccess
 }
 
 /**
@@ -23,7 +30,7 @@ interface ProvidusOptions {
  * It has no `closeAccount`: an account on the bank's blacklist still receives money, but the bank
  * no longer notifies us. Blocked on our side instead, its payments are recorded as unmatched.
  */
-export function createProvidus({ settings, http }: ProvidusOptions): LiveConnector {
+export function createProvidus({ settings, http, onAccess }: ProvidusOptions): LiveConnector {
   const { clientId, clientSecret, amountField, createPath } = settings
   const signature = authSignature(clientId, clientSecret)
   const headers = {
@@ -31,6 +38,17 @@ export function createProvidus({ settings, http }: ProvidusOptions): LiveConnect
     'x-auth-signature': signature,
     'content-type': 'application/json',
     accept: 'application/json',
+  }
+  const send: ProvidusSend = async (request) => {
+    const response = await http.send({ ...request, headers })
+    const denial = denialOf(response)
+    if (denial !== undefined) {
+      onAccess?.(denial)
+      throw new AccessDeniedError(denial)
+    }
+    // Anything else than JSON is not from the bank's application.
+    if (response.status === 200 && parseBankJson(response.text) !== undefined) onAccess?.(undefined)
+    return response
   }
   return {
     // The bank accepts no reference of ours, so a retry could open a second account.
@@ -43,18 +61,19 @@ export function createProvidus({ settings, http }: ProvidusOptions): LiveConnect
       }
       const body = JSON.stringify(orderBody(order, settings.createFields))
       try {
-        const request = { method: 'POST', path: createPath, headers, body, signal } as const
-        return toAccountResult(order, await http.send(request))
+        const request = { method: 'POST', path: createPath, body, signal } as const
+        return toAccountResult(order, await send(request))
       } catch (error) {
         if (!(error instanceof BankUnreachableError)) throw error
         const cause = error.message
+        if (error instanceof AccessDeniedError) return { kind: 'unavailable', cause, ...DENIED }
         if (!error.sent) return { kind: 'unavailable', cause }
         return { kind: 'unknown', cause, next: 'manual review' }
       }
     },
     read: (notification) => readNotification(notification, { clientId, signature, amountField }),
     acknowledge: (outcome, notification) => acknowledge(outcome, notification, settings.deniedCode),
-    requery: (payment, signal) => requery({ settings, http, headers }, payment, signal),
+    requery: (payment, signal) => requery({ settings, send }, payment, signal),
   }
 }
 

@@ -1,13 +1,21 @@
+import { DENIED } from '../access-denied.ts'
 import type { BankPayment, Requery } from '../bank.ts'
-import { type BankHttp, type BankResponse, BankUnreachableError } from '../http/bank-http.ts'
+import {
+  AccessDeniedError,
+  type BankRequest,
+  type BankResponse,
+  BankUnreachableError,
+} from '../http/bank-http.ts'
 import { parseBankJson } from '../http/bank-json.ts'
 import { fieldText, readTransaction } from './notification.ts'
 import type { ProvidusSettings } from './settings.ts'
 
+/** Sends a request with our credentials. @throws BankUnreachableError */
+export type ProvidusSend = (request: Omit<BankRequest, 'headers'>) => Promise<BankResponse>
+
 interface RequeryOptions {
   readonly settings: ProvidusSettings
-  readonly http: BankHttp
-  readonly headers: Readonly<Record<string, string>>
+  readonly send: ProvidusSend
 }
 
 /**
@@ -16,27 +24,28 @@ interface RequeryOptions {
  * notification covers neither.
  */
 export async function requery(
-  { settings, http, headers }: RequeryOptions,
+  { settings, send }: RequeryOptions,
   payment: BankPayment,
   signal: AbortSignal,
 ): Promise<Requery> {
   const { verifySettlementPath, verifySessionPath, amountField } = settings
-  const send = async (path: string): Promise<Requery> => {
+  const ask = async (path: string): Promise<Requery> => {
     try {
-      const response = await http.send({ method: 'GET', path, headers, signal })
+      const response = await send({ method: 'GET', path, signal })
       return classify(response, payment, amountField)
     } catch (error) {
       if (!(error instanceof BankUnreachableError)) throw error
-      return { kind: 'unknown', cause: error.message }
+      const denied = error instanceof AccessDeniedError && DENIED
+      return { kind: 'unknown', cause: error.message, ...denied }
     }
   }
   const settlementId = encodeURIComponent(payment.bankKey)
-  const bySettlement = await send(`${verifySettlementPath}?settlement_id=${settlementId}`)
+  const bySettlement = await ask(`${verifySettlementPath}?settlement_id=${settlementId}`)
   if (bySettlement.kind === 'confirmed' || payment.sessionId === payment.bankKey) {
     return bySettlement
   }
   const sessionId = encodeURIComponent(payment.sessionId)
-  const bySession = await send(`${verifySessionPath}?session_id=${sessionId}`)
+  const bySession = await ask(`${verifySessionPath}?session_id=${sessionId}`)
   // The request that failed might have found it.
   const isUnclear = bySession.kind === 'denied' && bySettlement.kind === 'unknown'
   return isUnclear ? bySettlement : bySession

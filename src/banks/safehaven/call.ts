@@ -3,10 +3,12 @@ import { type BankFields, fieldsOf, textOf } from '../bank-fields.ts'
 import { getPath } from '../get-path.ts'
 import { createAccessToken } from '../http/access-token.ts'
 import {
+  AccessDeniedError,
   type BankHttp,
   type BankRequest,
   type BankResponse,
   BankUnreachableError,
+  type OnAccess,
 } from '../http/bank-http.ts'
 import { parseBankJson } from '../http/bank-json.ts'
 import { plainText } from '../plain-text.ts'
@@ -20,6 +22,8 @@ export type SafeHavenResponse =
   | { readonly kind: 'refused'; readonly code: number; readonly cause: string }
   /** The call did not reach Safe Haven and was not executed. */
   | { readonly kind: 'unreached'; readonly cause: string }
+  /** Not executed: Safe Haven issued no token for our credentials, or refused new tokens too. */
+  | { readonly kind: 'denied'; readonly cause: string }
   /** Safe Haven may have executed the call. */
   | { readonly kind: 'unclear'; readonly cause: string }
 
@@ -34,6 +38,7 @@ interface Options {
   readonly settings: SafeHavenSettings
   readonly http: BankHttp
   readonly clock: Clock
+  readonly onAccess?: OnAccess | undefined
 }
 
 /** How long before its expiry a token is renewed. */
@@ -42,12 +47,13 @@ const MARGIN_SECONDS = 60
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 
 /** Authenticates and sends; retries once with a new token. Throws only for our own defects. */
-export function createSafeHavenCall({ settings, http, clock }: Options): SafeHavenCall {
+export function createSafeHavenCall(options: Options): SafeHavenCall {
+  const { settings, http, clock, onAccess } = options
   const accessToken = createAccessToken({
     clock,
     marginSeconds: MARGIN_SECONDS,
     timeoutMs: settings.timeoutMs,
-    fetch: (signal) => fetchToken({ settings, http, clock }, signal),
+    fetch: (signal) => fetchToken(options, signal),
   })
   const send = async (
     request: Omit<BankRequest, 'headers'>,
@@ -67,29 +73,48 @@ export function createSafeHavenCall({ settings, http, clock }: Options): SafeHav
       return { kind: error.sent ? 'unclear' : 'unreached', cause: error.message }
     }
   }
-  return async (method, path, fields, signal) => {
-    const body = fields && { body: JSON.stringify(fields) }
-    const request = { method, path, signal, ...body }
+  const authenticated = async (
+    request: Omit<BankRequest, 'headers'>,
+  ): Promise<SafeHavenResponse> => {
     const token = await resolveToken(accessToken.get())
     if (token.kind !== 'token') return token
     const response = await send(request, token.credentials)
-    if (response.kind !== 'refused' || ![401, 403].includes(response.code)) return response
+    if (!isUnauthenticated(response)) return response
     const renewed = await resolveToken(accessToken.renew(token.credentials))
-    return renewed.kind === 'token' ? send(request, renewed.credentials) : renewed
+    if (renewed.kind !== 'token') return renewed
+    const retried = await send(request, renewed.credentials)
+    return isUnauthenticated(retried) ? { kind: 'denied', cause: retried.cause } : retried
+  }
+  return async (method, path, fields, signal) => {
+    const body = fields && { body: JSON.stringify(fields) }
+    const response = await authenticated({ method, path, signal, ...body })
+    if (response.kind === 'denied') onAccess?.(response.cause)
+    if (response.kind === 'success' || isRefused(response)) onAccess?.(undefined)
+    return response
   }
 }
 
+/** Too many requests are refused without a look at their tokens. */
+const TOO_MANY_REQUESTS = 429
+
+const isRefused = (response: SafeHavenResponse) =>
+  response.kind === 'refused' && response.code !== TOO_MANY_REQUESTS
+
+const isUnauthenticated = (response: SafeHavenResponse) =>
+  response.kind === 'refused' && [401, 403].includes(response.code)
+
 type Token = { readonly kind: 'token'; readonly credentials: string }
 
-/** Without a token the call is not sent, so any failure to get one is `unreached`. */
+/** Without a token the call is not sent. */
 async function resolveToken(
   token: Promise<string>,
-): Promise<Token | { readonly kind: 'unreached'; readonly cause: string }> {
+): Promise<Token | { readonly kind: 'unreached' | 'denied'; readonly cause: string }> {
   try {
     return { kind: 'token', credentials: await token }
   } catch (error) {
     if (!(error instanceof BankUnreachableError)) throw error
-    return { kind: 'unreached', cause: `no token: ${error.message}` }
+    const kind = error instanceof AccessDeniedError ? 'denied' : 'unreached'
+    return { kind, cause: `no token: ${error.message}` }
   }
 }
 
@@ -112,13 +137,16 @@ async function fetchToken({ settings, http, clock }: Options, signal: AbortSigna
       : ['application/json', JSON.stringify(fields)]
   const headers = { Accept: 'application/json', 'Content-Type': contentType }
   const request = { method: 'POST' as const, path: settings.tokenPath, headers, body, signal }
-  const { status, text } = await http.send(request)
-  const issued = fieldsOf(parseBankJson(text)) ?? {}
+  const response = await http.send(request)
+  const issued = fieldsOf(parseBankJson(response.text)) ?? {}
   const bearer = textOf(issued, 'access_token')
   const clientId = textOf(issued, 'ibs_client_id')
   const expiresInSeconds = Number(textOf(issued, 'expires_in') || Number.NaN)
   if (!isToken(bearer) || !isToken(clientId) || !(expiresInSeconds > 0)) {
-    throw new BankUnreachableError(`HTTP ${status} without a usable token`, true)
+    const refusal = parseResponse(response)
+    // The request has nothing but the operator's settings.
+    if (isRefused(refusal)) throw new AccessDeniedError(refusal.cause)
+    throw new BankUnreachableError(`HTTP ${response.status} without a usable token`, true)
   }
   return { token: `${clientId} ${bearer}`, expiresInSeconds }
 }

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock } from '../../core/clock.ts'
+import { DENIED } from '../access-denied.ts'
 import type { AccountOrder, AccountResult } from '../bank.ts'
 import { type BankFields, fieldsOf, isAccountNumber, textOf } from '../bank-fields.ts'
 import { mergeFields } from '../create-fields.ts'
@@ -26,6 +27,9 @@ export function createOpenAccount(settings: SafeHavenSettings, call: SafeHavenCa
     const fields = fieldsOfOrder(order, settings, clock.now())
     const response = await call('POST', path, fields, signal)
     if (response.kind === 'unreached') return { kind: 'unavailable', cause: response.cause }
+    if (response.kind === 'denied') {
+      return { kind: 'unavailable', cause: response.cause, ...DENIED }
+    }
     if (response.kind === 'unclear') return manualReview(response.cause)
     if (response.kind === 'refused') return toRejection(order, response)
     const opened = fieldsOf(response.body['data']) ?? {}
@@ -117,7 +121,9 @@ function toRejection(
     return manualReview(cause)
   }
   const field = code !== 400 && code !== 422 ? undefined : fieldNamedIn(cause, order)
-  if (field === undefined) return { kind: 'unavailable', cause, lasting: code !== 429 }
+  if (field === undefined) {
+    return { kind: 'unavailable', cause, ...(code !== 429 && { refusal: 'request' }) }
+  }
   return rejected(field, 'was not accepted by the bank')
 }
 

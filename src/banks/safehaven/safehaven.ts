@@ -1,9 +1,11 @@
 import type { Clock } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
+import { DENIED } from '../access-denied.ts'
 import type {
   AccountAtBank,
   Acknowledgement,
   BankPayment,
+  Closing,
   LiveConnector,
   NotificationOutcome,
   PaymentListing,
@@ -11,7 +13,7 @@ import type {
   Requery,
 } from '../bank.ts'
 import { fieldsOf } from '../bank-fields.ts'
-import type { BankHttp } from '../http/bank-http.ts'
+import type { BankHttp, OnAccess } from '../http/bank-http.ts'
 import { createSafeHavenCall, type SafeHavenCall } from './call.ts'
 import { readNotification } from './notification.ts'
 import { createOpenAccount } from './open-account.ts'
@@ -25,6 +27,7 @@ export interface SafeHavenOptions {
   readonly clock: Clock
   /** Called for each listed credit that cannot be parsed. */
   readonly warn?: (text: string) => void
+  readonly onAccess?: OnAccess
 }
 
 /**
@@ -93,7 +96,9 @@ async function requery(
   if (response.kind === 'refused' && [400, 404].includes(response.code)) {
     return { kind: 'denied', cause: response.cause }
   }
-  if (response.kind !== 'success') return { kind: 'unknown', cause: response.cause }
+  if (response.kind !== 'success') {
+    return { kind: 'unknown', cause: response.cause, ...(response.kind === 'denied' && DENIED) }
+  }
   const transfer = readTransfer(fieldsOf(response.body['data']) ?? {}, !isVirtual)
   if (transfer.kind === 'outward') return { kind: 'denied', cause: 'outward transfer' }
   if (transfer.kind === 'failed') return { kind: 'denied', cause: `status ${transfer.status}` }
@@ -111,11 +116,11 @@ async function closeAccount(
   call: SafeHavenCall,
   { bankAccountId }: AccountAtBank,
   signal: AbortSignal,
-) {
+): Promise<Closing> {
   const path = `${virtualAccountsPath}/${encodeURIComponent(bankAccountId)}`
   const response = await call('DELETE', path, undefined, signal)
   // An account that does not exist any more is closed: a retry after a lost response succeeds.
   const isGone = response.kind === 'refused' && response.code === 404
-  if (response.kind === 'success' || isGone) return { kind: 'closed' as const }
-  return { kind: 'unavailable' as const, cause: response.cause }
+  if (response.kind === 'success' || isGone) return { kind: 'closed' }
+  return { kind: 'unavailable', cause: response.cause, ...(response.kind === 'denied' && DENIED) }
 }

@@ -1,6 +1,6 @@
 import type { AccountAtBank, BankPayment, PaymentListing, PaymentPage } from '../bank.ts'
 import { type BankFields, fieldsOf, textOf } from '../bank-fields.ts'
-import { BankUnreachableError, NotListedError } from '../http/bank-http.ts'
+import { AccessDeniedError, BankUnreachableError, NotListedError } from '../http/bank-http.ts'
 import type { SafeHavenCall } from './call.ts'
 import { readPayment } from './transfer.ts'
 
@@ -9,8 +9,8 @@ const PAGE_SIZE = 100
 /** More pages than any period has: bounds the listing if the bank repeats pages. */
 const PAGES_MAX = 1_000
 
-/** Rejections that do not concern the account: wrong credentials, and too many requests. */
-const CALLER_STATUSES: ReadonlySet<number> = new Set([401, 403, 429])
+/** The one rejection that does not concern the account. */
+const TOO_MANY_REQUESTS = 429
 
 /**
  * Lists the credits of one account. Some may not be transfers, so an unrecorded payment has to be
@@ -37,7 +37,8 @@ export async function listStatement(
   const response = await call('GET', `${accountsPath}/${id}/statement?${query}`, undefined, signal)
   if (response.kind !== 'success') {
     const text = `Safe Haven returned no statement: ${response.cause}`
-    const isAboutAccount = response.kind === 'refused' && !CALLER_STATUSES.has(response.code)
+    if (response.kind === 'denied') throw new AccessDeniedError(text)
+    const isAboutAccount = response.kind === 'refused' && response.code !== TOO_MANY_REQUESTS
     throw isAboutAccount
       ? new NotListedError(text)
       : new BankUnreachableError(text, response.kind !== 'unreached')

@@ -57,7 +57,7 @@ async function simulateFailure(
     return { kind: 'rejected', fields: [{ field: 'idNumber', message }] }
   }
   if (phone === MAGIC_PHONES.refusesAlways) {
-    return { kind: 'unavailable', cause: 'refused by the simulated bank', lasting: true }
+    return { kind: 'unavailable', cause: 'refused by the simulated bank', refusal: 'request' }
   }
   if (order.attempt > 1) return undefined
   if (phone === MAGIC_PHONES.refuses) return { kind: 'unavailable', cause: 'temporary failure' }

@@ -53,6 +53,7 @@ const BANKS: readonly Column<BankState>[] = [
   { title: 'Bank', of: ({ bank }) => enumName(bank, Bank, 'BANK_') },
   { title: 'Connector', of: ({ connector }) => connector },
   { title: 'Breaker', of: ({ breaker }) => breaker },
+  { title: 'Access', of: ({ accessDenied }) => (accessDenied ? 'denied' : '') },
   {
     title: 'Last notification',
     of: ({ lastNotificationAt }) => localTime.format(lastNotificationAt),

@@ -21,8 +21,8 @@ import { type NinePsbTransaction, notificationBody } from './transaction.ts'
 
 export type NinePsbOperation = 'authenticate' | 'create' | 'confirm' | 'deactivate'
 
-/** Faults of any server, code 99, and a payment that is not known yet. */
-export type NinePsbFault = ServerFault | '99' | '99 after' | 'not found'
+/** Faults of any server, code 99, a caller that is not admitted, and a payment that is not known yet. */
+export type NinePsbFault = ServerFault | '99' | '99 after' | 'S1' | 'not found'
 
 export interface FakeNinePsbOptions {
   /** 0 picks a free port. */
@@ -94,7 +94,7 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<Fak
     respond({ headers, body: text }, fault) {
       const isAuthenticated =
         operation === 'authenticate' || tokens.isValid(headers['authorization'])
-      if (!isAuthenticated)
+      if (!isAuthenticated || fault === 'S1')
         return toResponse(options, { code: 'S1', message: 'Invalid Credential' })
       if (fault === '99') return toResponse(options, SYSTEM_ERROR)
       const result = handle(parseBankJson(text), text, fault)

@@ -6,10 +6,10 @@ export const banks: Dashboard = {
   description: 'Do the banks respond, notify and confirm?',
   panels: [
     stat(
-      'Breakers open',
-      'Banks to which no calls are sent, because they did not respond.',
+      'Banks out of reach',
+      'Banks to which no calls are sent, because they did not respond, or that deny us access.',
       'short',
-      'count(max by (bank) (inflow_bank_breaker_state) == 2) or vector(0)',
+      'count(max by (bank) (inflow_bank_breaker_state) == 2 or max by (bank) (inflow_bank_access_denied) == 1) or vector(0)',
       { from: 1 },
     ),
     stat(
@@ -75,6 +75,7 @@ export const banks: Dashboard = {
       '0: closed, calls are sent; 1: half open, one is tried; 2: open.',
       'short',
       ['max by (bank) (inflow_bank_breaker_state)', '{{bank}}'],
+      ['max by (bank) (inflow_bank_access_denied)', '{{bank}} denies access'],
     ),
     lines('Missing payments', 'Payments that reconciliation found, an hour.', 'short', [
       'sum by (bank, outcome) (increase(inflow_bank_missing_payments_total[1h])) > 0',

@@ -68,6 +68,7 @@ function toBankMessage(state: BankState): BankMessage {
     connector: state.connector,
     breaker: state.breaker,
     breakerSince: toTime(state.breakerSinceMs),
+    accessDenied: state.accessDenied,
     lastNotificationAt: toTime(state.lastNotificationAtMs),
     lastPaymentAt: toTime(state.lastPaymentAtMs),
     pendingOpenings: state.pendingOpenings,

@@ -16,6 +16,8 @@ export interface BankState {
   /** The worst of all processes. */
   readonly breaker: 'closed' | 'half-open' | 'open'
   readonly breakerSinceMs: number | undefined
+  /** Whether it denied the latest call of a process access. */
+  readonly accessDenied: boolean
   readonly lastNotificationAtMs: number | undefined
   readonly lastPaymentAtMs: number | undefined
   readonly runs: Awaited<ReturnType<typeof listRuns>>
@@ -42,12 +44,14 @@ export async function readBanks(
     ),
   ])
   return BANK_CODES.map((bank, index): BankState => {
-    const own = isReal(bank) ? breakers.filter((each) => each.bank === bank) : []
+    const reported = isReal(bank) ? breakers.filter((each) => each.bank === bank) : []
+    const own = reported.filter(({ state }) => state !== 'closed')
     return {
       bank,
       connector: isReal(bank) ? 'live' : 'sandbox',
       breaker: own.some(({ state }) => state === 'open') ? 'open' : (own[0]?.state ?? 'closed'),
       breakerSinceMs: own[0]?.openedAt.getTime(),
+      accessDenied: reported.some(({ denial }) => denial !== ''),
       lastNotificationAtMs: notified[index]?.getTime(),
       lastPaymentAtMs: lastPayments.get(bank),
       runs: isReal(bank) ? runs.filter((run) => run.bank === bank) : [],

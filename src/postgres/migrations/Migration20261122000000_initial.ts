@@ -88,8 +88,8 @@ create table master_key_holder (
   id text primary key, current_key_id text not null, known_key_ids text[] not null, version text not null,
   migration text not null, process text not null, started_at timestamptz(3) not null, seen_at timestamptz(3) not null);
 create table bank_breaker (
-  bank text not null, process_id text not null, state text not null, opened_at timestamptz(3) not null,
-  seen_at timestamptz(3) not null,
+  bank text not null, process_id text not null, state text not null, denial text not null default '',
+  opened_at timestamptz(3) not null, seen_at timestamptz(3) not null,
   primary key (bank, process_id));
 create table account (
   id text primary key, business_id text not null, reference text not null, merchant_reference text not null,

@@ -42,7 +42,8 @@ describe('tokens', () => {
     const result = await connector(environment).openAccount(order(), signal)
     expect(result).toEqual({
       kind: 'unavailable',
-      cause: 'no token: HTTP 401 without a usable token',
+      cause: 'no token: 401 Invalid client.',
+      refusal: 'access',
     })
     const bank = await start()
     bank.faults.add('create', 'statusCode 403', 2)

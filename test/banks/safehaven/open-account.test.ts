@@ -100,7 +100,7 @@ describe('a permanent account', () => {
     const result = await connector(environment).openAccount(order(), signal)
     expect(result).toEqual({
       kind: 'unavailable',
-      lasting: true,
+      refusal: 'request',
       cause: '400 identity is required.',
     })
   })

@@ -1,3 +1,4 @@
+import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
@@ -6,7 +7,7 @@ import { creation } from '../rest/rest.ts'
 import { BANK_ERRORS } from './bank-rows.ts'
 import { HELD_ERRORS } from './held-rows.ts'
 import { OVERVIEW_ERRORS } from './overview-rows.ts'
-import { CUSTOMER, type Make, type Request } from './scene.ts'
+import { CUSTOMER, type Make, type Request, type Scene } from './scene.ts'
 import { SESSION_ERRORS } from './session-rows.ts'
 import { SETTLEMENT_ERRORS } from './settlement-rows.ts'
 import { THIRD_PARTY_ERRORS } from './thirdparty-rows.ts'
@@ -22,6 +23,18 @@ const unconfirmed = (accountNumber: string, fresh: string) => ({
   sessionId: fresh.replaceAll(/[^\w]/g, '-').slice(-60),
   amountMinor: 1n,
 })
+/** An opening whose bank gave no clear response. */
+async function openingInReview({ service, businessId }: Scene, reference: string) {
+  await service
+    .client(AccountService)
+    .createAccount({ businessId, reference, bank: 1, ...CUSTOMER })
+  await service.database.pool.query(
+    `update account set status = 'PENDING', opening_state = 'MANUAL_REVIEW', account_number = null,
+        account_name = null
+      where merchant_reference = $1`,
+    [reference],
+  )
+}
 const nobodys: Make = () => ({ businessId: 'biz_nobody' })
 
 /** A call for each error that an rpc names. Only `unavailable` is provoked in another way. */
@@ -53,6 +66,10 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     ...CUSTOMER,
     phone: MAGIC_PHONES.refusesAlways,
   }),
+  'AccountService.CreateAccount account_in_review': async (scene, fresh) => {
+    await openingInReview(scene, fresh)
+    return { businessId: scene.businessId, reference: fresh, bank: 1, ...CUSTOMER }
+  },
   'AccountService.GetAccount validation_failed': invalid({ reference: ' ' }),
   'AccountService.GetAccount not_found': ({ businessId }) => ({ businessId, reference: 'nothing' }),
   'AccountService.ListAccounts validation_failed': invalid({ pageSize: 201, status: 99 }),
@@ -126,6 +143,10 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     creation({ reference: fresh, phone: MAGIC_PHONES.refuses }),
   'ThirdPartyService.GenerateVirtualAccount bank_refused': (_scene, fresh) =>
     creation({ reference: fresh, phone: MAGIC_PHONES.refusesAlways }),
+  'ThirdPartyService.GenerateVirtualAccount account_in_review': async (scene, fresh) => {
+    await openingInReview(scene, fresh)
+    return creation({ reference: fresh, ...CUSTOMER })
+  },
   'ThirdPartyService.GetTransaction validation_failed': invalid({ sessionId: 'a b' }),
   'ThirdPartyService.GetTransaction not_found': invalid({ sessionId: 'nothing' }),
   'ThirdPartyService.GetVirtualAccount validation_failed': invalid({}),

@@ -597,9 +597,10 @@ export const AccountService: GenService<{
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business does not
    * exist), ALREADY_EXISTS (duplicate_reference: the reference was used with other details),
-   * FAILED_PRECONDITION (bank_refused: the bank refused for a cause that does not pass by itself; nothing
-   * was opened), UNAVAILABLE (bank_unavailable: the bank did not respond; repeat the call. Or the account would
-   * be live, and the bank is not connected).
+   * FAILED_PRECONDITION (bank_refused: the bank refused this account for a cause that does not pass by itself;
+   * account_in_review: the bank gave no clear response, and an operator asks it; do not repeat the call:
+   * ACCOUNT_CREATED follows if the account is open, and GetAccount returns NOT_FOUND if it is not), UNAVAILABLE (bank_unavailable: the bank did not respond; repeat the call. Or the operator has to act
+   * first: the bank denies the service access, or the account would be live, and the bank is not connected).
    *
    * @generated from rpc inflow.account.v1.AccountService.CreateAccount
    */

@@ -872,9 +872,11 @@ export const ThirdPartyService: GenService<{
    *
    * Errors: INVALID_ARGUMENT (validation_failed), ALREADY_EXISTS (duplicate_reference: the
    * reference was used with other details), FAILED_PRECONDITION (bank_refused: the bank
-   * refused for a cause that does not pass by itself; nothing was opened), UNAVAILABLE
-   * (bank_unavailable: the bank did not respond;
-   * repeat the call. Or the key is live, and the bank is not connected).
+   * refused this account for a cause that does not pass by itself; nothing was opened;
+   * account_in_review: the bank gave no clear response, and an operator asks it; do not repeat the call:
+   * ACCOUNT_CREATED follows if the account is open, and getVirtualAccount returns not_found if it is not),
+   * UNAVAILABLE (bank_unavailable: the bank did not respond; repeat the call. Or the operator has to act first:
+   * the bank denies the service access, or the key is live, and the bank is not connected).
    *
    * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.GenerateVirtualAccount
    */

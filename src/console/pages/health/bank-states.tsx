@@ -57,7 +57,15 @@ const COLUMNS: readonly Column<BankState>[] = [
   },
 ]
 
-function Breaker({ bank: { breaker, breakerSince } }: { readonly bank: BankState }) {
+function Breaker({ bank: { breaker, breakerSince, accessDenied } }: { readonly bank: BankState }) {
+  if (accessDenied) {
+    return (
+      <>
+        <Status tone="bad">Denied</Status>{' '}
+        <span className="faint">credentials or address: see inflow doctor</span>
+      </>
+    )
+  }
   if (breaker === 'closed') return <Status tone="good">Succeed</Status>
   return (
     <>

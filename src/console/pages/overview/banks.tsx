@@ -46,8 +46,10 @@ export function Banks({ banks }: { readonly banks: readonly BankState[] }) {
 }
 
 /** Whether calls to the bank get through, and whether it is the real bank. */
-function BankStatus({ bank: { connector, breaker, breakerSince } }: { readonly bank: BankState }) {
+function BankStatus({ bank }: { readonly bank: BankState }) {
+  const { connector, breaker, breakerSince, accessDenied } = bank
   const kind = connector === 'sandbox' ? 'Sandbox' : 'Live'
+  if (accessDenied) return <Status tone="bad">Denies access</Status>
   if (breaker === 'closed') return <Status tone="good">{kind}</Status>
   return (
     <>
