@@ -35,7 +35,8 @@ export const file_inflow_thirdparty_v2_third_party_service: GenFile = /*@__PURE_
  */
 export type GenerateVirtualAccountRequest = Message<"inflow.thirdparty.v2.GenerateVirtualAccountRequest"> & {
   /**
-   * The caller's reference, 1 to 100 printable characters, unique within the business and the mode.
+   * The caller's reference, 1 to 100 printable characters, unique within the business and the mode, and not
+   * of the form that Inflow assigns ("R-…").
    *
    * @generated from field: string reference = 1;
    */
