@@ -4,7 +4,7 @@ import { accessDenied } from '../banks/access-denied.ts'
 import type { BankCode, BankOf, NamedConnector, Verification } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
-import { newId, newReference } from '../core/ids.ts'
+import { isReference, newId, newReference } from '../core/ids.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createBatcher } from '../postgres/batcher.ts'
@@ -77,10 +77,10 @@ interface Dependencies {
  * repeat takes the account over in the way that the bank allows.
  *
  * Faults: not_found (the business), duplicate_reference, validation_failed (the bank rejected the
- * customer's details, or the expiry of a new account has passed or is too far off), bank_refused (this request, for
- * a cause that does not pass by itself; the account stays PENDING), account_in_review (an operator decides whether
- * the account is open), bank_unavailable (the account stays PENDING, and a repeat tries again; or no connector
- * serves the bank in this mode, and nothing is stored).
+ * customer's details, the expiry of a new account has passed or is too far off, or its reference has the form of an
+ * assigned one), bank_refused (this request, for a cause that does not pass by itself; the account stays PENDING),
+ * account_in_review (an operator decides whether the account is open), bank_unavailable (the account stays PENDING,
+ * and a repeat tries again; or no connector serves the bank in this mode, and nothing is stored).
  */
 export function createCreateAccount(dependencies: Dependencies): CreateAccountCall {
   const { pool } = dependencies
@@ -204,10 +204,16 @@ function newReservation(
 
 /** Why no new account is opened; undefined if one may be. */
 function refusalOf(
-  { bank, terms }: CreateAccount,
+  { bank, reference, terms }: CreateAccount,
   nowMs: number,
   isServed: boolean,
 ): Fault | undefined {
+  // Either reference finds an account, so one that is assigned to another account would name two.
+  if (isReference(reference)) {
+    const message =
+      'must not have the form of the references that Inflow assigns: R- and 16 or more characters'
+    return invalidFields([{ field: 'reference', message }])
+  }
   if (!isServed) return notServed(bank)
   const expiresAtMs = terms?.expiresAtMs
   return expiresAtMs === undefined ? undefined : newExpiryFault(expiresAtMs, nowMs)

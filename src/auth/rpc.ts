@@ -1,9 +1,9 @@
-import { timestampDate, timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
 import { readPage } from '../postgres/page-token.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import type { AuditKeys } from './audit/audit-mac.ts'
 import { listAuditEntries } from './audit/list-audit-entries.ts'
 import { verifyAudit } from './audit/verify-audit.ts'
@@ -23,7 +23,7 @@ export function createAdminRpc(
         description: request.description,
         scopes: request.scopes as Scope[],
         businessIds: request.businessIds,
-        expiresAt: request.expiresAt && timestampDate(request.expiresAt),
+        expiresAt: request.expiresAt && new Date(fromTimestamp(request.expiresAt)),
       }
       const { token, secret } = await issueToken(database, clock, requested, actorOf(context))
       return { token: toTokenMessage(token), secret }
@@ -45,8 +45,8 @@ export function createAdminRpc(
         actorId: request.actorId || undefined,
         action: request.action || undefined,
         targetId: request.targetId || undefined,
-        fromMs: request.from && timestampMs(request.from),
-        toMs: request.to && timestampMs(request.to),
+        fromMs: request.from && fromTimestamp(request.from),
+        toMs: request.to && fromTimestamp(request.to),
         oldestFirst: request.oldestFirst,
       }
       const { pageSize, pageToken } = request

@@ -1,10 +1,11 @@
-import { durationMs, timestampDate } from '@bufbuild/protobuf/wkt'
+import { durationMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { actorOf, type KeyScope, restrictionOf } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { createBusiness } from './create-business.ts'
 import { getBusiness, listBusinesses } from './get-business.ts'
 import { issueKey, listKeys, revokeKey, updateKey } from './keys.ts'
@@ -43,7 +44,7 @@ export function createBusinessRpc(
       return { business: toBusinessMessage(business) }
     },
     async issueKey({ businessId, test, allowedCidrs, scopes, expiresAt: expires }, context) {
-      const expiresAt = expires && timestampDate(expires)
+      const expiresAt = expires && new Date(fromTimestamp(expires))
       const requested = {
         ...{ businessId, live: !test, allowedCidrs, expiresAt },
         // Validation admits no others.
@@ -59,7 +60,7 @@ export function createBusinessRpc(
     },
     async rotateKey({ keyId, overlap, expiresAt: expires }, context) {
       const overlapMs = overlap && durationMs(overlap)
-      const expiresAt = expires && timestampDate(expires)
+      const expiresAt = expires && new Date(fromTimestamp(expires))
       const rotation = { keyId, overlapMs, expiresAt }
       const rotated = await rotateKey(database, clock, rotation, actorOf(context))
       return {

@@ -1,12 +1,13 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
-import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { createTimeText, type TimeText } from '../core/clock.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { EXIT, Failure } from './failure.ts'
 
 /** Formats and parses times in DISPLAY_TIME_ZONE, else in the time zone of the machine. */
 export const localTime = {
   /** Returns YYYY-MM-DD HH:MM:SS; empty if undefined. */
-  format: (at: Timestamp | undefined): string => (at ? times().format(timestampMs(at)) : ''),
+  format: (at: Timestamp | undefined): string => (at ? times().format(fromTimestamp(at)) : ''),
   /** Parses that form, or RFC 3339; undefined if invalid. */
   parse(text: string): Timestamp | undefined {
     const epochMs = times().parse(text)

@@ -1,7 +1,8 @@
-import { type Timestamp, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { createTimeText } from '../core/clock.ts'
 import { AMOUNT_MINOR_MAX, formatAmount, parseAmount } from '../core/money.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { localTime } from './local-time.ts'
 import { note } from './output.ts'
 
@@ -140,7 +141,7 @@ const lagos = createTimeText('Africa/Lagos')
 
 /** Formats and parses times in the zone of banks' statements, whatever that of the machine is. */
 export const lagosTime = {
-  format: (at: Timestamp | undefined): string => (at ? lagos.format(timestampMs(at)) : ''),
+  format: (at: Timestamp | undefined): string => (at ? lagos.format(fromTimestamp(at)) : ''),
   parse(text: string): Timestamp {
     const atMs = lagos.parse(text)
     if (atMs !== undefined) return timestampFromMs(atMs)

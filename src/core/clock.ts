@@ -12,12 +12,19 @@ export const systemClock: Clock = { now: () => Date.now() }
 export interface TimeText {
   /** @param epochMs milliseconds since the Unix epoch */
   format(epochMs: number): string
-  /** Reads that form or RFC 3339. @returns epoch milliseconds; undefined for any other text */
+  /**
+   * Reads that form or RFC 3339. As Temporal does, it moves a local time that the clocks skip forward, by as much as
+   * they do, and takes one that they repeat for the first of the two.
+   *
+   * @returns epoch milliseconds; undefined for any other text
+   */
   parse(text: string): number | undefined
 }
 
 const PLAIN = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)$/
 const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
+
+const DAY_MS = 86_400_000
 
 /** Date cannot read what Intl writes for years with fewer or more than four digits. */
 const YEARS_MS = { from: Date.UTC(1001, 0), to: Date.UTC(9999, 0) }
@@ -47,6 +54,13 @@ export function createTimeText(timeZone: string): TimeText {
     offsets.set(quarter, offset)
     return offset
   }
+  /** @param localMs a local time, as if it were UTC */
+  const fromLocal = (localMs: number): number => {
+    // A zone does not change its offset twice in two days.
+    const [before, after] = [offsetMs(localMs - DAY_MS), offsetMs(localMs + DAY_MS)]
+    const shows = (offset: number) => offsetMs(localMs - offset) === offset
+    return localMs - (shows(before) || !shows(after) ? before : after)
+  }
   return {
     format: (epochMs) =>
       new Date(epochMs + offsetMs(epochMs)).toISOString().slice(0, 19).replace('T', ' '),
@@ -54,7 +68,7 @@ export function createTimeText(timeZone: string): TimeText {
       const plain = PLAIN.exec(text)
       if (plain) {
         const local = parseExactly(`${plain[1]}T${plain[2]}`)
-        return local === undefined ? undefined : local - offsetMs(local - offsetMs(local))
+        return local === undefined ? undefined : fromLocal(local)
       }
       if (!RFC_3339.test(text) || parseExactly(text.slice(0, 19)) === undefined) return undefined
       const parsed = Date.parse(text)

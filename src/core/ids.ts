@@ -59,6 +59,13 @@ export function newReference(): string {
   return text
 }
 
+const REFERENCE = new RegExp(`^R-[${UNAMBIGUOUS}]{16,}$`)
+
+/** Whether a text has the form of an account reference. */
+export function isReference(text: string): boolean {
+  return REFERENCE.test(text)
+}
+
 /** Makes ids of requests, `req_…`: unique, and cheap enough for every response. */
 export function createRequestIds(): () => string {
   const instance = newId('req', Date.now()).slice(0, 22)

@@ -1,4 +1,3 @@
-import { timestampMs } from '@bufbuild/protobuf/wkt'
 import type { Pool } from 'pg'
 import type {
   SubscribeRequest,
@@ -8,6 +7,7 @@ import type { CredentialStatus } from '../auth/caller.ts'
 import { watchCredential } from '../auth/credential-watch.ts'
 import { invalidFields } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import type { Cursor } from './cursor.ts'
 import { kindFaults } from './event-kinds.ts'
 import { type LogState, placeOf, readLogState } from './log-state.ts'
@@ -116,7 +116,7 @@ async function startPlace(
     case 'beginning':
       return { epoch, position: floor, tag: '' }
     case 'since': {
-      const sinceMs = timestampMs(start.value)
+      const sinceMs = fromTimestamp(start.value)
       const position = await readPositionBefore(pool, sinceMs, floor, end.position)
       return { epoch, position, tag: '' }
     }

@@ -1,4 +1,3 @@
-import { timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
@@ -8,6 +7,7 @@ import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { listHeld, resolveHeld, retryHeld, showNotification } from './held-notifications.ts'
 import { listNotifications } from './lists/list-notifications.ts'
 import { toNotificationMessage, toNotificationState, toOutcomes } from './message.ts'
@@ -37,8 +37,8 @@ export function createNotificationRpc(
         bank: bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank),
         state: toNotificationState(state),
         outcomes: toOutcomes(results),
-        fromMs: from && timestampMs(from),
-        toMs: to && timestampMs(to),
+        fromMs: from && fromTimestamp(from),
+        toMs: to && fromTimestamp(to),
         ...{ sessionId, pageSize, pageToken },
       }
       const { rows, nextPageToken } = await dependencies.read((on) =>

@@ -14,3 +14,11 @@ export function toTimestamp(timeMs: number): Timestamp {
     nanos: Math.round((timeMs - seconds * 1000) * 1e6),
   }
 }
+
+/**
+ * Converts a protobuf Timestamp to milliseconds since the Unix epoch, which is what is stored. It truncates, where
+ * the library's `timestampMs` rounds: a payment made a nanosecond before an expiry is not late.
+ */
+export function fromTimestamp({ seconds, nanos }: Pick<Timestamp, 'seconds' | 'nanos'>): number {
+  return Number(seconds) * 1000 + Math.floor(nanos / 1e6)
+}

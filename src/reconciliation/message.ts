@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf'
-import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import {
   type ReconciliationRun,
   ReconciliationRunSchema,
@@ -17,6 +17,7 @@ import {
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { fromBankCode } from '../banks/message.ts'
 import { plainText } from '../banks/plain-text.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
 import type { ListedPayment } from '../transactions/list-recorded.ts'
 import { fromStatus, toStatus } from '../transactions/message.ts'
@@ -61,7 +62,7 @@ export function toStatementRow(row: RowMessage): StatementRow {
     accountNumber,
     amountMinor,
     status: (toStatus(row.status) ?? 'SUCCESS') as StatementRow['status'],
-    paidAtMs: row.paidAt && timestampMs(row.paidAt),
+    paidAtMs: row.paidAt && fromTimestamp(row.paidAt),
     payer: {
       name: plainText(payer?.name ?? '', 200),
       accountNumber: plainText(payer?.accountNumber ?? '', 40),

@@ -1,4 +1,4 @@
-import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt'
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { Pool } from 'pg'
 import type { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
@@ -8,6 +8,7 @@ import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { toConflictMessage } from '../transactions/conflicts/message.ts'
 import { listConflicts, resolveConflict } from '../transactions/conflicts/resolve-conflict.ts'
 import { listRecorded } from '../transactions/list-recorded.ts'
@@ -62,8 +63,8 @@ export function createReconciliationRpc(
       if (faults.length > 0) throw invalidFields(faults)
       const listing = {
         bank: toBankCode(bank),
-        fromMs: from ? timestampMs(from) : 0,
-        toMs: to ? timestampMs(to) : 0,
+        fromMs: from ? fromTimestamp(from) : 0,
+        toMs: to ? fromTimestamp(to) : 0,
         pageSize,
         pageToken,
       }
@@ -95,6 +96,6 @@ export function createReconciliationRpc(
 }
 
 function timeFault(field: string, at: Timestamp | undefined): FieldFault[] {
-  if (at === undefined || canBePaidAt(timestampMs(at))) return []
+  if (at === undefined || canBePaidAt(fromTimestamp(at))) return []
   return [{ field, message: 'must be from the year 2000 to 2099' }]
 }

@@ -1,9 +1,10 @@
-import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { getBalance } from './balances/get-balance.ts'
 import { getSettlementCalendar } from './calendar/get-calendar.ts'
 import {
@@ -57,7 +58,7 @@ export function createSettlementRpc(
     },
     async listSettlements({ from, to, ...list }, { values }) {
       const { businessId, live, settlementId, pageSize, pageToken } = list
-      const period = { fromMs: from && timestampMs(from), toMs: to && timestampMs(to) }
+      const period = { fromMs: from && fromTimestamp(from), toMs: to && fromTimestamp(to) }
       const request = { businessId, live, settlementId, pageSize, pageToken, ...period }
       const { rows, nextPageToken } = await database.read((on) =>
         listSettlements(on, request, restrictionOf(values)),
@@ -86,8 +87,8 @@ export function createSettlementRpc(
         live: !request.test,
         pageSize,
         pageToken,
-        fromMs: request.from && timestampMs(request.from),
-        toMs: request.to && timestampMs(request.to),
+        fromMs: request.from && fromTimestamp(request.from),
+        toMs: request.to && fromTimestamp(request.to),
       })
       return {
         entries: page.entries.map(toEntryMessage),

@@ -160,6 +160,11 @@ function toSettled(keptMinor: bigint, settled: Settled, timeText: TimeText) {
   }
 }
 
+/** The token of the next page; absent on the last page. */
+export function toPageToken(nextPageToken: string): { readonly nextPageToken?: string } {
+  return nextPageToken === '' ? {} : { nextPageToken }
+}
+
 export function toBalance(balance: Balance): BalanceMessage {
   return create(BalanceSchema, {
     pending: toMajorNumber(balance.pendingMinor),

@@ -33,6 +33,7 @@ import {
   toAccountDetails,
   toBalance,
   toListedTransaction,
+  toPageToken,
   toTransaction,
   toVirtualAccount,
 } from './message.ts'
@@ -128,7 +129,7 @@ export function createThirdPartyRpc(
       return {
         status: true,
         message: 'Transactions retrieved',
-        data: { transactions, nextPageToken },
+        data: { transactions, ...toPageToken(nextPageToken) },
       }
     },
     async acceptPayment(request, context) {
@@ -152,7 +153,7 @@ export function createThirdPartyRpc(
       return {
         status: true,
         message: 'Held payments retrieved',
-        data: { transactions, nextPageToken },
+        data: { transactions, ...toPageToken(nextPageToken) },
       }
     },
     async listEvents(request, context) {

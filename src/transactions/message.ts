@@ -1,5 +1,4 @@
 import { fromBinary } from '@bufbuild/protobuf'
-import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   HoldState as HoldStateMessage,
@@ -18,7 +17,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
-import { toTimestamp } from '../protobuf/timestamp.ts'
+import { fromTimestamp, toTimestamp } from '../protobuf/timestamp.ts'
 import type { PaymentTrace } from '../tracing/payment-trace.ts'
 import type { PaymentFilter } from './lists/payment-filter.ts'
 import {
@@ -204,7 +203,7 @@ export function toTokenPayment(
     sessionId: request.sessionId,
     amountMinor: request.amountMinor,
     status: (toStatus(request.status) ?? 'SUCCESS') as TokenPayment['status'],
-    paidAtMs: request.paidAt ? timestampMs(request.paidAt) : nowMs,
+    paidAtMs: request.paidAt ? fromTimestamp(request.paidAt) : nowMs,
     payer: {
       name: request.payer?.name ?? '',
       accountNumber: request.payer?.accountNumber ?? '',

@@ -1,4 +1,3 @@
-import { timestampMs } from '@bufbuild/protobuf/wkt'
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import {
   RecordOutcome as OutcomeMessage,
@@ -11,6 +10,7 @@ import type { Clock } from '../core/clock.ts'
 import { Fault, type FieldFault, invalidFields, type Reason } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { paymentTraceOf } from '../tracing/payment-trace.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
 import {
@@ -113,10 +113,10 @@ export function createTransactionRpc({
           sessionId: request.sessionId,
           allowed: restrictionOf(context.values),
           ...toListFilter(request),
-          fromMs: request.from && timestampMs(request.from),
-          toMs: request.to && timestampMs(request.to),
-          recordedFromMs: request.recordedFrom && timestampMs(request.recordedFrom),
-          recordedToMs: request.recordedTo && timestampMs(request.recordedTo),
+          fromMs: request.from && fromTimestamp(request.from),
+          toMs: request.to && fromTimestamp(request.to),
+          recordedFromMs: request.recordedFrom && fromTimestamp(request.recordedFrom),
+          recordedToMs: request.recordedTo && fromTimestamp(request.recordedTo),
           pageSize: request.pageSize,
           pageToken: request.pageToken,
         }),
@@ -156,7 +156,7 @@ function shownTo({ recordedBy, traceparent }: StoredTransaction, { values }: Han
 
 /** Checked here, because as a rule of the schema it would cost ten times as much as all others. */
 function timeFaults({ paidAt }: RecordPaymentRequest): readonly FieldFault[] {
-  if (paidAt === undefined || canBePaidAt(timestampMs(paidAt))) return []
+  if (paidAt === undefined || canBePaidAt(fromTimestamp(paidAt))) return []
   return [{ field: 'paidAt', message: 'must be a time from 2000 to 2099' }]
 }
 

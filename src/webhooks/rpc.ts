@@ -1,10 +1,11 @@
-import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { durationMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { actorOf, restrictionOf } from '../auth/caller.ts'
 import type { BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { listEventKinds } from './catalogue/list-event-kinds.ts'
 import { toRequestedOptions } from './connections/message.ts'
 import { getDelivery, listDeliveries } from './deliveries/list-deliveries.ts'
@@ -95,7 +96,7 @@ export function createWebhookRpc(
     async recover({ endpointId, since }, call) {
       assert(since, 'validation requires since')
       const { signal } = call
-      const sinceMs = timestampMs(since)
+      const sinceMs = fromTimestamp(since)
       const recovered = await recover(context, endpointId, sinceMs, signal, actorOf(call))
       return { recovered: BigInt(recovered) }
     },

@@ -8,7 +8,7 @@ import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { makeFolder } from '../support/folder.ts'
-import { findDebianPostgres, startPostgres } from '../support/postgres-server.ts'
+import { findPostgres, startPostgres } from '../support/postgres-server.ts'
 import { parentOf } from './cpu-usage.ts'
 
 /** What the benchmarks share. */
@@ -120,7 +120,7 @@ async function startServer(folder: string) {
     ...(sharedBuffers && { shared_buffers: sharedBuffers }),
   }
   const also = sharedBuffers ? ` but for shared_buffers ${sharedBuffers}` : ''
-  const bin = wanted === 'embedded' ? undefined : findDebianPostgres()
+  const bin = wanted === 'embedded' ? undefined : findPostgres()
   if (bin !== undefined) {
     const { url, stop } = await startPostgres({ bin, folder, settings })
     return { url, stop, settings: `Debian's defaults${also}` }

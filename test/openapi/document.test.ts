@@ -10,6 +10,7 @@ import { EVENT_KINDS } from '../../src/events/event-kinds.ts'
 import { readErrorSections } from '../../src/openapi/error-sections.ts'
 import { createCheck } from '../../src/server/interceptors/validation.ts'
 import { compileDecoder } from '../../src/server/rest/decode.ts'
+import { compileFindUnknown } from '../../src/server/rpc/unknown-fields.ts'
 import { useService } from '../support/service.ts'
 import { document, faultsAt, GEN } from './document.ts'
 
@@ -49,7 +50,7 @@ describe('the document', () => {
     for (const method of methods) {
       const { requestBody, responses } = document.paths[pathOf(method)].post
       const { example } = requestBody.content['application/json']
-      const decoded = compileDecoder(method.input, 'refuse')(example)
+      const decoded = compileDecoder(method.input, compileFindUnknown(method))(example)
       const faults = [...(decoded.fieldFaults ?? []), ...check(method.input, decoded.message)]
       expect([method.name, faults]).toEqual([method.name, []])
       const place = ['paths', pathOf(method), 'post']

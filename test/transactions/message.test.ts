@@ -1,5 +1,6 @@
 import { create, fromBinary } from '@bufbuild/protobuf'
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { Resolution } from '../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
@@ -27,6 +28,7 @@ import {
   toUnmatchedMessage,
 } from '../../src/transactions/unmatched/message.ts'
 import type { StoredUnmatched } from '../../src/transactions/unmatched/unmatched-payment.ts'
+import { varianceOf } from '../../src/transactions/variance/variance.ts'
 import { settlement } from '../settlement/settlement-fixture.ts'
 
 const payer = { name: 'Ngozi', accountNumber: '0123456789', bankCode: '000013', bankName: 'GTBank' }
@@ -259,4 +261,23 @@ describe('a payment that an internal service reports', () => {
       bankKey: 'k',
     })
   })
+})
+
+test('a payment is late at its expiry and not a nanosecond before, though times are kept in milliseconds', () => {
+  const terms = { expectedAmountMinor: undefined, amountRule: 'ANY', singleUse: false } as const
+  const expiries = fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2099, 0) })
+  const offsets = fc.oneof(
+    fc.bigInt({ min: -3n, max: 3n }),
+    fc.bigInt({ min: -2_000_000n, max: 2_000_000n }),
+  )
+  fc.assert(
+    fc.property(expiries, offsets, (expiresAtMs, offsetNs) => {
+      const atNs = BigInt(expiresAtMs) * 1_000_000n + offsetNs
+      const paidAt = { seconds: atNs / 1_000_000_000n, nanos: Number(atNs % 1_000_000_000n) }
+      const request = create(RecordPaymentRequestSchema, { bank: Bank.BANK_9PSB, paidAt })
+      const reported = toTokenPayment(request, 0, 'notification')
+      const variance = varianceOf({ ...terms, expiresAtMs, allowedPayers: [] }, false, reported)
+      expect(variance).toBe(offsetNs < 0n ? 'NONE' : 'EXPIRED')
+    }),
+  )
 })

@@ -1,5 +1,5 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { CreateAccountRequest } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import {
   type AllowedPayerSchema,
@@ -7,6 +7,7 @@ import {
   type PaymentTerms as PaymentTermsMessage,
   PaymentTermsSchema,
 } from '../../../gen/inflow/account/v1/terms_pb.ts'
+import { fromTimestamp } from '../../protobuf/timestamp.ts'
 import { toRequestedTerms } from './read-terms.ts'
 import {
   type AccountTerms,
@@ -51,7 +52,7 @@ export function readTerms(request: CreateAccountRequest): RequestedTerms | undef
   return toRequestedTerms({
     expectedAmountMinor: amountMinor === 0n ? undefined : amountMinor,
     amountRule: AMOUNT_RULES.find((rule) => RULES[rule] === request.amountRule),
-    expiresAtMs: expiresAt && timestampMs(expiresAt),
+    expiresAtMs: expiresAt && fromTimestamp(expiresAt),
     expiresInSeconds,
     singleUse,
     allowedPayers,

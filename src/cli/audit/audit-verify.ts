@@ -1,8 +1,8 @@
-import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { InvalidArgumentError } from 'commander'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
 import { type Chain, type ChainBreak, createChain } from '../../auth/audit/audit-chain.ts'
+import { fromTimestamp } from '../../protobuf/timestamp.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { jsonText, note, print } from '../output.ts'
 import { commandProgress, type Progress } from '../progress.ts'
@@ -68,7 +68,7 @@ async function verifyEntries(
 function toStored({ actor, at, ...entry }: AuditEntry) {
   return {
     ...entry,
-    atMs: at === undefined ? 0 : timestampMs(at),
+    atMs: at === undefined ? 0 : fromTimestamp(at),
     actorKind: actor?.kind ?? '',
     actorId: actor?.id ?? '',
     actorName: actor?.name ?? '',

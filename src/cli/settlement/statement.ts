@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
-import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { type Command, Option } from 'commander'
 import {
   type Balance,
@@ -13,6 +12,7 @@ import {
   SettlementService,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { formatAmount } from '../../core/money.ts'
+import { fromTimestamp } from '../../protobuf/timestamp.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { addBusinessOption, time } from '../options.ts'
 import { jsonText } from '../output.ts'
@@ -132,7 +132,7 @@ async function writeCsv(pages: AsyncIterable<ListEntriesResponse>): Promise<void
 /** Times are RFC 3339. Ids, kinds and numbers need no CSV quoting. */
 function toLine(entry: Entry): string {
   return [
-    entry.bookedAt ? timestampDate(entry.bookedAt).toISOString() : '',
+    entry.bookedAt ? new Date(fromTimestamp(entry.bookedAt)).toISOString() : '',
     entry.kind,
     entry.sequence,
     entry.transactionId,

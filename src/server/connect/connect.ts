@@ -3,19 +3,20 @@ import {
   type ConnectRouter,
   createContextValues,
   type HandlerContext,
-  type ServiceImpl,
+  type MethodImpl,
   type StreamResponse,
   type UnaryResponse,
 } from '@connectrpc/connect'
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { readPolicy } from '../../auth/method-policy.ts'
-import { assert } from '../../core/errors.ts'
+import { assert, invalidFields } from '../../core/errors.ts'
 import { rateLimitHeaders } from '../http/headers.ts'
 import { malformedRequest } from '../http/malformed.ts'
 import { BODY_BYTES_MAX } from '../rest/gateway.ts'
 import { headersOf, type Invoker } from '../rpc/invokers.ts'
 import { refuseRepeatedKeys } from '../rpc/repeated-keys.ts'
+import { compileFindUnknown } from '../rpc/unknown-fields.ts'
 import { admissionKey, admit, peerKey } from './admission.ts'
 import { restateRefusals } from './restate-refusals.ts'
 import { boundTimeouts, TIMEOUT_MAX_MS } from './timeouts.ts'
@@ -61,7 +62,6 @@ async function registerMethods(
   await scope.register(fastifyConnectPlugin, {
     grpc: false,
     readMaxBytes: bytesMax,
-    jsonOptions: JSON_OPTIONS,
     maxTimeoutMs: TIMEOUT_MAX_MS,
     contextValues: (request) =>
       createContextValues().set(peerKey, {
@@ -88,25 +88,27 @@ async function registerMethods(
 }
 
 /**
- * Connect decodes every JSON message with this decoder, whatever its framing or compression, so that
+ * Connect decodes every JSON message of a method with this decoder, whatever its framing or compression, so that
  * all of them are checked here. Its types do not show the option; a test notices if it goes.
  */
-const JSON_OPTIONS = {
-  ignoreUnknownFields: true,
-  textDecoder: {
-    decode(bytes?: Uint8Array): string {
-      const text = UTF8.decode(bytes)
-      refuseRepeatedKeys(text)
-      return text
-    },
-  },
+function jsonOptions(method: DescMethod) {
+  const findUnknown = compileFindUnknown(method)
+  const decode = (bytes?: Uint8Array): string => {
+    const text = UTF8.decode(bytes)
+    refuseRepeatedKeys(text)
+    const body: unknown = JSON.parse(text)
+    const unknown = typeof body === 'object' && body !== null ? findUnknown(body) : []
+    if (unknown.length > 0) throw invalidFields(unknown)
+    return text
+  }
+  return { ignoreUnknownFields: true, textDecoder: { decode } }
 }
 
 function routes(router: ConnectRouter, invokers: readonly Invoker[]): void {
-  for (const service of new Set(invokers.map((invoker) => invoker.service))) {
-    const own = invokers.filter((invoker) => invoker.service === service)
-    const methods = own.map(({ method }) => [method.localName, adapt(method)] as const)
-    router.service(service, Object.fromEntries(methods) as ServiceImpl<typeof service>)
+  for (const { method } of invokers) {
+    // The router asks each method again which protocols it has.
+    const options = { grpc: false, jsonOptions: jsonOptions(method) }
+    router.rpc(method, adapt(method) as MethodImpl<typeof method>, options)
   }
   const { handlers } = router
   for (const [index, handler] of handlers.entries()) handlers[index] = restateRefusals(handler)

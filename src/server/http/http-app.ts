@@ -161,7 +161,7 @@ function createApp(
   }) as unknown as FastifyInstance
 }
 
-/** Bounds pipelined requests, sets the headers of every response, and refuses requests without a host. */
+/** Bounds pipelined requests, sets the headers of every response, and refuses requests without one host. */
 function onEachRequest(app: FastifyInstance, secured: SecurityHeaders): void {
   const served = createPipelineBound()
   const headers = Object.entries(secured)
@@ -172,9 +172,26 @@ function onEachRequest(app: FastifyInstance, secured: SecurityHeaders): void {
     }
     reply.header('x-request-id', request.id)
     for (const [name, value] of headers) reply.header(name, value)
-    const hostless = request.headers.host === undefined && request.raw.httpVersion === '1.1'
-    done(hostless ? malformedRequest('The Host header is missing') : undefined)
+    const hosts = countHosts(request.raw.rawHeaders)
+    if (hosts > 1) done(malformedRequest('There is more than one Host header'))
+    else if (hosts === 0 && request.raw.httpVersion === '1.1') {
+      done(malformedRequest('The Host header is missing'))
+    } else done()
   })
+}
+
+/**
+ * Node keeps the first of several hosts, and a proxy may have routed by the last (RFC 9112, 3.2).
+ *
+ * @param rawHeaders names and values in turn
+ */
+function countHosts(rawHeaders: readonly string[]): number {
+  let count = 0
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]
+    if (name?.length === 4 && name.toLowerCase() === 'host') count += 1
+  }
+  return count
 }
 
 function refuseOtherPaths(app: FastifyInstance, posts: ReadonlySet<string>): void {

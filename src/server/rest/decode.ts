@@ -8,6 +8,7 @@ import {
 } from '@bufbuild/protobuf'
 import { decimal } from '../../../gen/inflow/type/v1/decimal_pb.ts'
 import type { Decoded } from '../rpc/invokers.ts'
+import type { FindUnknown } from '../rpc/unknown-fields.ts'
 
 export type Decoder = (body: Readonly<Record<string, unknown>>) => Decoded
 
@@ -25,26 +26,21 @@ type Read = (value: unknown) => Result
 
 /**
  * Compiles a reader of JSON objects. protobuf's own parser stops at the first mistyped field; this one
- * finds them all. Null means absent. Unknown fields of objects inside the request are faults.
+ * finds them all. Null means absent.
  *
- * @param unknown whether unknown fields of the request itself are ignored, or are faults too
+ * @param findUnknown finds the fields that are refused although the schema does not have them
  * @throws for a schema with fields of types that REST requests do not use
  */
-export function compileDecoder(
-  schema: DescMessage,
-  unknown: 'ignore' | 'refuse' = 'ignore',
-): Decoder {
-  const read = compileObject(schema, unknown)
+export function compileDecoder(schema: DescMessage, findUnknown: FindUnknown = () => []): Decoder {
+  const read = compileObject(schema)
   return (body) => {
-    const { message, faults } = read(body, 'request')
-    return {
-      message,
-      fieldFaults: faults.map((each) => ({ field: each.at, message: each.message })),
-    }
+    const { message, faults } = read(body)
+    const mistyped = faults.map((each) => ({ field: each.at, message: each.message }))
+    return { message, fieldFaults: [...findUnknown(body), ...mistyped] }
   }
 }
 
-function compileObject(schema: DescMessage, unknown: 'ignore' | 'refuse' = 'refuse') {
+function compileObject(schema: DescMessage) {
   const fields = schema.fields.map((field) => ({
     name: field.jsonName,
     // As in protobuf's JSON: what lists return is named next_page_token, and may be sent as page_token.
@@ -53,11 +49,9 @@ function compileObject(schema: DescMessage, unknown: 'ignore' | 'refuse' = 'refu
     group: field.oneof?.localName,
     read: readerOf(field),
   }))
-  const accepted = new Set(schema.fields.flatMap((field) => [field.jsonName, field.name]))
-  const names = schema.fields.map((field) => field.jsonName)
-  return (body: Readonly<Record<string, unknown>>, kind: 'request' | 'object' = 'object') => {
+  return (body: Readonly<Record<string, unknown>>) => {
     const message = create(schema) as Message & Record<string, unknown>
-    const faults: Fault[] = unknown === 'refuse' ? unknownFields(body, accepted, names, kind) : []
+    const faults: Fault[] = []
     let given: Record<string, string> | undefined
     for (const { name, otherName, localName, group, read } of fields) {
       const key = Object.hasOwn(body, name) ? name : otherName
@@ -77,21 +71,6 @@ function compileObject(schema: DescMessage, unknown: 'ignore' | 'refuse' = 'refu
 
 function within(path: string, faults: readonly Fault[]): Fault[] {
   return faults.map(({ at, message }) => ({ at: path + at, message }))
-}
-
-/** How many unknown fields an error names. */
-const UNKNOWN_MAX = 20
-
-function unknownFields(
-  body: object,
-  accepted: ReadonlySet<string>,
-  names: readonly string[],
-  kind: 'request' | 'object',
-): Fault[] {
-  const unknown = Object.keys(body).filter((name) => !accepted.has(name))
-  const known = names.length === 0 ? 'it has none' : `known: ${names.join(', ')}`
-  const message = `is not a field of this ${kind}; ${known}`
-  return unknown.slice(0, UNKNOWN_MAX).map((name) => ({ at: name.slice(0, 100), message }))
 }
 
 function readerOf(field: DescField): Read {

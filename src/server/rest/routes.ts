@@ -1,20 +1,8 @@
 import { type DescMethod, getOption, type Message, toJson } from '@bufbuild/protobuf'
 import { http } from '../../../gen/google/api/annotations_pb.ts'
 import type { Invoker } from '../rpc/invokers.ts'
+import { compileFindUnknown } from '../rpc/unknown-fields.ts'
 import { compileDecoder, type Decoder } from './decode.ts'
-
-/**
- * The methods that ignore unknown fields, as they always did: callers may send some. All others refuse
- * them: a mistyped filter must not return everything, nor a mistyped change seem to be made.
- */
-const IGNORING_UNKNOWN = new Set([
-  ...['GenerateVirtualAccount', 'GetVirtualAccount', 'GetTransaction', 'GetBalance'],
-])
-
-/** Whether REST ignores fields of the request that it does not know, or refuses them. */
-export function ignoresUnknownFields({ name }: DescMethod): boolean {
-  return IGNORING_UNKNOWN.has(name)
-}
 
 /** One REST path and the method behind it. */
 export interface Route {
@@ -35,8 +23,7 @@ export function readRoutes(invokers: readonly Invoker[]): readonly Route[] {
   return invokers.flatMap((invoker) => {
     const path = postPath(invoker.method)
     if (path === undefined) return []
-    const unknown = ignoresUnknownFields(invoker.method) ? 'ignore' : 'refuse'
-    const decode = compileDecoder(invoker.method.input, unknown)
+    const decode = compileDecoder(invoker.method.input, compileFindUnknown(invoker.method))
     const encode = (response: Message) =>
       JSON.stringify(toJson(invoker.method.output, response, { alwaysEmitImplicit: true }))
     return [{ path, invoker, decode, encode }]

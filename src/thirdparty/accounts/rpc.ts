@@ -12,7 +12,7 @@ import type { BankNames } from '../../banks/bank.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
 import type { SetSplit } from '../../transactions/shares/set-split.ts'
-import { toFullAccount } from '../message.ts'
+import { toFullAccount, toPageToken } from '../message.ts'
 import { readSplit } from '../splits/message.ts'
 import { readExpiry } from '../terms/message.ts'
 
@@ -69,7 +69,11 @@ export function createAccountMethods(dependencies: AccountDependencies): Account
       const { found, splits } = await read((on) => listWithSplits(on, filter, page))
       const { rows, nextPageToken } = cutPage(found, page, ({ id }) => [id])
       const accounts = rows.map((account) => shown(account, splits.get(account.id)))
-      return { status: true, message: 'Accounts retrieved', data: { accounts, nextPageToken } }
+      return {
+        status: true,
+        message: 'Accounts retrieved',
+        data: { accounts, ...toPageToken(nextPageToken) },
+      }
     },
   }
 }

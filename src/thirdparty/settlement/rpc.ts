@@ -5,7 +5,7 @@ import type { TimeText } from '../../core/clock.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { listSettlements } from '../../settlement/runs/list-settlements.ts'
 import { listEntries } from '../../settlement/statements/list-entries.ts'
-import { toBalance } from '../message.ts'
+import { toBalance, toPageToken } from '../message.ts'
 import { readTimes } from '../read-times.ts'
 import { toSettlement, toStatementEntry } from './message.ts'
 
@@ -32,7 +32,7 @@ export function createSettlementMethods({ database, timeText }: Dependencies): S
       return {
         status: true,
         message: 'Settlements retrieved',
-        data: { settlements, nextPageToken },
+        data: { settlements, ...toPageToken(nextPageToken) },
       }
     },
     async getStatement({ from, to, pageSize, pageToken }, context) {
@@ -44,7 +44,7 @@ export function createSettlementMethods({ database, timeText }: Dependencies): S
         openingBalance: toBalance(page.opening),
         entries: page.entries.map((entry) => toStatementEntry(entry, timeText)),
         closingBalance: toBalance(page.closing),
-        nextPageToken: page.nextPageToken,
+        ...toPageToken(page.nextPageToken),
       }
       return { status: true, message: 'Statement retrieved', data }
     },

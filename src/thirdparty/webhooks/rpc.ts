@@ -13,6 +13,7 @@ import type { EndpointContext } from '../../webhooks/endpoints/endpoint-context.
 import { listEndpoints } from '../../webhooks/endpoints/list-endpoints.ts'
 import { updateEndpoint } from '../../webhooks/endpoints/update-endpoint.ts'
 import { skipDelivery } from '../../webhooks/ordered/skip-delivery.ts'
+import { toPageToken } from '../message.ts'
 import { toDelivery, toWebhook } from './message.ts'
 
 export interface WebhookDependencies {
@@ -74,7 +75,11 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
         ...{ pageSize, pageToken },
       })
       const deliveries = rows.map((delivery) => toDelivery(delivery, timeText))
-      return { status: true, message: 'Deliveries retrieved', data: { deliveries, nextPageToken } }
+      return {
+        status: true,
+        message: 'Deliveries retrieved',
+        data: { deliveries, ...toPageToken(nextPageToken) },
+      }
     },
     async redeliver({ deliveryId }, context) {
       const delivery = await redeliver(webhooks, deliveryId, actorOf(context))

@@ -1,4 +1,4 @@
-import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import {
   DeliveryStatus,
   HeaderOmission,
@@ -12,6 +12,7 @@ import type {
   ListDeliveriesRequest,
   ListEndpointsRequest,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { fromTimestamp } from '../../protobuf/timestamp.ts'
 import type { DeliveryState } from '../deliveries/delivery.ts'
 import type { DeliveryFilter } from '../deliveries/read-deliveries.ts'
 import { toDeliveryState } from '../message.ts'
@@ -40,8 +41,8 @@ export function toDeliveryFilter(request: ListDeliveriesRequest): DeliveryFilter
     businessId: request.businessId || undefined,
     live: request.live,
     states: toDeliveryStates(status === DeliveryStatus.UNSPECIFIED ? statuses : [status]),
-    fromMs: from && timestampMs(from),
-    toMs: to && timestampMs(to),
+    fromMs: from && fromTimestamp(from),
+    toMs: to && fromTimestamp(to),
   }
 }
 

@@ -5,7 +5,7 @@ import {
   type MessageInitShape,
   toJson,
 } from '@bufbuild/protobuf'
-import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt'
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { type Account, AccountStatusSchema } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { type Event, EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
 import {
@@ -33,6 +33,7 @@ import type { TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import { formatAmount } from '../../core/money.ts'
 import type { LogEntry } from '../../events/read-log.ts'
+import { fromTimestamp } from '../../protobuf/timestamp.ts'
 
 /** An event as businesses see it, in webhooks and in listEvents. */
 type EventBodyFields = MessageInitShape<typeof EventBodySchema>
@@ -219,7 +220,7 @@ function bankAccount(
 }
 
 function timeOf(timestamp: Timestamp | undefined, timeText: TimeText): string {
-  return timestamp ? timeText.format(timestampMs(timestamp)) : ''
+  return timestamp ? timeText.format(fromTimestamp(timestamp)) : ''
 }
 
 /** The name of an enum value without the enum's prefix: SUCCESS. */

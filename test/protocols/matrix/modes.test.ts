@@ -243,7 +243,7 @@ test('a page of one mode leads to nothing of the other', async () => {
   for (const mode of MODES) {
     const page = { page_size: 1 }
     const { body } = await service.post('listTransactions/', things[mode].key, page)
-    expect(body.data.next_page_token).not.toBe('')
+    expect(body.data.next_page_token).toMatch(/./)
     const next = { ...page, page_token: body.data.next_page_token }
     const there = await service.post('listTransactions/', things[otherOf(mode)].key, next)
     for (const { nuban } of there.body.data.transactions) {

@@ -280,4 +280,20 @@ describe('invalid HTTP gets the error envelope, with X-Request-Id', () => {
     const id = /^x-request-id: (req_[0-9a-z]+)$/im.exec(head)?.[1]
     expect(id).toBe(JSON.parse(body).request_id)
   })
+
+  const paths = [GET_TRANSACTION, '/inflow.business.v1.BusinessService/GetBusiness', '/healthz']
+  const hosts = [
+    'Host: x\r\nHost: x\r\n',
+    'Host: x\r\nConnection: close\r\nhOST: y\r\n',
+    'Host: x\r\nHost:\r\n',
+  ]
+  const requests = [...paths, '/metrics', '/docs', '/console', '/nothing'].flatMap((path) =>
+    hosts.flatMap((lines) => ['1.0', '1.1'].map((version) => [path, version, lines] as const)),
+  )
+  test.each(requests)('two Host headers: %s of HTTP/%s, %j', async (path, version, lines) => {
+    const text = `GET ${path} HTTP/${version}\r\n${lines}Connection: close\r\n\r\n`
+    const [head = '', body = ''] = (await exchange(service.httpUrl, text)).split('\r\n\r\n')
+    expect(head).toMatch(/^HTTP\/1.1 400 /)
+    expect(golden(body)).toBe(malformed('There is more than one Host header'))
+  })
 })

@@ -1,7 +1,9 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
+import { readFile } from 'node:fs/promises'
+import type { DescMethod, MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   type RecordPaymentRequestSchema,
@@ -10,6 +12,7 @@ import {
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { AMOUNT_MINOR_MAX } from '../../../src/core/money.ts'
 import { useService } from '../../support/service.ts'
+import { data, type ScopedBusiness, scopedBusiness } from '../../thirdparty/scene.ts'
 import { creation, until } from './rest.ts'
 
 const service = useService()
@@ -21,6 +24,11 @@ interface Shown {
   readonly reference: string
   readonly status: string
   readonly created_at: string
+}
+
+/** What lists need that cannot list everything. */
+const FILTERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  listDeliveries: { eventId: 'evt_none' },
 }
 
 const STATUSES = ['PENDING', 'SUCCESS', 'FAILED'] as const
@@ -74,7 +82,7 @@ beforeAll(async () => {
 /** Every page of a list, one after the other. */
 async function pagesOf(pageSize: number, filter: Record<string, unknown>): Promise<Shown[][]> {
   const pages: Shown[][] = []
-  let token = ''
+  let token: string | undefined
   do {
     const request = { ...filter, page_size: pageSize, page_token: token }
     const { status, text, body } = await service.post('listTransactions/', key, request)
@@ -82,7 +90,8 @@ async function pagesOf(pageSize: number, filter: Record<string, unknown>): Promi
     pages.push(body.data.transactions)
     token = body.data.next_page_token
     expect(pages.length).toBeLessThan(200)
-  } while (token !== '')
+    expect(token).not.toBe('')
+  } while (token !== undefined)
   return pages
 }
 
@@ -161,6 +170,44 @@ describe('listTransactions', () => {
       .filter((payment) => payment.account === 0)
       .map((each) => each.sessionId)
     expect(sessions.sort()).toEqual(expected.sort())
+  })
+})
+
+describe('every list', () => {
+  const pageOf = ({ output }: DescMethod) => output.fields.find(({ name }) => name === 'data')
+  const lists = ThirdPartyService.methods.filter(
+    (method) => pageOf(method)?.message?.field['nextPageToken'] !== undefined,
+  )
+  let scoped: ScopedBusiness
+
+  beforeAll(async () => {
+    scoped = await scopedBusiness(service)
+  })
+
+  test.each(lists)('$name has no next_page_token on its last page', async ({ localName }) => {
+    const answer = await data(service, scoped.test, localName, FILTERS[localName])
+    expect(answer).not.toHaveProperty('next_page_token')
+  })
+
+  test('takes every value that the guide offers', async () => {
+    const guide = await readFile('src/docs/rest-api.md', 'utf8')
+    const offered = [
+      ...guide.matchAll(/^\| `(?:\/v2\/thirdparty\/)?(list\w+)\/` \| (.*) \| .* \|$/gm),
+    ]
+    expect(offered.length).toBeGreaterThan(4)
+    const asked: string[] = []
+    for (const [, path = '', fields = ''] of offered) {
+      for (const [, field = '', values = ''] of fields.matchAll(
+        /`(\w+)\?` \(((?:`\w+`(?:, )?)+)\)/g,
+      )) {
+        for (const [, value] of values.matchAll(/`(\w+)`/g)) {
+          await data(service, scoped.test, path, { ...FILTERS[path], [field]: value })
+          asked.push(`${path} ${value}`)
+        }
+      }
+    }
+    expect(asked).toContain('listVirtualAccounts EXPIRED')
+    expect(asked).toContain('listDeliveries FAILED')
   })
 })
 

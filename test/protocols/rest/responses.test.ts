@@ -172,7 +172,7 @@ describe('listTransactions and listEvents', () => {
   test('return the exact bytes, empty and full', async () => {
     const { key, number } = await account()
     expect((await post('listTransactions', key, {})).text).toBe(
-      '{"status":true,"message":"Transactions retrieved","data":{"transactions":[],"next_page_token":""}}',
+      '{"status":true,"message":"Transactions retrieved","data":{"transactions":[]}}',
     )
     const transfer = { accountNumber: number, amountMinor: 100_000n, sessionId: `list-${number}` }
     await service.client(SandboxService).simulateTransfer({ ...transfer, payerName: 'BOLA ADE' })
@@ -181,7 +181,7 @@ describe('listTransactions and listEvents', () => {
     expect(list.text).toBe(
       `{"status":true,"message":"Transactions retrieved","data":{"transactions":[${JSON.stringify(one.data).slice(0, -1)},` +
         '"payer":{"account_number":"0123456789","account_name":"BOLA ADE","bank_code":"000000","bank_name":"Sandbox Bank"},' +
-        '"currency":"NGN","narration":"Simulated transfer"}],"next_page_token":""}}',
+        '"currency":"NGN","narration":"Simulated transfer"}]}}',
     )
     await until(
       () => service.post('listEvents/', key, { after: 1 }),

@@ -67,7 +67,7 @@ describe('a business sees nothing of another one', () => {
     const token = Buffer.from(JSON.stringify(['9999999999999', 'txn_z'])).toString('base64url')
     for (const filter of [{}, { reference }, { reference: 'order-1' }, { page_token: token }]) {
       const answer = await service.post('listTransactions/', stranger.key, filter)
-      expect(answer.body.data).toEqual({ transactions: [], next_page_token: '' })
+      expect(answer.body.data).toEqual({ transactions: [] })
     }
   })
 

@@ -1,22 +1,82 @@
-import { expect, test } from 'vitest'
-import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
-import { useService } from '../../support/service.ts'
-import { data, openByKey, scopedBusiness } from '../../thirdparty/scene.ts'
+import type { DescMethod } from '@bufbuild/protobuf'
+import { beforeAll, expect, test } from 'vitest'
+import { loadServices, restPath } from '../../../proto/contract-services.ts'
+import { readPolicy } from '../../../src/auth/method-policy.ts'
+import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { data, openByKey, type ScopedBusiness, scopedBusiness } from '../../thirdparty/scene.ts'
 
 const service = useService()
+
+let keys: ScopedBusiness
+
+beforeAll(async () => {
+  keys = await scopedBusiness(service)
+})
 
 /** Callers may send these more than they know, as they always could. */
 const IGNORING = ['generateVirtualAccount', 'getVirtualAccount', 'getTransaction', 'getBalance']
 
-test('every request but the first four refuses fields that it does not know, by name', async () => {
-  const { test: key } = await scopedBusiness(service)
-  for (const { localName } of ThirdPartyService.methods) {
-    const { status, body } = await service.post(`${localName}/`, key, { surname: 'Obi' })
-    const named = (body.errors ?? []).map(({ field }: { field: string }) => field)
-    const expected = IGNORING.includes(localName) ? [] : [422, 'surname']
-    expect(named.includes('surname') ? [status, 'surname'] : [], localName).toEqual(expected)
-  }
+const rest: Post = async ({ method }, key, body) => {
+  const answer = await service.post(`${method.localName}/`, key, body)
+  return answer.body.errors ?? []
+}
+
+/** As another program would: bytes of JSON, in the frame of a stream where there is one. */
+const connectJson: Post = async ({ method, path }, key, body) => {
+  const json = Buffer.from(JSON.stringify(body))
+  const streams = method.methodKind !== 'unary'
+  const head = Buffer.alloc(5)
+  head.writeUInt32BE(json.length, 1)
+  const response = await fetch(`${service.httpUrl}${path}`, {
+    method: 'POST',
+    headers: {
+      'content-type': `application/${streams ? 'connect+' : ''}json`,
+      authorization: `Bearer ${key}`,
+    },
+    body: streams ? Buffer.concat([head, json]) : json,
+  })
+  // Frames of a stream: five bytes, and then JSON.
+  const first = (await response.body?.getReader().read())?.value ?? new Uint8Array()
+  const text = Buffer.from(first.subarray(streams ? 5 : 0)).toString()
+  const answer = text.startsWith('{') ? JSON.parse(text) : {}
+  const { details = [] } = (streams ? answer.error : answer) ?? {}
+  return details.flatMap(({ debug }: { debug?: { fieldViolations?: Violation[] } }) =>
+    (debug?.fieldViolations ?? []).map(({ field, description: message }) => ({ field, message })),
+  )
+}
+
+interface Violation {
+  readonly field: string
+  readonly description: string
+}
+
+type Post = (
+  to: { readonly method: DescMethod; readonly path: string },
+  key: string,
+  body: unknown,
+) => Promise<readonly { readonly field: string; readonly message: string }[]>
+
+const METHODS = (await loadServices()).flatMap((each) => each.methods)
+const CALLS = METHODS.flatMap((method) => {
+  const to = { method, path: `/${method.parent.typeName}/${method.name}` }
+  const overConnect = [to.path, 'Connect', connectJson, to] as const
+  if (restPath(method) === undefined) return [overConnect]
+  return [overConnect, [to.path, 'REST', rest, to] as const]
 })
+
+test.each(CALLS)(
+  '%s over %s refuses unknown fields by name, but for the first four',
+  async (_path, _protocol, post, to) => {
+    const key = readPolicy(to.method).credential === 'secret key' ? keys.test : ADMIN_TOKEN
+    const faults = await post(to, key, { surname: 'Obi' })
+    const { localName, parent } = to.method
+    const ignores = parent.name === 'ThirdPartyService' && IGNORING.includes(localName)
+    const expected = ignores
+      ? []
+      : [{ field: 'surname', message: expect.stringMatching(/^is not a field of this request; /) }]
+    expect(faults.filter(({ field }) => field === 'surname')).toEqual(expected)
+  },
+)
 
 test('a request without fields says that it has none', async () => {
   const { test: key } = await scopedBusiness(service)
@@ -57,11 +117,18 @@ test.each([
     'split.recipients[0].businessID',
     'businessId, percentage, amount',
   ],
-])('an object inside a request of %s refuses them too', async (path, request, field, known) => {
-  const { test: key } = await scopedBusiness(service)
-  const { body } = await service.post(`${path}/`, key, { reference: 'x', ...request })
-  const message = `is not a field of this object; known: ${known}`
-  expect(body.errors).toContainEqual({ field, message })
+])('an object inside a request of %s refuses them too', async (name, request, field, known) => {
+  const calls = CALLS.filter(([path]) =>
+    path.toLowerCase().endsWith(`thirdpartyservice/${name.toLowerCase()}`),
+  )
+  expect(calls.length).toBe(2)
+  for (const [, , post, to] of calls) {
+    const message = `is not a field of this object; known: ${known}`
+    expect(await post(to, keys.test, { reference: 'x', ...request })).toContainEqual({
+      field,
+      message,
+    })
+  }
 })
 
 test('one of several authentication methods is given, not two', async () => {

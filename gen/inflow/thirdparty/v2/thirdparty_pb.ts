@@ -25,7 +25,7 @@
 // `2026-11-20T09:00:00Z`.
 //
 // **Lists** have pages of 50, or of `page_size`: 1 to 200. A page may be short although more follow: continue with
-// `next_page_token` until it is empty. Tokens have at most 500 characters.
+// `next_page_token` while there is one. Tokens have at most 500 characters.
 //
 // **Repeats are safe.** `generateVirtualAccount` with a `reference` that was used returns the first response, with the
 // header `Idempotent-Replayed: true`; with other details, it is `duplicate_reference`. After a time-out or a 503, send

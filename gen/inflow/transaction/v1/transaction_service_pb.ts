@@ -55,7 +55,8 @@ export type RecordPaymentRequest = Message<"inflow.transaction.v1.RecordPaymentR
   amountMinor: bigint;
 
   /**
-   * When the bank received the payment, from the year 2000 to 2099; absent: now.
+   * When the bank received the payment, from the year 2000 to 2099; absent: now. Stored in whole
+   * milliseconds: what is finer is cut off, not rounded.
    *
    * @generated from field: google.protobuf.Timestamp paid_at = 5;
    */

@@ -38,7 +38,7 @@ export type CreateAccountRequest = Message<"inflow.account.v1.CreateAccountReque
 
   /**
    * The business's own reference, 1 to 100 printable characters, unique within the business and
-   * the mode.
+   * the mode, and not of the form that Inflow assigns ("R-…").
    *
    * @generated from field: string reference = 2;
    */
