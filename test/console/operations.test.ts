@@ -7,7 +7,7 @@ import { ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
 import { hasBrowser, seriousFaults } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { overflows, useBrowser } from './browser.ts'
+import { hold, overflows, useBrowser } from './browser.ts'
 import { type Operations, seedOperations } from './operations-scene.ts'
 
 describe.skipIf(!hasBrowser)('the pages of operators', () => {
@@ -39,7 +39,17 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await item(page, 'Unmatched payment').click()
     await page.getByText('for order 12').waitFor()
     await page.keyboard.press('a')
-    await dialog(page).getByLabel('Account', { exact: true }).fill(scene.target)
+    const account = dialog(page).getByLabel('Account', { exact: true })
+    await account.fill(scene.target)
+    await dialog(page).getByRole('radio', { name: /Ada/ }).check()
+    // What was found for another text cannot be chosen.
+    const late = await hold(page, 'OverviewService/Search')
+    await account.fill('4444444444')
+    await late.requested
+    await expect.poll(() => dialog(page).getByRole('radio', { name: /Ada/ }).count()).toBe(0)
+    late.release()
+    await dialog(page).getByText('No account of 9PSB has this.').waitFor()
+    await account.fill(scene.target)
     await dialog(page).getByRole('radio', { name: /Ada/ }).check()
     await dialog(page).getByRole('button', { name: 'Assign' }).click()
     await dialog(page).getByText('Recorded as').waitFor()

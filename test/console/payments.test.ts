@@ -6,7 +6,7 @@ import { openAccount, openShop, pay, type Shop, settleAll, transfer } from '../o
 import { hasBrowser, seriousFaults } from '../support/browser.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
-import { overflows, useBrowser } from './browser.ts'
+import { hold, overflows, useBrowser } from './browser.ts'
 
 describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', () => {
   const service = useService()
@@ -122,6 +122,36 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     expect(problems).toEqual([])
     await close()
     await receiver.close()
+  })
+
+  test('Enter opens what was typed last, however late its results come', async () => {
+    const [first, second] = [await pay(service, shop), await pay(service, shop)]
+    const third = await pay(service, shop)
+    const { page, problems, close } = await open('/payments')
+    const search = page.getByRole('combobox', { name: 'Search' })
+    const results = page.getByRole('listbox', { name: 'Results' })
+    await search.fill(first.sessionId)
+    await results.getByText(first.sessionId).waitFor()
+    const late = await hold(page, 'OverviewService/Search')
+    await search.fill(second.sessionId)
+    await late.requested
+    // The results of the first are not those of the second.
+    await results.getByText('Searching').waitFor()
+    expect(await results.getByRole('option').count()).toBe(0)
+    await search.press('Enter')
+    late.release()
+    await page.waitForURL(/\/payments\/txn_/)
+    expect(page.url()).toContain(second.id)
+    // Who types on has not asked for what was typed before.
+    const later = await hold(page, 'OverviewService/Search')
+    await search.fill(third.sessionId)
+    await search.press('Enter')
+    await search.fill(`${third.sessionId}-`)
+    later.release()
+    await results.getByText('Nothing found').waitFor()
+    expect(page.url()).toContain(second.id)
+    expect(problems).toEqual([])
+    await close()
   })
 
   test('a held payment is accepted where it is shown', async () => {
