@@ -16,6 +16,7 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
   let scene: Operations
   beforeAll(async () => {
     scene = await seedOperations(service)
+    await service.business('Bode Stores')
   })
 
   const item = (page: Page, kind: string) => page.locator('.review-head', { hasText: kind }).first()
@@ -97,6 +98,22 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await close()
   })
 
+  test('what was begun for one business is not repeated for the next', async () => {
+    const { page, close } = await open(`/settlement?business=${scene.shop.businessId}`)
+    await page.route('**/*SettlementService/Settle', (route) => route.abort())
+    await page.getByRole('button', { name: 'Settle now' }).click()
+    await dialog(page).getByLabel('Also payments that are not due yet').check()
+    await dialog(page).getByRole('button', { name: 'Settle', exact: true }).click()
+    await dialog(page).getByRole('button', { name: 'Retry' }).waitFor()
+    await dialog(page).getByRole('button', { name: 'Close' }).click()
+    await page.locator('.top-bar').getByText('Ade Stores').click()
+    await page.getByRole('button', { name: /^Bode Stores/ }).click()
+    await page.getByRole('button', { name: 'Settle now' }).click()
+    expect(await dialog(page).getByRole('button', { name: 'Retry' }).count()).toBe(0)
+    expect(await dialog(page).getByRole('checkbox').isChecked()).toBe(false)
+    await close()
+  })
+
   test('a run settles what is received, and the ledger adds up', async () => {
     const { page, close } = await open(`/settlement?business=${scene.shop.businessId}`)
     await page.getByRole('button', { name: 'Settle now' }).click()
@@ -143,6 +160,30 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     const text = await readFile(await (await saved).path(), 'utf8')
     expect(text).toContain(`1900.00,SUCCESS,2026-11-20T09:01:00.000Z,'=HYPERLINK(),`)
     expect(problems).toEqual([])
+    await close()
+  })
+
+  test('a comparison that was given up for other columns finds nothing', async () => {
+    const { page, close } = await open('/reconciliation')
+    const buffer = Buffer.from(STATEMENT())
+    await page
+      .locator('input[type=file]')
+      .setInputFiles({ name: 'november.csv', mimeType: 'text/csv', buffer })
+    const amount = page.locator('.column-choice label', { hasText: 'Amount' }).locator('select')
+    await amount.selectOption('Value')
+    const compare = page.getByRole('button', { name: 'Compare 2 payments' })
+    const late = await hold(page, 'ReconciliationService/Reconcile')
+    await compare.click()
+    await late.requested
+    await page.locator('.column-choice summary').click()
+    await page
+      .locator('.column-choice label', { hasText: 'Narration' })
+      .locator('select')
+      .selectOption('Payer Name')
+    await compare.waitFor()
+    late.release()
+    await compare.click()
+    await page.getByRole('button', { name: /^Mismatched\s*1/ }).waitFor()
     await close()
   })
 
