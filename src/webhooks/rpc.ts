@@ -77,12 +77,17 @@ export function createWebhookRpc(
       return { deliveries: rows.map(toDeliveryMessage), nextPageToken }
     },
     async getDelivery({ deliveryId }) {
-      const { delivery, attempts, previousSequence } = await getDelivery(pool, deliveryId)
+      const { delivery, attempts, previousSequence, businessId, live } = await getDelivery(
+        pool,
+        deliveryId,
+      )
       const request = await showRequest({ ...delivery, previousSequence })
       return {
         delivery: toDeliveryMessage(delivery),
         attempts: attempts.map(toAttemptMessage),
         ...(request && { request: toRequestMessage(request) }),
+        businessId,
+        live,
       }
     },
     async redeliver({ deliveryId }, call) {

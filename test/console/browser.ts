@@ -54,6 +54,18 @@ export function useBrowser(service: TestService) {
   }
 }
 
+/** Keeps back the calls of a method, "Service/Method", until they are released. */
+export async function hold(page: Page, method: string) {
+  const released = Promise.withResolvers<void>()
+  const requested = Promise.withResolvers<void>()
+  await page.route(`**/*${method}`, async (route) => {
+    requested.resolve()
+    await released.promise
+    await route.continue().catch(() => undefined)
+  })
+  return { requested: requested.promise, release: released.resolve }
+}
+
 /** Whether something of the page is wider than the window. */
 export async function overflows(page: Page): Promise<boolean> {
   return page.evaluate(

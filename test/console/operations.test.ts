@@ -7,7 +7,7 @@ import { ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
 import { hasBrowser, seriousFaults } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { overflows, useBrowser } from './browser.ts'
+import { hold, overflows, useBrowser } from './browser.ts'
 import { type Operations, seedOperations } from './operations-scene.ts'
 
 describe.skipIf(!hasBrowser)('the pages of operators', () => {
@@ -16,6 +16,7 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
   let scene: Operations
   beforeAll(async () => {
     scene = await seedOperations(service)
+    await service.business('Bode Stores')
   })
 
   const item = (page: Page, kind: string) => page.locator('.review-head', { hasText: kind }).first()
@@ -39,7 +40,17 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await item(page, 'Unmatched payment').click()
     await page.getByText('for order 12').waitFor()
     await page.keyboard.press('a')
-    await dialog(page).getByLabel('Account', { exact: true }).fill(scene.target)
+    const account = dialog(page).getByLabel('Account', { exact: true })
+    await account.fill(scene.target)
+    await dialog(page).getByRole('radio', { name: /Ada/ }).check()
+    // What was found for another text cannot be chosen.
+    const late = await hold(page, 'OverviewService/Search')
+    await account.fill('4444444444')
+    await late.requested
+    await expect.poll(() => dialog(page).getByRole('radio', { name: /Ada/ }).count()).toBe(0)
+    late.release()
+    await dialog(page).getByText('No account of 9PSB has this.').waitFor()
+    await account.fill(scene.target)
     await dialog(page).getByRole('radio', { name: /Ada/ }).check()
     await dialog(page).getByRole('button', { name: 'Assign' }).click()
     await dialog(page).getByText('Recorded as').waitFor()
@@ -84,6 +95,22 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
       .poll(() => page.getByRole('table', { name: 'Entries' }).locator('tbody tr').count())
       .toBe(2)
     expect(problems).toEqual([])
+    await close()
+  })
+
+  test('what was begun for one business is not repeated for the next', async () => {
+    const { page, close } = await open(`/settlement?business=${scene.shop.businessId}`)
+    await page.route('**/*SettlementService/Settle', (route) => route.abort())
+    await page.getByRole('button', { name: 'Settle now' }).click()
+    await dialog(page).getByLabel('Also payments that are not due yet').check()
+    await dialog(page).getByRole('button', { name: 'Settle', exact: true }).click()
+    await dialog(page).getByRole('button', { name: 'Retry' }).waitFor()
+    await dialog(page).getByRole('button', { name: 'Close' }).click()
+    await page.locator('.top-bar').getByText('Ade Stores').click()
+    await page.getByRole('button', { name: /^Bode Stores/ }).click()
+    await page.getByRole('button', { name: 'Settle now' }).click()
+    expect(await dialog(page).getByRole('button', { name: 'Retry' }).count()).toBe(0)
+    expect(await dialog(page).getByRole('checkbox').isChecked()).toBe(false)
     await close()
   })
 
@@ -133,6 +160,30 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     const text = await readFile(await (await saved).path(), 'utf8')
     expect(text).toContain(`1900.00,SUCCESS,2026-11-20T09:01:00.000Z,'=HYPERLINK(),`)
     expect(problems).toEqual([])
+    await close()
+  })
+
+  test('a comparison that was given up for other columns finds nothing', async () => {
+    const { page, close } = await open('/reconciliation')
+    const buffer = Buffer.from(STATEMENT())
+    await page
+      .locator('input[type=file]')
+      .setInputFiles({ name: 'november.csv', mimeType: 'text/csv', buffer })
+    const amount = page.locator('.column-choice label', { hasText: 'Amount' }).locator('select')
+    await amount.selectOption('Value')
+    const compare = page.getByRole('button', { name: 'Compare 2 payments' })
+    const late = await hold(page, 'ReconciliationService/Reconcile')
+    await compare.click()
+    await late.requested
+    await page.locator('.column-choice summary').click()
+    await page
+      .locator('.column-choice label', { hasText: 'Narration' })
+      .locator('select')
+      .selectOption('Payer Name')
+    await compare.waitFor()
+    late.release()
+    await compare.click()
+    await page.getByRole('button', { name: /^Mismatched\s*1/ }).waitFor()
     await close()
   })
 

@@ -1,12 +1,16 @@
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { openAccount, openShop, pay, type Shop, settleAll, transfer } from '../overview/scene.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { hasBrowser, seriousFaults } from '../support/browser.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
-import { overflows, useBrowser } from './browser.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { hold, overflows, useBrowser } from './browser.ts'
 
 describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', () => {
   const service = useService()
@@ -124,6 +128,106 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await receiver.close()
   })
 
+  test('Enter opens what was typed last, however late its results come', async () => {
+    const [first, second] = [await pay(service, shop), await pay(service, shop)]
+    const third = await pay(service, shop)
+    const { page, problems, close } = await open('/payments')
+    const search = page.getByRole('combobox', { name: 'Search' })
+    const results = page.getByRole('listbox', { name: 'Results' })
+    await search.fill(first.sessionId)
+    await results.getByText(first.sessionId).waitFor()
+    const late = await hold(page, 'OverviewService/Search')
+    await search.fill(second.sessionId)
+    await late.requested
+    // The results of the first are not those of the second.
+    await results.getByText('Searching').waitFor()
+    expect(await results.getByRole('option').count()).toBe(0)
+    await search.press('Enter')
+    late.release()
+    await page.waitForURL(/\/payments\/txn_/)
+    expect(page.url()).toContain(second.id)
+    // Who types on has not asked for what was typed before.
+    const later = await hold(page, 'OverviewService/Search')
+    await search.fill(third.sessionId)
+    await search.press('Enter')
+    await search.fill(`${third.sessionId}-`)
+    later.release()
+    await results.getByText('Nothing found').waitFor()
+    expect(page.url()).toContain(second.id)
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('the frame shows the mode and the business of the object on the page', async () => {
+    const receiver = await startReceiver()
+    const own = await openShop(service, { name: 'Adire House' })
+    const webhooks = service.client(WebhookService)
+    const { endpoint } = await webhooks.createEndpoint({
+      ...{ businessId: own.businessId, url: `${receiver.url}/hook` },
+    })
+    const paid = await pay(service, own)
+    const settlementId = await settleAll(service, own.businessId, 1n)
+    const [delivery] = await waitFor(async () => {
+      const { deliveries } = await webhooks.listDeliveries({ endpointId: endpoint!.id })
+      expect(deliveries.length).toBeGreaterThan(0)
+      return deliveries
+    })
+    const { account } = await service.client(AccountService).createAccount({
+      ...{ businessId: own.businessId, bank: Bank.BANK_9PSB, reference: 'trial', test: true },
+      ...CUSTOMER,
+    })
+    const { transaction: trial } = await transfer(service, account!.accountNumber)
+    const objects: readonly (readonly [path: string, mode: 'Live' | 'Test'])[] = [
+      [`/payments/${paid.id}`, 'Live'],
+      [`/payments/${trial!.id}`, 'Test'],
+      [`/accounts/${own.businessId}/${own.reference}`, 'Live'],
+      [`/accounts/${own.businessId}/${account!.reference}`, 'Test'],
+      [`/events/${delivery!.eventId}`, 'Live'],
+      [`/webhooks/${endpoint!.id}`, 'Live'],
+      [`/webhooks/deliveries/${delivery!.id}`, 'Live'],
+      [`/settlement/${settlementId}`, 'Live'],
+    ]
+    const { page, problems, close } = await open('/')
+    for (const [path, mode] of objects) {
+      // The URL names the other mode and another business.
+      const wrong = mode === 'Live' ? '&mode=test' : ''
+      await page.goto(`${service.httpUrl}/console${path}?business=${shop.businessId}${wrong}`)
+      await page.locator('.top-bar').getByText('Adire House').waitFor()
+      expect(await page.locator('.switch .on').innerText(), path).toBe(mode)
+      expect(await page.locator('.frame.test-mode').count(), path).toBe(mode === 'Test' ? 1 : 0)
+      await isLive(page)
+      const link = page.getByRole('link', { name: 'Overview' })
+      const kept = `?business=${own.businessId}${mode === 'Test' ? '&mode=test' : ''}`
+      expect(await link.getAttribute('href'), path).toBe(`/console/${kept}`)
+    }
+    // Another mode or business has other objects: their list takes the place of the page.
+    await page.goto(`${service.httpUrl}/console/payments/${paid.id}`)
+    await page.getByRole('button', { name: 'Reverse' }).waitFor()
+    await page.getByText('Test', { exact: true }).click()
+    await page.getByText('No payments in test mode yet').or(rows(page)).first().waitFor()
+    expect(page.url()).toMatch(/\/console\/payments\?mode=test$/)
+    expect(problems).toEqual([])
+    await close()
+    await receiver.close()
+  })
+
+  test('a question about one payment is not put about the next', async () => {
+    const [first, second] = [await pay(service, shop, 111n), await pay(service, shop, 222n)]
+    const { page, close } = await open(`/payments/${first.id}`)
+    await page.getByRole('button', { name: 'Reverse' }).waitFor()
+    const search = page.getByRole('combobox', { name: 'Search' })
+    await search.fill(second.id)
+    await search.press('Enter')
+    await page.waitForURL((url) => url.pathname.endsWith(second.id))
+    await page.getByRole('button', { name: 'Reverse' }).click()
+    await page.getByRole('dialog').getByText('₦2.22').waitFor()
+    await page.goBack()
+    await page.waitForURL((url) => url.pathname.endsWith(first.id))
+    await page.locator('.payment-amount').getByText('₦1.11').waitFor()
+    await expect.poll(() => page.getByRole('dialog').count()).toBe(0)
+    await close()
+  })
+
   test('a held payment is accepted where it is shown', async () => {
     const own = await openShop(service, { terms: { amountMinor: 200_000n } })
     const paid = await pay(service, own)
@@ -195,7 +299,7 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
 
   test('the mode decides what arrives', async () => {
     const own = await openAccount(service, shop.businessId, { terms: { test: true } })
-    const { page, close } = await open('/payments?mode=test')
+    const { page, close } = await open(`/payments?mode=test&business=${shop.businessId}`)
     await isLive(page)
     await pay(service, shop)
     await transfer(service, own.accountNumber, 4_200n)

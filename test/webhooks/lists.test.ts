@@ -163,7 +163,7 @@ test('a delivery shows the request as it is sent, without secrets', async () => 
   expect([...shown.keys()].toSorted()).toEqual(own.toSorted())
 })
 
-test('the request of a deleted endpoint is not shown', async () => {
+test('the request of a deleted endpoint is not shown, but whose it was', async () => {
   const { businessId } = one
   const { endpoint } = await webhooks().createEndpoint({ businessId, url: good.url })
   const { eventId } = await webhooks().sendTestEvent({ endpointId: endpoint!.id })
@@ -171,9 +171,10 @@ test('the request of a deleted endpoint is not shown', async () => {
     async () => (await webhooks().listDeliveries({ eventId })).deliveries[0],
   )
   await webhooks().deleteEndpoint({ endpointId: endpoint!.id })
-  const { delivery, request } = await webhooks().getDelivery({ deliveryId })
+  const { delivery, request, ...owner } = await webhooks().getDelivery({ deliveryId })
   expect(delivery?.id).toBe(deliveryId)
   expect(request).toBeUndefined()
+  expect(owner).toMatchObject({ businessId, live: true })
 })
 
 test('statistics count the deliveries of the last 24 hours by the hour', async () => {

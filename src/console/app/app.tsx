@@ -5,6 +5,7 @@ import { Route, Router, Switch } from 'wouter'
 import { navigate } from 'wouter/use-browser-location'
 import { LiveProvider } from '../live/live.tsx'
 import { SessionProvider } from '../session/session.tsx'
+import { ShownObjectProvider } from '../session/shown-object.tsx'
 import { SignIn } from '../session/sign-in.tsx'
 import { createQueries, createTransport } from '../session/transport.ts'
 import { Empty } from '../ui/lists/empty.tsx'
@@ -39,11 +40,13 @@ export function App() {
             </Route>
             <Route>
               <SessionProvider>
-                <LiveProvider>
-                  <Frame>
-                    <Pages />
-                  </Frame>
-                </LiveProvider>
+                <ShownObjectProvider>
+                  <LiveProvider>
+                    <Frame>
+                      <Pages />
+                    </Frame>
+                  </LiveProvider>
+                </ShownObjectProvider>
               </SessionProvider>
             </Route>
           </Switch>
@@ -61,8 +64,11 @@ function Pages() {
           {RAIL.map(({ path, component }) => (
             <Route key={path} path={path} component={component} />
           ))}
-          {INNER.map(([path, component]) => (
-            <Route key={path} path={path} component={component} />
+          {INNER.map(([path, Inner]) => (
+            <Route key={path} path={path}>
+              {/* Another object is another page: no dialog about one stays open over the next. */}
+              {(params) => <Inner key={Object.values(params).join(' ')} />}
+            </Route>
           ))}
           <Route>
             <Empty title="There is no such page">Choose one on the left, or search.</Empty>

@@ -2,7 +2,8 @@ import { useQuery } from '@connectrpc/connect-query'
 import { useDeferredValue, useState } from 'react'
 import { BusinessService } from '../../../gen/browser/inflow/business/v1/business_service_pb.ts'
 import { useMay, useSession } from '../session/session.tsx'
-import { useUrlState, useViewScope } from '../session/view-scope.ts'
+import { useShownObject } from '../session/shown-object.tsx'
+import { useChooseScope, useViewScope } from '../session/view-scope.ts'
 import { Popover } from '../ui/controls/popover.tsx'
 
 /** The most that the list shows; typing finds the others. */
@@ -11,8 +12,9 @@ const SHOWN_MAX = 20
 /** Chooses the business that all pages show, or all of them. */
 export function BusinessSwitcher() {
   const { businessIds } = useSession()
-  const { businessId } = useViewScope()
-  const [, setBusiness] = useUrlState('business')
+  const scope = useViewScope()
+  const shown = useShownObject()
+  const choose = useChooseScope()
   const [typed, setTyped] = useState('')
   const query = useDeferredValue(typed.trim())
   const mayList = useMay()(BusinessService.method.listBusinesses)
@@ -21,10 +23,12 @@ export function BusinessSwitcher() {
     { query, pageSize: SHOWN_MAX },
     { enabled: mayList, placeholderData: (previous) => previous },
   )
+  const businessId = shown?.businessId ?? scope.businessId
   const name = useBusinessName(businessId)
   if (!mayList || businessIds.length === 1) return <span className="business">{name}</span>
+  const none = shown ? 'No business' : 'All businesses'
   return (
-    <Popover label={businessId === '' ? 'All businesses' : name} isSet={businessId !== ''}>
+    <Popover label={businessId === '' ? none : name} isSet={businessId !== ''}>
       <input
         aria-label="Find a business"
         placeholder="Name, alias or id"
@@ -33,13 +37,13 @@ export function BusinessSwitcher() {
       />
       <ul className="choices">
         <li>
-          <button type="button" onClick={() => setBusiness('')}>
+          <button type="button" onClick={() => choose({ business: '' })}>
             All businesses
           </button>
         </li>
         {found.data?.businesses.map((business) => (
           <li key={business.id}>
-            <button type="button" onClick={() => setBusiness(business.id)}>
+            <button type="button" onClick={() => choose({ business: business.id })}>
               {business.name} <span className="faint">{business.id}</span>
             </button>
           </li>

@@ -13,16 +13,22 @@ export function SearchBox() {
   const [typed, setTyped] = useState('')
   const [at, setAt] = useState(0)
   const [isOpen, setOpen] = useState(false)
+  /** The text for which Enter was pressed before its results came. */
+  const [entered, setEntered] = useState('')
   const [, navigate] = useLocation()
   const href = useHref()
   const input = useFocusKey()
-  const query = useDeferredValue(typed.trim())
+  const text = typed.trim()
+  const query = useDeferredValue(text)
+  const isSearched = text.length > 2
   const found = useQuery(
     OverviewService.method.search,
     { query, live, businessId },
-    { enabled: query.length > 2, placeholderData: (previous) => previous },
+    { enabled: query.length > 2 },
   )
-  const results = query.length > 2 ? (found.data?.results ?? []) : []
+  // Those of another text are neither shown nor opened.
+  const isFound = isSearched && query === text && !found.isFetching
+  const results = isFound ? (found.data?.results ?? []) : []
   const open = (index: number) => {
     const result = results[index]
     if (!result) return
@@ -31,8 +37,13 @@ export function SearchBox() {
     setTyped('')
     input.current?.blur()
   }
+  useEffect(() => {
+    if (entered === '' || !isFound) return
+    setEntered('')
+    if (entered === text) open(0)
+  })
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === 'Enter') open(at)
+    if (event.key === 'Enter') isFound ? open(at) : setEntered(text)
     else if (event.key === 'Escape') input.current?.blur()
     else if (event.key === 'ArrowDown') setAt(Math.min(results.length - 1, at + 1))
     else if (event.key === 'ArrowUp') setAt(Math.max(0, at - 1))
@@ -55,14 +66,18 @@ export function SearchBox() {
         onChange={(event) => {
           setTyped(event.target.value)
           setAt(0)
+          setEntered('')
           setOpen(true)
         }}
         onFocus={() => setOpen(true)}
-        onBlur={() => setOpen(false)}
+        onBlur={() => {
+          setOpen(false)
+          setEntered('')
+        }}
         onKeyDown={onKeyDown}
       />
       <kbd>/</kbd>
-      {isOpen && query.length > 2 && (
+      {isOpen && isSearched && (
         <div
           className="popup search-results"
           id="search-results"
@@ -70,7 +85,9 @@ export function SearchBox() {
           aria-label="Results"
         >
           {results.length === 0 && (
-            <p className="faint">{found.isFetching ? 'Searching…' : 'Nothing found'}</p>
+            <p className="faint">
+              {isFound ? (found.error ? 'The search failed' : nothingFound(live)) : 'Searching…'}
+            </p>
           )}
           {results.map((result, index) => (
             <div
@@ -92,6 +109,10 @@ export function SearchBox() {
       )}
     </search>
   )
+}
+
+function nothingFound(live: boolean): string {
+  return `Nothing found in ${live ? 'live' : 'test'} mode`
 }
 
 function useFocusKey() {

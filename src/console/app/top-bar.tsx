@@ -4,7 +4,7 @@ import { navigate } from 'wouter/use-browser-location'
 import { useLive } from '../live/live.tsx'
 import { signOut } from '../session/exchange.ts'
 import { useSession } from '../session/session.tsx'
-import { useUrlState } from '../session/view-scope.ts'
+import { useChooseScope, useViewScope } from '../session/view-scope.ts'
 import { useNow } from '../ui/clock.ts'
 import { Popover } from '../ui/controls/popover.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -25,7 +25,8 @@ export function TopBar() {
 }
 
 function ModeSwitch() {
-  const [mode, setMode] = useUrlState('mode')
+  const mode = useViewScope().live ? '' : 'test'
+  const choose = useChooseScope()
   return (
     <fieldset className="switch">
       <legend className="hidden">Mode</legend>
@@ -36,7 +37,7 @@ function ModeSwitch() {
             name="mode"
             className="hidden"
             checked={mode === value}
-            onChange={() => setMode(value)}
+            onChange={() => choose({ mode: value })}
           />
           {value === '' ? 'Live' : 'Test'}
         </label>

@@ -1,5 +1,6 @@
-import { useSearchParams } from 'wouter'
+import { useLocation, useSearchParams } from 'wouter'
 import { useSession } from './session.tsx'
+import { useShownObject } from './shown-object.tsx'
 
 /** What all pages show: a mode, and one business or all. */
 export interface ViewScope {
@@ -8,31 +9,57 @@ export interface ViewScope {
   readonly businessId: string
 }
 
-/** The parameters of the URL that every link keeps. */
-const KEPT = ['business', 'mode']
-
-/** The mode and the business that the URL names, so that a copied link shows the same. */
+/**
+ * The mode and the business that the URL names, so that a copied link shows the same. On the page of one object they
+ * are the object's: a link may name others, and what is done there is done to the object.
+ */
 export function useViewScope(): ViewScope {
   const [params] = useSearchParams()
   const { businessIds } = useSession()
+  const shown = useShownObject()
   const only = businessIds.length === 1 ? businessIds[0] : undefined
-  return { live: params.get('mode') !== 'test', businessId: only ?? params.get('business') ?? '' }
+  const chosen = only ?? params.get('business') ?? ''
+  return {
+    live: shown?.live ?? params.get('mode') !== 'test',
+    // All businesses have the object's among them.
+    businessId: chosen === '' ? '' : (shown?.businessId ?? chosen),
+  }
 }
 
 /** Returns the URL of a page, with the mode and the business of the present one. */
 export function useHref(): (path: string, query?: Readonly<Record<string, string>>) => string {
   const [params] = useSearchParams()
+  const { live, businessId } = useViewScope()
   return (path, query = {}) => {
-    const next = new URLSearchParams()
-    for (const name of KEPT) {
-      const value = params.get(name)
-      if (value !== null) next.set(name, value)
-    }
-    for (const [name, value] of Object.entries(query)) {
-      if (value !== '') next.set(name, value)
-    }
-    const text = next.toString()
-    return text === '' ? path : `${path}?${text}`
+    const business = params.has('business') ? businessId : ''
+    return urlOf(path, { business, mode: live ? '' : 'test', ...query })
+  }
+}
+
+function urlOf(path: string, query: Readonly<Record<string, string>>): string {
+  const text = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== ''))
+  return text.size === 0 ? path : `${path}?${text}`
+}
+
+/**
+ * Returns a function that chooses the mode or the business that is shown. An object keeps its own, so the list that it
+ * is in takes the place of its page.
+ */
+export function useChooseScope(): (
+  change: { readonly mode: string } | { readonly business: string },
+) => void {
+  const [, setMode] = useUrlState('mode')
+  const [, setBusiness] = useUrlState('business')
+  const { live, businessId } = useViewScope()
+  const shown = useShownObject()
+  const [location, navigate] = useLocation()
+  return (change) => {
+    const isOfObject = shown && ('business' in change || shown.live !== undefined)
+    if (isOfObject) {
+      const list = `/${location.split('/')[1]}`
+      navigate(urlOf(list, { business: businessId, mode: live ? '' : 'test', ...change }))
+    } else if ('business' in change) setBusiness(change.business)
+    else setMode(change.mode)
   }
 }
 

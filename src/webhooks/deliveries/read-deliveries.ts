@@ -96,6 +96,9 @@ export interface FoundDelivery {
   readonly attempts: readonly StoredAttempt[]
   /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
   readonly previousSequence: number
+  /** Those of its endpoint, whose row stays when it is deleted. */
+  readonly businessId: string
+  readonly live: boolean
 }
 
 /** A delivery, its latest attempts, oldest first, and the URL of its endpoint. */
@@ -136,22 +139,35 @@ export async function findWithAttempts(
   attemptsMax: number,
 ): Promise<FoundDelivery | undefined> {
   const result = await pool.query<
-    DeliveryRow & { log: StoredAttempt[]; previous_sequence: string }
+    DeliveryRow & {
+      log: StoredAttempt[]
+      previous_sequence: string
+      business_id: string
+      live: boolean
+    }
   >({
     name: 'webhook-delivery-with-attempts',
     text: `select ${DELIVERY_COLUMNS}, array(select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
         order by a.number desc limit $2) as log,
-        d.previous_sequence
-      from webhook_delivery d ${EVENT} where d.id = $1`,
+        d.previous_sequence, e.business_id, e.live
+      from webhook_delivery d join webhook_endpoint e on e.id = d.endpoint_id ${EVENT} where d.id = $1`,
     values: [id, attemptsMax],
   })
   const [row] = result.rows
   if (row === undefined) return undefined
-  const { log, previous_sequence: previousSequence, ...delivery } = row
+  const {
+    log,
+    previous_sequence: previousSequence,
+    business_id: businessId,
+    live,
+    ...delivery
+  } = row
   return {
     delivery: toDelivery(delivery),
     attempts: log.reverse(),
     previousSequence: Number(previousSequence),
+    businessId,
+    live,
   }
 }
 

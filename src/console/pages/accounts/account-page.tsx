@@ -5,6 +5,7 @@ import {
   AccountStatus,
 } from '../../../../gen/browser/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../../../gen/browser/inflow/account/v1/account_service_pb.ts'
+import { useShowObject } from '../../session/shown-object.tsx'
 import { Action } from '../../ui/controls/action.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
 import { Waiting } from '../../ui/lists/waiting.tsx'
@@ -22,6 +23,7 @@ export function AccountPage() {
   const read = useQuery(AccountService.method.getAccount, { businessId: business, reference })
   const payments = usePayments(business, reference)
   const account = read.data?.account
+  useShowObject(account)
   if (account) return <Shown account={account} payments={payments} />
   return (
     <Page title="Account">

@@ -5,6 +5,7 @@ import { BusinessService } from '../../../../gen/browser/inflow/business/v1/busi
 import { SessionService } from '../../../../gen/browser/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
 import { useMay } from '../../session/session.tsx'
+import { useShowObject } from '../../session/shown-object.tsx'
 import { Action } from '../../ui/controls/action.tsx'
 import { TextField } from '../../ui/form/fields.tsx'
 import { PageLink } from '../../ui/href.tsx'
@@ -31,6 +32,7 @@ export function BusinessPage() {
   const keys = useKeys(id)
   const links = usePortalLinks(id)
   const business = read.data?.business
+  useShowObject(business && { businessId: id })
   if (!business) {
     return (
       <Page title="Business">

@@ -8,6 +8,7 @@ import {
 import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { useMay } from '../../session/session.tsx'
+import { useShowObject } from '../../session/shown-object.tsx'
 import { useHref } from '../../session/view-scope.ts'
 import { PageLink } from '../../ui/href.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
@@ -25,6 +26,7 @@ export function EventPage() {
   const { id = '' } = useParams<{ id: string }>()
   const { data, error, refetch } = useQuery(EventService.method.getEvent, { eventId: id })
   const event = data?.event
+  useShowObject(event)
   const mayList = useMay()(WebhookService.method.listDeliveries)
   return (
     <Page title={event?.kind ?? 'Event'} actions={<Id text={id} charsMax={40} />}>

@@ -1,4 +1,5 @@
 import { useParams } from 'wouter'
+import { useShowObject } from '../../session/shown-object.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
 import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Page } from '../../ui/page.tsx'
@@ -14,6 +15,7 @@ export function PaymentPage() {
   const { data, error, refetch } = useTimeline(id)
   const timeline = data?.timeline
   const payment = timeline?.transaction
+  useShowObject(payment)
   return (
     <Page title="Payment" actions={<Id text={id} charsMax={40} />}>
       {error && <Failure error={error} onRetry={() => void refetch()} />}

@@ -54,7 +54,8 @@ export function useComparison(bank: Bank) {
     } catch (error) {
       if (!signal.aborted) update({ error })
     }
-    update({ state: 'done' })
+    // One that was given up does not end the next.
+    if (ended.current.signal === signal) update({ state: 'done' })
   }
   const compare = (rows: readonly StatementRow[]) =>
     run(async (signal) => {
@@ -98,6 +99,7 @@ export function useComparison(bank: Bank) {
     stop: () => ended.current.abort(),
     reset: () => {
       ended.current.abort()
+      ended.current = new AbortController()
       setComparison(IDLE)
     },
   }

@@ -44,15 +44,18 @@ const QUERY_CHARS_MIN = 3
 /** Finds an account of the payment's bank by its number, reference, id, or its customer's e-mail address. */
 function AccountField({ item }: { readonly item: ReviewItem }) {
   const [typed, setTyped] = useState(item.accountNumber)
-  const query = useDeferredValue(typed.trim())
+  const text = typed.trim()
+  const query = useDeferredValue(text)
   const id = useId()
   const isSearched = query.length >= QUERY_CHARS_MIN
   const found = useQuery(
     OverviewService.method.search,
     { query, live: item.live },
-    { enabled: isSearched, placeholderData: (previous) => previous },
+    { enabled: isSearched },
   )
-  const accounts = (found.data?.results ?? []).filter(
+  // Those of another text cannot be chosen.
+  const results = query === text ? (found.data?.results ?? []) : []
+  const accounts = results.filter(
     ({ kind, bank }) => kind === ResultKind.ACCOUNT && bank === item.bank,
   )
   return (

@@ -24,24 +24,17 @@ interface CalendarProps {
 /** A month in Lagos: working days, holidays, what falls due, and what was settled. */
 export function Calendar({ month, onMonth, day, onDay }: CalendarProps) {
   const { live, businessId } = useViewScope()
-  const read = useQuery(
-    SettlementService.method.getSettlementCalendar,
-    { month, businessId, test: !live },
-    { placeholderData: (previous) => previous },
-  )
+  const read = useQuery(SettlementService.method.getSettlementCalendar, {
+    month,
+    businessId,
+    test: !live,
+  })
   const { days, settlementsFrom, dueIncomplete } = read.data ?? {}
   return (
     <Section title={monthName(month)} actions={<MonthButtons month={month} onMonth={onMonth} />}>
       {read.error && <Failure error={read.error} onRetry={() => void read.refetch()} />}
       {read.isPending && <Waiting rows={10} />}
-      {days && (
-        <Month
-          // What is shown may be of the month before while this one loads.
-          days={days}
-          day={day}
-          onDay={onDay}
-        />
-      )}
+      {days && <Month days={days} day={day} onDay={onDay} />}
       {settlementsFrom && (
         <p className="faint">
           Settlements since <Time at={settlementsFrom} /> are counted: there are more in this month.

@@ -8,6 +8,7 @@ import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/
 import { useBusinessName } from '../../app/business-switcher.tsx'
 import { shorten, words } from '../../format/ids.ts'
 import { count } from '../../format/money.ts'
+import { useShowObject } from '../../session/shown-object.tsx'
 import { useHref } from '../../session/view-scope.ts'
 import { PageLink } from '../../ui/href.tsx'
 import { Empty } from '../../ui/lists/empty.tsx'
@@ -27,6 +28,7 @@ export function SettlementDetails() {
   const read = useQuery(SettlementService.method.listSettlements, { settlementId: id })
   useSettlementRefresh()
   const [settlement] = read.data?.settlements ?? []
+  useShowObject(settlement)
   return (
     <Page title="Settlement">
       {read.error && <Failure error={read.error} onRetry={() => void read.refetch()} />}

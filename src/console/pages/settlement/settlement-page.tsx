@@ -18,7 +18,7 @@ import '../../styles/settlement.css'
 
 /** What is settled when: the calendar, the settlements, and, for one business, its balance and terms. */
 export function SettlementPage() {
-  const { businessId } = useViewScope()
+  const { businessId, live } = useViewScope()
   const [month, setMonth] = useUrlState('month', dayAt(Date.now()).slice(0, 7))
   const [day, setDay] = useUrlState('day')
   const may = useMay()
@@ -35,7 +35,8 @@ export function SettlementPage() {
         <>
           {businessId !== '' && <StatementDownload businessId={businessId} />}
           {may(SettlementService.method.settle) && (businessId !== '' || !isRestricted) && (
-            <RunSettlement businessId={businessId} />
+            // What was begun for one business or mode is not repeated for another.
+            <RunSettlement key={`${businessId} ${live}`} businessId={businessId} />
           )}
         </>
       }

@@ -9,6 +9,7 @@ import {
   WebhookService,
 } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import { words } from '../../format/ids.ts'
+import { useShowObject } from '../../session/shown-object.tsx'
 import { Action } from '../../ui/controls/action.tsx'
 import { PageLink } from '../../ui/href.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
@@ -31,6 +32,7 @@ export function DeliveryPage() {
         nextReadMs(state.data?.delivery ? [state.data.delivery] : [], Date.now()),
     },
   )
+  useShowObject(read.data)
   if (read.data?.delivery) return <Shown delivery={read.data.delivery} response={read.data} />
   return (
     <Page title="Delivery">

@@ -2,6 +2,7 @@ import { useQuery } from '@connectrpc/connect-query'
 import { useParams } from 'wouter'
 import type { Endpoint } from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+import { useShowObject } from '../../session/shown-object.tsx'
 import { PageLink } from '../../ui/href.tsx'
 import { Empty } from '../../ui/lists/empty.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
@@ -19,6 +20,7 @@ import '../../styles/webhooks.css'
 export function EndpointPage() {
   const { id = '' } = useParams()
   const { endpoint, error, isMissing, refetch } = useEndpoint(id)
+  useShowObject(endpoint)
   if (endpoint) return <Shown endpoint={endpoint} />
   return (
     <Page title="Endpoint">
