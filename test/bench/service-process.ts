@@ -85,15 +85,17 @@ function addresses(child: ChildProcess): Promise<{ httpUrl: string; grpcAddress:
     const fail = (what: string) => reject(new Error(`the service ${what}: ${said}`))
     const timer = setTimeout(() => fail('was not ready in time'), READY_LIMIT_MS)
     child.once('exit', () => fail('ended'))
+    const outputs = [child.stdout, child.stderr]
     const hear = (chunk: Buffer) => {
       said = (said + chunk).slice(-TAIL_CHARACTERS)
       const ready = /^Inflow is ready: HTTP (\S+), gRPC (\S+)$/m.exec(said)
       if (ready === null) return
       clearTimeout(timer)
+      // Searching the lines of the log would take time from what is measured.
+      for (const output of outputs) output?.off('data', hear).resume()
       resolve({ httpUrl: ready[1] as string, grpcAddress: ready[2] as string })
     }
-    child.stdout?.on('data', hear)
-    child.stderr?.on('data', hear)
+    for (const output of outputs) output?.on('data', hear)
   })
 }
 
