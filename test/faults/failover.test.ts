@@ -1,26 +1,25 @@
-import { rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import type { createClient } from '@connectrpc/connect'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { ENTITIES } from '../../src/app/entities.ts'
 import { SubscriptionRefused, subscribe } from '../../src/client/subscribe.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { startProxy } from '../client/proxy.ts'
-import { makeFolder } from '../support/folder.ts'
-import { grpcClient } from '../support/grpc-client.ts'
-import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { type Receiver, startReceiver } from '../support/receiver.ts'
+import type { ServiceProcess } from '../support/process.ts'
+import type { Receiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { makeCertificate } from '../webhooks/sender/certificate.ts'
+import {
+  client,
+  idsOf,
+  openBusiness,
+  recordPayment,
+  sessionsOf,
+  startInstances,
+  webhooksAt,
+} from './failover-scene.ts'
 import {
   burnTransactionIds,
   copyCluster,
@@ -35,50 +34,18 @@ vi.setConfig({ testTimeout: 240_000 })
 const WAIT = { timeout: 60_000, interval: 50 }
 
 /** Starts two instances whose database is behind a proxy, and a receiver of webhooks. */
-async function startInstances(databaseUrl: string) {
+async function startBehindProxy(databaseUrl: string) {
   const target = new URL(databaseUrl)
   const proxy = await startProxy(() => target.host)
-  const certificate = makeCertificate()
-  const folder = await makeFolder('authority')
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
-  const authority = join(folder, 'authority.pem')
-  await writeFile(authority, certificate.cert)
-  const environment = {
-    NODE_EXTRA_CA_CERTS: authority,
-    DATABASE_URL: Object.assign(new URL(databaseUrl), { host: proxy.address }).href,
-    WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
-    LOG_LEVEL: 'warn',
-  }
-  const first = await startProcess(environment, true)
-  const second = await startProcess(environment, true)
-  const instances = [first, second]
-  for (const instance of instances) onTestFinished(() => instance.kill())
-  const receiver = await startReceiver(certificate)
-  onTestFinished(() => receiver.close())
+  const url = Object.assign(new URL(databaseUrl), { host: proxy.address }).href
   return {
-    ...{ proxy, instances, receiver },
+    ...(await startInstances(url)),
+    proxy,
     /** Where new connections go. */
     pointTo: (url: string) => {
       target.href = url
     },
   }
-}
-
-const client = <S extends Parameters<typeof createClient>[0]>(
-  service: S,
-  { grpcUrl }: ServiceProcess,
-) => grpcClient(service, grpcUrl)
-
-async function openBusiness(instance: ServiceProcess, receiver: Receiver) {
-  const { business } = await client(BusinessService, instance).createBusiness({ name: 'Ada' })
-  const businessId = business!.id
-  const { account } = await client(AccountService, instance).createAccount({
-    ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS },
-    ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
-  })
-  const endpoint = { businessId, url: receiver.url, kinds: ['PAYMENT_NOTIFICATION'] }
-  await client(WebhookService, instance).createEndpoint(endpoint)
-  return { businessId, accountNumber: account!.accountNumber }
 }
 
 /** Records payments one after another, each until an instance acknowledges it. */
@@ -88,12 +55,8 @@ async function pay(
   sessions: string[],
 ) {
   for (const [index, sessionId] of sessions.entries()) {
-    const payment = { bank: Bank.BANK_PROVIDUS, accountNumber, sessionId, amountMinor: 100n }
-    const record = () =>
-      client(TransactionService, instances[index % instances.length]!).recordPayment(payment, {
-        timeoutMs: 10_000,
-      })
-    await vi.waitFor(record, WAIT)
+    const transactions = client(TransactionService, instances[index % instances.length]!)
+    await vi.waitFor(() => recordPayment(transactions, accountNumber, sessionId), WAIT)
   }
 }
 
@@ -119,9 +82,6 @@ function follow({ grpcAddress }: ServiceProcess, cursor?: string) {
   return state
 }
 
-const idsOf = (events: readonly Event[]) => events.map(({ id }) => id)
-const sessionsOf = (events: readonly Event[]) =>
-  events.flatMap(({ payload }) => (payload.case === 'transaction' ? [payload.value.sessionId] : []))
 const named = (prefix: string, count: number) =>
   Array.from({ length: count }, (_, index) => `${prefix}-${index}`)
 
@@ -140,18 +100,17 @@ async function listLog(instance: ServiceProcess, businessId: string, sessions: r
 
 /** Waits until webhooks of all sessions have arrived. @returns their bodies' data */
 async function webhooksOf(receiver: Receiver, sessions: readonly string[]) {
-  const bodies = () => receiver.requests.map(({ rawBody }) => JSON.parse(rawBody).data)
   await vi.waitFor(() => {
-    const arrived = new Set(bodies().map((data) => data.transaction_ref))
+    const arrived = new Set(webhooksAt(receiver).map((data) => data.transaction_ref))
     expect(sessions.filter((each) => !arrived.has(each))).toEqual([])
   }, WAIT)
-  return bodies()
+  return webhooksAt(receiver)
 }
 
 test('a failover that loses commits begins an epoch, and ends the streams that had seen more', async () => {
   const pair = await startPair()
-  const { proxy, instances, receiver, pointTo } = await startInstances(pair.primary.url)
-  const [first, second] = instances as [ServiceProcess, ServiceProcess]
+  const { proxy, instances, receiver, pointTo } = await startBehindProxy(pair.primary.url)
+  const [first, second] = instances
   const { businessId, accountNumber } = await openBusiness(first, receiver)
   const surviving = named('surviving', 20)
   await pay(instances, accountNumber, surviving)
@@ -208,8 +167,8 @@ test('a failover that loses commits begins an epoch, and ends the streams that h
 
 test('a planned switchover ends no stream and loses nothing', async () => {
   const pair = await startPair()
-  const { proxy, instances, receiver, pointTo } = await startInstances(pair.primary.url)
-  const [first, second] = instances as [ServiceProcess, ServiceProcess]
+  const { proxy, instances, receiver, pointTo } = await startBehindProxy(pair.primary.url)
+  const [first, second] = instances
   const { businessId, accountNumber } = await openBusiness(first, receiver)
   const followers = instances.map((instance) => follow(instance))
   await pay(instances, accountNumber, named('before', 20))
@@ -235,8 +194,8 @@ test('a planned switchover ends no stream and loses nothing', async () => {
 
 test('a restore of an earlier copy of the data folder ends the streams that had seen more', async () => {
   const { server, folder } = await startPrimary()
-  const { proxy, instances, receiver, pointTo } = await startInstances(server.url)
-  const [first, second] = instances as [ServiceProcess, ServiceProcess]
+  const { proxy, instances, receiver, pointTo } = await startBehindProxy(server.url)
+  const [first, second] = instances
   const { businessId, accountNumber } = await openBusiness(first, receiver)
   const copied = named('copied', 10)
   await pay(instances, accountNumber, copied)
@@ -269,8 +228,8 @@ test.each(['lower', 'higher'])(
     const { server, folder } = await startPrimary()
     const { server: other } = await startPrimary(folder)
     await burnTransactionIds(ids === 'lower' ? server.url : other.url, 5_000)
-    const { proxy, instances, receiver, pointTo } = await startInstances(server.url)
-    const [first, second] = instances as [ServiceProcess, ServiceProcess]
+    const { proxy, instances, receiver, pointTo } = await startBehindProxy(server.url)
+    const [first, second] = instances
     const { businessId, accountNumber } = await openBusiness(first, receiver)
     const dumped = named('dumped', 10)
     await pay(instances, accountNumber, dumped)

@@ -2,12 +2,12 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { makeFolder } from './folder.ts'
-import { processesOf } from './processes.ts'
+import { processesIn, processesOf } from './processes.ts'
 
 /** Starts a process with an argument. @returns its id */
-function startProcess(argument: string): number {
+function startProcess(argument: string, cwd = '.'): number {
   const args = ['-e', 'setTimeout(() => {}, 60_000)', argument]
-  const child = spawn(process.execPath, args, { stdio: 'ignore' })
+  const child = spawn(process.execPath, args, { stdio: 'ignore', cwd })
   onTestFinished(() => void child.kill('SIGKILL'))
   return child.pid!
 }
@@ -21,3 +21,13 @@ test('the processes of a folder name it or a file in it, not a path that begins 
   await vi.waitFor(() => expect(pidsOf(`${folder}.sh`, `${folder}-backup`)).toEqual(other))
   expect(pidsOf(folder)).toEqual(own)
 })
+
+test.skipIf(process.platform !== 'linux')(
+  'the processes in a folder name it or work in it',
+  async () => {
+    const folder = await makeFolder('processes')
+    const other = await makeFolder('processes')
+    const own = new Set([startProcess(folder, other), startProcess('anything', folder)])
+    await vi.waitFor(() => expect(new Set(processesIn(folder).map(({ pid }) => pid))).toEqual(own))
+  },
+)

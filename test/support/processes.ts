@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { readlinkSync } from 'node:fs'
 
 /** A process of this machine. */
 export interface Process {
@@ -32,15 +33,36 @@ export function descendantsOf(pid: number, all = listProcesses()): Process[] {
  * none: it outlives that run to clean up after it.
  */
 export function processesOf(...paths: readonly string[]): Process[] {
-  const names = paths.map((path) => new RegExp(`${RegExp.escape(path)}(?![^\\s/])`))
+  return listProcesses().filter(({ command }) => isNamed(command, paths))
+}
+
+/** Processes that name a folder or work in it: the backends of a PostgreSQL do not name theirs. */
+export function processesIn(folder: string): Process[] {
+  return listProcesses().filter((each) => isIn(folder, each))
+}
+
+/** The processes of a run that have outlived their parent: of the project, or in the folder of the run. */
+export function orphansOf(root: string, folder: string): Process[] {
   return listProcesses().filter(
-    ({ command }) => names.some((name) => name.test(command)) && !/keeper\.ts /.test(command),
+    (each) => each.parent === 1 && (isNamed(each.command, [root]) || isIn(folder, each)),
   )
 }
 
-/** Those of them that have outlived their parent. */
-export function orphansOf(...paths: readonly string[]): Process[] {
-  return processesOf(...paths).filter(({ parent }) => parent === 1)
+const isIn = (folder: string, { pid, command }: Process) =>
+  isNamed(command, [folder]) || isNamed(workingFolder(pid), [folder])
+
+function isNamed(command: string, paths: readonly string[]): boolean {
+  const names = paths.map((path) => new RegExp(`${RegExp.escape(path)}(?![^\\s/])`))
+  return names.some((name) => name.test(command)) && !/keeper\.ts /.test(command)
+}
+
+/** Empty if it is another user's, or on another system than Linux. */
+function workingFolder(pid: number): string {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`)
+  } catch {
+    return ''
+  }
 }
 
 /** Kills processes. @returns one line about each, for an error message */

@@ -1,0 +1,123 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect, test, vi } from 'vitest'
+import { sessionsOf } from './failover-scene.ts'
+import { hasPatroni, type Member, startCluster, WAIT } from './patroni-cluster.ts'
+import { type Outcome, startScene } from './patroni-scene.ts'
+import { query } from './standby.ts'
+
+/** How much later than the database payments, events and webhooks may go on. */
+const RESUMED_MS = 15_000
+
+const ETCD_AWAY_MS = 60_000
+
+const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
+
+function report(fault: string, outcome: Outcome): void {
+  const { database, payments, streams, webhooks, refused, interruptions, lost } = outcome
+  process.stdout.write(
+    `${fault}: without a commit ${seconds(database)}, a payment ${seconds(payments)}, an event ` +
+      `${streams.map(seconds).join(' / ')}, a webhook ${seconds(webhooks)}; ${refused} calls repeated, ` +
+      `${interruptions} interruptions of streams; ${lost.length} of ${outcome.acknowledged} payments lost\n`,
+  )
+}
+
+test.skipIf(!hasPatroni)(
+  'a synchronous cluster of Patroni loses nothing, an asynchronous one says what; all goes on 15 s after its primary',
+  async () => {
+    const cluster = await startCluster()
+    const { readers, goOn, through, payAgain } = await startScene(cluster)
+    const under = async (fault: string, inject: () => Promise<void>) => {
+      const outcome = await through(inject)
+      report(fault, outcome)
+      const { database, payments, streams, webhooks } = outcome
+      for (const gap of [payments, ...streams, webhooks])
+        expect(gap).toBeLessThan(database + RESUMED_MS)
+      return outcome
+    }
+    const safely = async (fault: string, inject: () => Promise<void>) => {
+      const outcome = await under(fault, inject)
+      expect(outcome.lost).toEqual([])
+      expect(readers.flatMap(({ breaks, takenBack }) => [...breaks, ...takenBack])).toEqual([])
+      return outcome
+    }
+
+    await safely('leader killed', async () => {
+      const { leader } = await cluster.settled()
+      await leader.kill()
+      expect((await cluster.settled(1)).leader).not.toBe(leader)
+      leader.start()
+      await cluster.settled()
+    })
+
+    await safely('leader frozen', async () => {
+      const { leader } = await cluster.settled()
+      leader.freeze()
+      expect((await cluster.settled(1)).leader).not.toBe(leader)
+      leader.thaw()
+      await cluster.settled()
+    })
+
+    await safely('switchover', async () => {
+      const { leader, synchronous } = await cluster.settled()
+      await cluster.switchover(leader, synchronous!)
+      expect((await cluster.settled()).leader).toBe(synchronous)
+    })
+
+    await safely('synchronous standby cut off', async () => {
+      const { leader, synchronous } = await cluster.settled()
+      synchronous!.freeze()
+      const roles = await cluster.settled(1)
+      expect(roles.leader).toBe(leader)
+      expect(roles.synchronous).not.toBe(synchronous)
+      synchronous!.thaw()
+      await cluster.settled()
+    })
+
+    const { database } = await safely('etcd away', async () => {
+      const { leader } = await cluster.settled()
+      cluster.etcd.freeze()
+      await pause(ETCD_AWAY_MS)
+      expect(leader.log()).toContain('continue to run as a leader because failsafe mode is enabled')
+      cluster.etcd.thaw()
+      await cluster.settled()
+    })
+    // Without failsafe_mode nearly as long as etcd is away.
+    expect(database).toBeLessThan(ETCD_AWAY_MS / 2)
+
+    await cluster.becomeAsynchronous()
+    const { lost } = await under('asynchronous, leader killed', async () => {
+      const { leader } = await cluster.settled()
+      await refuseReplication(leader)
+      await goOn()
+      await leader.kill()
+      expect((await cluster.settled(1)).leader).not.toBe(leader)
+      const before = leader.log().length
+      leader.start()
+      await cluster.settled()
+      expect(leader.log().slice(before)).toContain('running pg_rewind')
+    })
+    expect(lost).not.toEqual([])
+    for (const { breaks, takenBack } of readers) {
+      expect(breaks).toEqual(['stale_cursor'])
+      expect(sessionsOf(takenBack)).toEqual(expect.arrayContaining([...lost]))
+    }
+    // Each of the four new leaders began one.
+    const [epochs] = await query(cluster.superuserUrl, 'select max(epoch) from event_epoch')
+    expect(epochs).toEqual({ max: 5 })
+    await payAgain(lost)
+  },
+  600_000,
+)
+
+/** Lets no standby connect any more: what the leader commits from now on is lost with it. */
+async function refuseReplication({ dataFolder, url }: Member): Promise<void> {
+  const file = join(dataFolder, 'pg_hba.conf')
+  await writeFile(file, `host replication all all reject\n${await readFile(file, 'utf8')}`)
+  const end = 'select pg_terminate_backend(pid) from pg_stat_replication'
+  await query(url, 'select pg_reload_conf()', end)
+  await vi.waitFor(async () => {
+    expect(await query(url, 'select from pg_stat_replication')).toEqual([])
+  }, WAIT)
+}
