@@ -15,10 +15,10 @@ export const PaymentHourEntity = defineEntity({
     bank: p.text().primary(),
     hour: p.datetime(3).primary(),
     payments: p.bigint(),
-    amountMinor: p.bigint(),
+    amountMinor: p.bigint().columnType('numeric(38,0)'),
     /** In the hour of the reversal. */
     reversals: p.bigint(),
-    reversedMinor: p.bigint(),
+    reversedMinor: p.bigint().columnType('numeric(38,0)'),
     /** When the latest of the payments was recorded; null if there are only reversals. */
     lastAt: p.datetime(3).nullable(),
   },
