@@ -25,16 +25,3 @@ export const PaymentHourEntity = defineEntity({
   // For retention.
   indexes: [{ properties: ['hour'] }],
 })
-
-/**
- * One row: the position in the event log up to which payments are counted, and the epoch in which it was read.
- * Each move inserts a row and deletes the previous one, as those of SettlementFollower.
- */
-export const PaymentHourFollowerEntity = defineEntity({
-  name: 'PaymentHourFollower',
-  tableName: 'payment_hour_follower',
-  properties: {
-    position: p.bigint().primary().autoincrement(false),
-    epoch: p.integer(),
-  },
-})

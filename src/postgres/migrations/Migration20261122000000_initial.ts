@@ -309,6 +309,9 @@ create table event_retention (
   id int primary key, floor bigint not null, archived bigint not null, next_run_at timestamptz(3) not null,
   constraint event_retention_archived check (archived <= floor),
   constraint event_retention_one_row check (id = 1));
+create table log_follower (
+  name text not null, "position" bigint not null, epoch int not null, set_aside bigint not null default 0,
+  primary key (name, "position"));
 -- As sequencer_tick: one row for each tick and business, which deletes the one before, unless that was the last
 -- one of a block of 1,024 sequence numbers.
 create table event_business_counter (
@@ -381,8 +384,6 @@ create table settlement_due (
   failures int not null, primary key (business_id, live));
 create index settlement_due_due_at_business_id_live_index on settlement_due (due_at, business_id, live);
 create index settlement_due_next_at_index on settlement_due (next_at);
-create table settlement_follower (
-  "position" bigint primary key, epoch int not null);
 create table settlement_sweep (
   id int primary key, next_at timestamptz(3) not null, after_business_id text not null, after_live boolean not null,
   is_expected boolean not null, constraint settlement_sweep_one_row check (id = 1));
@@ -455,8 +456,6 @@ create table payment_hour (
   payments bigint not null, amount_minor numeric(38,0) not null, reversals bigint not null,
   reversed_minor numeric(38,0) not null, last_at timestamptz(3), primary key (business_id, live, bank, hour)) with (fillfactor=50);
 create index payment_hour_hour_index on payment_hour (hour);
-create table payment_hour_follower (
-  "position" bigint primary key, epoch int not null);
 `
 
 const FUNCTIONS = `
@@ -1159,8 +1158,7 @@ insert into sequencer_tick (tick, epoch, position, snapshot, done_seq, system_id
     pg_current_xact_id() from current_cluster();
 insert into event_retention (id, floor, archived, next_run_at) values (1, 0, 0, now());
 insert into webhook_dispatcher (position) values (0);
-insert into settlement_follower (position, epoch) values (0, 1);
-insert into payment_hour_follower (position, epoch) values (0, 1);
+insert into log_follower (name, position, epoch) values ('figures', 0, 1), ('settlement', 0, 1);
 insert into settlement_sweep (id, next_at, after_business_id, after_live, is_expected) values (1, now(), '', false, true);
 select protect_partition(inhrelid::regclass) from pg_inherits join pg_class on oid = inhrelid where relkind = 'r';
 `
