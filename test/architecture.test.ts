@@ -21,7 +21,16 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   events: ['auth', 'postgres'],
   accounts: ['auth', 'banks', 'businesses', 'crypto', 'events', 'postgres'],
   transactions: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres', 'protobuf'],
-  settlement: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres', 'transactions'],
+  settlement: [
+    'accounts',
+    'auth',
+    'banks',
+    'businesses',
+    'events',
+    'postgres',
+    'protobuf',
+    'transactions',
+  ],
   notifications: [
     'auth',
     'banks',

@@ -1,7 +1,7 @@
 import { hashIdentityNumbers } from '../accounts/re-encrypt-accounts.ts'
 import { createAuditExport } from '../auth/audit/export-audit-head.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import { createFiguresJob, registerFiguresMetrics } from '../overview/figures/figures-job.ts'
+import { createFiguresJob } from '../overview/figures/figures-job.ts'
 import { createPartitionJob } from '../postgres/partitions/job.ts'
 import { registerPartitionMetrics } from '../postgres/partitions/metrics.ts'
 import { registerBackupMetrics } from './backups/backup-metrics.ts'
@@ -35,7 +35,6 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
   const tables = partitionedTables(pool, clock, config)
   const partitions = createPartitionJob({ pool, clock, log, tables })
   const figures = createFiguresJob({ database, clock, log })
-  registerFiguresMetrics(common, database)
   registerPartitionMetrics(common, pool, clock, tables)
   const ownBackups = config.databaseUrl === undefined ? config.backupDir : undefined
   registerBackupMetrics(common, pool, ownBackups)

@@ -17,18 +17,16 @@ import {
   BusinessCounterEntity,
   EpochEntity,
   EventLogEntity,
+  LogFollowerEntity,
   OutboxEntity,
   RetentionEntity,
   SequencerTickEntity,
 } from '../events/event.entity.ts'
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
-import {
-  PaymentHourEntity,
-  PaymentHourFollowerEntity,
-} from '../overview/figures/payment-hour.entity.ts'
+import { PaymentHourEntity } from '../overview/figures/payment-hour.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
-import { DueEntity, FollowerEntity, SweepEntity } from '../settlement/due/due.entity.ts'
+import { DueEntity, SweepEntity } from '../settlement/due/due.entity.ts'
 import {
   HolidayEntity,
   SettlementEntity,
@@ -74,6 +72,7 @@ export const ENTITIES: Entities = [
   EventLogEntity,
   BusinessCounterEntity,
   ArchivedEntryEntity,
+  LogFollowerEntity,
   SequencerTickEntity,
   RetentionEntity,
   EpochEntity,
@@ -88,7 +87,6 @@ export const ENTITIES: Entities = [
   SettlementRequestEntity,
   SettlementEntity,
   DueEntity,
-  FollowerEntity,
   SweepEntity,
   TokenEntity,
   SessionEntity,
@@ -101,5 +99,4 @@ export const ENTITIES: Entities = [
   KeyHolderEntity,
   RateBucketEntity,
   PaymentHourEntity,
-  PaymentHourFollowerEntity,
 ]

@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
 import { beginAuditLog } from '../auth/audit/head-store.ts'
 import { newId } from '../core/ids.ts'
+import { watchLoops } from '../core/loop-watch.ts'
 import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
 import { createDatabaseClock } from '../postgres/database-clock.ts'
@@ -64,6 +65,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const stopping = new AbortController()
   const drain = new AbortController()
   const draining = drain.signal
+  const loops = watchLoops(log, given.clock)
   const domains = composeDomains(options, encrypter)
   const { metrics, common, webhooks, events, keyUses, payments, settlements, exchange, limits } =
     domains
@@ -76,20 +78,22 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       invokers: composeInvokers({ options, domains, encrypter, draining }),
       exposition: channel?.exposition(metrics, common) ?? createExposition(metrics),
       ready: ready.reasons,
-      notes: () => [clock.note(), ...ready.notes()].filter((note) => note !== undefined),
+      notes: () =>
+        [clock.note(), ...ready.notes(), ...loops.notes()].filter((note) => note !== undefined),
     })
   const { http, grpc, ops } = await clock
     .start()
     .then(limits.known.load)
     .then(open)
     .catch(async (error: unknown) => {
+      loops.stop()
       await Promise.all([keyHeartbeat.stop(), clock.stop()])
       throw error
     })
   replicas?.start(metrics)
   registerServerMetrics(metrics, { http, grpc, ...(ops && { ops }) }, clock)
   const endMetrics = registerMetrics({
-    ...{ options, metrics, common, ready: ready.reasons },
+    ...{ options, metrics, common, loops, ready: ready.reasons },
     replicaPools: replicas?.pools ?? new Map(),
   })
   const { recordingPool } = database
@@ -130,6 +134,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       await Promise.all([ops?.close(0), keyHeartbeat.stop(), exchange.stop(), clock.stop()])
       await tracing?.close()
       endMetrics()
+      loops.stop()
       return { http_cut: httpCut, grpc_cut: grpcCut }
     },
   }

@@ -1,3 +1,4 @@
+import { channel } from 'node:diagnostics_channel'
 import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { backoffMs } from './backoff.ts'
@@ -29,6 +30,16 @@ interface LoopOptions {
   turn(signal: AbortSignal): Promise<number | undefined>
 }
 
+/** Whether a loop fails, as of its last turn. */
+export interface LoopState {
+  readonly log: Logger
+  readonly loop: string
+  readonly fails: boolean
+}
+
+/** Has a `LoopState` after each turn that fails, and after the first one that succeeds again. */
+export const LOOP_STATES = channel('inflow:loop')
+
 /** The longest delay that a lost wake can cause. */
 const POLL_MS = 1_000
 
@@ -57,16 +68,22 @@ export function createLoop(options: LoopOptions): Loop {
     await promise
     clearTimeout(timer)
   }
+  const publish = (fails: boolean): void =>
+    LOOP_STATES.publish({ log, loop: name, fails } satisfies LoopState)
   /** @returns milliseconds until the next turn */
   const turn = async (): Promise<number> => {
     try {
       const waitMs = (await options.turn(signal)) ?? everyMs
-      if (failures > 0) log.info({ loop: name, failures }, 'loop recovered')
+      if (failures > 0) {
+        log.info({ loop: name, failures }, 'loop recovered')
+        publish(false)
+      }
       failures = 0
       if (woken) return 0
       return waitMs < everyMs ? waitMs : everyMs * (1 - JITTER * random())
     } catch (error) {
       failures += 1
+      publish(true)
       const waitMs = backoffMs(failures, backoff, random)
       if (!signal.aborted) {
         log.warn({ loop: name, failures, waitMs, err: error }, 'loop failed: retrying')

@@ -1,13 +1,21 @@
 import type { Pool } from 'pg'
+import { readFollowerLags } from '../events/follow-log.ts'
 import { readLag, readLogAge } from '../events/lag.ts'
 import { readBacklog } from '../webhooks/deliveries/backlog.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 const LAG_WARN_SECONDS = 5
 const LAG_FAIL_SECONDS = 60
+const FOLLOWER_WARN_SECONDS = 60
+const FOLLOWER_FAIL_SECONDS = 900
 const BACKLOG_WARN_SECONDS = 60
 const BACKLOG_FAIL_SECONDS = 900
 const DAY_SECONDS = 86_400
+
+const FOLLOWERS = {
+  figures: 'the hourly figures of payments',
+  settlement: 'the balances due for settlement',
+} as const
 
 /** Checks how long events and webhooks wait, and whether old events are deleted. */
 export async function checkEvents(
@@ -44,6 +52,22 @@ export async function checkEvents(
       : `${count(backlog.due)} webhooks are due, the oldest for ${text(backlog.oldestSeconds)}`,
     'check that an instance runs, and whether an endpoint is slow: inflow webhook deliveries',
   )
+  for (const { name, seconds, setAside } of await readFollowerLags(pool)) {
+    report(
+      seconds,
+      [FOLLOWER_WARN_SECONDS, FOLLOWER_FAIL_SECONDS],
+      seconds === 0
+        ? `${FOLLOWERS[name]} contain every event of the log`
+        : `${FOLLOWERS[name]} lack the events of the last ${text(seconds)}`,
+      `check that an instance runs, and its log for \`loop failed\``,
+    )
+    if (setAside > 0) {
+      findings.warn(
+        `${FOLLOWERS[name]} lack ${count(setAside)} events that the database refused`,
+        'find each in the log of the service: `event set aside`',
+      )
+    }
+  }
   const ageSeconds = await readLogAge(pool)
   report(
     ageSeconds ?? 0,

@@ -2,6 +2,7 @@ import { createSecureContext } from 'node:tls'
 import { Client, credentials } from '@grpc/grpc-js'
 import { Agent, request } from 'undici'
 import { type ChannelSecurity, type ClientTls, secure } from '../client/credentials.ts'
+import { failingNote } from '../core/loop-watch.ts'
 import { createFindings, type Finding } from './finding.ts'
 import type { OwnTls } from './own-servers.ts'
 
@@ -40,8 +41,12 @@ export async function checkService(servers: Servers | undefined): Promise<readon
   }
   if (httpUrl !== undefined && opsUrl !== undefined) {
     const notReady = await checkReadiness(opsUrl, tls)
-    if (notReady === undefined) findings.ok(`HTTP at ${httpUrl} is ready`)
-    else
+    if (notReady === undefined) {
+      findings.ok(`HTTP at ${httpUrl} is ready`)
+      for (const found of await findFailingLoops(opsUrl, tls)) {
+        findings.fail(found, 'see the log of the service: `loop failed`')
+      }
+    } else
       findings.fail(
         `HTTP at ${httpUrl} is not ready: ${notReady}`,
         'check its log and its database',
@@ -91,15 +96,35 @@ function ownChannel(tls: OwnTls): ChannelSecurity {
 
 /** @returns what is wrong; undefined: nothing */
 async function checkReadiness(opsUrl: string, tls: Servers['tls']): Promise<string | undefined> {
-  const dispatcher = new Agent({ connect: tls })
   try {
-    const signal = AbortSignal.timeout(RESPONSE_TIMEOUT_MS)
-    const { statusCode, body } = await request(new URL('/readyz', opsUrl), { dispatcher, signal })
-    const text = await body.text()
+    const { statusCode, text } = await get(new URL('/readyz', opsUrl), tls)
     return statusCode === 200 ? undefined : `status ${statusCode} ${text.slice(0, 300)}`
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     return message || code || 'no response'
+  }
+}
+
+/** A loop that fails for less is about to recover. */
+const FAILING_SECONDS = 60
+
+const FAILING_LOOP = /^inflow_loop_failing_seconds\{loop="([^"]*)"\} (\S+)$/gm
+
+/** The background work that fails in any worker, from the metrics, which are those of all. */
+async function findFailingLoops(opsUrl: string, tls: Servers['tls']): Promise<readonly string[]> {
+  const { text } = await get(new URL('/metrics', opsUrl), tls)
+  return [...text.matchAll(FAILING_LOOP)]
+    .map(([, loop = '', seconds]) => ({ loop, seconds: Number(seconds) }))
+    .filter(({ seconds }) => seconds >= FAILING_SECONDS)
+    .map(({ loop, seconds }) => failingNote(loop, seconds))
+}
+
+async function get(url: URL, tls: Servers['tls']) {
+  const dispatcher = new Agent({ connect: tls })
+  try {
+    const signal = AbortSignal.timeout(RESPONSE_TIMEOUT_MS)
+    const { statusCode, body } = await request(url, { dispatcher, signal })
+    return { statusCode, text: await body.text() }
   } finally {
     await dispatcher.destroy()
   }

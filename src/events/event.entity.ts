@@ -97,6 +97,22 @@ export const BusinessCounterEntity = defineEntity({
 })
 
 /**
+ * Up to where what follows the log has read, in which epoch, and how many events it has set aside: see `follow-log.ts`.
+ * The highest position counts. Each move inserts a row and deletes the previous one, so that the row is found at once
+ * also while a long snapshot keeps its old versions.
+ */
+export const LogFollowerEntity = defineEntity({
+  name: 'LogFollower',
+  tableName: 'log_follower',
+  properties: {
+    name: p.text().primary(),
+    position: p.bigint().primary().autoincrement(false),
+    epoch: p.integer(),
+    setAside: p.bigint().defaultRaw('0'),
+  },
+})
+
+/**
  * The state of the sequencer after a tick: the last position, and the snapshot whose events are all
  * numbered. The view `sequencer` has the newest row. While a large backlog is numbered in batches,
  * `target` is the snapshot in progress, and its events up to `doneSeq` are done. Snapshots say nothing

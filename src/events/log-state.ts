@@ -24,9 +24,11 @@ export async function readLogState(pool: Queryable): Promise<LogState> {
     event_id: string | null
   }>({
     name: 'event-log-state',
+    // The last event by the end of the index: a look-up of its position may be planned as a scan of a small log.
     text: `select s.epoch, s.position, r.floor, l.event_id
       from sequencer s join event_retention r on r.id = 1
-      left join event_log l on l.position = s.position`,
+      left join lateral (select position, event_id from event_log order by position desc limit 1) l
+        on l.position = s.position`,
   })
   const row = result.rows[0]
   if (row === undefined)

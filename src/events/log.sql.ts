@@ -23,3 +23,8 @@ export const FLOOR = '(select floor from event_retention where id = 1)'
 export const selectEventsAfter = (position: string, limit: string) =>
   `select position, outbox_seq, business_id, live, business_sequence from event_log
     where position > ${position} order by position limit ${limit}`
+
+/** SQL: the events after a position, up to another one. They are few: no order is needed, and no limit. */
+export const selectEventsBetween = (after: string, upTo: string) =>
+  `select position, outbox_seq, business_id, live from event_log
+    where position > ${after} and position <= ${upTo}`

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { Gauge, type Registry } from 'prom-client'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
+import { type FollowerLag, readFollowerLags } from './follow-log.ts'
 import { type Lag, ROWS_COUNTED_MAX, readLag } from './lag.ts'
 import type { Tail } from './tail.ts'
 
@@ -53,6 +54,23 @@ export function registerEventMetrics(
     ],
     { periodMs: PERIOD_MS },
   )
+  const ofFollowers =
+    (measure: (lag: FollowerLag) => number) => (followers: readonly FollowerLag[]) =>
+      followers.map((each) => ({ labels: { follower: each.name }, value: measure(each) }))
+  registerSampledGauges(common, () => readFollowerLags(pool), [
+    {
+      name: 'inflow_log_follower_lag_seconds',
+      help: 'Age of the first event of the log that the figures, or the index of due settlements, do not contain.',
+      labelNames: ['follower'],
+      measure: ofFollowers(({ seconds }) => seconds),
+    },
+    {
+      name: 'inflow_log_follower_set_aside_events',
+      help: 'Events that the database refused there, which were set aside.',
+      labelNames: ['follower'],
+      measure: ofFollowers(({ setAside }) => setAside),
+    },
+  ])
   new Gauge({
     name: 'inflow_event_subscribers_waiting',
     help: 'Subscribers that have received all events and wait for more.',

@@ -17,6 +17,7 @@ import {
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
+import { toInt64 } from '../protobuf/int64.ts'
 import type { CalendarDay } from './calendar/get-calendar.ts'
 import {
   type Balance,
@@ -80,23 +81,37 @@ export function encodeSettlementEvent(
 }
 
 export function toBalanceMessage(balance: Balance): BalanceMessage {
-  return create(BalanceSchema, { ...balance, currency: CURRENCY })
+  return create(BalanceSchema, {
+    pendingMinor: toInt64(balance.pendingMinor),
+    availableMinor: toInt64(balance.availableMinor),
+    feesMinor: toInt64(balance.feesMinor),
+    currency: CURRENCY,
+  })
 }
 
 export function toDayMessage({ day, isWorkingDay, holidayName, settled, due }: CalendarDay) {
   const sums = settled ?? { grossMinor: 0n, feesMinor: 0n, splitsMinor: 0n }
-  const { grossMinor, feesMinor, splitsMinor } = sums
   return create(SettlementDaySchema, {
     day,
     workingDay: isWorkingDay,
     holidayName,
     settlementCount: settled?.settlements ?? 0n,
     transactionCount: settled?.transactions ?? 0n,
-    ...{ grossMinor, feesMinor, splitsMinor, netMinor: netOf(sums) },
+    ...toTotals(sums),
     dueBalanceCount: due.balances,
     dueTransactionCount: due.transactions,
-    dueGrossMinor: due.grossMinor,
+    dueGrossMinor: toInt64(due.grossMinor),
   })
+}
+
+/** The sums of several settlements, or of one that is not made yet. */
+export function toTotals(sums: Parameters<typeof netOf>[0]) {
+  return {
+    grossMinor: toInt64(sums.grossMinor),
+    feesMinor: toInt64(sums.feesMinor),
+    splitsMinor: toInt64(sums.splitsMinor),
+    netMinor: toInt64(netOf(sums)),
+  }
 }
 
 /** Whether the subject of a kind of entry is a settlement. */

@@ -14,12 +14,12 @@ import {
   toSettlementMessage,
   toTerms,
   toTermsMessage,
+  toTotals,
 } from './message.ts'
 import { listSettlements } from './runs/list-settlements.ts'
 import { previewSettlement } from './runs/preview-settlement.ts'
 import type { SettlementContext } from './runs/run-settlement.ts'
 import { settle } from './runs/settle.ts'
-import { netOf } from './settlement.ts'
 import { listEntries } from './statements/list-entries.ts'
 import { addHoliday, listHolidays, removeHoliday } from './terms/holidays.ts'
 import { getTerms, updateTerms } from './terms/update-terms.ts'
@@ -47,8 +47,8 @@ export function createSettlementRpc(
       })
       const { nextSettlementAtMs } = preview
       return {
-        ...preview,
-        netMinor: netOf(preview),
+        transactionCount: preview.transactionCount,
+        ...toTotals(preview),
         currency: CURRENCY,
         cutOffAt: timestampFromMs(preview.cutOffAtMs),
         ...(nextSettlementAtMs !== undefined && {

@@ -107,15 +107,17 @@ export const SettlementEntity = defineEntity({
     feesMinor: p.bigint(),
     /** The shares of other businesses. */
     splitsMinor: p.bigint().defaultRaw('0'),
-    balancePendingMinor: p.bigint(),
-    balanceAvailableMinor: p.bigint(),
-    balanceFeesMinor: p.bigint(),
+    balancePendingMinor: p.bigint().columnType('numeric(38,0)'),
+    balanceAvailableMinor: p.bigint().columnType('numeric(38,0)'),
+    balanceFeesMinor: p.bigint().columnType('numeric(38,0)'),
+    /** How many settlements of its request and business were full before it. */
+    part: p.integer().defaultRaw('0'),
     startedAt: p.datetime(3),
     completedAt: p.datetime(3).nullable(),
   },
   uniques: [
     { properties: ['business', 'live', 'toSequence'] },
-    { properties: ['request', 'business'] },
+    { properties: ['request', 'business', 'part'] },
   ],
   indexes: [
     { properties: ['business', 'live', 'id'] },

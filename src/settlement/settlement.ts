@@ -51,6 +51,13 @@ export function netOf({
   return grossMinor - feesMinor - splitsMinor
 }
 
+/**
+ * A settlement whose payments reach this sum, in kobo, is full: it ends with that batch, before the end of its range,
+ * and the next settlement continues from there. So its totals and its event fit into an int64, whatever payments there
+ * are.
+ */
+export const FULL_MINOR = 2n ** 62n
+
 /** Below and above every sequence number of any business. */
 export const BEFORE_ALL = -(2n ** 62n)
 export const AFTER_ALL = 2n ** 62n

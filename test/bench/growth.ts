@@ -133,7 +133,7 @@ async function finishJobs(databaseUrl: string): Promise<void> {
         from event_log group by business_id, live`,
     )
     await client.query(
-      'update payment_hour_follower set position = (select position from sequencer)',
+      "update log_follower set position = (select position from sequencer) where name = 'figures'",
     )
   } finally {
     await client.end()

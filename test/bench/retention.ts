@@ -100,9 +100,7 @@ async function seedPayments(databaseUrl: string, count: number): Promise<void> {
 /** The events are read by all who follow the log, and their payments are settled. */
 async function finishPayments(pool: pg.Pool): Promise<void> {
   await pool.query('insert into webhook_dispatcher select position from sequencer')
-  for (const follower of ['settlement_follower', 'payment_hour_follower']) {
-    await pool.query(`update ${follower} set position = (select position from sequencer)`)
-  }
+  await pool.query('update log_follower set position = (select position from sequencer)')
   await pool.query(
     `insert into settlement (id, business_id, live, status, forced, cut_off_at, from_sequence,
         to_sequence, scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor,

@@ -94,7 +94,7 @@ export async function seedGrowth(
     await loader.query('update webhook_dispatcher set position = (select position from sequencer)')
     // The sweep of the first run finds what is due, rather than the follower.
     await loader.query(
-      'update settlement_follower set position = (select max(position) from event_log)',
+      "update log_follower set position = (select max(position) from event_log) where name = 'settlement'",
     )
     await checkForeignKeys(loader)
     await loader.query('vacuum (analyze)')

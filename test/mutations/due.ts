@@ -6,7 +6,7 @@ const MODES = 'test/settlement/due-modes.test.ts'
 const SWEEP = 'test/settlement/sweep-due.test.ts'
 
 const claim = inFile('src/settlement/due/claim-due.ts', MODES, DUE)
-const follow = inFile('src/settlement/due/follow-payments.ts', DUE)
+const follow = inFile('src/events/follow-log.ts', DUE)
 const lock = inFile('src/settlement/due/lock-due.ts', DUE)
 const refresh = inFile('src/settlement/due/refresh-due.ts', MODES, DUE)
 const sweep = inFile('src/settlement/due/sweep-due.ts', SWEEP, DUE)
@@ -30,13 +30,13 @@ export const DUE_SETTLEMENTS = [
   ),
   follow(
     'what an epoch changed is not looked for',
-    'epoch: state.epoch })\n    await requestSweep(client)\n',
-    'epoch: state.epoch })\n',
+    'position, epoch })\n  await follower.onGap?.(client)\n',
+    'position, epoch })\n',
   ),
   follow(
     'payments of a log that became shorter are passed over',
-    'follower.position < end.position ? follower.position : end.position',
-    'follower.position',
+    'from.position < end.position ? from.position : end.position',
+    'from.position',
   ),
   lock(
     'a settlement removes the row that the follower relies on',

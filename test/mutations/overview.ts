@@ -12,6 +12,7 @@ const attempts = inFile(
   'src/webhooks/figures/hour-store.ts',
   'test/overview/count-attempts.test.ts',
 )
+const followers = inFile('src/events/follow-log.ts', HOURS, 'test/events/followers.test.ts')
 const follow = inFile('src/overview/figures/follow-payments.ts', HOURS)
 const items = inFile('src/overview/review/list-review-items.ts', REVIEW)
 const overview = inFile('src/overview/figures/read-overview.ts', OVERVIEW)
@@ -23,18 +24,38 @@ const timeline = inFile('src/overview/timeline/message.ts', TIMELINE)
 export const OVERVIEWS = [
   follow(
     'two instances count the same payments',
-    'if (!rows[0]?.held) return false',
-    'if (rows[0] === undefined) return false',
+    'return rows[0]?.held ?? false',
+    'return rows[0] !== undefined',
   ),
-  follow(
+  followers(
     'payments are counted again after a crash',
-    'await inTransaction(pool, (client) => followNext(client, state, log))',
-    'await followNext(pool as unknown as PoolClient, state, log)',
+    'await inTransaction(pool, (client) =>\n        followNext(client, follower',
+    'await ((run: (on: PoolClient) => ReturnType<typeof followNext>) => run(pool as unknown as PoolClient))((client) =>\n        followNext(client, follower',
   ),
-  follow(
+  followers(
     'an epoch counts payments again',
-    'await moveFollower(client, follower, { position, epoch })',
-    'await moveFollower(client, follower, { position: 0n * position, epoch })',
+    '{ ...from, position, epoch }',
+    '{ ...from, position: 0n * position, epoch }',
+  ),
+  followers(
+    'a follower chases the end of a log that grows',
+    "if (outcome !== 'more') return outcome === 'end'",
+    "if (outcome === 'busy') return false",
+  ),
+  followers(
+    'an event that the database refuses stops its follower',
+    'if (eventsMax === 1) await setAside({ pool, log }, follower, position, error)',
+    'if (eventsMax === 1) throw error',
+  ),
+  followers(
+    'what is set aside is not counted',
+    'setAside: from.setAside + 1n',
+    'setAside: from.setAside',
+  ),
+  followers(
+    'a follower keeps the scan of a table that was small',
+    "set_config('enable_seqscan', 'off', true)",
+    "set_config('enable_seqscan', 'on', true)",
   ),
   follow(
     'the total of all businesses has only the payments of the last batch',

@@ -96,8 +96,18 @@ export const SETTLEMENT_RULES = [
   ),
   batch(
     'a settlement never ends',
-    "status = case when change.scanned = s.to_sequence then 'COMPLETED' else s.status end",
+    "status = case when is_full or is_scanned then 'COMPLETED' else s.status end",
     'status = s.status',
+  ),
+  batch(
+    'a full settlement goes on',
+    '$11::bigint + total.gross >= ${FULL_MINOR} as is_full',
+    'false as is_full',
+  ),
+  guard(
+    'a settlement that is not full may end early',
+    'and new.to_sequence = new.scanned_sequence and new.gross_minor >= 2::numeric ^ 62',
+    '',
   ),
   batch(
     'the totals of a settlement hold its last batch only',
@@ -174,7 +184,7 @@ export const SETTLEMENT_RULES = [
   ),
   run(
     'a settlement without a payment has an event',
-    "if (after.transactionCount === 0n) return { state: 'completed' } as const\n",
+    'if (after.transactionCount === 0n) return { state } as const\n',
     '',
   ),
   run(

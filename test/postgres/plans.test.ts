@@ -35,8 +35,7 @@ const SMALL = new Set([
   'schema_migration',
   'sequencer_tick',
   'event_retention',
-  'settlement_follower',
-  'payment_hour_follower',
+  'log_follower',
   'settlement_sweep',
   'webhook_dispatcher',
   // One row for each limit in use, which are swept; one for each bank and kind of notification.

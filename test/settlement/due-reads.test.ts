@@ -76,7 +76,7 @@ async function prepare(pool: pg.Pool): Promise<void> {
   expect(isSwept).toBe(true)
   // The next hourly one is not what this test measures.
   await pool.query("update settlement_sweep set next_at = 'infinity'")
-  await pool.query('vacuum (analyze) settlement_due, settlement_follower')
+  await pool.query('vacuum (analyze) settlement_due, log_follower')
   clock.set(clock.now() + 40 * DAY_MS)
 }
 

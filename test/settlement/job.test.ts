@@ -318,6 +318,18 @@ test.each(['gross_minor', 'fees_minor', 'transaction_count', 'scanned_sequence']
   },
 )
 
+test('the database refuses to end a settlement early, unless it is full', async () => {
+  const { id: businessId } = await insertPaidBusiness(2)
+  const started = await start(businessId)
+  const change = (set: string) =>
+    instance.pool.query(`update settlement set ${set} where id = $1`, [started?.id])
+  await change('scanned_sequence = to_sequence - 1')
+  for (const set of ['to_sequence - 1', 'to_sequence + 1']) {
+    await expect(change(`to_sequence = ${set}`)).rejects.toThrow('are fixed when it starts')
+  }
+  await settleRunning(started?.id)
+})
+
 test('a preview counts what is due by the schedule, and everything if forced', async () => {
   const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
   const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 2, cutOffMinutes: 0, ...NO_FEE }

@@ -67,7 +67,7 @@ describe('a reversal and a settlement of the same payment at the same time', () 
     const instance = createInstance(db.database, clock)
     const { reversing } = await inTransaction(instance.pool, async (client) => {
       const running = await lockRunning(client, settlementId, 'wait')
-      if (running === undefined || running === 'locked') throw new Error('not running')
+      if (typeof running === 'string') throw new Error('not running')
       const { settlement: after } = await settleBatch(client, running, 1, clock.now())
       expect(after).toMatchObject({ status: 'RUNNING', transactionCount: 1n })
       const reversal = { transactionId: ids[0]!, reason: 'recalled' }

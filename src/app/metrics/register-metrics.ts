@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Pool } from 'pg'
 import { Gauge, type Registry } from 'prom-client'
+import type { LoopWatch } from '../../core/loop-watch.ts'
 import { registerSampledGauges } from '../../core/sampled-gauges.ts'
 import { registerPendingMetrics } from '../../notifications/metrics/register-pending.ts'
 import { registerReviewMetrics } from '../../overview/review/metrics.ts'
@@ -19,6 +20,8 @@ interface Dependencies {
   readonly metrics: Registry
   /** Those that are the same in each process. */
   readonly common: Registry
+  /** Of this process. */
+  readonly loops: LoopWatch
   /** The pools of the replicas, by their names. */
   readonly replicaPools: ReadonlyMap<string, Pool>
   /** Why the service cannot serve calls now; empty: it can. */
@@ -32,7 +35,7 @@ interface Dependencies {
  * @returns what ends the measuring
  */
 export function registerMetrics(dependencies: Dependencies): () => void {
-  const { options, metrics, common, replicaPools, ready } = dependencies
+  const { options, metrics, common, loops, replicaPools, ready } = dependencies
   const { database, clock, config, tls } = options
   const { pool, recordingPool, relaxedPool } = database
   registerBuild(common, options)
@@ -42,6 +45,17 @@ export function registerMetrics(dependencies: Dependencies): () => void {
     registers: [common],
     async collect() {
       this.set((await ready()).length === 0 ? 1 : 0)
+    },
+  })
+  new Gauge({
+    name: 'inflow_loop_failing_seconds',
+    help: 'For how long background work has failed, by its name; a loop that works has no value.',
+    labelNames: ['loop'],
+    registers: [metrics],
+    aggregator: 'max',
+    collect() {
+      this.reset()
+      for (const [loop, ms] of loops.failingMs()) this.set({ loop }, ms / 1_000)
     },
   })
   registerDatabaseMetrics(common, pool)

@@ -95,9 +95,11 @@ export const payments: Dashboard = {
       'max(inflow_settlement_lag_seconds)',
       'lag',
     ]),
-    lines('Figures not counted yet', 'Events that the hourly figures lack.', 'short', [
-      'max(inflow_overview_uncounted_events)',
-      'events',
-    ]),
+    lines(
+      'Followers of the log',
+      'Age of the first event that figures or due settlements lack.',
+      's',
+      ['max by (follower) (inflow_log_follower_lag_seconds)', '{{follower}}'],
+    ),
   ],
 }

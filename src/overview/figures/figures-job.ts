@@ -1,12 +1,11 @@
 import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
 import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
-import { registerSampledGauges } from '../../core/sampled-gauges.ts'
+import { readPlace } from '../../events/follow-log.ts'
 import { readLogState } from '../../events/log-state.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { followPayments, readFollower } from './follow-payments.ts'
+import { FIGURES, followPayments } from './follow-payments.ts'
 
 interface Dependencies {
   readonly database: Database
@@ -62,17 +61,6 @@ export async function deleteOldHours(on: Queryable, beforeMs: number): Promise<n
 
 /** How many events of the log the figures do not contain yet. */
 export async function countUncounted(on: Queryable): Promise<bigint> {
-  const [{ end }, { position }] = await Promise.all([readLogState(on), readFollower(on)])
+  const [{ end }, { position }] = await Promise.all([readLogState(on), readPlace(on, FIGURES)])
   return end.position > position ? end.position - position : 0n
-}
-
-/** @param common the registry for gauges of the database, which are the same in every process */
-export function registerFiguresMetrics(common: Registry, { pool }: Database): void {
-  registerSampledGauges(common, () => countUncounted(pool), [
-    {
-      name: 'inflow_overview_uncounted_events',
-      help: 'Events of the log that the hourly figures of payments do not contain yet.',
-      measure: Number,
-    },
-  ])
 }

@@ -11,6 +11,7 @@ import {
 import type { GetOverviewResponseSchema } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import packageJson from '../../../package.json' with { type: 'json' }
 import { fromBankCode } from '../../banks/message.ts'
+import { toInt64 } from '../../protobuf/int64.ts'
 import { toTimestamp } from '../../protobuf/timestamp.ts'
 import { toRunMessage } from '../../reconciliation/message.ts'
 import { toCountMessage } from '../review/message.ts'
@@ -42,6 +43,8 @@ function toHourMessage(hour: HourFigures): HourMessage {
   const { startsAtMs, attempts, delivered, failed, delayP95Ms, ...payments } = hour
   return create(HourFiguresSchema, {
     ...payments,
+    amountMinor: toInt64(payments.amountMinor),
+    reversedMinor: toInt64(payments.reversedMinor),
     startsAt: toTimestamp(startsAtMs),
     attempts: BigInt(attempts),
     delivered: BigInt(delivered),

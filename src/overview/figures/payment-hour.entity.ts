@@ -15,26 +15,13 @@ export const PaymentHourEntity = defineEntity({
     bank: p.text().primary(),
     hour: p.datetime(3).primary(),
     payments: p.bigint(),
-    amountMinor: p.bigint(),
+    amountMinor: p.bigint().columnType('numeric(38,0)'),
     /** In the hour of the reversal. */
     reversals: p.bigint(),
-    reversedMinor: p.bigint(),
+    reversedMinor: p.bigint().columnType('numeric(38,0)'),
     /** When the latest of the payments was recorded; null if there are only reversals. */
     lastAt: p.datetime(3).nullable(),
   },
   // For retention.
   indexes: [{ properties: ['hour'] }],
-})
-
-/**
- * One row: the position in the event log up to which payments are counted, and the epoch in which it was read.
- * Each move inserts a row and deletes the previous one, as those of SettlementFollower.
- */
-export const PaymentHourFollowerEntity = defineEntity({
-  name: 'PaymentHourFollower',
-  tableName: 'payment_hour_follower',
-  properties: {
-    position: p.bigint().primary().autoincrement(false),
-    epoch: p.integer(),
-  },
 })

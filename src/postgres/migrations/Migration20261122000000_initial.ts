@@ -309,6 +309,9 @@ create table event_retention (
   id int primary key, floor bigint not null, archived bigint not null, next_run_at timestamptz(3) not null,
   constraint event_retention_archived check (archived <= floor),
   constraint event_retention_one_row check (id = 1));
+create table log_follower (
+  name text not null, "position" bigint not null, epoch int not null, set_aside bigint not null default 0,
+  primary key (name, "position"));
 -- As sequencer_tick: one row for each tick and business, which deletes the one before, unless that was the last
 -- one of a block of 1,024 sequence numbers.
 create table event_business_counter (
@@ -358,11 +361,12 @@ create table settlement (
   forced boolean not null, cut_off_at timestamptz(3) not null, from_sequence bigint not null,
   to_sequence bigint not null, scanned_sequence bigint not null, fee_flat_minor bigint not null,
   fee_basis_points int not null, fee_cap_minor bigint not null, transaction_count bigint not null,
-  gross_minor bigint not null, fees_minor bigint not null, splits_minor bigint not null default 0, balance_pending_minor bigint not null,
-  balance_available_minor bigint not null, balance_fees_minor bigint not null, started_at timestamptz(3) not null,
+  gross_minor bigint not null, fees_minor bigint not null, splits_minor bigint not null default 0,
+  balance_pending_minor numeric(38,0) not null, balance_available_minor numeric(38,0) not null,
+  balance_fees_minor numeric(38,0) not null, part int not null default 0, started_at timestamptz(3) not null,
   completed_at timestamptz(3),
   constraint settlement_business_id_live_to_sequence_unique unique (business_id, live, to_sequence),
-  constraint settlement_request_id_business_id_unique unique (request_id, business_id),
+  constraint settlement_request_id_business_id_part_unique unique (request_id, business_id, part),
   constraint settlement_business_id_foreign foreign key (business_id) references business(id),
   constraint settlement_request_id_foreign foreign key (request_id) references settlement_request(id),
   constraint settlement_completed check (((completed_at is not null) = (status = 'COMPLETED')) and (status = 'RUNNING'
@@ -380,8 +384,6 @@ create table settlement_due (
   failures int not null, primary key (business_id, live));
 create index settlement_due_due_at_business_id_live_index on settlement_due (due_at, business_id, live);
 create index settlement_due_next_at_index on settlement_due (next_at);
-create table settlement_follower (
-  "position" bigint primary key, epoch int not null);
 create table settlement_sweep (
   id int primary key, next_at timestamptz(3) not null, after_business_id text not null, after_live boolean not null,
   is_expected boolean not null, constraint settlement_sweep_one_row check (id = 1));
@@ -451,11 +453,9 @@ create table webhook_hour (
 create index webhook_hour_hour_index on webhook_hour (hour);
 create table payment_hour (
   business_id text not null, live boolean not null, bank text not null, hour timestamptz(3) not null,
-  payments bigint not null, amount_minor bigint not null, reversals bigint not null, reversed_minor bigint not null,
-  last_at timestamptz(3), primary key (business_id, live, bank, hour)) with (fillfactor=50);
+  payments bigint not null, amount_minor numeric(38,0) not null, reversals bigint not null,
+  reversed_minor numeric(38,0) not null, last_at timestamptz(3), primary key (business_id, live, bank, hour)) with (fillfactor=50);
 create index payment_hour_hour_index on payment_hour (hour);
-create table payment_hour_follower (
-  "position" bigint primary key, epoch int not null);
 `
 
 const FUNCTIONS = `
@@ -993,10 +993,13 @@ create function settlement_guard() returns trigger language plpgsql as $$
     if old.status = 'COMPLETED' then
       raise exception 'a completed settlement cannot be changed' using errcode = 'integrity_constraint_violation';
     end if;
-    if (new.id, new.business_id, new.live, new.request_id, new.forced, new.cut_off_at, new.from_sequence,
-        new.to_sequence, new.fee_flat_minor, new.fee_basis_points, new.fee_cap_minor)
-      is distinct from (old.id, old.business_id, old.live, old.request_id, old.forced, old.cut_off_at,
-        old.from_sequence, old.to_sequence, old.fee_flat_minor, old.fee_basis_points, old.fee_cap_minor)
+    if (new.id, new.business_id, new.live, new.request_id, new.part, new.forced, new.cut_off_at, new.from_sequence,
+        new.fee_flat_minor, new.fee_basis_points, new.fee_cap_minor)
+      is distinct from (old.id, old.business_id, old.live, old.request_id, old.part, old.forced, old.cut_off_at,
+        old.from_sequence, old.fee_flat_minor, old.fee_basis_points, old.fee_cap_minor)
+      -- Only a full settlement ends early: see src/settlement/settlement.ts.
+      or (new.to_sequence <> old.to_sequence and not (new.to_sequence < old.to_sequence
+        and new.to_sequence = new.scanned_sequence and new.gross_minor >= 2::numeric ^ 62))
       or new.scanned_sequence < old.scanned_sequence or new.gross_minor < old.gross_minor
       or new.fees_minor < old.fees_minor or new.splits_minor < old.splits_minor or new.transaction_count < old.transaction_count then
       raise exception 'the scope and terms of a settlement are fixed when it starts, and its totals never decrease' using errcode = 'integrity_constraint_violation';
@@ -1156,8 +1159,7 @@ insert into sequencer_tick (tick, epoch, position, snapshot, done_seq, system_id
     pg_current_xact_id() from current_cluster();
 insert into event_retention (id, floor, archived, next_run_at) values (1, 0, 0, now());
 insert into webhook_dispatcher (position) values (0);
-insert into settlement_follower (position, epoch) values (0, 1);
-insert into payment_hour_follower (position, epoch) values (0, 1);
+insert into log_follower (name, position, epoch) values ('figures', 0, 1), ('settlement', 0, 1);
 insert into settlement_sweep (id, next_at, after_business_id, after_live, is_expected) values (1, now(), '', false, true);
 select protect_partition(inhrelid::regclass) from pg_inherits join pg_class on oid = inhrelid where relkind = 'r';
 `

@@ -24,20 +24,6 @@ export const DueEntity = defineEntity({
   ],
 })
 
-/**
- * One row: the position in the event log up to which payments are in the index, and the epoch in which
- * it was read. Each move inserts a row and deletes the previous one, so that the row is found at once
- * also while a long snapshot keeps its old versions.
- */
-export const FollowerEntity = defineEntity({
-  name: 'SettlementFollower',
-  tableName: 'settlement_follower',
-  properties: {
-    position: p.bigint().primary().autoincrement(false),
-    epoch: p.integer(),
-  },
-})
-
 /** One row: the balance after which the sweep of the index continues, and when it does. */
 export const SweepEntity = defineEntity({
   name: 'SettlementSweep',

@@ -228,6 +228,7 @@ async function processFewBatches(run: Run, id: string): Promise<Progress> {
     const state = await processNextBatch(run, id, { onLocked: run.onLocked })
     if (state === 'completed') return 'done'
     if (state === 'locked') return 'later'
+    if (state === 'full') return 'more'
     if (!run.shouldContinue()) return 'more'
     const tookMs = run.clock.now() - startedAtMs
     const pauseMs = Math.min(PAUSE_FACTOR * tookMs, PAUSE_MAX_MS)

@@ -11,7 +11,7 @@ import {
   joinTransaction,
   lockSettled,
 } from '../../transactions/transaction.sql.ts'
-import { netOf, type Settlement } from '../settlement.ts'
+import { FULL_MINOR, netOf, type Settlement } from '../settlement.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './store.ts'
 
 /** What to do if another transaction holds the lock of the settlement. */
@@ -21,22 +21,26 @@ export type OnLocked = 'wait' | 'skip'
  * Locks a running settlement until the commit.
  *
  * @param onLocked what to do if another transaction holds the lock: `skip` returns `locked`
- * @returns undefined if the settlement is completed
+ * @returns `full`: it is completed, and what is due may go on after it
  */
 export async function lockRunning(
   client: PoolClient,
   id: string,
   onLocked: OnLocked,
-): Promise<Settlement | 'locked' | undefined> {
-  const running = `from settlement where id = $1 and status = 'RUNNING'`
+): Promise<Settlement | 'locked' | 'completed' | 'full'> {
   const { rows } = await client.query<SettlementRow>(
-    `select ${SETTLEMENT_COLUMNS} ${running} for update ${onLocked === 'skip' ? 'skip locked' : ''}`,
+    `select ${SETTLEMENT_COLUMNS} from settlement where id = $1 and status = 'RUNNING'
+      for update ${onLocked === 'skip' ? 'skip locked' : ''}`,
     [id],
   )
   if (rows[0] !== undefined) return toSettlement(rows[0])
-  if (onLocked === 'wait') return undefined
-  const { rowCount } = await client.query(`select ${running}`, [id])
-  return rowCount === 1 ? 'locked' : undefined
+  const { rows: ended } = await client.query<{ is_running: boolean; is_full: boolean }>(
+    `select status = 'RUNNING' as is_running, gross_minor >= ${FULL_MINOR} as is_full
+      from settlement where id = $1`,
+    [id],
+  )
+  if (ended[0]?.is_running) return 'locked'
+  return ended[0]?.is_full ? 'full' : 'completed'
 }
 
 const BATCH = moneyEvents({
@@ -97,11 +101,15 @@ const SETTLE_BATCH = `with batch as materialized (
       select case when count(*) < $5 then $4::bigint else max(business_sequence) end as scanned,
         coalesce(sum(pending_minor), 0) as pending, coalesce(sum(available_minor), 0) as available,
         coalesce(sum(fees_minor), 0) as fees from batch
+    ), ended as (
+      select $11::bigint + total.gross >= ${FULL_MINOR} as is_full, change.scanned = $4 as is_scanned
+      from total cross join change
     )
     update settlement s set
       scanned_sequence = change.scanned,
-      status = case when change.scanned = s.to_sequence then 'COMPLETED' else s.status end,
-      completed_at = case when change.scanned = s.to_sequence then $6::timestamptz end,
+      to_sequence = case when is_full then change.scanned else s.to_sequence end,
+      status = case when is_full or is_scanned then 'COMPLETED' else s.status end,
+      completed_at = case when is_full or is_scanned then $6::timestamptz end,
       transaction_count = transaction_count + total.count,
       gross_minor = gross_minor + total.gross,
       fees_minor = fees_minor + total.fees,
@@ -109,7 +117,7 @@ const SETTLE_BATCH = `with batch as materialized (
       balance_pending_minor = balance_pending_minor + change.pending,
       balance_available_minor = balance_available_minor + change.available,
       balance_fees_minor = balance_fees_minor + change.fees
-    from total cross join change
+    from total cross join change cross join ended
     where s.id = $1
     returning ${SETTLEMENT_COLUMNS}, (
       select coalesce(json_agg(json_build_array(business_id, count, minor::text) order by business_id), '[]')
@@ -119,7 +127,7 @@ const SETTLE_BATCH = `with batch as materialized (
 /**
  * Processes the next events of a locked settlement: settles the payments among them that are neither settled nor
  * reversed, with their postings, also those of other businesses that have shares. The last batch completes the
- * settlement. The statement is not prepared, so that PostgreSQL plans it for the actual sequence numbers. No payment
+ * settlement, and so does one that makes it full. The statement is not prepared, so that PostgreSQL plans it for the actual sequence numbers. No payment
  * of the balance is reversed from before it reads to the commit.
  *
  * @returns the settlement after the batch, and the shares of other businesses in its payments
@@ -145,6 +153,7 @@ export async function settleBatch(
     settlement.feeBasisPoints,
     settlement.feeCapMinor,
     settlement.live,
+    settlement.grossMinor,
   ])
   const row = rows[0]
   assert(row, 'a locked settlement exists')

@@ -1,7 +1,5 @@
 import type { Pool } from 'pg'
-import { EVENTS } from '../../events/log.sql.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { readFollower } from '../due/follow-payments.ts'
 import { SettlementEntity, SettlementRequestEntity } from '../settlement.entity.ts'
 
 /** What should have been settled, or completed, by a time. */
@@ -10,8 +8,6 @@ export interface Overdue {
   readonly balances: number
   readonly settlements: number
   readonly requests: number
-  /** Whether payments of before that time are not in the index of what is due yet. */
-  readonly isIndexLate: boolean
 }
 
 export async function countOverdue({ pool, orm }: Database, byMs: number): Promise<Overdue> {
@@ -21,7 +17,6 @@ export async function countOverdue({ pool, orm }: Database, byMs: number): Promi
     balances: await countBalances(pool, byMs),
     settlements: await em.count(SettlementEntity, { status: 'RUNNING', startedAt: by }),
     requests: await em.count(SettlementRequestEntity, { completedAt: null, createdAt: by }),
-    isIndexLate: await isIndexLate(pool, byMs),
   }
 }
 
@@ -33,14 +28,4 @@ async function countBalances(pool: Pool, byMs: number): Promise<number> {
     [new Date(byMs)],
   )
   return rows[0]?.count ?? 0
-}
-
-async function isIndexLate(pool: Pool, byMs: number): Promise<boolean> {
-  const { position } = await readFollower(pool)
-  const { rows } = await pool.query<{ is_late: boolean }>(
-    `select l.logged_at <= $2 as is_late from ${EVENTS} where l.position > $1
-      order by l.position limit 1`,
-    [position, new Date(byMs)],
-  )
-  return rows[0]?.is_late ?? false
 }

@@ -13,7 +13,7 @@ import { appendShareEvents } from '../../transactions/shares/share-store.ts'
 import { lockDue } from '../due/lock-due.ts'
 import { refreshDue } from '../due/refresh-due.ts'
 import { encodeSettlementEvent } from '../message.ts'
-import { AFTER_ALL, type BalanceKey, type Settlement } from '../settlement.ts'
+import { AFTER_ALL, type BalanceKey, FULL_MINOR, type Settlement } from '../settlement.ts'
 import { SETTLEMENT_INTERVAL_MS } from '../terms/schedule.ts'
 import type { Fee } from '../terms/terms.ts'
 import { insertSettlementEvent, lockRunning, type OnLocked, settleBatch } from './batch-store.ts'
@@ -103,6 +103,8 @@ async function findLastDueSequence(
  * Processes the next batch of a settlement in one transaction, with an event for each business that has shares in
  * its payments. The last batch completes the settlement and appends its event. A row lock keeps two batches of one
  * settlement from running at once: the second one waits or is skipped.
+ *
+ * @returns `full`: it is completed, and what is due may go on after it
  */
 export async function processNextBatch(
   { database, clock, semaphore, onCommit }: SettlementContext,
@@ -111,12 +113,11 @@ export async function processNextBatch(
     eventsMax = EVENTS_MAX,
     onLocked = 'wait',
   }: { readonly eventsMax?: number; readonly onLocked?: OnLocked } = {},
-): Promise<'running' | 'completed' | 'locked'> {
+): Promise<'running' | 'completed' | 'full' | 'locked'> {
   const outcome = await semaphore(() =>
     inTransaction(database.pool, async (client) => {
       const running = await lockRunning(client, id, onLocked)
-      if (running === 'locked') return { state: 'locked' } as const
-      if (running === undefined) return { state: 'completed' } as const
+      if (typeof running === 'string') return { state: running } as const
       const nowMs = clock.now()
       const { settlement: after, shares } = await settleBatch(client, running, eventsMax, nowMs)
       const { id: subjectId, businessId: ownerId, live } = after
@@ -125,12 +126,13 @@ export async function processNextBatch(
       const hasShares = shares.length > 0
       if (after.status === 'RUNNING') return { state: 'running', hasEvents: hasShares } as const
       await updateDue(client, after)
+      const state = after.grossMinor >= FULL_MINOR ? 'full' : 'completed'
       // All due payments may have been reversed meanwhile: then no money moved.
-      if (after.transactionCount === 0n) return { state: 'completed' } as const
+      if (after.transactionCount === 0n) return { state } as const
       const eventId = newId('evt', nowMs)
       const payload = encodeSettlementEvent(after, eventId, nowMs)
       await insertSettlementEvent(client, after, { id: eventId, occurredAtMs: nowMs, payload })
-      return { state: 'completed', hasEvents: true } as const
+      return { state, hasEvents: true } as const
     }),
   )
   if ('hasEvents' in outcome && outcome.hasEvents) onCommit()

@@ -3,7 +3,12 @@ import { firstIdAt } from '../../core/ids.ts'
 import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import type { BalanceKey, Settlement, SettlementStatus } from '../settlement.ts'
+import {
+  type BalanceKey,
+  FULL_MINOR,
+  type Settlement,
+  type SettlementStatus,
+} from '../settlement.ts'
 import type { Fee } from '../terms/terms.ts'
 import { firstUnsettled } from './first-unsettled.sql.ts'
 import type { SettlementRequest } from './requests-store.ts'
@@ -99,7 +104,7 @@ export async function findByRequest(
   limit: number,
 ): Promise<Settlement[]> {
   const { rows } = await client.query<SettlementRow>(
-    `select ${SETTLEMENT_COLUMNS} from settlement where request_id = $1 order by business_id limit $2`,
+    `select ${SETTLEMENT_COLUMNS} from settlement where request_id = $1 order by business_id, part limit $2`,
     [requestId, limit],
   )
   return rows.map(toSettlement)
@@ -190,7 +195,7 @@ interface NewSettlement extends BalanceKey, Fee {
  * settlement to the last event recorded before `dueBeforeMs`. Sequence numbers may deviate slightly
  * from the order of recording: events numbered below the last due one are settled with it.
  *
- * @returns undefined if the range has no unsettled payment
+ * @returns undefined if the range has no unsettled payment, or the request has its settlement of this business
  */
 export async function insertSettlement(
   client: PoolClient,
@@ -208,8 +213,11 @@ export async function insertSettlement(
       )
       insert into settlement (id, business_id, live, request_id, status, forced, cut_off_at, from_sequence,
         to_sequence, scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor,
-        transaction_count, gross_minor, fees_minor, started_at, balance_pending_minor, balance_available_minor, balance_fees_minor)
-      select $1, $2, $10, $3, 'RUNNING', $4, $5, start.at, final.at, start.at, $6, $7, $8, 0, 0, 0, $9,
+        transaction_count, gross_minor, fees_minor, part, started_at, balance_pending_minor, balance_available_minor,
+        balance_fees_minor)
+      select $1, $2, $10, $3, 'RUNNING', $4, $5, start.at, final.at, start.at, $6, $7, $8, 0, 0, 0,
+        (select count(*) from settlement f where f.request_id = $3 and f.business_id = $2
+          and f.gross_minor >= ${FULL_MINOR}), $9,
         coalesce((select balance_pending_minor from last), 0),
         coalesce((select balance_available_minor from last), 0),
         coalesce((select balance_fees_minor from last), 0)

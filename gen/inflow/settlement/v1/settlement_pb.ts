@@ -20,7 +20,7 @@ export const file_inflow_settlement_v1_settlement: GenFile = /*@__PURE__*/
 
 /**
  * One settlement: the due payments of one business in one mode, moved from its pending balance to
- * its available balance.
+ * its available balance. One whose payments reach 2^62 kobo completes there, and another one continues.
  *
  * @generated from message inflow.settlement.v1.Settlement
  */
@@ -146,7 +146,7 @@ export const SettlementSchema: GenMessage<Settlement> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement, 0);
 
 /**
- * A day in Lagos of a settlement calendar.
+ * A day in Lagos of a settlement calendar. A sum that an int64 cannot hold is shown as the largest one.
  *
  * @generated from message inflow.settlement.v1.SettlementDay
  */
@@ -244,7 +244,8 @@ export const SettlementDaySchema: GenMessage<SettlementDay> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement, 1);
 
 /**
- * The balance of a business in one mode, in kobo.
+ * The balance of a business in one mode, in kobo. Payments in test mode may add up to more than an int64 holds: such a
+ * balance is shown as the largest int64, 9223372036854775807, or as its negative.
  *
  * @generated from message inflow.settlement.v1.Balance
  */

@@ -132,7 +132,7 @@ export const PreviewSettlementRequestSchema: GenMessage<PreviewSettlementRequest
   messageDesc(file_inflow_settlement_v1_settlement_service, 2);
 
 /**
- * Response for SettlementService.PreviewSettlement.
+ * Response for SettlementService.PreviewSettlement. A sum that an int64 cannot hold is shown as the largest one.
  *
  * @generated from message inflow.settlement.v1.PreviewSettlementResponse
  */

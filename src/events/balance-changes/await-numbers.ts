@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool } from 'pg'
-import { SEQUENCER_STATE, unnumberedEvents } from './balance-changes/balance-changes.sql.ts'
+import { SEQUENCER_STATE, unnumberedEvents } from './balance-changes.sql.ts'
 
 /** Numbers follow a commit within milliseconds, unless the sequencer is held up. */
 const POLL_MS = 10
