@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 
 const ROOT = join(import.meta.dirname, '..')
 
-/** The folders of src/ that each folder may import, besides itself, `core` and `tracing`. */
+/** The folders of src/ that each folder may import, besides itself and `BY_ALL`. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: [],
   net: [],
@@ -20,18 +20,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Domains append to `events`, which imports no domain.
   events: ['auth', 'postgres'],
   accounts: ['auth', 'banks', 'businesses', 'crypto', 'events', 'postgres'],
-  transactions: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres', 'protobuf'],
+  transactions: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres'],
   settlement: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres', 'transactions'],
-  notifications: [
-    'auth',
-    'banks',
-    'crypto',
-    'events',
-    'net',
-    'postgres',
-    'protobuf',
-    'transactions',
-  ],
+  notifications: ['auth', 'banks', 'crypto', 'events', 'net', 'postgres', 'transactions'],
   reconciliation: [
     'accounts',
     'auth',
@@ -52,7 +43,6 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'events',
     'notifications',
     'postgres',
-    'protobuf',
     'reconciliation',
     'settlement',
     'transactions',
@@ -97,7 +87,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** What every folder may import. */
-const BY_ALL: readonly string[] = ['core', 'tracing']
+const BY_ALL: readonly string[] = ['core', 'protobuf', 'tracing']
 
 /** The composition root, which may import anything. */
 const COMPOSITION = 'app'
