@@ -155,7 +155,7 @@ function composeConfig(
 /** `BANK_<CODE>_NAME` */
 const BANK_NAME = z
   .string()
-  .regex(/^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,100}$/u, 'must be 1 to 100 printable characters')
+  .regex(/^[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u, 'must be 1 to 100 printable characters')
 
 function readBankNames(env: NodeJS.ProcessEnv, faults: Faults): BankNames {
   const names = BANK_CODES.map((code) => {

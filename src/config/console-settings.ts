@@ -27,7 +27,7 @@ export const CONSOLE_FIELDS = {
   /** What the button says. */
   OIDC_NAME: z
     .string()
-    .regex(/^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,50}$/u, 'must be 1 to 50 printable characters')
+    .regex(/^[^\p{C}\p{Zl}\p{Zp}]{1,50}$/u, 'must be 1 to 50 printable characters')
     .default('single sign-on'),
   /** The scopes to ask the provider for. */
   OIDC_REQUEST_SCOPES: z

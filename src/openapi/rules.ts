@@ -133,11 +133,16 @@ function translateCel({ expression, message }: Rule): Translation {
 
 /** @param literal of CEL */
 function toPattern(literal: string): JsonObject {
-  const pattern = literal.replaceAll('\\\\', '\\')
-  // Of one class of characters: the bounds are lengths too, which more readers understand.
-  const [, min, max] = /^\^\[(?:[^\]\\]|\\.)*\]\{(\d+),(\d+)\}\$$/.exec(pattern) ?? []
+  // The escapes of CEL are those of JavaScript, but for one.
+  const pattern = literal.replaceAll('\\\\', '\\').replaceAll(/\\U000(\w{5})/g, '\\u{$1}')
+  // The bounds of one class of characters are lengths too, which more readers understand. Of a group, the lower is.
+  const [, of, min, max] = /^\^(\[(?:[^\]\\]|\\.)*\]|\(.*\))\{(\d+),(\d+)\}\$$/.exec(pattern) ?? []
   if (max === undefined) return { pattern }
-  return { ...(min !== '0' && { minLength: Number(min) }), maxLength: Number(max), pattern }
+  return {
+    ...(min !== '0' && { minLength: Number(min) }),
+    ...(of?.startsWith('[') && { maxLength: Number(max) }),
+    pattern,
+  }
 }
 
 function textsOf(list: string): string[] {

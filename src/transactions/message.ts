@@ -15,6 +15,7 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
+import { plainText } from '../banks/plain-text.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
 import { fromTimestamp, toTimestamp } from '../protobuf/timestamp.ts'
@@ -205,12 +206,12 @@ export function toTokenPayment(
     status: (toStatus(request.status) ?? 'SUCCESS') as TokenPayment['status'],
     paidAtMs: request.paidAt ? fromTimestamp(request.paidAt) : nowMs,
     payer: {
-      name: request.payer?.name ?? '',
-      accountNumber: request.payer?.accountNumber ?? '',
-      bankCode: request.payer?.bankCode ?? '',
-      bankName: request.payer?.bankName ?? '',
+      name: plainText(request.payer?.name ?? '', 200),
+      accountNumber: plainText(request.payer?.accountNumber ?? '', 40),
+      bankCode: plainText(request.payer?.bankCode ?? '', 20),
+      bankName: plainText(request.payer?.bankName ?? '', 200),
     },
-    narration: request.narration,
+    narration: plainText(request.narration, 500),
     live: undefined,
     recordedBy,
     bankKey: request.bankKey,

@@ -112,7 +112,7 @@ describe('updateVirtualAccount/', () => {
     [
       { reference: 'u-1', firstName: ' ', email: 'x', phone: '1', lastName: 5 },
       [
-        'firstName must be 1 to 100 characters without line breaks or control characters',
+        'firstName must be 1 to 100 characters without line breaks, control or invisible characters',
         'lastName must be a string',
         'email must be a valid e-mail address of at most 254 characters',
         'phone must be a Nigerian number (0XXXXXXXXXX, 234…, +234…) or an international number with +',

@@ -76,6 +76,6 @@ function textsOf(value: unknown): readonly string[] {
 function nameOf(claims: Claims, sub: string): string {
   const names = ['name', 'preferred_username', 'email'].map((claim) => claims[claim])
   const found = names.find((name): name is string => typeof name === 'string' && name !== '')
-  const plain = (found ?? sub).replace(/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/gu, ' ').trim()
+  const plain = (found ?? sub).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, ' ').trim()
   return [...(plain || sub)].slice(0, NAME_CHARS_MAX).join('')
 }

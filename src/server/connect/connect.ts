@@ -10,7 +10,7 @@ import {
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { readPolicy } from '../../auth/method-policy.ts'
-import { assert, invalidFields } from '../../core/errors.ts'
+import { assert, type FieldFault, invalidFields } from '../../core/errors.ts'
 import { rateLimitHeaders } from '../http/headers.ts'
 import { malformedRequest } from '../http/malformed.ts'
 import { BODY_BYTES_MAX } from '../rest/gateway.ts'
@@ -97,11 +97,29 @@ function jsonOptions(method: DescMethod) {
     const text = UTF8.decode(bytes)
     refuseRepeatedKeys(text)
     const body: unknown = JSON.parse(text)
-    const unknown = typeof body === 'object' && body !== null ? findUnknown(body) : []
-    if (unknown.length > 0) throw invalidFields(unknown)
+    const faults = typeof body === 'object' && body !== null ? [...findUnknown(body)] : []
+    // Bytes that are UTF-8 have surrogates only as escapes.
+    if (/\\u[dD][89a-fA-F]/.test(text)) findHalfPairs(body, '', faults)
+    if (faults.length > 0) throw invalidFields(faults)
     return text
   }
   return { ignoreUnknownFields: true, textDecoder: { decode } }
+}
+
+/** How many texts with half of a surrogate pair an error names. */
+const HALF_PAIRS_MAX = 20
+
+/** The parser would refuse these without a field. Adds a fault for each text of a JSON value that is no Unicode. */
+function findHalfPairs(value: unknown, path: string, faults: FieldFault[]): void {
+  if (faults.length >= HALF_PAIRS_MAX) return
+  if (typeof value === 'string' && !value.isWellFormed()) {
+    faults.push({ field: path, message: 'must not contain half of a surrogate pair' })
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [key, each] of Object.entries(value)) {
+      const name = Array.isArray(value) ? `[${key}]` : path === '' ? key : `.${key}`
+      findHalfPairs(each, path + name, faults)
+    }
+  }
 }
 
 function routes(router: ConnectRouter, invokers: readonly Invoker[]): void {

@@ -100,8 +100,8 @@ function trim(message: Record<string, unknown>, names: readonly string[]): void 
 type FindFaults = (message: Message, path: string, faults: FieldFault[]) => void
 
 /**
- * Finds what PostgreSQL cannot store: texts with U+0000, and times out of range. Lists of messages are
- * skipped: the items of a batch are checked one by one.
+ * Finds what PostgreSQL cannot store: texts with U+0000 or half a surrogate pair, and times out of range. Lists of
+ * messages are skipped: the items of a batch are checked one by one.
  */
 function compileUnstorable(schema: DescMessage, known: Map<DescMessage, FindFaults>): FindFaults {
   const done = known.get(schema)
@@ -133,12 +133,16 @@ function compileField(field: DescField, known: Map<DescMessage, FindFaults>) {
     }
   }
   const isText = 'scalar' in field && field.scalar === ScalarType.STRING
-  if (!isText || field.fieldKind === 'map') return undefined
+  if (!isText) return undefined
   return (message: Message, path: string, faults: FieldFault[]) => {
     const value = readField(message, field)
-    if (Array.isArray(value) ? value.some(hasNull) : hasNull(value)) {
-      faults.push({ field: path + jsonName, message: 'must not contain the character U+0000' })
-    }
+    const fault =
+      typeof value === 'object' && value !== null
+        ? Object.values(value)
+            .map(textFault)
+            .find((found) => found !== undefined)
+        : textFault(value)
+    if (fault !== undefined) faults.push({ field: path + jsonName, message: fault })
   }
 }
 
@@ -154,8 +158,10 @@ function isTime({ seconds, nanos }: Timestamp): boolean {
   return seconds >= -62_135_596_800n && seconds <= 253_402_300_799n && nanos >= 0 && nanos < 1e9
 }
 
-function hasNull(value: unknown): boolean {
-  return typeof value === 'string' && value.includes('\0')
+function textFault(value: unknown): string | undefined {
+  if (typeof value !== 'string') return undefined
+  if (!value.isWellFormed()) return 'must not contain half of a surrogate pair'
+  return value.includes('\0') ? 'must not contain the character U+0000' : undefined
 }
 
 function toFieldFault(schema: DescMessage, violation: Violation): FieldFault {

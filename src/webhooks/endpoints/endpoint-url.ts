@@ -22,8 +22,8 @@ const METADATA_NAME = 'metadata.google.internal'
 export function urlRefusal(text: string, rules: UrlRules): string | undefined {
   if (text.length > LENGTH_MAX) return `must have at most ${LENGTH_MAX} characters`
   // The URL parser drops or repairs these, so it would call another URL than the one written.
-  if (/[\p{Cc}\s\\]/u.test(text)) {
-    return 'must not contain spaces, control characters or backslashes'
+  if (/[\p{C}\s\\]/u.test(text)) {
+    return 'must not contain spaces, control or invisible characters, or backslashes'
   }
   const scheme = /^(https?):\/\/(?!\/)/i.exec(text)?.[1]?.toLowerCase()
   if (scheme === undefined || !URL.canParse(text)) return 'must be a URL such as https://host/path'

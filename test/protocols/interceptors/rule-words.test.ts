@@ -4,6 +4,7 @@ import {
   type DescMessage,
   getOption,
   type Message,
+  ScalarType,
 } from '@bufbuild/protobuf'
 import {
   type FieldRules,
@@ -119,7 +120,7 @@ test.each([
   [
     'GenerateVirtualAccountRequest',
     { firstName: 'A\nB' },
-    'firstName must be 1 to 100 characters without line breaks or control characters',
+    'firstName must be 1 to 100 characters without line breaks, control or invisible characters',
   ],
   ['CreateWebhookRequest', { kinds: ['A', 'A'] }, 'kinds must not have a value twice'],
   ['RecordPaymentsRequest', {}, 'payments must have at least one entry'],
@@ -129,6 +130,139 @@ test.each([
   const schema = messages.find((message) => message.name === name)!
   const faults = createCheck()(schema, create(schema, init as never))
   expect(faults.map(({ field, message }) => `${field} ${message}`)).toContain(expected)
+})
+
+/**
+ * Characters that show nothing or that change how others are shown, beside those that a line of text cannot have: each
+ * makes two texts look alike, or one look like another.
+ */
+const HIDDEN = {
+  control: '\u0007',
+  'line break': '\n',
+  'next line': '\u0085',
+  'soft hyphen': '\u00ad',
+  'zero-width space': '\u200b',
+  'zero-width joiner between letters that do not join': '\u200d',
+  'zero-width non-joiner between letters that do not join': '\u200c',
+  'right-to-left mark': '\u200f',
+  'right-to-left override': '\u202e',
+  'right-to-left isolate': '\u2067',
+  'word joiner': '\u2060',
+  'byte order mark': '\ufeff',
+  'Arabic letter mark': '\u061c',
+  tag: '\u{e0041}',
+  'line separator': '\u2028',
+  'paragraph separator': '\u2029',
+  'private use': '\ue000',
+  noncharacter: '\uffff',
+  unassigned: '\u0378',
+  'lone surrogate': '\ud800',
+}
+
+/** Fields that are compared with what is stored, and neither stored nor shown to others. */
+const SOUGHT =
+  /((?<!client|bank_account)_ids?|page_token)$|^(VerifyAudit|VerifyLedger)Request\.from$|^(Search|ListBusinesses)Request\.query$|^ListAuditEntriesRequest\.action$|^SubscribeRequest\.cursor$|^((Get|Close|Update|List|Requery|Resolve|Assign|SetAccount)\w+|SimulatePayment)Request\.reference$/
+
+/** Secrets, which are not shown, and what the use case checks with the parsers of its format. */
+const PARSED =
+  /^(BasicAuthentication\.password|OAuth2ClientCredentials\.(client_secret|token_url)|ClientCertificate\..*|CustomHeader\..*|\w+WebhookRequest\.url|\w+EndpointRequest\.url|IssueKeyRequest\.allowed_cidrs|UpdateKeyRequest\.allowed_cidrs|\w+\.(from|to|recorded_from|recorded_to|expires_at)|ListEventsRequest\.kinds)$/
+
+/** What banks and payers wrote. Money that arrived is recorded whatever they wrote, without these characters. */
+const CLEANED = /^(Payer\.\w+|RecordPaymentRequest\.narration|StatementRow\.narration)$/
+
+const READ = messages.flatMap((schema) =>
+  schema.fields
+    .filter(({ scalar, name }) => {
+      const full = `${schema.name}.${name}`
+      const isApart = SOUGHT.test(full) || PARSED.test(full) || CLEANED.test(full)
+      return scalar === ScalarType.STRING && !isApart
+    })
+    .map((field) => [`${schema.name}.${field.name}`, schema, field] as const),
+)
+
+const textOf = (field: DescField, text: string) => {
+  if (field.fieldKind === 'map') return { key: text }
+  return field.fieldKind === 'list' ? [text] : text
+}
+
+test.each(READ)(
+  '%s is a text that people read, and refuses what they cannot see',
+  (_name, schema, field) => {
+    const check = createCheck()
+    for (const [what, character] of Object.entries(HIDDEN)) {
+      const message = create(schema, {
+        [field.localName]: textOf(field, `a${character}b`),
+      } as never)
+      const faults = check(schema, message).map((fault) => fault.field)
+      expect(
+        faults.some((name) => name.split(/[.[]/)[0] === field.jsonName),
+        what,
+      ).toBe(true)
+    }
+  },
+)
+
+test('the texts that people read are most', () => expect(READ.length).toBeGreaterThan(60))
+
+const CREATION = {
+  ...{ reference: 'order-1', email: 'ada@example.com', phone: '08012345678', bank: '9PSB' },
+}
+const creationFaults = (init: object) => {
+  const schema = messages.find(({ name }) => name === 'GenerateVirtualAccountRequest')!
+  const given = create(schema, { firstName: 'Ada', lastName: 'Obi', ...CREATION, ...init } as never)
+  return createCheck()(schema, given).map(({ field, message }) => `${field} ${message}`)
+}
+
+test.each([
+  ['Yoruba', 'Ọláwálé'],
+  ['Hausa', 'Ɗanjuma Ƙofar'],
+  ['Igbo', 'Ńkechí Ụzọ'],
+  ['Arabic', 'عبد الله'],
+  ['Persian, which has a zero-width non-joiner', 'علی\u200cرضا'],
+  ['Sinhala, which has a zero-width joiner', 'ප්\u200dරියන්ත'],
+  ['Hindi, which may have several', 'क्\u200dष क्\u200cष\u200cक'],
+  ['Chinese', '欧阳娜娜'],
+  ['Amharic', 'ኃይለ ሥላሴ'],
+  ['with an apostrophe and a hyphen', 'O’Brien-Ọbásanjọ́'],
+  ['with an emoji', '😀'.repeat(100)],
+])('a name may be %s', (_script, name) => {
+  expect(creationFaults({ firstName: name, lastName: name })).toEqual([])
+})
+
+test('characters that join are refused where nothing joins', () => {
+  const fault =
+    'firstName must be 1 to 100 characters without line breaks, control or invisible characters'
+  for (const name of [
+    'Ada\u200cObi',
+    'علی\u200c',
+    '\u200cعلی',
+    'علی\u200c\u200cرضا',
+    'علی\u200d رضا',
+    'क\u200da',
+  ]) {
+    expect([name, creationFaults({ firstName: name })]).toEqual([name, [fault]])
+  }
+  expect(creationFaults({ firstName: 'क्\u200d'.repeat(34) })).toEqual([fault])
+})
+
+test.each([
+  'no-break\u00a0space',
+  'hair\u200aspace',
+  'ideographic\u3000space',
+  'joins\u0915\u200d\u0915',
+  'variation\ufe0fselector',
+  'variation\u{e0100}selector',
+  'grapheme\u034fjoiner',
+  'filler\u3164',
+  'filler\u115f',
+  'blank\u2800',
+])('a reference has one look: %j is refused', (reference) => {
+  expect(creationFaults({ reference })).toEqual(['reference must be 1 to 100 printable characters'])
+})
+
+test('a reference may have any characters that show', () => {
+  for (const reference of ['ọdún 12/№5', '订单-1', 'طلب ٣', 'é'.repeat(100), '😀'.repeat(100)])
+    expect([reference, creationFaults({ reference })]).toEqual([reference, []])
 })
 
 test('a required choice has members that JSON knows', () => {

@@ -131,6 +131,38 @@ test.each([
   }
 })
 
+test.each<[string, object, string]>([
+  ['CreateWebhook', { description: 'a\ud800' }, 'description'],
+  ['SimulatePayment', { payerName: '\udc00\ud800' }, 'payerName'],
+  ['GenerateVirtualAccount', { metadata: { order: 'a\udfff' } }, 'metadata'],
+  [
+    'GenerateVirtualAccount',
+    { allowedPayers: [{ name: 'ADA' }, { name: '\ud83d' }] },
+    'allowedPayers[1].name',
+  ],
+  ['ListTransactions', { reference: '\ud800' }, 'reference'],
+  ['CreateEndpoint', { description: 'a\ud800' }, 'description'],
+  ['RecordPayment', { payer: { name: '\ud800' } }, 'payer.name'],
+  ['RecordPayments', { payments: [{}, { narration: '\ud800' }] }, 'payments[1].narration'],
+  ['ListNotifications', { pageToken: '\ud800' }, 'pageToken'],
+])(
+  'half of a surrogate pair in a request of %s names its field: %j',
+  async (name, request, field) => {
+    const calls = CALLS.filter(([path]) => path.endsWith(`/${name}`))
+    expect(calls.length).toBeGreaterThan(0)
+    for (const [, protocol, post, to] of calls) {
+      const key = readPolicy(to.method).credential === 'secret key' ? keys.test : ADMIN_TOKEN
+      const faults = await post(to, key, request)
+      const at = faults.filter((each) => each.field.split(/[.[]/)[0] === field.split(/[.[]/)[0])
+      const message = expect.stringMatching(/half of a surrogate pair|printable/)
+      expect([protocol, at]).toEqual([
+        protocol,
+        [{ field: expect.stringContaining(field), message }],
+      ])
+    }
+  },
+)
+
 test('one of several authentication methods is given, not two', async () => {
   const { test: key } = await scopedBusiness(service)
   const authentication = {

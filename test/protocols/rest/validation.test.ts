@@ -26,7 +26,7 @@ const REQUIRED = 'is required'
 const NO_STRING = 'must be a string'
 const NO_NUMBER = 'must be a whole number'
 const PRINTABLE = 'must be 1 to 100 printable characters'
-const NAME = 'must be 1 to 100 characters without line breaks or control characters'
+const NAME = 'must be 1 to 100 characters without line breaks, control or invisible characters'
 const EMAIL = 'must be a valid e-mail address of at most 254 characters'
 const PHONE =
   'must be a Nigerian number (0XXXXXXXXXX, 234…, +234…) or an international number with +'

@@ -24,6 +24,11 @@
 // the operator has set DISPLAY_TIME_ZONE. Requests take that form, in the same zone, or RFC 3339 with any zone:
 // `2026-11-20T09:00:00Z`.
 //
+// **Texts** may be of any script. They have no line breaks, and no control, private-use, unassigned or invisible
+// characters (Unicode's category C), such as zero-width spaces and marks of direction; U+200C and U+200D are accepted
+// between letters that they join, as in Persian or Sinhala. References have no spaces but U+0020, and no invisible
+// character at all. Payers' names and narrations are the bank's, and returned without such characters.
+//
 // **Lists** have pages of 50, or of `page_size`: 1 to 200. A page may be short although more follow: continue with
 // `next_page_token` while there is one. Tokens have at most 500 characters.
 //

@@ -21,7 +21,7 @@ export const file_inflow_overview_v1_figures: GenFile = /*@__PURE__*/
 /**
  * What happened in one hour. Payments are counted in the hour in which they were recorded, from the event
  * log, each exactly once. Webhooks are counted by the instances as attempts end, and stored every few
- * seconds: an instance that is killed loses its last ones.
+ * seconds: an instance that is killed loses its last ones. A sum that an int64 cannot hold is shown as the largest one.
  *
  * @generated from message inflow.overview.v1.HourFigures
  */
