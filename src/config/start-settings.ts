@@ -32,7 +32,9 @@ export function readStartConfig(env: NodeJS.ProcessEnv, file?: EnvFile): Config 
  */
 export function missingDatabase(env: NodeJS.ProcessEnv, file?: EnvFile): string | undefined {
   const whole = withEnvFile(env, file)
-  const isProduction = file !== undefined || settingText(whole, 'NODE_ENV') === 'production'
+  // Node has an option of the same name, which leaves no trace in the environment.
+  const hasFile = file !== undefined || process.execArgv.some((each) => /^--env-file/.test(each))
+  const isProduction = hasFile || settingText(whole, 'NODE_ENV') === 'production'
   const names = ['DATABASE_URL', 'DATABASE_URL_FILE', 'DATA_DIR']
   if (!isProduction || names.some((name) => settingText(whole, name) !== undefined))
     return undefined

@@ -28,8 +28,12 @@ const MAIN = join(import.meta.dirname, '../../src/main.ts')
 const MASTER_KEY = KEY.toString('base64')
 
 /** Runs the service with settings that it rejects. */
-async function start(env: NodeJS.ProcessEnv, args: readonly string[] = []) {
-  const child = spawn(process.execPath, [MAIN, ...args], {
+async function start(
+  env: NodeJS.ProcessEnv,
+  args: readonly string[] = [],
+  ofNode: readonly string[] = [],
+) {
+  const child = spawn(process.execPath, [...ofNode, MAIN, ...args], {
     env: {
       PATH: process.env['PATH'],
       HTTP_PORT: '0',
@@ -191,6 +195,7 @@ test('a production start without a database, or with a misspelt setting, is refu
   }
   expect(await start({ NODE_ENV: 'production' })).toEqual(missing)
   expect(await start({}, ['--env-file', path])).toEqual(missing)
+  expect(await start({}, [], [`--env-file=${path}`])).toEqual(missing)
   // The terminal's own serve, as the guide has it.
   expect(await inflow(['serve', '--env-file', path])).toEqual({
     ...{ code: 1, stdout: '', stderr: missing.errors },

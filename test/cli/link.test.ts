@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import {
   chmodSync,
   copyFileSync,
+  globSync,
   mkdirSync,
   readFileSync,
   rmSync,
@@ -9,14 +10,22 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { temporaryFolder } from './run-inflow.ts'
 
 vi.setConfig({ testTimeout: 30_000 })
 
-const SOURCE = join(import.meta.dirname, '../../src/cli')
+const ROOT = join(import.meta.dirname, '../..')
+const SOURCE = join(ROOT, 'src/cli')
 const STUB = 'console.log(JSON.stringify(process.argv.slice(2)), process.execPath)\n'
+
+/** Without what npm sets for this run, such as the folder of the project. */
+const CLEAN = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !name.startsWith('npm_')),
+)
 
 interface Outcome {
   readonly code: number
@@ -34,17 +43,19 @@ function project({ ownNode = true } = {}): string {
     chmodSync(join(root, 'src/cli', name), 0o644)
   }
   writeFileSync(join(root, 'src/cli/inflow.ts'), STUB)
-  writeFileSync(join(root, 'package.json'), '{"name": "inflow", "private": true, "type": "module"}')
+  writeFileSync(join(root, 'package.json'), '{"private": true, "type": "module"}')
   if (ownNode) symlinkSync(process.execPath, join(root, 'node_modules/.bin/node'))
   return root
 }
 
-function run(file: string, args: readonly string[], cwd: string, path = ''): Promise<Outcome> {
-  const env = {
-    ...process.env,
-    PATH: path + (process.env['PATH'] ?? ''),
-    npm_config_offline: 'true',
-  }
+function run(
+  file: string,
+  args: readonly string[],
+  cwd: string,
+  path = '',
+  more: NodeJS.ProcessEnv = { npm_config_offline: 'true' },
+): Promise<Outcome> {
+  const env = { ...CLEAN, PATH: path + (process.env['PATH'] ?? ''), ...more }
   return new Promise((done) => {
     execFile(file, args, { cwd, env }, (error, stdout, stderr) => {
       done({ code: error ? Number(error.code) : 0, stdout, stderr })
@@ -62,6 +73,49 @@ test('npx runs the command from the project and its subfolders, without the netw
     expect(code).toBe(0)
     expect(stdout).toMatch(/^\["a b","--help"\] /)
   }
+})
+
+test('before npm ci, npx runs no package of the same name from the registry', async () => {
+  const root = project()
+  const stranger = temporaryFolder()
+  const manifest = { name: 'inflow', version: '9.9.9', bin: { inflow: 'run.js' } }
+  writeFileSync(join(stranger, 'package.json'), JSON.stringify(manifest))
+  writeFileSync(join(stranger, 'run.js'), '#!/usr/bin/env node\nconsole.log("a stranger")\n')
+  expect((await run('npm', ['pack'], stranger)).code).toBe(0)
+  const tarball = readFileSync(join(stranger, 'inflow-9.9.9.tgz'))
+  const registry = createServer(({ url, headers: { host } }, response) => {
+    if (url !== '/inflow') return response.end(tarball)
+    const dist = { tarball: `http://${host}/inflow.tgz` }
+    const versions = { '9.9.9': { ...manifest, dist } }
+    return response.end(JSON.stringify({ 'dist-tags': { latest: '9.9.9' }, versions }))
+  })
+  await new Promise<void>((resolve) => registry.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void registry.close())
+  const env = {
+    npm_config_registry: `http://127.0.0.1:${(registry.address() as AddressInfo).port}`,
+    // The settings of this machine are not those of every reader.
+    npm_config_userconfig: join(stranger, 'none'),
+    npm_config_globalconfig: join(stranger, 'none either'),
+  }
+  // What it has downloaded once, it runs again.
+  const npx = (folder: string) =>
+    run('npx', ['inflow'], folder, '', { ...env, npm_config_cache: temporaryFolder() })
+  // Elsewhere it does.
+  expect(await npx(temporaryFolder())).toMatchObject({ code: 0, stdout: 'a stranger\n' })
+  copyFileSync(join(ROOT, '.npmrc'), join(root, '.npmrc'))
+  for (const folder of [root, join(root, 'src/cli/deep')]) {
+    const { code, stdout, stderr } = await npx(folder)
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toContain('npx canceled due to missing packages')
+  }
+})
+
+test('what is read outside of the folder never names npx inflow', () => {
+  const paths = globSync('src/**/*.{ts,tsx,html}', { cwd: ROOT }).concat('src/client/npm/README.md')
+  const named = paths.filter((path) => /npx inflow/.test(readFileSync(join(ROOT, path), 'utf8')))
+  expect(named).toEqual(['src/cli/link.ts'])
+  const { name } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  expect(name).toMatch(/^@inflow-payments\//)
 })
 
 test('linking again replaces the command, and never writes through a symlink', async () => {

@@ -35,7 +35,7 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
   test('payments appear as they arrive, and wait while the viewer reads', async () => {
     const { page, problems, close } = await open('/payments')
     await page.getByText('No payments in live mode yet').waitFor()
-    await page.getByText('npx inflow transfer simulate').waitFor()
+    await page.getByText('inflow transfer simulate').waitFor()
     await isLive(page)
     await pay(service, shop)
     await rows(page).getByText('₦1,500.50').waitFor()

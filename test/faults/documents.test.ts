@@ -108,5 +108,5 @@ test.skipIf(!has('bash') || !has('curl') || !has('timeout'))(
     child.kill('SIGTERM')
     expect(await exited).toBe(0)
   },
-  240_000,
+  600_000,
 )

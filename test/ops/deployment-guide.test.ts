@@ -110,6 +110,7 @@ npx() {
     *) false ;;
   esac
 }
+inflow() { command inflow "$@" --json > installed.json || [ $? -eq 1 ]; }
 # Starts a service in the place of the one before.
 begin() {
   local name=$1; shift
@@ -133,7 +134,8 @@ test.skipIf(!isInstalled('bash') || !isInstalled('openssl'))(
   async () => {
     const folder = temporaryFolder()
     cpSync(OPS, join(folder, 'src/ops'), { recursive: true })
-    mkdirSync(join(folder, 'etc/systemd/system'), { recursive: true })
+    for (const path of ['etc/systemd/system', 'usr/local/bin'])
+      mkdirSync(join(folder, path), { recursive: true })
     writeFileSync(join(folder, 'image'), imageEnv.join('\n'))
     writeFileSync(join(folder, 'map'), configMap.join('\n'))
     const settings = [...imageEnv, ...composeEnv].filter((pair) => !pair.startsWith('RELAY_URL='))
@@ -145,11 +147,20 @@ test.skipIf(!isInstalled('bash') || !isInstalled('openssl'))(
     const url = await emptyDatabase()
     const [http, grpc, ops] = await freePorts('127.0.0.1', 3)
     const script = LINES.map((line) =>
-      line.replaceAll(' /etc/', ` ${folder}/etc/`).replace('…', url),
+      line
+        .replaceAll(/ (\/etc|\/usr\/local\/bin)\//g, ` ${folder}$1/`)
+        .replace('/opt/inflow', ROOT)
+        .replace('…', url),
     )
     const numbered = script.map((line, index) => `echo "line ${index + 1}"\n${line}`).join('\n')
     const env = {
-      ...{ PATH: process.env['PATH'], NODE: process.execPath, ROOT, FOLDER: folder, HOME: folder },
+      ...{
+        PATH: `${folder}/usr/local/bin:${process.env['PATH']}`,
+        NODE: process.execPath,
+        ROOT,
+        FOLDER: folder,
+        HOME: folder,
+      },
       ...{ HTTP_PORT: `${http}`, GRPC_PORT: `${grpc}`, OPS_PORT: `${ops}` },
       COMPOSE_DATABASE_URL: await emptyDatabase(),
     }
@@ -170,14 +181,16 @@ test.skipIf(!isInstalled('bash') || !isInstalled('openssl'))(
     }
     for (const path of ['.inflow', 'var/lib/inflow'])
       expect(existsSync(join(folder, path))).toBe(false)
-    const { findings } = JSON.parse(readFileSync(join(folder, 'doctor.json'), 'utf8'))
-    const found = (level: string) =>
-      findings.filter((each: Yaml) => each.level === level).map((each: Yaml) => each.found)
-    expect(found('ok')).toContainEqual(expect.stringMatching(/^gRPC at \S+ is healthy$/))
-    expect(found('fail')).toEqual([
-      expect.stringMatching(/^fsync is off/),
-      expect.stringMatching(/^full_page_writes is off/),
-    ])
+    for (const name of ['doctor.json', 'installed.json']) {
+      const { findings } = JSON.parse(readFileSync(join(folder, name), 'utf8'))
+      const found = (level: string) =>
+        findings.filter((each: Yaml) => each.level === level).map((each: Yaml) => each.found)
+      expect(found('ok')).toContainEqual(expect.stringMatching(/^gRPC at \S+ is healthy$/))
+      expect(found('fail')).toEqual([
+        expect.stringMatching(/^fsync is off/),
+        expect.stringMatching(/^full_page_writes is off/),
+      ])
+    }
   },
   300_000,
 )

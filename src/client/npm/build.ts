@@ -19,6 +19,9 @@ import root from '../../../package.json' with { type: 'json' }
 const ROOT = join(import.meta.dirname, '../../..')
 const DIST = resolve(process.argv[2] ?? join(ROOT, 'dist/client'))
 
+/** In a scope of the project, which others cannot publish in once it is registered. */
+const NAME = '@inflow-payments/client'
+
 /** Modules are emitted where their sources are. */
 const ENTRIES = {
   './subscribe': 'src/client/subscribe',
@@ -63,13 +66,13 @@ function rewrite(file: string, what: RegExp, by: string): void {
 }
 
 function describe() {
-  const { name, version, license } = root
+  const { version, license } = root
   const entries = Object.entries(ENTRIES).map(([entry, file]) => [
     entry,
     { types: `./${file}.d.ts`, default: `./${file}.js` },
   ])
   return {
-    name,
+    name: NAME,
     version,
     description: 'The client of Inflow, a self-hosted virtual account payment service.',
     license,

@@ -81,7 +81,7 @@ export function SignIn({ onSignedIn }: { readonly onSignedIn: () => void }) {
       <p className="faint">
         On the machine of the service, this command makes a link that signs you in:
       </p>
-      <CommandLine text="npx inflow console link" />
+      <CommandLine text="inflow console link" />
     </main>
   )
 }

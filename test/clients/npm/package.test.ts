@@ -181,7 +181,7 @@ describe('in a fresh project', () => {
   test('esbuild bundles a program, and only what it uses', async () => {
     const [events, webhooks] = await bundle(project, ['events', 'readme-webhooks'])
     expect(webhooks?.filter((path) => path.includes('node_modules'))).toEqual([
-      'node_modules/inflow/src/client/verify-webhook.js',
+      'node_modules/@inflow-payments/client/src/client/verify-webhook.js',
     ])
     expect(events?.filter((path) => path.includes('/cli/'))).toEqual([])
     await pay()
@@ -207,7 +207,9 @@ describe('in a fresh project', () => {
     const { lines, stderr } = follow('out/events.js', {}, node)
     await waitFor(() => expect(lines, stderr()).toContainEqual(expect.stringMatching(/^cursor /)))
     await run(node, ['out/readme-webhooks.js'], { cwd: project })
-    await run(node, ['-e', "require('inflow/webhooks').verifyWebhook.call"], { cwd: project })
+    await run(node, ['-e', "require('@inflow-payments/client/webhooks').verifyWebhook.call"], {
+      cwd: project,
+    })
     const command = ['node_modules/.bin/inflow', 'account', 'list']
     const listed = await run(node, command, { cwd: project, env: environment() })
     expect(listed.stdout).toMatch(/^REFERENCE .*\n.* order-1 /)

@@ -59,7 +59,7 @@ export async function installTarball(
 ): Promise<void> {
   const copies = closureOf(needed).map((name) => [name, `file:${join(ROOT, 'node_modules', name)}`])
   const manifest = { private: true, type: 'module', dependencies: Object.fromEntries(copies) }
-  manifest.dependencies['inflow'] = `file:${tarball}`
+  manifest.dependencies['@inflow-payments/client'] = `file:${tarball}`
   writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest))
   await npm(['install', '--install-links'], folder)
 }

@@ -37,7 +37,7 @@ export function AuditLog() {
         pages={pages}
         isEmpty={entries.length === 0}
         empty={
-          <Empty title="No entries" command="npx inflow audit list">
+          <Empty title="No entries" command="inflow audit list">
             Every administrative change is kept here, for good.
           </Empty>
         }

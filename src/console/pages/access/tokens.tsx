@@ -40,7 +40,7 @@ export function Tokens() {
         pages={pages}
         isEmpty={tokens.length === 0}
         empty={
-          <Empty title="No tokens" command="npx inflow token issue --name ledger --scope read">
+          <Empty title="No tokens" command="inflow token issue --name ledger --scope read">
             Services and operators call Inflow with tokens. A token can be restricted to businesses.
           </Empty>
         }

@@ -39,7 +39,7 @@ export function AccountPayments({
       payload.case === 'transaction' && payload.value.accountReference === account.reference,
   )
   const rows = payments.data?.pages.flatMap((page) => page.transactions) ?? []
-  const command = `npx inflow transfer simulate --account ${account.accountNumber} --amount 1500.50`
+  const command = `inflow transfer simulate --account ${account.accountNumber} --amount 1500.50`
   return (
     <ListFrame
       pages={payments}

@@ -75,7 +75,7 @@ function NoAccounts() {
   return (
     <Empty
       title="No accounts"
-      command={`npx inflow account create${business} --reference order-1 --bank 9PSB --first-name Ada --last-name Obi --email ada@example.com --phone 08012345678${live ? '' : ' --test'}`}
+      command={`inflow account create${business} --reference order-1 --bank 9PSB --first-name Ada --last-name Obi --email ada@example.com --phone 08012345678${live ? '' : ' --test'}`}
     >
       Each customer of a business gets an account of their own. What is paid into it appears under
       Payments.

@@ -46,7 +46,7 @@ function BusinessList() {
       isEmpty={businesses.length === 0}
       empty={
         query === '' ? (
-          <Empty title="No businesses" command="npx inflow business create --name 'Ada Stores'">
+          <Empty title="No businesses" command="inflow business create --name 'Ada Stores'">
             A business opens accounts for its customers, and receives events about their payments.
           </Empty>
         ) : (

@@ -41,7 +41,7 @@ export function Keys({
         empty={
           <Empty
             title={`No keys for ${live ? 'live' : 'test'} mode`}
-            command={`npx inflow key issue --business ${businessId}${live ? '' : ' --test'}`}
+            command={`inflow key issue --business ${businessId}${live ? '' : ' --test'}`}
           >
             The business calls the API with a secret key.
           </Empty>

@@ -42,10 +42,7 @@ export function PortalLinks({
         pages={pages}
         isEmpty={links.length === 0}
         empty={
-          <Empty
-            title="No links"
-            command={`npx inflow portal link --business ${businessId} --ttl 24h`}
-          >
+          <Empty title="No links" command={`inflow portal link --business ${businessId} --ttl 24h`}>
             A link opens this console for the business: it sees its own data, and nothing else.
           </Empty>
         }

@@ -35,7 +35,7 @@ export function tailCommand(shown: {
   readonly kind: string
 }): string {
   return [
-    'npx inflow events tail',
+    'inflow events tail',
     shown.live ? '--live' : '--test',
     shown.kind === '' ? '' : `--kind ${shown.kind}`,
     shown.businessId === '' ? '' : `--business ${shown.businessId}`,

@@ -123,7 +123,7 @@ function AllBusinesses({ rows, items }: TailProps) {
     return (
       <Empty
         title={state.kind === 'live' ? 'Waiting for events' : 'Events are not shown as they arrive'}
-        command="npx inflow transfer simulate --account 1234567890 --amount 1500.50"
+        command="inflow transfer simulate --account 1234567890 --amount 1500.50"
       >
         Events appear here as they are logged. Choose a business to see its earlier ones. This
         command simulates a transfer:

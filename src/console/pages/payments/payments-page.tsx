@@ -171,7 +171,7 @@ function NoPayments({ filters }: { readonly filters: Filters }) {
   return (
     <Empty
       title={`No payments in ${filters.live ? 'live' : 'test'} mode yet`}
-      command="npx inflow transfer simulate --account 1234567890 --amount 1500.50"
+      command="inflow transfer simulate --account 1234567890 --amount 1500.50"
     >
       {arrives} This command simulates one into an account at a sandbox bank:
     </Empty>

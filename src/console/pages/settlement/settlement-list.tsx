@@ -56,7 +56,7 @@ function NoSettlements({ day }: { readonly day: string }) {
   return (
     <Empty
       title="Nothing was settled yet"
-      command={`npx inflow settle run${options.filter(Boolean).join('')}`}
+      command={`inflow settle run${options.filter(Boolean).join('')}`}
     >
       Payments are settled when they are due by the terms of their business.
     </Empty>

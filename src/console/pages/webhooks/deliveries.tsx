@@ -51,7 +51,7 @@ export function Deliveries({
         pages={pages}
         isEmpty={deliveries.length === 0}
         empty={
-          <Empty title="No deliveries" command={`npx inflow webhook test ${endpointId}`}>
+          <Empty title="No deliveries" command={`inflow webhook test ${endpointId}`}>
             They appear when events of its kinds are recorded. A test event is sent at once.
           </Empty>
         }

@@ -69,7 +69,7 @@ function NoEndpoints() {
   return (
     <Empty
       title="No endpoints"
-      command={`npx inflow webhook add --url https://example.com/webhooks${business}${live ? '' : ' --test'}`}
+      command={`inflow webhook add --url https://example.com/webhooks${business}${live ? '' : ' --test'}`}
     >
       Events are posted to the endpoints of a business, signed and repeated until they are
       acknowledged.
