@@ -18,10 +18,14 @@ export interface Found<Value> {
  * Returns the value of a credential: at once if it was found less than a second ago, else from
  * `find`. Concurrent calls for one credential share one call of `find`.
  */
-export type CredentialCache<Value> = (
-  credential: string,
-  find: () => Promise<Found<Value> | undefined>,
-) => Value | undefined | Promise<Value | undefined>
+export interface CredentialCache<Value> {
+  (
+    credential: string,
+    find: () => Promise<Found<Value> | undefined>,
+  ): Value | undefined | Promise<Value | undefined>
+  /** Looks a credential up anew from now on: what look-ups in progress find is not cached. */
+  forget(credential: string): void
+}
 
 interface Cached<Value> {
   readonly value: Value
@@ -30,7 +34,7 @@ interface Cached<Value> {
 }
 
 interface Lookup<Value> {
-  readonly result: Promise<Value | undefined>
+  result: Promise<Value | undefined>
   readonly startedMs: number
 }
 
@@ -55,28 +59,37 @@ export function createCredentialCache<Value>(clock: Clock): CredentialCache<Valu
   const lookUp = async (
     credential: string,
     find: () => Promise<Found<Value> | undefined>,
-    startedMs: number,
+    lookup: Lookup<Value>,
   ): Promise<Value | undefined> => {
+    const { startedMs } = lookup
     const found = await find()
     if (found === undefined) return undefined
     const untilMs = found.expiresAtMs ?? Number.POSITIVE_INFINITY
     if (untilMs <= startedMs) return undefined
+    // It took too long, or the credential was forgotten meanwhile.
+    if (lookups.get(credential) !== lookup) return found.value
     // Cached from the start of the look-up: it has not seen a revocation that came after its start.
     cache.set(credential, { value: found.value, startedMs, untilMs }, { start: startedMs })
     return found.value
   }
-  return (credential, find) => {
+  const read: CredentialCache<Value> = (credential, find) => {
     const startedMs = clock.now()
     const cached = cache.get(credential)
     if (cached && cached.startedMs <= startedMs && startedMs < cached.untilMs) return cached.value
     const current = lookups.get(credential)
     if (current !== undefined && isRecent(current.startedMs, startedMs)) return current.result
-    const result = lookUp(credential, find, startedMs).finally(() => {
-      if (lookups.get(credential)?.result === result) lookups.delete(credential)
+    const lookup: Lookup<Value> = { startedMs, result: Promise.resolve(undefined) }
+    lookups.set(credential, lookup)
+    lookup.result = lookUp(credential, find, lookup).finally(() => {
+      if (lookups.get(credential) === lookup) lookups.delete(credential)
     })
-    lookups.set(credential, { result, startedMs })
-    return result
+    return lookup.result
   }
+  read.forget = (credential) => {
+    cache.delete(credential)
+    lookups.delete(credential)
+  }
+  return read
 }
 
 /** Whether a time is less than CACHED_MS ago. A clock that was set back must not extend this. */

@@ -21,6 +21,7 @@ function setUp() {
         await new Promise<void>((resolve) => waiting.push(resolve))
         return found
       }),
+    forget: () => cache.forget('d'),
     fail: () =>
       cache('d', async () => {
         lookups += 1
@@ -111,6 +112,20 @@ test('returns a cached credential synchronously, and evicts the oldest of too ma
   for (let each = 0; each < 20_000; each++) await lookUp(`other-${each}`)
   await lookUp('first')
   expect(lookups()).toBe(30_002)
+})
+
+test('forgets a credential at once, also what a look-up in progress will find', async () => {
+  const { lookUp, lookUpSlowly, forget, release, setStored, lookups } = setUp()
+  expect(await lookUp()).toBe('ada')
+  forget()
+  const before = lookUpSlowly()
+  setStored(undefined)
+  forget()
+  expect(await lookUp()).toBeUndefined()
+  release()
+  expect(await before).toBe('ada')
+  expect(await lookUp()).toBeUndefined()
+  expect(lookups()).toBe(4)
 })
 
 test('does not cache the result of a look-up that took too long', async () => {

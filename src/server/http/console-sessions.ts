@@ -150,6 +150,8 @@ async function endSession(
   request: FastifyRequest,
 ): Promise<void> {
   const secret = sessionSecretOf(request, ownOrigin)
-  const caller = secret === undefined ? undefined : await authenticateSession(secret, 'watch')
+  if (secret === undefined) return
+  const caller = await authenticateSession(secret, 'watch')
   if (caller !== undefined) await signOut(caller, { address: request.ip, requestId: request.id })
+  authenticateSession.forget(secret)
 }
