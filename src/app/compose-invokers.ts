@@ -89,7 +89,7 @@ function paymentServices(
   const { database, clock, config } = options
   const { bankNames } = config
   const { aliasOf, settlements } = domains
-  const { bankOf, createAccount, recordTokenPayment } = domains.payments
+  const { bankOf, createAccount, recordTokenPayment, recordPayments } = domains.payments
   const { onCommit } = domains.events
   const accounts = { database, bankOf, encrypter, clock, createAccount, onCommit, bankNames }
   const decisions = decisionDependencies({ database, clock, onCommit })
@@ -110,6 +110,7 @@ function paymentServices(
         database,
         clock,
         recordPayment: recordTokenPayment,
+        recordPayments,
         getTransaction: createGetTransaction(database.read),
         onCommit,
         settlesAtOf: settlements.settlesAtOf,

@@ -34,6 +34,7 @@ import {
   type RecordPayment,
   type RecordTokenPayment,
 } from '../transactions/record-payment.ts'
+import { createRecordPayments, type RecordPayments } from '../transactions/record-payments.ts'
 import { createIsReturned } from '../transactions/unmatched/resolve-unmatched.ts'
 import type { UnmatchedPayment } from '../transactions/unmatched/unmatched-payment.ts'
 
@@ -60,6 +61,7 @@ export interface Payments {
   readonly recordPayment: RecordPayment
   /** Records what internal services report. */
   readonly recordTokenPayment: RecordTokenPayment
+  readonly recordPayments: RecordPayments
   /** The batches of `recordPayment`. */
   readonly batches: BatchWatch
   readonly notifications: Notifications
@@ -130,14 +132,16 @@ export function composePayments(options: Options): Payments {
     retentionDays: config.notificationRetentionDays,
     observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),
   })
+  const recordTokenPayment = config.recordRequiresConfirmation
+    ? createRecordConfirmed({ ...reconciling, findOpenAccounts })
+    : recordPayment
   return {
     bankOf,
     isSimulated,
     createAccount: createCreateAccount({ pool, bankOf, openAtBank, encrypter, clock, aliasOf }),
     recordPayment,
-    recordTokenPayment: config.recordRequiresConfirmation
-      ? createRecordConfirmed({ ...reconciling, findOpenAccounts })
-      : recordPayment,
+    recordTokenPayment,
+    recordPayments: createRecordPayments({ findOpenAccounts, recordPayment: recordTokenPayment }),
     batches,
     notifications,
     reconciling,

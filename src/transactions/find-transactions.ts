@@ -11,7 +11,7 @@ import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../pos
 import type { Read } from '../postgres/replicas/replicas.ts'
 import { ReversalEntity } from './exceptions.entity.ts'
 import { listByRecordedTime } from './list-by-recorded-time.ts'
-import { listOfSession } from './list-of-session.ts'
+import { listOfSession } from './lists/list-of-session.ts'
 import { isFiltered, type PaymentFilter } from './lists/payment-filter.ts'
 import { type Sources, scanAll, scanByPaidAt } from './lists/scan-transactions.ts'
 import {

@@ -11,7 +11,7 @@ import type { Clock } from '../core/clock.ts'
 import { Fault, type FieldFault, invalidFields, type Reason } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
-import { type PaymentTrace, paymentTraceOf } from '../tracing/payment-trace.ts'
+import { paymentTraceOf } from '../tracing/payment-trace.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
 import {
   OUTCOMES,
@@ -21,6 +21,7 @@ import {
   toTransactionMessage,
 } from './message.ts'
 import type { RecordTokenPayment } from './record-payment.ts'
+import type { RecordPayments } from './record-payments.ts'
 import { reverseTransaction } from './reverse-transaction.ts'
 import {
   awaitsSettlement,
@@ -38,6 +39,7 @@ interface Dependencies {
   readonly database: Database
   readonly clock: Clock
   readonly recordPayment: RecordTokenPayment
+  readonly recordPayments: RecordPayments
   readonly getTransaction: GetTransaction
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
@@ -53,6 +55,7 @@ export function createTransactionRpc({
   database,
   clock,
   recordPayment,
+  recordPayments,
   getTransaction,
   onCommit,
   settlesAtOf,
@@ -60,25 +63,6 @@ export function createTransactionRpc({
 }: Dependencies): ServiceImpl<typeof TransactionService> {
   const { pool, orm, read } = database
   const semaphore = createSemaphore(REVERSALS_MAX)
-  const recordOne = async (
-    request: RecordPaymentRequest,
-    recordedBy: RecordedBy,
-    trace: PaymentTrace,
-  ): Promise<RecordPaymentResult> => {
-    const faults = [...checkPayment(request), ...timeFaults(request)]
-    if (faults.length > 0) {
-      const error = faults.map((fault) => `${fault.field} ${fault.message}`).join('; ')
-      return toResult(NO_OUTCOME, error, 'validation_failed')
-    }
-    try {
-      const result = await recordPayment(toTokenPayment(request, clock.now(), recordedBy, trace))
-      return toResult(toOutcome(result))
-    } catch (error) {
-      // Only this payment is refused; if the database is unavailable, the whole call fails.
-      if (!(error instanceof Fault) || !REFUSALS.has(error.reason)) throw error
-      return toResult(NO_OUTCOME, error.message, error.reason)
-    }
-  }
   return {
     async recordPayment(request, context) {
       const faults = timeFaults(request)
@@ -91,8 +75,18 @@ export function createTransactionRpc({
     async recordPayments(request, context) {
       const recordedBy = recordedByToken(context)
       const trace = paymentTraceOf(context.values.get(callSourceKey))
-      const results = request.payments.map((payment) => recordOne(payment, recordedBy, trace))
-      return { results: await Promise.all(results) }
+      const nowMs = clock.now()
+      const checked = request.payments.map((payment) => {
+        return { payment, faults: [...checkPayment(payment), ...timeFaults(payment)] }
+      })
+      const valid = checked.filter(({ faults }) => faults.length === 0)
+      const recorded = await recordPayments(
+        valid.map(({ payment }) => toTokenPayment(payment, nowMs, recordedBy, trace)),
+      )
+      const resultOf = new Map(valid.map(({ payment }, index) => [payment, recorded[index]]))
+      return {
+        results: checked.map(({ payment, faults }) => toResult(resultOf.get(payment), faults)),
+      }
     },
     async getTransaction(request, context) {
       const { businessId, sessionId } = request
@@ -150,14 +144,6 @@ export function createTransactionRpc({
   }
 }
 
-/** Reasons that refuse one payment of a batch, and none of the others. */
-const REFUSALS: ReadonlySet<Reason> = new Set([
-  'internal',
-  'payment_unconfirmed',
-  'bank_key_required',
-  'bank_unavailable',
-])
-
 function recordedByToken(context: HandlerContext): RecordedBy {
   return `token:${callingToken(context).tokenId}`
 }
@@ -181,13 +167,23 @@ function toOutcome({ outcome, transaction }: RecordResult) {
   }
 }
 
-/** The outcome of an invalid payment of a batch. */
-const NO_OUTCOME = { outcome: OutcomeMessage.UNSPECIFIED, transaction: undefined }
-
+/** @param result undefined for a payment with faults, which was not recorded */
 function toResult(
-  outcome: Pick<RecordPaymentResult, 'outcome' | 'transaction'>,
-  error = '',
-  reason: Reason | '' = '',
+  result: RecordResult | Fault | undefined,
+  faults: readonly FieldFault[],
 ): RecordPaymentResult {
-  return { $typeName: 'inflow.transaction.v1.RecordPaymentResult', ...outcome, error, reason }
+  if (result === undefined) {
+    const error = faults.map((fault) => `${fault.field} ${fault.message}`).join('; ')
+    return refusedResult(error, 'validation_failed')
+  }
+  if (result instanceof Fault) return refusedResult(result.message, result.reason)
+  const outcome = toOutcome(result)
+  return { $typeName: RESULT, ...outcome, error: '', reason: '' }
+}
+
+const RESULT = 'inflow.transaction.v1.RecordPaymentResult'
+
+function refusedResult(error: string, reason: Reason): RecordPaymentResult {
+  const outcome = OutcomeMessage.UNSPECIFIED
+  return { $typeName: RESULT, outcome, transaction: undefined, error, reason }
 }

@@ -94,10 +94,10 @@ export function recordText({ columns, posting, event, further }: RecordParts, ar
         select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
           $6::bigint[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::text[],
           $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bytea[],
-          $17::boolean[], $18::text[], $19::text[]${arrays})
+          $17::boolean[], $18::text[], $19::text[]${arrays}) with ordinality
           as i(id, business_id, account_id, bank, session_id, amount_minor, status, paid_at,
             created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-            narration, event_id, payload, live, recorded_by, traceparent${columns})
+            narration, event_id, payload, live, recorded_by, traceparent${columns}, at)
       ), unmatched as materialized (
         -- Locked in the same order as an operator's resolution locks them, to prevent deadlocks.
         select session_id, bank, resolution from unmatched_payment
@@ -107,8 +107,9 @@ export function recordText({ columns, posting, event, further }: RecordParts, ar
         where ${isAccountOpen('i.account_id', 'i.live')}
           and not (i.live and exists (select from unmatched u
             where u.session_id = i.session_id and u.bank = i.bank and u.resolution = 'RETURNED'))
-        -- Every batch inserts index entries in the same order, to prevent deadlocks.
-        order by session_id, bank, live`)}
+        -- Every batch inserts index entries in the same order, to prevent deadlocks. Of a session that is
+        -- repeated, the first row is inserted.
+        order by session_id, bank, live, at`)}
       ), recorded as (
         insert into transaction (id, business_id, account_id, live, bank, session_id,
           amount_minor, status, paid_at, created_at, payer_name, payer_account_number,
@@ -180,9 +181,11 @@ export function finalizeText(
 ): string {
   const successful = "from finalized where status = 'SUCCESS'"
   return `with input as (
-        select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::bytea[],
-          $6::text[], $7::text[]${arrays})
-          as i(id, new_status, recorded_at, event_id, payload, finalized_by, finalized_in${columns})
+        -- The first report of a payment finalizes it.
+        select distinct on (id) * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[],
+          $5::bytea[], $6::text[], $7::text[]${arrays}) with ordinality
+          as i(id, new_status, recorded_at, event_id, payload, finalized_by, finalized_in${columns}, at)
+        order by id, at
       ), locked as (
         -- Every statement locks in this order, to prevent deadlocks.
         select id from transaction where id = any ($1::text[]) and status = 'PENDING'

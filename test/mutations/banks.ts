@@ -9,7 +9,7 @@ const process = inFile('src/notifications/process-notification.ts', HELD)
 const stored = inFile('src/notifications/store.ts', HELD)
 const held = inFile('src/notifications/held-notifications.ts', HELD)
 const conflicts = inFile('src/transactions/conflicts/store.ts', HELD)
-const session = inFile('src/transactions/list-of-session.ts', LISTED)
+const session = inFile('src/transactions/lists/list-of-session.ts', LISTED)
 const open = inFile('src/accounts/openings/open-at-bank.ts', CLAIMS)
 const create = inFile(
   'src/accounts/create-account.ts',

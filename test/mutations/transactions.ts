@@ -4,6 +4,7 @@ import { inFile } from './mutation.ts'
 const MIGRATION = 'src/postgres/migrations/Migration20261122000000_initial.ts'
 
 const RECORD = 'test/transactions/record-payment.test.ts'
+const BATCH = 'test/transactions/record-payments.test.ts'
 
 const store = inFile('src/transactions/store.ts', RECORD, 'test/transactions/guards.test.ts')
 const reversal = inFile(
@@ -13,11 +14,9 @@ const reversal = inFile(
 )
 const final = inFile('src/transactions/store.ts', 'test/transactions/concurrency.test.ts')
 const modes = inFile('src/transactions/store.ts', 'test/transactions/modes.test.ts')
-const batch = inFile(
-  'src/transactions/record-payment.ts',
-  RECORD,
-  'test/transactions/record-payments.test.ts',
-)
+const order = inFile('src/transactions/store.ts', BATCH)
+const calls = inFile('src/transactions/record-payments.ts', BATCH)
+const batch = inFile('src/transactions/record-payment.ts', RECORD, BATCH)
 const unrecorded = inFile(
   'src/transactions/resolve-unrecorded.ts',
   RECORD,
@@ -31,7 +30,7 @@ const rule = inFile(
 )
 const queries = inFile(
   'src/transactions/queries.ts',
-  'test/transactions/record-payments.test.ts',
+  BATCH,
   'test/transactions/modes.test.ts',
   RECORD,
 )
@@ -70,6 +69,26 @@ export const TRANSACTIONS = [
     'a payment that fails has an event',
     '${appendEvents(event, successful)}',
     "${appendEvents(event, 'from finalized')}",
+  ),
+  order(
+    'any of the reports in a statement is recorded',
+    'order by session_id, bank, live, at`',
+    'order by session_id, bank, live, at desc`',
+  ),
+  order(
+    'any of the reports in a statement finalizes a payment',
+    'order by id, at\n',
+    'order by id, at desc\n',
+  ),
+  calls(
+    'the payments of a call do not wait for those before them',
+    'before.length === 0 ?',
+    'before.length >= 0 ?',
+  ),
+  calls(
+    'the payments into a single-use account do not wait for each other',
+    "if (useKey !== '') turns.set(useKey, result)",
+    '',
   ),
   final(
     'a final transaction is finalized again',

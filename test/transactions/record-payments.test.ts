@@ -1,19 +1,25 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { Code, type ConnectError } from '@connectrpc/connect'
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome,
+  type RecordPaymentResult,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { AMOUNT_MINOR_MAX } from '../../src/core/money.ts'
 import { createGetShown, createGetTransaction } from '../../src/transactions/find-transactions.ts'
+import type { IncomingPayment } from '../../src/transactions/transaction.ts'
+import { createInstance, incoming } from '../settlement/fixture.ts'
 import { useService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
+import { newBusiness } from './variance/fixture.ts'
 
 const service = useService()
 
 const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT, UNSPECIFIED } = RecordOutcome
+const { PENDING, SUCCESS, FAILED } = TransactionStatus
 
 async function record(payments: Payment[]) {
   return (await transactionsOf(service).recordPayments({ payments })).results
@@ -114,7 +120,7 @@ test('records a payment once when a batch contains it several times', async () =
   const twice = paymentInto(number, { sessionId: 'twice' })
   const results = await record([twice, { ...twice, amountMinor: 7n }, twice, twice])
   const outcomes = results.map((result) => result.outcome)
-  expect(outcomes.filter((outcome) => outcome === RECORDED)).toHaveLength(1)
+  expect(outcomes).toEqual([RECORDED, CONFLICT, DUPLICATE, DUPLICATE])
   expect(new Set(results.map((result) => result.transaction?.id)).size).toBe(1)
   const { transactions, postings, events } = await storedOf(service.database.pool, 'twice')
   expect([transactions.length, postings.length, events.length]).toEqual([1, 1, 1])
@@ -156,7 +162,6 @@ describe('the size of a batch', () => {
 
 test('finalizes each pending payment once, within one batch', async () => {
   const { number } = await openAccount(service)
-  const { PENDING, SUCCESS, FAILED } = TransactionStatus
   const one = (index: number, status: TransactionStatus) =>
     paymentInto(number, { sessionId: `pending-${index}.`, status })
   const indices = Array.from({ length: 60 }, (_, index) => index)
@@ -175,14 +180,133 @@ test('finalizes each pending payment once, within one batch', async () => {
       service.database.pool,
       `pending-${index}.`,
     )
-    const [stored] = transactions
-    // The order within a batch is not defined: one report wins, and the others relate to it.
-    expect(outcomes.filter((outcome) => outcome === RECORDED)).toHaveLength(1)
-    const expected = stored.status === (finalOf(index) === SUCCESS ? 'SUCCESS' : 'FAILED')
-    expect(outcomes.sort()).toEqual(
-      (expected ? [RECORDED, DUPLICATE, CONFLICT] : [RECORDED, CONFLICT, CONFLICT]).sort(),
-    )
-    const arrived = stored.status === 'SUCCESS' ? 1 : 0
+    expect(transactions[0].status).toBe(finalOf(index) === SUCCESS ? 'SUCCESS' : 'FAILED')
+    expect(outcomes).toEqual([RECORDED, DUPLICATE, CONFLICT])
+    const arrived = finalOf(index) === SUCCESS ? 1 : 0
     expect([postings.length, events.length]).toEqual([arrived, arrived])
   }
+})
+
+describe('a batch has the results of the same payments recorded one after the other', () => {
+  const ACCOUNTS = { permanent: {}, other: {}, 'single-use': { singleUse: true } }
+  const report: fc.Arbitrary<Report> = fc.record({
+    account: fc.constantFrom('unknown', ...Object.keys(ACCOUNTS)),
+    session: fc.nat(2),
+    amountMinor: fc.constantFrom(100n, 101n),
+    status: fc.constantFrom(PENDING, SUCCESS, FAILED),
+  })
+  interface Report {
+    readonly account: string
+    readonly session: number
+    readonly status: Exclude<Payment['status'], undefined>
+    readonly amountMinor: bigint
+  }
+  let runs = 0
+
+  /** Records reports into accounts of their own. @returns what came of them, whatever the accounts are called */
+  async function resultsOf(
+    reports: readonly Report[],
+    recordAll: (payments: Payment[]) => Promise<readonly RecordPaymentResult[]>,
+  ) {
+    runs += 1
+    const shop = await newBusiness(service)
+    const numbers: Record<string, string> = { unknown: `99999${runs}`.padEnd(10, '9') }
+    for (const [name, options] of Object.entries(ACCOUNTS)) {
+      if (!reports.some(({ account }) => account === name)) continue
+      numbers[name] = (await shop.open(options, name)).number
+    }
+    const sessionOf = (session: number) => `run-${runs}-${session}.`
+    const results = await recordAll(
+      reports.map(({ account, session, ...payment }) =>
+        paymentInto(numbers[account]!, { ...payment, sessionId: sessionOf(session) }),
+      ),
+    )
+    const stored = []
+    for (const session of new Set(reports.map((each) => each.session))) {
+      stored.push(await storedOf(service.database.pool, sessionOf(session)))
+    }
+    const { pendingMinor } = await shop.balance()
+    const shown = results.map(({ outcome, error, transaction }) => {
+      const { accountNumber, amountMinor, status, variance } = transaction ?? {}
+      return { outcome, error, accountNumber, amountMinor, status, variance }
+    })
+    const names = new Map(Object.entries(numbers).map(([name, number]) => [number, name]))
+    const text = JSON.stringify({ shown, stored, pendingMinor }, (_, value) =>
+      typeof value === 'bigint' ? `${value}` : (names.get(value) ?? value),
+    )
+    return JSON.parse(text)
+  }
+
+  async function recordSingly(payments: Payment[]) {
+    const results: RecordPaymentResult[] = []
+    for (const payment of payments) results.push(...(await record([payment])))
+    return results
+  }
+
+  const of = (
+    account: string,
+    session: number,
+    status: Report['status'] = SUCCESS,
+    amountMinor = 100n,
+  ): Report => ({ account, session, status, amountMinor })
+  const examples: [Report[]][] = [
+    [[of('permanent', 0), of('permanent', 0, SUCCESS, 101n)]],
+    [[of('permanent', 0, PENDING), of('permanent', 0, FAILED), of('permanent', 0)]],
+    [[of('unknown', 0), of('permanent', 0), of('other', 0)]],
+    // Which of the two payments uses up the account.
+    [[of('single-use', 0, PENDING), of('single-use', 0), of('single-use', 1)]],
+  ]
+
+  test('whatever repeats in it', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(report, { minLength: 2, maxLength: 10 }), async (reports) => {
+        expect(await resultsOf(reports, record)).toEqual(await resultsOf(reports, recordSingly))
+      }),
+      { numRuns: 20, examples },
+    )
+  }, 180_000)
+
+  test('also if it takes more than one statement', async () => {
+    const { number } = await openAccount(service)
+    for (let round = 0; round < 5; round++) {
+      const payments = Array.from({ length: 300 }, (_, index) =>
+        paymentInto(number, {
+          sessionId: `far-${round}-${index % 290}`,
+          amountMinor: 1n + BigInt(index),
+        }),
+      )
+      const outcomes = (await record(payments)).map(({ outcome }) => outcome)
+      expect(outcomes).toEqual(payments.map((_, index) => (index < 290 ? RECORDED : CONFLICT)))
+    }
+  })
+})
+
+test('payments that share a statement count in the order in which they arrived', async () => {
+  const { number } = await openAccount(service)
+  const { recordPayment } = createInstance(service.database, { now: Date.now })
+  const sessions = Array.from({ length: 60 }, (_, index) => `arrived-${index}`)
+  const outcomesOf = async (reports: readonly (readonly [IncomingPayment['status'], bigint])[]) => {
+    const payments = sessions.flatMap((session) =>
+      reports.map(([status, amountMinor]) => incoming(number, session, amountMinor, status)),
+    )
+    const results = await Promise.all(payments.map(recordPayment))
+    return new Set(
+      sessions.map((_, index) => {
+        const at = index * reports.length
+        return `${results.slice(at, at + reports.length).map(({ outcome }) => outcome)}`
+      }),
+    )
+  }
+  const first = await outcomesOf([
+    ['PENDING', 1n],
+    ['SUCCESS', 2n],
+    ['PENDING', 1n],
+  ])
+  expect([...first]).toEqual(['RECORDED,CONFLICT,DUPLICATE'])
+  const final = await outcomesOf([
+    ['FAILED', 1n],
+    ['SUCCESS', 1n],
+    ['FAILED', 1n],
+  ])
+  expect([...final]).toEqual(['RECORDED,CONFLICT,DUPLICATE'])
 })

@@ -573,10 +573,11 @@ export const TransactionService: GenService<{
     output: typeof RecordPaymentResponseSchema;
   },
   /**
-   * Records up to 1,000 payments. Each has its own outcome: an invalid payment never affects the
-   * others, nor does one that its bank does not confirm. Of payments that must be confirmed, a few at
-   * a time are requeried at each bank, and those not requeried within 15 seconds get the error
-   * bank_unavailable.
+   * Records up to 1,000 payments. The outcomes are those of the same payments recorded one after the
+   * other: of two reports of one session, the first counts. Each has its own outcome: an invalid
+   * payment never affects the others, nor does one that its bank does not confirm. Of payments that
+   * must be confirmed, a few at a time are requeried at each bank, and those not requeried within 15
+   * seconds get the error bank_unavailable.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), UNAVAILABLE (unavailable: as RecordPayment).
    *

@@ -1,16 +1,16 @@
-import { joinAccount } from '../accounts/account.sql.ts'
-import { invalidFields } from '../core/errors.ts'
-import type { Queryable } from '../postgres/in-transaction.ts'
-import type { PageTokenField } from '../postgres/page-token.ts'
-import { matchesPayment, type PaymentFilter } from './lists/payment-filter.ts'
+import { joinAccount } from '../../accounts/account.sql.ts'
+import { invalidFields } from '../../core/errors.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
+import type { PageTokenField } from '../../postgres/page-token.ts'
 import {
   TRANSACTION_COLUMNS,
   type TransactionFilter,
   type TransactionRow,
   toStored,
-} from './queries.ts'
-import { joinSession } from './transaction.sql.ts'
-import type { StoredTransaction } from './transaction.ts'
+} from '../queries.ts'
+import { joinSession } from '../transaction.sql.ts'
+import type { StoredTransaction } from '../transaction.ts'
+import { matchesPayment, type PaymentFilter } from './payment-filter.ts'
 
 interface OfSession extends Omit<TransactionFilter, 'accountId'>, PaymentFilter {
   /** The businesses that the caller may see, if none is named; absent: all. */
