@@ -57,8 +57,8 @@ export const TRANSACTIONS = [
   ),
   store(
     'a payment that was recorded as pending is credited',
-    'const RECORDED = "from input join recorded using (id) where status = \'SUCCESS\'"',
-    'const RECORDED = "from input join recorded using (id) where status <> \'FAILED\'"',
+    "from input where status = 'SUCCESS' and (id in (select id from recorded))",
+    "from input where status <> 'FAILED' and (id in (select id from recorded))",
   ),
   store(
     'a payment that fails is credited',
