@@ -12,6 +12,8 @@ interface EventColumns {
   readonly pending_minor?: string
   readonly available_minor?: string
   readonly fees_minor?: string
+  /** Absent: the event moves no money if its changes are zero. */
+  readonly nets_zero?: string
 }
 
 /** By default a column is taken from the column of the source with this name. */

@@ -27,6 +27,8 @@ export const OutboxEntity = defineEntity({
     pendingMinor: p.bigint().defaultRaw('0'),
     availableMinor: p.bigint().defaultRaw('0'),
     feesMinor: p.bigint().defaultRaw('0'),
+    /** It moves money, though its changes add up to zero: it is in statements. */
+    netsZero: p.boolean().defaultRaw('false'),
   },
   checks: [
     {
@@ -59,7 +61,7 @@ export const EventLogEntity = defineEntity({
   },
 })
 
-/** What remains of an event that changed balances, once it has expired. */
+/** What remains of an event that moved money, once it has expired. */
 export const ArchivedEntryEntity = defineEntity({
   name: 'ArchivedEntry',
   tableName: 'archived_entry',
@@ -146,7 +148,7 @@ export const RetentionEntity = defineEntity({
     id: p.integer().primary().autoincrement(false),
     /** The position of the last event that has expired: readers get those after it. */
     floor: p.bigint(),
-    /** The position up to which events that changed balances have archived entries. */
+    /** The position up to which events that moved money have archived entries. */
     archived: p.bigint(),
     /** No instance starts a run before. */
     nextRunAt: p.datetime(3),

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { MOVES_MONEY } from './balance-changes/balance-changes.sql.ts'
 import { lookUpOutbox } from './log.sql.ts'
 
 /**
@@ -25,10 +26,10 @@ export async function raiseFloor(pool: Pool, position: bigint): Promise<void> {
 }
 
 /**
- * Archives the next events up to the floor: one that changed a balance gets an archived entry. In the same
+ * Archives the next events up to the floor: one that moved money gets an archived entry. In the same
  * commit, the log no longer counts for balances and statements up to there.
  *
- * @returns the number of events, with those that changed no balance; 0 also while another instance archives
+ * @returns the number of events, with those that moved no money; 0 also while another instance archives
  */
 export async function archiveEvents(pool: Pool, rowsMax: number): Promise<number> {
   const { rows } = await pool.query<{ events: number }>({
@@ -44,7 +45,7 @@ export async function archiveEvents(pool: Pool, rowsMax: number): Promise<number
         select l.business_id, l.live, l.business_sequence, o.kind, o.subject_id, o.occurred_at,
           l.logged_at, o.pending_minor, o.available_minor, o.fees_minor
         from event l ${lookUpOutbox('l.outbox_seq')}
-        where (o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0)
+        where ${MOVES_MONEY}
       ), archived as (
         update event_retention set archived = (select max(position) from event)
         where id = 1 and exists (select from event)

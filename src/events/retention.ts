@@ -53,7 +53,7 @@ interface Options {
 
 /** What a run of the retention did. */
 interface RetentionRun {
-  /** The events that got an archived entry if they changed a balance, and may be dropped. */
+  /** The events that got an archived entry if they moved money, and may be dropped. */
   readonly archived: number
   readonly dropped: readonly string[]
   /** Whether it left a partition because others used it. */
@@ -69,7 +69,7 @@ export interface Retention extends Pick<Loop, 'start' | 'stop'> {
 /**
  * Events expire when they are older than the retention and were given to webhooks. A run raises the floor
  * first, so that a reader gets `expired_cursor` rather than a log with missing events; archives what
- * changed balances; and drops the partitions that lie below it as a whole. No row is deleted.
+ * moved money; and drops the partitions that lie below it as a whole. No row is deleted.
  */
 export function createRetention(options: Options): Retention {
   const { pool, clock, log, rowsMax = ROWS_MAX, lockedMs = LOCKED_MS } = options

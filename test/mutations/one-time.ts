@@ -80,6 +80,11 @@ export const ONE_TIME = [
     "if (variance?.hold === 'RETURNED') return undefined",
   ),
   reverse(
+    'a returned payment that was never credited is in the statement',
+    "'fees')), false)`",
+    "'fees')), true)`",
+  ),
+  reverse(
     'a held payment that is reversed waits for a decision for ever',
     "v.hold in ('HELD', 'RETURN_REQUESTED')",
     "v.hold = 'ACCEPTED'",

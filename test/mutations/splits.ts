@@ -16,6 +16,7 @@ const run = inFile('src/settlement/runs/run-settlement.ts', SETTLE)
 const balance = inFile('src/settlement/balances/store.ts', SETTLE)
 const settlement = inFile('src/settlement/settlement.ts', SETTLE)
 const reverse = inFile('src/transactions/reverse-store.ts', REVERSE)
+const money = inFile('src/events/balance-changes/balance-changes.sql.ts', REVERSE)
 const reversal = inFile('src/transactions/reverse-transaction.ts', REVERSE)
 const events = inFile('src/transactions/shares/share-store.ts', REVERSE)
 const change = inFile('src/transactions/shares/set-split.ts', CHANGE)
@@ -102,6 +103,16 @@ export const SPLITS = [
     'the owner gives back the shares of others',
     'side where business_id = (select business_id from reversed) group by account',
     'side group by account',
+  ),
+  reverse(
+    'a reversal of a payment of which others got all is missing in the statement',
+    'select bool_and(amount_minor = 0) from changes',
+    'select false from changes',
+  ),
+  money(
+    'an event that has no number yet is not counted if its changes add up to zero',
+    '<> (0, 0, 0) or o.nets_zero)',
+    '<> (0, 0, 0))',
   ),
   reversal(
     'recipients keep the shares of a reversed payment',

@@ -7,6 +7,10 @@ import { lookUpOutbox } from '../log.sql.ts'
  */
 const IS_LOGGED = 'l.position > (select archived from event_retention where id = 1)'
 
+/** SQL: whether an event `o` moved money. */
+export const MOVES_MONEY =
+  '((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)'
+
 /** Table aliases for the columns of an event, in the event log or in the archive. */
 interface Aliases {
   /** For business_id, live, business_sequence and logged_at. */
@@ -26,7 +30,7 @@ interface MoneyEventQuery {
 }
 
 /**
- * A subquery for the first events that changed a balance, with the columns of the view
+ * A subquery for the first events that moved money, with the columns of the view
  * `money_event`. It reads only the rows it returns, and looks their contents up one by one: a plan
  * from statistics that are behind would read the whole outbox. The view has no order of its own:
  * through it, PostgreSQL would sort all events of a business to find the first.
@@ -45,7 +49,7 @@ export function moneyEvents({ where, join = () => '', order, limit }: MoneyEvent
       ${part(
         { log: 'l', event: 'o' },
         `event_log l ${lookUpOutbox('l.outbox_seq')}`,
-        ` and (o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) and ${IS_LOGGED}`,
+        ` and ${MOVES_MONEY} and ${IS_LOGGED}`,
       )}
     ) events order by business_sequence ${order} limit ${limit})`
 }
@@ -56,7 +60,7 @@ export function moneyEvents({ where, join = () => '', order, limit }: MoneyEvent
  */
 export const KEEP_EVENTS = 'lock table only event_log, only outbox in access share mode'
 
-/** SQL: all events `e` that changed a balance, in no order; their columns are those of the view. */
+/** SQL: all events `e` that moved money, in no order; their columns are those of the view. */
 export const MONEY_EVENTS = 'money_event e'
 
 /** SQL: the keys `c` of all balances that have events: business_id and live, in no order, and repeated. */
@@ -164,8 +168,11 @@ const EVENTS_MAX = 1_000
 const IN_RANGE =
   'business_id = $1 and live = $5 and business_sequence > $2 and business_sequence <= $3'
 
+const ENTRY_COLUMNS =
+  'business_sequence, kind, subject_id, logged_at, pending_minor, available_minor, fees_minor'
+
 /**
- * Subqueries for `with`. `entry` has the first balance changes of a range of events, in order:
+ * Subqueries for `with`. `entry` has the first events of a range that moved money, in order:
  * business_sequence, kind, subject_id, logged_at, pending_minor, available_minor and fees_minor.
  * `edge` is that of `boundedScan`. Parameters: $1 the business, $2 after this sequence number, $3 up
  * to this one, $4 the limit, $5 the mode.
@@ -174,18 +181,17 @@ export const ENTRIES_IN_RANGE = `${boundedScan({
   from: 'event_log l join outbox o on o.seq = l.outbox_seq',
   table: 'event_log l',
   columns: `l.business_sequence, o.kind, o.subject_id, l.logged_at, o.pending_minor,
-    o.available_minor, o.fees_minor`,
+    o.available_minor, o.fees_minor, ${MOVES_MONEY} as moves_money`,
   key: 'business_sequence',
   order: 'asc',
   range: `${IN_RANGE.replaceAll(/business_id|live|business_sequence/g, 'l.$&')} and ${IS_LOGGED}`,
-  filter: '(pending_minor, available_minor, fees_minor) <> (0, 0, 0)',
+  filter: 'moves_money',
   limit: '$4',
   rowsMax: EVENTS_MAX,
 })}, archived as (
-    select business_sequence, kind, subject_id, logged_at, pending_minor, available_minor, fees_minor
-    from archived_entry where ${IN_RANGE} order by business_sequence limit $4
+    select ${ENTRY_COLUMNS} from archived_entry where ${IN_RANGE} order by business_sequence limit $4
   ), entry as (
-    select * from archived union all select * from page order by business_sequence limit $4
+    select * from archived union all select ${ENTRY_COLUMNS} from page order by business_sequence limit $4
   )`
 
 /**

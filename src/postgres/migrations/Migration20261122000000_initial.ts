@@ -279,7 +279,7 @@ create table outbox (
   xid xid8 not null default pg_current_xact_id(), seq bigint primary key generated always as identity,
   event_id text collate "C" not null, business_id text not null, "kind" text not null, occurred_at timestamptz(3) not null,
   payload bytea not null, subject_id text, live boolean not null, pending_minor bigint not null default 0,
-  available_minor bigint not null default 0, fees_minor bigint not null default 0,
+  available_minor bigint not null default 0, fees_minor bigint not null default 0, nets_zero boolean not null default false,
   constraint outbox_payment check (case kind when 'PAYMENT_NOTIFICATION' then pending_minor >= 0 when
     'PAYMENT_ACCEPTED' then pending_minor > 0 when 'SHARE_SETTLED' then (pending_minor = 0 and available_minor > 0 and
     fees_minor = 0) when 'SHARE_REVERSED' then (pending_minor = 0 and available_minor < 0 and fees_minor = 0) else
@@ -466,7 +466,7 @@ create view money_event as
   archived_entry.available_minor, archived_entry.fees_minor FROM archived_entry UNION ALL SELECT l.business_id,
   l.live, l.business_sequence, o.kind, o.subject_id, o.occurred_at, l.logged_at, o.pending_minor, o.available_minor,
   o.fees_minor FROM event_log l JOIN outbox o ON o.seq = l.outbox_seq WHERE (o.pending_minor <> 0 OR o.available_minor
-    <> 0 OR o.fees_minor <> 0) AND l.position > (SELECT archived FROM event_retention WHERE id = 1);
+    <> 0 OR o.fees_minor <> 0 OR o.nets_zero) AND l.position > (SELECT archived FROM event_retention WHERE id = 1);
 -- The state of the sequencer: see sequencer_tick.
 create view sequencer as SELECT * FROM sequencer_tick ORDER BY tick DESC LIMIT 1;
 -- Identifies the cluster and the history of its log: a promoted standby begins a timeline of its own. Read from

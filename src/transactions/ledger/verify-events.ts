@@ -2,6 +2,7 @@ import type { PoolClient } from 'pg'
 import {
   eventsWithContent,
   MONEY_EVENTS,
+  MOVES_MONEY,
   SEQUENCER_STATE,
   unnumberedEvents,
 } from '../../events/balance-changes/balance-changes.sql.ts'
@@ -149,11 +150,11 @@ export async function findWrongEventCounts(
     `with ${SEQUENCER_STATE}, event as (
         select e.subject_id, e.kind from ${MONEY_EVENTS}
         where e.business_id = $1 and e.live = $2 and e.business_sequence > $3 and e.kind ${EVENT_KINDS}
-        -- The events of a payment that is held change no balance.
+        -- The events of a payment that is held move no money.
         union all
         select subject_id, kind
-        from (${unnumberedEvents('o.subject_id, o.kind, o.pending_minor, o.available_minor', '$1', '$2')}) unnumbered
-        where kind ${EVENT_KINDS} and (pending_minor, available_minor) <> (0, 0)
+        from (${unnumberedEvents(`o.subject_id, o.kind, ${MOVES_MONEY} as moves_money`, '$1', '$2')}) unnumbered
+        where kind ${EVENT_KINDS} and moves_money
       ), counted as (
         select subject_id, (count(*) filter (where kind ${CREDITS_PAYMENT}))::int as payments,
           (count(*) filter (where kind = 'PAYMENT_REVERSED'))::int as reversals

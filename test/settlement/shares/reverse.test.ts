@@ -1,5 +1,9 @@
+import type { Pool } from 'pg'
 import { beforeAll, describe, expect, test } from 'vitest'
+import type { SplitRecipient } from '../../../src/accounts/splits/split.ts'
+import { archiveEvents } from '../../../src/events/retention-store.ts'
 import { tamper, useDatabase } from '../../support/database.ts'
+import { sequence } from '../../support/events.ts'
 import { findDiscrepancies } from '../fixture.ts'
 import { createScene, fixed, percent } from './fixture.ts'
 
@@ -56,6 +60,43 @@ describe('a reversal', () => {
     await consistent()
   })
 })
+
+describe('a reversal that leaves the balance of its business as it is', () => {
+  const recipients: readonly (readonly [string, (id: string) => SplitRecipient, number])[] = [
+    ['as others got all of the payment', (id) => percent(id, 10_000), 0],
+    ['as others got its amount', (id) => fixed(id, 1_000n), 0],
+    ['as others got a fixed share that is more', (id) => fixed(id, 5_000n), 0],
+    ['but for the fee, as others got the rest', (id) => percent(id, 10_000), 150],
+  ]
+
+  test.each(recipients)('%s', async (_why, recipient, feeBasisPoints) => {
+    const [shop, partner] = [await scene.business(feeBasisPoints), await scene.business()]
+    await shop.split([recipient(partner.id)])
+    const id = await shop.pay(1_000n)
+    await shop.settle()
+    await scene.reverse(id)
+    // Before the event has its number, with it, and once it has expired.
+    await consistent()
+    await sequence(db.database.pool)
+    await consistent()
+    const ofReversal = {
+      kind: 'PAYMENT_REVERSED',
+      ...{ subjectId: id, pendingMinor: 0n, availableMinor: 0n },
+      feesMinor: feeBasisPoints === 0 ? 0n : -15n,
+    }
+    expect((await shop.entries()).entries.at(-1)).toMatchObject(ofReversal)
+    await expireAll(db.database.pool)
+    expect((await shop.entries()).entries.at(-1)).toMatchObject(ofReversal)
+    await consistent()
+    expect(await shop.balance()).toEqual([0n, 0n, 0n])
+  })
+})
+
+/** All events expire. */
+async function expireAll(pool: Pool): Promise<void> {
+  await pool.query('update event_retention set floor = (select position from sequencer)')
+  expect(await archiveEvents(pool, 10_000)).toBeGreaterThan(0)
+}
 
 test('the statements of all parties add up to their balances', async () => {
   const [shop, partner] = [await scene.business(), await scene.business(0)]
