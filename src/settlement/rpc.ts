@@ -39,12 +39,11 @@ export function createSettlementRpc(
       })
       return { ...result, settlements: result.settlements.map(toSettlementMessage) }
     },
-    async previewSettlement(request) {
-      const preview = await previewSettlement(dependencies, {
-        businessId: request.businessId,
-        live: !request.test,
-        force: request.force,
-      })
+    async previewSettlement({ businessId, test, force }, { signal }) {
+      const key = { businessId, live: !test }
+      // As a settlement does: a payment that was just acknowledged belongs to it.
+      await dependencies.awaitNumbers(key, signal)
+      const preview = await previewSettlement(dependencies, { ...key, force })
       const { nextSettlementAtMs } = preview
       return {
         transactionCount: preview.transactionCount,

@@ -88,7 +88,7 @@ describe('a settlement', () => {
       // It waits, or has settled without the payment.
       await waitFor(async () => {
         const { rows } = await db.database.pool.query<{ done: boolean }>(
-          `select exists (select from pg_stat_activity where query like '%max(seq) as last%' and pid <> pg_backend_pid())
+          `select exists (select from pg_stat_activity where query like '%max(seq) as last%' and query not like '%pg_stat_activity%')
             or exists (select from settlement_request where business_id = $1 and completed_at is not null) as done`,
           [businessId],
         )
@@ -98,6 +98,41 @@ describe('a settlement', () => {
     })
     expect((await settled.settling).settlements).toMatchObject([{ transactionCount: 1n }])
   })
+
+  test.each([
+    ['to be forced', true, 1n],
+    ['by its schedule', false, 0n],
+  ])(
+    'that is previewed %s knows every payment that was acknowledged before',
+    async (_how, force, count) => {
+      const { businessId, number } = await openAccount(service)
+      await settlements().updateSettlementTerms({ businessId, terms: LATER })
+      let done = false
+      const previewed = await inTransaction(db.database.pool, async (client) => {
+        // Nothing gets a number now.
+        await client.query('select from sequencer for update')
+        await transactions().recordPayment(paymentInto(number, { sessionId: `preview-${force}` }))
+        const { rows: begun } = await db.database.pool.query('select now() as at')
+        const previewing = settlements()
+          .previewSettlement({ businessId, force })
+          .finally(() => {
+            done = true
+          })
+        // It waits, or has counted without the payment.
+        await waitFor(async () => {
+          const { rows } = await db.database.pool.query<{ waits: boolean }>(
+            `select exists (select from pg_stat_activity where query like '%max(seq) as last%'
+            and query_start > $1 and query not like '%pg_stat_activity%') as waits`,
+            [begun[0].at],
+          )
+          expect(done || rows[0]?.waits).toBe(true)
+        })
+        return { previewing }
+      })
+      const { transactionCount, nextSettlementAt } = await previewed.previewing
+      expect([transactionCount, nextSettlementAt === undefined]).toEqual([count, false])
+    },
+  )
 
   test('moves pending payments to the available balance, less fees, and emits one event', async () => {
     const { businessId, number, key } = await openAccount(service)
@@ -110,7 +145,6 @@ describe('a settlement', () => {
       paymentInto(number, { sessionId: 'large', amountMinor: 900_000n }),
     )
     // 1.5 % of 333.33 is 4.99995: 5.00 with half a kobo up; of 9,000.00 it is 135, over the cap.
-    await untilNumbered(businessId)
     const preview = await settlements().previewSettlement({ businessId, force: true })
     expect(preview).toMatchObject({ transactionCount: 3n, grossMinor: 966_666n, feesMinor: 5_000n })
     const request = { businessId, requestId: 'run-1', force: true }

@@ -106,6 +106,7 @@ test('a flood of failing webhooks becomes a few lines, whose counts are right', 
     sessionId: `FLOOD-${index}`,
     amountMinor: 100n,
   }))
+  const startedMs = performance.now()
   await grpcClient(TransactionService, service.grpcUrl).recordPayments({ payments })
   await waitFor(async () => {
     const { rows } = await db.database.pool.query(
@@ -118,7 +119,10 @@ test('a flood of failing webhooks becomes a few lines, whose counts are right', 
         expect(line['endpoint']).toBe(endpoint!.id)
         return Number(line['left_out'])
       })
-    expect(leftOut.length).toBeGreaterThan(0)
+    // How many attempts fall into one window of a second depends on the machine; a window never has more lines.
+    const windowsMax = Math.ceil((performance.now() - startedMs) / 1_000) + 1
+    expect(failed.length).toBeLessThanOrEqual(windowsMax * 5)
+    expect(rows[0].count).toBeGreaterThan(10)
     expect(failed.length + leftOut.reduce((sum, count) => sum + count, 0)).toBe(rows[0].count)
   })
   expect(linesOf('webhook attempt failed')[0]).toMatchObject({
