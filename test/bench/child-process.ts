@@ -17,7 +17,7 @@ export type ChildMessage =
   | { readonly kind: 'output'; readonly value: unknown }
   | { readonly kind: 'failure'; readonly text: string }
 
-const READY_LIMIT_MS = 30_000
+const READY_LIMIT_MS = 60_000
 
 /**
  * Starts a program whose entry is `childProcessMain`.

@@ -14,7 +14,7 @@ export interface ServiceProcess {
 }
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const READY_LIMIT_MS = 20_000
+const READY_LIMIT_MS = 60_000
 const STOP_LIMIT_MS = 12_000
 const TAIL_CHARACTERS = 4_000
 
