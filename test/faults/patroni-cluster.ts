@@ -1,9 +1,8 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chownSync,
   closeSync,
-  existsSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -14,18 +13,17 @@ import {
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { expect, onTestFinished, vi } from 'vitest'
+import { serverUser, spawnAs } from '../../src/postgres/embedded/server-user.ts'
 import { isInstalled, readOps } from '../ops/settings-of.ts'
 import { makeFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
+import { findPostgres } from '../support/postgres-server.ts'
 import { killAll, processesIn } from '../support/processes.ts'
 import { query } from './standby.ts'
 
 const HAPROXY = '/usr/sbin/haproxy'
 
-/** Where Debian installs PostgreSQL, one folder a version. */
-const SERVERS = '/usr/lib/postgresql'
-const [version = 'none'] = existsSync(SERVERS) ? readdirSync(SERVERS).sort().reverse() : []
-const BIN = join(SERVERS, version, 'bin')
+const BIN = findPostgres() ?? 'none'
 
 /** Whether Debian's packages are installed: patroni, etcd-server, haproxy, postgresql. */
 export const hasPatroni = ['patroni', 'etcd', HAPROXY, join(BIN, 'pg_rewind')].every(isInstalled)
@@ -230,16 +228,10 @@ async function callPatroni(member: Member, path: string, init: RequestInit = {})
   return text
 }
 
-/** PostgreSQL does not run as root. */
-function ordinaryUser(): { uid?: number; gid?: number } {
-  if (process.getuid?.() !== 0) return {}
-  const idOf = (flag: string) => Number(execFileSync('id', [flag, 'postgres']))
-  return { uid: idOf('-u'), gid: idOf('-g') }
-}
-
+/** Makes a file or folder accessible to the programs, which do not run as root. */
 function give(path: string): void {
-  const { uid, gid } = ordinaryUser()
-  if (uid !== undefined && gid !== undefined) chownSync(path, uid, gid)
+  const user = serverUser(path)
+  if (user !== undefined) chownSync(path, user.uid, user.gid)
 }
 
 function place(file: string, text: string): void {
@@ -261,7 +253,7 @@ function prepare(
     start() {
       const log = openSync(logFile, 'a')
       child = spawn(command, args, {
-        ...{ ...ordinaryUser(), cwd: folder, stdio: ['ignore', log, log] },
+        ...{ ...spawnAs(serverUser(folder)), cwd: folder, stdio: ['ignore', log, log] },
         env: { PATH: process.env['PATH'], HOME: folder, LC_ALL: 'C.UTF-8', ...environment },
       })
       closeSync(log)

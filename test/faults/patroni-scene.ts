@@ -114,7 +114,9 @@ export async function startScene(cluster: Cluster) {
     /** Pays again what was lost, and compares. */
     async payAgain(sessions: readonly string[]) {
       const transactions = client(TransactionService, instances[0])
-      for (const session of sessions) await recordPayment(transactions, accountNumber, session)
+      await Promise.all(
+        sessions.map((session) => recordPayment(transactions, accountNumber, session)),
+      )
       expect(await compare()).toEqual([])
     },
     /** Injects a fault under load, waits until everything goes on, and compares. */
