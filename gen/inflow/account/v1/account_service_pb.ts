@@ -9,7 +9,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Account, AccountStatus, IdType, OpeningState } from "./account_pb.ts";
 import { file_inflow_account_v1_account } from "./account_pb.ts";
-import type { Split } from "./split_pb.ts";
+import type { ApprovedRecipient, Split } from "./split_pb.ts";
 import { file_inflow_account_v1_split } from "./split_pb.ts";
 import type { AllowedPayer, AmountRule } from "./terms_pb.ts";
 import { file_inflow_account_v1_terms } from "./terms_pb.ts";
@@ -22,7 +22,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/account/v1/account_service.proto.
  */
 export const file_inflow_account_v1_account_service: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvYWNjb3VudC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SEWluZmxvdy5hY2NvdW50LnYxIoIWChRDcmVhdGVBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEogBCglyZWZlcmVuY2UYAiABKAlCdbpIcroBbAoJcHJpbnRhYmxlEiVtdXN0IGJlIDEgdG8gMTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsMTAwfSQnKcgBARIvCgRiYW5rGAMgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESpwEKCmZpcnN0X25hbWUYBCABKAlCkgG6SI4BugGHAQoEbmFtZRJFbXVzdCBiZSAxIHRvIDEwMCBjaGFyYWN0ZXJzIHdpdGhvdXQgbGluZSBicmVha3Mgb3IgY29udHJvbCBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsMTAwfSQnKcgBARKmAQoJbGFzdF9uYW1lGAUgASgJQpIBukiOAboBhwEKBG5hbWUSRW11c3QgYmUgMSB0byAxMDAgY2hhcmFjdGVycyB3aXRob3V0IGxpbmUgYnJlYWtzIG9yIGNvbnRyb2wgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXsxLDEwMH0kJynIAQESfwoFZW1haWwYBiABKAlCcLpIbboBZwoFZW1haWwSOG11c3QgYmUgYSB2YWxpZCBlLW1haWwgYWRkcmVzcyBvZiBhdCBtb3N0IDI1NCBjaGFyYWN0ZXJzGiR0aGlzLnNpemUoKSA8PSAyNTQgJiYgdGhpcy5pc0VtYWlsKCnIAQES+wEKBXBob25lGAcgASgJQusBukjnAboB4AEKBXBob25lElptdXN0IGJlIGEgTmlnZXJpYW4gbnVtYmVyICgwWFhYWFhYWFhYWCwgMjM04oCmLCArMjM04oCmKSBvciBhbiBpbnRlcm5hdGlvbmFsIG51bWJlciB3aXRoICsae3RoaXMubWF0Y2hlcygnXigwWzAtOV17MTB9fFsrXT8yMzRbMS05XVswLTldezcsOX0pJCcpfHwgKHRoaXMubWF0Y2hlcygnXlsrXVsxLTldWzAtOV17NiwxNH0kJykgJiYgIXRoaXMuc3RhcnRzV2l0aCgnKzIzNCcpKcgBARI0CgdpZF90eXBlGAggASgOMhkuaW5mbG93LmFjY291bnQudjEuSWRUeXBlQgi6SAWCAQIQARJiCglpZF9udW1iZXIYCSABKAlCT7pITLoBSQoJaWRfbnVtYmVyEhFtdXN0IGJlIDExIGRpZ2l0cxopdGhpcyA9PSAnJyB8fCB0aGlzLm1hdGNoZXMoJ15bMC05XXsxMX0kJykSDAoEdGVzdBgKIAEoCBImCgxhbW91bnRfbWlub3IYCyABKANCELpIDSILGICAmqbqr+MBKAASPAoLYW1vdW50X3J1bGUYDCABKA4yHS5pbmZsb3cuYWNjb3VudC52MS5BbW91bnRSdWxlQgi6SAWCAQIQARIuCgpleHBpcmVzX2F0GA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItChJleHBpcmVzX2luX3NlY29uZHMYDiABKAVCDLpICRoHGICKig8oAUgAiAEBEhIKCnNpbmdsZV91c2UYDyABKAgSQQoOYWxsb3dlZF9wYXllcnMYECADKAsyHy5pbmZsb3cuYWNjb3VudC52MS5BbGxvd2VkUGF5ZXJCCLpIBZIBAhAUEvACCghtZXRhZGF0YRgRIAMoCzI1LmluZmxvdy5hY2NvdW50LnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0Lk1ldGFkYXRhRW50cnlCpgK6SKICmgGeAhAUIp0BugGZAQoDa2V5El9tdXN0IGhhdmUga2V5cyBvZiAxIHRvIDQwIGxldHRlcnMsIGRpZ2l0cywgXyAuIGFuZCAtLCBvZiB3aGljaCB0aGUgZmlyc3QgaXMgYSBsZXR0ZXIgb3IgYSBkaWdpdBoxdGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV1bQS1aYS16MC05Xy4tXXswLDM5fSQnKSp6ugF3CgV2YWx1ZRI0bXVzdCBoYXZlIHZhbHVlcyBvZiBhdCBtb3N0IDIwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXswLDIwMH0kJykShwEKC2lkZW50aXR5X2lkGCkgASgJQnK6SG+6AWwKC2lkZW50aXR5X2lkEihtdXN0IGJlIDEgdG8gNjQgbGV0dGVycywgZGlnaXRzLCAtIGFuZCBfGjN0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLV17MSw2NH0kJykSYAoDb3RwGCogASgJQlOAAQG6SE26AUoKA290cBIWbXVzdCBiZSA0IHRvIDEwIGRpZ2l0cxordGhpcyA9PSAnJyB8fCB0aGlzLm1hdGNoZXMoJ15bMC05XXs0LDEwfSQnKRInCgVzcGxpdBgzIAEoCzIYLmluZmxvdy5hY2NvdW50LnYxLlNwbGl0Gi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ATqqBbpIpgUaWAoPaWRfdHlwZS5wYWxtcGF5EiBpcyByZXF1aXJlZCB3aGVuIGJhbmsgaXMgUEFMTVBBWRojdGhpcy5iYW5rICE9IDQgfHwgdGhpcy5pZF90eXBlICE9IDAaXQoRaWRfbnVtYmVyLnBhbG1wYXkSIGlzIHJlcXVpcmVkIHdoZW4gYmFuayBpcyBQQUxNUEFZGiZ0aGlzLmJhbmsgIT0gNCB8fCB0aGlzLmlkX251bWJlciAhPSAnJxpRCg9pZGVudGl0eV9pZC5vdHASFGlzIHJlcXVpcmVkIHdpdGggb3RwGih0aGlzLm90cCA9PSAnJyB8fCB0aGlzLmlkZW50aXR5X2lkICE9ICcnGk0KDWlkX251bWJlci5vdHASFGlzIHJlcXVpcmVkIHdpdGggb3RwGiZ0aGlzLm90cCA9PSAnJyB8fCB0aGlzLmlkX251bWJlciAhPSAnJxpICgtpZF90eXBlLm90cBIUaXMgcmVxdWlyZWQgd2l0aCBvdHAaI3RoaXMub3RwID09ICcnIHx8IHRoaXMuaWRfdHlwZSAhPSAwGnoKEWFtb3VudF9taW5vci5ydWxlEjZpcyByZXF1aXJlZCB3aXRoIGFtb3VudFJ1bGUgRVhBQ1QsIEFUX0xFQVNUIG9yIEFUX01PU1QaLXRoaXMuYW1vdW50X3J1bGUgPCAyIHx8IHRoaXMuYW1vdW50X21pbm9yID4gMBqCAQodZXhwaXJlc19pbl9zZWNvbmRzLmV4cGlyZXNfYXQSKW11c3Qgbm90IGJlIGdpdmVuIHRvZ2V0aGVyIHdpdGggZXhwaXJlc0F0GjYhaGFzKHRoaXMuZXhwaXJlc19pbl9zZWNvbmRzKSB8fCAhaGFzKHRoaXMuZXhwaXJlc19hdClCFQoTX2V4cGlyZXNfaW5fc2Vjb25kcyJWChVDcmVhdGVBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQSEAoIcmVwbGF5ZWQYAiABKAgiSwoRR2V0QWNjb3VudFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIZCglyZWZlcmVuY2UYAiABKAlCBrpIA8gBASJBChJHZXRBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQi2wQKE0xpc3RBY2NvdW50c1JlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSOgoGc3RhdHVzGAIgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1c0IIukgFggECEAESHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YBCABKAlCCLpIBXIDGPQDEhEKBGxpdmUYBSABKAhIAIgBARJlCglpZF9udW1iZXIYBiABKAlCUoABAbpITLoBSQoJaWRfbnVtYmVyEhFtdXN0IGJlIDExIGRpZ2l0cxopdGhpcyA9PSAnJyB8fCB0aGlzLm1hdGNoZXMoJ15bMC05XXsxMX0kJykSNAoHaWRfdHlwZRgHIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZUIIukgFggECEAESLAoEYmFuaxgIIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmtCCLpIBYIBAhABEkwKDm9wZW5pbmdfc3RhdGVzGAkgAygOMh8uaW5mbG93LmFjY291bnQudjEuT3BlbmluZ1N0YXRlQhO6SBCSAQ0QBRgBIgeCAQQQASAAOoABukh9GnsKFW9wZW5pbmdfc3RhdGVzLnN0YXR1cxIubXVzdCBiZSBlbXB0eSB3aXRoIGFub3RoZXIgc3RhdHVzIHRoYW4gUEVORElORxoydGhpcy5vcGVuaW5nX3N0YXRlcy5zaXplKCkgPT0gMCB8fCB0aGlzLnN0YXR1cyA8IDJCBwoFX2xpdmUiXQoUTGlzdEFjY291bnRzUmVzcG9uc2USLAoIYWNjb3VudHMYASADKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJNChNDbG9zZUFjY291bnRSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESGQoJcmVmZXJlbmNlGAIgASgJQga6SAPIAQEiQwoUQ2xvc2VBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQieQoWU2V0QWNjb3VudFNwbGl0UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEhkKCXJlZmVyZW5jZRgCIAEoCUIGukgDyAEBEicKBXNwbGl0GAMgASgLMhguaW5mbG93LmFjY291bnQudjEuU3BsaXQiRgoXU2V0QWNjb3VudFNwbGl0UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQitgEKFVJlc29sdmVBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEhkKCXJlZmVyZW5jZRgCIAEoCUIGukgDyAEBEjEKBm9wZW5lZBgDIAEoCzIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5lZEF0QmFua0gAEh0KCm5vdF9vcGVuZWQYBCABKAhCB7pIBGoCCAFIAEITCgpyZXNvbHV0aW9uEgW6SAIIASKXAwoMT3BlbmVkQXRCYW5rEl8KDmFjY291bnRfbnVtYmVyGAEgASgJQke6SES6AUEKDmFjY291bnRfbnVtYmVyEhJtdXN0IGJlIHRlbiBkaWdpdHMaG3RoaXMubWF0Y2hlcygnXlswLTldezEwfSQnKRKOAQoMYWNjb3VudF9uYW1lGAIgASgJQni6SHW6AXIKDGFjY291bnRfbmFtZRIobXVzdCBiZSBhdCBtb3N0IDIwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXswLDIwMH0kJykSlAEKD2JhbmtfYWNjb3VudF9pZBgDIAEoCUJ7ukh4ugF1Cg9iYW5rX2FjY291bnRfaWQSKG11c3QgYmUgYXQgbW9zdCAyMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MCwyMDB9JCcpIkUKFlJlc29sdmVBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQywQYKDkFjY291bnRTZXJ2aWNlEokBCg1DcmVhdGVBY2NvdW50EicuaW5mbG93LmFjY291bnQudjEuQ3JlYXRlQWNjb3VudFJlcXVlc3QaKC5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2UiJYq1GCEIAhIOcGF5bWVudHM6d3JpdGUaDRILYnVzaW5lc3NfaWQSeQoKR2V0QWNjb3VudBIkLmluZmxvdy5hY2NvdW50LnYxLkdldEFjY291bnRSZXF1ZXN0GiUuaW5mbG93LmFjY291bnQudjEuR2V0QWNjb3VudFJlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSfwoMTGlzdEFjY291bnRzEiYuaW5mbG93LmFjY291bnQudjEuTGlzdEFjY291bnRzUmVxdWVzdBonLmluZmxvdy5hY2NvdW50LnYxLkxpc3RBY2NvdW50c1Jlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDSILYnVzaW5lc3NfaWQShgEKDENsb3NlQWNjb3VudBImLmluZmxvdy5hY2NvdW50LnYxLkNsb3NlQWNjb3VudFJlcXVlc3QaJy5pbmZsb3cuYWNjb3VudC52MS5DbG9zZUFjY291bnRSZXNwb25zZSIlirUYIQgCEg5wYXltZW50czp3cml0ZRoNEgtidXNpbmVzc19pZBKPAQoPU2V0QWNjb3VudFNwbGl0EikuaW5mbG93LmFjY291bnQudjEuU2V0QWNjb3VudFNwbGl0UmVxdWVzdBoqLmluZmxvdy5hY2NvdW50LnYxLlNldEFjY291bnRTcGxpdFJlc3BvbnNlIiWKtRghCAISDnBheW1lbnRzOndyaXRlGg0SC2J1c2luZXNzX2lkEosBCg5SZXNvbHZlQWNjb3VudBIoLmluZmxvdy5hY2NvdW50LnYxLlJlc29sdmVBY2NvdW50UmVxdWVzdBopLmluZmxvdy5hY2NvdW50LnYxLlJlc29sdmVBY2NvdW50UmVzcG9uc2UiJIq1GCAIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQiBm9wZW5lZGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_account_v1_split, file_inflow_account_v1_terms, file_inflow_auth_v1_policy, file_inflow_type_v1_bank]);
+  fileDesc("CidpbmZsb3cvYWNjb3VudC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SEWluZmxvdy5hY2NvdW50LnYxIoIWChRDcmVhdGVBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEogBCglyZWZlcmVuY2UYAiABKAlCdbpIcroBbAoJcHJpbnRhYmxlEiVtdXN0IGJlIDEgdG8gMTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsMTAwfSQnKcgBARIvCgRiYW5rGAMgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESpwEKCmZpcnN0X25hbWUYBCABKAlCkgG6SI4BugGHAQoEbmFtZRJFbXVzdCBiZSAxIHRvIDEwMCBjaGFyYWN0ZXJzIHdpdGhvdXQgbGluZSBicmVha3Mgb3IgY29udHJvbCBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsMTAwfSQnKcgBARKmAQoJbGFzdF9uYW1lGAUgASgJQpIBukiOAboBhwEKBG5hbWUSRW11c3QgYmUgMSB0byAxMDAgY2hhcmFjdGVycyB3aXRob3V0IGxpbmUgYnJlYWtzIG9yIGNvbnRyb2wgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXsxLDEwMH0kJynIAQESfwoFZW1haWwYBiABKAlCcLpIbboBZwoFZW1haWwSOG11c3QgYmUgYSB2YWxpZCBlLW1haWwgYWRkcmVzcyBvZiBhdCBtb3N0IDI1NCBjaGFyYWN0ZXJzGiR0aGlzLnNpemUoKSA8PSAyNTQgJiYgdGhpcy5pc0VtYWlsKCnIAQES+wEKBXBob25lGAcgASgJQusBukjnAboB4AEKBXBob25lElptdXN0IGJlIGEgTmlnZXJpYW4gbnVtYmVyICgwWFhYWFhYWFhYWCwgMjM04oCmLCArMjM04oCmKSBvciBhbiBpbnRlcm5hdGlvbmFsIG51bWJlciB3aXRoICsae3RoaXMubWF0Y2hlcygnXigwWzAtOV17MTB9fFsrXT8yMzRbMS05XVswLTldezcsOX0pJCcpfHwgKHRoaXMubWF0Y2hlcygnXlsrXVsxLTldWzAtOV17NiwxNH0kJykgJiYgIXRoaXMuc3RhcnRzV2l0aCgnKzIzNCcpKcgBARI0CgdpZF90eXBlGAggASgOMhkuaW5mbG93LmFjY291bnQudjEuSWRUeXBlQgi6SAWCAQIQARJiCglpZF9udW1iZXIYCSABKAlCT7pITLoBSQoJaWRfbnVtYmVyEhFtdXN0IGJlIDExIGRpZ2l0cxopdGhpcyA9PSAnJyB8fCB0aGlzLm1hdGNoZXMoJ15bMC05XXsxMX0kJykSDAoEdGVzdBgKIAEoCBImCgxhbW91bnRfbWlub3IYCyABKANCELpIDSILGICAmqbqr+MBKAASPAoLYW1vdW50X3J1bGUYDCABKA4yHS5pbmZsb3cuYWNjb3VudC52MS5BbW91bnRSdWxlQgi6SAWCAQIQARIuCgpleHBpcmVzX2F0GA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItChJleHBpcmVzX2luX3NlY29uZHMYDiABKAVCDLpICRoHGICKig8oAUgAiAEBEhIKCnNpbmdsZV91c2UYDyABKAgSQQoOYWxsb3dlZF9wYXllcnMYECADKAsyHy5pbmZsb3cuYWNjb3VudC52MS5BbGxvd2VkUGF5ZXJCCLpIBZIBAhAUEvACCghtZXRhZGF0YRgRIAMoCzI1LmluZmxvdy5hY2NvdW50LnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0Lk1ldGFkYXRhRW50cnlCpgK6SKICmgGeAhAUIp0BugGZAQoDa2V5El9tdXN0IGhhdmUga2V5cyBvZiAxIHRvIDQwIGxldHRlcnMsIGRpZ2l0cywgXyAuIGFuZCAtLCBvZiB3aGljaCB0aGUgZmlyc3QgaXMgYSBsZXR0ZXIgb3IgYSBkaWdpdBoxdGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV1bQS1aYS16MC05Xy4tXXswLDM5fSQnKSp6ugF3CgV2YWx1ZRI0bXVzdCBoYXZlIHZhbHVlcyBvZiBhdCBtb3N0IDIwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXswLDIwMH0kJykShwEKC2lkZW50aXR5X2lkGCkgASgJQnK6SG+6AWwKC2lkZW50aXR5X2lkEihtdXN0IGJlIDEgdG8gNjQgbGV0dGVycywgZGlnaXRzLCAtIGFuZCBfGjN0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLV17MSw2NH0kJykSYAoDb3RwGCogASgJQlOAAQG6SE26AUoKA290cBIWbXVzdCBiZSA0IHRvIDEwIGRpZ2l0cxordGhpcyA9PSAnJyB8fCB0aGlzLm1hdGNoZXMoJ15bMC05XXs0LDEwfSQnKRInCgVzcGxpdBgzIAEoCzIYLmluZmxvdy5hY2NvdW50LnYxLlNwbGl0Gi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ATqqBbpIpgUaWAoPaWRfdHlwZS5wYWxtcGF5EiBpcyByZXF1aXJlZCB3aGVuIGJhbmsgaXMgUEFMTVBBWRojdGhpcy5iYW5rICE9IDQgfHwgdGhpcy5pZF90eXBlICE9IDAaXQoRaWRfbnVtYmVyLnBhbG1wYXkSIGlzIHJlcXVpcmVkIHdoZW4gYmFuayBpcyBQQUxNUEFZGiZ0aGlzLmJhbmsgIT0gNCB8fCB0aGlzLmlkX251bWJlciAhPSAnJxpRCg9pZGVudGl0eV9pZC5vdHASFGlzIHJlcXVpcmVkIHdpdGggb3RwGih0aGlzLm90cCA9PSAnJyB8fCB0aGlzLmlkZW50aXR5X2lkICE9ICcnGk0KDWlkX251bWJlci5vdHASFGlzIHJlcXVpcmVkIHdpdGggb3RwGiZ0aGlzLm90cCA9PSAnJyB8fCB0aGlzLmlkX251bWJlciAhPSAnJxpICgtpZF90eXBlLm90cBIUaXMgcmVxdWlyZWQgd2l0aCBvdHAaI3RoaXMub3RwID09ICcnIHx8IHRoaXMuaWRfdHlwZSAhPSAwGnoKEWFtb3VudF9taW5vci5ydWxlEjZpcyByZXF1aXJlZCB3aXRoIGFtb3VudFJ1bGUgRVhBQ1QsIEFUX0xFQVNUIG9yIEFUX01PU1QaLXRoaXMuYW1vdW50X3J1bGUgPCAyIHx8IHRoaXMuYW1vdW50X21pbm9yID4gMBqCAQodZXhwaXJlc19pbl9zZWNvbmRzLmV4cGlyZXNfYXQSKW11c3Qgbm90IGJlIGdpdmVuIHRvZ2V0aGVyIHdpdGggZXhwaXJlc0F0GjYhaGFzKHRoaXMuZXhwaXJlc19pbl9zZWNvbmRzKSB8fCAhaGFzKHRoaXMuZXhwaXJlc19hdClCFQoTX2V4cGlyZXNfaW5fc2Vjb25kcyJWChVDcmVhdGVBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQSEAoIcmVwbGF5ZWQYAiABKAgiSwoRR2V0QWNjb3VudFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIZCglyZWZlcmVuY2UYAiABKAlCBrpIA8gBASJBChJHZXRBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQi2wQKE0xpc3RBY2NvdW50c1JlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSOgoGc3RhdHVzGAIgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1c0IIukgFggECEAESHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YBCABKAlCCLpIBXIDGPQDEhEKBGxpdmUYBSABKAhIAIgBARJlCglpZF9udW1iZXIYBiABKAlCUoABAbpITLoBSQoJaWRfbnVtYmVyEhFtdXN0IGJlIDExIGRpZ2l0cxopdGhpcyA9PSAnJyB8fCB0aGlzLm1hdGNoZXMoJ15bMC05XXsxMX0kJykSNAoHaWRfdHlwZRgHIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZUIIukgFggECEAESLAoEYmFuaxgIIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmtCCLpIBYIBAhABEkwKDm9wZW5pbmdfc3RhdGVzGAkgAygOMh8uaW5mbG93LmFjY291bnQudjEuT3BlbmluZ1N0YXRlQhO6SBCSAQ0QBRgBIgeCAQQQASAAOoABukh9GnsKFW9wZW5pbmdfc3RhdGVzLnN0YXR1cxIubXVzdCBiZSBlbXB0eSB3aXRoIGFub3RoZXIgc3RhdHVzIHRoYW4gUEVORElORxoydGhpcy5vcGVuaW5nX3N0YXRlcy5zaXplKCkgPT0gMCB8fCB0aGlzLnN0YXR1cyA8IDJCBwoFX2xpdmUiXQoUTGlzdEFjY291bnRzUmVzcG9uc2USLAoIYWNjb3VudHMYASADKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJNChNDbG9zZUFjY291bnRSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESGQoJcmVmZXJlbmNlGAIgASgJQga6SAPIAQEiQwoUQ2xvc2VBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQieQoWU2V0QWNjb3VudFNwbGl0UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEhkKCXJlZmVyZW5jZRgCIAEoCUIGukgDyAEBEicKBXNwbGl0GAMgASgLMhguaW5mbG93LmFjY291bnQudjEuU3BsaXQiRgoXU2V0QWNjb3VudFNwbGl0UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQiYQocQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYQBIgCgxyZWNpcGllbnRfaWQYAiABKAlCCrpIB8gBAXICGEAiWAodQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVzcG9uc2USNwoJcmVjaXBpZW50GAEgASgLMiQuaW5mbG93LmFjY291bnQudjEuQXBwcm92ZWRSZWNpcGllbnQiYAobUmV2b2tlU3BsaXRSZWNpcGllbnRSZXF1ZXN0Eh8KC2J1c2luZXNzX2lkGAEgASgJQgq6SAfIAQFyAhhAEiAKDHJlY2lwaWVudF9pZBgCIAEoCUIKukgHyAEBcgIYQCIeChxSZXZva2VTcGxpdFJlY2lwaWVudFJlc3BvbnNlInoKGkxpc3RTcGxpdFJlY2lwaWVudHNSZXF1ZXN0Eh8KC2J1c2luZXNzX2lkGAEgASgJQgq6SAfIAQFyAhhAEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxj0AyJwChtMaXN0U3BsaXRSZWNpcGllbnRzUmVzcG9uc2USOAoKcmVjaXBpZW50cxgBIAMoCzIkLmluZmxvdy5hY2NvdW50LnYxLkFwcHJvdmVkUmVjaXBpZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSK2AQoVUmVzb2x2ZUFjY291bnRSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESGQoJcmVmZXJlbmNlGAIgASgJQga6SAPIAQESMQoGb3BlbmVkGAMgASgLMh8uaW5mbG93LmFjY291bnQudjEuT3BlbmVkQXRCYW5rSAASHQoKbm90X29wZW5lZBgEIAEoCEIHukgEagIIAUgAQhMKCnJlc29sdXRpb24SBbpIAggBIpcDCgxPcGVuZWRBdEJhbmsSXwoOYWNjb3VudF9udW1iZXIYASABKAlCR7pIRLoBQQoOYWNjb3VudF9udW1iZXISEm11c3QgYmUgdGVuIGRpZ2l0cxobdGhpcy5tYXRjaGVzKCdeWzAtOV17MTB9JCcpEo4BCgxhY2NvdW50X25hbWUYAiABKAlCeLpIdboBcgoMYWNjb3VudF9uYW1lEihtdXN0IGJlIGF0IG1vc3QgMjAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezAsMjAwfSQnKRKUAQoPYmFua19hY2NvdW50X2lkGAMgASgJQnu6SHi6AXUKD2JhbmtfYWNjb3VudF9pZBIobXVzdCBiZSBhdCBtb3N0IDIwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXswLDIwMH0kJykiRQoWUmVzb2x2ZUFjY291bnRSZXNwb25zZRIrCgdhY2NvdW50GAEgASgLMhouaW5mbG93LmFjY291bnQudjEuQWNjb3VudDL+CQoOQWNjb3VudFNlcnZpY2USiQEKDUNyZWF0ZUFjY291bnQSJy5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVxdWVzdBooLmluZmxvdy5hY2NvdW50LnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZSIlirUYIQgCEg5wYXltZW50czp3cml0ZRoNEgtidXNpbmVzc19pZBJ5CgpHZXRBY2NvdW50EiQuaW5mbG93LmFjY291bnQudjEuR2V0QWNjb3VudFJlcXVlc3QaJS5pbmZsb3cuYWNjb3VudC52MS5HZXRBY2NvdW50UmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBJ/CgxMaXN0QWNjb3VudHMSJi5pbmZsb3cuYWNjb3VudC52MS5MaXN0QWNjb3VudHNSZXF1ZXN0GicuaW5mbG93LmFjY291bnQudjEuTGlzdEFjY291bnRzUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBKGAQoMQ2xvc2VBY2NvdW50EiYuaW5mbG93LmFjY291bnQudjEuQ2xvc2VBY2NvdW50UmVxdWVzdBonLmluZmxvdy5hY2NvdW50LnYxLkNsb3NlQWNjb3VudFJlc3BvbnNlIiWKtRghCAISDnBheW1lbnRzOndyaXRlGg0SC2J1c2luZXNzX2lkEo0BCg9TZXRBY2NvdW50U3BsaXQSKS5pbmZsb3cuYWNjb3VudC52MS5TZXRBY2NvdW50U3BsaXRSZXF1ZXN0GiouaW5mbG93LmFjY291bnQudjEuU2V0QWNjb3VudFNwbGl0UmVzcG9uc2UiI4q1GB8IAhIMc3BsaXRzOndyaXRlGg0SC2J1c2luZXNzX2lkEo0BChVBcHByb3ZlU3BsaXRSZWNpcGllbnQSLy5pbmZsb3cuYWNjb3VudC52MS5BcHByb3ZlU3BsaXRSZWNpcGllbnRSZXF1ZXN0GjAuaW5mbG93LmFjY291bnQudjEuQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEpUBChRSZXZva2VTcGxpdFJlY2lwaWVudBIuLmluZmxvdy5hY2NvdW50LnYxLlJldm9rZVNwbGl0UmVjaXBpZW50UmVxdWVzdBovLmluZmxvdy5hY2NvdW50LnYxLlJldm9rZVNwbGl0UmVjaXBpZW50UmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQSlAEKE0xpc3RTcGxpdFJlY2lwaWVudHMSLS5pbmZsb3cuYWNjb3VudC52MS5MaXN0U3BsaXRSZWNpcGllbnRzUmVxdWVzdBouLmluZmxvdy5hY2NvdW50LnYxLkxpc3RTcGxpdFJlY2lwaWVudHNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0SC2J1c2luZXNzX2lkEosBCg5SZXNvbHZlQWNjb3VudBIoLmluZmxvdy5hY2NvdW50LnYxLlJlc29sdmVBY2NvdW50UmVxdWVzdBopLmluZmxvdy5hY2NvdW50LnYxLlJlc29sdmVBY2NvdW50UmVzcG9uc2UiJIq1GCAIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQiBm9wZW5lZGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_account_v1_split, file_inflow_account_v1_terms, file_inflow_auth_v1_policy, file_inflow_type_v1_bank]);
 
 /**
  * The account to create.
@@ -167,7 +167,8 @@ export type CreateAccountRequest = Message<"inflow.account.v1.CreateAccountReque
   otp: string;
 
   /**
-   * How the payments into the account are divided; absent: the business keeps everything.
+   * How the payments into the account are divided; absent: the business keeps everything. Callers without the
+   * scope splits:write that set it get PERMISSION_DENIED.
    *
    * @generated from field: inflow.account.v1.Split split = 51;
    */
@@ -475,6 +476,161 @@ export const SetAccountSplitResponseSchema: GenMessage<SetAccountSplitResponse> 
   messageDesc(file_inflow_account_v1_account_service, 9);
 
 /**
+ * Which business to approve as a recipient.
+ *
+ * @generated from message inflow.account.v1.ApproveSplitRecipientRequest
+ */
+export type ApproveSplitRecipientRequest = Message<"inflow.account.v1.ApproveSplitRecipientRequest"> & {
+  /**
+   * The business whose payments may be divided, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * The business that may get a share, another one, by its id of at most 64 characters.
+   *
+   * @generated from field: string recipient_id = 2;
+   */
+  recipientId: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.ApproveSplitRecipientRequest.
+ * Use `create(ApproveSplitRecipientRequestSchema)` to create a new message.
+ */
+export const ApproveSplitRecipientRequestSchema: GenMessage<ApproveSplitRecipientRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 10);
+
+/**
+ * The approved recipient.
+ *
+ * @generated from message inflow.account.v1.ApproveSplitRecipientResponse
+ */
+export type ApproveSplitRecipientResponse = Message<"inflow.account.v1.ApproveSplitRecipientResponse"> & {
+  /**
+   * The approval.
+   *
+   * @generated from field: inflow.account.v1.ApprovedRecipient recipient = 1;
+   */
+  recipient?: ApprovedRecipient | undefined;
+};
+
+/**
+ * Describes the message inflow.account.v1.ApproveSplitRecipientResponse.
+ * Use `create(ApproveSplitRecipientResponseSchema)` to create a new message.
+ */
+export const ApproveSplitRecipientResponseSchema: GenMessage<ApproveSplitRecipientResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 11);
+
+/**
+ * Which recipient's approval to revoke.
+ *
+ * @generated from message inflow.account.v1.RevokeSplitRecipientRequest
+ */
+export type RevokeSplitRecipientRequest = Message<"inflow.account.v1.RevokeSplitRecipientRequest"> & {
+  /**
+   * The business whose payments might be divided, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * The recipient, by its id of at most 64 characters.
+   *
+   * @generated from field: string recipient_id = 2;
+   */
+  recipientId: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.RevokeSplitRecipientRequest.
+ * Use `create(RevokeSplitRecipientRequestSchema)` to create a new message.
+ */
+export const RevokeSplitRecipientRequestSchema: GenMessage<RevokeSplitRecipientRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 12);
+
+/**
+ * Empty.
+ *
+ * @generated from message inflow.account.v1.RevokeSplitRecipientResponse
+ */
+export type RevokeSplitRecipientResponse = Message<"inflow.account.v1.RevokeSplitRecipientResponse"> & {
+};
+
+/**
+ * Describes the message inflow.account.v1.RevokeSplitRecipientResponse.
+ * Use `create(RevokeSplitRecipientResponseSchema)` to create a new message.
+ */
+export const RevokeSplitRecipientResponseSchema: GenMessage<RevokeSplitRecipientResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 13);
+
+/**
+ * Whose approved recipients to list.
+ *
+ * @generated from message inflow.account.v1.ListSplitRecipientsRequest
+ */
+export type ListSplitRecipientsRequest = Message<"inflow.account.v1.ListSplitRecipientsRequest"> & {
+  /**
+   * The business whose payments may be divided, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * Page size, 1 to 200; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.ListSplitRecipientsRequest.
+ * Use `create(ListSplitRecipientsRequestSchema)` to create a new message.
+ */
+export const ListSplitRecipientsRequestSchema: GenMessage<ListSplitRecipientsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 14);
+
+/**
+ * One page of approved recipients.
+ *
+ * @generated from message inflow.account.v1.ListSplitRecipientsResponse
+ */
+export type ListSplitRecipientsResponse = Message<"inflow.account.v1.ListSplitRecipientsResponse"> & {
+  /**
+   * The approvals, in the order of the recipients' ids.
+   *
+   * @generated from field: repeated inflow.account.v1.ApprovedRecipient recipients = 1;
+   */
+  recipients: ApprovedRecipient[];
+
+  /**
+   * Token of the next page; empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.ListSplitRecipientsResponse.
+ * Use `create(ListSplitRecipientsResponseSchema)` to create a new message.
+ */
+export const ListSplitRecipientsResponseSchema: GenMessage<ListSplitRecipientsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 15);
+
+/**
  * The result of a pending account's opening.
  *
  * @generated from message inflow.account.v1.ResolveAccountRequest
@@ -523,7 +679,7 @@ export type ResolveAccountRequest = Message<"inflow.account.v1.ResolveAccountReq
  * Use `create(ResolveAccountRequestSchema)` to create a new message.
  */
 export const ResolveAccountRequestSchema: GenMessage<ResolveAccountRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_account_v1_account_service, 10);
+  messageDesc(file_inflow_account_v1_account_service, 16);
 
 /**
  * An account that a bank opened.
@@ -558,7 +714,7 @@ export type OpenedAtBank = Message<"inflow.account.v1.OpenedAtBank"> & {
  * Use `create(OpenedAtBankSchema)` to create a new message.
  */
 export const OpenedAtBankSchema: GenMessage<OpenedAtBank> = /*@__PURE__*/
-  messageDesc(file_inflow_account_v1_account_service, 11);
+  messageDesc(file_inflow_account_v1_account_service, 17);
 
 /**
  * The resolved account.
@@ -579,7 +735,7 @@ export type ResolveAccountResponse = Message<"inflow.account.v1.ResolveAccountRe
  * Use `create(ResolveAccountResponseSchema)` to create a new message.
  */
 export const ResolveAccountResponseSchema: GenMessage<ResolveAccountResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_account_v1_account_service, 12);
+  messageDesc(file_inflow_account_v1_account_service, 18);
 
 /**
  * Virtual accounts, for internal services.
@@ -589,7 +745,8 @@ export const ResolveAccountResponseSchema: GenMessage<ResolveAccountResponse> = 
 export const AccountService: GenService<{
   /**
    * Opens an account at a bank. Repeating a call with the same business, mode, reference and
-   * details returns the same account.
+   * details returns the same account. A `split` needs the scope `splits:write` too, and approved recipients
+   * (see ApproveSplitRecipient).
    *
    * With amount_minor, amount_rule, expires_at, expires_in_seconds, single_use or allowed_payers, it is a
    * one-time account: a payment that differs from these terms is recorded and held until the business
@@ -651,6 +808,9 @@ export const AccountService: GenService<{
    * Divides the payments into an account that are recorded from now on, in place of the split that it has.
    * Those recorded before keep theirs, also if they are settled later. A repeat changes nothing.
    *
+   * Each recipient must be approved (see ApproveSplitRecipient), unless the token has the scope `admin`. A
+   * business that is not approved is refused like one that does not exist.
+   *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
    * (account_pending: the account is not open yet).
    *
@@ -660,6 +820,45 @@ export const AccountService: GenService<{
     methodKind: "unary";
     input: typeof SetAccountSplitRequestSchema;
     output: typeof SetAccountSplitResponseSchema;
+  },
+  /**
+   * Approves a business as a recipient of another one: from now on, the keys of that business and tokens with
+   * the scope `splits:write` may divide its payments with it. A repeat changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed; also if the recipient does not exist), NOT_FOUND (not_found:
+   * the business does not exist).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.ApproveSplitRecipient
+   */
+  approveSplitRecipient: {
+    methodKind: "unary";
+    input: typeof ApproveSplitRecipientRequestSchema;
+    output: typeof ApproveSplitRecipientResponseSchema;
+  },
+  /**
+   * Revokes the approval of a recipient. Splits that name it stay until they are changed, and no other may name
+   * it. Revoking what is not approved changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.RevokeSplitRecipient
+   */
+  revokeSplitRecipient: {
+    methodKind: "unary";
+    input: typeof RevokeSplitRecipientRequestSchema;
+    output: typeof RevokeSplitRecipientResponseSchema;
+  },
+  /**
+   * Lists the approved recipients of a business, in the order of their ids.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.ListSplitRecipients
+   */
+  listSplitRecipients: {
+    methodKind: "unary";
+    input: typeof ListSplitRecipientsRequestSchema;
+    output: typeof ListSplitRecipientsResponseSchema;
   },
   /**
    * Resolves a pending account with the result that an operator learned from the bank. An account
