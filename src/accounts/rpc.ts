@@ -1,10 +1,17 @@
-import type { ServiceImpl } from '@connectrpc/connect'
+import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import type {
   AccountService,
   ListAccountsRequest,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { type Actor, actorOf, callSourceKey, requireAdmin, restrictionOf } from '../auth/caller.ts'
+import {
+  type Actor,
+  actorOf,
+  callSourceKey,
+  isOperator,
+  requireScope,
+  restrictionOf,
+} from '../auth/caller.ts'
 import { type BankNames, type BankOf, ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
@@ -18,9 +25,10 @@ import type { CreateAccountCall } from './create-account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { toAccountMessage, toAccountStatus, toIdKind, toOpeningStates } from './message.ts'
 import { resolveAccount } from './resolve-account.ts'
-import { checkSplit, type RequestedSplit } from './splits/check-split.ts'
+import { approveRecipient, listRecipients, revokeRecipient } from './splits/approvals.ts'
+import { checkSplit, NEEDS_APPROVAL, type RequestedSplit } from './splits/check-split.ts'
 import { listWithSplits } from './splits/list-with-splits.ts'
-import { readSplit } from './splits/message.ts'
+import { readSplit, toRecipientMessage } from './splits/message.ts'
 import type { Split } from './splits/split.ts'
 import { findSplit } from './splits/split-store.ts'
 import { readTerms } from './terms/message.ts'
@@ -44,7 +52,7 @@ interface Dependencies {
 }
 
 export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof AccountService> {
-  const { database, createAccount, encrypter, setSplit, bankNames } = dependencies
+  const { database, clock, createAccount, encrypter, setSplit, bankNames } = dependencies
   const shown = (account: OpenAccount | StoredAccount, split: Split | undefined) => ({
     ...toAccountMessage(account, split),
     bankName: bankNames[account.bank],
@@ -58,9 +66,12 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
     return kinds.flatMap((each) => encrypter.fingerprints(identityText(each, idNumber)))
   }
   return {
-    async createAccount(request, { values }) {
+    async createAccount(request, context) {
       const { businessId } = request
-      const requested = readSplit(request.split, restrictionOf(values))
+      const requested = readSplit(request.split, nameableBy(context))
+      if (requested && requested.split.recipients.length > 0) {
+        requireScope(context, 'splits:write', 'split')
+      }
       const given = await checkSplit(pool, businessId, requested)
       const { account, replayed } = await createAccount({
         businessId,
@@ -77,7 +88,7 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
         terms: readTerms(request),
         metadata: metadataOf(request.metadata),
         split: given,
-        span: values.get(callSourceKey)?.span,
+        span: context.values.get(callSourceKey)?.span,
       })
       // It may have been changed since, if an earlier call opened the account.
       const split = replayed ? await findSplit(pool, account.id) : given
@@ -92,7 +103,7 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       })
     },
     async listAccounts(request, context) {
-      if (request.idNumber !== '') requireAdmin(context, 'id_number')
+      if (request.idNumber !== '') requireScope(context, 'admin', 'id_number')
       const page = readPage(request.pageSize, request.pageToken, 1)
       const businessId = request.businessId || undefined
       const { live } = request
@@ -111,9 +122,22 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
     },
     async setAccountSplit({ businessId, reference, split: message }, context) {
       const key = { businessId, live: undefined, reference }
-      const requested = readSplit(message, restrictionOf(context.values))
+      const requested = readSplit(message, nameableBy(context))
       const { account, split } = await setSplit(key, requested, actorOf(context))
       return { account: shown(account, split) }
+    },
+    async approveSplitRecipient(request, context) {
+      const approval = await approveRecipient(database, clock, request, actorOf(context))
+      return { recipient: toRecipientMessage(approval) }
+    },
+    async revokeSplitRecipient(request, context) {
+      await revokeRecipient(database, request, actorOf(context))
+      return {}
+    },
+    async listSplitRecipients({ businessId, pageSize, pageToken }) {
+      const page = readPage(pageSize, pageToken, 1)
+      const { rows, nextPageToken } = await listRecipients(database, businessId, page)
+      return { recipients: rows.map(toRecipientMessage), nextPageToken }
     },
     async closeAccount(request, context) {
       const { businessId, reference } = request
@@ -129,4 +153,9 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       return account ? { account: shown(account, await findSplit(pool, account.id)) } : {}
     },
   }
+}
+
+/** The businesses that the caller may name as recipients without an approval; undefined: all. */
+function nameableBy(context: HandlerContext): ReadonlySet<string> | undefined {
+  return isOperator(context) ? restrictionOf(context.values) : NEEDS_APPROVAL
 }

@@ -1,5 +1,9 @@
 import { AccountEntity } from '../accounts/account.entity.ts'
-import { SplitEntity, SplitRecipientEntity } from '../accounts/splits/split.entity.ts'
+import {
+  SplitApprovalEntity,
+  SplitEntity,
+  SplitRecipientEntity,
+} from '../accounts/splits/split.entity.ts'
 import { AuditEntryEntity, AuditHeadEntity, AuditMacEntity } from '../auth/audit/audit.entity.ts'
 import { RateBucketEntity } from '../auth/rate-limits/rate-bucket.entity.ts'
 import {
@@ -55,6 +59,7 @@ export const ENTITIES: Entities = [
   BusinessEntity,
   KeyEntity,
   AccountEntity,
+  SplitApprovalEntity,
   SplitEntity,
   SplitRecipientEntity,
   PaymentSessionEntity,

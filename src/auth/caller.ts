@@ -14,6 +14,7 @@ export const SCOPES = [
   'admin',
   'payments:write',
   'payments:reverse',
+  'splits:write',
   'read',
   'events:subscribe',
 ] as const
@@ -113,15 +114,21 @@ export const callSourceKey: ContextKey<CallSource | undefined> = createContextKe
 >(undefined)
 
 /**
- * Refuses callers without the scope `admin`, for parts of a method that need it.
+ * Refuses callers without a scope, for parts of a method that need it.
  *
  * @param what the part, as the error text names it
  * @throws Fault permission_denied
  */
-export function requireAdmin(context: HandlerContext, what: string): void {
+export function requireScope(context: HandlerContext, scope: Scope, what: string): void {
   const caller = context.values.get(callerKey)
-  if (caller?.kind === 'internal' && caller.scopes.has('admin')) return
-  throw new Fault('permission_denied', `The token lacks the scope admin, which ${what} needs`)
+  if (caller?.kind === 'internal' && (isOperator(context) || caller.scopes.has(scope))) return
+  throw new Fault('permission_denied', `The token lacks the scope ${scope}, which ${what} needs`)
+}
+
+/** Whether the caller has the scope `admin`, which allows every method for tokens. */
+export function isOperator({ values }: HandlerContext): boolean {
+  const caller = values.get(callerKey)
+  return caller?.kind === 'internal' && caller.scopes.has('admin')
 }
 
 /** Returns the calling business. Only for methods whose policy requires a secret key. */

@@ -74,6 +74,11 @@ export const SERVICE_NOUNS: readonly Noun[] = [
     load: async () => (await import('./account/account.ts')).account,
   },
   {
+    name: 'recipient',
+    summary: 'businesses that may get shares of the payments of another one: approve, revoke, list',
+    load: async () => (await import('./account/recipient.ts')).recipient,
+  },
+  {
     name: 'transfer',
     summary: 'transfers at the simulated banks: simulate',
     load: async () => (await import('./transaction/transfer.ts')).transfer,

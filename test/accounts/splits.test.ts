@@ -1,4 +1,6 @@
+import { Code, type ConnectError } from '@connectrpc/connect'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { BadRequestSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { FeeBearer } from '../../gen/inflow/account/v1/split_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
@@ -11,6 +13,7 @@ import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { approveRecipient } from '../thirdparty/scene.ts'
 import {
   discrepanciesOf,
   heldPaymentsOf,
@@ -29,6 +32,15 @@ beforeAll(async () => {
   agent = await newBusiness(service)
 })
 
+/** A business that may divide its payments with the seller and the agent. */
+async function newShop() {
+  const shop = await newBusiness(service)
+  for (const { businessId } of [seller, agent]) {
+    await approveRecipient(service, shop.businessId, businessId)
+  }
+  return shop
+}
+
 const SPLIT = () => ({
   feeBearer: 'SHARED',
   recipients: [
@@ -39,7 +51,7 @@ const SPLIT = () => ({
 
 describe('opening an account with a split', () => {
   test('returns the split, here and wherever the account is shown', async () => {
-    const shop = await newBusiness(service)
+    const shop = await newShop()
     const { data } = await shop.open({ split: SPLIT() })
     expect(data.split).toEqual({
       recipients: [
@@ -62,7 +74,7 @@ describe('opening an account with a split', () => {
   })
 
   test('changes nothing for an account without one', async () => {
-    const shop = await newBusiness(service)
+    const shop = await newShop()
     const { data } = await shop.open({ split: { recipients: [] } })
     expect(data).not.toHaveProperty('split')
     expect((await shop.account()).split).toBeUndefined()
@@ -71,7 +83,7 @@ describe('opening an account with a split', () => {
   })
 
   test('may be repeated with the same split only', async () => {
-    const shop = await newBusiness(service)
+    const shop = await newShop()
     const { data } = await shop.open({ split: SPLIT() })
     const repeat = (split: unknown) => shop.call('generateVirtualAccount', creation({ split }))
     const [first, second] = SPLIT().recipients
@@ -143,7 +155,7 @@ describe('opening an account with a split', () => {
       'split.recipients',
     ],
   ])('refuses %s, and opens nothing', async (_what, split, field) => {
-    const shop = await newBusiness(service)
+    const shop = await newShop()
     const answer = await shop.call('generateVirtualAccount', creation({ split: split() }))
     expect(answer).toMatchObject({ status: false, code: 'validation_failed' })
     expect(answer.errors.map((each: Shown) => each.field)).toContain(field)
@@ -152,7 +164,7 @@ describe('opening an account with a split', () => {
   })
 
   test('leaves nothing of a split if the bank rejects the customer', async () => {
-    const shop = await newBusiness(service)
+    const shop = await newShop()
     const rejected = creation({ split: SPLIT(), phone: MAGIC_PHONES.rejects })
     const answer = await shop.call('generateVirtualAccount', rejected)
     expect(answer).toMatchObject({ status: false, code: 'validation_failed' })
@@ -161,7 +173,7 @@ describe('opening an account with a split', () => {
   })
 
   test('refuses the owner as a recipient', async () => {
-    const shop = await newBusiness(service)
+    const shop = await newShop()
     const recipients = [{ businessId: shop.businessId, percentage: 1 }]
     const answer = await shop.call('generateVirtualAccount', creation({ split: { recipients } }))
     expect(answer.errors).toEqual([
@@ -180,7 +192,7 @@ describe('over gRPC', () => {
   })
 
   test('errors name the fields of the contract', async () => {
-    const shop = await newBusiness(service)
+    const shop = await newShop()
     const recipients = [{ businessId: seller.businessId }, { businessId: 'biz_x', basisPoints: 1 }]
     const refused = (split: unknown) =>
       expect(accounts().createAccount(request(shop.businessId, split))).rejects
@@ -195,28 +207,108 @@ describe('over gRPC', () => {
     })
   })
 
-  test('a token that is restricted to businesses can name no others, known or not', async () => {
+  const tokenOf = async (...scopes: string[]) =>
+    (await service.client(AdminService).issueToken({ name: 'x', scopes })).secret
+  const toSeller = () => ({ recipients: [{ businessId: seller.businessId, basisPoints: 10_000 }] })
+
+  test('a token of payments:write divides no payments', async () => {
+    const shop = await newShop()
+    const token = await tokenOf('payments:write', 'payments:reverse', 'read', 'events:subscribe')
+    const refused = { code: Code.PermissionDenied }
+    const opening = accounts(token).createAccount(request(shop.businessId, toSeller()))
+    await expect(opening).rejects.toMatchObject(refused)
+    await accounts(token).createAccount(request(shop.businessId, { recipients: [] }))
+    const { businessId } = shop
+    const change = { businessId, reference: 'order-1', split: toSeller() }
+    await expect(accounts(token).setAccountSplit(change)).rejects.toMatchObject(refused)
+    expect((await shop.account()).split).toBeUndefined()
+  })
+
+  test('a token of splits:write divides them with recipients that an operator has approved', async () => {
+    const shop = await newBusiness(service)
+    const { businessId } = shop
+    const key = { businessId, recipientId: seller.businessId }
+    const token = await tokenOf('payments:write', 'splits:write')
+    await accounts(token).createAccount(request(businessId, undefined))
+    const set = (token: string, recipients: object[]) => {
+      const change = { businessId, reference: 'order-1', split: { recipients } }
+      return accounts(token).setAccountSplit(change as never)
+    }
+    const shares = toSeller().recipients
+    const violation = 'split.recipients[0].businessId is not an approved recipient'
+    await expect(set(token, shares)).rejects.toSatisfy(violates(violation))
+    await expect(accounts(token).approveSplitRecipient(key)).rejects.toMatchObject({
+      code: Code.PermissionDenied,
+    })
+    // An operator needs no approval, and gives none by that.
+    await set(ADMIN_TOKEN, shares)
+    await expect(set(token, shares)).rejects.toSatisfy(violates(violation))
+    await set(token, [])
+    await accounts().approveSplitRecipient(key)
+    const { account } = await set(token, shares)
+    expect(account?.split).toMatchObject(toSeller())
+    // Of that business only.
+    const other = await newBusiness(service)
+    const opening = accounts(token).createAccount(request(other.businessId, toSeller()))
+    await expect(opening).rejects.toSatisfy(violates(violation))
+    await accounts().revokeSplitRecipient(key)
+    expect((await shop.account()).split).toMatchObject(toSeller())
+    await expect(set(token, [{ ...shares[0], basisPoints: 1 }])).rejects.toSatisfy(
+      violates(violation),
+    )
+  })
+
+  test('without an approval, a business that exists answers like one that does not', async () => {
+    const { businessId } = await newShop()
+    const stranger = await newBusiness(service)
+    const { secret } = await service.client(AdminService).issueToken({
+      name: 'shop',
+      scopes: ['payments:write', 'splits:write'],
+      businessIds: [businessId, stranger.businessId],
+    })
+    const answers = []
+    for (const each of [stranger.businessId, 'biz_nobody']) {
+      const split = { recipients: [{ businessId: each, basisPoints: 1 }] }
+      const error = await accounts(secret)
+        .createAccount(request(businessId, split))
+        .catch((refusal) => refusal)
+      answers.push([error.rawMessage, violationsOf(error)])
+    }
+    const field = 'split.recipients[0].businessId'
+    const answer = [`Invalid request: ${field}`, [`${field} is not an approved recipient`]]
+    expect(answers).toEqual([answer, answer])
+  })
+
+  test('an operator of some businesses divides their payments among them', async () => {
     const shop = await newBusiness(service)
     const { secret } = await service.client(AdminService).issueToken({
       name: 'shop',
-      scopes: ['payments:write'],
+      scopes: ['admin'],
       businessIds: [shop.businessId, agent.businessId],
     })
-    const refusals = []
+    const to = (businessId: string) =>
+      request(shop.businessId, { recipients: [{ businessId, basisPoints: 1 }] })
     for (const businessId of [seller.businessId, 'biz_nobody']) {
-      const split = { recipients: [{ businessId, basisPoints: 1 }] }
-      const call = accounts(secret).createAccount(request(shop.businessId, split))
-      refusals.push(await call.catch((error) => error.rawMessage))
+      await expect(accounts(secret).createAccount(to(businessId))).rejects.toSatisfy(
+        violates('split.recipients[0].businessId is not an approved recipient'),
+      )
     }
-    expect(refusals).toEqual(Array(2).fill('Invalid request: split.recipients[0].businessId'))
-    const split = { recipients: [{ businessId: agent.businessId, basisPoints: 1 }] }
-    const { account } = await accounts(secret).createAccount(request(shop.businessId, split))
+    const { account } = await accounts(secret).createAccount(to(agent.businessId))
     expect(account?.split?.recipients).toHaveLength(1)
   })
 })
 
+const violationsOf = (error: ConnectError) =>
+  error
+    .findDetails(BadRequestSchema)
+    .flatMap(({ fieldViolations }) => fieldViolations)
+    .map(({ field, description }) => `${field} ${description}`)
+
+const violates = (violation: string) => (error: unknown) =>
+  violationsOf(error as ConnectError).includes(violation)
+
 test('a payment is settled, shown to all parties, and reversed with its shares', async () => {
-  const shop = await newBusiness(service)
+  const shop = await newShop()
   const settlements = service.client(SettlementService)
   await settlements.updateSettlementTerms({
     businessId: shop.businessId,
@@ -265,7 +357,7 @@ test('a payment is settled, shown to all parties, and reversed with its shares',
 })
 
 test('a held payment is divided once it is accepted, by the split of when it arrived', async () => {
-  const shop = await newBusiness(service)
+  const shop = await newShop()
   const recipients = SPLIT().recipients.slice(0, 1)
   const { pay } = await shop.open({ amount: '500', split: { recipients } })
   const short = await pay(400)
@@ -282,19 +374,50 @@ test('a held payment is divided once it is accepted, by the split of when it arr
   expect(await discrepanciesOf(service)).toEqual([])
 })
 
-test('operators change the split of an account from the command line', async () => {
-  const shop = await newBusiness(service)
-  await shop.open({})
+describe('from the command line', () => {
   const inflow = (...args: string[]) =>
-    runHere(['account', 'split', 'order-1', '--business', shop.businessId, ...args], {
-      INFLOW_GRPC_URL: service.grpcUrl,
-      INFLOW_TOKEN: ADMIN_TOKEN,
-    })
-  const shares = [`${seller.businessId}=12.5%`, `${agent.businessId}=50`]
-  const { stdout } = await inflow('--share', ...shares, '--fee-bearer', 'SHARED')
-  expect(stdout).toContain(`${seller.businessId} 12.50 %, ${agent.businessId} 50.00; fee: SHARED`)
-  expect((await shop.account()).split?.recipients).toHaveLength(2)
-  expect((await inflow()).stderr).toContain('pass either --share or --none')
-  expect((await inflow('--none')).code).toBe(0)
-  expect((await shop.account()).split).toBeUndefined()
+    runHere(args, { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+
+  test('operators change the split of an account', async () => {
+    const shop = await newBusiness(service)
+    await shop.open({})
+    const split = (...args: string[]) =>
+      inflow('account', 'split', 'order-1', '--business', shop.businessId, ...args)
+    const shares = [`${seller.businessId}=12.5%`, `${agent.businessId}=50`]
+    const { stdout } = await split('--share', ...shares, '--fee-bearer', 'SHARED')
+    expect(stdout).toContain(`${seller.businessId} 12.50 %, ${agent.businessId} 50.00; fee: SHARED`)
+    expect((await shop.account()).split?.recipients).toHaveLength(2)
+    expect((await split()).stderr).toContain('pass either --share or --none')
+    expect((await split('--none')).code).toBe(0)
+    expect((await shop.account()).split).toBeUndefined()
+  })
+
+  test('operators approve recipients, list them and revoke the approval', async () => {
+    const shop = await newBusiness(service)
+    const recipient = (verb: string, ...args: string[]) =>
+      inflow('recipient', verb, '--business', shop.businessId, ...args)
+    const approved = await recipient('approve', seller.businessId)
+    expect(approved.stdout).toContain(seller.businessId)
+    // A repeat is the same approval.
+    expect((await recipient('approve', seller.businessId)).stdout).toBe(approved.stdout)
+    await recipient('approve', agent.businessId)
+    const [first, second] = [seller.businessId, agent.businessId].toSorted()
+    const page = await recipient('list', '--limit', '1')
+    expect(page.stdout).toContain(first)
+    expect(page.stdout).not.toContain(second)
+    expect((await recipient('approve', shop.businessId)).stderr).toContain('another business')
+    expect((await recipient('approve', 'biz_nobody')).stderr).toContain('not a known business')
+    await recipient('revoke', seller.businessId)
+    const { stdout } = await recipient('list')
+    expect(stdout).not.toContain(seller.businessId)
+    expect(stdout).toContain(agent.businessId)
+    const { entries } = await service
+      .client(AdminService)
+      .listAuditEntries({ businessId: shop.businessId, pageSize: 3 })
+    expect(entries.map(({ action, targetId }) => [action, targetId])).toEqual([
+      ['split_recipient.revoke', seller.businessId],
+      ['split_recipient.approve', agent.businessId],
+      ['split_recipient.approve', seller.businessId],
+    ])
+  })
 })

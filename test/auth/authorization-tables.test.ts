@@ -73,7 +73,13 @@ test('the row of each scope of a key names the methods whose policy names it', (
 
 test('the row of each scope names the methods whose policy names it', () => {
   const methods = services.flatMap((service) => service.methods)
-  for (const scope of ['payments:write', 'payments:reverse', 'read', 'events:subscribe']) {
+  for (const scope of [
+    'payments:write',
+    'payments:reverse',
+    'splits:write',
+    'read',
+    'events:subscribe',
+  ]) {
     const [, ...cells] = cellsOf(document, `\`${scope}\``)
     const [open, closed] = cells.map((cell) =>
       cell.split('; ').flatMap((part) => {

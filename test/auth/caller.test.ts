@@ -11,7 +11,7 @@ import {
   callSourceKey,
   credentialIdOf,
   credentialStatusKey,
-  requireAdmin,
+  requireScope,
   restrictionOf,
   SCOPES,
   systemActor,
@@ -41,11 +41,11 @@ describe('what needs the scope admin', () => {
   test('is refused to every other scope, to businesses and to strangers', () => {
     const others = SCOPES.filter((scope) => scope !== 'admin')
     for (const caller of [token('tok_1', ...others), business, undefined]) {
-      expect(() => requireAdmin(contextOf(caller), 'this')).toThrow(
+      expect(() => requireScope(contextOf(caller), 'admin', 'this')).toThrow(
         expect.objectContaining({ reason: 'permission_denied' }),
       )
     }
-    expect(() => requireAdmin(contextOf(token('tok_1', 'admin')), 'this')).not.toThrow()
+    expect(() => requireScope(contextOf(token('tok_1', 'admin')), 'admin', 'this')).not.toThrow()
   })
 })
 

@@ -51,7 +51,9 @@ test('a token is issued, shown once, listed, used and revoked', async () => {
 test('an unknown scope is invalid usage; the error names the known scopes', async () => {
   const wrong = await run('token', 'issue', '--name', 'x', '--scope', 'root')
   expect(wrong).toMatchObject({ code: 2, stdout: '' })
-  expect(wrong.stderr).toContain('admin, payments:write, payments:reverse, read, events:subscribe')
+  expect(wrong.stderr).toContain(
+    'admin, payments:write, payments:reverse, splits:write, read, events:subscribe',
+  )
 })
 
 test('the audit log is listed, newest first, with filters', async () => {

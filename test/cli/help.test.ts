@@ -52,7 +52,7 @@ test('the commands are those of the contract', () => {
       ...['console link', 'portal link', 'portal list', 'portal revoke'],
       ...['session list', 'session revoke', 'audit list', 'audit verify'],
       ...['account create', 'account get', 'account list', 'account split', 'account close'],
-      'account resolve',
+      ...['account resolve', 'recipient approve', 'recipient revoke', 'recipient list'],
       ...['transfer simulate', 'transaction get', 'transaction list', 'transaction reverse'],
       'transaction timeline',
       ...['transaction held', 'transaction accept', 'transaction return'],

@@ -19,7 +19,7 @@ const SECRET = {
 
 /** What changes something; none of it is for a token that may only read. */
 const CHANGES =
-  /^(Reverse|Redeliver|Close the account|Open an account|Accept|Return|Assign|Resolve|Settle now|Change the terms|Add a holiday|Verify the ledger|Create|New|Add|Issue|Rotate|Revoke|Recover|Disable|Enable|Delete|Send a test)\b/
+  /^(Reverse|Redeliver|Close the account|Approve a recipient|Open an account|Accept|Return|Assign|Resolve|Settle now|Change the terms|Add a holiday|Verify the ledger|Create|New|Add|Issue|Rotate|Revoke|Recover|Disable|Enable|Delete|Send a test)\b/
 
 describe.skipIf(!hasBrowser)('the portal of a business', () => {
   const service = useService()

@@ -23,6 +23,8 @@ const change = inFile('src/transactions/shares/set-split.ts', CHANGE)
 const verify = inFile('src/transactions/ledger/verify-transactions.ts', REVERSE)
 const verifySettlement = inFile('src/settlement/verification/store.ts', REVERSE)
 const statement = inFile('src/settlement/statements/store.ts', REVERSE)
+const approvals = inFile('src/accounts/splits/approvals.ts', ACCOUNTS)
+const accountRpc = inFile('src/accounts/rpc.ts', ACCOUNTS)
 const check = inFile('src/accounts/splits/check-split.ts', ACCOUNTS)
 const rules = inFile('src/accounts/splits/split.ts', ACCOUNTS)
 
@@ -145,10 +147,21 @@ export const SPLITS = [
     ' and t.business_id = $1)',
     ')',
   ),
+  check('a restricted token names any business', 'allowed?.has(id) ?? true', 'true'),
   check(
-    'a restricted token names any business',
-    'known.has(id) && (allowed?.has(id) ?? true)',
-    'known.has(id)',
+    'recipients need no approval',
+    'NEEDS_APPROVAL: ReadonlySet<string> = new Set()',
+    'NEEDS_APPROVAL: ReadonlySet<string> | undefined = undefined',
+  ),
+  approvals(
+    'an approval is of every business',
+    'where business_id = $1 and recipient_id',
+    'where business_id <> $1 and recipient_id',
+  ),
+  accountRpc(
+    'a token of payments:write opens accounts with a split',
+    "requireScope(context, 'splits:write', 'split')",
+    "requireScope(context, 'payments:write', 'split')",
   ),
   rules('percentages add up to more than 100 %', 'points <= ALL_POINTS &&', 'false &&'),
   rules(

@@ -14,6 +14,7 @@ import { asJson, creation, exchange, GENERATE, send } from '../protocols/rest/re
 import { fakeConnectors } from '../support/fake-bank.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../support/instance.ts'
 import { useService } from '../support/service.ts'
+import { approveRecipient } from '../thirdparty/scene.ts'
 import {
   document,
   faultsAt,
@@ -67,7 +68,8 @@ describe('the response of every path is as the document states it', () => {
 })
 
 test('so are accounts and payments with everything that they may have', async () => {
-  const { otherBusinessId, scopedKey: key } = scene
+  const { businessId, otherBusinessId, scopedKey: key } = scene
+  await approveRecipient(service, businessId, otherBusinessId)
   const call = async (path: string, body: object) => {
     const full = `/v2/thirdparty/${path}/`
     const answer = await send(service.httpUrl, {

@@ -6,7 +6,13 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { data, openByKey, type ScopedBusiness, scopedBusiness } from '../thirdparty/scene.ts'
+import {
+  approveRecipient,
+  data,
+  openByKey,
+  type ScopedBusiness,
+  scopedBusiness,
+} from '../thirdparty/scene.ts'
 import { document, faultsAt } from './document.ts'
 
 const service = useService()
@@ -17,6 +23,7 @@ let receiver: Receiver
 beforeAll(async () => {
   business = await scopedBusiness(service)
   seller = await scopedBusiness(service)
+  await approveRecipient(service, business.id, seller.id)
   receiver = await startReceiver()
 })
 

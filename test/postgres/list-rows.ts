@@ -223,6 +223,15 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       filters: {},
       at: tokenAt('id', `api_key where ${OF_BUSINESS}`, 'id desc'),
     },
+    'AccountService.ListSplitRecipients': {
+      always: { businessId: SEEDED_BUSINESS },
+      filters: {},
+      at: tokenAt(
+        'recipient_id',
+        `split_approval where business_id = '${SEEDED_BUSINESS}'`,
+        'recipient_id',
+      ),
+    },
     'EventService.ListEvents': {
       always: { businessId: SEEDED_BUSINESS },
       filters: { test: [true], kinds: KINDS, newestFirst: [true] },

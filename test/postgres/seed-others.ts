@@ -61,6 +61,9 @@ const splits = [
     select ${idOf('spl', 'row_number() over ()')}, id, to_timestamp(0), 'OWNER' from account`,
   `insert into account_split_recipient (split_id, number, business_id, basis_points)
     select id, 1, ${BUSINESS}, 1 from account_split`,
+  `insert into split_approval (business_id, recipient_id, approved_at)
+    select case when n % 2 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, ${idOf('biz', 'n')}, now()
+    from generate_series(1, $1::int) n`,
 ]
 
 const credentials = [

@@ -1,4 +1,5 @@
 import { expect } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
@@ -23,6 +24,15 @@ export async function scopedBusiness(service: TestService): Promise<ScopedBusine
     return (await service.client(BusinessService).issueKey(request)).secretKey
   }
   return { id, live: await issue(false), test: await issue(true) }
+}
+
+/** Lets a business divide its payments with another one. */
+export async function approveRecipient(
+  service: TestService,
+  businessId: string,
+  recipientId: string,
+): Promise<void> {
+  await service.client(AccountService).approveSplitRecipient({ businessId, recipientId })
 }
 
 /** Opens an account by its business. @returns the reference that the service assigned, and the number */

@@ -8,6 +8,7 @@ import { creation } from '../protocols/rest/rest.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import {
+  approveRecipient,
   audited,
   data,
   openByKey,
@@ -23,6 +24,7 @@ let seller: ScopedBusiness
 beforeAll(async () => {
   shop = await scopedBusiness(service)
   seller = await scopedBusiness(service)
+  await approveRecipient(service, shop.id, seller.id)
 })
 
 const splitOf = (percentage: string) => ({
@@ -43,7 +45,11 @@ describe('updateVirtualAccount/ with a split', () => {
     const updated = await update({ reference, split: splitOf('10') })
     expect(updated.split).toEqual(shownSplit('10.00'))
     const [entry] = await audited(service, shop.id, 1)
-    expect(entry).toMatchObject({ action: 'account.set_split', details: { reference } })
+    const after = JSON.stringify(['OWNER', [seller.id, 1_000, null]])
+    expect(entry).toMatchObject({
+      action: 'account.set_split',
+      details: { reference, before: '', after },
+    })
     const shown = await data(service, shop.live, 'getVirtualAccount', { reference })
     expect(shown.split).toEqual(shownSplit('10.00'))
     const { accounts } = await data(service, shop.live, 'listVirtualAccounts')
@@ -62,6 +68,29 @@ describe('updateVirtualAccount/ with a split', () => {
     expect([status, body.errors[0].field]).toEqual([422, 'split.recipients[0].businessId'])
     const { meta } = await data(service, shop.live, 'getVirtualAccount', { reference })
     expect(meta.firstName).toBe('Ada')
+  })
+
+  test('of a business that is not approved answers as for one that does not exist', async () => {
+    const stranger = await scopedBusiness(service)
+    const { reference } = await openByKey(service, shop.live, { reference: 's-4' })
+    const approved = { businessId: seller.id, percentage: '10' }
+    const answers: string[] = []
+    for (const businessId of [stranger.id, 'biz_00000000000000000000000000']) {
+      const split = { recipients: [approved, { businessId, percentage: '10' }] }
+      for (const [path, request] of [
+        ['updateVirtualAccount/', { reference, split }],
+        ['generateVirtualAccount/', creation({ reference: 's-5', split })],
+      ] as const) {
+        const { status, body, text } = await service.post(path, shop.live, request)
+        expect(status).toBe(422)
+        answers.push(`${path} ${text.replaceAll(body.request_id, '')}`)
+      }
+    }
+    expect(new Set(answers).size).toBe(2)
+    expect(answers[0]).toContain('split.recipients[1].businessId')
+    expect(await data(service, shop.live, 'getVirtualAccount', { reference })).not.toHaveProperty(
+      'split',
+    )
   })
 })
 

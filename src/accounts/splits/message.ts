@@ -1,9 +1,12 @@
 import { create } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import {
+  ApprovedRecipientSchema,
   FeeBearer as FeeBearerMessage,
   type Split as SplitMessage,
   SplitSchema,
 } from '../../../gen/inflow/account/v1/split_pb.ts'
+import type { Approval } from './approvals.ts'
 import type { RequestedSplit } from './check-split.ts'
 import { FEE_BEARERS, type FeeBearer, type ShareNames, type Split } from './split.ts'
 
@@ -21,6 +24,10 @@ export function toSplitMessage({ recipients, feeBearer }: Split): SplitMessage {
     }),
     feeBearer: BEARERS[feeBearer],
   })
+}
+
+export function toRecipientMessage({ approvedAt, ...key }: Approval) {
+  return create(ApprovedRecipientSchema, { ...key, approvedAt: timestampFromDate(approvedAt) })
 }
 
 /** @param message of a validated request */

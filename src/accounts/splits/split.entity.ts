@@ -20,6 +20,28 @@ export const SplitEntity = defineEntity({
   checks: [{ name: 'account_split_fee_bearer', expression: "fee_bearer in ('OWNER', 'SHARED')" }],
 })
 
+/** That an operator lets a business divide its payments with another one. */
+export const SplitApprovalEntity = defineEntity({
+  name: 'SplitApproval',
+  tableName: 'split_approval',
+  properties: {
+    business: p
+      .manyToOne(BusinessEntity)
+      .mapToPk()
+      .primary()
+      .deleteRule('no action')
+      .updateRule('no action'),
+    recipient: p
+      .manyToOne(BusinessEntity)
+      .mapToPk()
+      .primary()
+      .deleteRule('no action')
+      .updateRule('no action'),
+    approvedAt: p.datetime(3),
+  },
+  checks: [{ name: 'split_approval_recipient', expression: 'business_id <> recipient_id' }],
+})
+
 /** A recipient of a version. */
 export const SplitRecipientEntity = defineEntity({
   name: 'AccountSplitRecipient',

@@ -43,6 +43,8 @@ export type AuditAction =
   | 'settlement.settle'
   | 'terms.update'
   | 'sign_in_code.create'
+  | 'split_recipient.approve'
+  | 'split_recipient.revoke'
   | 'statement.reconcile'
   | 'token.issue'
   | 'token.revoke'

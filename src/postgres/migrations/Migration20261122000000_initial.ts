@@ -33,7 +33,7 @@ create table internal_token (
   constraint internal_token_business_ids check ((cardinality(business_ids) > 0) and (cardinality(business_ids) <=
     100)),
   constraint internal_token_scopes check ((cardinality(scopes) > 0) and (scopes <@ array['admin', 'payments:write',
-    'payments:reverse', 'read', 'events:subscribe'])));
+    'payments:reverse', 'splits:write', 'read', 'events:subscribe'])));
 create table session (
   id text primary key, kind text not null, caller_id text not null, name text not null, scopes text[] not null,
   business_ids text[], secret_hash bytea not null, proof bytea, address text not null,
@@ -41,7 +41,7 @@ create table session (
   revoked_at timestamptz(3),
   constraint session_kind check (kind in ('token', 'oidc', 'portal')),
   constraint session_scopes check (cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write',
-    'payments:reverse', 'read', 'events:subscribe']),
+    'payments:reverse', 'splits:write', 'read', 'events:subscribe']),
   constraint session_business_ids check (cardinality(business_ids) > 0 and cardinality(business_ids) <= 100),
   constraint session_proof check ((kind = 'token' and caller_id = 'bootstrap') = (proof is not null)),
   constraint session_portal check (kind <> 'portal' or (business_ids is not null and not 'admin' = any (scopes))));
@@ -51,7 +51,7 @@ create table sign_in_code (
   secret_hash bytea not null, proof bytea, created_at timestamptz(3) not null, expires_at timestamptz(3) not null,
   caller_expires_at timestamptz(3),
   constraint sign_in_code_scopes check (cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write',
-    'payments:reverse', 'read', 'events:subscribe']),
+    'payments:reverse', 'splits:write', 'read', 'events:subscribe']),
   constraint sign_in_code_business_ids check (cardinality(business_ids) > 0 and cardinality(business_ids) <= 100),
   constraint sign_in_code_proof check ((caller_id = 'bootstrap') = (proof is not null)));
 create table portal_link (
@@ -59,7 +59,7 @@ create table portal_link (
   secret_hash bytea not null, created_at timestamptz(3) not null, expires_at timestamptz(3) not null,
   revoked_at timestamptz(3), last_used_at timestamptz(3),
   constraint portal_link_scopes check (cardinality(scopes) > 0 and scopes <@ array['payments:write',
-    'payments:reverse', 'read', 'events:subscribe']));
+    'payments:reverse', 'splits:write', 'read', 'events:subscribe']));
 create index portal_link_business_id_id_index on portal_link (business_id, id);
 create table audit_head (
   id int primary key, "number" bigint not null, hash bytea not null, mac bytea not null,
@@ -147,6 +147,12 @@ create table account_split (
   constraint account_split_account_id_valid_from_unique unique (account_id, valid_from),
   constraint account_split_account_id_foreign foreign key (account_id) references account(id) on delete cascade,
   constraint account_split_fee_bearer check (fee_bearer in ('OWNER', 'SHARED')));
+create table split_approval (
+  business_id text not null, recipient_id text not null, approved_at timestamptz(3) not null,
+  primary key (business_id, recipient_id),
+  constraint split_approval_business_id_foreign foreign key (business_id) references business(id),
+  constraint split_approval_recipient_id_foreign foreign key (recipient_id) references business(id),
+  constraint split_approval_recipient check (business_id <> recipient_id));
 create table account_split_recipient (
   split_id text not null, "number" int not null, business_id text not null, basis_points int, fixed_minor bigint,
   primary key (split_id, number),

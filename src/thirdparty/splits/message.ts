@@ -3,7 +3,7 @@ import type {
   Split as SplitMessage,
   SplitSchema,
 } from '../../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
-import type { RequestedSplit } from '../../accounts/splits/check-split.ts'
+import { NEEDS_APPROVAL, type RequestedSplit } from '../../accounts/splits/check-split.ts'
 import type { FeeBearer, ShareNames, Split } from '../../accounts/splits/split.ts'
 import { formatAmount, parseAmount } from '../../core/money.ts'
 
@@ -19,7 +19,7 @@ export function readSplit(message: SplitMessage | undefined): RequestedSplit | u
     fixedMinor: amount === '' ? undefined : parseAmount(amount),
   }))
   const feeBearer = (message.feeBearer || 'OWNER') as FeeBearer
-  return { split: { recipients, feeBearer }, names: NAMES, allowed: undefined }
+  return { split: { recipients, feeBearer }, names: NAMES, allowed: NEEDS_APPROVAL }
 }
 
 export function toSplit({ recipients, feeBearer }: Split): MessageInitShape<typeof SplitSchema> {

@@ -56,7 +56,8 @@ export function createSetSplit({ pool, clock }: Dependencies): SetSplit {
         1 + (await findLastRecorded(client, id, nowMs)),
       )
       await insertSplit(client, { id: newId('spl', nowMs), accountId: id, validFromMs, split })
-      const details = { reference: account.reference, split: splitText(split) ?? '' }
+      const shares = { before: splitText(current) ?? '', after: splitText(split) ?? '' }
+      const details = { reference: account.reference, ...shares }
       await appendAudit(client, actor, {
         action: 'account.set_split',
         targetId: id,

@@ -38,6 +38,11 @@ async function splitAccount(scene: Scene, fresh: string) {
   return { businessId, reference: fresh }
 }
 
+/** A business that is not approved as a recipient of the scene's. */
+async function newRecipient({ service, businessId }: Scene) {
+  return { businessId, recipientId: (await service.business()).id }
+}
+
 const sessionOf = (fresh: string) => fresh.replaceAll(/[^\w.]/g, '-').slice(-64)
 
 /** An unmatched payment. */
@@ -92,6 +97,13 @@ async function paymentConflict({ service, sessionId }: Scene, fresh: string) {
 export const BANK_HAPPY: Readonly<Record<string, Make>> = {
   'AccountService.CloseAccount': openAccount,
   'AccountService.SetAccountSplit': splitAccount,
+  'AccountService.ApproveSplitRecipient': newRecipient,
+  'AccountService.RevokeSplitRecipient': async (scene) => {
+    const recipient = await newRecipient(scene)
+    await scene.service.client(AccountService).approveSplitRecipient(recipient)
+    return recipient
+  },
+  'AccountService.ListSplitRecipients': ({ businessId }) => ({ businessId, pageSize: 1 }),
   'AccountService.ResolveAccount': async (scene, fresh) => ({
     ...(await pendingAccount(scene, fresh)),
     // A token that is restricted to the business may call it too.
@@ -151,6 +163,14 @@ export const BANK_ERRORS: Readonly<Record<string, Make>> = {
     split: { recipients: [{ businessId, basisPoints: 1 }] },
   }),
   'AccountService.SetAccountSplit not_found': nothing,
+  'AccountService.ApproveSplitRecipient validation_failed': ({ businessId }) => ({
+    ...{ businessId, recipientId: businessId },
+  }),
+  'AccountService.ApproveSplitRecipient not_found': ({ businessId }) => ({
+    ...{ businessId: 'biz_nobody', recipientId: businessId },
+  }),
+  'AccountService.RevokeSplitRecipient validation_failed': invalid({}),
+  'AccountService.ListSplitRecipients validation_failed': invalid({}),
   'AccountService.SetAccountSplit account_pending': pendingAccount,
   'AccountService.CloseAccount bank_unavailable': async (scene, fresh) => {
     const account = await openAccount(scene, fresh)

@@ -105,9 +105,11 @@ export const TAKE: Readonly<Record<string, number>> = { 'EventService.Subscribe'
 export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
   admin: /./,
   'payments:write':
-    /^(AccountService\.(CreateAccount|CloseAccount|SetAccountSplit)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer|SessionService\.(GetCaller|CreateSignInCode))$/,
+    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer|SessionService\.(GetCaller|CreateSignInCode))$/,
   'payments:reverse':
     /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn|SessionService\.(GetCaller|CreateSignInCode))$/,
+  'splits:write':
+    /^(AccountService\.SetAccountSplit|SessionService\.(GetCaller|CreateSignInCode))$/,
   read: /^(\w+\.(Get|List|Preview)\w+|OverviewService\.Search|AdminService\.VerifyAudit|SessionService\.CreateSignInCode)$/,
   'events:subscribe':
     /^(EventService\.(Subscribe|ListEvents|GetEvent)|WebhookService\.ListEventKinds|SessionService\.(GetCaller|CreateSignInCode))$/,

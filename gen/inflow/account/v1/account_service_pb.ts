@@ -9,7 +9,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Account, AccountStatus, IdType, OpeningState } from "./account_pb.ts";
 import { file_inflow_account_v1_account } from "./account_pb.ts";
-import type { Split } from "./split_pb.ts";
+import type { ApprovedRecipient, Split } from "./split_pb.ts";
 import { file_inflow_account_v1_split } from "./split_pb.ts";
 import type { AllowedPayer, AmountRule } from "./terms_pb.ts";
 import { file_inflow_account_v1_terms } from "./terms_pb.ts";
@@ -22,7 +22,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/account/v1/account_service.proto.
  */
 export const file_inflow_account_v1_account_service: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvYWNjb3VudC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SEWluZmxvdy5hY2NvdW50LnYxIscYChRDcmVhdGVBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEvUBCglyZWZlcmVuY2UYAiABKAlC4QG6SN0BugHWAQoJcHJpbnRhYmxlEiVtdXN0IGJlIDEgdG8gMTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGqEBdGhpcy5zaXplKCkgPD0gMTAwICYmIHRoaXMubWF0Y2hlcygnXiggfFteXFxwe0N9XFxwe1p9XHUwMzRmXHUxMTVmXHUxMTYwXHUxN2I0XHUxN2I1XHUxODBiLVx1MTgwZlx1MjgwMFx1MzE2NFx1ZmUwMC1cdWZlMGZcdWZmYTBcVTAwMGUwMTAwLVxVMDAwZTAxZWZdKXsxLDEwMH0kJynIAQESLwoEYmFuaxgDIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmtCC7pICMgBAYIBAhABEvIBCgpmaXJzdF9uYW1lGAQgASgJQt0BukjZAboB0gEKBG5hbWUSUG11c3QgYmUgMSB0byAxMDAgY2hhcmFjdGVycyB3aXRob3V0IGxpbmUgYnJlYWtzLCBjb250cm9sIG9yIGludmlzaWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSAxMDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDEwMH0kJynIAQES8QEKCWxhc3RfbmFtZRgFIAEoCULdAbpI2QG6AdIBCgRuYW1lElBtdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMgd2l0aG91dCBsaW5lIGJyZWFrcywgY29udHJvbCBvciBpbnZpc2libGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMTAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MSwxMDB9JCcpyAEBEn8KBWVtYWlsGAYgASgJQnC6SG26AWcKBWVtYWlsEjhtdXN0IGJlIGEgdmFsaWQgZS1tYWlsIGFkZHJlc3Mgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxokdGhpcy5zaXplKCkgPD0gMjU0ICYmIHRoaXMuaXNFbWFpbCgpyAEBEvsBCgVwaG9uZRgHIAEoCULrAbpI5wG6AeABCgVwaG9uZRJabXVzdCBiZSBhIE5pZ2VyaWFuIG51bWJlciAoMFhYWFhYWFhYWFgsIDIzNOKApiwgKzIzNOKApikgb3IgYW4gaW50ZXJuYXRpb25hbCBudW1iZXIgd2l0aCArGnt0aGlzLm1hdGNoZXMoJ14oMFswLTldezEwfXxbK10/MjM0WzEtOV1bMC05XXs3LDl9KSQnKXx8ICh0aGlzLm1hdGNoZXMoJ15bK11bMS05XVswLTldezYsMTR9JCcpICYmICF0aGlzLnN0YXJ0c1dpdGgoJysyMzQnKSnIAQESNAoHaWRfdHlwZRgIIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZUIIukgFggECEAESYgoJaWRfbnVtYmVyGAkgASgJQk+6SEy6AUkKCWlkX251bWJlchIRbXVzdCBiZSAxMSBkaWdpdHMaKXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17MTF9JCcpEgwKBHRlc3QYCiABKAgSJgoMYW1vdW50X21pbm9yGAsgASgDQhC6SA0iCxiAgJqm6q/jASgAEjwKC2Ftb3VudF9ydWxlGAwgASgOMh0uaW5mbG93LmFjY291bnQudjEuQW1vdW50UnVsZUIIukgFggECEAESLgoKZXhwaXJlc19hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoSZXhwaXJlc19pbl9zZWNvbmRzGA4gASgFQgy6SAkaBxiAiooPKAFIAIgBARISCgpzaW5nbGVfdXNlGA8gASgIEkEKDmFsbG93ZWRfcGF5ZXJzGBAgAygLMh8uaW5mbG93LmFjY291bnQudjEuQWxsb3dlZFBheWVyQgi6SAWSAQIQFBKyAwoIbWV0YWRhdGEYESADKAsyNS5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVxdWVzdC5NZXRhZGF0YUVudHJ5QugCukjkApoB4AIQFCKdAboBmQEKA2tleRJfbXVzdCBoYXZlIGtleXMgb2YgMSB0byA0MCBsZXR0ZXJzLCBkaWdpdHMsIF8gLiBhbmQgLSwgb2Ygd2hpY2ggdGhlIGZpcnN0IGlzIGEgbGV0dGVyIG9yIGEgZGlnaXQaMXRoaXMubWF0Y2hlcygnXltBLVphLXowLTldW0EtWmEtejAtOV8uLV17MCwzOX0kJykquwG6AbcBCgV2YWx1ZRI0bXVzdCBoYXZlIHZhbHVlcyBvZiBhdCBtb3N0IDIwMCBwcmludGFibGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMjAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MCwyMDB9JCcpEocBCgtpZGVudGl0eV9pZBgpIAEoCUJyukhvugFsCgtpZGVudGl0eV9pZBIobXVzdCBiZSAxIHRvIDY0IGxldHRlcnMsIGRpZ2l0cywgLSBhbmQgXxozdGhpcyA9PSAnJyB8fCB0aGlzLm1hdGNoZXMoJ15bQS1aYS16MC05Xy1dezEsNjR9JCcpEmAKA290cBgqIAEoCUJTgAEBukhNugFKCgNvdHASFm11c3QgYmUgNCB0byAxMCBkaWdpdHMaK3RoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17NCwxMH0kJykSJwoFc3BsaXQYMyABKAsyGC5pbmZsb3cuYWNjb3VudC52MS5TcGxpdBovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAE6qgW6SKYFGlgKD2lkX3R5cGUucGFsbXBheRIgaXMgcmVxdWlyZWQgd2hlbiBiYW5rIGlzIFBBTE1QQVkaI3RoaXMuYmFuayAhPSA0IHx8IHRoaXMuaWRfdHlwZSAhPSAwGl0KEWlkX251bWJlci5wYWxtcGF5EiBpcyByZXF1aXJlZCB3aGVuIGJhbmsgaXMgUEFMTVBBWRomdGhpcy5iYW5rICE9IDQgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaUQoPaWRlbnRpdHlfaWQub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBoodGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZGVudGl0eV9pZCAhPSAnJxpNCg1pZF9udW1iZXIub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBomdGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaSAoLaWRfdHlwZS5vdHASFGlzIHJlcXVpcmVkIHdpdGggb3RwGiN0aGlzLm90cCA9PSAnJyB8fCB0aGlzLmlkX3R5cGUgIT0gMBp6ChFhbW91bnRfbWlub3IucnVsZRI2aXMgcmVxdWlyZWQgd2l0aCBhbW91bnRSdWxlIEVYQUNULCBBVF9MRUFTVCBvciBBVF9NT1NUGi10aGlzLmFtb3VudF9ydWxlIDwgMiB8fCB0aGlzLmFtb3VudF9taW5vciA+IDAaggEKHWV4cGlyZXNfaW5fc2Vjb25kcy5leHBpcmVzX2F0EiltdXN0IG5vdCBiZSBnaXZlbiB0b2dldGhlciB3aXRoIGV4cGlyZXNBdBo2IWhhcyh0aGlzLmV4cGlyZXNfaW5fc2Vjb25kcykgfHwgIWhhcyh0aGlzLmV4cGlyZXNfYXQpQhUKE19leHBpcmVzX2luX3NlY29uZHMiVgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50EhAKCHJlcGxheWVkGAIgASgIIksKEUdldEFjY291bnRSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESGQoJcmVmZXJlbmNlGAIgASgJQga6SAPIAQEiQQoSR2V0QWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50ItsEChNMaXN0QWNjb3VudHNSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEjoKBnN0YXR1cxgCIAEoDjIgLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRTdGF0dXNCCLpIBYIBAhABEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAQgASgJQgi6SAVyAxj0AxIRCgRsaXZlGAUgASgISACIAQESZQoJaWRfbnVtYmVyGAYgASgJQlKAAQG6SEy6AUkKCWlkX251bWJlchIRbXVzdCBiZSAxMSBkaWdpdHMaKXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17MTF9JCcpEjQKB2lkX3R5cGUYByABKA4yGS5pbmZsb3cuYWNjb3VudC52MS5JZFR5cGVCCLpIBYIBAhABEiwKBGJhbmsYCCABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQARJMCg5vcGVuaW5nX3N0YXRlcxgJIAMoDjIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmdTdGF0ZUITukgQkgENEAUYASIHggEEEAEgADqAAbpIfRp7ChVvcGVuaW5nX3N0YXRlcy5zdGF0dXMSLm11c3QgYmUgZW1wdHkgd2l0aCBhbm90aGVyIHN0YXR1cyB0aGFuIFBFTkRJTkcaMnRoaXMub3BlbmluZ19zdGF0ZXMuc2l6ZSgpID09IDAgfHwgdGhpcy5zdGF0dXMgPCAyQgcKBV9saXZlIl0KFExpc3RBY2NvdW50c1Jlc3BvbnNlEiwKCGFjY291bnRzGAEgAygLMhouaW5mbG93LmFjY291bnQudjEuQWNjb3VudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiTQoTQ2xvc2VBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEhkKCXJlZmVyZW5jZRgCIAEoCUIGukgDyAEBIkMKFENsb3NlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50InkKFlNldEFjY291bnRTcGxpdFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIZCglyZWZlcmVuY2UYAiABKAlCBrpIA8gBARInCgVzcGxpdBgDIAEoCzIYLmluZmxvdy5hY2NvdW50LnYxLlNwbGl0IkYKF1NldEFjY291bnRTcGxpdFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50IrYBChVSZXNvbHZlQWNjb3VudFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIZCglyZWZlcmVuY2UYAiABKAlCBrpIA8gBARIxCgZvcGVuZWQYAyABKAsyHy5pbmZsb3cuYWNjb3VudC52MS5PcGVuZWRBdEJhbmtIABIdCgpub3Rfb3BlbmVkGAQgASgIQge6SARqAggBSABCEwoKcmVzb2x1dGlvbhIFukgCCAEinQQKDE9wZW5lZEF0QmFuaxJfCg5hY2NvdW50X251bWJlchgBIAEoCUJHukhEugFBCg5hY2NvdW50X251bWJlchISbXVzdCBiZSB0ZW4gZGlnaXRzGht0aGlzLm1hdGNoZXMoJ15bMC05XXsxMH0kJykS0QEKDGFjY291bnRfbmFtZRgCIAEoCUK6AbpItgG6AbIBCgxhY2NvdW50X25hbWUSKG11c3QgYmUgYXQgbW9zdCAyMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaeHRoaXMuc2l6ZSgpIDw9IDIwMCAmJiB0aGlzLm1hdGNoZXMoJ14oW15cXHB7Q31cXHB7Wmx9XFxwe1pwfV18W1x1MDYyMC1cdTEwOWZdKFtcdTIwMGNcdTIwMGRdW1x1MDYyMC1cdTEwOWZdKSspezAsMjAwfSQnKRLXAQoPYmFua19hY2NvdW50X2lkGAMgASgJQr0Buki5AboBtQEKD2JhbmtfYWNjb3VudF9pZBIobXVzdCBiZSBhdCBtb3N0IDIwMCBwcmludGFibGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMjAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MCwyMDB9JCcpIkUKFlJlc29sdmVBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQywQYKDkFjY291bnRTZXJ2aWNlEokBCg1DcmVhdGVBY2NvdW50EicuaW5mbG93LmFjY291bnQudjEuQ3JlYXRlQWNjb3VudFJlcXVlc3QaKC5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2UiJYq1GCEIAhIOcGF5bWVudHM6d3JpdGUaDRILYnVzaW5lc3NfaWQSeQoKR2V0QWNjb3VudBIkLmluZmxvdy5hY2NvdW50LnYxLkdldEFjY291bnRSZXF1ZXN0GiUuaW5mbG93LmFjY291bnQudjEuR2V0QWNjb3VudFJlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSfwoMTGlzdEFjY291bnRzEiYuaW5mbG93LmFjY291bnQudjEuTGlzdEFjY291bnRzUmVxdWVzdBonLmluZmxvdy5hY2NvdW50LnYxLkxpc3RBY2NvdW50c1Jlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDSILYnVzaW5lc3NfaWQShgEKDENsb3NlQWNjb3VudBImLmluZmxvdy5hY2NvdW50LnYxLkNsb3NlQWNjb3VudFJlcXVlc3QaJy5pbmZsb3cuYWNjb3VudC52MS5DbG9zZUFjY291bnRSZXNwb25zZSIlirUYIQgCEg5wYXltZW50czp3cml0ZRoNEgtidXNpbmVzc19pZBKPAQoPU2V0QWNjb3VudFNwbGl0EikuaW5mbG93LmFjY291bnQudjEuU2V0QWNjb3VudFNwbGl0UmVxdWVzdBoqLmluZmxvdy5hY2NvdW50LnYxLlNldEFjY291bnRTcGxpdFJlc3BvbnNlIiWKtRghCAISDnBheW1lbnRzOndyaXRlGg0SC2J1c2luZXNzX2lkEosBCg5SZXNvbHZlQWNjb3VudBIoLmluZmxvdy5hY2NvdW50LnYxLlJlc29sdmVBY2NvdW50UmVxdWVzdBopLmluZmxvdy5hY2NvdW50LnYxLlJlc29sdmVBY2NvdW50UmVzcG9uc2UiJIq1GCAIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQiBm9wZW5lZGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_account_v1_split, file_inflow_account_v1_terms, file_inflow_auth_v1_policy, file_inflow_type_v1_bank]);
+  fileDesc("CidpbmZsb3cvYWNjb3VudC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SEWluZmxvdy5hY2NvdW50LnYxIscYChRDcmVhdGVBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEvUBCglyZWZlcmVuY2UYAiABKAlC4QG6SN0BugHWAQoJcHJpbnRhYmxlEiVtdXN0IGJlIDEgdG8gMTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGqEBdGhpcy5zaXplKCkgPD0gMTAwICYmIHRoaXMubWF0Y2hlcygnXiggfFteXFxwe0N9XFxwe1p9XHUwMzRmXHUxMTVmXHUxMTYwXHUxN2I0XHUxN2I1XHUxODBiLVx1MTgwZlx1MjgwMFx1MzE2NFx1ZmUwMC1cdWZlMGZcdWZmYTBcVTAwMGUwMTAwLVxVMDAwZTAxZWZdKXsxLDEwMH0kJynIAQESLwoEYmFuaxgDIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmtCC7pICMgBAYIBAhABEvIBCgpmaXJzdF9uYW1lGAQgASgJQt0BukjZAboB0gEKBG5hbWUSUG11c3QgYmUgMSB0byAxMDAgY2hhcmFjdGVycyB3aXRob3V0IGxpbmUgYnJlYWtzLCBjb250cm9sIG9yIGludmlzaWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSAxMDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDEwMH0kJynIAQES8QEKCWxhc3RfbmFtZRgFIAEoCULdAbpI2QG6AdIBCgRuYW1lElBtdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMgd2l0aG91dCBsaW5lIGJyZWFrcywgY29udHJvbCBvciBpbnZpc2libGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMTAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MSwxMDB9JCcpyAEBEn8KBWVtYWlsGAYgASgJQnC6SG26AWcKBWVtYWlsEjhtdXN0IGJlIGEgdmFsaWQgZS1tYWlsIGFkZHJlc3Mgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxokdGhpcy5zaXplKCkgPD0gMjU0ICYmIHRoaXMuaXNFbWFpbCgpyAEBEvsBCgVwaG9uZRgHIAEoCULrAbpI5wG6AeABCgVwaG9uZRJabXVzdCBiZSBhIE5pZ2VyaWFuIG51bWJlciAoMFhYWFhYWFhYWFgsIDIzNOKApiwgKzIzNOKApikgb3IgYW4gaW50ZXJuYXRpb25hbCBudW1iZXIgd2l0aCArGnt0aGlzLm1hdGNoZXMoJ14oMFswLTldezEwfXxbK10/MjM0WzEtOV1bMC05XXs3LDl9KSQnKXx8ICh0aGlzLm1hdGNoZXMoJ15bK11bMS05XVswLTldezYsMTR9JCcpICYmICF0aGlzLnN0YXJ0c1dpdGgoJysyMzQnKSnIAQESNAoHaWRfdHlwZRgIIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZUIIukgFggECEAESYgoJaWRfbnVtYmVyGAkgASgJQk+6SEy6AUkKCWlkX251bWJlchIRbXVzdCBiZSAxMSBkaWdpdHMaKXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17MTF9JCcpEgwKBHRlc3QYCiABKAgSJgoMYW1vdW50X21pbm9yGAsgASgDQhC6SA0iCxiAgJqm6q/jASgAEjwKC2Ftb3VudF9ydWxlGAwgASgOMh0uaW5mbG93LmFjY291bnQudjEuQW1vdW50UnVsZUIIukgFggECEAESLgoKZXhwaXJlc19hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoSZXhwaXJlc19pbl9zZWNvbmRzGA4gASgFQgy6SAkaBxiAiooPKAFIAIgBARISCgpzaW5nbGVfdXNlGA8gASgIEkEKDmFsbG93ZWRfcGF5ZXJzGBAgAygLMh8uaW5mbG93LmFjY291bnQudjEuQWxsb3dlZFBheWVyQgi6SAWSAQIQFBKyAwoIbWV0YWRhdGEYESADKAsyNS5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVxdWVzdC5NZXRhZGF0YUVudHJ5QugCukjkApoB4AIQFCKdAboBmQEKA2tleRJfbXVzdCBoYXZlIGtleXMgb2YgMSB0byA0MCBsZXR0ZXJzLCBkaWdpdHMsIF8gLiBhbmQgLSwgb2Ygd2hpY2ggdGhlIGZpcnN0IGlzIGEgbGV0dGVyIG9yIGEgZGlnaXQaMXRoaXMubWF0Y2hlcygnXltBLVphLXowLTldW0EtWmEtejAtOV8uLV17MCwzOX0kJykquwG6AbcBCgV2YWx1ZRI0bXVzdCBoYXZlIHZhbHVlcyBvZiBhdCBtb3N0IDIwMCBwcmludGFibGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMjAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MCwyMDB9JCcpEocBCgtpZGVudGl0eV9pZBgpIAEoCUJyukhvugFsCgtpZGVudGl0eV9pZBIobXVzdCBiZSAxIHRvIDY0IGxldHRlcnMsIGRpZ2l0cywgLSBhbmQgXxozdGhpcyA9PSAnJyB8fCB0aGlzLm1hdGNoZXMoJ15bQS1aYS16MC05Xy1dezEsNjR9JCcpEmAKA290cBgqIAEoCUJTgAEBukhNugFKCgNvdHASFm11c3QgYmUgNCB0byAxMCBkaWdpdHMaK3RoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17NCwxMH0kJykSJwoFc3BsaXQYMyABKAsyGC5pbmZsb3cuYWNjb3VudC52MS5TcGxpdBovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAE6qgW6SKYFGlgKD2lkX3R5cGUucGFsbXBheRIgaXMgcmVxdWlyZWQgd2hlbiBiYW5rIGlzIFBBTE1QQVkaI3RoaXMuYmFuayAhPSA0IHx8IHRoaXMuaWRfdHlwZSAhPSAwGl0KEWlkX251bWJlci5wYWxtcGF5EiBpcyByZXF1aXJlZCB3aGVuIGJhbmsgaXMgUEFMTVBBWRomdGhpcy5iYW5rICE9IDQgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaUQoPaWRlbnRpdHlfaWQub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBoodGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZGVudGl0eV9pZCAhPSAnJxpNCg1pZF9udW1iZXIub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBomdGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaSAoLaWRfdHlwZS5vdHASFGlzIHJlcXVpcmVkIHdpdGggb3RwGiN0aGlzLm90cCA9PSAnJyB8fCB0aGlzLmlkX3R5cGUgIT0gMBp6ChFhbW91bnRfbWlub3IucnVsZRI2aXMgcmVxdWlyZWQgd2l0aCBhbW91bnRSdWxlIEVYQUNULCBBVF9MRUFTVCBvciBBVF9NT1NUGi10aGlzLmFtb3VudF9ydWxlIDwgMiB8fCB0aGlzLmFtb3VudF9taW5vciA+IDAaggEKHWV4cGlyZXNfaW5fc2Vjb25kcy5leHBpcmVzX2F0EiltdXN0IG5vdCBiZSBnaXZlbiB0b2dldGhlciB3aXRoIGV4cGlyZXNBdBo2IWhhcyh0aGlzLmV4cGlyZXNfaW5fc2Vjb25kcykgfHwgIWhhcyh0aGlzLmV4cGlyZXNfYXQpQhUKE19leHBpcmVzX2luX3NlY29uZHMiVgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50EhAKCHJlcGxheWVkGAIgASgIIksKEUdldEFjY291bnRSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESGQoJcmVmZXJlbmNlGAIgASgJQga6SAPIAQEiQQoSR2V0QWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50ItsEChNMaXN0QWNjb3VudHNSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEjoKBnN0YXR1cxgCIAEoDjIgLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRTdGF0dXNCCLpIBYIBAhABEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAQgASgJQgi6SAVyAxj0AxIRCgRsaXZlGAUgASgISACIAQESZQoJaWRfbnVtYmVyGAYgASgJQlKAAQG6SEy6AUkKCWlkX251bWJlchIRbXVzdCBiZSAxMSBkaWdpdHMaKXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17MTF9JCcpEjQKB2lkX3R5cGUYByABKA4yGS5pbmZsb3cuYWNjb3VudC52MS5JZFR5cGVCCLpIBYIBAhABEiwKBGJhbmsYCCABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQARJMCg5vcGVuaW5nX3N0YXRlcxgJIAMoDjIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmdTdGF0ZUITukgQkgENEAUYASIHggEEEAEgADqAAbpIfRp7ChVvcGVuaW5nX3N0YXRlcy5zdGF0dXMSLm11c3QgYmUgZW1wdHkgd2l0aCBhbm90aGVyIHN0YXR1cyB0aGFuIFBFTkRJTkcaMnRoaXMub3BlbmluZ19zdGF0ZXMuc2l6ZSgpID09IDAgfHwgdGhpcy5zdGF0dXMgPCAyQgcKBV9saXZlIl0KFExpc3RBY2NvdW50c1Jlc3BvbnNlEiwKCGFjY291bnRzGAEgAygLMhouaW5mbG93LmFjY291bnQudjEuQWNjb3VudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiTQoTQ2xvc2VBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEhkKCXJlZmVyZW5jZRgCIAEoCUIGukgDyAEBIkMKFENsb3NlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50InkKFlNldEFjY291bnRTcGxpdFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIZCglyZWZlcmVuY2UYAiABKAlCBrpIA8gBARInCgVzcGxpdBgDIAEoCzIYLmluZmxvdy5hY2NvdW50LnYxLlNwbGl0IkYKF1NldEFjY291bnRTcGxpdFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50ImEKHEFwcHJvdmVTcGxpdFJlY2lwaWVudFJlcXVlc3QSHwoLYnVzaW5lc3NfaWQYASABKAlCCrpIB8gBAXICGEASIAoMcmVjaXBpZW50X2lkGAIgASgJQgq6SAfIAQFyAhhAIlgKHUFwcHJvdmVTcGxpdFJlY2lwaWVudFJlc3BvbnNlEjcKCXJlY2lwaWVudBgBIAEoCzIkLmluZmxvdy5hY2NvdW50LnYxLkFwcHJvdmVkUmVjaXBpZW50ImAKG1Jldm9rZVNwbGl0UmVjaXBpZW50UmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYQBIgCgxyZWNpcGllbnRfaWQYAiABKAlCCrpIB8gBAXICGEAiHgocUmV2b2tlU3BsaXRSZWNpcGllbnRSZXNwb25zZSJ6ChpMaXN0U3BsaXRSZWNpcGllbnRzUmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYQBIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMY9AMicAobTGlzdFNwbGl0UmVjaXBpZW50c1Jlc3BvbnNlEjgKCnJlY2lwaWVudHMYASADKAsyJC5pbmZsb3cuYWNjb3VudC52MS5BcHByb3ZlZFJlY2lwaWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkitgEKFVJlc29sdmVBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEhkKCXJlZmVyZW5jZRgCIAEoCUIGukgDyAEBEjEKBm9wZW5lZBgDIAEoCzIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5lZEF0QmFua0gAEh0KCm5vdF9vcGVuZWQYBCABKAhCB7pIBGoCCAFIAEITCgpyZXNvbHV0aW9uEgW6SAIIASKdBAoMT3BlbmVkQXRCYW5rEl8KDmFjY291bnRfbnVtYmVyGAEgASgJQke6SES6AUEKDmFjY291bnRfbnVtYmVyEhJtdXN0IGJlIHRlbiBkaWdpdHMaG3RoaXMubWF0Y2hlcygnXlswLTldezEwfSQnKRLRAQoMYWNjb3VudF9uYW1lGAIgASgJQroBuki2AboBsgEKDGFjY291bnRfbmFtZRIobXVzdCBiZSBhdCBtb3N0IDIwMCBwcmludGFibGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMjAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MCwyMDB9JCcpEtcBCg9iYW5rX2FjY291bnRfaWQYAyABKAlCvQG6SLkBugG1AQoPYmFua19hY2NvdW50X2lkEihtdXN0IGJlIGF0IG1vc3QgMjAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSAyMDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXswLDIwMH0kJykiRQoWUmVzb2x2ZUFjY291bnRSZXNwb25zZRIrCgdhY2NvdW50GAEgASgLMhouaW5mbG93LmFjY291bnQudjEuQWNjb3VudDL+CQoOQWNjb3VudFNlcnZpY2USiQEKDUNyZWF0ZUFjY291bnQSJy5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVxdWVzdBooLmluZmxvdy5hY2NvdW50LnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZSIlirUYIQgCEg5wYXltZW50czp3cml0ZRoNEgtidXNpbmVzc19pZBJ5CgpHZXRBY2NvdW50EiQuaW5mbG93LmFjY291bnQudjEuR2V0QWNjb3VudFJlcXVlc3QaJS5pbmZsb3cuYWNjb3VudC52MS5HZXRBY2NvdW50UmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBJ/CgxMaXN0QWNjb3VudHMSJi5pbmZsb3cuYWNjb3VudC52MS5MaXN0QWNjb3VudHNSZXF1ZXN0GicuaW5mbG93LmFjY291bnQudjEuTGlzdEFjY291bnRzUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBKGAQoMQ2xvc2VBY2NvdW50EiYuaW5mbG93LmFjY291bnQudjEuQ2xvc2VBY2NvdW50UmVxdWVzdBonLmluZmxvdy5hY2NvdW50LnYxLkNsb3NlQWNjb3VudFJlc3BvbnNlIiWKtRghCAISDnBheW1lbnRzOndyaXRlGg0SC2J1c2luZXNzX2lkEo0BCg9TZXRBY2NvdW50U3BsaXQSKS5pbmZsb3cuYWNjb3VudC52MS5TZXRBY2NvdW50U3BsaXRSZXF1ZXN0GiouaW5mbG93LmFjY291bnQudjEuU2V0QWNjb3VudFNwbGl0UmVzcG9uc2UiI4q1GB8IAhIMc3BsaXRzOndyaXRlGg0SC2J1c2luZXNzX2lkEo0BChVBcHByb3ZlU3BsaXRSZWNpcGllbnQSLy5pbmZsb3cuYWNjb3VudC52MS5BcHByb3ZlU3BsaXRSZWNpcGllbnRSZXF1ZXN0GjAuaW5mbG93LmFjY291bnQudjEuQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEpUBChRSZXZva2VTcGxpdFJlY2lwaWVudBIuLmluZmxvdy5hY2NvdW50LnYxLlJldm9rZVNwbGl0UmVjaXBpZW50UmVxdWVzdBovLmluZmxvdy5hY2NvdW50LnYxLlJldm9rZVNwbGl0UmVjaXBpZW50UmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQSlAEKE0xpc3RTcGxpdFJlY2lwaWVudHMSLS5pbmZsb3cuYWNjb3VudC52MS5MaXN0U3BsaXRSZWNpcGllbnRzUmVxdWVzdBouLmluZmxvdy5hY2NvdW50LnYxLkxpc3RTcGxpdFJlY2lwaWVudHNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0SC2J1c2luZXNzX2lkEosBCg5SZXNvbHZlQWNjb3VudBIoLmluZmxvdy5hY2NvdW50LnYxLlJlc29sdmVBY2NvdW50UmVxdWVzdBopLmluZmxvdy5hY2NvdW50LnYxLlJlc29sdmVBY2NvdW50UmVzcG9uc2UiJIq1GCAIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQiBm9wZW5lZGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_account_v1_split, file_inflow_account_v1_terms, file_inflow_auth_v1_policy, file_inflow_type_v1_bank]);
 
 /**
  * The account to create.
@@ -167,7 +167,8 @@ export type CreateAccountRequest = Message<"inflow.account.v1.CreateAccountReque
   otp: string;
 
   /**
-   * How the payments into the account are divided; absent: the business keeps everything.
+   * How the payments into the account are divided; absent: the business keeps everything. Callers without the
+   * scope splits:write that set it get PERMISSION_DENIED.
    *
    * @generated from field: inflow.account.v1.Split split = 51;
    */
@@ -475,6 +476,161 @@ export const SetAccountSplitResponseSchema: GenMessage<SetAccountSplitResponse> 
   messageDesc(file_inflow_account_v1_account_service, 9);
 
 /**
+ * Which business to approve as a recipient.
+ *
+ * @generated from message inflow.account.v1.ApproveSplitRecipientRequest
+ */
+export type ApproveSplitRecipientRequest = Message<"inflow.account.v1.ApproveSplitRecipientRequest"> & {
+  /**
+   * The business whose payments may be divided, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * The business that may get a share, another one, by its id of at most 64 characters.
+   *
+   * @generated from field: string recipient_id = 2;
+   */
+  recipientId: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.ApproveSplitRecipientRequest.
+ * Use `create(ApproveSplitRecipientRequestSchema)` to create a new message.
+ */
+export const ApproveSplitRecipientRequestSchema: GenMessage<ApproveSplitRecipientRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 10);
+
+/**
+ * The approved recipient.
+ *
+ * @generated from message inflow.account.v1.ApproveSplitRecipientResponse
+ */
+export type ApproveSplitRecipientResponse = Message<"inflow.account.v1.ApproveSplitRecipientResponse"> & {
+  /**
+   * The approval.
+   *
+   * @generated from field: inflow.account.v1.ApprovedRecipient recipient = 1;
+   */
+  recipient?: ApprovedRecipient | undefined;
+};
+
+/**
+ * Describes the message inflow.account.v1.ApproveSplitRecipientResponse.
+ * Use `create(ApproveSplitRecipientResponseSchema)` to create a new message.
+ */
+export const ApproveSplitRecipientResponseSchema: GenMessage<ApproveSplitRecipientResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 11);
+
+/**
+ * Which recipient's approval to revoke.
+ *
+ * @generated from message inflow.account.v1.RevokeSplitRecipientRequest
+ */
+export type RevokeSplitRecipientRequest = Message<"inflow.account.v1.RevokeSplitRecipientRequest"> & {
+  /**
+   * The business whose payments might be divided, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * The recipient, by its id of at most 64 characters.
+   *
+   * @generated from field: string recipient_id = 2;
+   */
+  recipientId: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.RevokeSplitRecipientRequest.
+ * Use `create(RevokeSplitRecipientRequestSchema)` to create a new message.
+ */
+export const RevokeSplitRecipientRequestSchema: GenMessage<RevokeSplitRecipientRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 12);
+
+/**
+ * Empty.
+ *
+ * @generated from message inflow.account.v1.RevokeSplitRecipientResponse
+ */
+export type RevokeSplitRecipientResponse = Message<"inflow.account.v1.RevokeSplitRecipientResponse"> & {
+};
+
+/**
+ * Describes the message inflow.account.v1.RevokeSplitRecipientResponse.
+ * Use `create(RevokeSplitRecipientResponseSchema)` to create a new message.
+ */
+export const RevokeSplitRecipientResponseSchema: GenMessage<RevokeSplitRecipientResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 13);
+
+/**
+ * Whose approved recipients to list.
+ *
+ * @generated from message inflow.account.v1.ListSplitRecipientsRequest
+ */
+export type ListSplitRecipientsRequest = Message<"inflow.account.v1.ListSplitRecipientsRequest"> & {
+  /**
+   * The business whose payments may be divided, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * Page size, 1 to 200; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.ListSplitRecipientsRequest.
+ * Use `create(ListSplitRecipientsRequestSchema)` to create a new message.
+ */
+export const ListSplitRecipientsRequestSchema: GenMessage<ListSplitRecipientsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 14);
+
+/**
+ * One page of approved recipients.
+ *
+ * @generated from message inflow.account.v1.ListSplitRecipientsResponse
+ */
+export type ListSplitRecipientsResponse = Message<"inflow.account.v1.ListSplitRecipientsResponse"> & {
+  /**
+   * The approvals, in the order of the recipients' ids.
+   *
+   * @generated from field: repeated inflow.account.v1.ApprovedRecipient recipients = 1;
+   */
+  recipients: ApprovedRecipient[];
+
+  /**
+   * Token of the next page; empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.ListSplitRecipientsResponse.
+ * Use `create(ListSplitRecipientsResponseSchema)` to create a new message.
+ */
+export const ListSplitRecipientsResponseSchema: GenMessage<ListSplitRecipientsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 15);
+
+/**
  * The result of a pending account's opening.
  *
  * @generated from message inflow.account.v1.ResolveAccountRequest
@@ -523,7 +679,7 @@ export type ResolveAccountRequest = Message<"inflow.account.v1.ResolveAccountReq
  * Use `create(ResolveAccountRequestSchema)` to create a new message.
  */
 export const ResolveAccountRequestSchema: GenMessage<ResolveAccountRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_account_v1_account_service, 10);
+  messageDesc(file_inflow_account_v1_account_service, 16);
 
 /**
  * An account that a bank opened.
@@ -558,7 +714,7 @@ export type OpenedAtBank = Message<"inflow.account.v1.OpenedAtBank"> & {
  * Use `create(OpenedAtBankSchema)` to create a new message.
  */
 export const OpenedAtBankSchema: GenMessage<OpenedAtBank> = /*@__PURE__*/
-  messageDesc(file_inflow_account_v1_account_service, 11);
+  messageDesc(file_inflow_account_v1_account_service, 17);
 
 /**
  * The resolved account.
@@ -579,7 +735,7 @@ export type ResolveAccountResponse = Message<"inflow.account.v1.ResolveAccountRe
  * Use `create(ResolveAccountResponseSchema)` to create a new message.
  */
 export const ResolveAccountResponseSchema: GenMessage<ResolveAccountResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_account_v1_account_service, 12);
+  messageDesc(file_inflow_account_v1_account_service, 18);
 
 /**
  * Virtual accounts, for internal services.
@@ -589,7 +745,8 @@ export const ResolveAccountResponseSchema: GenMessage<ResolveAccountResponse> = 
 export const AccountService: GenService<{
   /**
    * Opens an account at a bank. Repeating a call with the same business, mode, reference and
-   * details returns the same account.
+   * details returns the same account. A `split` needs the scope `splits:write` too, and approved recipients
+   * (see ApproveSplitRecipient).
    *
    * With amount_minor, amount_rule, expires_at, expires_in_seconds, single_use or allowed_payers, it is a
    * one-time account: a payment that differs from these terms is recorded and held until the business
@@ -652,6 +809,9 @@ export const AccountService: GenService<{
    * Divides the payments into an account that are recorded from now on, in place of the split that it has.
    * Those recorded before keep theirs, also if they are settled later. A repeat changes nothing.
    *
+   * Each recipient must be approved (see ApproveSplitRecipient), unless the token has the scope `admin`. A
+   * business that is not approved is refused like one that does not exist.
+   *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
    * (account_pending: the account is not open yet).
    *
@@ -661,6 +821,45 @@ export const AccountService: GenService<{
     methodKind: "unary";
     input: typeof SetAccountSplitRequestSchema;
     output: typeof SetAccountSplitResponseSchema;
+  },
+  /**
+   * Approves a business as a recipient of another one: from now on, the keys of that business and tokens with
+   * the scope `splits:write` may divide its payments with it. A repeat changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed; also if the recipient does not exist), NOT_FOUND (not_found:
+   * the business does not exist).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.ApproveSplitRecipient
+   */
+  approveSplitRecipient: {
+    methodKind: "unary";
+    input: typeof ApproveSplitRecipientRequestSchema;
+    output: typeof ApproveSplitRecipientResponseSchema;
+  },
+  /**
+   * Revokes the approval of a recipient. Splits that name it stay until they are changed, and no other may name
+   * it. Revoking what is not approved changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.RevokeSplitRecipient
+   */
+  revokeSplitRecipient: {
+    methodKind: "unary";
+    input: typeof RevokeSplitRecipientRequestSchema;
+    output: typeof RevokeSplitRecipientResponseSchema;
+  },
+  /**
+   * Lists the approved recipients of a business, in the order of their ids.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.ListSplitRecipients
+   */
+  listSplitRecipients: {
+    methodKind: "unary";
+    input: typeof ListSplitRecipientsRequestSchema;
+    output: typeof ListSplitRecipientsResponseSchema;
   },
   /**
    * Resolves a pending account with the result that an operator learned from the bank. An account

@@ -45,7 +45,7 @@ export type Caller = Message<"inflow.session.v1.Caller"> & {
   name: string;
 
   /**
-   * The scopes: "admin", "payments:write", "payments:reverse", "read", "events:subscribe".
+   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "read", "events:subscribe".
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -152,7 +152,7 @@ export type Session = Message<"inflow.session.v1.Session"> & {
   name: string;
 
   /**
-   * The scopes: "admin", "payments:write", "payments:reverse", "read", "events:subscribe".
+   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "read", "events:subscribe".
    *
    * @generated from field: repeated string scopes = 5;
    */
@@ -237,7 +237,7 @@ export type PortalLink = Message<"inflow.session.v1.PortalLink"> & {
   businessId: string;
 
   /**
-   * The scopes: "payments:write", "payments:reverse", "read", "events:subscribe".
+   * The scopes: "payments:write", "payments:reverse", "splits:write", "read", "events:subscribe".
    *
    * @generated from field: repeated string scopes = 3;
    */

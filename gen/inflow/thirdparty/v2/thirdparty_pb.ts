@@ -159,7 +159,7 @@ export const SplitSchema: GenMessage<Split> = /*@__PURE__*/
  */
 export type SplitRecipient = Message<"inflow.thirdparty.v2.SplitRecipient"> & {
   /**
-   * The id of the business, as the operator gave it.
+   * The id of the business, which the operator must have approved as a recipient.
    *
    * @generated from field: string business_id = 1;
    */

@@ -7,6 +7,7 @@ const SCOPES = [
   { value: 'events:subscribe', label: 'events:subscribe' },
   { value: 'payments:write', label: 'payments:write' },
   { value: 'payments:reverse', label: 'payments:reverse' },
+  { value: 'splits:write', label: 'splits:write' },
   { value: 'admin', label: 'admin (everything)' },
 ]
 

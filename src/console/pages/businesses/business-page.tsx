@@ -1,5 +1,6 @@
 import { useQuery } from '@connectrpc/connect-query'
 import { useParams } from 'wouter'
+import { AccountService } from '../../../../gen/browser/inflow/account/v1/account_service_pb.ts'
 import type { Business } from '../../../../gen/browser/inflow/business/v1/business_pb.ts'
 import { BusinessService } from '../../../../gen/browser/inflow/business/v1/business_service_pb.ts'
 import { SessionService } from '../../../../gen/browser/inflow/session/v1/session_service_pb.ts'
@@ -17,6 +18,7 @@ import { Keys, useKeys } from './keys.tsx'
 import { PortalLinks, usePortalLinks } from './portal-links.tsx'
 import { rateText } from './rate-text.ts'
 import { SettlementTerms } from './settlement-terms.tsx'
+import { SplitRecipients, useSplitRecipients } from './split-recipients.tsx'
 import '../../styles/businesses.css'
 
 export function BusinessPage() {
@@ -31,6 +33,7 @@ export function BusinessPage() {
   )
   const keys = useKeys(id)
   const links = usePortalLinks(id)
+  const recipients = useSplitRecipients(id)
   const business = read.data?.business
   useShowObject(business && { businessId: id })
   if (!business) {
@@ -52,6 +55,9 @@ export function BusinessPage() {
       </div>
       <Keys businessId={id} pages={keys} />
       {may(SessionService.method.listPortalLinks) && <PortalLinks businessId={id} pages={links} />}
+      {may(AccountService.method.listSplitRecipients) && (
+        <SplitRecipients businessId={id} pages={recipients} />
+      )}
     </Page>
   )
 }

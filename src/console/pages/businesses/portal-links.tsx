@@ -110,6 +110,7 @@ const SCOPES = [
   { value: 'events:subscribe', label: 'See it as it happens' },
   { value: 'payments:write', label: 'Open and close accounts, decide on held payments' },
   { value: 'payments:reverse', label: 'Reverse payments' },
+  { value: 'splits:write', label: 'Divide payments with approved recipients' },
 ]
 
 function CreateLink({ businessId }: { readonly businessId: string }) {

@@ -8,7 +8,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Account, AccountStatus, IdType, OpeningState } from "./account_pb.ts";
 import { file_inflow_account_v1_account } from "./account_pb.ts";
-import type { Split } from "./split_pb.ts";
+import type { ApprovedRecipient, Split } from "./split_pb.ts";
 import { file_inflow_account_v1_split } from "./split_pb.ts";
 import type { AllowedPayer, AmountRule } from "./terms_pb.ts";
 import { file_inflow_account_v1_terms } from "./terms_pb.ts";
@@ -21,7 +21,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/account/v1/account_service.proto.
  */
 export const file_inflow_account_v1_account_service: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvYWNjb3VudC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SEWluZmxvdy5hY2NvdW50LnYxIr0FChRDcmVhdGVBY2NvdW50UmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIRCglyZWZlcmVuY2UYAiABKAkSIgoEYmFuaxgDIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSEgoKZmlyc3RfbmFtZRgEIAEoCRIRCglsYXN0X25hbWUYBSABKAkSDQoFZW1haWwYBiABKAkSDQoFcGhvbmUYByABKAkSKgoHaWRfdHlwZRgIIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZRIRCglpZF9udW1iZXIYCSABKAkSDAoEdGVzdBgKIAEoCBIUCgxhbW91bnRfbWlub3IYCyABKAMSMgoLYW1vdW50X3J1bGUYDCABKA4yHS5pbmZsb3cuYWNjb3VudC52MS5BbW91bnRSdWxlEi4KCmV4cGlyZXNfYXQYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh8KEmV4cGlyZXNfaW5fc2Vjb25kcxgOIAEoBUgAiAEBEhIKCnNpbmdsZV91c2UYDyABKAgSNwoOYWxsb3dlZF9wYXllcnMYECADKAsyHy5pbmZsb3cuYWNjb3VudC52MS5BbGxvd2VkUGF5ZXISRwoIbWV0YWRhdGEYESADKAsyNS5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVxdWVzdC5NZXRhZGF0YUVudHJ5EhMKC2lkZW50aXR5X2lkGCkgASgJEhAKA290cBgqIAEoCUIDgAEBEicKBXNwbGl0GDMgASgLMhguaW5mbG93LmFjY291bnQudjEuU3BsaXQaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQhUKE19leHBpcmVzX2luX3NlY29uZHMiVgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50EhAKCHJlcGxheWVkGAIgASgIIjsKEUdldEFjY291bnRSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEhEKCXJlZmVyZW5jZRgCIAEoCSJBChJHZXRBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQiwAIKE0xpc3RBY2NvdW50c1JlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSMAoGc3RhdHVzGAIgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCRIRCgRsaXZlGAUgASgISACIAQESFgoJaWRfbnVtYmVyGAYgASgJQgOAAQESKgoHaWRfdHlwZRgHIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZRIiCgRiYW5rGAggASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxI3Cg5vcGVuaW5nX3N0YXRlcxgJIAMoDjIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmdTdGF0ZUIHCgVfbGl2ZSJdChRMaXN0QWNjb3VudHNSZXNwb25zZRIsCghhY2NvdW50cxgBIAMoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIj0KE0Nsb3NlQWNjb3VudFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJIkMKFENsb3NlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50ImkKFlNldEFjY291bnRTcGxpdFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEicKBXNwbGl0GAMgASgLMhguaW5mbG93LmFjY291bnQudjEuU3BsaXQiRgoXU2V0QWNjb3VudFNwbGl0UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQilgEKFVJlc29sdmVBY2NvdW50UmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIRCglyZWZlcmVuY2UYAiABKAkSMQoGb3BlbmVkGAMgASgLMh8uaW5mbG93LmFjY291bnQudjEuT3BlbmVkQXRCYW5rSAASFAoKbm90X29wZW5lZBgEIAEoCEgAQgwKCnJlc29sdXRpb24iVQoMT3BlbmVkQXRCYW5rEhYKDmFjY291bnRfbnVtYmVyGAEgASgJEhQKDGFjY291bnRfbmFtZRgCIAEoCRIXCg9iYW5rX2FjY291bnRfaWQYAyABKAkiRQoWUmVzb2x2ZUFjY291bnRSZXNwb25zZRIrCgdhY2NvdW50GAEgASgLMhouaW5mbG93LmFjY291bnQudjEuQWNjb3VudDLBBgoOQWNjb3VudFNlcnZpY2USiQEKDUNyZWF0ZUFjY291bnQSJy5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVxdWVzdBooLmluZmxvdy5hY2NvdW50LnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZSIlirUYIQgCEg5wYXltZW50czp3cml0ZRoNEgtidXNpbmVzc19pZBJ5CgpHZXRBY2NvdW50EiQuaW5mbG93LmFjY291bnQudjEuR2V0QWNjb3VudFJlcXVlc3QaJS5pbmZsb3cuYWNjb3VudC52MS5HZXRBY2NvdW50UmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBJ/CgxMaXN0QWNjb3VudHMSJi5pbmZsb3cuYWNjb3VudC52MS5MaXN0QWNjb3VudHNSZXF1ZXN0GicuaW5mbG93LmFjY291bnQudjEuTGlzdEFjY291bnRzUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBKGAQoMQ2xvc2VBY2NvdW50EiYuaW5mbG93LmFjY291bnQudjEuQ2xvc2VBY2NvdW50UmVxdWVzdBonLmluZmxvdy5hY2NvdW50LnYxLkNsb3NlQWNjb3VudFJlc3BvbnNlIiWKtRghCAISDnBheW1lbnRzOndyaXRlGg0SC2J1c2luZXNzX2lkEo8BCg9TZXRBY2NvdW50U3BsaXQSKS5pbmZsb3cuYWNjb3VudC52MS5TZXRBY2NvdW50U3BsaXRSZXF1ZXN0GiouaW5mbG93LmFjY291bnQudjEuU2V0QWNjb3VudFNwbGl0UmVzcG9uc2UiJYq1GCEIAhIOcGF5bWVudHM6d3JpdGUaDRILYnVzaW5lc3NfaWQSiwEKDlJlc29sdmVBY2NvdW50EiguaW5mbG93LmFjY291bnQudjEuUmVzb2x2ZUFjY291bnRSZXF1ZXN0GikuaW5mbG93LmFjY291bnQudjEuUmVzb2x2ZUFjY291bnRSZXNwb25zZSIkirUYIAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZCIGb3BlbmVkYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_account_v1_split, file_inflow_account_v1_terms, file_inflow_auth_v1_policy, file_inflow_type_v1_bank]);
+  fileDesc("CidpbmZsb3cvYWNjb3VudC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SEWluZmxvdy5hY2NvdW50LnYxIr0FChRDcmVhdGVBY2NvdW50UmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIRCglyZWZlcmVuY2UYAiABKAkSIgoEYmFuaxgDIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSEgoKZmlyc3RfbmFtZRgEIAEoCRIRCglsYXN0X25hbWUYBSABKAkSDQoFZW1haWwYBiABKAkSDQoFcGhvbmUYByABKAkSKgoHaWRfdHlwZRgIIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZRIRCglpZF9udW1iZXIYCSABKAkSDAoEdGVzdBgKIAEoCBIUCgxhbW91bnRfbWlub3IYCyABKAMSMgoLYW1vdW50X3J1bGUYDCABKA4yHS5pbmZsb3cuYWNjb3VudC52MS5BbW91bnRSdWxlEi4KCmV4cGlyZXNfYXQYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh8KEmV4cGlyZXNfaW5fc2Vjb25kcxgOIAEoBUgAiAEBEhIKCnNpbmdsZV91c2UYDyABKAgSNwoOYWxsb3dlZF9wYXllcnMYECADKAsyHy5pbmZsb3cuYWNjb3VudC52MS5BbGxvd2VkUGF5ZXISRwoIbWV0YWRhdGEYESADKAsyNS5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVxdWVzdC5NZXRhZGF0YUVudHJ5EhMKC2lkZW50aXR5X2lkGCkgASgJEhAKA290cBgqIAEoCUIDgAEBEicKBXNwbGl0GDMgASgLMhguaW5mbG93LmFjY291bnQudjEuU3BsaXQaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQhUKE19leHBpcmVzX2luX3NlY29uZHMiVgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50EhAKCHJlcGxheWVkGAIgASgIIjsKEUdldEFjY291bnRSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEhEKCXJlZmVyZW5jZRgCIAEoCSJBChJHZXRBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQiwAIKE0xpc3RBY2NvdW50c1JlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSMAoGc3RhdHVzGAIgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCRIRCgRsaXZlGAUgASgISACIAQESFgoJaWRfbnVtYmVyGAYgASgJQgOAAQESKgoHaWRfdHlwZRgHIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZRIiCgRiYW5rGAggASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxI3Cg5vcGVuaW5nX3N0YXRlcxgJIAMoDjIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmdTdGF0ZUIHCgVfbGl2ZSJdChRMaXN0QWNjb3VudHNSZXNwb25zZRIsCghhY2NvdW50cxgBIAMoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIj0KE0Nsb3NlQWNjb3VudFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJIkMKFENsb3NlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50ImkKFlNldEFjY291bnRTcGxpdFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEicKBXNwbGl0GAMgASgLMhguaW5mbG93LmFjY291bnQudjEuU3BsaXQiRgoXU2V0QWNjb3VudFNwbGl0UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQiSQocQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIUCgxyZWNpcGllbnRfaWQYAiABKAkiWAodQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVzcG9uc2USNwoJcmVjaXBpZW50GAEgASgLMiQuaW5mbG93LmFjY291bnQudjEuQXBwcm92ZWRSZWNpcGllbnQiSAobUmV2b2tlU3BsaXRSZWNpcGllbnRSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEhQKDHJlY2lwaWVudF9pZBgCIAEoCSIeChxSZXZva2VTcGxpdFJlY2lwaWVudFJlc3BvbnNlIlgKGkxpc3RTcGxpdFJlY2lwaWVudHNSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJInAKG0xpc3RTcGxpdFJlY2lwaWVudHNSZXNwb25zZRI4CgpyZWNpcGllbnRzGAEgAygLMiQuaW5mbG93LmFjY291bnQudjEuQXBwcm92ZWRSZWNpcGllbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIpYBChVSZXNvbHZlQWNjb3VudFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEjEKBm9wZW5lZBgDIAEoCzIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5lZEF0QmFua0gAEhQKCm5vdF9vcGVuZWQYBCABKAhIAEIMCgpyZXNvbHV0aW9uIlUKDE9wZW5lZEF0QmFuaxIWCg5hY2NvdW50X251bWJlchgBIAEoCRIUCgxhY2NvdW50X25hbWUYAiABKAkSFwoPYmFua19hY2NvdW50X2lkGAMgASgJIkUKFlJlc29sdmVBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQy/gkKDkFjY291bnRTZXJ2aWNlEokBCg1DcmVhdGVBY2NvdW50EicuaW5mbG93LmFjY291bnQudjEuQ3JlYXRlQWNjb3VudFJlcXVlc3QaKC5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2UiJYq1GCEIAhIOcGF5bWVudHM6d3JpdGUaDRILYnVzaW5lc3NfaWQSeQoKR2V0QWNjb3VudBIkLmluZmxvdy5hY2NvdW50LnYxLkdldEFjY291bnRSZXF1ZXN0GiUuaW5mbG93LmFjY291bnQudjEuR2V0QWNjb3VudFJlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSfwoMTGlzdEFjY291bnRzEiYuaW5mbG93LmFjY291bnQudjEuTGlzdEFjY291bnRzUmVxdWVzdBonLmluZmxvdy5hY2NvdW50LnYxLkxpc3RBY2NvdW50c1Jlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDSILYnVzaW5lc3NfaWQShgEKDENsb3NlQWNjb3VudBImLmluZmxvdy5hY2NvdW50LnYxLkNsb3NlQWNjb3VudFJlcXVlc3QaJy5pbmZsb3cuYWNjb3VudC52MS5DbG9zZUFjY291bnRSZXNwb25zZSIlirUYIQgCEg5wYXltZW50czp3cml0ZRoNEgtidXNpbmVzc19pZBKNAQoPU2V0QWNjb3VudFNwbGl0EikuaW5mbG93LmFjY291bnQudjEuU2V0QWNjb3VudFNwbGl0UmVxdWVzdBoqLmluZmxvdy5hY2NvdW50LnYxLlNldEFjY291bnRTcGxpdFJlc3BvbnNlIiOKtRgfCAISDHNwbGl0czp3cml0ZRoNEgtidXNpbmVzc19pZBKNAQoVQXBwcm92ZVNwbGl0UmVjaXBpZW50Ei8uaW5mbG93LmFjY291bnQudjEuQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVxdWVzdBowLmluZmxvdy5hY2NvdW50LnYxLkFwcHJvdmVTcGxpdFJlY2lwaWVudFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARKVAQoUUmV2b2tlU3BsaXRSZWNpcGllbnQSLi5pbmZsb3cuYWNjb3VudC52MS5SZXZva2VTcGxpdFJlY2lwaWVudFJlcXVlc3QaLy5pbmZsb3cuYWNjb3VudC52MS5SZXZva2VTcGxpdFJlY2lwaWVudFJlc3BvbnNlIhyKtRgYCAISBWFkbWluGg0SC2J1c2luZXNzX2lkEpQBChNMaXN0U3BsaXRSZWNpcGllbnRzEi0uaW5mbG93LmFjY291bnQudjEuTGlzdFNwbGl0UmVjaXBpZW50c1JlcXVlc3QaLi5pbmZsb3cuYWNjb3VudC52MS5MaXN0U3BsaXRSZWNpcGllbnRzUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBKLAQoOUmVzb2x2ZUFjY291bnQSKC5pbmZsb3cuYWNjb3VudC52MS5SZXNvbHZlQWNjb3VudFJlcXVlc3QaKS5pbmZsb3cuYWNjb3VudC52MS5SZXNvbHZlQWNjb3VudFJlc3BvbnNlIiSKtRggCAISBWFkbWluGg0SC2J1c2luZXNzX2lkIgZvcGVuZWRiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_account_v1_split, file_inflow_account_v1_terms, file_inflow_auth_v1_policy, file_inflow_type_v1_bank]);
 
 /**
  * The account to create.
@@ -166,7 +166,8 @@ export type CreateAccountRequest = Message<"inflow.account.v1.CreateAccountReque
   otp: string;
 
   /**
-   * How the payments into the account are divided; absent: the business keeps everything.
+   * How the payments into the account are divided; absent: the business keeps everything. Callers without the
+   * scope splits:write that set it get PERMISSION_DENIED.
    *
    * @generated from field: inflow.account.v1.Split split = 51;
    */
@@ -474,6 +475,161 @@ export const SetAccountSplitResponseSchema: GenMessage<SetAccountSplitResponse> 
   messageDesc(file_inflow_account_v1_account_service, 9);
 
 /**
+ * Which business to approve as a recipient.
+ *
+ * @generated from message inflow.account.v1.ApproveSplitRecipientRequest
+ */
+export type ApproveSplitRecipientRequest = Message<"inflow.account.v1.ApproveSplitRecipientRequest"> & {
+  /**
+   * The business whose payments may be divided, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * The business that may get a share, another one, by its id of at most 64 characters.
+   *
+   * @generated from field: string recipient_id = 2;
+   */
+  recipientId: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.ApproveSplitRecipientRequest.
+ * Use `create(ApproveSplitRecipientRequestSchema)` to create a new message.
+ */
+export const ApproveSplitRecipientRequestSchema: GenMessage<ApproveSplitRecipientRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 10);
+
+/**
+ * The approved recipient.
+ *
+ * @generated from message inflow.account.v1.ApproveSplitRecipientResponse
+ */
+export type ApproveSplitRecipientResponse = Message<"inflow.account.v1.ApproveSplitRecipientResponse"> & {
+  /**
+   * The approval.
+   *
+   * @generated from field: inflow.account.v1.ApprovedRecipient recipient = 1;
+   */
+  recipient?: ApprovedRecipient | undefined;
+};
+
+/**
+ * Describes the message inflow.account.v1.ApproveSplitRecipientResponse.
+ * Use `create(ApproveSplitRecipientResponseSchema)` to create a new message.
+ */
+export const ApproveSplitRecipientResponseSchema: GenMessage<ApproveSplitRecipientResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 11);
+
+/**
+ * Which recipient's approval to revoke.
+ *
+ * @generated from message inflow.account.v1.RevokeSplitRecipientRequest
+ */
+export type RevokeSplitRecipientRequest = Message<"inflow.account.v1.RevokeSplitRecipientRequest"> & {
+  /**
+   * The business whose payments might be divided, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * The recipient, by its id of at most 64 characters.
+   *
+   * @generated from field: string recipient_id = 2;
+   */
+  recipientId: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.RevokeSplitRecipientRequest.
+ * Use `create(RevokeSplitRecipientRequestSchema)` to create a new message.
+ */
+export const RevokeSplitRecipientRequestSchema: GenMessage<RevokeSplitRecipientRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 12);
+
+/**
+ * Empty.
+ *
+ * @generated from message inflow.account.v1.RevokeSplitRecipientResponse
+ */
+export type RevokeSplitRecipientResponse = Message<"inflow.account.v1.RevokeSplitRecipientResponse"> & {
+};
+
+/**
+ * Describes the message inflow.account.v1.RevokeSplitRecipientResponse.
+ * Use `create(RevokeSplitRecipientResponseSchema)` to create a new message.
+ */
+export const RevokeSplitRecipientResponseSchema: GenMessage<RevokeSplitRecipientResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 13);
+
+/**
+ * Whose approved recipients to list.
+ *
+ * @generated from message inflow.account.v1.ListSplitRecipientsRequest
+ */
+export type ListSplitRecipientsRequest = Message<"inflow.account.v1.ListSplitRecipientsRequest"> & {
+  /**
+   * The business whose payments may be divided, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * Page size, 1 to 200; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * The next_page_token of the previous page, at most 500 characters; empty for the first page.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.ListSplitRecipientsRequest.
+ * Use `create(ListSplitRecipientsRequestSchema)` to create a new message.
+ */
+export const ListSplitRecipientsRequestSchema: GenMessage<ListSplitRecipientsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 14);
+
+/**
+ * One page of approved recipients.
+ *
+ * @generated from message inflow.account.v1.ListSplitRecipientsResponse
+ */
+export type ListSplitRecipientsResponse = Message<"inflow.account.v1.ListSplitRecipientsResponse"> & {
+  /**
+   * The approvals, in the order of the recipients' ids.
+   *
+   * @generated from field: repeated inflow.account.v1.ApprovedRecipient recipients = 1;
+   */
+  recipients: ApprovedRecipient[];
+
+  /**
+   * Token of the next page; empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.ListSplitRecipientsResponse.
+ * Use `create(ListSplitRecipientsResponseSchema)` to create a new message.
+ */
+export const ListSplitRecipientsResponseSchema: GenMessage<ListSplitRecipientsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 15);
+
+/**
  * The result of a pending account's opening.
  *
  * @generated from message inflow.account.v1.ResolveAccountRequest
@@ -522,7 +678,7 @@ export type ResolveAccountRequest = Message<"inflow.account.v1.ResolveAccountReq
  * Use `create(ResolveAccountRequestSchema)` to create a new message.
  */
 export const ResolveAccountRequestSchema: GenMessage<ResolveAccountRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_account_v1_account_service, 10);
+  messageDesc(file_inflow_account_v1_account_service, 16);
 
 /**
  * An account that a bank opened.
@@ -557,7 +713,7 @@ export type OpenedAtBank = Message<"inflow.account.v1.OpenedAtBank"> & {
  * Use `create(OpenedAtBankSchema)` to create a new message.
  */
 export const OpenedAtBankSchema: GenMessage<OpenedAtBank> = /*@__PURE__*/
-  messageDesc(file_inflow_account_v1_account_service, 11);
+  messageDesc(file_inflow_account_v1_account_service, 17);
 
 /**
  * The resolved account.
@@ -578,7 +734,7 @@ export type ResolveAccountResponse = Message<"inflow.account.v1.ResolveAccountRe
  * Use `create(ResolveAccountResponseSchema)` to create a new message.
  */
 export const ResolveAccountResponseSchema: GenMessage<ResolveAccountResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_account_v1_account_service, 12);
+  messageDesc(file_inflow_account_v1_account_service, 18);
 
 /**
  * Virtual accounts, for internal services.
@@ -588,7 +744,8 @@ export const ResolveAccountResponseSchema: GenMessage<ResolveAccountResponse> = 
 export const AccountService: GenService<{
   /**
    * Opens an account at a bank. Repeating a call with the same business, mode, reference and
-   * details returns the same account.
+   * details returns the same account. A `split` needs the scope `splits:write` too, and approved recipients
+   * (see ApproveSplitRecipient).
    *
    * With amount_minor, amount_rule, expires_at, expires_in_seconds, single_use or allowed_payers, it is a
    * one-time account: a payment that differs from these terms is recorded and held until the business
@@ -651,6 +808,9 @@ export const AccountService: GenService<{
    * Divides the payments into an account that are recorded from now on, in place of the split that it has.
    * Those recorded before keep theirs, also if they are settled later. A repeat changes nothing.
    *
+   * Each recipient must be approved (see ApproveSplitRecipient), unless the token has the scope `admin`. A
+   * business that is not approved is refused like one that does not exist.
+   *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
    * (account_pending: the account is not open yet).
    *
@@ -660,6 +820,45 @@ export const AccountService: GenService<{
     methodKind: "unary";
     input: typeof SetAccountSplitRequestSchema;
     output: typeof SetAccountSplitResponseSchema;
+  },
+  /**
+   * Approves a business as a recipient of another one: from now on, the keys of that business and tokens with
+   * the scope `splits:write` may divide its payments with it. A repeat changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed; also if the recipient does not exist), NOT_FOUND (not_found:
+   * the business does not exist).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.ApproveSplitRecipient
+   */
+  approveSplitRecipient: {
+    methodKind: "unary";
+    input: typeof ApproveSplitRecipientRequestSchema;
+    output: typeof ApproveSplitRecipientResponseSchema;
+  },
+  /**
+   * Revokes the approval of a recipient. Splits that name it stay until they are changed, and no other may name
+   * it. Revoking what is not approved changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.RevokeSplitRecipient
+   */
+  revokeSplitRecipient: {
+    methodKind: "unary";
+    input: typeof RevokeSplitRecipientRequestSchema;
+    output: typeof RevokeSplitRecipientResponseSchema;
+  },
+  /**
+   * Lists the approved recipients of a business, in the order of their ids.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.ListSplitRecipients
+   */
+  listSplitRecipients: {
+    methodKind: "unary";
+    input: typeof ListSplitRecipientsRequestSchema;
+    output: typeof ListSplitRecipientsResponseSchema;
   },
   /**
    * Resolves a pending account with the result that an operator learned from the bank. An account

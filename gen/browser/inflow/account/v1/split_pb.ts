@@ -4,13 +4,15 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/account/v1/split.proto.
  */
 export const file_inflow_account_v1_split: GenFile = /*@__PURE__*/
-  fileDesc("Ch1pbmZsb3cvYWNjb3VudC92MS9zcGxpdC5wcm90bxIRaW5mbG93LmFjY291bnQudjEicAoFU3BsaXQSNQoKcmVjaXBpZW50cxgBIAMoCzIhLmluZmxvdy5hY2NvdW50LnYxLlNwbGl0UmVjaXBpZW50EjAKCmZlZV9iZWFyZXIYAiABKA4yHC5pbmZsb3cuYWNjb3VudC52MS5GZWVCZWFyZXIiUQoOU3BsaXRSZWNpcGllbnQSEwoLYnVzaW5lc3NfaWQYASABKAkSFAoMYmFzaXNfcG9pbnRzGAIgASgFEhQKDGFtb3VudF9taW5vchgDIAEoAypUCglGZWVCZWFyZXISGgoWRkVFX0JFQVJFUl9VTlNQRUNJRklFRBAAEhQKEEZFRV9CRUFSRVJfT1dORVIQARIVChFGRUVfQkVBUkVSX1NIQVJFRBACYgZwcm90bzM");
+  fileDesc("Ch1pbmZsb3cvYWNjb3VudC92MS9zcGxpdC5wcm90bxIRaW5mbG93LmFjY291bnQudjEicAoFU3BsaXQSNQoKcmVjaXBpZW50cxgBIAMoCzIhLmluZmxvdy5hY2NvdW50LnYxLlNwbGl0UmVjaXBpZW50EjAKCmZlZV9iZWFyZXIYAiABKA4yHC5pbmZsb3cuYWNjb3VudC52MS5GZWVCZWFyZXIiUQoOU3BsaXRSZWNpcGllbnQSEwoLYnVzaW5lc3NfaWQYASABKAkSFAoMYmFzaXNfcG9pbnRzGAIgASgFEhQKDGFtb3VudF9taW5vchgDIAEoAyJvChFBcHByb3ZlZFJlY2lwaWVudBITCgtidXNpbmVzc19pZBgBIAEoCRIUCgxyZWNpcGllbnRfaWQYAiABKAkSLwoLYXBwcm92ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKlQKCUZlZUJlYXJlchIaChZGRUVfQkVBUkVSX1VOU1BFQ0lGSUVEEAASFAoQRkVFX0JFQVJFUl9PV05FUhABEhUKEUZFRV9CRUFSRVJfU0hBUkVEEAJiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * How the payments into an account are divided when they are settled. The shares are taken in the order of the
@@ -77,6 +79,41 @@ export type SplitRecipient = Message<"inflow.account.v1.SplitRecipient"> & {
  */
 export const SplitRecipientSchema: GenMessage<SplitRecipient> = /*@__PURE__*/
   messageDesc(file_inflow_account_v1_split, 1);
+
+/**
+ * A business that may get shares of the payments of another one.
+ *
+ * @generated from message inflow.account.v1.ApprovedRecipient
+ */
+export type ApprovedRecipient = Message<"inflow.account.v1.ApprovedRecipient"> & {
+  /**
+   * The business whose payments may be divided.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * The business that may get a share.
+   *
+   * @generated from field: string recipient_id = 2;
+   */
+  recipientId: string;
+
+  /**
+   * When an operator approved it.
+   *
+   * @generated from field: google.protobuf.Timestamp approved_at = 3;
+   */
+  approvedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message inflow.account.v1.ApprovedRecipient.
+ * Use `create(ApprovedRecipientSchema)` to create a new message.
+ */
+export const ApprovedRecipientSchema: GenMessage<ApprovedRecipient> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_split, 2);
 
 /**
  * Who bears the fee of a payment that is split. Fixed amounts never bear any of it.

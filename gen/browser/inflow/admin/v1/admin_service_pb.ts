@@ -40,8 +40,8 @@ export type IssueTokenRequest = Message<"inflow.admin.v1.IssueTokenRequest"> & {
   description: string;
 
   /**
-   * The scopes, at least one of "admin" (everything), "payments:write", "payments:reverse", "read"
-   * and "events:subscribe".
+   * The scopes, at least one of "admin" (everything), "payments:write", "payments:reverse",
+   * "splits:write", "read" and "events:subscribe".
    *
    * @generated from field: repeated string scopes = 3;
    */

@@ -1,0 +1,106 @@
+import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../../auth/caller.ts'
+import { findBusinessNames } from '../../businesses/find-names.ts'
+import { findBusiness } from '../../businesses/get-business.ts'
+import type { Clock } from '../../core/clock.ts'
+import { invalidFields } from '../../core/errors.ts'
+import { textArray } from '../../postgres/binary-arrays.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
+import type { Database } from '../../postgres/orm.ts'
+import { cutPage, type Page } from '../../postgres/page-token.ts'
+import { queriesOf, queryableOf } from '../../postgres/queries-of.ts'
+import { SplitApprovalEntity } from './split.entity.ts'
+
+/** A business, and another one that may get shares of its payments. */
+export interface RecipientKey {
+  readonly businessId: string
+  readonly recipientId: string
+}
+
+/** That an operator approved a recipient. */
+export interface Approval extends RecipientKey {
+  readonly approvedAt: Date
+}
+
+/**
+ * Approves a recipient. A repeat returns the first approval.
+ *
+ * @throws Fault not_found (the business), validation_failed (the recipient)
+ */
+export async function approveRecipient(
+  { orm }: Database,
+  clock: Clock,
+  { businessId, recipientId }: RecipientKey,
+  actor: Actor,
+): Promise<Approval> {
+  return orm.em.fork().transactional(async (em) => {
+    await findBusiness(em, businessId)
+    if (businessId === recipientId) throw refusedRecipient('must be another business')
+    const known = await findBusinessNames(queryableOf(em), [recipientId])
+    if (!known.has(recipientId)) throw refusedRecipient('is not a known business')
+    const approvedAt = new Date(clock.now())
+    const key = { business: businessId, recipient: recipientId }
+    const inserted = await queriesOf<typeof SplitApprovalEntity>(em)
+      .insertInto('split_approval')
+      .values({ ...key, approvedAt })
+      .onConflict((conflict) => conflict.doNothing())
+      .returning('approvedAt')
+      .execute()
+    if (inserted.length === 0) {
+      const earlier = await em.findOneOrFail(SplitApprovalEntity, key)
+      return { businessId, recipientId, approvedAt: earlier.approvedAt }
+    }
+    const action = 'split_recipient.approve'
+    await appendAudit(em, actor, { action, targetId: recipientId, businessId })
+    return { businessId, recipientId, approvedAt }
+  })
+}
+
+function refusedRecipient(message: string) {
+  return invalidFields([{ field: 'recipientId', message }])
+}
+
+/** Splits that name the recipient stay until they are changed. Revoking what is not approved does nothing. */
+export async function revokeRecipient(
+  { orm }: Database,
+  { businessId, recipientId }: RecipientKey,
+  actor: Actor,
+): Promise<void> {
+  await orm.em.fork().transactional(async (em) => {
+    const key = { business: businessId, recipient: recipientId }
+    if ((await em.nativeDelete(SplitApprovalEntity, key)) === 0) return
+    const action = 'split_recipient.revoke'
+    await appendAudit(em, actor, { action, targetId: recipientId, businessId })
+  })
+}
+
+/** One page of the approved recipients of a business, in the order of their ids. */
+export async function listRecipients({ orm }: Database, businessId: string, page: Page) {
+  const after = page.after?.[0]
+  const found = await orm.em
+    .fork()
+    .find(
+      SplitApprovalEntity,
+      { business: businessId, ...(after !== undefined && { recipient: { $gt: after } }) },
+      { orderBy: { recipient: 'asc' }, limit: page.limit + 1 },
+    )
+  const approvals = found.map(({ recipient, approvedAt }): Approval => {
+    return { businessId, recipientId: recipient, approvedAt }
+  })
+  return cutPage(approvals, page, ({ recipientId }) => [recipientId])
+}
+
+/** Which of some businesses are approved as recipients of another one. */
+export async function findApproved(
+  client: Queryable,
+  businessId: string,
+  recipientIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const { rows } = await client.query<{ recipient_id: string }>({
+    name: 'split-approved',
+    text: `select recipient_id from split_approval
+      where business_id = $1 and recipient_id = any ($2::text[])`,
+    values: [businessId, textArray(recipientIds)],
+  })
+  return new Set(rows.map(({ recipient_id }) => recipient_id))
+}
