@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Config } from '../config/config.ts'
 import type { Clock } from '../core/clock.ts'
+import type { Loop } from '../core/loop.ts'
 import { registerEventMetrics } from '../events/metrics.ts'
 import { createRetention } from '../events/retention.ts'
 import { createSequencer } from '../events/sequencer.ts'
@@ -59,28 +60,7 @@ export function composeEvents(options: Options): Events {
   const onCommit = channel
     ? () => (background ? sequencer.wake() : channel.onCommit())
     : sequencer.wake
-  // Through a pooler that assigns connections by transaction, LISTEN needs the server itself.
-  const listenUrl =
-    config.databaseListenUrl ?? (config.pooler.transactionPooling ? undefined : database.url)
-  const listen = async (client: Client): Promise<void> => {
-    client.on('notification', onAdvance)
-    await client.query('listen inflow_event_log')
-    // The log may have grown unnoticed.
-    onAdvance()
-  }
-  const isDirect = listenUrl === database.url
-  const options = sessionOptions({ statement_timeout: `${DEADLINES.hot}` })
-  const heartbeats = [
-    createHeartbeat({
-      ...{ name: 'database heartbeat', url: database.url, log },
-      options: config.pooler.transactionPooling ? undefined : options,
-      ...{ connections: database.connections, onConnect: isDirect ? listen : undefined },
-    }),
-  ]
-  if (listenUrl !== undefined && !isDirect) {
-    const way = { name: 'event listener', url: listenUrl, options }
-    heartbeats.push(createHeartbeat({ ...way, log, onConnect: listen }))
-  }
+  const heartbeats = createHeartbeats(options, onAdvance)
   const retention = createRetention({
     pool,
     clock,
@@ -105,4 +85,27 @@ export function composeEvents(options: Options): Events {
       await Promise.all([tail, sequencer, retention, ...heartbeats].map((each) => each.stop()))
     },
   }
+}
+
+/** The heartbeat on the way that all connections go, and the listener, which may need a way of its own. */
+function createHeartbeats({ config, database, log }: Options, onAdvance: () => void): Loop[] {
+  const { transactionPooling } = config.pooler
+  // Through a pooler that assigns connections by transaction, LISTEN needs the server itself.
+  const listenUrl = config.databaseListenUrl ?? (transactionPooling ? undefined : database.url)
+  const listen = async (client: Client): Promise<void> => {
+    client.on('notification', onAdvance)
+    await client.query('listen inflow_event_log')
+    // The log may have grown unnoticed.
+    onAdvance()
+  }
+  const isDirect = listenUrl === database.url
+  const session = sessionOptions({ statement_timeout: `${DEADLINES.hot}` })
+  const heartbeat = createHeartbeat({
+    ...{ name: 'database heartbeat', url: database.url, log },
+    options: transactionPooling ? undefined : session,
+    ...{ connections: database.connections, onConnect: isDirect ? listen : undefined },
+  })
+  if (listenUrl === undefined || isDirect) return [heartbeat]
+  const way = { name: 'event listener', url: listenUrl, options: session }
+  return [heartbeat, createHeartbeat({ ...way, log, onConnect: listen })]
 }
