@@ -204,8 +204,8 @@ async function delivered({ httpUrl }: Instance): Promise<number> {
 
 /** Rows with the positions that work of the background has reached. */
 const POSITIONS = `select (select position from sequencer)::int as log,
-  (select max(position) from settlement_follower)::int as settlement,
-  (select max(position) from payment_hour_follower)::int as figures,
+  (select max(position) from log_follower where name = 'settlement')::int as settlement,
+  (select max(position) from log_follower where name = 'figures')::int as figures,
   (select max(position) from webhook_dispatcher)::int as dispatch`
 
 /**
