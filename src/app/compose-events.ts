@@ -1,13 +1,17 @@
+import type { Client } from 'pg'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Config } from '../config/config.ts'
 import type { Clock } from '../core/clock.ts'
-import { createListener } from '../events/listener.ts'
+import type { Loop } from '../core/loop.ts'
 import { registerEventMetrics } from '../events/metrics.ts'
 import { createRetention } from '../events/retention.ts'
 import { createSequencer } from '../events/sequencer.ts'
 import { Tail } from '../events/tail.ts'
+import { DEADLINES } from '../postgres/client.ts'
+import { createHeartbeat } from '../postgres/heartbeat.ts'
 import type { Database } from '../postgres/orm.ts'
+import { sessionOptions } from '../postgres/session.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
 import type { WorkerChannel } from './workers/worker-channel.ts'
@@ -39,7 +43,7 @@ export interface Events {
   stop(): Promise<void>
 }
 
-/** Composes the tail, the sequencer, the listener and the retention of events. */
+/** Composes the tail, the sequencer, the heartbeats and the retention of events. */
 export function composeEvents(options: Options): Events {
   const { config, database, clock, log, metrics, common, channel, wakeReaders } = options
   const { pool } = database
@@ -56,13 +60,7 @@ export function composeEvents(options: Options): Events {
   const onCommit = channel
     ? () => (background ? sequencer.wake() : channel.onCommit())
     : sequencer.wake
-  // Through a pooler that assigns connections by transaction, LISTEN needs the server itself.
-  const listenUrl =
-    config.databaseListenUrl ?? (config.pooler.transactionPooling ? undefined : database.url)
-  const listener =
-    listenUrl === undefined
-      ? undefined
-      : createListener({ url: listenUrl, log, onNotify: onAdvance })
+  const heartbeats = createHeartbeats(options, onAdvance)
   const retention = createRetention({
     pool,
     clock,
@@ -75,14 +73,39 @@ export function composeEvents(options: Options): Events {
     tail,
     onCommit,
     sequence: sequencer.wake,
-    start: () => listener?.start(),
+    start() {
+      for (const heartbeat of heartbeats) heartbeat.start()
+    },
     startBackground() {
       background = true
       sequencer.start()
       retention.start()
     },
     async stop() {
-      await Promise.all([tail.stop(), sequencer.stop(), listener?.stop(), retention.stop()])
+      await Promise.all([tail, sequencer, retention, ...heartbeats].map((each) => each.stop()))
     },
   }
+}
+
+/** The heartbeat on the way that all connections go, and the listener, which may need a way of its own. */
+function createHeartbeats({ config, database, log }: Options, onAdvance: () => void): Loop[] {
+  const { transactionPooling } = config.pooler
+  // Through a pooler that assigns connections by transaction, LISTEN needs the server itself.
+  const listenUrl = config.databaseListenUrl ?? (transactionPooling ? undefined : database.url)
+  const listen = async (client: Client): Promise<void> => {
+    client.on('notification', onAdvance)
+    await client.query('listen inflow_event_log')
+    // The log may have grown unnoticed.
+    onAdvance()
+  }
+  const isDirect = listenUrl === database.url
+  const session = sessionOptions({ statement_timeout: `${DEADLINES.hot}` })
+  const heartbeat = createHeartbeat({
+    ...{ name: 'database heartbeat', url: database.url, log },
+    options: transactionPooling ? undefined : session,
+    ...{ connections: database.connections, onConnect: isDirect ? listen : undefined },
+  })
+  if (listenUrl === undefined || isDirect) return [heartbeat]
+  const way = { name: 'event listener', url: listenUrl, options: session }
+  return [heartbeat, createHeartbeat({ ...way, log, onConnect: listen })]
 }

@@ -47,7 +47,7 @@ const POLL_MS = 1_000
 const JITTER = 0.2
 
 const BACKOFF_MIN_MS = 100
-const BACKOFF_MAX_MS = 5_000
+const BACKOFF_MAX_MS = 2_000
 const STOP_MAX_MS = 5_000
 
 /** A turn that throws is logged and repeated with backoff. */

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import pg from 'pg'
 import { backoffMs } from '../core/backoff.ts'
 import { isDeadline } from './is-retryable.ts'
+import { type OpenConnection, OpenConnections } from './open-connections.ts'
 
 declare module 'pg' {
   interface QueryConfig {
@@ -10,7 +11,10 @@ declare module 'pg' {
   }
 }
 
-/** Deadlines of queries, in milliseconds. A server that is gone without a word answers none of them. */
+/**
+ * Deadlines of queries, in milliseconds. They are for a connection that is lost alone, and for a server that answers
+ * others: if it answers none, the heartbeat ends all connections (`heartbeat.ts`), whatever their deadlines.
+ */
 export const DEADLINES = {
   /** Longer than the statement time-out, so that a server that answers states its own reason. */
   any: 35_000,
@@ -37,8 +41,11 @@ type Callback = (error: Error | null, client?: unknown) => void
 
 /** The parts of pg's client that its types leave out. */
 interface Internals {
-  readonly connection: { readonly stream: Socket }
+  readonly connection: pg.Connection & { readonly stream: Socket }
   readonly connectionParameters: { query_timeout: number }
+  readonly processID: number
+  /** `I`: in no transaction. */
+  getTransactionStatus(): string | null
 }
 
 /**
@@ -92,21 +99,32 @@ interface Attempt {
  * Creates the class of a pool's connections. It closes a connection that fails to open, or whose
  * query misses its deadline.
  *
+ * @param connections those to the same server; absent: of this pool only
  * @param preparedStatements false: statements have no names at the server
  */
-export function createClientClass(preparedStatements = true): typeof pg.Client {
+export function createClientClass(
+  connections = new OpenConnections(),
+  preparedStatements = true,
+): typeof pg.Client {
   const opening = new Opening()
   class OwnClient extends PooledClient {
     override readonly opening = opening
+    override readonly connections = connections
     override readonly preparedStatements = preparedStatements
   }
   return OwnClient as unknown as typeof pg.Client
 }
 
-abstract class PooledClient extends pg.Client {
+abstract class PooledClient extends pg.Client implements OpenConnection {
   protected abstract readonly opening: Opening
+  protected abstract readonly connections: OpenConnections
   protected abstract readonly preparedStatements: boolean
   #deadlineMs: number | undefined
+  #unanswered = 0
+  /** When the query that is unanswered was sent, or else the last one. */
+  #sentMs = 0
+  #answeredMs = 0
+  #openedMs = 0
 
   /** Pools pass a callback. */
   override connect(given?: unknown): never {
@@ -128,6 +146,7 @@ abstract class PooledClient extends pg.Client {
       },
       done: (error) => {
         if (error) internalsOf(this).connection.stream.destroy()
+        else this.#enter(startedMs)
         callback(error, this)
       },
     }
@@ -138,6 +157,8 @@ abstract class PooledClient extends pg.Client {
   override query(...args: unknown[]): never {
     if (!this.preparedStatements && isNamed(args[0])) args[0] = { ...args[0], name: undefined }
     this.#adjustDeadline(args[0])
+    if (this.#unanswered === 0) this.#sentMs = performance.now()
+    this.#unanswered += 1
     const last = args.at(-1)
     if (typeof last === 'function') args[args.length - 1] = this.#watch(last as Callback)
     const result = Reflect.apply(super.query, this, args)
@@ -146,6 +167,40 @@ abstract class PooledClient extends pg.Client {
       if (isTransactionEdge(args[0])) result.catch(() => this.#giveBack())
     }
     return result as never
+  }
+
+  /** Counts the connection as open, until it ends. */
+  #enter(startedMs: number): void {
+    this.#openedMs = performance.now()
+    this.#answeredMs = startedMs
+    internalsOf(this).connection.on('readyForQuery', () => {
+      this.#answeredMs = this.#sentMs
+      this.#unanswered -= 1
+      // The next query in line is sent now.
+      if (this.#unanswered > 0) this.#sentMs = performance.now()
+    })
+    this.connections.add(this)
+    this.once('end', () => this.connections.delete(this))
+  }
+
+  openedMs(): number {
+    return this.#openedMs
+  }
+
+  answeredMs(): number {
+    return this.#answeredMs
+  }
+
+  isIdle(): boolean {
+    return this.#unanswered === 0 && internalsOf(this).getTransactionStatus() === 'I'
+  }
+
+  backend(): number {
+    return internalsOf(this).processID
+  }
+
+  destroy(error: Error): void {
+    internalsOf(this).connection.stream.destroy(error)
   }
 
   /**
@@ -192,6 +247,7 @@ abstract class PooledClient extends pg.Client {
     return (error, result) => {
       if (isDeadline(error)) {
         this.opening.missedDeadline = true
+        this.connections.missedDeadline(this, this.#sentMs)
         // The query is still active, so this drops the connection.
         this.end().catch(() => undefined)
       }

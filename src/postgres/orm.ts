@@ -4,6 +4,7 @@ import { Migrator } from '@mikro-orm/migrations'
 import { defineConfig, MikroORM } from '@mikro-orm/postgresql'
 import pg, { type Pool } from 'pg'
 import { createClientClass, DEADLINES } from './client.ts'
+import { OpenConnections } from './open-connections.ts'
 import { REPLICA_TIMEOUT_MS } from './replicas/replica.ts'
 import type { Read } from './replicas/replicas.ts'
 import { sessionOptions } from './session.ts'
@@ -25,6 +26,8 @@ export interface Database {
    * each has a deadline of 5 s. Lists and verification cannot take its connections.
    */
   readonly recordingPool: Pool
+  /** Of all three pools. */
+  readonly connections: OpenConnections
   /** For look-ups and pages of lists, which may then run on a replica. */
   readonly read: Read
   close(): Promise<void>
@@ -98,6 +101,7 @@ export function ormConfig(
   entities: Entities,
   connectionsMax: number,
   pooler: PoolerOptions = {},
+  connections?: OpenConnections,
 ) {
   return defineConfig({
     clientUrl: url,
@@ -108,7 +112,7 @@ export function ormConfig(
     pool: { max: connectionsMax },
     forceUtcTimezone: true,
     // The ORM reads of the URL what all drivers have; pg reads sslmode and all else that follows the question mark.
-    driverOptions: { ...connectionOptions(pooler), connectionString: url },
+    driverOptions: { ...connectionOptions(pooler, connections), connectionString: url },
     migrations: {
       path: join(import.meta.dirname, 'migrations'),
       emit: 'ts',
@@ -137,13 +141,14 @@ export async function openDatabase(
 ): Promise<Database> {
   const { connectionsMax, relaxedMax, recordingMax } = { ...poolSizes(1), ...options }
   const { transactionPooling = false } = options
-  const orm = await MikroORM.init(ormConfig(url, entities, connectionsMax, options))
+  const connections = new OpenConnections()
+  const orm = await MikroORM.init(ormConfig(url, entities, connectionsMax, options, connections))
   const pool = (await orm.em.getConnection().getNativeClient()) as Pool
-  const relaxedPool = openPool(url, options, {
+  const relaxedPool = openPool(url, options, connections, {
     max: relaxedMax,
     ...(!transactionPooling && { options: sessionOptions({ synchronous_commit: 'off' }) }),
   })
-  const recordingPool = openPool(url, options, {
+  const recordingPool = openPool(url, options, connections, {
     max: recordingMax,
     // They stay open: a flood leaves no time to connect.
     min: recordingMax,
@@ -155,7 +160,7 @@ export async function openDatabase(
     await Promise.all([relaxedPool.end(), recordingPool.end(), orm.close()])
   }
   const read: Read = (run) => run(pool)
-  return { url, orm, pool, relaxedPool, recordingPool, read, close }
+  return { url, orm, pool, relaxedPool, recordingPool, connections, read, close }
 }
 
 /**
@@ -163,7 +168,7 @@ export async function openDatabase(
  * does not respond.
  */
 export function openReadPool(url: string, pooler: PoolerOptions, max: number): Pool {
-  return openPool(url, pooler, {
+  return openPool(url, pooler, new OpenConnections(), {
     max,
     connectionTimeoutMillis: REPLICA_TIMEOUT_MS,
     ...(!pooler.transactionPooling && { statement_timeout: DEADLINES.hot - 500 }),
@@ -171,13 +176,22 @@ export function openReadPool(url: string, pooler: PoolerOptions, max: number): P
   })
 }
 
-function connectionOptions({ transactionPooling, preparedStatements }: PoolerOptions) {
-  const Client = createClientClass(preparedStatements)
+function connectionOptions(
+  { transactionPooling, preparedStatements }: PoolerOptions,
+  connections?: OpenConnections,
+) {
+  const Client = createClientClass(connections, preparedStatements)
   return { ...CONNECTION, ...(!transactionPooling && SESSION), Client }
 }
 
-function openPool(url: string, pooler: PoolerOptions, options: pg.PoolConfig): Pool {
-  const pool = new pg.Pool({ ...connectionOptions(pooler), connectionString: url, ...options })
+function openPool(
+  url: string,
+  pooler: PoolerOptions,
+  connections: OpenConnections,
+  options: pg.PoolConfig,
+): Pool {
+  const defaults = connectionOptions(pooler, connections)
+  const pool = new pg.Pool({ ...defaults, connectionString: url, ...options })
   // A connection that dies while idle is replaced; a query in progress rejects by itself.
   pool.on('error', () => undefined)
   return pool

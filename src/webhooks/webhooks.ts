@@ -10,6 +10,7 @@ import type { Database } from '../postgres/orm.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createLoadConnection } from './connections/load-connection.ts'
 import { CONCURRENCY_LIMITS, type ConcurrencyLimits } from './deliveries/concurrency-limiter.ts'
+import { createUnclearClaims } from './deliveries/end-claims.ts'
 import { createSharedRates } from './deliveries/rate-limiter.ts'
 import { createRecorder } from './deliveries/record-attempt.ts'
 import { RETRY_SCHEDULE_MS } from './deliveries/retry.ts'
@@ -99,7 +100,8 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   })
   // As long as retries last.
   const pausedMaxMs = scheduleMs.reduce((sum, ms) => sum + ms, 0)
-  const background = { pool, clock, log, leaseMs, pausedMaxMs }
+  const unclear = createUnclearClaims(pool)
+  const background = { pool, clock, log, leaseMs, pausedMaxMs, unclear }
   const rates = createSharedRates({ pool, clock, log })
   const onFailure = createHealthWatch({ orm, clock, log, onCommit })
   const counter = createAttemptCounter({ pool, clock, log })

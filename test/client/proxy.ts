@@ -2,6 +2,9 @@ import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
+/** Which way is silent. The other one works. */
+export type Direction = 'to the server' | 'from the server' | 'both'
+
 /** A TCP proxy to a real server that can be cut, blocked and frozen. */
 export interface Proxy {
   /** `host:port` */
@@ -22,23 +25,38 @@ export interface Proxy {
   unblock(): Promise<void>
   /** Stops forwarding on the current connections, without closing them. */
   freeze(): void
-  /** Freezes, and does not forward what new connections send: as a host that vanished. */
-  silence(): void
+  /**
+   * Drops what travels in this direction, and whatever new connections send, without a word to either side: as
+   * a host that vanished, or a firewall that has forgotten its connections.
+   */
+  silence(direction?: Direction): void
   /** Forwards new connections again. Those of the silence stay silent. */
   endSilence(): void
+  /** The number of connections of a silence that the client still holds. */
+  lost(): number
 }
 
 /** @param target `host:port` of the server for new connections; it may start later */
 export async function startProxy(target: string | (() => string)): Promise<Proxy> {
   const sockets = new Set<Socket>()
+  const pairs = new Set<readonly [incoming: Socket, outgoing: Socket]>()
+  const lost = new Set<Socket>()
+  /** Sockets whose end does not reach the other side any more. */
+  const deaf = new WeakSet<Socket>()
   let bytes = 0
   let accepted = 0
   let silent = false
+  const lose = (incoming: Socket) => {
+    lost.add(incoming)
+    incoming.on('close', () => lost.delete(incoming))
+  }
   const server = createServer((incoming) => {
     accepted += 1
     if (silent) {
       sockets.add(incoming)
       incoming.on('error', () => undefined).on('close', () => sockets.delete(incoming))
+      incoming.resume()
+      lose(incoming)
       return
     }
     const { hostname, port } = new URL(`http://${typeof target === 'string' ? target : target()}`)
@@ -46,16 +64,17 @@ export async function startProxy(target: string | (() => string)): Promise<Proxy
     outgoing.on('data', (chunk) => {
       bytes += chunk.length
     })
-    for (const [socket, other] of [
-      [incoming, outgoing],
-      [outgoing, incoming],
-    ] as const) {
+    const pair = [incoming, outgoing] as const
+    pairs.add(pair)
+    for (const [socket, other] of [pair, pair.toReversed() as [Socket, Socket]]) {
       sockets.add(socket)
       socket.pipe(other)
-      socket.on('error', () => other.destroy())
+      const end = (): void => void (deaf.has(socket) || other.destroy())
+      socket.on('error', end)
       socket.on('close', () => {
         sockets.delete(socket)
-        other.destroy()
+        pairs.delete(pair)
+        end()
       })
     }
   })
@@ -69,6 +88,12 @@ export async function startProxy(target: string | (() => string)): Promise<Proxy
       server.close(() => resolve())
       cut()
     })
+  const mute = (socket: Socket) => {
+    deaf.add(socket)
+    socket.unpipe()
+    // Read, so that its end is noticed.
+    socket.resume()
+  }
   const freeze = () => {
     for (const socket of sockets) socket.unpipe()
     for (const socket of sockets) socket.pause()
@@ -86,13 +111,18 @@ export async function startProxy(target: string | (() => string)): Promise<Proxy
     block,
     unblock: () => listen(port),
     freeze,
-    silence() {
+    silence(direction = 'both') {
       silent = true
-      freeze()
+      for (const [incoming, outgoing] of pairs) {
+        if (direction !== 'from the server') mute(incoming)
+        if (direction !== 'to the server') mute(outgoing)
+        lose(incoming)
+      }
     },
     endSilence() {
       silent = false
     },
+    lost: () => lost.size,
   }
 }
 

@@ -4,7 +4,7 @@ import { chmod, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createClient } from '@connectrpc/connect'
 import { Client } from 'pg'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
@@ -15,6 +15,7 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { subscribe } from '../../src/client/subscribe.ts'
+import { startProxy } from '../client/proxy.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
@@ -72,8 +73,10 @@ async function startPgBouncer(): Promise<string> {
 test.skipIf(!isInstalled)(
   'the service works through PgBouncer with transaction pooling',
   async () => {
+    const through = new URL(await startPgBouncer())
+    const proxy = await startProxy(through.host)
     const service = await startProcess({
-      DATABASE_URL: await startPgBouncer(),
+      DATABASE_URL: Object.assign(through, { host: proxy.address }).href,
       DATABASE_LISTEN_URL: db.url,
       DATABASE_POOLING: 'transaction',
       // Debian's PgBouncer is older than 1.21, which supports prepared statements.
@@ -132,6 +135,14 @@ test.skipIf(!isInstalled)(
       'select count(*)::int as count from pg_stat_activity where datname = current_database()',
     )
     expect(rows[0].count).toBeLessThan(SERVER_CONNECTIONS + 12)
+
+    // Only the way to PgBouncer is silent: the listener, which has a way of its own, does not notice.
+    proxy.silence()
+    proxy.endSilence()
+    await vi.waitFor(() => expect(proxy.lost()).toBe(0), { timeout: 30_000, interval: 50 })
+    expect(await waitFor(() => record('session-after'))).toMatchObject({
+      outcome: RecordOutcome.RECORDED,
+    })
   },
   120_000,
 )

@@ -1,57 +1,79 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Code, ConnectError, createClient } from '@connectrpc/connect'
+import { setTimeout } from 'node:timers/promises'
+import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { subscribe } from '../../src/client/subscribe.ts'
 import { startProxy } from '../client/proxy.ts'
+import { makeFolder } from '../support/folder.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
+import { hasNats, startNats } from '../support/nats.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { makeCertificate } from '../webhooks/sender/certificate.ts'
 import { query, startPair, startPrimary } from './standby.ts'
 
 vi.setConfig({ testTimeout: 240_000 })
 
 const WAIT = { timeout: 60_000, interval: 50 }
 
-/** Starts the service with a proxy before its database, and opens an account. */
-async function startBehindProxy(databaseUrl: string) {
-  const target = new URL(databaseUrl)
+/** Starts the service with a proxy before its database. */
+async function startBehindProxy(target: URL, environment: NodeJS.ProcessEnv = {}) {
   const proxy = await startProxy(() => target.host)
   const service = await startProcess(
     {
-      DATABASE_URL: Object.assign(new URL(databaseUrl), { host: proxy.address }).href,
+      DATABASE_URL: Object.assign(new URL(target), { host: proxy.address }).href,
       LOG_LEVEL: 'warn',
+      ...environment,
     },
     true,
   )
   onTestFinished(() => service.kill())
-  const transport = grpcTransport(service.grpcUrl)
+  return { proxy, service }
+}
+
+/** Opens an account. @returns what pays into it, through any instance */
+async function openAccount(transport: Transport) {
   const { business } = await createClient(BusinessService, transport).createBusiness({
     name: 'Ada',
   })
+  const businessId = business!.id
   const { account } = await createClient(AccountService, transport).createAccount({
-    ...{ businessId: business!.id, reference: 'order-1', bank: Bank.BANK_PROVIDUS },
+    ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS },
     ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
   })
   const { accountNumber } = account!
-  const transactions = createClient(TransactionService, transport)
-  const pay = (sessionId: string) =>
-    transactions.recordPayment(
+  const pay = (through: Transport) => (sessionId: string) =>
+    createClient(TransactionService, through).recordPayment(
       { bank: Bank.BANK_PROVIDUS, accountNumber, sessionId, amountMinor: 100n },
       { timeoutMs: 30_000 },
     )
-  return { proxy, service, target, pay, transactions }
+  return { businessId, pay }
+}
+
+async function startPayable(databaseUrl: string) {
+  const behind = await startBehindProxy(new URL(databaseUrl))
+  const transport = grpcTransport(behind.service.grpcUrl)
+  const { pay } = await openAccount(transport)
+  return { ...behind, pay: pay(transport) }
 }
 
 /** Pays without a pause until it is stopped. A payment is repeated until it is acknowledged. */
 function keepPaying(
   pay: (sessionId: string) => Promise<unknown>,
   name: string,
-  { repeats = true } = {},
+  { repeats = true, payers = 8, pauseMs = 0 } = {},
 ) {
-  const acknowledged: { sessionId: string; atMs: number }[] = []
+  const acknowledged: { sessionId: string; startedMs: number }[] = []
   const refusals: { code: Code; tookMs: number }[] = []
   let stopped = false
   const run = async (payer: number) => {
@@ -60,17 +82,18 @@ function keepPaying(
       const startedMs = performance.now()
       try {
         await pay(sessionId)
-        acknowledged.push({ sessionId, atMs: performance.now() })
+        acknowledged.push({ sessionId, startedMs })
         number += 1
+        if (pauseMs > 0) await setTimeout(pauseMs)
       } catch (error) {
         const { code } = ConnectError.from(error)
         refusals.push({ code, tookMs: performance.now() - startedMs })
         if (!repeats) number += 1
-        await new Promise((resolve) => setTimeout(resolve, 100))
+        await setTimeout(100)
       }
     }
   }
-  const runs = [1, 2, 3, 4, 5, 6, 7, 8].map(run)
+  const runs = Array.from({ length: payers }, (_, payer) => run(payer))
   return {
     acknowledged,
     refusals,
@@ -89,47 +112,221 @@ async function readyz({ httpUrl }: ServiceProcess): Promise<unknown> {
 
 const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
 
-test('payments are accepted 12 s after a silent primary is replaced', async () => {
-  const pair = await startPair()
-  const { proxy, service, target, pay } = await startBehindProxy(pair.primary.url)
-  const payers = keepPaying(pay, 'silent')
-  await vi.waitFor(() => expect(payers.acknowledged.length).toBeGreaterThan(100), WAIT)
-  await pair.caughtUp()
+/** One of two instances, each with a proxy of its own before the database, and with its own callers. */
+interface Instance extends ServiceProcess {
+  readonly name: string
+  readonly proxy: Awaited<ReturnType<typeof startProxy>>
+  readonly payers: ReturnType<typeof keepPaying>
+  readonly subscribers: readonly ReturnType<typeof follow>[]
+}
 
-  const silentMs = performance.now()
-  proxy.silence()
-  await vi.waitFor(() => expect(payers.refusals.length).toBeGreaterThan(0), WAIT)
-  expect(await readyz(service)).toMatchObject({ status: 'not ready' })
-  await pair.promote()
-  // A few deadlines and attempts to connect pass in silence.
-  await vi.waitFor(() => expect(performance.now() - silentMs).toBeGreaterThan(15_000), WAIT)
-  expect(await readyz(service)).toMatchObject({ status: 'not ready' })
-  const before = payers.acknowledged.length
-  target.href = pair.standby.url
+/** Starts a receiver of webhooks and a broker. @returns the settings of instances that send to them */
+async function startPeers() {
+  const certificate = makeCertificate()
+  const folder = await makeFolder('authority')
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const authority = join(folder, 'authority.pem')
+  await writeFile(authority, certificate.cert)
+  const receiver = await startReceiver(certificate)
+  onTestFinished(() => receiver.close())
+  const nats = hasNats ? await startNats() : undefined
+  onTestFinished(() => nats?.stop())
+  const environment = {
+    ...{ NODE_EXTRA_CA_CERTS: authority, WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8' },
+    ...(nats && { RELAY_URL: nats.url }),
+  }
+  return { receiver, environment }
+}
+
+/** Starts two instances that are busy: payments, subscribers, webhooks, settlements and the relay. */
+async function startInstances(target: URL) {
+  const { receiver, environment } = await startPeers()
+  const starting = ['first', 'second'].map(async (name) => {
+    const behind = await startBehindProxy(target, { ...environment, LOG_LEVEL: 'info' })
+    return { name, ...behind }
+  })
+  const started = await Promise.all(starting)
+  const transport = grpcTransport(started[0]!.service.grpcUrl)
+  const { businessId, pay } = await openAccount(transport)
+  const terms = { schedule: Schedule.INSTANT }
+  await createClient(SettlementService, transport).updateSettlementTerms({ businessId, terms })
+  for (const ordered of [false, true]) {
+    const url = `${receiver.url}/${ordered ? 'ordered' : ''}`
+    const endpoint = { businessId, url, kinds: ['PAYMENT_NOTIFICATION'], options: { ordered } }
+    await createClient(WebhookService, transport).createEndpoint(endpoint)
+  }
+  const instances = started.map(({ name, proxy, service }): Instance => {
+    const payThere = pay(grpcTransport(service.grpcUrl))
+    const payers = keepPaying(payThere, name, { payers: 2, pauseMs: 50 })
+    return { ...service, name, proxy, payers, subscribers: [follow(service), follow(service)] }
+  })
+  for (const { payers } of instances) {
+    await vi.waitFor(() => expect(payers.acknowledged.length).toBeGreaterThan(50), WAIT)
+  }
+  return { instances, receiver }
+}
+
+/** A subscriber of one instance, which resumes after an interruption. */
+function follow({ grpcAddress }: ServiceProcess) {
+  const events: { readonly id: string; readonly position: number }[] = []
+  const stop = new AbortController()
+  onTestFinished(() => stop.abort())
+  const run = async () => {
+    for await (const { id, position } of subscribe({
+      ...{ addresses: [grpcAddress], token: ADMIN_TOKEN, retryMaxMs: 500, signal: stop.signal },
+      start: { case: 'beginning', value: true },
+    })) {
+      events.push({ id, position: Number(position) })
+    }
+  }
+  // A subscriber that is refused lacks events.
+  run().catch((error: unknown) => process.stderr.write(`a subscriber ended: ${error}\n`))
+  return events
+}
+
+/** The loops of an instance that have failed, and how often since they last worked. */
+function failingLoops(instance: Instance): Map<string, number> {
+  const failures = new Map<string, number>()
+  for (const line of instance.output().split('\n')) {
+    if (!line.includes('"loop"')) continue
+    const { loop, msg, failures: count } = JSON.parse(line)
+    if (msg === 'loop recovered') failures.delete(loop)
+    else failures.set(loop, count)
+  }
+  return failures
+}
+
+/** The number of webhooks that an instance has recorded as delivered. */
+async function delivered({ httpUrl }: Instance): Promise<number> {
+  const text = await (await fetch(`${httpUrl}/metrics`)).text()
+  return Number(/^inflow_webhook_delivery_lag_seconds_count\{mode="live"\} (\S+)$/m.exec(text)?.[1])
+}
+
+/** Rows with the positions that work of the background has reached. */
+const POSITIONS = `select (select position from sequencer)::int as log,
+  (select max(position) from log_follower where name = 'settlement')::int as settlement,
+  (select max(position) from log_follower where name = 'figures')::int as figures,
+  (select max(position) from webhook_dispatcher)::int as dispatch`
+
+/**
+ * Waits until everything has done work that began after this call, at each instance, and no connection of the
+ * silence is left. Fails if something takes longer than 12 s in which this process could look.
+ */
+async function untilResumed(name: string, url: string, instances: readonly Instance[]) {
   const reachableMs = performance.now()
-  proxy.endSilence()
+  const [before] = await query<Record<string, number>>(url, POSITIONS)
+  const deliveredBefore = await Promise.all(instances.map(delivered))
+  const resumed = new Map<string, number>()
+  const looks = async (): Promise<Record<string, boolean>> => {
+    const [now] = await query<Record<string, number>>(url, POSITIONS)
+    const found: Record<string, boolean> = {}
+    for (const what of Object.keys(before!)) found[what] = now![what]! > before![what]!
+    for (const [index, instance] of instances.entries()) {
+      const { payers, subscribers, proxy } = instance
+      const { startedMs = 0 } = payers.acknowledged.at(-1) ?? {}
+      const of = (what: string) => `${what} of the ${instance.name}`
+      found[of('payments')] = startedMs > reachableMs
+      found[of('streams')] = subscribers.every((each) => each.at(-1)!.position > before!['log']!)
+      found[of('webhooks')] = (await delivered(instance)) > deliveredBefore[index]!
+      found[of('connections')] = proxy.lost() === 0
+      found[of('loops')] = proxy.lost() === 0 && failingLoops(instance).size === 0
+    }
+    return found
+  }
+  let left = ['']
+  // A machine that stands still does not look.
+  for (let look = 0; left.length > 0 && look < BOUND_MS / LOOK_MS; look++) {
+    const [found] = await Promise.all([looks(), setTimeout(LOOK_MS)])
+    left = Object.keys(found).filter((what) => !found[what])
+    for (const what of Object.keys(found)) {
+      if (found[what] && !resumed.has(what)) resumed.set(what, performance.now() - reachableMs)
+    }
+  }
+  const texts = [...resumed].map(([what, ms]) => `${what} ${seconds(ms)}`)
+  process.stdout.write(`${name}, after the primary was reachable: ${texts.join(', ')}\n`)
+  expect(left).toEqual([])
+}
 
-  await vi.waitFor(() => expect(payers.acknowledged.length).toBeGreaterThan(before), WAIT)
-  const outageMs = payers.acknowledged[before]!.atMs - reachableMs
-  await vi.waitFor(async () => expect(await readyz(service)).toEqual({ status: 'ready' }), WAIT)
-  await payers.stop()
-  const slowest = Math.max(...payers.refusals.map(({ tookMs }) => tookMs))
-  const late = payers.acknowledged.slice(before).map(({ sessionId }) => sessionId)
-  process.stdout.write(
-    `silent database: accepted ${seconds(outageMs)} after the new primary was reachable; ${before} ` +
-      `acknowledged before, ${late.length} after; ${payers.refusals.length} refused, the slowest after ${seconds(slowest)}\n`,
-  )
-  expect(outageMs).toBeLessThan(12_000)
-  expect(slowest).toBeLessThan(20_000)
-  expect(new Set(payers.refusals.map(({ code }) => code))).toEqual(new Set([Code.Unavailable]))
-  const sessions = late.map((sessionId) => `'${sessionId}'`)
-  const recorded = `select count(*)::int as count from transaction where session_id in (${sessions})`
-  expect(await query(pair.standby.url, recorded)).toEqual([{ count: late.length }])
+const BOUND_MS = 12_000
+const LOOK_MS = 100
+
+test('everything resumes within 12 s after a silent primary is replaced, or can be reached again', async () => {
+  const pair = await startPair()
+  const target = new URL(pair.primary.url)
+  const { instances, receiver } = await startInstances(target)
+  const [first, second] = instances as [Instance, Instance]
+
+  first.proxy.silence('to the server')
+  second.proxy.silence('from the server')
+  // A deadline has passed, and an attempt to connect in silence.
+  for (const instance of instances) {
+    await vi.waitFor(
+      () => expect(failingLoops(instance).get('database heartbeat')).toBeGreaterThan(1),
+      WAIT,
+    )
+    expect(await readyz(instance)).toMatchObject({ status: 'not ready' })
+  }
+  await pair.caughtUp()
+  await pair.promote()
+  target.href = pair.standby.url
+  for (const { proxy } of instances) proxy.endSilence()
+  await untilResumed('replaced', pair.standby.url, instances)
+
+  first.proxy.silence('from the server')
+  second.proxy.silence('to the server')
+  for (const { proxy } of instances) proxy.endSilence()
+  await untilResumed('forgotten connections', pair.standby.url, instances)
+
+  await Promise.all(instances.map(({ payers }) => payers.stop()))
+  await expectPayments(pair.standby.url, instances)
+  await expectLog(pair.standby.url, instances, receiver)
+  for (const instance of instances) {
+    await vi.waitFor(async () => expect(await readyz(instance)).toEqual({ status: 'ready' }), WAIT)
+  }
 })
+
+/** Every acknowledged payment is recorded, and callers got `unavailable` in time for the others. */
+async function expectPayments(url: string, instances: readonly Instance[]): Promise<void> {
+  const refusals = instances.flatMap(({ payers }) => payers.refusals)
+  const acknowledged = instances.flatMap(({ payers }) => payers.acknowledged)
+  const sessions = acknowledged.map(({ sessionId }) => `'${sessionId}'`)
+  const recorded = `select count(*)::int as count from transaction where session_id in (${sessions})`
+  expect(await query(url, recorded)).toEqual([{ count: sessions.length }])
+  const slowest = Math.max(...refusals.map(({ tookMs }) => tookMs))
+  process.stdout.write(
+    `${sessions.length} acknowledged, ${refusals.length} refused, the slowest after ${seconds(slowest)}\n`,
+  )
+  expect(slowest).toBeLessThan(20_000)
+  expect(new Set(refusals.map(({ code }) => code))).toEqual(new Set([Code.Unavailable]))
+}
+
+/** Subscribers have exactly the log, and receivers all of it, without a wait for a lease of a minute. */
+async function expectLog(url: string, instances: readonly Instance[], receiver: Receiver) {
+  const log = await query<{ id: string; kind: string }>(
+    url,
+    `select l.event_id as id, o.kind from event_log l join outbox o on o.seq = l.outbox_seq order by position`,
+  )
+  const subscribers = instances.flatMap((each) => each.subscribers)
+  for (const events of subscribers) {
+    await waitFor(() => expect(events.map(({ id }) => id)).toEqual(log.map(({ id }) => id)))
+  }
+  const paid = log.flatMap(({ id, kind }) => (kind === 'PAYMENT_NOTIFICATION' ? [id] : []))
+  const arrived = (path: string) => {
+    const requests = receiver.requests.filter((each) => each.path === path)
+    return [...new Set(requests.map(({ headers }) => String(headers['webhook-id'])))]
+  }
+  await waitFor(() => expect(arrived('/').sort()).toEqual(paid.toSorted()))
+  await waitFor(() => expect(arrived('/ordered')).toEqual(paid))
+  const repeats = receiver.requests.length - 2 * paid.length
+  process.stdout.write(
+    `${subscribers.length} subscribers have exactly the ${log.length} events of the log; ` +
+      `${paid.length} webhooks to each of 2 endpoints, ${repeats} repeats\n`,
+  )
+}
 
 test('without its synchronous standby payments are unavailable, and repeats are duplicates', async () => {
   const pair = await startPair()
-  const { service, pay } = await startBehindProxy(pair.primary.url)
+  const { service, pay } = await startPayable(pair.primary.url)
   const { url } = pair.primary
   await query(url, "alter system set synchronous_standby_names = '*'", 'select pg_reload_conf()')
   await vi.waitFor(async () => {
@@ -191,7 +388,7 @@ test('a password that the database suddenly asks for takes no connections away',
   await query(server.url, "create role app login superuser password 'secret'")
   await trust(`host all app all trust\n${askAll}`)
   const url = Object.assign(new URL(server.url), { username: 'app', password: '' })
-  const { proxy, pay } = await startBehindProxy(url.href)
+  const { proxy, pay } = await startPayable(url.href)
   await pay('first')
   await trust(askAll)
   proxy.cut()

@@ -30,6 +30,12 @@ const archive = inFile(
   RETENTION,
 )
 
+const connections = inFile(
+  'src/postgres/open-connections.ts',
+  'test/postgres/open-connections.test.ts',
+)
+const heartbeat = inFile('src/postgres/heartbeat.ts', 'test/postgres/heartbeat.test.ts')
+
 /** Partitions, and the state of the sequencer that is only inserted. */
 export const STORAGE = [
   cut(
@@ -151,5 +157,41 @@ export const STORAGE = [
     'events that have expired are read again',
     'set floor = $1 where id = 1 and floor < $1',
     'set floor = greatest($1, archived) where id = 1',
+  ),
+  connections(
+    'a query that is only slow ends others with it',
+    'this.#end(sentMs, (each) => each.isIdle())',
+    'this.#end(sentMs, () => true)',
+  ),
+  connections(
+    'a connection that has just answered ends with a silent one',
+    'each.answeredMs() < sentMs && matches(each)',
+    'matches(each)',
+  ),
+  connections(
+    'a heartbeat that is lost alone ends all connections',
+    'return answers ? 0 : this.#end(sentMs, () => true)',
+    'return this.#end(sentMs, () => true)',
+  ),
+  connections(
+    'connections to a new server keep those to the old one open',
+    'each.openedMs() < answeredMs && each.answeredMs() >= sentMs',
+    'each.answeredMs() >= sentMs',
+  ),
+  connections(
+    'processes of another server are ended',
+    'where server = $3 and',
+    "where $3::text is distinct from '' and",
+  ),
+  connections('a commit that waits for a standby becomes visible', "and a.state <> 'active'", ''),
+  connections(
+    'the process of a new connection is ended in place of a lost one',
+    "and a.backend_start < clock_timestamp() - given.ms * interval '1 ms'",
+    '',
+  ),
+  heartbeat(
+    'a process that stood still takes the server for silent',
+    'const TICKS = 10',
+    'const TICKS = 1',
   ),
 ]

@@ -81,6 +81,21 @@ export const WEBHOOKS = [
     'where o.success = (e.failing_since is not null)',
     'where not o.success and e.failing_since is null',
   ),
+  end(
+    'claims of another statement are released as well',
+    'where d.leased_until = any($2::timestamptz[])',
+    'where d.leased_until is not null',
+  ),
+  end(
+    'claims whose result was lost wait for their lease',
+    'if (isRetryable(error)) unclear.push(attempt)',
+    '',
+  ),
+  end(
+    'claims are released again when a process already sends them',
+    'unclear = unclear.slice(released.length)',
+    '',
+  ),
   end('a late release lets a delivery be sent twice', ' and d.claims = i.claim', ''),
   end(
     'a process that released a delivery records its attempt',

@@ -5,7 +5,7 @@ import { createClientClass } from '../../src/postgres/client.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { isRetryable } from '../../src/postgres/is-retryable.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
-import { startProxy } from '../client/proxy.ts'
+import { type Direction, startProxy } from '../client/proxy.ts'
 import { useDatabase } from '../support/database.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -60,6 +60,28 @@ describe('a query that misses its deadline', () => {
     expect(isRetryable(wrapped)).toBe(true)
   })
 })
+
+test.each<Direction>(['to the server', 'from the server'])(
+  'a connection that is silent %s costs one deadline, and the idle ones of its pool end with it',
+  async (direction) => {
+    const proxy = await startProxy(new URL(db.url).host)
+    const url = Object.assign(new URL(db.url), { host: proxy.address }).href
+    const pool = openPool({ connectionString: url, max: 8, query_timeout: 60_000 })
+    await Promise.all(Array.from({ length: 5 }, () => processOf(pool)))
+    const busy = await pool.connect()
+    await busy.query('begin')
+    expect(pool.idleCount).toBe(4)
+    proxy.silence(direction)
+    proxy.endSilence()
+    await expect(pool.query({ text: 'select 1', query_timeout: 50 })).rejects.toThrow(
+      'Query read timeout',
+    )
+    // It may only be slow: its own deadline decides.
+    expect(pool.totalCount).toBe(1)
+    await processOf(pool)
+    busy.release(true)
+  },
+)
 
 test.each(['begin', 'rollback'])(
   'a connection that is lost at %s makes room in the pool',

@@ -34,7 +34,7 @@ const BATCH_MAX = 256
 const QUEUE_MAX = 2_000
 const GATHER_MS = 10
 const RETRY_MIN_MS = 100
-const RETRY_MAX_MS = 5_000
+const RETRY_MAX_MS = 2_000
 
 /**
  * Records the outcomes of attempts, many in one statement. While the database is unavailable it

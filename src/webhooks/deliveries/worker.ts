@@ -15,7 +15,7 @@ import {
   createConcurrencyLimiter,
   type LimitedEndpoint,
 } from './concurrency-limiter.ts'
-import { failClaims, releaseClaims } from './end-claims.ts'
+import { failClaims, releaseClaims, type UnclearClaims } from './end-claims.ts'
 import { createPendingFrom } from './pending-from.ts'
 import { type CreateRate, limitRates } from './rate-limiter.ts'
 import { createRoundRobin } from './round-robin.ts'
@@ -26,6 +26,8 @@ interface WorkerOptions {
   readonly log: Logger
   readonly limits: ConcurrencyLimits
   readonly leaseMs: number
+  /** Also those of the dispatcher. */
+  readonly unclear: UnclearClaims
   readonly steps: AttemptSteps
   readonly createRate: CreateRate
   /** This process's share of an endpoint's concurrent requests. */
@@ -142,14 +144,15 @@ export class Worker implements Loop {
     this.#attempts.startWaiting()
     this.#full = this.#isFull()
     if (this.#full) return IDLE_MS
-    const { pool, clock, log, leaseMs } = this.#options
+    const { pool, clock, leaseMs, unclear } = this.#options
+    await unclear.release()
     const nowMs = clock.now()
     const pendingFrom = await this.#readPendingFrom(nowMs)
     const { page, due } = await this.#list(nowMs, pendingFrom)
     const allotments = this.#limiter.allot(due, (id) => this.#attempts.waiting(id))
     const ordered = new Set(due.flatMap((endpoint) => (endpoint.ordered ? endpoint.id : [])))
     const terms = { nowMs, leaseMs, pendingFrom }
-    const { claims, lost } = await claimAllotted(pool, allotments, ordered, terms, log)
+    const { claims, lost } = await claimAllotted(pool, allotments, ordered, terms, this.#options)
     // If the worker stopped without waiting for the statement, its leases expire by themselves.
     if (this.#stopped) return IDLE_MS
     this.#attempts.enqueue(claims)

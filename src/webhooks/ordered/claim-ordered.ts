@@ -12,7 +12,7 @@ import {
 } from '../deliveries/claim-deliveries.ts'
 import type { Allotment } from '../deliveries/concurrency-limiter.ts'
 import { inCte } from '../deliveries/delivery-keys.ts'
-import type { ClaimKey } from '../deliveries/end-claims.ts'
+import type { ClaimKey, UnclearClaims } from '../deliveries/end-claims.ts'
 import { lastPosition } from '../dispatch/dispatcher-position.ts'
 
 /** `ordered_from` moves by more positions than this: so most claims do not write it. */
@@ -33,18 +33,25 @@ export async function claimAllotted(
   allotments: readonly Allotment[],
   ordered: ReadonlySet<string>,
   terms: ClaimTerms,
-  log: Logger,
+  { log, unclear }: { readonly log: Logger; readonly unclear: UnclearClaims },
 ): Promise<{ claims: Claim[]; lost: ClaimKey[] }> {
-  const [inOrder, others] = [
-    allotments.filter(({ endpointId }) => ordered.has(endpointId)),
-    allotments.filter(({ endpointId }) => !ordered.has(endpointId)),
-  ]
+  const leasedUntilMs = terms.nowMs + terms.leaseMs
+  const others = allotments.filter(({ endpointId }) => !ordered.has(endpointId))
+  const otherIds = others.map(({ endpointId }) => endpointId)
   const first =
-    others.length > 0 ? await claimDeliveries(pool, others, terms) : { claims: [], lost: [] }
-  if (inOrder.length === 0) return first
-  const endpointIds = inOrder.map(({ endpointId }) => endpointId)
+    others.length > 0
+      ? await unclear.watch({ endpointIds: otherIds, leasedUntilMs }, () =>
+          claimDeliveries(pool, others, terms),
+        )
+      : { claims: [], lost: [] }
+  const endpointIds = allotments
+    .map(({ endpointId }) => endpointId)
+    .filter((endpointId) => ordered.has(endpointId))
+  if (endpointIds.length === 0) return first
   try {
-    const second = await claimOrdered(pool, endpointIds, terms)
+    const second = await unclear.watch({ endpointIds, leasedUntilMs }, () =>
+      claimOrdered(pool, endpointIds, terms),
+    )
     return { claims: [...first.claims, ...second.claims], lost: [...first.lost, ...second.lost] }
   } catch (error) {
     if (first.claims.length + first.lost.length === 0) throw error

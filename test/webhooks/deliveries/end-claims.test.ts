@@ -4,7 +4,11 @@ import {
   type Completion,
   completeAttempts,
 } from '../../../src/webhooks/deliveries/complete-attempts.ts'
-import { failClaims, releaseClaims } from '../../../src/webhooks/deliveries/end-claims.ts'
+import {
+  createUnclearClaims,
+  failClaims,
+  releaseClaims,
+} from '../../../src/webhooks/deliveries/end-claims.ts'
 import { dispatchEvents } from '../../../src/webhooks/dispatch/dispatch-events.ts'
 import { logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
 import { addEndpoint, useWebhooks } from '../harness.ts'
@@ -135,4 +139,36 @@ test('a delivery of a deleted endpoint is not claimed', async () => {
   expect(await claim(endpointId, nowMs)).toBeUndefined()
   await change('null')
   expect(await claim(endpointId, nowMs)).toBeDefined()
+})
+
+test('a claim whose result is lost is released, and no other claim with it', async () => {
+  const [lostId, keptId, refusedId] = [
+    await createDelivery(),
+    await createDelivery(),
+    await createDelivery(),
+  ]
+  const unclear = createUnclearClaims(pool())
+  const claimAndFail = async (endpointId: string, message: string) => {
+    const attempt = { endpointIds: [endpointId, keptId], leasedUntilMs: nowMs + LEASE_MS }
+    const claiming = unclear.watch(attempt, async () => {
+      expect(await claim(endpointId, nowMs)).toBeDefined()
+      throw new Error(message)
+    })
+    await expect(claiming).rejects.toThrow(message)
+  }
+  await claimAndFail(lostId, 'Query read timeout')
+  // A statement that failed at the server has claimed nothing.
+  await claimAndFail(refusedId, 'division by zero')
+  expect(await claim(keptId, nowMs + 1)).toBeDefined()
+  expect(await claim(lostId, nowMs + LEASE_MS - 1)).toBeUndefined()
+
+  await unclear.release()
+  expect(await claim(refusedId, nowMs + 1)).toBeUndefined()
+  expect(await claim(keptId, nowMs + 1)).toBeUndefined()
+  const again = await claim(lostId, nowMs)
+  expect(again).toBeDefined()
+  // It is released once: what is claimed now has a process that sends it.
+  await unclear.release()
+  expect(await claim(lostId, nowMs + 1)).toBeUndefined()
+  expect(await completeAttempts(pool(), [completionOf(again as Claim)])).not.toEqual([undefined])
 })
