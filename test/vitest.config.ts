@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { createSkippedReporter } from './support/skipped-reporter.ts'
 
 /** The configuration of both runs. @param name of the report for `.ci/run` */
 export const common = (name: string) => ({
@@ -16,7 +17,11 @@ export const common = (name: string) => ({
   testTimeout: 60_000,
   hookTimeout: 60_000,
   expect: { poll: { timeout: 30_000 } },
-  reporters: process.env['CI'] ? ['default', 'json'] : ['default'],
+  reporters: [
+    'default' as const,
+    ...(process.env['CI'] ? ['json' as const] : []),
+    createSkippedReporter(),
+  ],
   outputFile: { json: `node_modules/.vitest/${name}.json` },
 })
 

@@ -27,7 +27,7 @@ export class OpenConnections {
   /** Processes of the server whose connection is closed here, perhaps without their knowledge. */
   #abandoned: { readonly backend: number; readonly openedMs: number }[] = []
 
-  /** When the server began, which tells it from others. */
+  /** When the server began: another server has another time. */
   #server: string | undefined
 
   add(connection: OpenConnection): void {

@@ -1,5 +1,7 @@
 import { execFile, spawnSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
@@ -10,21 +12,21 @@ import { NOUNS, runHere } from './run-inflow.ts'
 /** How a shell is asked: each line of its output is a candidate, and `=` ends a question. */
 const SHELLS = {
   bash: {
-    args: ['--norc', '-c'],
+    args: ['--norc'],
     ask: (words: readonly string[]) =>
       `COMP_WORDS=(${words.map(quote).join(' ')}); COMP_CWORD=${words.length - 1}; COMPREPLY=(); ` +
       `_inflow; printf '%s\\n' "\${COMPREPLY[@]}"; echo =`,
     before: '',
   },
   zsh: {
-    args: ['-f', '-c'],
+    args: ['-f'],
     ask: (words: readonly string[]) =>
       `words=(${words.map(quote).join(' ')}); CURRENT=${words.length}; _inflow; echo =`,
     // The line editor, which only a terminal has, shows what the script finds.
     before: `compdef() { : }; _files() { : }; _describe() { print -rl -- "\${(@)\${(@P)2}%%:*}" }`,
   },
   fish: {
-    args: ['--no-config', '-c'],
+    args: ['--no-config'],
     ask: (words: readonly string[]) =>
       `complete -C ${quote(words.join(' '))} | string replace -r '\\t.*' ''; echo =`,
     before: '',
@@ -35,7 +37,10 @@ type Shell = keyof typeof SHELLS
 
 // Names of files are completed too, so there are none.
 const folder = mkdtempSync(join(tmpdir(), 'inflow-completion-'))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const programs = mkdtempSync(join(tmpdir(), 'inflow-completion-programs-'))
+afterAll(() => {
+  for (const each of [folder, programs]) rmSync(each, { recursive: true, force: true })
+})
 
 /** Asks a shell what completes each command line, of which the last word is incomplete. */
 async function ask(shell: Shell, lines: readonly (readonly string[])[]): Promise<string[][]> {
@@ -43,8 +48,11 @@ async function ask(shell: Shell, lines: readonly (readonly string[])[]): Promise
   const { stdout: script } = await runHere(['completion', shell])
   const questions = lines.map((words) => asked(['inflow', ...words]))
   const program = [before, script, ...questions].join('\n')
+  // An argument is too short for it.
+  const file = join(programs, `${shell}-${randomUUID()}`)
+  await writeFile(file, program)
   const output = await new Promise<string>((resolve, reject) => {
-    execFile(shell, [...args, program], { cwd: folder }, (error, stdout, stderr) =>
+    execFile(shell, [...args, file], { cwd: folder }, (error, stdout, stderr) =>
       error || stderr !== '' ? reject(new Error(stderr, { cause: error })) : resolve(stdout),
     )
   })

@@ -29,7 +29,7 @@ const PROGRESS = 60
 /** Something that happened once or often, and when: milliseconds since the Unix epoch. */
 type Moments = readonly number[]
 
-/** A subscriber that keeps the log, and takes back what it is told to be lost. */
+/** A subscriber that keeps the log, and takes back what was lost. */
 interface Reader {
   readonly log: Event[]
   readonly arrivals: number[]

@@ -83,7 +83,7 @@ test.skipIf(!hasPatroni)(
       cluster.etcd.thaw()
       await cluster.settled()
     })
-    // Without failsafe_mode nearly as long as etcd is away.
+    // Without failsafe_mode nearly as long as etcd is unavailable.
     expect(database).toBeLessThan(ETCD_AWAY_MS / 2)
 
     await cluster.becomeAsynchronous()

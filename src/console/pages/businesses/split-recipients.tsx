@@ -47,7 +47,7 @@ export function SplitRecipients({
         empty={
           <Empty
             title="No recipients"
-            command={`npx inflow recipient approve biz_… --business ${businessId}`}
+            command={`inflow recipient approve biz_… --business ${businessId}`}
           >
             The business may divide its payments only with businesses that an operator has approved.
           </Empty>

@@ -1,0 +1,42 @@
+import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import type { Reporter } from 'vitest/node'
+import { findPostgres } from './postgres-server.ts'
+
+/** Programs that tests use where they are installed, and the packages of Debian that have them. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  'chromium-headless-shell': 'chromium-headless-shell',
+  etcd: 'etcd-server',
+  go: 'golang-go',
+  haproxy: 'haproxy',
+  'nats-server': 'nats-server',
+  patroni: 'patroni',
+  pgbouncer: 'pgbouncer',
+  php: 'php-cli',
+  promtool: 'prometheus',
+  protoc: 'protobuf-compiler',
+}
+
+/** Says in one line at the end why tests were skipped, and what to install. */
+export function createSkippedReporter(): Reporter {
+  return {
+    onTestRunEnd(modules) {
+      const skipped = modules.flatMap((module) => [...module.children.allTests('skipped')]).length
+      if (skipped > 0) console.log(reasonOf(skipped, missingPrograms()))
+    },
+  }
+}
+
+function reasonOf(skipped: number, missing: readonly string[]): string {
+  const tests = skipped === 1 ? '1 test is skipped' : `${skipped} tests are skipped`
+  if (missing.length === 0) return `${tests}: they need another user, another machine or another program`
+  const packages = missing.map((program) => PACKAGES[program] ?? program)
+  return `${tests}, for want of ${missing.join(', ')}: apt-get install ${packages.join(' ')}`
+}
+
+function missingPrograms(): string[] {
+  const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin']
+  const isThere = (program: string) => folders.some((folder) => existsSync(join(folder, program)))
+  const missing = Object.keys(PACKAGES).filter((program) => !isThere(program))
+  return findPostgres() === undefined ? [...missing, 'postgresql'] : missing
+}
