@@ -63,18 +63,23 @@ export const EVENTS = [
   ),
   sequencer(
     'events of a business are numbered in reverse',
-    'row_number() over (partition by business_id, live order by seq) as own_number',
-    'row_number() over (partition by business_id, live order by seq desc) as own_number',
+    'array_agg(seq order by seq) as seqs, array_agg(event_id order by seq) as event_ids',
+    'array_agg(seq order by seq desc) as seqs, array_agg(event_id order by seq desc) as event_ids',
+  ),
+  sequencer(
+    'the events of a business get the ids of one another',
+    'array_agg(event_id order by seq) as event_ids',
+    'array_agg(event_id order by event_id desc) as event_ids',
   ),
   sequencer(
     'the modes of a business share a sequence',
-    'row_number() over (partition by business_id, live order by seq) as own_number',
-    'row_number() over (partition by business_id order by seq) as own_number',
+    'where b.business_id = a.business_id and b.live = a.live',
+    'where b.business_id = a.business_id',
   ),
   sequencer(
     'positions do not follow the order of writing',
-    'row_number() over (order by seq) as number',
-    'row_number() over (order by seq desc) as number',
+    'row_number() over (order by e.seq), e.seq',
+    'row_number() over (order by e.seq desc), e.seq',
   ),
   sequencer(
     'a counter forgets the earlier events of its business',

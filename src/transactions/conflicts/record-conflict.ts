@@ -89,8 +89,13 @@ const HELD_EVENT = {
   occurred_at: '$3::timestamptz',
 }
 
-function keyOf(row: { transaction: string; accountNumber: string; amountMinor: bigint }): string {
-  return `${row.transaction} ${row.accountNumber} ${row.amountMinor}`
+function keyOf({
+  transaction,
+  accountNumber,
+  amountMinor,
+  status,
+}: Pick<StoredConflict, 'transaction' | 'accountNumber' | 'amountMinor' | 'status'>): string {
+  return `${transaction} ${accountNumber} ${amountMinor} ${status}`
 }
 
 /** How many reports that contradict a recorded transaction wait for an operator. */
