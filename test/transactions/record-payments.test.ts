@@ -310,22 +310,3 @@ test('payments that share a statement count in the order in which they arrived',
   ])
   expect([...final]).toEqual(['RECORDED,CONFLICT,DUPLICATE'])
 })
-
-test('conflicts are stored in one order, whatever the order of their reports, so that batches do not deadlock', async () => {
-  const { number } = await openAccount(service)
-  const recorded = paymentInto(number, { sessionId: 'in-order', amountMinor: 100n })
-  await record([recorded])
-  const { pool } = service.database
-  const ordersOf = async (amountMinor: bigint, ...statuses: TransactionStatus[]) => {
-    await record(statuses.map((status) => ({ ...recorded, amountMinor, status })))
-    const { rows } = await pool.query(
-      'select status from payment_conflict where amount_minor = $1 order by ctid',
-      [amountMinor],
-    )
-    return rows.map(({ status }) => status)
-  }
-  const one = await ordersOf(7_001n, PENDING, SUCCESS, FAILED)
-  expect(one).toHaveLength(3)
-  expect(await ordersOf(7_002n, FAILED, SUCCESS, PENDING)).toEqual(one)
-  expect(await ordersOf(7_003n, SUCCESS, PENDING, FAILED)).toEqual(one)
-})
