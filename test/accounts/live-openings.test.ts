@@ -56,7 +56,7 @@ const numbersAt = (bank: BankCode) => [...banks[bank].accounts.keys()]
 
 async function resolve(...resolution: string[]) {
   const result = await runHere(
-    ['account', 'resolve', 'order-1', '--business', business.id, ...resolution],
+    ['account', 'resolve', 'order-1', '--business', business.id, '--yes', ...resolution],
     { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN },
   )
   expect(result).toMatchObject({ code: 0 })

@@ -88,7 +88,9 @@ test.each([
         /^inflow: cannot listen at HOST nowhere.invalid: [^\n]+\n$/,
       ],
     ]
-    const results = await Promise.all(cases.map(([env]) => start({ ...workers, ...env })))
+    const results = await Promise.all(
+      cases.map(([env]) => start({ LOG_LEVEL: 'error', ...workers, ...env })),
+    )
     taken.close()
     for (const [index, [env, expected]] of cases.entries()) {
       const { code, output, errors } = results[index]!

@@ -37,7 +37,7 @@ async function pay(sessionId: string) {
     accountNumber: account.number,
     amountMinor: 150_050n,
     sessionId,
-    payerName: 'Chidi\u001b[2J',
+    payerName: 'Chidi',
   })
   return waitFor(async () => {
     const { events } = await service.client(EventService).listEvents({ businessId, limit: 500 })
@@ -73,7 +73,7 @@ test('prints one line for each event, and exits 0 on Ctrl-C with the cursor to r
       '1500.50 NGN',
       account.reference,
       'LINE-1',
-      'from Chidi\u{fffd}[2J',
+      'from Chidi',
     ].join('  '),
   )
   running.child.kill('SIGINT')

@@ -4,6 +4,7 @@ import { rm } from 'node:fs/promises'
 import { hostname, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { encryptedAccounts } from '../../src/accounts/re-encrypt-accounts.ts'
 import { encryptedTables } from '../../src/app/encrypted-tables.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
@@ -21,10 +22,12 @@ const toBase64 = (key: Buffer) => key.toString('base64')
 const OTHER = randomBytes(32)
 
 async function openAccount(idNumber: string): Promise<string> {
-  const { key } = await service.business()
+  const { id: businessId, key } = await service.business()
+  const { id: recipientId } = await service.business()
+  await service.client(AccountService).approveSplitRecipient({ businessId, recipientId })
   // What the details' hash covers must be found again in the row.
   const terms = { amount: '100.50', expiresIn: 3600, allowedPayers: [{ name: 'Ada Obi' }] }
-  const split = { recipients: [{ businessId: (await service.business()).id, percentage: '2.5' }] }
+  const split = { recipients: [{ businessId: recipientId, percentage: '2.5' }] }
   const options = { ...terms, split, metadata: { b: '2', a: '1' } }
   const body = creation({ bank: 'PALMPAY', idType: 'nin', idNumber, ...options })
   const { body: response } = await service.post('generateVirtualAccount/', key, body)
@@ -40,7 +43,9 @@ async function stored(reference: string) {
 }
 
 describe('a start', () => {
-  const env = () => ({ DATABASE_URL: service.url, HTTP_PORT: '0', GRPC_PORT: '0' })
+  // The server of the tests has fsync off, of which the start warns.
+  const env = () => ({ ...serving(), LOG_LEVEL: 'error' })
+  const serving = () => ({ DATABASE_URL: service.url, HTTP_PORT: '0', GRPC_PORT: '0' })
 
   test('with a master key other than the database’s fails at once, with one line', async () => {
     const wrong = await inflow(['serve'], { env: { ...env(), MASTER_KEY: toBase64(OTHER) } })

@@ -29,9 +29,9 @@ export function createSkippedReporter(): Reporter {
 
 function reasonOf(skipped: number, missing: readonly string[]): string {
   const tests = skipped === 1 ? '1 test is skipped' : `${skipped} tests are skipped`
-  if (missing.length === 0) return `${tests}: they need another user, another machine or another program`
+  if (missing.length === 0) return `${tests} for want of another user, machine or program`
   const packages = missing.map((program) => PACKAGES[program] ?? program)
-  return `${tests}, for want of ${missing.join(', ')}: apt-get install ${packages.join(' ')}`
+  return `${tests} for want of ${missing.join(', ')}: apt-get install ${packages.join(' ')}`
 }
 
 function missingPrograms(): string[] {
