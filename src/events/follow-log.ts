@@ -146,7 +146,7 @@ async function setAside(
     await follower.onGap?.(client)
     log.error(
       { follower: follower.name, position, err: error },
-      'event set aside: the follower of the log goes on without it',
+      'event set aside: the follower of the log continues without it',
     )
   })
 }

@@ -53,7 +53,7 @@ async function findingsAbout(what: string): Promise<readonly string[]> {
 }
 
 describe.each(Object.entries(FOLLOWERS))('the follower %s', (name, { follow, table, what }) => {
-  test('sets aside the events that the database refuses, and goes on with the others', async () => {
+  test('sets aside the events that the database refuses, and continues with the others', async () => {
     const { pool } = db.database
     const [bad, good] = [await insertBusiness(pool), await insertBusiness(pool)]
     for (const { accountNumber } of [good, bad, good, bad, bad]) await pay(5, accountNumber)
