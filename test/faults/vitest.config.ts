@@ -21,8 +21,6 @@ export default defineConfig({
     ...common('faults'),
     // Some need a core for their load and one for the service.
     maxWorkers: 2,
-    // It takes four minutes, and a machine for itself.
-    exclude: process.env['CI'] ? ['test/faults/patroni.test.ts'] : [],
     include: [
       'test/faults/**/*.test.ts',
       'test/events/sequencer.test.ts',
