@@ -4,6 +4,7 @@ import { ROWS_MAX } from '../events/sequencer.ts'
 import type { Database } from '../postgres/orm.ts'
 import { type NewTransaction, recordOn } from '../transactions/store.ts'
 import { createFindings, type Finding } from './finding.ts'
+import { findStatementShares } from './statement-shares.ts'
 
 /** As many payments as a batch has at a thousand payments a second. */
 const PAYMENTS = 64
@@ -25,9 +26,10 @@ interface Durations {
 /**
  * Measures a commit, the recording of a batch and the tick that numbers its events, with the statements and in the
  * sessions of the service. Recording and tick are rolled back; a running service waits for them a few times for some
- * milliseconds.
+ * milliseconds. The shares of the statements so far are those of `pg_stat_statements`, if the database has it.
  */
 export async function measureDatabase(database: Database): Promise<readonly Finding[]> {
+  const shares = await findStatementShares(database.pool)
   const { commitMs, recordingMs, tickMs } = await measure(database)
   const findings = createFindings('Database')
   const add = (found: string, ms: number, warnMs: number, advice: string) => {
@@ -44,6 +46,7 @@ export async function measureDatabase(database: Database): Promise<readonly Find
   const advice = 'see the settings above, and end long transactions (pg_stat_activity)'
   add(`recording ${PAYMENTS} payments`, recordingMs, RECORDING_WARN_MS, advice)
   add(`a tick of the sequencer with ${PAYMENTS} events`, tickMs, TICK_WARN_MS, advice)
+  for (const found of shares) findings.ok(found)
   return findings.all
 }
 

@@ -4,9 +4,13 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
 import { expect, inject, onTestFinished, test, vi } from 'vitest'
+import { ENTITIES } from '../../src/app/entities.ts'
 import { checkSettings } from '../../src/doctor/check-settings.ts'
 import type { Finding } from '../../src/doctor/finding.ts'
 import { freePorts } from '../../src/net/free-ports.ts'
+import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
+import { openDatabase } from '../../src/postgres/orm.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 import { makeFolder } from '../support/folder.ts'
@@ -200,6 +204,33 @@ test('measures a commit, a recording and a tick, and changes nothing', async () 
     )
   }
   expect(await count()).toEqual(before)
+})
+
+test('lists what the database spends its time on, if it counts that', async () => {
+  const shares = async (url: string) =>
+    (await runDoctor({ DATABASE_URL: url }, '--measure')).findings
+      .map(({ found }) => found)
+      .filter((found) => found.includes('share') || found.includes("database's time"))
+  expect(await shares(service.url)).toEqual([expect.stringContaining('no pg_stat_statements')])
+
+  const folder = await makeFolder('statements')
+  const settings = { shared_preload_libraries: 'pg_stat_statements' }
+  const server = await startEmbedded({ folder: join(folder, 'data'), settings })
+  onTestFinished(async () => {
+    await server.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+  const database = await openDatabase(server.url, ENTITIES, { connectionsMax: 2 })
+  onTestFinished(() => database.close())
+  await migrate(database)
+  await database.pool.query('create extension pg_stat_statements')
+  await database.pool.query('select pg_stat_statements_reset()')
+  for (let count = 0; count < 2; count++) await database.pool.query('select pg_sleep(0.2)')
+  const [first, ...others] = await shares(server.url)
+  expect(first).toMatch(
+    /^9\d\.\d % of the database's time: 2 calls of 2\d\d\.\d\d ms, select pg_sleep/,
+  )
+  expect(others.length).toBeGreaterThan(0)
 })
 
 test('warns of a database on another machine whose connection is not encrypted and verified', async () => {
