@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { makeFolder } from './folder.ts'
 import { processesIn, processesOf } from './processes.ts'
+import { waitFor } from './wait-for.ts'
 
 /** Starts a process with an argument. @returns its id */
 function startProcess(argument: string, cwd = '.'): number {
@@ -17,8 +18,8 @@ test('the processes of a folder name it or a file in it, not a path that begins 
   const own = new Set([startProcess(folder), startProcess(join(folder, 'service.log'))])
   const other = new Set([startProcess(`${folder}.sh`), startProcess(`${folder}-backup/run`)])
   const pidsOf = (...paths: string[]) => new Set(processesOf(...paths).map(({ pid }) => pid))
-  await vi.waitFor(() => expect(pidsOf(folder)).toEqual(own))
-  await vi.waitFor(() => expect(pidsOf(`${folder}.sh`, `${folder}-backup`)).toEqual(other))
+  await waitFor(() => expect(pidsOf(folder)).toEqual(own))
+  await waitFor(() => expect(pidsOf(`${folder}.sh`, `${folder}-backup`)).toEqual(other))
   expect(pidsOf(folder)).toEqual(own)
 })
 
@@ -28,6 +29,6 @@ test.skipIf(process.platform !== 'linux')(
     const folder = await makeFolder('processes')
     const other = await makeFolder('processes')
     const own = new Set([startProcess(folder, other), startProcess('anything', folder)])
-    await vi.waitFor(() => expect(new Set(processesIn(folder).map(({ pid }) => pid))).toEqual(own))
+    await waitFor(() => expect(new Set(processesIn(folder).map(({ pid }) => pid))).toEqual(own))
   },
 )

@@ -23,6 +23,8 @@ export type Answer =
       readonly headers?: Record<string, string>
       readonly body?: string
       readonly delayMs?: number
+      /** Nothing is sent before. */
+      readonly after?: Promise<unknown>
     }
   | 'hang'
   | 'close'
@@ -120,6 +122,7 @@ function respond(response: ServerResponse, answer: Answer): void {
     return
   }
   const send = () => response.writeHead(answer.status, answer.headers).end(answer.body)
-  if (answer.delayMs) setTimeout(send, answer.delayMs)
+  if (answer.after) void answer.after.then(send)
+  else if (answer.delayMs) setTimeout(send, answer.delayMs)
   else send()
 }

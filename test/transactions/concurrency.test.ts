@@ -2,7 +2,7 @@ import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/p
 import { createClient, type Transport } from '@connectrpc/connect'
 import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome,
@@ -15,6 +15,7 @@ import {
 import { grpcTransport } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { waitUntil } from '../support/wait-for.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 
 const service = useService()
@@ -125,14 +126,11 @@ test('of two final reports that wait for the same transaction, one finalizes it 
     await holder.query('begin')
     await holder.query(`select from transaction where session_id = 'waited' for update`)
     const reports = [service, second].map((at) => recordAt(at, [final]))
-    await vi.waitUntil(
-      async () => {
-        const waiting = `select from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock'`
-        return (await pool.query(waiting)).rowCount === reports.length
-      },
-      { timeout: 10_000 },
-    )
+    await waitUntil(async () => {
+      const waiting = `select from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'`
+      return (await pool.query(waiting)).rowCount === reports.length
+    })
     await holder.query('commit')
     const results = (await Promise.all(reports)).flatMap((batch) => batch.results)
     expect(results.map(({ error }) => error)).toEqual(['', ''])

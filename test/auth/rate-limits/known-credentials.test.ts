@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto'
 import pino from 'pino'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   type CredentialHashes,
   createKnownCredentials,
 } from '../../../src/auth/rate-limits/known-credentials.ts'
+import { waitFor } from '../../support/wait-for.ts'
 
 const digest = (credential: string) => hash('sha256', credential, 'base64')
 
@@ -106,7 +107,7 @@ describe('credentials that were issued lately', () => {
     // One read at a time.
     refreshAfter(5_000)
     expect(asked).toEqual([['issued', startedMs - 60_000, 1_000]])
-    await vi.waitFor(() => expect(known.has('new')).toBe(true))
+    await waitFor(() => expect(known.has('new')).toBe(true))
     await new Promise(setImmediate)
     refreshAfter(0)
     expect(asked[1]).toEqual(['issued', startedMs + 1_000 - 60_000, 1_000])
@@ -134,11 +135,11 @@ describe('credentials that were issued lately', () => {
     const { known, state } = setUp([failing])
     state.nowMs += 1_000
     known.refresh()
-    await vi.waitFor(() => expect(state.warnings).toEqual([{ err: new Error('unavailable') }]))
+    await waitFor(() => expect(state.warnings).toEqual([{ err: new Error('unavailable') }]))
     await new Promise(setImmediate)
     expect(known.has('new')).toBe(false)
     known.refresh()
-    await vi.waitFor(() => expect(known.has('new')).toBe(true))
+    await waitFor(() => expect(known.has('new')).toBe(true))
     expect(asked[1]).toEqual(asked[0])
     expect(state.warnings).toHaveLength(1)
   })

@@ -18,17 +18,14 @@ const codeOf = (urlPath: string) => urlPath.replace('/console/sign-in#', '')
 const callerOf = async (cookie: string) =>
   (await browserClient(service, SessionService, cookie).getCaller({})).caller!
 
-/** Waits until a session is refused. @returns milliseconds */
-async function timeToRefusal(cookie: string): Promise<number> {
-  const startedMs = performance.now()
-  await waitUntil(() =>
+/** A session lasts for hours unless it is revoked. */
+const untilRefused = (cookie: string) =>
+  waitUntil(() =>
     callerOf(cookie).then(
       () => false,
       (error) => error.code === Code.Unauthenticated,
     ),
   )
-  return performance.now() - startedMs
-}
 
 /** Opens a stream of events with a cookie. @returns how it ends */
 async function openStream(cookie: string, businessIds: string[] = []) {
@@ -50,7 +47,7 @@ async function issueToken(scopes: string[]) {
   return { id: issued.token!.id, secret: issued.secret }
 }
 
-test('the sessions of a token end within a second of its revocation, and their streams', async () => {
+test('the sessions of a token end with its revocation, and their streams', async () => {
   const { id, secret } = await issueToken(['admin'])
   await service.business()
   const cookie = await signIn(service, { token: secret })
@@ -58,14 +55,14 @@ test('the sessions of a token end within a second of its revocation, and their s
   await callerOf(cookie)
   const stream = await openStream(cookie)
   await service.client(AdminService).revokeToken({ tokenId: id })
-  expect(await timeToRefusal(cookie)).toBeLessThan(1_000)
+  await untilRefused(cookie)
   expect(await stream.ended).toBe(Code.Unauthenticated)
   expect((await callerOf(other)).kind).toBe(CallerKind.ADMIN_TOKEN)
   const { sessions } = await admin().listSessions({ activeOnly: true })
   expect(sessions.map(({ callerId }) => callerId)).not.toContain(id)
 })
 
-test('a revoked session ends alone, within a second, and its streams', async () => {
+test('a revoked session ends alone, with its streams', async () => {
   const { secret } = await issueToken(['admin'])
   const cookie = await signIn(service, { token: secret })
   const sibling = await signIn(service, { token: secret })
@@ -73,22 +70,22 @@ test('a revoked session ends alone, within a second, and its streams', async () 
   const stream = await openStream(cookie)
   const { session } = await admin().revokeSession({ sessionId })
   expect(session).toMatchObject({ id: sessionId, active: false, revokedAt: expect.anything() })
-  expect(await timeToRefusal(cookie)).toBeLessThan(1_000)
+  await untilRefused(cookie)
   expect(await stream.ended).toBe(Code.Unauthenticated)
   await callerOf(sibling)
   const again = await admin().revokeSession({ sessionId })
   expect(again.session!.revokedAt).toEqual(session!.revokedAt)
 })
 
-test('a revoked link opens nothing, and its sessions end within a second', async () => {
+test('a revoked link opens nothing, and its sessions end', async () => {
   const { id: businessId } = await service.business()
   const { portalLink, urlPath } = await admin().createPortalLink({ businessId })
   const code = codeOf(urlPath)
   const [first, second] = [await signIn(service, { code }), await signIn(service, { code })]
   const stream = await openStream(first, [businessId])
   await admin().revokePortalLink({ portalLinkId: portalLink!.id })
-  expect(await timeToRefusal(first)).toBeLessThan(1_000)
-  expect(await timeToRefusal(second)).toBeLessThan(1_000)
+  await untilRefused(first)
+  await untilRefused(second)
   expect(await stream.ended).toBe(Code.Unauthenticated)
   expect((await postSession(service, { code })).status).toBe(401)
 })

@@ -259,7 +259,7 @@ async function playDatabaseFailures({ key, businessId }: { key: string; business
   await refused(create('order-6'))
   await refusedAt({ headers: asJson(WRONG_KEY.replace('0', '1')), body: '{"session_id":"1"}' })
   await wire.mend()
-  await vi.waitFor(() => create('order-7'), { timeout: 15_000, interval: 200 })
+  await vi.waitFor(() => create('order-7'), { timeout: 60_000, interval: 200 })
 }
 
 test('a whole run reveals no key, token, webhook secret or identity number', async () => {

@@ -335,8 +335,9 @@ describe('a worker', () => {
   test('whose lease has ended does not record its attempt', async () => {
     const late = openWebhooks(database, { leaseMs: 300 })
     const peer = await receiver()
+    const delivered = Promise.withResolvers<void>()
     peer.answer(() =>
-      peer.requests.length === 1 ? { status: 500, delayMs: 1_500 } : { status: 200 },
+      peer.requests.length === 1 ? { status: 500, after: delivered.promise } : { status: 200 },
     )
     const business = await addBusiness(database)
     const { id } = await addEndpoint(late, business, peer.url)
@@ -347,9 +348,10 @@ describe('a worker', () => {
     started()
     await peer.next()
     await until(async () => (await deliveries(id))[0]?.completed_at)
+    delivered.resolve()
     await late.stop()
     expect((await deliveries(id))[0]).toMatchObject({ state: 'DELIVERED', attempts: 1 })
-  }, 20_000)
+  }, 60_000)
 
   test('continues after the database dropped its connections', async () => {
     const own = await openDatabase(db.url, ENTITIES)
