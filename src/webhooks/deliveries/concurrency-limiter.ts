@@ -23,7 +23,8 @@ export interface LimitedEndpoint {
  *
  * Each endpoint has its own limit: it starts low, grows by one with each success and falls to one
  * with a failure. An endpoint that fails or is slow is degraded until it responds well again; all
- * degraded endpoints share a separate capacity. So dead endpoints, however many, take none from the
+ * degraded endpoints share a separate capacity. One that acknowledges slowly grows too, up to a few
+ * requests, so that it keeps up with its payments. So dead endpoints, however many, take none from the
  * healthy ones, and an endpoint that dies is detected before it has taken much.
  *
  * For an endpoint that responds well at its full limit, deliveries are prefetched: as many as it
@@ -106,6 +107,9 @@ const LIMIT_INITIAL = 2
 export const SLOW_MS = 2_000
 const SLOW_INITIAL_MS = 500
 
+/** The limit of an endpoint that acknowledges, but slowly. */
+const SLOW_LIMIT_MAX = 5
+
 /** An endpoint's prefetch is what it takes in this time, up to this number. */
 const PREFETCH_MS = 250
 const PREFETCH_MAX = 500
@@ -173,9 +177,11 @@ export function createConcurrencyLimiter(
     finished(endpointId, result, latencyMs) {
       const state = states.of(endpointId)
       states.count(state, -1)
-      if (result !== 'acknowledged') states.setDegraded(state, true)
-      else if (state.degraded) states.setDegraded(state, false)
-      else state.limit = Math.min(state.limit + 1, state.max)
+      if (result === 'acknowledged' && state.degraded) states.setDegraded(state, false)
+      else if (result === 'acknowledged') state.limit = Math.min(state.limit + 1, state.max)
+      else states.setDegraded(state, true)
+      if (result === 'slow') state.limit = Math.min(state.limit + 1, SLOW_LIMIT_MAX, state.max)
+      else if (result !== 'acknowledged') state.limit = 1
       noteResult(state, result, latencyMs)
       const isPaused = state.failures > 0
       state.pausedUntilMs = isPaused ? nowMs() + pauseMs(state.failures, result, limits) : 0

@@ -38,6 +38,20 @@ test('a limit starts low, grows with each success and falls to one with a failur
   expect(share()).toBe(2)
 })
 
+test('an endpoint that acknowledges slowly gets more requests at once, up to five, until one fails', () => {
+  const limiter = createConcurrencyLimiter({ ...limits, degradedMax: 50 }, still)
+  const share = () => limiter.allot([{ id: 'ep', concurrency: 10 }], none)[0]?.share
+  const once = (result: 'slow' | 'rejected') => {
+    limiter.started('ep')
+    limiter.markSlow('ep')
+    limiter.finished('ep', result, 9_000)
+    return share()
+  }
+  expect(Array.from({ length: 6 }, () => once('slow'))).toEqual([2, 3, 4, 5, 5, 5])
+  expect(limiter.isDegraded('ep')).toBe(true)
+  expect([once('rejected'), once('slow')]).toEqual([1, 2])
+})
+
 test('degraded endpoints share a separate capacity and take none from healthy ones', () => {
   const limiter = createConcurrencyLimiter(
     { ...limits, rejectedPauseMaxMs: 0, noResponsePauseMaxMs: 0 },
