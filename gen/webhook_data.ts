@@ -3,7 +3,8 @@
 /** The fields of `data` that the webhooks of every kind have. */
 export interface WebhookData {
   /**
-   * RESERVED_ACCOUNT_TRANSACTION, RESERVED_ACCOUNT, SETTLEMENT, SHARE or WEBHOOK_ENDPOINT.
+   * RESERVED_ACCOUNT_TRANSACTION for credited payments alone; RESERVED_ACCOUNT_REVERSAL, RESERVED_ACCOUNT_HELD_PAYMENT,
+   * RESERVED_ACCOUNT_RETURN, RESERVED_ACCOUNT, SETTLEMENT, SHARE or WEBHOOK_ENDPOINT.
    */
   readonly type: string
   /**
@@ -259,7 +260,7 @@ export interface WebhookShare {
 /** The `data` of webhooks, by kind. A later release may add kinds, and fields. */
 export interface WebhookDataByKind {
   /**
-   * A payment arrived in a virtual account.
+   * A payment arrived in a virtual account and was credited; if it was on hold, it was accepted now.
    */
   readonly PAYMENT_NOTIFICATION: Data<
     'RESERVED_ACCOUNT_TRANSACTION',
@@ -270,12 +271,20 @@ export interface WebhookDataByKind {
    * A recorded payment was reversed.
    */
   readonly PAYMENT_REVERSED: Data<
-    'RESERVED_ACCOUNT_TRANSACTION',
+    'RESERVED_ACCOUNT_REVERSAL',
     'reference' | 'merchant_reference' | 'transaction_ref' | 'wiaxy_ref' | 'amount' | 'method' | 'account' | 'payer',
     'expected_amount' | 'variance' | 'hold_state' | 'metadata' | 'traceparent'
   >
   /**
-   * A payment into a one-time account was held, and was accepted: it is credited now.
+   * A payment arrived that differs from the terms of its one-time account: it is not credited until it is accepted.
+   */
+  readonly PAYMENT_ON_HOLD: Data<
+    'RESERVED_ACCOUNT_HELD_PAYMENT',
+    'reference' | 'merchant_reference' | 'transaction_ref' | 'wiaxy_ref' | 'amount' | 'method' | 'account' | 'payer' | 'variance' | 'hold_state',
+    'expected_amount' | 'metadata' | 'traceparent'
+  >
+  /**
+   * A payment on hold was accepted, as earlier versions recorded it: now it is a PAYMENT_NOTIFICATION.
    */
   readonly PAYMENT_ACCEPTED: Data<
     'RESERVED_ACCOUNT_TRANSACTION',
@@ -286,7 +295,7 @@ export interface WebhookDataByKind {
    * The return of a held payment to its payer was requested; an operator completes it.
    */
   readonly PAYMENT_RETURN_REQUESTED: Data<
-    'RESERVED_ACCOUNT_TRANSACTION',
+    'RESERVED_ACCOUNT_RETURN',
     'reference' | 'merchant_reference' | 'transaction_ref' | 'wiaxy_ref' | 'amount' | 'method' | 'account' | 'payer' | 'variance' | 'hold_state',
     'expected_amount' | 'metadata' | 'traceparent'
   >

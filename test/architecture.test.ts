@@ -100,9 +100,9 @@ const MAY_IMPORT_GEN = [
   /^auth\/method-policy\.ts$/,
   /\/(rpc|message)\.ts$/,
   /^events\/(subscribe|tail-window|event-kinds)\.ts$/,
-  // `webhooks.ts` composes that domain's rpcs; `sender/body.ts` reads the payload of events; the
+  // `webhooks.ts` composes that domain's rpcs; the bodies read the payload of events; the
   // catalogue describes messages of the contract.
-  /^webhooks\/(sender\/body|webhooks|catalogue\/[\w-]+)\.ts$/,
+  /^webhooks\/(sender\/(wiaxy-)?body|webhooks|catalogue\/[\w-]+)\.ts$/,
 ]
 
 interface Import {

@@ -30,6 +30,7 @@ export const REASONS = {
   bank_key_required: ['FAILED_PRECONDITION', 409],
   not_held: ['FAILED_PRECONDITION', 409],
   endpoint_disabled: ['FAILED_PRECONDITION', 409],
+  no_next_secret: ['FAILED_PRECONDITION', 409],
   event_expired: ['FAILED_PRECONDITION', 409],
   delivery_completed: ['FAILED_PRECONDITION', 409],
   payload_too_large: ['RESOURCE_EXHAUSTED', 413],

@@ -27,10 +27,17 @@ export const KINDS_ON_REQUEST: readonly string[] = EVENT_KINDS.filter(
   ({ audience }) => audience === EventAudience.ON_REQUEST,
 ).map(({ name }) => name)
 
-const NAMES: ReadonlySet<string> = new Set(EVENT_KINDS.map(({ name }) => name))
+const TYPES: ReadonlyMap<string, string> = new Map(
+  EVENT_KINDS.map(({ name, type }) => [name, type]),
+)
 
 export function isEventKind(name: string): boolean {
-  return NAMES.has(name)
+  return TYPES.has(name)
+}
+
+/** The `data.type` of the webhooks of a kind; UNKNOWN for one of a later release. */
+export function typeOfKind(name: string): string {
+  return TYPES.get(name) ?? 'UNKNOWN'
 }
 
 /** The faults of a filter by kind: it may name every kind. */

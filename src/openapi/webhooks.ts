@@ -18,14 +18,6 @@ const HEADERS: Readonly<Record<string, readonly [description: string, example: s
     'One signature for each active secret, with spaces between them: `v1,` and the Base64 of the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<raw body>`.',
     'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
   ],
-  'x-wiaxy-timestamp': [
-    'The same as webhook-timestamp, for receivers of the earlier format.',
-    '1795165200',
-  ],
-  'x-wiaxy-signature-256': [
-    'For receivers of the earlier format: the hexadecimal HMAC-SHA256 of `<x-wiaxy-timestamp>.<raw body>` with the newest secret.',
-    '0d2f7c1fe4cc93f2a4b2d8ef0b6d1f3a5c7e9b1d3f5a7c9e1b3d5f7a9c1e3b5d',
-  ],
 }
 
 /** The parameters of every webhook: its headers. */

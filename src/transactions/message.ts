@@ -89,6 +89,7 @@ export function toTransactionMessage(
     accountNumber: account.accountNumber,
     accountName: account.accountName,
     customerName: `${account.firstName} ${account.lastName}`,
+    customerLastName: account.lastName,
     customerEmail: account.email,
     paidAt: toTimestamp(transaction.paidAtMs),
     payer: {
@@ -134,9 +135,20 @@ export function toRecorderMessage(recordedBy: RecordedBy, withId: boolean): Reco
 
 type TransactionEventKind =
   | 'PAYMENT_NOTIFICATION'
-  | 'PAYMENT_ACCEPTED'
+  | 'PAYMENT_ON_HOLD'
   | 'PAYMENT_RETURN_REQUESTED'
   | 'PAYMENT_REVERSED'
+
+/** Encodes the event of a payment that has arrived: it is credited, or held. */
+export function encodeArrival(
+  transaction: StoredTransaction,
+  eventId: string,
+  occurredAtMs: number,
+): Uint8Array {
+  const isHeld = transaction.variance?.hold === 'HELD'
+  const kind = isHeld ? 'PAYMENT_ON_HOLD' : 'PAYMENT_NOTIFICATION'
+  return encodeTransactionEvent(kind, transaction, eventId, occurredAtMs)
+}
 
 /** Encodes the event of a transaction, without its position in the log. */
 export function encodeTransactionEvent(

@@ -17,7 +17,7 @@ import { batchSpan } from '../tracing/batch-span.ts'
 import { inSpan } from '../tracing/tracing.ts'
 import type { StoredConflict } from './conflicts/payment-conflict.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts/record-conflict.ts'
-import { encodeTransactionEvent } from './message.ts'
+import { encodeArrival } from './message.ts'
 import type { PaymentCounter } from './metrics/count-payments.ts'
 import { type Entry, type PaymentCall, resolveUnrecorded } from './resolve-unrecorded.ts'
 import { insertTransactions, type NewTransaction } from './store.ts'
@@ -211,9 +211,6 @@ function toRow(
     live,
     createdAtMs: nowMs,
     eventId,
-    payload:
-      payment.status === 'SUCCESS'
-        ? encodeTransactionEvent('PAYMENT_NOTIFICATION', stored, eventId, nowMs)
-        : null,
+    payload: payment.status === 'SUCCESS' ? encodeArrival(stored, eventId, nowMs) : null,
   }
 }

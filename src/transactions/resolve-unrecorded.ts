@@ -6,7 +6,7 @@ import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import type { Call } from '../postgres/isolating-batcher.ts'
-import { encodeTransactionEvent } from './message.ts'
+import { encodeArrival } from './message.ts'
 import { findRecorded } from './queries.ts'
 import { type Finalization, finalizeTransactions, type NewTransaction } from './store.ts'
 import {
@@ -142,10 +142,7 @@ function toRow(
 ): Finalization {
   const { id, traceparent } = transaction
   const eventId = newId('evt', nowMs)
-  const payload =
-    status === 'SUCCESS'
-      ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, nowMs)
-      : null
+  const payload = status === 'SUCCESS' ? encodeArrival(transaction, eventId, nowMs) : null
   return { id, status, createdAtMs: nowMs, eventId, payload, recordedBy, traceparent }
 }
 

@@ -12,7 +12,8 @@ export const TRANSACTIONS = 'transaction t'
 
 /**
  * SQL: the condition on the kind of an event that credits a payment to its business: when it is recorded, or, if it
- * was held, when it is accepted. The notification of a held payment changes no balance.
+ * was held, when it is accepted. Earlier versions recorded PAYMENT_ACCEPTED then, and a PAYMENT_NOTIFICATION that
+ * changes no balance when the payment arrived.
  */
 export const CREDITS_PAYMENT = "in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')"
 

@@ -13,7 +13,13 @@ import {
   type Endpoint as EndpointMessage,
   EndpointSchema,
   EndpointStatus,
+  LegacySignature as LegacySignatureMessage,
+  EndpointProfile as ProfileMessage,
 } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import type {
+  CreateEndpointRequest,
+  UpdateEndpointRequest,
+} from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import type { Connection } from './connections/connection.ts'
 import { toConfiguredOptions } from './connections/message.ts'
 import type {
@@ -23,7 +29,14 @@ import type {
   StoredDelivery,
 } from './deliveries/delivery.ts'
 import type { Endpoint, Secret } from './endpoints/endpoint.entity.ts'
-import type { DisabledReason, EndpointEventKind } from './endpoints/endpoint.ts'
+import type {
+  DisabledReason,
+  EndpointEventKind,
+  EndpointProfile,
+  LegacySignature,
+  RequestFormat,
+} from './endpoints/endpoint.ts'
+import type { FormatChange } from './endpoints/request-format.ts'
 
 /** An endpoint with its active signing secrets, newest first, and what else requests carry. */
 export interface EndpointWithSecrets {
@@ -38,6 +51,16 @@ const DISABLED_REASONS: Readonly<Record<DisabledReason, DisabledReasonMessage>> 
   REQUESTED: DisabledReasonMessage.REQUESTED,
   GONE: DisabledReasonMessage.GONE,
   FAILING: DisabledReasonMessage.FAILING,
+}
+
+const PROFILES: Readonly<Record<EndpointProfile, ProfileMessage>> = {
+  STANDARD: ProfileMessage.STANDARD,
+  WIAXY: ProfileMessage.WIAXY,
+}
+
+const LEGACY_SIGNATURES: Readonly<Record<LegacySignature, LegacySignatureMessage>> = {
+  MD5: LegacySignatureMessage.MD5,
+  HMAC_BODY: LegacySignatureMessage.HMAC_BODY,
 }
 
 const STATUSES: Readonly<Record<DeliveryState, DeliveryStatus>> = {
@@ -62,12 +85,51 @@ export function toEndpointMessage(described: EndpointWithSecrets): EndpointMessa
     ...(failingSince && { failingSince: timestampFromDate(failingSince) }),
     concurrency: endpoint.concurrency,
     live: endpoint.live,
-    secrets: secrets.map(({ createdAt, expiresAt }) => ({
+    secrets: secrets.map(({ createdAt, expiresAt, isNext }) => ({
       createdAt: timestampFromDate(createdAt),
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
+      next: isNext,
     })),
+    profile: PROFILES[endpoint.profile ?? 'STANDARD'],
+    wiaxyHeaders: endpoint.profile === null,
+    legacySignature: endpoint.legacySignature ? LEGACY_SIGNATURES[endpoint.legacySignature] : 0,
+    eventName: endpoint.eventName ?? '',
+    payerAsArray: endpoint.payerAsArray,
     options: toConfiguredOptions(endpoint, connection, blockedBy),
   })
+}
+
+/** The format that a new endpoint requests. */
+export function toRequestFormat(
+  request: Pick<
+    CreateEndpointRequest,
+    'profile' | 'legacySignature' | 'eventName' | 'payerAsArray'
+  >,
+): RequestFormat {
+  return {
+    profile: request.profile === ProfileMessage.WIAXY ? 'WIAXY' : 'STANDARD',
+    legacySignature: toLegacySignature(request.legacySignature),
+    eventName: request.eventName || undefined,
+    payerAsArray: request.payerAsArray,
+  }
+}
+
+export function toFormatChange(
+  request: Pick<UpdateEndpointRequest, 'legacySignature' | 'eventName' | 'payerAsArray'>,
+): FormatChange {
+  const { legacySignature, eventName, payerAsArray } = request
+  return {
+    ...(legacySignature !== undefined && {
+      legacySignature: toLegacySignature(legacySignature) ?? 'none',
+    }),
+    eventName,
+    payerAsArray,
+  }
+}
+
+function toLegacySignature(message: LegacySignatureMessage): LegacySignature | undefined {
+  const names: readonly LegacySignature[] = ['MD5', 'HMAC_BODY']
+  return names.find((name) => LEGACY_SIGNATURES[name] === message)
 }
 
 /**

@@ -15,7 +15,7 @@ import { createEndpoint } from './endpoints/create-endpoint.ts'
 import { deleteEndpoint } from './endpoints/delete-endpoint.ts'
 import type { EndpointContext } from './endpoints/endpoint-context.ts'
 import { listEndpoints } from './endpoints/list-endpoints.ts'
-import { rotateSecret } from './endpoints/rotate-secret.ts'
+import { rotateSecret, switchSecret } from './endpoints/rotate-secret.ts'
 import { updateEndpoint } from './endpoints/update-endpoint.ts'
 import { getEndpointStatistics } from './lists/get-endpoint-statistics.ts'
 import {
@@ -24,7 +24,13 @@ import {
   toRequestMessage,
   toStatisticsMessage,
 } from './lists/message.ts'
-import { toAttemptMessage, toDeliveryMessage, toEndpointMessage } from './message.ts'
+import {
+  toAttemptMessage,
+  toDeliveryMessage,
+  toEndpointMessage,
+  toFormatChange,
+  toRequestFormat,
+} from './message.ts'
 import { skipDelivery } from './ordered/skip-delivery.ts'
 import { createShowRequest } from './sender/shown-request.ts'
 
@@ -38,12 +44,14 @@ export function createWebhookRpc(
   const showRequest = createShowRequest(context, timeText, bankNames)
   return {
     async createEndpoint(request, call) {
-      const requested = { ...request, ...toRequestedOptions(request.options) }
+      const format = toRequestFormat(request)
+      const requested = { ...request, ...toRequestedOptions(request.options), format }
       const created = await createEndpoint(context, requested, actorOf(call))
       return { endpoint: toEndpointMessage(created), secret: created.secret }
     },
     async updateEndpoint(request, call) {
-      const change = { ...request, ...toRequestedOptions(request.options) }
+      const format = toFormatChange(request)
+      const change = { ...request, ...toRequestedOptions(request.options), format }
       const updated = await updateEndpoint(context, change, actorOf(call))
       return { endpoint: toEndpointMessage(updated) }
     },
@@ -62,10 +70,14 @@ export function createWebhookRpc(
       await deleteEndpoint(context, endpointId, actorOf(call))
       return {}
     },
-    async rotateSecret({ endpointId, overlap }, call) {
-      const overlapMs = overlap && durationMs(overlap)
-      const rotated = await rotateSecret(context, endpointId, overlapMs, actorOf(call))
+    async rotateSecret({ endpointId, overlap, textSecret }, call) {
+      const rotation = { endpointId, overlapMs: overlap && durationMs(overlap), textSecret }
+      const rotated = await rotateSecret(context, rotation, actorOf(call))
       return { endpoint: toEndpointMessage(rotated), secret: rotated.secret }
+    },
+    async switchSecret({ endpointId }, call) {
+      const switched = await switchSecret(context, endpointId, actorOf(call))
+      return { endpoint: toEndpointMessage(switched) }
     },
     async sendTestEvent({ endpointId }, call) {
       return { eventId: await sendTestEvent(context, endpointId, actorOf(call)) }

@@ -364,11 +364,11 @@ test('a held payment is divided once it is accepted, by the split of when it arr
   await pay(500)
   await accounts().setAccountSplit({ businessId: shop.businessId, reference: 'order-1' })
   const before = (await seller.balance()).availableMinor
-  await shop.events(2, 'PAYMENT_NOTIFICATION')
+  await shop.events(1, 'PAYMENT_NOTIFICATION')
   await shop.settle()
   expect((await seller.balance()).availableMinor - before).toBe(6_250n)
   await heldPaymentsOf(service).acceptPayment({ transactionId: short.transaction.id })
-  await shop.events(1, 'PAYMENT_ACCEPTED')
+  await shop.events(2, 'PAYMENT_NOTIFICATION')
   await shop.settle()
   expect((await seller.balance()).availableMinor - before).toBe(11_250n)
   expect(await discrepanciesOf(service)).toEqual([])

@@ -26,6 +26,7 @@ const IRREVERSIBLE = [
   ...['token revoke', 'transaction accept', 'transaction complete-return', 'transaction return'],
   ...['transaction reverse', 'unmatched assign', 'unmatched return', 'webhook remove'],
   'webhook rotate',
+  'webhook switch',
 ]
 
 test('the verbs that cannot be undone have --yes, and no others', async () => {

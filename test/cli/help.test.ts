@@ -78,6 +78,7 @@ test('the commands are those of the contract', () => {
         'webhook remove',
         'webhook update',
         'webhook rotate',
+        'webhook switch',
       ],
       ...['webhook test', 'webhook deliveries', 'webhook delivery', 'webhook redeliver'],
       'webhook skip',

@@ -16,6 +16,8 @@ let sessionId: string
 beforeAll(async () => {
   shop = await openShop(service, { terms: { amountMinor: 500n } })
   const paid = await pay(service, shop, 400n)
+  // The first is on hold, and counts once it is accepted.
+  await pay(service, shop, 500n)
   id = paid.id
   sessionId = paid.sessionId
 })
@@ -37,7 +39,7 @@ test('shows the timeline of a payment by its id or its session id', async () => 
       const { code, stdout } = await inflow('transaction', 'timeline', text)
       expect(code).toBe(0)
       expect(stdout).toMatch(/recorded +by token bootstrap, sandbox, held: UNDERPAID/)
-      expect(stdout).toMatch(/event #\d +PAYMENT_NOTIFICATION, evt_/)
+      expect(stdout).toMatch(/event #\d +PAYMENT_ON_HOLD, evt_/)
     })
   }
   const { code, stderr } = await inflow('transaction', 'timeline', 'nothing')
@@ -57,7 +59,7 @@ test('states the figures, the banks and the health', async () => {
     const { code, stdout } = await inflow('overview')
     expect(code).toBe(0)
     expect(stdout).toMatch(/Payments in 24 h +1 \(a week before: 0\)/)
-    expect(stdout).toMatch(/Amount +4.00 \(a week before: 0.00\)/)
+    expect(stdout).toMatch(/Amount +5.00 \(a week before: 0.00\)/)
     expect(stdout).toMatch(/Waiting for review +1 HELD_PAYMENT/)
     expect(stdout).toMatch(/9PSB +sandbox +closed/)
   })

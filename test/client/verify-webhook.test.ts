@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { describe, expect, test } from 'vitest'
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
+import { STANDARD_FORMAT } from '../../src/webhooks/endpoints/request-format.ts'
 import { newSecret, secretBytes } from '../../src/webhooks/endpoints/signing-secret.ts'
 import { signedHeaders } from '../../src/webhooks/sender/sign.ts'
 
@@ -22,13 +23,10 @@ const secrets = fc
   .map((bytes) => `whsec_${Buffer.from(bytes).toString('base64')}`)
 
 function ours(secret: string | readonly string[], body: string, timestampMs = NOW_MS) {
-  const [newest, ...earlier] = [secret].flat().map((text) => secretBytes(text))
-  return signedHeaders({
-    eventId: 'evt_1',
-    timestampSeconds: Math.floor(timestampMs / 1_000),
-    body,
-    secrets: [newest!, ...earlier],
-  })
+  const [newest, ...earlier] = [secret].flat()
+  const timestampSeconds = Math.floor(timestampMs / 1_000)
+  const secrets = [newest!, ...earlier] as const
+  return signedHeaders({ eventId: 'evt_1', timestampSeconds, body, secrets }, STANDARD_FORMAT)
 }
 
 const BODY = '{"event":"PAYMENT_NOTIFICATION","data":{"event_id":"evt_1","sequence":1}}'

@@ -327,7 +327,7 @@ describe('a reversal', () => {
     )
     for (const [at, { data }] of reversed.entries()) {
       const { event_id: _id, sequence: _sequence, ...rest } = paid[at].data
-      expect(data).toMatchObject({ ...rest, status: 'REVERSED' })
+      expect(data).toMatchObject({ ...rest, status: 'REVERSED', type: 'RESERVED_ACCOUNT_REVERSAL' })
     }
     expect(reversed).toHaveLength(2)
   })

@@ -1,3 +1,4 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
 import {
   type Client,
   createClient,
@@ -5,7 +6,10 @@ import {
   type Interceptor,
 } from '@connectrpc/connect'
 import { afterEach } from 'vitest'
-import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import {
+  type CreateEndpointRequestSchema,
+  WebhookService,
+} from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import type { Database } from '../../src/postgres/orm.ts'
 import { toConnectError, toFault } from '../../src/server/rpc/status.ts'
@@ -158,7 +162,7 @@ export async function addEndpoint(
   webhooks: Webhooks,
   businessId: string,
   url: string,
-  more: { kinds?: string[]; concurrency?: number } = {},
+  more: MessageInitShape<typeof CreateEndpointRequestSchema> = {},
 ): Promise<{ id: string; secret: string }> {
   const response = await clientOf(webhooks).createEndpoint({ businessId, url, ...more })
   return { id: response.endpoint!.id, secret: response.secret }

@@ -32,6 +32,10 @@ const endpoint: Endpoint = {
   connectionVersion: 0,
   connectionEncrypted: null,
   certificateExpiresAt: null,
+  profile: 'STANDARD',
+  legacySignature: null,
+  eventName: null,
+  payerAsArray: false,
   createdAt: new Date(1_000),
   failingSince: null,
   warnedAt: null,
@@ -45,6 +49,7 @@ const secret = (createdMs: number, expiresMs: number | null): Secret => ({
   secretEncrypted: Buffer.alloc(0),
   createdAt: new Date(createdMs),
   expiresAt: expiresMs === null ? null : new Date(expiresMs),
+  isNext: false,
 })
 
 describe('an endpoint', () => {

@@ -20,6 +20,7 @@ export type AuditAction =
   | 'endpoint.delete'
   | 'endpoint.recover'
   | 'endpoint.rotate_secret'
+  | 'endpoint.switch_secret'
   | 'endpoint.test'
   | 'endpoint.update'
   | 'epoch.bump'

@@ -5,11 +5,12 @@ import type {
   ConfiguredOptions,
   EndpointOptionsSchema,
 } from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
-import type { Endpoint } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { type Endpoint, LegacySignature } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { localTime } from '../local-time.ts'
+import { enumOption } from '../options.ts'
 import type { Column } from '../output.ts'
-import { readSecretFile } from '../read-secret.ts'
+import { readSecret, readSecretFile } from '../read-secret.ts'
 
 /** Where the command line takes the options of an endpoint from. Secrets come from files only. */
 export interface OptionFlags {
@@ -30,6 +31,16 @@ export interface OptionFlags {
   readonly rateLimit?: number
   readonly ordered?: boolean
   readonly unordered?: boolean
+}
+
+/** How requests look and are signed. The text secret comes from a file only. */
+export interface FormatFlags {
+  readonly textSecretFile?: string
+  readonly legacySignature?: LegacySignature
+  readonly removeLegacySignature?: boolean
+  readonly eventName?: string
+  readonly payerAsArray?: boolean
+  readonly payerAsObject?: boolean
 }
 
 type Options = MessageInitShape<typeof EndpointOptionsSchema>
@@ -77,8 +88,52 @@ export function addOptionFlags(verb: Command): Command {
     )
 }
 
+/** Flags of the WIAXY profile, of an endpoint that is added or updated. */
+export function addFormatFlags(verb: Command): Command {
+  return verb
+    .addOption(
+      enumOption(
+        '--legacy-signature <kind>',
+        'also send x-wiaxy-signature, which is weak (profile wiaxy)',
+        LegacySignature,
+      ),
+    )
+    .option(
+      '--event-name <name>',
+      'what bodies call PAYMENT_NOTIFICATION, such as PAYMENT_NOTIFIFICATION (profile wiaxy)',
+    )
+    .option('--payer-as-array', 'send data.payer as an array of one (profile wiaxy)')
+}
+
+export function addTextSecretFlag(verb: Command): Command {
+  return verb.option(
+    '--text-secret-file <path>',
+    'file of the text that signs, or - for standard input; default: one is generated (profile wiaxy)',
+  )
+}
+
+/** @returns empty: none was given */
+export async function readTextSecret({ textSecretFile: path }: FormatFlags): Promise<string> {
+  if (path === undefined) return ''
+  return path === '-' ? readSecret('Text secret') : readSecretFile(path, '--text-secret-file')
+}
+
+/** Absent fields are not requested. */
+export function readFormat(flags: FormatFlags) {
+  const { legacySignature, removeLegacySignature, eventName, payerAsArray, payerAsObject } = flags
+  return {
+    ...((legacySignature || removeLegacySignature) && {
+      legacySignature: legacySignature ?? LegacySignature.UNSPECIFIED,
+    }),
+    ...(eventName !== undefined && { eventName }),
+    ...((payerAsArray || payerAsObject) && { payerAsArray: payerAsArray === true }),
+  }
+}
+
 export function addRemovalFlags(verb: Command): Command {
   return verb
+    .option('--remove-legacy-signature', 'send no x-wiaxy-signature any more')
+    .option('--payer-as-object', 'send data.payer as an object again')
     .option('--remove-headers', 'remove the custom headers')
     .option('--remove-authentication', 'remove the authentication')
     .option('--remove-certificate', 'remove the client certificate')

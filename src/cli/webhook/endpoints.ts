@@ -1,8 +1,10 @@
 import {
   DisabledReason,
   type Endpoint,
+  EndpointProfile,
   type EndpointStatistics,
   EndpointStatus,
+  LegacySignature,
 } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import {
   type CreateEndpointResponse,
@@ -12,6 +14,7 @@ import {
   ListEndpointsResponseSchema,
   type RotateSecretResponse,
   RotateSecretResponseSchema,
+  SwitchSecretResponseSchema,
   UpdateEndpointResponseSchema,
   WebhookService,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
@@ -29,7 +32,15 @@ import {
 import { type Column, fields, nestedColumns, note, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
 import { serviceAction } from '../service-action.ts'
-import { blockOf, OPTION_COLUMNS, type OptionFlags, readOptions } from './endpoint-options.ts'
+import {
+  blockOf,
+  type FormatFlags,
+  OPTION_COLUMNS,
+  type OptionFlags,
+  readFormat,
+  readOptions,
+  readTextSecret,
+} from './endpoint-options.ts'
 
 const ROW: readonly Column<Endpoint>[] = [
   { title: 'Id', of: ({ id }) => id },
@@ -50,6 +61,14 @@ const COLUMNS: readonly Column<Endpoint>[] = [
     title: 'Disabled because',
     of: ({ disabledReason }) => enumName(disabledReason, DisabledReason),
   },
+  { title: 'Profile', of: ({ profile }) => enumName(profile, EndpointProfile) },
+  {
+    title: 'Legacy signature',
+    of: ({ legacySignature }) =>
+      legacySignature ? `${enumName(legacySignature, LegacySignature)} (weak)` : '',
+  },
+  { title: 'Event name', of: ({ eventName }) => eventName },
+  { title: 'Payer as array', of: ({ payerAsArray }) => (payerAsArray ? 'yes' : '') },
   { title: 'Concurrency', of: ({ concurrency }) => String(concurrency) },
   {
     title: 'Earlier secrets expire',
@@ -84,9 +103,16 @@ const STATISTICS: readonly Column<EndpointStatistics>[] = [
   { title: 'p95 ms', right: true, of: ({ latencyP95Ms }) => `${latencyP95Ms}` },
 ]
 
-const SHOWN_ONCE = 'The signing secret is shown only once: store it now.'
+const SWITCH_NEXT =
+  'Test events are signed with the new text, other events with the one before. Try it with `inflow webhook test`, ' +
+  'then let it sign everything with `inflow webhook switch`.'
 
-interface AddOptions extends OptionFlags {
+/** A text that the request had is not returned. */
+function noteSecret({ secret }: { readonly secret: string }): void {
+  if (secret !== '') note('The signing secret is shown only once: store it now.')
+}
+
+interface AddOptions extends OptionFlags, FormatFlags {
   readonly business?: string
   /** The endpoint's URL; that of the service is --service-url here. */
   readonly url: string
@@ -94,6 +120,7 @@ interface AddOptions extends OptionFlags {
   readonly description?: string
   readonly concurrency?: number
   readonly test?: boolean
+  readonly profile?: EndpointProfile
 }
 
 export const addEndpoint = serviceAction<AddOptions>(async (service, options) => {
@@ -105,9 +132,12 @@ export const addEndpoint = serviceAction<AddOptions>(async (service, options) =>
     concurrency: options.concurrency ?? 0,
     test: options.test ?? false,
     options: readOptions(options),
+    profile: options.profile ?? EndpointProfile.UNSPECIFIED,
+    textSecret: await readTextSecret(options),
+    ...readFormat(options),
   })
   printResponse(options, CreateEndpointResponseSchema, response, () => fields(response, ADDED))
-  note(SHOWN_ONCE)
+  noteSecret(response)
 })
 
 interface ListOptions extends PageOptions, ModeOptions {
@@ -156,7 +186,7 @@ export const removeEndpoint = serviceAction<YesOption>(async (service, options, 
   note(`Removed ${endpointId}.`)
 })
 
-interface UpdateOptions extends OptionFlags {
+interface UpdateOptions extends OptionFlags, FormatFlags {
   readonly url?: string
   readonly kind?: readonly string[]
   readonly allKinds?: boolean
@@ -177,28 +207,46 @@ export const updateEndpoint = serviceAction<UpdateOptions>(async (service, optio
     kinds: [...(options.kind ?? [])],
     allKinds: options.allKinds ?? false,
     options: readOptions(options),
+    ...readFormat(options),
   })
   printResponse(options, UpdateEndpointResponseSchema, response, () =>
     response.endpoint ? fields(response.endpoint, COLUMNS) : '',
   )
 })
 
-export const rotateSecret = serviceAction<YesOption & { overlap?: number }>(
-  async (service, options, endpointId) => {
-    const { overlap } = options
-    if (overlap === 0) {
-      await confirmAction(service, options, {
-        word: 'rotate',
-        target: endpointId,
-        effect:
-          'Only the new secret signs from now on: a receiver with an earlier one refuses events.',
-      })
-    }
-    const response = await service.client(WebhookService).rotateSecret({
-      endpointId,
-      ...(overlap !== undefined && { overlap: { seconds: BigInt(overlap) } }),
+interface RotateOptions extends YesOption {
+  readonly overlap?: number
+  readonly textSecretFile?: string
+}
+
+export const rotateSecret = serviceAction<RotateOptions>(async (service, options, endpointId) => {
+  const { overlap } = options
+  if (overlap === 0) {
+    await confirmAction(service, options, {
+      word: 'rotate',
+      target: endpointId,
+      effect:
+        'Only the new secret signs from now on: a receiver with an earlier one refuses events.',
     })
-    printResponse(options, RotateSecretResponseSchema, response, () => fields(response, ROTATED))
-    note(SHOWN_ONCE)
-  },
-)
+  }
+  const response = await service.client(WebhookService).rotateSecret({
+    endpointId,
+    ...(overlap !== undefined && { overlap: { seconds: BigInt(overlap) } }),
+    textSecret: await readTextSecret(options),
+  })
+  printResponse(options, RotateSecretResponseSchema, response, () => fields(response, ROTATED))
+  noteSecret(response)
+  if (response.endpoint?.secrets[0]?.next) note(SWITCH_NEXT)
+})
+
+export const switchSecret = serviceAction<YesOption>(async (service, options, endpointId) => {
+  await confirmAction(service, options, {
+    word: 'switch',
+    target: endpointId,
+    effect: 'Only the new text signs from now on: a receiver with the one before refuses events.',
+  })
+  const response = await service.client(WebhookService).switchSecret({ endpointId })
+  printResponse(options, SwitchSecretResponseSchema, response, () =>
+    response.endpoint ? fields(response.endpoint, COLUMNS) : '',
+  )
+})

@@ -1,7 +1,7 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
-import { EndpointStatus } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { EndpointProfile, EndpointStatus } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { YES } from '../confirm.ts'
 import {
   addBusinessOption,
@@ -20,13 +20,19 @@ import {
   showDelivery,
   skipDelivery,
 } from './deliveries.ts'
-import { addOptionFlags, addRemovalFlags } from './endpoint-options.ts'
+import {
+  addFormatFlags,
+  addOptionFlags,
+  addRemovalFlags,
+  addTextSecretFlag,
+} from './endpoint-options.ts'
 import {
   addEndpoint,
   listEndpoints,
   removeEndpoint,
   rotateSecret,
   showStatistics,
+  switchSecret,
   updateEndpoint,
 } from './endpoints.ts'
 import { listen } from './listen.ts'
@@ -74,7 +80,14 @@ function addEndpointVerbs(noun: Command): void {
     .option('--description <text>', 'a description for operators')
     .option('--concurrency <count>', 'concurrent requests, 1 to 50 (default: 10)', concurrency)
     .option('--test', 'receive events of test mode instead of live mode')
-  addOptionFlags(add).action(addEndpoint)
+    .addOption(
+      enumOption(
+        '--profile <profile>',
+        'how requests look and are signed (default: standard)',
+        EndpointProfile,
+      ),
+    )
+  addOptionFlags(addFormatFlags(addTextSecretFlag(add))).action(addEndpoint)
   addPageOptions(
     addModeOptions(
       addBusinessOption(
@@ -114,10 +127,10 @@ function addEndpointVerbs(noun: Command): void {
     .option('--concurrency <count>', 'concurrent requests, 1 to 50', concurrency)
     .addOption(new Option('--enable', 'send events to it').conflicts('disable'))
     .option('--disable', 'pause its deliveries')
-  addRemovalFlags(addOptionFlags(update)).action(updateEndpoint)
-  addVerb(noun, 'rotate', {
+  addRemovalFlags(addFormatFlags(addOptionFlags(update))).action(updateEndpoint)
+  const rotate = addVerb(noun, 'rotate', {
     summary:
-      'create a new signing secret, shown only once; earlier ones also sign during the overlap',
+      'create a new signing secret, shown only once; earlier ones also sign during the overlap, or until `switch`',
     example: `webhook rotate ${ENDPOINT_EXAMPLE} --overlap 48h`,
   })
     .argument(...ENDPOINT)
@@ -127,7 +140,14 @@ function addEndpointVerbs(noun: Command): void {
       durationSeconds,
     )
     .option('--yes', 'do not ask before an overlap of 0')
-    .action(rotateSecret)
+  addTextSecretFlag(rotate).action(rotateSecret)
+  addVerb(noun, 'switch', {
+    summary: 'let the text that `rotate` added sign all requests (profile wiaxy)',
+    example: `webhook switch ${ENDPOINT_EXAMPLE}`,
+  })
+    .argument(...ENDPOINT)
+    .option(...YES)
+    .action(switchSecret)
   addVerb(noun, 'test', {
     summary: 'send a test event to an endpoint and show the response',
     example: `webhook test ${ENDPOINT_EXAMPLE}`,

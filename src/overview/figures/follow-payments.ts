@@ -1,5 +1,6 @@
 import type { PoolClient } from 'pg'
 import type { Logger } from 'pino'
+import { MOVES_MONEY } from '../../events/balance-changes/balance-changes.sql.ts'
 import { followLog, type LogFollower } from '../../events/follow-log.ts'
 import { lookUpOutbox, selectEventsBetween } from '../../events/log.sql.ts'
 import type { Database } from '../../postgres/orm.ts'
@@ -52,7 +53,7 @@ async function countPayments(client: PoolClient, after: bigint, upTo: bigint): P
         from next n ${lookUpOutbox('n.outbox_seq')}
         cross join lateral (select o.kind = 'PAYMENT_REVERSED' as reversed) r
         ${lookUpTransaction('o.subject_id')}
-        where o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED')
+        where o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED') and ${MOVES_MONEY}
         group by 1, 2, 3, 4
       ), added as (
         insert into payment_hour as h (business_id, live, bank, hour, ${SUMS}, last_at)

@@ -11,6 +11,7 @@ const PATTERNS: Readonly<Record<string, string>> = {
   '^[A-Za-z0-9_./-]{0,64}$': 'must be at most 64 characters of A-Z a-z 0-9 - _ . /',
   '^[A-Za-z0-9_./-]{1,64}$': 'must be 1 to 64 characters of A-Z a-z 0-9 - _ . /',
   '^[A-Za-z0-9_./:-]{0,100}$': 'must be at most 100 characters of A-Z a-z 0-9 - _ . / :',
+  '^([A-Z][A-Z_]{0,63})?$': 'must be a name in capital letters, such as PAYMENT_NOTIFICATION',
   '^[A-Z][A-Z_]{0,63}$': 'must be the name of a kind of event, such as PAYMENT_NOTIFICATION',
   '^20[0-9]{2}-[0-9]{2}-[0-9]{2}$': 'must be a day, YYYY-MM-DD, such as 2026-12-25',
   '^20[0-9]{2}-(0[1-9]|1[0-2])$': 'must be a month, YYYY-MM, such as 2026-12',

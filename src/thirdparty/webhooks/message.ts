@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf'
 import {
   ConfiguredOptionsSchema,
+  type CreateWebhookRequest,
   type DeliveryAttempt,
   DeliveryAttemptSchema,
   type Delivery as DeliveryMessage,
@@ -20,9 +21,20 @@ import type {
   StoredAttempt,
   StoredDelivery,
 } from '../../webhooks/deliveries/delivery.ts'
+import type { RequestFormat } from '../../webhooks/endpoints/endpoint.ts'
 import type { EndpointWithSecrets } from '../../webhooks/message.ts'
 
-/** @param secret the signing secret, when the endpoint is created */
+/** The format that a new endpoint requests, as validation has admitted it. */
+export function toRequestFormat(request: CreateWebhookRequest): RequestFormat {
+  return {
+    profile: request.profile === 'WIAXY' ? 'WIAXY' : 'STANDARD',
+    legacySignature: (request.legacySignature || undefined) as RequestFormat['legacySignature'],
+    eventName: request.eventName || undefined,
+    payerAsArray: request.payerAsArray,
+  }
+}
+
+/** @param secret the signing secret, when the endpoint is created; empty if the request had it */
 export function toWebhook(
   { endpoint, connection, blockedBy }: EndpointWithSecrets,
   timeText: TimeText,
@@ -41,7 +53,11 @@ export function toWebhook(
     ...(failingSince && { failingSince: format(failingSince) }),
     ...(disabledAt && { disabledAt: format(disabledAt) }),
     ...(disabledReason && { disabledReason }),
-    ...(secret !== undefined && { secret }),
+    ...(secret && { secret }),
+    profile: endpoint.profile ?? 'STANDARD',
+    ...(endpoint.legacySignature !== null && { legacySignature: endpoint.legacySignature }),
+    ...(endpoint.eventName !== null && { eventName: endpoint.eventName }),
+    payerAsArray: endpoint.payerAsArray,
     options: create(ConfiguredOptionsSchema, {
       ...{ rateLimit: endpoint.rateLimit, ordered: endpoint.ordered },
       ...(connection && toConnection(connection, format)),

@@ -14,7 +14,7 @@ import { listEndpoints } from '../../webhooks/endpoints/list-endpoints.ts'
 import { updateEndpoint } from '../../webhooks/endpoints/update-endpoint.ts'
 import { skipDelivery } from '../../webhooks/ordered/skip-delivery.ts'
 import { toPageToken } from '../message.ts'
-import { toDelivery, toWebhook } from './message.ts'
+import { toDelivery, toRequestFormat, toWebhook } from './message.ts'
 
 export interface WebhookDependencies {
   readonly webhooks: EndpointContext
@@ -42,7 +42,8 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
     async createWebhook(request, context) {
       const { businessId, live } = callingBusiness(context)
       const options = toRequestedOptions(request.options)
-      const requested = { ...request, ...options, businessId, test: !live, uniqueUrl: true }
+      const format = toRequestFormat(request)
+      const requested = { ...request, ...options, format, businessId, test: !live, uniqueUrl: true }
       const created = await createEndpoint(webhooks, requested, actorOf(context))
       const data = toWebhook(created, timeText, created.secret)
       return { status: true, message: 'Webhook created', data }

@@ -12,6 +12,7 @@ import type { Discrepancy, Scope } from './verify-transactions.ts'
 
 const KINDS: ReadonlySet<string> = new Set([
   'PAYMENT_NOTIFICATION',
+  'PAYMENT_ON_HOLD',
   'PAYMENT_ACCEPTED',
   'PAYMENT_RETURN_REQUESTED',
   'PAYMENT_REVERSED',
@@ -119,9 +120,11 @@ function problemOf(row: Row, businessId: string): string | undefined {
 function changesOf({ kind, settled, ...row }: Row): bigint[] {
   const [amount, fee] = [BigInt(row.amount_minor ?? 0), BigInt(row.fee_minor)]
   const split = BigInt(row.split_minor)
-  if (kind === 'PAYMENT_RETURN_REQUESTED') return NO_CHANGE
+  if (kind === 'PAYMENT_RETURN_REQUESTED' || kind === 'PAYMENT_ON_HOLD') return NO_CHANGE
   if (kind === 'PAYMENT_ACCEPTED') return [amount, 0n, 0n]
-  if (row.is_held && (kind === 'PAYMENT_NOTIFICATION' || !row.is_accepted)) return NO_CHANGE
+  // Earlier versions announced held payments so.
+  const isUncredited = kind === 'PAYMENT_NOTIFICATION' && row.pending_minor === '0'
+  if (row.is_held && (isUncredited || !row.is_accepted)) return NO_CHANGE
   if (kind === 'PAYMENT_NOTIFICATION') return [amount, 0n, 0n]
   return settled ? [0n, fee + split - amount, -fee] : [-amount, 0n, 0n]
 }

@@ -12,7 +12,7 @@ import { createBatcher } from '../../postgres/batcher.ts'
 import { cutScan } from '../../postgres/bounded-scan.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import { readPage } from '../../postgres/page-token.ts'
-import { encodeTransactionEvent } from '../message.ts'
+import { encodeArrival } from '../message.ts'
 import { findRecorded } from '../queries.ts'
 import type { StoredTransaction } from '../transaction.ts'
 import { decidePayment } from '../variance/decide.ts'
@@ -136,9 +136,7 @@ function mostFinal(
 function toRow(transaction: StoredTransaction, account: OpenAccount, createdAtMs: number) {
   const eventId = newId('evt', createdAtMs)
   const payload =
-    transaction.status === 'SUCCESS'
-      ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, createdAtMs)
-      : null
+    transaction.status === 'SUCCESS' ? encodeArrival(transaction, eventId, createdAtMs) : null
   const { id: accountId, businessId } = account
   const { id, recordedBy } = transaction
   return { id, accountId, businessId, createdAtMs, eventId, payload, recordedBy }

@@ -44,7 +44,7 @@ export function acceptPayment(
       ...transaction,
       variance: { ...variance, hold: 'ACCEPTED', decidedAtMs: nowMs },
     }
-    const event = eventOf('PAYMENT_ACCEPTED', after, nowMs)
+    const event = eventOf('PAYMENT_NOTIFICATION', after, nowMs)
     await acceptHeld(client, transactionId, wouldUse, event)
     if (wouldUse) await useAccounts(client, [accountId], nowMs)
     await audit(client, operator, 'transaction.accept', transaction, {
@@ -161,7 +161,7 @@ function stateText({ variance }: StoredTransaction): string {
 }
 
 function eventOf(
-  kind: 'PAYMENT_ACCEPTED' | 'PAYMENT_RETURN_REQUESTED',
+  kind: 'PAYMENT_NOTIFICATION' | 'PAYMENT_RETURN_REQUESTED',
   transaction: StoredTransaction,
   occurredAtMs: number,
 ) {

@@ -57,7 +57,7 @@ const ACCEPTANCE_POSTING = {
 
 const ACCEPTED_EVENT = {
   event_id: '$3',
-  kind: "'PAYMENT_ACCEPTED'",
+  kind: "'PAYMENT_NOTIFICATION'",
   business_id: 't.business_id',
   live: 't.live',
   occurred_at: '$2',

@@ -30,9 +30,10 @@ export const HELD_POSTING: typeof PAYMENT_POSTING = {
   credit_account: "case when hold is null then 'pending' else 'held' end",
 }
 
-/** The event of such a payment: a held one changes no balance. */
+/** The event of such a payment: a held one changes no balance, and has a kind of its own. */
 export const HELD_EVENT: typeof PAYMENT_EVENT = {
   ...PAYMENT_EVENT,
+  kind: "case when hold is null then 'PAYMENT_NOTIFICATION' else 'PAYMENT_ON_HOLD' end",
   pending_minor: 'case when hold is null then amount_minor else 0 end',
 }
 

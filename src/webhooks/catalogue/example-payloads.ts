@@ -93,6 +93,7 @@ const ENDPOINT = {
 const PAYLOADS: Readonly<Record<string, Payload>> = {
   PAYMENT_NOTIFICATION: payment(TransactionStatus.SUCCESS),
   PAYMENT_REVERSED: payment(TransactionStatus.REVERSED),
+  PAYMENT_ON_HOLD: held(HoldState.HELD),
   PAYMENT_ACCEPTED: held(HoldState.ACCEPTED),
   PAYMENT_RETURN_REQUESTED: held(HoldState.RETURN_REQUESTED),
   ACCOUNT_CREATED: account(AccountStatus.ACTIVE),

@@ -2,6 +2,7 @@ import type { Pool } from 'pg'
 import { type LogEntry, readPositions } from '../../events/read-log.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
 import { DEADLINES } from '../../postgres/client.ts'
+import type { RequestFormat } from '../endpoints/endpoint.ts'
 import type { Allotment, LimitedEndpoint } from './concurrency-limiter.ts'
 import { inCte } from './delivery-keys.ts'
 import { type ClaimKey, releaseClaims } from './end-claims.ts'
@@ -20,6 +21,7 @@ export interface Claim extends ClaimKey {
   readonly ordered: boolean
   /** The active signing secrets, newest first. */
   readonly secrets: readonly EncryptedSecret[]
+  readonly format: RequestFormat
   readonly entry: LogEntry
   /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
   readonly previousSequence: number
@@ -29,6 +31,8 @@ export interface Claim extends ClaimKey {
 export interface EncryptedSecret {
   readonly number: number
   readonly encrypted: Buffer
+  /** Whether it signs only test events. */
+  readonly isNext: boolean
 }
 
 /** The claims of one endpoint. */
@@ -42,7 +46,15 @@ export interface ClaimRow {
   rate_limit: number
   /** Whether its events are sent one at a time. */
   ordered: boolean
-  /** The active signing secrets, newest first: the number in four bytes, then the ciphertext. */
+  /** Null: see `RequestFormat`. */
+  profile: RequestFormat['profile'] | null
+  legacy_signature: RequestFormat['legacySignature'] | null
+  event_name: string | null
+  payer_as_array: boolean
+  /**
+   * The active signing secrets, newest first: the number in four bytes, negative if it signs only test events, then the
+   * ciphertext.
+   */
   secrets: Buffer[]
   /** One entry per delivery: see `readClaim`. */
   claimed: string
@@ -54,7 +66,7 @@ const claimable = (now: string) =>
 
 /** The active signing secrets of an endpoint, as a `ClaimRow` has them. */
 export const ENCRYPTED_SECRETS = (endpointId: string, now: string) =>
-  `array(select int4send(s.number) || s.secret_encrypted from webhook_secret s
+  `array(select int4send(case when s.is_next then -s.number else s.number end) || s.secret_encrypted from webhook_secret s
     where s.endpoint_id = ${endpointId} and (s.expires_at is null or s.expires_at > ${now})
     order by s.number desc) as secrets`
 
@@ -63,10 +75,10 @@ export const selectClaimed = (now: string) => `grouped as (
         select endpoint_id, string_agg(concat_ws(' ', id, attempts, claims, position, previous_sequence), ','
           order by position) as claimed from claimed group by endpoint_id
       )
-      select g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered,
-        ${ENCRYPTED_SECRETS('g.endpoint_id', now)}
+      select g.*, e.*, ${ENCRYPTED_SECRETS('g.endpoint_id', now)}
       from grouped g cross join lateral (
-        select url, concurrency, connection_version, rate_limit, ordered
+        select url, concurrency, connection_version, rate_limit, ordered, profile, legacy_signature, event_name,
+          payer_as_array
         from webhook_endpoint where id = g.endpoint_id offset 0) e`
 
 /** When to claim, and where. */
@@ -122,7 +134,8 @@ export async function readClaims(
 ): Promise<{ claims: Claim[]; lost: ClaimKey[] }> {
   const claimed = rows.flatMap((row) => {
     const secrets = row.secrets.map(readSecret)
-    return row.claimed.split(',').map((text) => ({ ...readClaim(text, row), secrets }))
+    const format = readFormat(row)
+    return row.claimed.split(',').map((text) => ({ ...readClaim(text, row), secrets, format }))
   })
   // Each event is read once, however many endpoints it goes to.
   const positions = [...new Set(claimed.map((each) => each.position))]
@@ -170,7 +183,17 @@ function readClaim(text: string, row: ClaimRow) {
 }
 
 function readSecret(bytes: Buffer): EncryptedSecret {
-  return { number: bytes.readInt32BE(0), encrypted: bytes.subarray(4) }
+  const number = bytes.readInt32BE(0)
+  return { number: Math.abs(number), encrypted: bytes.subarray(4), isNext: number < 0 }
+}
+
+function readFormat(row: ClaimRow): RequestFormat {
+  return {
+    profile: row.profile ?? undefined,
+    legacySignature: row.legacy_signature ?? undefined,
+    eventName: row.event_name ?? undefined,
+    payerAsArray: row.payer_as_array,
+  }
 }
 
 /** An endpoint with pending deliveries. */

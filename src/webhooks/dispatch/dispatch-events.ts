@@ -103,8 +103,8 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
         select endpoint_id, string_agg(concat_ws(' ', id, 0, claims, position, previous_sequence), ','
           order by position) as claimed from created where claims > 0 group by endpoint_id
       )
-      select c.*, g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered,
-        ${ENCRYPTED_SECRETS('g.endpoint_id', '$2')}
+      select c.*, g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered, e.profile,
+        e.legacy_signature, e.event_name, e.payer_as_array, ${ENCRYPTED_SECRETS('g.endpoint_id', '$2')}
       from (select (select max(position) from next) as position,
           (select count(*)::int from next) as events, (select count(*)::int from created) as deliveries) c
       left join grouped g on true left join webhook_endpoint e on e.id = g.endpoint_id`,

@@ -9,10 +9,11 @@ import { applyConnection, connectionDetails } from '../connections/apply-connect
 import type { ConnectionChange } from '../connections/connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { EndpointEntity, SecretEntity } from './endpoint.entity.ts'
-import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX } from './endpoint.ts'
+import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX, type RequestFormat } from './endpoint.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 import { endpointFaults } from './endpoint-faults.ts'
-import { encryptSecret, newSecret } from './signing-secret.ts'
+import { formatDetails, STANDARD_FORMAT, toFormatColumns, WIAXY_KINDS } from './request-format.ts'
+import { encryptSecret, newSecret, newTextSecret } from './signing-secret.ts'
 
 /** The endpoint to create. */
 interface NewEndpoint {
@@ -31,12 +32,16 @@ interface NewEndpoint {
   /** Requests a second; 0 or undefined: no limit. */
   readonly rateLimit?: number | undefined
   readonly ordered?: boolean | undefined
+  /** Absent: the standard one. */
+  readonly format?: RequestFormat | undefined
+  /** The text that signs, in the WIAXY profile; absent or empty: one is generated. */
+  readonly textSecret?: string | undefined
 }
 
 /**
  * Creates an endpoint. It receives the events that are logged from now on.
  *
- * @returns the endpoint and its secret, which cannot be read again
+ * @returns the endpoint and its secret, which cannot be read again; empty if it was given
  * @throws Fault validation_failed (the URL, a kind), not_found (the business), too_many_endpoints,
  *   duplicate_webhook
  */
@@ -49,7 +54,10 @@ export async function createEndpoint(
   if (faults.length > 0) throw invalidFields(faults)
   const nowMs = context.clock.now()
   const id = newId('ep', nowMs)
-  const secret = newSecret()
+  const { format = STANDARD_FORMAT, textSecret = '' } = requested
+  const isWiaxy = format.profile === 'WIAXY'
+  const generated = isWiaxy ? newTextSecret() : newSecret()
+  const kinds = isWiaxy && requested.kinds.length === 0 ? WIAXY_KINDS : requested.kinds
   const { end } = await readLogState(context.pool)
   const created = await context.orm.em
     .fork()
@@ -60,7 +68,7 @@ export async function createEndpoint(
         business: requested.businessId,
         live: !requested.test,
         url: requested.url,
-        kinds: [...requested.kinds],
+        kinds: [...kinds],
         description: requested.description,
         concurrency: requested.concurrency || CONCURRENCY_DEFAULT,
         afterPosition: end.position,
@@ -71,6 +79,7 @@ export async function createEndpoint(
         connectionVersion: 0,
         connectionEncrypted: null,
         certificateExpiresAt: null,
+        ...toFormatColumns(format),
         createdAt: new Date(nowMs),
         failingSince: null,
         warnedAt: null,
@@ -83,9 +92,14 @@ export async function createEndpoint(
       const first = em.create(SecretEntity, {
         endpoint: id,
         number: 1,
-        secretEncrypted: encryptSecret(context.encrypter, { endpointId: id, number: 1 }, secret),
+        secretEncrypted: encryptSecret(
+          context.encrypter,
+          { endpointId: id, number: 1 },
+          textSecret || generated,
+        ),
         createdAt: new Date(nowMs),
         expiresAt: null,
+        isNext: false,
       })
       await appendAudit(em, actor, {
         action: 'endpoint.create',
@@ -93,7 +107,8 @@ export async function createEndpoint(
         businessId: requested.businessId,
         details: {
           origin: new URL(requested.url).origin,
-          kinds: requested.kinds,
+          kinds,
+          ...formatDetails(format),
           ...connectionDetails(requested.connection),
           ...(requested.rateLimit !== undefined && { rateLimit: requested.rateLimit }),
           ...(requested.ordered !== undefined && { ordered: requested.ordered }),
@@ -105,7 +120,7 @@ export async function createEndpoint(
       if (!(error instanceof ForeignKeyConstraintViolationException)) throw error
       throw new Fault('not_found', 'No such business', { cause: error })
     })
-  return { ...created, secret }
+  return { ...created, secret: textSecret === '' ? generated : '' }
 }
 
 /** Locks the business's endpoints, so that concurrent calls cannot exceed the limit. */

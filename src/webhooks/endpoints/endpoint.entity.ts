@@ -1,6 +1,6 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from '../../businesses/business.entity.ts'
-import type { DisabledReason } from './endpoint.ts'
+import type { DisabledReason, EndpointProfile, LegacySignature } from './endpoint.ts'
 
 export const EndpointEntity = defineEntity({
   name: 'Endpoint',
@@ -31,6 +31,12 @@ export const EndpointEntity = defineEntity({
     connectionEncrypted: p.blob().nullable(),
     /** When its client certificate stops being valid; null if it has none. */
     certificateExpiresAt: p.datetime(3).nullable(),
+    /** Null: of an endpoint that was created before there were profiles, whose requests have the headers of both. */
+    profile: p.text().$type<EndpointProfile>().nullable(),
+    legacySignature: p.text().$type<LegacySignature>().nullable(),
+    /** What its bodies call PAYMENT_NOTIFICATION; null: just that. */
+    eventName: p.text().nullable(),
+    payerAsArray: p.boolean().default(false),
     createdAt: p.datetime(3),
     /** The first failed attempt since the last success. */
     failingSince: p.datetime(3).nullable(),
@@ -57,6 +63,11 @@ export const EndpointEntity = defineEntity({
     { name: 'webhook_endpoint_rate_limit', expression: 'rate_limit >= 0 and rate_limit <= 1000' },
     { name: 'webhook_endpoint_concurrency', expression: 'concurrency between 1 and 50' },
     {
+      name: 'webhook_endpoint_profile',
+      expression:
+        "profile in ('STANDARD', 'WIAXY') and legacy_signature in ('MD5', 'HMAC_BODY') and (profile = 'WIAXY' or legacy_signature is null and event_name is null and not payer_as_array)",
+    },
+    {
       name: 'webhook_endpoint_disabled',
       expression:
         "(disabled_at is null) = (disabled_reason is null) and disabled_reason in ('REQUESTED', 'GONE', 'FAILING')",
@@ -77,6 +88,8 @@ export const SecretEntity = defineEntity({
     secretEncrypted: p.blob(),
     createdAt: p.datetime(3),
     expiresAt: p.datetime(3).nullable(),
+    /** In the WIAXY profile: whether it signs only test events, until the switch to it. */
+    isNext: p.boolean().default(false),
   },
 })
 

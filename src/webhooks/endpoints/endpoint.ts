@@ -3,6 +3,22 @@ const DAY_MS = 86_400_000
 /** Why an endpoint is disabled: see the diagram of EndpointStatus in endpoint.proto. */
 export type DisabledReason = 'REQUESTED' | 'GONE' | 'FAILING'
 
+/** How requests look and are signed: see EndpointProfile in endpoint.proto. */
+export type EndpointProfile = 'STANDARD' | 'WIAXY'
+
+/** A signature of earlier receivers: see LegacySignature in endpoint.proto. */
+export type LegacySignature = 'MD5' | 'HMAC_BODY'
+
+/** How the requests to an endpoint look and are signed. */
+export interface RequestFormat {
+  /** Undefined: the headers of both, for an endpoint that was created before there were profiles. */
+  readonly profile: EndpointProfile | undefined
+  readonly legacySignature: LegacySignature | undefined
+  /** What the body calls PAYMENT_NOTIFICATION; undefined: just that. */
+  readonly eventName: string | undefined
+  readonly payerAsArray: boolean
+}
+
 /** The event kinds about an endpoint itself. */
 export type EndpointEventKind = 'ENDPOINT_FAILING' | 'ENDPOINT_DISABLED' | 'ENDPOINT_TEST'
 

@@ -1,68 +1,125 @@
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
-import { Fault } from '../../core/errors.ts'
+import { Fault, invalidFields } from '../../core/errors.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 import { lockEndpoint } from './find-endpoint.ts'
 import { activeSecrets } from './list-endpoints.ts'
-import { encryptSecret, newSecret } from './signing-secret.ts'
+import { encryptSecret, newSecret, newTextSecret } from './signing-secret.ts'
 
 const OVERLAP_MS = 24 * 3_600_000
 
 /** Each active secret adds a signature to every request. */
 const ACTIVE_MAX = 5
 
+interface Rotation {
+  readonly endpointId: string
+  /** Undefined: 24 hours. */
+  readonly overlapMs: number | undefined
+  /** The new text of a WIAXY endpoint; empty: one is generated. */
+  readonly textSecret: string
+}
+
 /**
- * Creates a new secret. The earlier ones also sign during the overlap, or until they expire.
+ * Creates a new secret. The earlier ones also sign during the overlap, or until they expire. Requests of the WIAXY profile
+ * carry one signature: there the new text signs only test events until `switchSecret`.
  *
- * @param requestedMs the overlap; undefined: 24 hours
- * @returns the endpoint and the new secret, which cannot be read again
- * @throws Fault not_found, too_many_secrets
+ * @returns the endpoint and the new secret, which cannot be read again; empty if it was given
+ * @throws Fault validation_failed (what is only for the other profile), not_found, too_many_secrets
  */
 export async function rotateSecret(
   { orm, encrypter, clock }: EndpointContext,
-  endpointId: string,
-  requestedMs: number | undefined,
+  rotation: Rotation,
   actor: Actor,
 ): Promise<EndpointWithSecrets & { secret: string }> {
+  const { endpointId, textSecret } = rotation
   const nowMs = clock.now()
-  const overlapMs = requestedMs ?? OVERLAP_MS
-  const secret = newSecret()
   const rotated = await orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEndpoint(em, endpointId)
-    const active = await activeSecrets(em, [endpointId], nowMs)
+    const isWiaxy = endpoint.profile === 'WIAXY'
+    const fault = rotationFault(rotation, isWiaxy)
+    if (fault) throw invalidFields([fault])
+    const generated = isWiaxy ? newTextSecret() : newSecret()
+    const overlapMs = rotation.overlapMs ?? OVERLAP_MS
+    const found = await activeSecrets(em, [endpointId], nowMs)
+    const active = found.filter(({ isNext }) => !isNext)
     if (overlapMs > 0 && active.length >= ACTIVE_MAX) {
       throw new Fault('too_many_secrets', `An endpoint has at most ${ACTIVE_MAX} active secrets`)
     }
     const endMs = nowMs + overlapMs
-    for (const earlier of active) {
+    for (const earlier of isWiaxy ? [] : active) {
       earlier.expiresAt = new Date(Math.min(earlier.expiresAt?.getTime() ?? endMs, endMs))
     }
     await em.flush()
-    // Expired secrets are of no further use.
+    // Expired secrets are of no further use, and neither is a text that was never switched to.
     await em.nativeDelete(SecretEntity, {
       endpoint: endpointId,
-      expiresAt: { $lte: new Date(nowMs) },
+      $or: [{ expiresAt: { $lte: new Date(nowMs) } }, { isNext: true }],
     })
-    const number = (active[0]?.number ?? 0) + 1
+    const number = (found[0]?.number ?? 0) + 1
     const newest = em.create(SecretEntity, {
       endpoint: endpointId,
       number,
-      secretEncrypted: encryptSecret(encrypter, { endpointId, number }, secret),
+      secretEncrypted: encryptSecret(encrypter, { endpointId, number }, textSecret || generated),
       createdAt: new Date(nowMs),
       expiresAt: null,
+      isNext: isWiaxy,
     })
     await appendAudit(em, actor, {
       action: 'endpoint.rotate_secret',
       targetId: endpointId,
       businessId: endpoint.business,
-      details: { number, overlapMs },
+      details: { number, ...(!isWiaxy && { overlapMs }) },
     })
-    const signing = active.filter((earlier) => Number(earlier.expiresAt) > nowMs)
+    const signing = active.filter(({ expiresAt }) => isWiaxy || Number(expiresAt) > nowMs)
     const connection = connectionOf(encrypter, endpoint)
-    return { endpoint, secrets: [newest, ...signing], connection }
+    const secret = textSecret === '' ? generated : ''
+    return { endpoint, secrets: [newest, ...signing], connection, secret }
   })
-  return { ...rotated, secret }
+  return rotated
+}
+
+function rotationFault({ overlapMs, textSecret }: Rotation, isWiaxy: boolean) {
+  if (!isWiaxy && textSecret !== '') {
+    return { field: 'textSecret', message: 'is only for the WIAXY profile' }
+  }
+  if (isWiaxy && overlapMs !== undefined) {
+    const message = 'is not for the WIAXY profile: the new text signs from SwitchSecret on'
+    return { field: 'overlap', message }
+  }
+  return undefined
+}
+
+/**
+ * Lets the text that a rotation added sign all requests of a WIAXY endpoint, in place of the one before.
+ *
+ * @throws Fault not_found, no_next_secret
+ */
+export async function switchSecret(
+  { orm, encrypter, clock }: EndpointContext,
+  endpointId: string,
+  actor: Actor,
+): Promise<EndpointWithSecrets> {
+  return orm.em.fork().transactional(async (em) => {
+    const endpoint = await lockEndpoint(em, endpointId)
+    const [next] = await activeSecrets(em, [endpointId], clock.now())
+    if (!next?.isNext) {
+      throw new Fault('no_next_secret', 'The endpoint has no new text; RotateSecret adds one')
+    }
+    next.isNext = false
+    await em.flush()
+    await em.nativeDelete(SecretEntity, {
+      endpoint: endpointId,
+      number: { $lt: next.number },
+    })
+    await appendAudit(em, actor, {
+      action: 'endpoint.switch_secret',
+      targetId: endpointId,
+      businessId: endpoint.business,
+      details: { number: next.number },
+    })
+    return { endpoint, secrets: [next], connection: connectionOf(encrypter, endpoint) }
+  })
 }

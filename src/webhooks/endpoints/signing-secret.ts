@@ -11,6 +11,11 @@ export function newSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }
 
+/** Creates a text secret, for the WIAXY profile: 48 hexadecimal digits. */
+export function newTextSecret(): string {
+  return randomBytes(24).toString('hex')
+}
+
 /** A secret of an endpoint. Numbers count 1, 2, 3 …: a rotation adds the next. */
 export interface SecretKey {
   readonly endpointId: string
@@ -22,23 +27,23 @@ export function encryptSecret(encrypter: Encrypter, key: SecretKey, secret: stri
   return encrypter.encrypt(secret, contextOf(key))
 }
 
-/** @returns `whsec_<base64>`; throws if no known key encrypted it as this secret */
+/** @returns `whsec_<base64>`, or a text; throws if no known key encrypted it as this secret */
 export function decryptSecret(encrypter: Encrypter, key: SecretKey, encrypted: Buffer): string {
   return encrypter.decrypt(encrypted, contextOf(key))
 }
 
-/** Decrypts secrets into the bytes that sign, and caches them. */
+/** Decrypts secrets, and caches them. */
 export function createSecretDecrypter(
   encrypter: Encrypter,
-): (key: SecretKey, encrypted: Buffer) => Buffer {
-  const decrypted = new LRUCache<string, Buffer>({ max: DECRYPTED_MAX })
+): (key: SecretKey, encrypted: Buffer) => string {
+  const decrypted = new LRUCache<string, string>({ max: DECRYPTED_MAX })
   return (key, encrypted) => {
     const cached = `${contextOf(key)} ${encrypted.toString('latin1')}`
     const known = decrypted.get(cached)
-    if (known) return known
-    const bytes = secretBytes(decryptSecret(encrypter, key, encrypted))
-    decrypted.set(cached, bytes)
-    return bytes
+    if (known !== undefined) return known
+    const secret = decryptSecret(encrypter, key, encrypted)
+    decrypted.set(cached, secret)
+    return secret
   }
 }
 

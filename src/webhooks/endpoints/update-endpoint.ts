@@ -10,6 +10,7 @@ import type { EndpointContext } from './endpoint-context.ts'
 import { endpointFaults } from './endpoint-faults.ts'
 import { lockEndpoint } from './find-endpoint.ts'
 import { activeSecrets } from './list-endpoints.ts'
+import { applyFormat, type FormatChange, formatDetails, WIAXY_KINDS } from './request-format.ts'
 
 /** The fields to change; absent fields keep their values. */
 interface EndpointChange {
@@ -23,6 +24,7 @@ interface EndpointChange {
   readonly connection: ConnectionChange
   readonly rateLimit?: number | undefined
   readonly ordered?: boolean | undefined
+  readonly format?: FormatChange | undefined
 }
 
 /**
@@ -45,6 +47,8 @@ export async function updateEndpoint(
       endpoint.url = url
       resetHealth(endpoint)
     }
+    const formatFaults = applyFormat(endpoint, change.format ?? {})
+    if (formatFaults.length > 0) throw invalidFields(formatFaults)
     const connection = applyConnection(context.encrypter, endpoint, change.connection)
     if (description !== undefined) endpoint.description = description
     if (change.rateLimit !== undefined) endpoint.rateLimit = change.rateLimit
@@ -53,7 +57,9 @@ export async function updateEndpoint(
     }
     if (change.ordered !== undefined) endpoint.ordered = change.ordered
     if (concurrency !== undefined) endpoint.concurrency = concurrency
-    if (change.allKinds || change.kinds.length > 0) endpoint.kinds = [...change.kinds]
+    const defaultKinds = endpoint.profile === 'WIAXY' ? WIAXY_KINDS : []
+    if (change.allKinds) endpoint.kinds = [...defaultKinds]
+    else if (change.kinds.length > 0) endpoint.kinds = [...change.kinds]
     if (enabled === true) enable(endpoint)
     if (enabled === false && endpoint.disabledAt === null) {
       endpoint.disabledAt = new Date(nowMs)
@@ -84,6 +90,7 @@ function toDetails(change: EndpointChange): Readonly<Record<string, unknown>> {
     ...connectionDetails(change.connection),
     ...(change.rateLimit !== undefined && { rateLimit: change.rateLimit }),
     ...(change.ordered !== undefined && { ordered: change.ordered }),
+    ...formatDetails(change.format ?? {}),
   }
 }
 

@@ -2,6 +2,7 @@ import {
   create,
   type DescEnum,
   fromBinary,
+  type JsonObject,
   type MessageInitShape,
   toJson,
 } from '@bufbuild/protobuf'
@@ -32,8 +33,11 @@ import { toBankCode } from '../../banks/message.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import { formatAmount } from '../../core/money.ts'
+import { typeOfKind } from '../../events/event-kinds.ts'
 import type { LogEntry } from '../../events/read-log.ts'
 import { fromTimestamp } from '../../protobuf/timestamp.ts'
+import type { RequestFormat } from '../endpoints/endpoint.ts'
+import { toWiaxyBody } from './wiaxy-body.ts'
 
 /** An event as businesses see it, in webhooks and in listEvents. */
 type EventBodyFields = MessageInitShape<typeof EventBodySchema>
@@ -70,8 +74,24 @@ export function createToEventBody(
  * documented order; fields that the kind lacks are left out, and empty strings are not.
  */
 export function encodeEventBody(body: EventBodyFields): string {
+  return JSON.stringify(toEventJson(body))
+}
+
+function toEventJson(body: EventBodyFields): JsonObject {
   const message = create(EventBodySchema, body)
-  return JSON.stringify(toJson(EventBodySchema, message, { alwaysEmitImplicit: true }))
+  return toJson(EventBodySchema, message, { alwaysEmitImplicit: true }) as JsonObject
+}
+
+/** Creates a function that encodes the body of a webhook in the format of its endpoint. */
+export function createToWebhookBody(
+  timeText: TimeText,
+  bankNames: BankNames,
+): (entry: LogEntry, previousSequence: number, format: RequestFormat) => string {
+  const toEventBody = createToEventBody(timeText, bankNames)
+  return (entry, previousSequence, format) => {
+    const body = toEventJson(toEventBody(entry, previousSequence))
+    return JSON.stringify(format.profile === 'WIAXY' ? toWiaxyBody(body, entry, format) : body)
+  }
 }
 
 type Payload = NonNullable<Exclude<Event['payload'], { case: undefined }>>
@@ -79,7 +99,7 @@ type Payload = NonNullable<Exclude<Event['payload'], { case: undefined }>>
 function fieldsOf(payload: Payload, entry: LogEntry, timeText: TimeText) {
   switch (payload.case) {
     case 'transaction':
-      return transactionFields(payload.value, timeText)
+      return transactionFields(payload.value, entry, timeText)
     case 'account':
       return accountFields(payload.value, entry, timeText)
     case 'settlement':
@@ -95,10 +115,18 @@ function fieldsOf(payload: Payload, entry: LogEntry, timeText: TimeText) {
   }
 }
 
-function transactionFields(transaction: Transaction, timeText: TimeText) {
+/**
+ * Receivers that look at the type alone must credit nothing but credited payments. Earlier versions announced held
+ * ones as PAYMENT_NOTIFICATION too.
+ */
+function transactionType(kind: string, { holdState }: Transaction): string {
+  return typeOfKind(holdState === HoldState.HELD ? 'PAYMENT_ON_HOLD' : kind)
+}
+
+function transactionFields(transaction: Transaction, { kind }: LogEntry, timeText: TimeText) {
   const { payer } = transaction
   return {
-    type: 'RESERVED_ACCOUNT_TRANSACTION',
+    type: transactionType(kind, transaction),
     reference: transaction.accountReference,
     merchantReference: transaction.merchantReference,
     transactionRef: transaction.sessionId,

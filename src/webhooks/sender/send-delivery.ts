@@ -9,8 +9,9 @@ import type { LoadConnection } from '../connections/load-connection.ts'
 import { createConnectedSender } from '../connections/send-connected.ts'
 import type { Attempt } from '../deliveries/attempt-runner.ts'
 import type { Claim } from '../deliveries/claim-deliveries.ts'
+import type { RequestFormat } from '../endpoints/endpoint.ts'
 import { createSecretDecrypter } from '../endpoints/signing-secret.ts'
-import { createToEventBody, encodeEventBody } from './body.ts'
+import { createToWebhookBody } from './body.ts'
 import { failed, type HttpClient, type Outcome } from './http-client.ts'
 import { signedHeaders } from './sign.ts'
 import { traceAttempt } from './trace-attempt.ts'
@@ -36,17 +37,19 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
   const bodyOf = createBodies(timeText, bankNames)
   const compose = ({ claim, startedAtMs }: Attempt, traceparent: string | undefined) => {
     const body = bodyOf(claim)
-    const { endpointId } = claim
-    const [newest, ...earlier] = claim.secrets.map(({ number, encrypted }) =>
-      decryptSecret({ endpointId, number }, encrypted),
-    )
-    assert(newest, 'an endpoint has a secret that signs')
-    const headers = signedHeaders({
-      eventId: claim.entry.eventId,
+    const { endpointId, entry, format } = claim
+    const isTest = entry.kind === 'ENDPOINT_TEST'
+    const [newest, ...earlier] = claim.secrets
+      .filter(({ isNext }) => isTest || !isNext)
+      .map(({ number, encrypted }) => decryptSecret({ endpointId, number }, encrypted))
+    assert(newest !== undefined, 'an endpoint has a secret that signs')
+    const signing = {
+      eventId: entry.eventId,
       timestampSeconds: Math.floor(startedAtMs / 1_000),
       body,
-      secrets: [newest, ...earlier],
-    })
+      secrets: [newest, ...earlier] as const,
+    }
+    const headers = signedHeaders(signing, format)
     return { headers: traceparent === undefined ? headers : { ...headers, traceparent }, body }
   }
   const sendOver = createConnectedSender(httpClient, options.clock)
@@ -77,28 +80,35 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
  * business has few endpoints, so an event has few bodies.
  */
 function createBodies(timeText: TimeText, bankNames: BankNames): (claim: Claim) => Buffer {
-  const toEventBody = createToEventBody(timeText, bankNames)
+  const toWebhookBody = createToWebhookBody(timeText, bankNames)
   // Keyed by position, as numbers are faster keys than strings. After a restore of the database, a
   // position may belong to another event.
   const known = new LRUCache<number, Bodies>({ max: BODIES_MAX })
-  return ({ entry, previousSequence }) => {
+  return ({ entry, previousSequence, format }) => {
     const { eventId } = entry
     const position = Number(entry.position)
     let found = known.get(position)
     if (found?.eventId !== eventId) {
-      found = { eventId, byPrevious: new Map() }
+      found = { eventId, encoded: new Map() }
       known.set(position, found)
     }
-    const encoded = found.byPrevious.get(previousSequence)
+    const key = bodyKey(previousSequence, format)
+    const encoded = found.encoded.get(key)
     if (encoded) return encoded
-    const body = Buffer.from(encodeEventBody(toEventBody(entry, previousSequence)))
-    found.byPrevious.set(previousSequence, body)
+    const body = Buffer.from(toWebhookBody(entry, previousSequence, format))
+    found.encoded.set(key, body)
     return body
   }
 }
 
-/** The bodies of an event, by `data.previous_sequence`. */
+/** What the bodies of an event depend on: a number for the standard one, as numbers are faster keys than texts. */
+function bodyKey(previousSequence: number, format: RequestFormat): number | string {
+  if (format.profile !== 'WIAXY') return previousSequence
+  return `${previousSequence} ${format.payerAsArray} ${format.eventName}`
+}
+
+/** The bodies of an event, by `bodyKey`. */
 interface Bodies {
   readonly eventId: string
-  readonly byPrevious: Map<number, Buffer>
+  readonly encoded: Map<number | string, Buffer>
 }

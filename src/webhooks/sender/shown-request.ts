@@ -6,7 +6,8 @@ import { connectionOf } from '../connections/apply-connection.ts'
 import { connectionHeaders } from '../connections/request-headers.ts'
 import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
 import type { EndpointContext } from '../endpoints/endpoint-context.ts'
-import { createToEventBody, encodeEventBody } from './body.ts'
+import { fromFormatColumns } from '../endpoints/request-format.ts'
+import { createToWebhookBody } from './body.ts'
 import { signedHeaders } from './sign.ts'
 
 /** A request as an operator sees it: without secrets, and without what each attempt makes anew. */
@@ -41,18 +42,19 @@ export function createShowRequest(
   timeText: TimeText,
   bankNames: BankNames,
 ) {
-  const toEventBody = createToEventBody(timeText, bankNames)
+  const toWebhookBody = createToWebhookBody(timeText, bankNames)
   return async (delivery: DeliveryEvent): Promise<ShownRequest | undefined> => {
     const { endpointId: id, position, previousSequence } = delivery
     const endpoint = await orm.em.fork().findOne(EndpointEntity, { id, deletedAt: null })
     const [entry] = await readPositions(pool, [position])
     if (endpoint === null || entry === undefined) return undefined
-    const body = encodeEventBody(toEventBody(entry, previousSequence))
+    const format = fromFormatColumns(endpoint)
+    const body = toWebhookBody(entry, previousSequence, format)
     const connection = connectionOf(encrypter, endpoint)
     // The names of the headers, whose values do not matter.
-    const secrets = [Buffer.of(0)] as const
+    const secrets = [''] as const
     const made = {
-      ...signedHeaders({ eventId: entry.eventId, timestampSeconds: 0, body, secrets }),
+      ...signedHeaders({ eventId: entry.eventId, timestampSeconds: 0, body, secrets }, format),
       ...(traceparentOf(entry.payload) !== undefined && { traceparent: '' }),
     }
     const added = connection

@@ -1,4 +1,6 @@
-import { createHmac } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
+import type { RequestFormat } from '../endpoints/endpoint.ts'
+import { secretBytes } from '../endpoints/signing-secret.ts'
 
 /** The input of a request's headers. */
 interface Signing {
@@ -8,31 +10,56 @@ interface Signing {
   readonly timestampSeconds: number
   /** The body, exactly as it is sent. */
   readonly body: string | Buffer
-  /** The bytes of the active secrets, newest first; at least one. */
-  readonly secrets: readonly [Buffer, ...Buffer[]]
+  /** The active secrets, newest first; at least one. Of the WIAXY profile only the first signs. */
+  readonly secrets: readonly [string, ...string[]]
 }
 
-/**
- * The headers of a request: signed according to Standard Webhooks 1.0, and also in the format that
- * existing receivers verify, with the newest secret.
- */
-export function signedHeaders(signing: Signing): Record<string, string> {
-  const { eventId, timestampSeconds, body, secrets } = signing
-  const timestamp = `${timestampSeconds}`
+/** The headers of a request in the format of its endpoint. */
+export function signedHeaders(
+  signing: Signing,
+  { profile, legacySignature }: Pick<RequestFormat, 'profile' | 'legacySignature'>,
+): Record<string, string> {
+  const common = { 'content-type': 'application/json', 'user-agent': 'Inflow-Webhooks/1' }
+  const [newest] = signing.secrets
+  if (profile === 'STANDARD') return { ...common, ...standardHeaders(signing) }
+  if (profile === undefined) {
+    return { ...common, ...standardHeaders(signing), ...wiaxyHeaders(signing, secretBytes(newest)) }
+  }
+  return {
+    ...common,
+    ...wiaxyHeaders(signing, newest),
+    ...(legacySignature === 'MD5' && { 'x-wiaxy-signature': md5(newest) }),
+    ...(legacySignature === 'HMAC_BODY' && { 'x-wiaxy-signature': hmac(newest, signing.body) }),
+  }
+}
+
+/** Standard Webhooks 1.0: one signature for each secret. */
+function standardHeaders({ eventId, timestampSeconds, body, secrets }: Signing) {
   const signatures = secrets.map((secret) => {
-    const signed = createHmac('sha256', secret).update(`${eventId}.${timestamp}.`).update(body)
-    return `v1,${signed.digest('base64')}`
+    const signed = createHmac('sha256', secretBytes(secret))
+    return `v1,${signed.update(`${eventId}.${timestampSeconds}.`).update(body).digest('base64')}`
   })
   return {
-    'content-type': 'application/json',
-    'user-agent': 'Inflow-Webhooks/1',
     'webhook-id': eventId,
-    'webhook-timestamp': timestamp,
+    'webhook-timestamp': `${timestampSeconds}`,
     'webhook-signature': signatures.join(' '),
-    'x-wiaxy-timestamp': timestamp,
-    'x-wiaxy-signature-256': createHmac('sha256', secrets[0])
-      .update(`${timestamp}.`)
-      .update(body)
-      .digest('hex'),
   }
+}
+
+function wiaxyHeaders({ timestampSeconds, body }: Signing, key: string | Buffer) {
+  return {
+    'x-wiaxy-timestamp': `${timestampSeconds}`,
+    'x-wiaxy-signature-256': hmac(key, `${timestampSeconds}.`, body),
+  }
+}
+
+function hmac(key: string | Buffer, ...parts: readonly (string | Buffer)[]): string {
+  const signed = createHmac('sha256', key)
+  for (const part of parts) signed.update(part)
+  return signed.digest('hex')
+}
+
+/** As receivers expect it; it proves nothing about the request. */
+function md5(text: string): string {
+  return createHash('md5').update(text).digest('hex')
 }

@@ -1,4 +1,5 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { EndpointProfile } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { newId } from '../../../src/core/ids.ts'
 import { DEAF_URL, type Make, type Request, type Scene } from './scene.ts'
@@ -57,6 +58,14 @@ export const WEBHOOK_HAPPY: Readonly<Record<string, Make>> = {
   }),
   'WebhookService.DeleteEndpoint': async (scene) => ({ endpointId: await newEndpoint(scene) }),
   'WebhookService.RotateSecret': async (scene) => ({ endpointId: await newEndpoint(scene) }),
+  'WebhookService.SwitchSecret': async (scene) => {
+    const { businessId, service } = scene
+    const webhooks = service.client(WebhookService)
+    const endpoint = { businessId, url: 'https://example.com/', profile: EndpointProfile.WIAXY }
+    const endpointId = (await webhooks.createEndpoint(endpoint)).endpoint!.id
+    await webhooks.rotateSecret({ endpointId })
+    return { endpointId }
+  },
   'WebhookService.SendTestEvent': async (scene) => ({ endpointId: await newEndpoint(scene) }),
   'WebhookService.ListDeliveries': ({ endpointId }) => ({ endpointId, pageSize: 1 }),
   'WebhookService.GetDelivery': ({ deliveryId }) => ({ deliveryId }),
@@ -116,6 +125,11 @@ export const WEBHOOK_ERRORS: Readonly<Record<string, Make>> = {
     for (let live = 1; live < 5; live++) await webhooks.rotateSecret({ endpointId })
     return { endpointId }
   },
+  'WebhookService.SwitchSecret validation_failed': invalid({}),
+  'WebhookService.SwitchSecret not_found': nobodys,
+  'WebhookService.SwitchSecret no_next_secret': async (scene) => ({
+    endpointId: await newEndpoint(scene),
+  }),
   'WebhookService.SendTestEvent validation_failed': invalid({}),
   'WebhookService.SendTestEvent not_found': nobodys,
   'WebhookService.SendTestEvent endpoint_disabled': disabled,

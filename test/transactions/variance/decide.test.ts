@@ -53,7 +53,7 @@ test('accepting is safe to repeat, also at once, and has one event', async () =>
     [1, 2, 3, 4].map(() => shop.call('acceptPayment', { session_id: sessionId })),
   )
   for (const { data } of results) expect(data.hold_state).toBe('ACCEPTED')
-  const events = await shop.events(1, 'PAYMENT_ACCEPTED')
+  const events = await shop.events(1, 'PAYMENT_NOTIFICATION')
   expect(events).toHaveLength(1)
   expect(events[0].data).toMatchObject({
     transaction_ref: sessionId,

@@ -51,7 +51,14 @@ test('records every payment, says how it differs, and holds what differs', async
     })
     expect(data.hold_state).toBe(isHeld ? 'HELD' : undefined)
   }
-  const sent = await shop.events(cases.length, 'PAYMENT_NOTIFICATION')
+  const sent = await shop.events(cases.length, 'PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD')
+  for (const { event, data } of sent) {
+    const [kind, type] =
+      data.variance === 'NONE'
+        ? ['PAYMENT_NOTIFICATION', 'RESERVED_ACCOUNT_TRANSACTION']
+        : ['PAYMENT_ON_HOLD', 'RESERVED_ACCOUNT_HELD_PAYMENT']
+    expect([event, data.type]).toEqual([kind, type])
+  }
   expect(
     sent.map(({ data }: Shown) => [data.variance, data.expected_amount, data.metadata]),
   ).toEqual(cases.map(([variance]) => [variance, '5000.50', { order: '7' }]))

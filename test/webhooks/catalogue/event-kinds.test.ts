@@ -19,6 +19,7 @@ const PAYMENT = ['expected_amount', 'variance', 'hold_state', 'metadata', 'trace
 const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
   PAYMENT_NOTIFICATION: PAYMENT,
   PAYMENT_REVERSED: PAYMENT,
+  PAYMENT_ON_HOLD: ['expected_amount', 'metadata', 'traceparent'],
   PAYMENT_ACCEPTED: ['expected_amount', 'metadata', 'traceparent'],
   PAYMENT_RETURN_REQUESTED: ['expected_amount', 'metadata', 'traceparent'],
   ACCOUNT_CREATED: ['expected_amount', 'metadata'],

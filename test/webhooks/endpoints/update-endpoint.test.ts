@@ -146,7 +146,7 @@ describe('rotating a secret', () => {
     for (const secret of [first, second]) {
       new Webhook(secret).verify(during.rawBody, during.headers as Record<string, string>)
     }
-    // The first signature and the x-wiaxy signature are made with the newest secret.
+    // The first signature is made with the newest secret.
     const [newest] = `${during.headers['webhook-signature']}`.split(' ')
     const alone = { ...during.headers, 'webhook-signature': newest }
     expect(verifyWebhook(during.rawBody, alone, second).ok).toBe(true)

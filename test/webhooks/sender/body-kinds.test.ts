@@ -132,7 +132,7 @@ describe('the body of', () => {
       status: TransactionStatus.REVERSED,
     }
     expect(bodyOf({ case: 'transaction', value }).data).toEqual({
-      type: 'RESERVED_ACCOUNT_TRANSACTION',
+      type: 'UNKNOWN',
       reference: 'R-1',
       merchant_reference: 'order-1',
       transaction_ref: 's-1',

@@ -2,11 +2,8 @@ import pino from 'pino'
 import { expect, test } from 'vitest'
 import { readConfig } from '../../../src/config/config.ts'
 import { systemClock } from '../../../src/core/clock.ts'
-import {
-  encryptSecret,
-  newSecret,
-  secretBytes,
-} from '../../../src/webhooks/endpoints/signing-secret.ts'
+import { STANDARD_FORMAT } from '../../../src/webhooks/endpoints/request-format.ts'
+import { encryptSecret, newSecret } from '../../../src/webhooks/endpoints/signing-secret.ts'
 import type { HttpClient, Outcome } from '../../../src/webhooks/sender/http-client.ts'
 import { createSender } from '../../../src/webhooks/sender/send-delivery.ts'
 import { signedHeaders } from '../../../src/webhooks/sender/sign.ts'
@@ -52,6 +49,7 @@ function setUp() {
         previousSequence,
         connectionVersion: 0,
         ordered: false,
+        format: STANDARD_FORMAT,
         secrets,
         entry: { ...place, eventId: id, businessId, kind, payload },
       },
@@ -62,6 +60,7 @@ function setUp() {
 
 const secretOf = (number: number, secret: string, endpointId = 'ep_1') => ({
   number,
+  isNext: false,
   encrypted: encryptSecret(encrypter, { endpointId, number }, secret),
 })
 
@@ -73,12 +72,15 @@ test('a request is signed with every secret, the newest first, at the second of 
   expect(await deliver(event, { startedAtMs: 1_795_000_000_999, secrets })).toEqual(ACKNOWLEDGED)
   const [{ body, headers }] = sent as [Sent]
   expect(headers).toEqual(
-    signedHeaders({
-      eventId: event.id,
-      timestampSeconds: 1_795_000_000,
-      body,
-      secrets: [secretBytes(newest), secretBytes(earlier)],
-    }),
+    signedHeaders(
+      {
+        eventId: event.id,
+        timestampSeconds: 1_795_000_000,
+        body,
+        secrets: [newest, earlier],
+      },
+      STANDARD_FORMAT,
+    ),
   )
 })
 

@@ -1,7 +1,8 @@
-import { createHmac } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
+import { STANDARD_FORMAT } from '../../../src/webhooks/endpoints/request-format.ts'
 import { newSecret, secretBytes } from '../../../src/webhooks/endpoints/signing-secret.ts'
 import { signedHeaders } from '../../../src/webhooks/sender/sign.ts'
 
@@ -11,12 +12,8 @@ test('signatures verify with the Standard Webhooks library for any body', () => 
   fc.assert(
     fc.property(fc.json(), (body) => {
       const secret = newSecret()
-      const headers = signedHeaders({
-        eventId: 'evt_1',
-        timestampSeconds: nowSeconds(),
-        body,
-        secrets: [secretBytes(secret)],
-      })
+      const signing = { eventId: 'evt_1', timestampSeconds: nowSeconds(), body }
+      const headers = signedHeaders({ ...signing, secrets: [secret] }, STANDARD_FORMAT)
       new Webhook(secret).verify(body, headers, { jsonParse: false })
     }),
     { numRuns: 200 },
@@ -26,33 +23,53 @@ test('signatures verify with the Standard Webhooks library for any body', () => 
 test('the signature equals that of the library', () => {
   const secret = newSecret()
   const at = new Date(1_795_000_000_000)
-  const headers = signedHeaders({
+  const signing = {
     eventId: 'evt_1',
     timestampSeconds: at.getTime() / 1_000,
     body: '{"a":"Ệ"}',
-    secrets: [secretBytes(secret)],
-  })
+    secrets: [secret] as const,
+  }
+  const headers = signedHeaders(signing, STANDARD_FORMAT)
   expect(headers['webhook-signature']).toBe(new Webhook(secret).sign('evt_1', at, '{"a":"Ệ"}'))
 })
 
-test('each active secret has a signature, and the x-wiaxy header is signed with the newest', () => {
+test('each active secret has a signature; endpoints without a profile have x-wiaxy headers too, of the newest', () => {
   const [newest, oldest] = [newSecret(), newSecret()]
   const body = '{"event":"PAYMENT_NOTIFICATION"}'
   const timestampSeconds = nowSeconds()
-  const headers = signedHeaders({
-    eventId: 'evt_1',
-    timestampSeconds,
-    body,
-    secrets: [secretBytes(newest), secretBytes(oldest)],
-  })
+  const signing = { eventId: 'evt_1', timestampSeconds, body, secrets: [newest, oldest] as const }
+  const headers = signedHeaders(signing, STANDARD_FORMAT)
   new Webhook(newest).verify(body, headers)
   new Webhook(oldest).verify(body, headers)
   expect(() => new Webhook(newSecret()).verify(body, headers)).toThrow()
-  expect(headers['x-wiaxy-timestamp']).toBe(String(timestampSeconds))
-  expect(headers['x-wiaxy-signature-256']).toBe(
-    createHmac('sha256', Buffer.from(newest.slice('whsec_'.length), 'base64'))
+  expect(signedHeaders(signing, { ...STANDARD_FORMAT, profile: undefined })).toEqual({
+    ...headers,
+    'x-wiaxy-timestamp': String(timestampSeconds),
+    'x-wiaxy-signature-256': createHmac('sha256', secretBytes(newest))
       .update(`${timestampSeconds}.${body}`)
       .digest('hex'),
+  })
+})
+
+test('in the wiaxy profile the text itself is the key, and the weak signatures come on request', () => {
+  fc.assert(
+    fc.property(fc.json(), fc.stringMatching(/^[!-~]{16,256}$/), (body, text) => {
+      const secrets = [text, 'the text before the rotation'] as const
+      const signing = { eventId: 'evt_1', timestampSeconds: 1_795_000_000, body, secrets }
+      const hmac = (signed: string) => createHmac('sha256', text).update(signed).digest('hex')
+      const headers = {
+        'content-type': 'application/json',
+        'user-agent': 'Inflow-Webhooks/1',
+        'x-wiaxy-timestamp': '1795000000',
+        'x-wiaxy-signature-256': hmac(`1795000000.${body}`),
+      }
+      const headersOf = (legacySignature: 'MD5' | 'HMAC_BODY' | undefined) =>
+        signedHeaders(signing, { profile: 'WIAXY', legacySignature })
+      expect(headersOf(undefined)).toEqual(headers)
+      const md5 = createHash('md5').update(text).digest('hex')
+      expect(headersOf('MD5')).toEqual({ ...headers, 'x-wiaxy-signature': md5 })
+      expect(headersOf('HMAC_BODY')).toEqual({ ...headers, 'x-wiaxy-signature': hmac(body) })
+    }),
   )
 })
 

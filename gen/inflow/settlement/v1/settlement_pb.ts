@@ -302,7 +302,7 @@ export type Entry = Message<"inflow.settlement.v1.Entry"> & {
   sequence: bigint;
 
   /**
-   * PAYMENT_NOTIFICATION, PAYMENT_ACCEPTED, PAYMENT_REVERSED or SETTLEMENT_COMPLETED; SHARE_SETTLED or
+   * PAYMENT_NOTIFICATION, PAYMENT_REVERSED or SETTLEMENT_COMPLETED (earlier PAYMENT_ACCEPTED too); SHARE_SETTLED or
    * SHARE_REVERSED for a share of a payment of another business.
    *
    * @generated from field: string kind = 2;

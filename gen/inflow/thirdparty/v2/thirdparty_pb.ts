@@ -602,14 +602,15 @@ export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
  * - Split `webhook-signature` at its spaces. Accept the request if a part is `v1,` and your result; compare in constant time.
  * - Respond 2xx at once and process the event afterwards, once for each `data.event_id`.
  *
- * Receivers of the earlier format find `x-wiaxy-timestamp`, and `x-wiaxy-signature-256`: the hexadecimal HMAC-SHA256 of
- * `<x-wiaxy-timestamp>.<body>` with the same key, of the newest secret only.
+ * **Endpoints of the profile WIAXY** get other headers: `x-wiaxy-timestamp`, and `x-wiaxy-signature-256`, the hexadecimal
+ * HMAC-SHA256 of `<x-wiaxy-timestamp>.<body>` keyed with the text secret; and `data` has more fields for payments: `customer`,
+ * `aspfiy_ref`, and in `payer` `first_name`, `last_name`, `bank_id`, `createdAt` and `created_at`.
  *
  * @generated from message inflow.thirdparty.v2.EventBody
  */
 export type EventBody = Message<"inflow.thirdparty.v2.EventBody"> & {
   /**
-   * Kind: PAYMENT_NOTIFICATION, PAYMENT_REVERSED, PAYMENT_ACCEPTED, PAYMENT_RETURN_REQUESTED, ACCOUNT_CREATED,
+   * Kind: PAYMENT_NOTIFICATION, PAYMENT_REVERSED, PAYMENT_ON_HOLD, PAYMENT_RETURN_REQUESTED, ACCOUNT_CREATED,
    * ACCOUNT_CLOSED, ACCOUNT_EXPIRED, SETTLEMENT_COMPLETED, SHARE_SETTLED, SHARE_REVERSED, ENDPOINT_FAILING,
    * ENDPOINT_DISABLED or ENDPOINT_TEST. Later releases may add kinds: acknowledge those that you do not know.
    *
@@ -639,7 +640,8 @@ export const EventBodySchema: GenMessage<EventBody> = /*@__PURE__*/
  */
 export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   /**
-   * RESERVED_ACCOUNT_TRANSACTION, RESERVED_ACCOUNT, SETTLEMENT, SHARE or WEBHOOK_ENDPOINT.
+   * RESERVED_ACCOUNT_TRANSACTION for credited payments alone; RESERVED_ACCOUNT_REVERSAL, RESERVED_ACCOUNT_HELD_PAYMENT,
+   * RESERVED_ACCOUNT_RETURN, RESERVED_ACCOUNT, SETTLEMENT, SHARE or WEBHOOK_ENDPOINT.
    *
    * @generated from field: string type = 1;
    */

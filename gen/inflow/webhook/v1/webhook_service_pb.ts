@@ -12,7 +12,7 @@ import type { EventAudience } from "../../type/v1/event_kind_pb.ts";
 import { file_inflow_type_v1_event_kind } from "../../type/v1/event_kind_pb.ts";
 import type { Attempt, Delivery, DeliveryStatus, WebhookRequest } from "./delivery_pb.ts";
 import { file_inflow_webhook_v1_delivery } from "./delivery_pb.ts";
-import type { Endpoint, EndpointStatistics, EndpointStatus } from "./endpoint_pb.ts";
+import type { Endpoint, EndpointProfile, EndpointStatistics, EndpointStatus, LegacySignature } from "./endpoint_pb.ts";
 import { file_inflow_webhook_v1_endpoint } from "./endpoint_pb.ts";
 import type { EndpointOptions } from "./endpoint_options_pb.ts";
 import { file_inflow_webhook_v1_endpoint_options } from "./endpoint_options_pb.ts";
@@ -22,7 +22,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/webhook_service.proto.
  */
 export const file_inflow_webhook_v1_webhook_service: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIrcDChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIYCgN1cmwYAiABKAlCC7pICMgBAXIDGNAPEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBLPAQoLZGVzY3JpcHRpb24YBCABKAlCuQG6SLUBugGxAQoLZGVzY3JpcHRpb24SKG11c3QgYmUgYXQgbW9zdCAyMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaeHRoaXMuc2l6ZSgpIDw9IDIwMCAmJiB0aGlzLm1hdGNoZXMoJ14oW15cXHB7Q31cXHB7Wmx9XFxwe1pwfV18W1x1MDYyMC1cdTEwOWZdKFtcdTIwMGNcdTIwMGRdW1x1MDYyMC1cdTEwOWZdKSspezAsMjAwfSQnKRIeCgtjb25jdXJyZW5jeRgFIAEoBUIJukgGGgQYMigAEgwKBHRlc3QYBiABKAgSMwoHb3B0aW9ucxgHIAEoCzIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50T3B0aW9ucyJXChZDcmVhdGVFbmRwb2ludFJlc3BvbnNlEi0KCGVuZHBvaW50GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQSDgoGc2VjcmV0GAIgASgJIvUEChVVcGRhdGVFbmRwb2ludFJlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBARIcCgN1cmwYAiABKAlCCrpIB3IFEAEY0A9IAIgBARIyCgVraW5kcxgDIAMoCUIjukggkgEdEDIYASIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSEQoJYWxsX2tpbmRzGAQgASgIEtQBCgtkZXNjcmlwdGlvbhgFIAEoCUK5AbpItQG6AbEBCgtkZXNjcmlwdGlvbhIobXVzdCBiZSBhdCBtb3N0IDIwMCBwcmludGFibGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMjAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MCwyMDB9JCcpSAGIAQESIwoLY29uY3VycmVuY3kYBiABKAVCCbpIBhoEGDIoAUgCiAEBEhQKB2VuYWJsZWQYByABKAhIA4gBARIzCgdvcHRpb25zGAggASgLMiIuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRPcHRpb25zOl+6SFwaWgoPa2luZHMuYWxsX2tpbmRzEhxtdXN0IGJlIGVtcHR5IHdpdGggYWxsX2tpbmRzGikhdGhpcy5hbGxfa2luZHMgfHwgdGhpcy5raW5kcy5zaXplKCkgPT0gMEIGCgRfdXJsQg4KDF9kZXNjcmlwdGlvbkIOCgxfY29uY3VycmVuY3lCCgoIX2VuYWJsZWQiRwoWVXBkYXRlRW5kcG9pbnRSZXNwb25zZRItCghlbmRwb2ludBgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50IuwBChRMaXN0RW5kcG9pbnRzUmVxdWVzdBIcCgtidXNpbmVzc19pZBgBIAEoCUIHukgEcgIYQBIRCgRsaXZlGAIgASgISACIAQESOwoGc3RhdHVzGAMgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRTdGF0dXNCCLpIBYIBAhABEhQKB2ZhaWxpbmcYBCABKAhIAYgBARIdCglwYWdlX3NpemUYBSABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgGIAEoCUIIukgFcgMY9ANCBwoFX2xpdmVCCgoIX2ZhaWxpbmciYAoVTGlzdEVuZHBvaW50c1Jlc3BvbnNlEi4KCWVuZHBvaW50cxgBIAMoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSLhAQocR2V0RW5kcG9pbnRTdGF0aXN0aWNzUmVxdWVzdBIoCgxlbmRwb2ludF9pZHMYASADKAlCErpID5IBDBBkGAEiBnIEEAEYQBIcCgtidXNpbmVzc19pZBgCIAEoCUIHukgEcgIYQDp5ukh2GnQKG2VuZHBvaW50X2lkcy5vcl9idXNpbmVzc19pZBIdaXMgcmVxdWlyZWQsIG9yIGJ1c2luZXNzSWQgaXMaNnRoaXMuZW5kcG9pbnRfaWRzLnNpemUoKSA+IDAgfHwgdGhpcy5idXNpbmVzc19pZCAhPSAnJyJaCh1HZXRFbmRwb2ludFN0YXRpc3RpY3NSZXNwb25zZRI5CgpzdGF0aXN0aWNzGAEgAygLMiUuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRTdGF0aXN0aWNzIjQKFURlbGV0ZUVuZHBvaW50UmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBIhgKFkRlbGV0ZUVuZHBvaW50UmVzcG9uc2UibwoTUm90YXRlU2VjcmV0UmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBEjsKB292ZXJsYXAYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CD7pIDKoBCSIFCICangEyACJVChRSb3RhdGVTZWNyZXRSZXNwb25zZRIOCgZzZWNyZXQYASABKAkSLQoIZW5kcG9pbnQYAiABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCIzChRTZW5kVGVzdEV2ZW50UmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBIikKFVNlbmRUZXN0RXZlbnRSZXNwb25zZRIQCghldmVudF9pZBgBIAEoCSKVBQoVTGlzdERlbGl2ZXJpZXNSZXF1ZXN0EhwKC2VuZHBvaW50X2lkGAEgASgJQge6SARyAhhAEhkKCGV2ZW50X2lkGAIgASgJQge6SARyAhhAEjsKBnN0YXR1cxgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5U3RhdHVzQgi6SAWCAQIQARIdCglwYWdlX3NpemUYBCABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgFIAEoCUIIukgFcgMY9AMSHAoLYnVzaW5lc3NfaWQYBiABKAlCB7pIBHICGEASKAoEZnJvbRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEkgKCHN0YXR1c2VzGAkgAygOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXNCE7pIEJIBDRADGAEiB4IBBBABIAASEQoEbGl2ZRgKIAEoCEgAiAEBOvIBukjuARqOAQoXZW5kcG9pbnRfaWQub3JfZXZlbnRfaWQSKmlzIHJlcXVpcmVkLCBvciBldmVudF9pZCBvciBidXNpbmVzc19pZCBpcxpHdGhpcy5lbmRwb2ludF9pZCAhPSAnJyB8fCB0aGlzLmV2ZW50X2lkICE9ICcnIHx8IHRoaXMuYnVzaW5lc3NfaWQgIT0gJycaWwoPc3RhdHVzZXMuc3RhdHVzEhltdXN0IGJlIGVtcHR5IHdpdGggc3RhdHVzGi10aGlzLnN0YXR1cyA9PSAwIHx8IHRoaXMuc3RhdHVzZXMuc2l6ZSgpID09IDBCBwoFX2xpdmUiYgoWTGlzdERlbGl2ZXJpZXNSZXNwb25zZRIvCgpkZWxpdmVyaWVzGAEgAygLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjEKEkdldERlbGl2ZXJ5UmVxdWVzdBIbCgtkZWxpdmVyeV9pZBgBIAEoCUIGukgDyAEBIskBChNHZXREZWxpdmVyeVJlc3BvbnNlEi0KCGRlbGl2ZXJ5GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkSLAoIYXR0ZW1wdHMYAiADKAsyGi5pbmZsb3cud2ViaG9vay52MS5BdHRlbXB0EjIKB3JlcXVlc3QYAyABKAsyIS5pbmZsb3cud2ViaG9vay52MS5XZWJob29rUmVxdWVzdBITCgtidXNpbmVzc19pZBgEIAEoCRIMCgRsaXZlGAUgASgIIi8KEFJlZGVsaXZlclJlcXVlc3QSGwoLZGVsaXZlcnlfaWQYASABKAlCBrpIA8gBASJCChFSZWRlbGl2ZXJSZXNwb25zZRItCghkZWxpdmVyeRgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5IjIKE1NraXBEZWxpdmVyeVJlcXVlc3QSGwoLZGVsaXZlcnlfaWQYASABKAlCBrpIA8gBASJFChRTa2lwRGVsaXZlcnlSZXNwb25zZRItCghkZWxpdmVyeRgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5ImAKDlJlY292ZXJSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQESMQoFc2luY2UYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQga6SAPIAQEiJAoPUmVjb3ZlclJlc3BvbnNlEhEKCXJlY292ZXJlZBgBIAEoAyIXChVMaXN0RXZlbnRLaW5kc1JlcXVlc3QiUAoWTGlzdEV2ZW50S2luZHNSZXNwb25zZRI2CgVraW5kcxgBIAMoCzInLmluZmxvdy53ZWJob29rLnYxLkV2ZW50S2luZERlc2NyaXB0aW9uIr0BChRFdmVudEtpbmREZXNjcmlwdGlvbhIMCgRraW5kGAEgASgJEhMKC2Rlc2NyaXB0aW9uGAIgASgJEi8KCGF1ZGllbmNlGAMgASgOMh0uaW5mbG93LnR5cGUudjEuRXZlbnRBdWRpZW5jZRInCgZzY2hlbWEYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EigKB2V4YW1wbGUYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0MrQOCg5XZWJob29rU2VydmljZRKDAQoOQ3JlYXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5DcmVhdGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5DcmVhdGVFbmRwb2ludFJlc3BvbnNlIhyKtRgYCAISBWFkbWluGg0SC2J1c2luZXNzX2lkEokBCg5VcGRhdGVFbmRwb2ludBIoLmluZmxvdy53ZWJob29rLnYxLlVwZGF0ZUVuZHBvaW50UmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLlVwZGF0ZUVuZHBvaW50UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAISiQEKDUxpc3RFbmRwb2ludHMSJy5pbmZsb3cud2ViaG9vay52MS5MaXN0RW5kcG9pbnRzUmVxdWVzdBooLmluZmxvdy53ZWJob29rLnYxLkxpc3RFbmRwb2ludHNSZXNwb25zZSIlkAIBirUYHggCEgVhZG1pbhIEcmVhZBoNIgtidXNpbmVzc19pZBKJAQoORGVsZXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5EZWxldGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5EZWxldGVFbmRwb2ludFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEoMBCgxSb3RhdGVTZWNyZXQSJi5pbmZsb3cud2ViaG9vay52MS5Sb3RhdGVTZWNyZXRSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuUm90YXRlU2VjcmV0UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAIShgEKDVNlbmRUZXN0RXZlbnQSJy5pbmZsb3cud2ViaG9vay52MS5TZW5kVGVzdEV2ZW50UmVxdWVzdBooLmluZmxvdy53ZWJob29rLnYxLlNlbmRUZXN0RXZlbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKhAQoVR2V0RW5kcG9pbnRTdGF0aXN0aWNzEi8uaW5mbG93LndlYmhvb2sudjEuR2V0RW5kcG9pbnRTdGF0aXN0aWNzUmVxdWVzdBowLmluZmxvdy53ZWJob29rLnYxLkdldEVuZHBvaW50U3RhdGlzdGljc1Jlc3BvbnNlIiWQAgGKtRgeCAISBWFkbWluEgRyZWFkGg0iC2J1c2luZXNzX2lkErEBCg5MaXN0RGVsaXZlcmllcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3REZWxpdmVyaWVzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3REZWxpdmVyaWVzUmVzcG9uc2UiSpACAYq1GEMIAhIFYWRtaW4SBHJlYWQaMiowCg8KC2VuZHBvaW50X2lkEAIKDAoIZXZlbnRfaWQQBAoPCgtidXNpbmVzc19pZBAHEokBCgtHZXREZWxpdmVyeRIlLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVxdWVzdBomLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVzcG9uc2UiK5ACAYq1GCQIAhIFYWRtaW4SBHJlYWQaEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSegoJUmVkZWxpdmVyEiMuaW5mbG93LndlYmhvb2sudjEuUmVkZWxpdmVyUmVxdWVzdBokLmluZmxvdy53ZWJob29rLnYxLlJlZGVsaXZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtkZWxpdmVyeV9pZBADEoMBCgxTa2lwRGVsaXZlcnkSJi5pbmZsb3cud2ViaG9vay52MS5Ta2lwRGVsaXZlcnlSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuU2tpcERlbGl2ZXJ5UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSdAoHUmVjb3ZlchIhLmluZmxvdy53ZWJob29rLnYxLlJlY292ZXJSZXF1ZXN0GiIuaW5mbG93LndlYmhvb2sudjEuUmVjb3ZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEowBCg5MaXN0RXZlbnRLaW5kcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVzcG9uc2UiJZACAYq1GB4IAhIQZXZlbnRzOnN1YnNjcmliZRIEcmVhZBoCIgBiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_type_v1_event_kind, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint, file_inflow_webhook_v1_endpoint_options]);
+  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIoEKChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIYCgN1cmwYAiABKAlCC7pICMgBAXIDGNAPEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBLPAQoLZGVzY3JpcHRpb24YBCABKAlCuQG6SLUBugGxAQoLZGVzY3JpcHRpb24SKG11c3QgYmUgYXQgbW9zdCAyMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaeHRoaXMuc2l6ZSgpIDw9IDIwMCAmJiB0aGlzLm1hdGNoZXMoJ14oW15cXHB7Q31cXHB7Wmx9XFxwe1pwfV18W1x1MDYyMC1cdTEwOWZdKFtcdTIwMGNcdTIwMGRdW1x1MDYyMC1cdTEwOWZdKSspezAsMjAwfSQnKRIeCgtjb25jdXJyZW5jeRgFIAEoBUIJukgGGgQYMigAEgwKBHRlc3QYBiABKAgSMwoHb3B0aW9ucxgHIAEoCzIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50T3B0aW9ucxI9Cgdwcm9maWxlGAggASgOMiIuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRQcm9maWxlQgi6SAWCAQIQARLaAQoLdGV4dF9zZWNyZXQYCSABKAlCxAGAAQG6SL0BugG5AQoLdGV4dF9zZWNyZXQSSG11c3QgYmUgMTYgdG8gMjU2IHByaW50YWJsZSBBU0NJSSBjaGFyYWN0ZXJzLCB3aXRob3V0IHNwYWNlcyBhdCBpdHMgZW5kcxpgdGhpcyA9PSAnJyB8fCAodGhpcy5zaXplKCkgPj0gMTYgJiYgdGhpcy5zaXplKCkgPD0gMjU2ICYmIHRoaXMubWF0Y2hlcygnXlshLX5dKFsgLX5dKlshLX5dKT8kJykpEkYKEGxlZ2FjeV9zaWduYXR1cmUYCiABKA4yIi5pbmZsb3cud2ViaG9vay52MS5MZWdhY3lTaWduYXR1cmVCCLpIBYIBAhABEjEKCmV2ZW50X25hbWUYCyABKAlCHbpIGnIYMhZeKFtBLVpdW0EtWl9dezAsNjN9KT8kEhYKDnBheWVyX2FzX2FycmF5GAwgASgIOpgDukiUAxphChN0ZXh0X3NlY3JldC5wcm9maWxlEh1pcyBvbmx5IGZvciB0aGUgV0lBWFkgcHJvZmlsZRordGhpcy5wcm9maWxlID09IDIgfHwgdGhpcy50ZXh0X3NlY3JldCA9PSAnJxpqChhsZWdhY3lfc2lnbmF0dXJlLnByb2ZpbGUSHWlzIG9ubHkgZm9yIHRoZSBXSUFYWSBwcm9maWxlGi90aGlzLnByb2ZpbGUgPT0gMiB8fCB0aGlzLmxlZ2FjeV9zaWduYXR1cmUgPT0gMBpfChJldmVudF9uYW1lLnByb2ZpbGUSHWlzIG9ubHkgZm9yIHRoZSBXSUFYWSBwcm9maWxlGip0aGlzLnByb2ZpbGUgPT0gMiB8fCB0aGlzLmV2ZW50X25hbWUgPT0gJycaYgoWcGF5ZXJfYXNfYXJyYXkucHJvZmlsZRIdaXMgb25seSBmb3IgdGhlIFdJQVhZIHByb2ZpbGUaKXRoaXMucHJvZmlsZSA9PSAyIHx8ICF0aGlzLnBheWVyX2FzX2FycmF5IlcKFkNyZWF0ZUVuZHBvaW50UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludBIOCgZzZWNyZXQYAiABKAkizgYKFVVwZGF0ZUVuZHBvaW50UmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBEhwKA3VybBgCIAEoCUIKukgHcgUQARjQD0gAiAEBEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBIRCglhbGxfa2luZHMYBCABKAgS1AEKC2Rlc2NyaXB0aW9uGAUgASgJQrkBuki1AboBsQEKC2Rlc2NyaXB0aW9uEihtdXN0IGJlIGF0IG1vc3QgMjAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSAyMDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXswLDIwMH0kJylIAYgBARIjCgtjb25jdXJyZW5jeRgGIAEoBUIJukgGGgQYMigBSAKIAQESFAoHZW5hYmxlZBgHIAEoCEgDiAEBEjMKB29wdGlvbnMYCCABKAsyIi5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludE9wdGlvbnMSSwoQbGVnYWN5X3NpZ25hdHVyZRgJIAEoDjIiLmluZmxvdy53ZWJob29rLnYxLkxlZ2FjeVNpZ25hdHVyZUIIukgFggECEAFIBIgBARI2CgpldmVudF9uYW1lGAogASgJQh26SBpyGDIWXihbQS1aXVtBLVpfXXswLDYzfSk/JEgFiAEBEhsKDnBheWVyX2FzX2FycmF5GAsgASgISAaIAQE6X7pIXBpaCg9raW5kcy5hbGxfa2luZHMSHG11c3QgYmUgZW1wdHkgd2l0aCBhbGxfa2luZHMaKSF0aGlzLmFsbF9raW5kcyB8fCB0aGlzLmtpbmRzLnNpemUoKSA9PSAwQgYKBF91cmxCDgoMX2Rlc2NyaXB0aW9uQg4KDF9jb25jdXJyZW5jeUIKCghfZW5hYmxlZEITChFfbGVnYWN5X3NpZ25hdHVyZUINCgtfZXZlbnRfbmFtZUIRCg9fcGF5ZXJfYXNfYXJyYXkiRwoWVXBkYXRlRW5kcG9pbnRSZXNwb25zZRItCghlbmRwb2ludBgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50IuwBChRMaXN0RW5kcG9pbnRzUmVxdWVzdBIcCgtidXNpbmVzc19pZBgBIAEoCUIHukgEcgIYQBIRCgRsaXZlGAIgASgISACIAQESOwoGc3RhdHVzGAMgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRTdGF0dXNCCLpIBYIBAhABEhQKB2ZhaWxpbmcYBCABKAhIAYgBARIdCglwYWdlX3NpemUYBSABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgGIAEoCUIIukgFcgMY9ANCBwoFX2xpdmVCCgoIX2ZhaWxpbmciYAoVTGlzdEVuZHBvaW50c1Jlc3BvbnNlEi4KCWVuZHBvaW50cxgBIAMoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSLhAQocR2V0RW5kcG9pbnRTdGF0aXN0aWNzUmVxdWVzdBIoCgxlbmRwb2ludF9pZHMYASADKAlCErpID5IBDBBkGAEiBnIEEAEYQBIcCgtidXNpbmVzc19pZBgCIAEoCUIHukgEcgIYQDp5ukh2GnQKG2VuZHBvaW50X2lkcy5vcl9idXNpbmVzc19pZBIdaXMgcmVxdWlyZWQsIG9yIGJ1c2luZXNzSWQgaXMaNnRoaXMuZW5kcG9pbnRfaWRzLnNpemUoKSA+IDAgfHwgdGhpcy5idXNpbmVzc19pZCAhPSAnJyJaCh1HZXRFbmRwb2ludFN0YXRpc3RpY3NSZXNwb25zZRI5CgpzdGF0aXN0aWNzGAEgAygLMiUuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRTdGF0aXN0aWNzIjQKFURlbGV0ZUVuZHBvaW50UmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBIhgKFkRlbGV0ZUVuZHBvaW50UmVzcG9uc2UizAIKE1JvdGF0ZVNlY3JldFJlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBARI7CgdvdmVybGFwGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgAS2gEKC3RleHRfc2VjcmV0GAMgASgJQsQBgAEBuki9AboBuQEKC3RleHRfc2VjcmV0EkhtdXN0IGJlIDE2IHRvIDI1NiBwcmludGFibGUgQVNDSUkgY2hhcmFjdGVycywgd2l0aG91dCBzcGFjZXMgYXQgaXRzIGVuZHMaYHRoaXMgPT0gJycgfHwgKHRoaXMuc2l6ZSgpID49IDE2ICYmIHRoaXMuc2l6ZSgpIDw9IDI1NiAmJiB0aGlzLm1hdGNoZXMoJ15bIS1+XShbIC1+XSpbIS1+XSk/JCcpKSJVChRSb3RhdGVTZWNyZXRSZXNwb25zZRIOCgZzZWNyZXQYASABKAkSLQoIZW5kcG9pbnQYAiABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCIyChNTd2l0Y2hTZWNyZXRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQEiRQoUU3dpdGNoU2VjcmV0UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCIzChRTZW5kVGVzdEV2ZW50UmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBIikKFVNlbmRUZXN0RXZlbnRSZXNwb25zZRIQCghldmVudF9pZBgBIAEoCSKVBQoVTGlzdERlbGl2ZXJpZXNSZXF1ZXN0EhwKC2VuZHBvaW50X2lkGAEgASgJQge6SARyAhhAEhkKCGV2ZW50X2lkGAIgASgJQge6SARyAhhAEjsKBnN0YXR1cxgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5U3RhdHVzQgi6SAWCAQIQARIdCglwYWdlX3NpemUYBCABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgFIAEoCUIIukgFcgMY9AMSHAoLYnVzaW5lc3NfaWQYBiABKAlCB7pIBHICGEASKAoEZnJvbRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEkgKCHN0YXR1c2VzGAkgAygOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXNCE7pIEJIBDRADGAEiB4IBBBABIAASEQoEbGl2ZRgKIAEoCEgAiAEBOvIBukjuARqOAQoXZW5kcG9pbnRfaWQub3JfZXZlbnRfaWQSKmlzIHJlcXVpcmVkLCBvciBldmVudF9pZCBvciBidXNpbmVzc19pZCBpcxpHdGhpcy5lbmRwb2ludF9pZCAhPSAnJyB8fCB0aGlzLmV2ZW50X2lkICE9ICcnIHx8IHRoaXMuYnVzaW5lc3NfaWQgIT0gJycaWwoPc3RhdHVzZXMuc3RhdHVzEhltdXN0IGJlIGVtcHR5IHdpdGggc3RhdHVzGi10aGlzLnN0YXR1cyA9PSAwIHx8IHRoaXMuc3RhdHVzZXMuc2l6ZSgpID09IDBCBwoFX2xpdmUiYgoWTGlzdERlbGl2ZXJpZXNSZXNwb25zZRIvCgpkZWxpdmVyaWVzGAEgAygLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjEKEkdldERlbGl2ZXJ5UmVxdWVzdBIbCgtkZWxpdmVyeV9pZBgBIAEoCUIGukgDyAEBIskBChNHZXREZWxpdmVyeVJlc3BvbnNlEi0KCGRlbGl2ZXJ5GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkSLAoIYXR0ZW1wdHMYAiADKAsyGi5pbmZsb3cud2ViaG9vay52MS5BdHRlbXB0EjIKB3JlcXVlc3QYAyABKAsyIS5pbmZsb3cud2ViaG9vay52MS5XZWJob29rUmVxdWVzdBITCgtidXNpbmVzc19pZBgEIAEoCRIMCgRsaXZlGAUgASgIIi8KEFJlZGVsaXZlclJlcXVlc3QSGwoLZGVsaXZlcnlfaWQYASABKAlCBrpIA8gBASJCChFSZWRlbGl2ZXJSZXNwb25zZRItCghkZWxpdmVyeRgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5IjIKE1NraXBEZWxpdmVyeVJlcXVlc3QSGwoLZGVsaXZlcnlfaWQYASABKAlCBrpIA8gBASJFChRTa2lwRGVsaXZlcnlSZXNwb25zZRItCghkZWxpdmVyeRgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5ImAKDlJlY292ZXJSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQESMQoFc2luY2UYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQga6SAPIAQEiJAoPUmVjb3ZlclJlc3BvbnNlEhEKCXJlY292ZXJlZBgBIAEoAyIXChVMaXN0RXZlbnRLaW5kc1JlcXVlc3QiUAoWTGlzdEV2ZW50S2luZHNSZXNwb25zZRI2CgVraW5kcxgBIAMoCzInLmluZmxvdy53ZWJob29rLnYxLkV2ZW50S2luZERlc2NyaXB0aW9uIr0BChRFdmVudEtpbmREZXNjcmlwdGlvbhIMCgRraW5kGAEgASgJEhMKC2Rlc2NyaXB0aW9uGAIgASgJEi8KCGF1ZGllbmNlGAMgASgOMh0uaW5mbG93LnR5cGUudjEuRXZlbnRBdWRpZW5jZRInCgZzY2hlbWEYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EigKB2V4YW1wbGUYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0MroPCg5XZWJob29rU2VydmljZRKDAQoOQ3JlYXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5DcmVhdGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5DcmVhdGVFbmRwb2ludFJlc3BvbnNlIhyKtRgYCAISBWFkbWluGg0SC2J1c2luZXNzX2lkEokBCg5VcGRhdGVFbmRwb2ludBIoLmluZmxvdy53ZWJob29rLnYxLlVwZGF0ZUVuZHBvaW50UmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLlVwZGF0ZUVuZHBvaW50UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAISiQEKDUxpc3RFbmRwb2ludHMSJy5pbmZsb3cud2ViaG9vay52MS5MaXN0RW5kcG9pbnRzUmVxdWVzdBooLmluZmxvdy53ZWJob29rLnYxLkxpc3RFbmRwb2ludHNSZXNwb25zZSIlkAIBirUYHggCEgVhZG1pbhIEcmVhZBoNIgtidXNpbmVzc19pZBKJAQoORGVsZXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5EZWxldGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5EZWxldGVFbmRwb2ludFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEoMBCgxSb3RhdGVTZWNyZXQSJi5pbmZsb3cud2ViaG9vay52MS5Sb3RhdGVTZWNyZXRSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuUm90YXRlU2VjcmV0UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAISgwEKDFN3aXRjaFNlY3JldBImLmluZmxvdy53ZWJob29rLnYxLlN3aXRjaFNlY3JldFJlcXVlc3QaJy5pbmZsb3cud2ViaG9vay52MS5Td2l0Y2hTZWNyZXRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKGAQoNU2VuZFRlc3RFdmVudBInLmluZmxvdy53ZWJob29rLnYxLlNlbmRUZXN0RXZlbnRSZXF1ZXN0GiguaW5mbG93LndlYmhvb2sudjEuU2VuZFRlc3RFdmVudFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEqEBChVHZXRFbmRwb2ludFN0YXRpc3RpY3MSLy5pbmZsb3cud2ViaG9vay52MS5HZXRFbmRwb2ludFN0YXRpc3RpY3NSZXF1ZXN0GjAuaW5mbG93LndlYmhvb2sudjEuR2V0RW5kcG9pbnRTdGF0aXN0aWNzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDSILYnVzaW5lc3NfaWQSsQEKDkxpc3REZWxpdmVyaWVzEiguaW5mbG93LndlYmhvb2sudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZSJKkAIBirUYQwgCEgVhZG1pbhIEcmVhZBoyKjAKDwoLZW5kcG9pbnRfaWQQAgoMCghldmVudF9pZBAECg8KC2J1c2luZXNzX2lkEAcSiQEKC0dldERlbGl2ZXJ5EiUuaW5mbG93LndlYmhvb2sudjEuR2V0RGVsaXZlcnlSZXF1ZXN0GiYuaW5mbG93LndlYmhvb2sudjEuR2V0RGVsaXZlcnlSZXNwb25zZSIrkAIBirUYJAgCEgVhZG1pbhIEcmVhZBoTKhEKDwoLZGVsaXZlcnlfaWQQAxJ6CglSZWRlbGl2ZXISIy5pbmZsb3cud2ViaG9vay52MS5SZWRlbGl2ZXJSZXF1ZXN0GiQuaW5mbG93LndlYmhvb2sudjEuUmVkZWxpdmVyUmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSgwEKDFNraXBEZWxpdmVyeRImLmluZmxvdy53ZWJob29rLnYxLlNraXBEZWxpdmVyeVJlcXVlc3QaJy5pbmZsb3cud2ViaG9vay52MS5Ta2lwRGVsaXZlcnlSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZGVsaXZlcnlfaWQQAxJ0CgdSZWNvdmVyEiEuaW5mbG93LndlYmhvb2sudjEuUmVjb3ZlclJlcXVlc3QaIi5pbmZsb3cud2ViaG9vay52MS5SZWNvdmVyUmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAISjAEKDkxpc3RFdmVudEtpbmRzEiguaW5mbG93LndlYmhvb2sudjEuTGlzdEV2ZW50S2luZHNSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuTGlzdEV2ZW50S2luZHNSZXNwb25zZSIlkAIBirUYHggCEhBldmVudHM6c3Vic2NyaWJlEgRyZWFkGgIiAGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_type_v1_event_kind, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint, file_inflow_webhook_v1_endpoint_options]);
 
 /**
  * The endpoint to create.
@@ -79,6 +79,43 @@ export type CreateEndpointRequest = Message<"inflow.webhook.v1.CreateEndpointReq
    * @generated from field: inflow.webhook.v1.EndpointOptions options = 7;
    */
   options?: EndpointOptions | undefined;
+
+  /**
+   * How its requests look and are signed; it cannot be changed. Unspecified: STANDARD.
+   *
+   * @generated from field: inflow.webhook.v1.EndpointProfile profile = 8;
+   */
+  profile: EndpointProfile;
+
+  /**
+   * The text that signs a WIAXY endpoint's requests, such as the secret key that the receiver has already: 16 to 256
+   * printable ASCII characters. Encrypted, and not returned. Empty: one is generated.
+   *
+   * @generated from field: string text_secret = 9;
+   */
+  textSecret: string;
+
+  /**
+   * The signature of earlier receivers that requests have besides; only in the WIAXY profile.
+   *
+   * @generated from field: inflow.webhook.v1.LegacySignature legacy_signature = 10;
+   */
+  legacySignature: LegacySignature;
+
+  /**
+   * What the body calls PAYMENT_NOTIFICATION, such as PAYMENT_NOTIFIFICATION, which some receivers expect; only in
+   * the WIAXY profile.
+   *
+   * @generated from field: string event_name = 11;
+   */
+  eventName: string;
+
+  /**
+   * Whether data.payer is an array of one payer; only in the WIAXY profile.
+   *
+   * @generated from field: bool payer_as_array = 12;
+   */
+  payerAsArray: boolean;
 };
 
 /**
@@ -102,7 +139,7 @@ export type CreateEndpointResponse = Message<"inflow.webhook.v1.CreateEndpointRe
   endpoint?: Endpoint | undefined;
 
   /**
-   * Its signing secret, "whsec_…", returned only here.
+   * Its signing secret, returned only here: "whsec_…", or a text in the WIAXY profile; empty if the request had it.
    *
    * @generated from field: string secret = 2;
    */
@@ -177,6 +214,27 @@ export type UpdateEndpointRequest = Message<"inflow.webhook.v1.UpdateEndpointReq
    * @generated from field: inflow.webhook.v1.EndpointOptions options = 8;
    */
   options?: EndpointOptions | undefined;
+
+  /**
+   * The signature of earlier receivers that requests have besides; unspecified: none. Only in the WIAXY profile.
+   *
+   * @generated from field: optional inflow.webhook.v1.LegacySignature legacy_signature = 9;
+   */
+  legacySignature?: LegacySignature | undefined;
+
+  /**
+   * What the body calls PAYMENT_NOTIFICATION; empty: just that. Only in the WIAXY profile.
+   *
+   * @generated from field: optional string event_name = 10;
+   */
+  eventName?: string | undefined;
+
+  /**
+   * Whether data.payer is an array of one payer; only in the WIAXY profile.
+   *
+   * @generated from field: optional bool payer_as_array = 11;
+   */
+  payerAsArray?: boolean | undefined;
 };
 
 /**
@@ -397,6 +455,14 @@ export type RotateSecretRequest = Message<"inflow.webhook.v1.RotateSecretRequest
    * @generated from field: google.protobuf.Duration overlap = 2;
    */
   overlap?: Duration | undefined;
+
+  /**
+   * The new text of a WIAXY endpoint: 16 to 256 printable ASCII characters. Encrypted, and not returned. Empty: one is
+   * generated.
+   *
+   * @generated from field: string text_secret = 3;
+   */
+  textSecret: string;
 };
 
 /**
@@ -413,7 +479,7 @@ export const RotateSecretRequestSchema: GenMessage<RotateSecretRequest> = /*@__P
  */
 export type RotateSecretResponse = Message<"inflow.webhook.v1.RotateSecretResponse"> & {
   /**
-   * The new signing secret, "whsec_…", returned only here.
+   * The new signing secret, returned only here: "whsec_…", or a text in the WIAXY profile; empty if the request had it.
    *
    * @generated from field: string secret = 1;
    */
@@ -435,6 +501,48 @@ export const RotateSecretResponseSchema: GenMessage<RotateSecretResponse> = /*@_
   messageDesc(file_inflow_webhook_v1_webhook_service, 11);
 
 /**
+ * The endpoint whose new text signs from now on.
+ *
+ * @generated from message inflow.webhook.v1.SwitchSecretRequest
+ */
+export type SwitchSecretRequest = Message<"inflow.webhook.v1.SwitchSecretRequest"> & {
+  /**
+   * The endpoint.
+   *
+   * @generated from field: string endpoint_id = 1;
+   */
+  endpointId: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.SwitchSecretRequest.
+ * Use `create(SwitchSecretRequestSchema)` to create a new message.
+ */
+export const SwitchSecretRequestSchema: GenMessage<SwitchSecretRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 12);
+
+/**
+ * The endpoint that has switched.
+ *
+ * @generated from message inflow.webhook.v1.SwitchSecretResponse
+ */
+export type SwitchSecretResponse = Message<"inflow.webhook.v1.SwitchSecretResponse"> & {
+  /**
+   * The endpoint after the change.
+   *
+   * @generated from field: inflow.webhook.v1.Endpoint endpoint = 1;
+   */
+  endpoint?: Endpoint | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.SwitchSecretResponse.
+ * Use `create(SwitchSecretResponseSchema)` to create a new message.
+ */
+export const SwitchSecretResponseSchema: GenMessage<SwitchSecretResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 13);
+
+/**
  * The endpoint to send a test event to.
  *
  * @generated from message inflow.webhook.v1.SendTestEventRequest
@@ -453,7 +561,7 @@ export type SendTestEventRequest = Message<"inflow.webhook.v1.SendTestEventReque
  * Use `create(SendTestEventRequestSchema)` to create a new message.
  */
 export const SendTestEventRequestSchema: GenMessage<SendTestEventRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 12);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 14);
 
 /**
  * The recorded event, which is sent next.
@@ -474,7 +582,7 @@ export type SendTestEventResponse = Message<"inflow.webhook.v1.SendTestEventResp
  * Use `create(SendTestEventResponseSchema)` to create a new message.
  */
 export const SendTestEventResponseSchema: GenMessage<SendTestEventResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 13);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 15);
 
 /**
  * The deliveries to list.
@@ -558,7 +666,7 @@ export type ListDeliveriesRequest = Message<"inflow.webhook.v1.ListDeliveriesReq
  * Use `create(ListDeliveriesRequestSchema)` to create a new message.
  */
 export const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 14);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 16);
 
 /**
  * One page of deliveries.
@@ -587,7 +695,7 @@ export type ListDeliveriesResponse = Message<"inflow.webhook.v1.ListDeliveriesRe
  * Use `create(ListDeliveriesResponseSchema)` to create a new message.
  */
 export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 15);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 17);
 
 /**
  * The delivery to return.
@@ -608,7 +716,7 @@ export type GetDeliveryRequest = Message<"inflow.webhook.v1.GetDeliveryRequest">
  * Use `create(GetDeliveryRequestSchema)` to create a new message.
  */
 export const GetDeliveryRequestSchema: GenMessage<GetDeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 16);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 18);
 
 /**
  * The requested delivery.
@@ -659,7 +767,7 @@ export type GetDeliveryResponse = Message<"inflow.webhook.v1.GetDeliveryResponse
  * Use `create(GetDeliveryResponseSchema)` to create a new message.
  */
 export const GetDeliveryResponseSchema: GenMessage<GetDeliveryResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 17);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 19);
 
 /**
  * The delivery to send again.
@@ -680,7 +788,7 @@ export type RedeliverRequest = Message<"inflow.webhook.v1.RedeliverRequest"> & {
  * Use `create(RedeliverRequestSchema)` to create a new message.
  */
 export const RedeliverRequestSchema: GenMessage<RedeliverRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 18);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 20);
 
 /**
  * The delivery, which is due now.
@@ -701,7 +809,7 @@ export type RedeliverResponse = Message<"inflow.webhook.v1.RedeliverResponse"> &
  * Use `create(RedeliverResponseSchema)` to create a new message.
  */
 export const RedeliverResponseSchema: GenMessage<RedeliverResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 19);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 21);
 
 /**
  * The delivery to skip.
@@ -722,7 +830,7 @@ export type SkipDeliveryRequest = Message<"inflow.webhook.v1.SkipDeliveryRequest
  * Use `create(SkipDeliveryRequestSchema)` to create a new message.
  */
 export const SkipDeliveryRequestSchema: GenMessage<SkipDeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 20);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 22);
 
 /**
  * The delivery, which is not sent any more.
@@ -743,7 +851,7 @@ export type SkipDeliveryResponse = Message<"inflow.webhook.v1.SkipDeliveryRespon
  * Use `create(SkipDeliveryResponseSchema)` to create a new message.
  */
 export const SkipDeliveryResponseSchema: GenMessage<SkipDeliveryResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 21);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 23);
 
 /**
  * The deliveries to send again.
@@ -771,7 +879,7 @@ export type RecoverRequest = Message<"inflow.webhook.v1.RecoverRequest"> & {
  * Use `create(RecoverRequestSchema)` to create a new message.
  */
 export const RecoverRequestSchema: GenMessage<RecoverRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 22);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 24);
 
 /**
  * The number of deliveries that are due now.
@@ -792,7 +900,7 @@ export type RecoverResponse = Message<"inflow.webhook.v1.RecoverResponse"> & {
  * Use `create(RecoverResponseSchema)` to create a new message.
  */
 export const RecoverResponseSchema: GenMessage<RecoverResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 23);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 25);
 
 /**
  * Has no fields.
@@ -807,7 +915,7 @@ export type ListEventKindsRequest = Message<"inflow.webhook.v1.ListEventKindsReq
  * Use `create(ListEventKindsRequestSchema)` to create a new message.
  */
 export const ListEventKindsRequestSchema: GenMessage<ListEventKindsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 24);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 26);
 
 /**
  * The catalogue of events.
@@ -828,7 +936,7 @@ export type ListEventKindsResponse = Message<"inflow.webhook.v1.ListEventKindsRe
  * Use `create(ListEventKindsResponseSchema)` to create a new message.
  */
 export const ListEventKindsResponseSchema: GenMessage<ListEventKindsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 25);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 27);
 
 /**
  * A kind of event.
@@ -877,7 +985,7 @@ export type EventKindDescription = Message<"inflow.webhook.v1.EventKindDescripti
  * Use `create(EventKindDescriptionSchema)` to create a new message.
  */
 export const EventKindDescriptionSchema: GenMessage<EventKindDescription> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 26);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 28);
 
 /**
  * Webhook endpoints and their deliveries, for operators.
@@ -942,7 +1050,11 @@ export const WebhookService: GenService<{
    * Creates a new signing secret. The earlier ones also sign during the overlap, so that receivers
    * can switch in their own time.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), RESOURCE_EXHAUSTED
+   * Requests in the WIAXY profile carry one signature. There the new text signs only test events, so that the receiver can
+   * be tried, until SwitchSecret; a repeat replaces it.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed: also for a text secret in the STANDARD profile, and for an overlap in
+   * the WIAXY profile), NOT_FOUND (not_found), RESOURCE_EXHAUSTED
    * (too_many_secrets: five are active; an overlap of 0 ends the earlier ones).
    *
    * @generated from rpc inflow.webhook.v1.WebhookService.RotateSecret
@@ -951,6 +1063,20 @@ export const WebhookService: GenService<{
     methodKind: "unary";
     input: typeof RotateSecretRequestSchema;
     output: typeof RotateSecretResponseSchema;
+  },
+  /**
+   * Lets the text that RotateSecret added sign all requests of a WIAXY endpoint from now on, in place of the one before,
+   * which is deleted.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (no_next_secret: there is no such text).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.SwitchSecret
+   */
+  switchSecret: {
+    methodKind: "unary";
+    input: typeof SwitchSecretRequestSchema;
+    output: typeof SwitchSecretResponseSchema;
   },
   /**
    * Sends an event of kind ENDPOINT_TEST to this endpoint only, whatever kinds it receives. The

@@ -1,6 +1,9 @@
 import { useEffect, useMemo, useRef, useState } from 'react'
 import type { Event } from '../../../../gen/browser/inflow/event/v1/event_pb.ts'
-import type { Transaction } from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
+import {
+  HoldState,
+  type Transaction,
+} from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
 import { useEvents, useLive } from '../../live/live.tsx'
 import { arrive, joinRows, NO_ROWS, release } from './live-rows.ts'
 
@@ -21,8 +24,8 @@ export function useLiveRows(options: {
   }
   useEvents((events, missed) => {
     if (missed && events.length === 0) return restart()
-    const recorded = events.filter(({ kind }) => kind === 'PAYMENT_NOTIFICATION').flatMap(paymentOf)
-    const changed = events.filter(({ kind }) => kind !== 'PAYMENT_NOTIFICATION').flatMap(paymentOf)
+    const recorded = events.filter(isArrival).flatMap(paymentOf)
+    const changed = events.filter((event) => !isArrival(event)).flatMap(paymentOf)
     const isHeld = reading.current
     setRows((now) => arrive(now, { recorded, changed, matches, known, isHeld, missed }))
   })
@@ -37,6 +40,14 @@ export function useLiveRows(options: {
     release: () => setRows(release),
     restart,
   }
+}
+
+/** Whether a payment was recorded: one that was on hold was so before. */
+function isArrival({ kind, payload }: Event): boolean {
+  if (kind === 'PAYMENT_ON_HOLD') return true
+  const wasHeld =
+    payload.case === 'transaction' && payload.value.holdState !== HoldState.UNSPECIFIED
+  return kind === 'PAYMENT_NOTIFICATION' && !wasHeld
 }
 
 /** The payment of an event; it was credited when the event was recorded. */

@@ -1,8 +1,10 @@
+import type { EndpointProfile } from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 import { Action } from '../../ui/controls/action.tsx'
 import { BusinessField } from '../../ui/form/business-field.tsx'
 import { EndpointFields } from './endpoint-fields.tsx'
+import { ProfileFields, readFormat } from './format-fields.tsx'
 import { readOptions } from './options-text.ts'
 
 export function CreateEndpoint() {
@@ -23,16 +25,21 @@ export function CreateEndpoint() {
         concurrency: form.whole('concurrency'),
         test: !live,
         options: readOptions(form),
+        ...readFormat(form),
+        profile: form.whole('profile') as EndpointProfile,
+        textSecret: form.text('textSecret'),
       })}
-      result={({ endpoint }) => (
+      result={({ endpoint, secret }) => (
         <p>
-          Created <code>{endpoint?.id}</code>. The receiver verifies signatures with this secret:
+          Created <code>{endpoint?.id}</code>.{' '}
+          {secret && 'The receiver verifies signatures with this secret:'}
         </p>
       )}
-      secret={({ secret }) => secret}
+      secret={({ secret }) => secret || undefined}
     >
       <BusinessField />
       <EndpointFields />
+      <ProfileFields />
     </Action>
   )
 }

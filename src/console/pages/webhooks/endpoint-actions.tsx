@@ -2,6 +2,7 @@ import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { useLocation } from 'wouter'
 import {
   type Endpoint,
+  EndpointProfile,
   EndpointStatus,
 } from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
@@ -12,6 +13,7 @@ import { Action } from '../../ui/controls/action.tsx'
 import { TextField } from '../../ui/form/fields.tsx'
 import { PageLink } from '../../ui/href.tsx'
 import { EndpointFields } from './endpoint-fields.tsx'
+import { FormatFields, readFormat, TextSecretField } from './format-fields.tsx'
 import { readOptions } from './options-text.ts'
 
 const METHODS = WebhookService.method
@@ -24,7 +26,8 @@ export function EndpointActions({ endpoint }: { readonly endpoint: Endpoint }) {
       {isEnabled && <SendTest endpoint={endpoint} />}
       {isEnabled && <Recover endpoint={endpoint} />}
       <Edit endpoint={endpoint} />
-      <Rotate endpoint={endpoint} />
+      {isWiaxy(endpoint) ? <RotateText endpoint={endpoint} /> : <Rotate endpoint={endpoint} />}
+      {endpoint.secrets.some(({ next }) => next) && <SwitchText endpoint={endpoint} />}
       <Switch endpoint={endpoint} isEnabled={isEnabled} />
       <Delete endpoint={endpoint} />
     </>
@@ -95,11 +98,50 @@ function Edit({ endpoint }: Props) {
           description: form.text('description'),
           concurrency: form.whole('concurrency'),
           options: readOptions(form),
+          ...(isWiaxy(endpoint) && readFormat(form)),
         }
       }}
     >
       <EndpointFields endpoint={endpoint} />
+      {isWiaxy(endpoint) && <FormatFields endpoint={endpoint} />}
     </Action>
+  )
+}
+
+const isWiaxy = ({ profile }: Endpoint) => profile === EndpointProfile.WIAXY
+
+function RotateText({ endpoint: { id } }: Props) {
+  return (
+    <Action
+      method={METHODS.rotateSecret}
+      label="Rotate text"
+      target={id}
+      says="Adds a new text. It signs only test events until you switch to it: send a test event first."
+      request={(_reason, form) => ({ endpointId: id, textSecret: form.text('textSecret') })}
+      result={({ secret }) => (
+        <p>
+          {secret
+            ? 'The receiver verifies test events with this text:'
+            : 'The new text signs test events.'}
+        </p>
+      )}
+      secret={({ secret }) => secret || undefined}
+    >
+      <TextSecretField />
+    </Action>
+  )
+}
+
+function SwitchText({ endpoint: { id } }: Props) {
+  return (
+    <Action
+      method={METHODS.switchSecret}
+      label="Switch text"
+      kind="danger"
+      target={id}
+      says="Only the new text signs from now on: a receiver with the one before refuses events."
+      request={() => ({ endpointId: id })}
+    />
   )
 }
 

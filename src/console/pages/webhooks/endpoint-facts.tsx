@@ -1,7 +1,9 @@
 import type { ConfiguredCertificate } from '../../../../gen/browser/inflow/webhook/v1/endpoint_options_pb.ts'
-import type {
-  Endpoint,
-  EndpointStatistics,
+import {
+  type Endpoint,
+  EndpointProfile,
+  type EndpointStatistics,
+  LegacySignature,
 } from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
 import { words } from '../../format/ids.ts'
 import { count } from '../../format/money.ts'
@@ -49,17 +51,20 @@ export function EndpointFacts({
   )
 }
 
-function Sending({ endpoint: { concurrency, options, secrets } }: { readonly endpoint: Endpoint }) {
+function Sending({ endpoint }: { readonly endpoint: Endpoint }) {
+  const { concurrency, options, secrets } = endpoint
   const certificate = options?.clientCertificate
   return (
     <Facts
       facts={[
+        ...formatFacts(endpoint),
         ...secrets.map(
-          ({ createdAt, expiresAt }, index) =>
+          ({ createdAt, expiresAt, next }, index) =>
             [
               index === 0 ? 'Secret' : `Secret ${index + 1}`,
               <span key={String(createdAt?.seconds)}>
                 of <Time at={createdAt} />
+                {next && ', signs test events until you switch to it'}
                 {expiresAt && (
                   <>
                     , signs until <Time at={expiresAt} />
@@ -77,6 +82,32 @@ function Sending({ endpoint: { concurrency, options, secrets } }: { readonly end
       ]}
     />
   )
+}
+
+const LEGACY_SIGNATURES: Readonly<Record<LegacySignature, string | undefined>> = {
+  [LegacySignature.UNSPECIFIED]: undefined,
+  [LegacySignature.MD5]: 'MD5 of the text (weak)',
+  [LegacySignature.HMAC_BODY]: 'HMAC-SHA256 of the body alone (weak)',
+}
+
+/** How requests look and are signed. */
+function formatFacts({
+  profile,
+  legacySignature,
+  eventName,
+  payerAsArray,
+  wiaxyHeaders,
+}: Endpoint) {
+  if (profile !== EndpointProfile.WIAXY) {
+    const also = wiaxyHeaders ? ', and the x-wiaxy headers' : ''
+    return [['Profile', `Standard Webhooks${also}`] as const]
+  }
+  return [
+    ['Profile', 'wiaxy'],
+    ['Earlier signature', LEGACY_SIGNATURES[legacySignature]],
+    ['Event name', eventName],
+    ['Payer', payerAsArray ? 'As an array of one' : undefined],
+  ] as const
 }
 
 function Certificate({

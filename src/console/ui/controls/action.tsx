@@ -38,7 +38,7 @@ interface ActionProps<I extends DescMessage, O extends DescMessage> {
   /** What the result says in place of "Done." */
   readonly result?: (response: MessageShape<O>) => ReactNode
   /** The secret that the response has, which is shown once. */
-  readonly secret?: (response: MessageShape<O>) => string
+  readonly secret?: (response: MessageShape<O>) => string | undefined
   readonly secretNote?: string
   readonly onDone?: (response: MessageShape<O>) => void
   /**

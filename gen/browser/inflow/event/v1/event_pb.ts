@@ -94,7 +94,7 @@ export type Event = Message<"inflow.event.v1.Event"> & {
    */
   payload: {
     /**
-     * The transaction at the time of the event: PAYMENT_NOTIFICATION, PAYMENT_ACCEPTED,
+     * The transaction at the time of the event: PAYMENT_NOTIFICATION, PAYMENT_ON_HOLD,
      * PAYMENT_RETURN_REQUESTED and PAYMENT_REVERSED.
      *
      * @generated from field: inflow.transaction.v1.Transaction transaction = 8;

@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/endpoint.proto.
  */
 export const file_inflow_webhook_v1_endpoint: GenFile = /*@__PURE__*/
-  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludC5wcm90bxIRaW5mbG93LndlYmhvb2sudjEi7AMKCEVuZHBvaW50EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEgsKA3VybBgDIAEoCRINCgVraW5kcxgEIAMoCRITCgtkZXNjcmlwdGlvbhgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCgZzdGF0dXMYByABKA4yIS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXR1cxI6Cg9kaXNhYmxlZF9yZWFzb24YCCABKA4yIS5pbmZsb3cud2ViaG9vay52MS5EaXNhYmxlZFJlYXNvbhIvCgtkaXNhYmxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZmFpbGluZ19zaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29uY3VycmVuY3kYCyABKAUSMQoHc2VjcmV0cxgMIAMoCzIgLmluZmxvdy53ZWJob29rLnYxLlNpZ25pbmdTZWNyZXQSDAoEbGl2ZRgNIAEoCBI1CgdvcHRpb25zGA4gASgLMiQuaW5mbG93LndlYmhvb2sudjEuQ29uZmlndXJlZE9wdGlvbnMi6QIKEkVuZHBvaW50U3RhdGlzdGljcxITCgtlbmRwb2ludF9pZBgBIAEoCRIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5kZWxpdmVyeV9jb3VudBgDIAEoBRIVCg1hdHRlbXB0X2NvdW50GAQgASgDEhcKD2RlbGl2ZXJlZF9jb3VudBgFIAEoBRIUCgxmYWlsZWRfY291bnQYBiABKAUSFQoNcGVuZGluZ19jb3VudBgHIAEoBRI1ChFvbGRlc3RfcGVuZGluZ19hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoObGF0ZW5jeV9wNTBfbXMYCSABKAUSFgoObGF0ZW5jeV9wOTVfbXMYCiABKAUSOAoFaG91cnMYCyADKAsyKS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXRpc3RpY3NIb3VyIqEBChZFbmRwb2ludFN0YXRpc3RpY3NIb3VyEigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKD2RlbGl2ZXJlZF9jb3VudBgCIAEoBRIUCgxmYWlsZWRfY291bnQYAyABKAUSFgoObGF0ZW5jeV9wNTBfbXMYBCABKAUSFgoObGF0ZW5jeV9wOTVfbXMYBSABKAUibwoNU2lnbmluZ1NlY3JldBIuCgpjcmVhdGVkX2F0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCpsCg5FbmRwb2ludFN0YXR1cxIfChtFTkRQT0lOVF9TVEFUVVNfVU5TUEVDSUZJRUQQABIbChdFTkRQT0lOVF9TVEFUVVNfRU5BQkxFRBABEhwKGEVORFBPSU5UX1NUQVRVU19ESVNBQkxFRBACKocBCg5EaXNhYmxlZFJlYXNvbhIfChtESVNBQkxFRF9SRUFTT05fVU5TUEVDSUZJRUQQABIdChlESVNBQkxFRF9SRUFTT05fUkVRVUVTVEVEEAESGAoURElTQUJMRURfUkVBU09OX0dPTkUQAhIbChdESVNBQkxFRF9SRUFTT05fRkFJTElORxADYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_webhook_v1_endpoint_options]);
+  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludC5wcm90bxIRaW5mbG93LndlYmhvb2sudjEiogUKCEVuZHBvaW50EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEgsKA3VybBgDIAEoCRINCgVraW5kcxgEIAMoCRITCgtkZXNjcmlwdGlvbhgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCgZzdGF0dXMYByABKA4yIS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXR1cxI6Cg9kaXNhYmxlZF9yZWFzb24YCCABKA4yIS5pbmZsb3cud2ViaG9vay52MS5EaXNhYmxlZFJlYXNvbhIvCgtkaXNhYmxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZmFpbGluZ19zaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29uY3VycmVuY3kYCyABKAUSMQoHc2VjcmV0cxgMIAMoCzIgLmluZmxvdy53ZWJob29rLnYxLlNpZ25pbmdTZWNyZXQSDAoEbGl2ZRgNIAEoCBI1CgdvcHRpb25zGA4gASgLMiQuaW5mbG93LndlYmhvb2sudjEuQ29uZmlndXJlZE9wdGlvbnMSMwoHcHJvZmlsZRgPIAEoDjIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50UHJvZmlsZRI8ChBsZWdhY3lfc2lnbmF0dXJlGBAgASgOMiIuaW5mbG93LndlYmhvb2sudjEuTGVnYWN5U2lnbmF0dXJlEhIKCmV2ZW50X25hbWUYESABKAkSFgoOcGF5ZXJfYXNfYXJyYXkYEiABKAgSFQoNd2lheHlfaGVhZGVycxgTIAEoCCLpAgoSRW5kcG9pbnRTdGF0aXN0aWNzEhMKC2VuZHBvaW50X2lkGAEgASgJEigKBGZyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDmRlbGl2ZXJ5X2NvdW50GAMgASgFEhUKDWF0dGVtcHRfY291bnQYBCABKAMSFwoPZGVsaXZlcmVkX2NvdW50GAUgASgFEhQKDGZhaWxlZF9jb3VudBgGIAEoBRIVCg1wZW5kaW5nX2NvdW50GAcgASgFEjUKEW9sZGVzdF9wZW5kaW5nX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5sYXRlbmN5X3A1MF9tcxgJIAEoBRIWCg5sYXRlbmN5X3A5NV9tcxgKIAEoBRI4CgVob3VycxgLIAMoCzIpLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50U3RhdGlzdGljc0hvdXIioQEKFkVuZHBvaW50U3RhdGlzdGljc0hvdXISKAoEZnJvbRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoPZGVsaXZlcmVkX2NvdW50GAIgASgFEhQKDGZhaWxlZF9jb3VudBgDIAEoBRIWCg5sYXRlbmN5X3A1MF9tcxgEIAEoBRIWCg5sYXRlbmN5X3A5NV9tcxgFIAEoBSJ9Cg1TaWduaW5nU2VjcmV0Ei4KCmNyZWF0ZWRfYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBG5leHQYAyABKAgqbgoPRW5kcG9pbnRQcm9maWxlEiAKHEVORFBPSU5UX1BST0ZJTEVfVU5TUEVDSUZJRUQQABIdChlFTkRQT0lOVF9QUk9GSUxFX1NUQU5EQVJEEAESGgoWRU5EUE9JTlRfUFJPRklMRV9XSUFYWRACKm0KD0xlZ2FjeVNpZ25hdHVyZRIgChxMRUdBQ1lfU0lHTkFUVVJFX1VOU1BFQ0lGSUVEEAASGAoUTEVHQUNZX1NJR05BVFVSRV9NRDUQARIeChpMRUdBQ1lfU0lHTkFUVVJFX0hNQUNfQk9EWRACKmwKDkVuZHBvaW50U3RhdHVzEh8KG0VORFBPSU5UX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0VORFBPSU5UX1NUQVRVU19FTkFCTEVEEAESHAoYRU5EUE9JTlRfU1RBVFVTX0RJU0FCTEVEEAIqhwEKDkRpc2FibGVkUmVhc29uEh8KG0RJU0FCTEVEX1JFQVNPTl9VTlNQRUNJRklFRBAAEh0KGURJU0FCTEVEX1JFQVNPTl9SRVFVRVNURUQQARIYChRESVNBQkxFRF9SRUFTT05fR09ORRACEhsKF0RJU0FCTEVEX1JFQVNPTl9GQUlMSU5HEANiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_webhook_v1_endpoint_options]);
 
 /**
  * A URL of a business that events are posted to.
@@ -47,7 +47,7 @@ export type Endpoint = Message<"inflow.webhook.v1.Endpoint"> & {
 
   /**
    * The event kinds it receives; empty: all except ACCOUNT_CREATED, which the business causes
-   * itself.
+   * itself. Those of a new WIAXY endpoint are PAYMENT_NOTIFICATION, unless it names others.
    *
    * @generated from field: repeated string kinds = 4;
    */
@@ -123,6 +123,42 @@ export type Endpoint = Message<"inflow.webhook.v1.Endpoint"> & {
    * @generated from field: inflow.webhook.v1.ConfiguredOptions options = 14;
    */
   options?: ConfiguredOptions | undefined;
+
+  /**
+   * How its requests look and are signed.
+   *
+   * @generated from field: inflow.webhook.v1.EndpointProfile profile = 15;
+   */
+  profile: EndpointProfile;
+
+  /**
+   * The signature of earlier receivers that its requests have besides; only in the WIAXY profile.
+   *
+   * @generated from field: inflow.webhook.v1.LegacySignature legacy_signature = 16;
+   */
+  legacySignature: LegacySignature;
+
+  /**
+   * What the body calls PAYMENT_NOTIFICATION; empty: just that. Only in the WIAXY profile.
+   *
+   * @generated from field: string event_name = 17;
+   */
+  eventName: string;
+
+  /**
+   * Whether data.payer is an array of one payer; only in the WIAXY profile.
+   *
+   * @generated from field: bool payer_as_array = 18;
+   */
+  payerAsArray: boolean;
+
+  /**
+   * Whether its requests also have the x-wiaxy headers, keyed with the bytes of the newest secret: as endpoints have
+   * that were created before there were profiles.
+   *
+   * @generated from field: bool wiaxy_headers = 19;
+   */
+  wiaxyHeaders: boolean;
 };
 
 /**
@@ -292,6 +328,13 @@ export type SigningSecret = Message<"inflow.webhook.v1.SigningSecret"> & {
    * @generated from field: google.protobuf.Timestamp expires_at = 2;
    */
   expiresAt?: Timestamp | undefined;
+
+  /**
+   * Whether it signs only test events, until SwitchSecret: a text that a rotation has added.
+   *
+   * @generated from field: bool next = 3;
+   */
+  next: boolean;
 };
 
 /**
@@ -300,6 +343,91 @@ export type SigningSecret = Message<"inflow.webhook.v1.SigningSecret"> & {
  */
 export const SigningSecretSchema: GenMessage<SigningSecret> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_endpoint, 3);
+
+/**
+ * How the requests to an endpoint look and are signed. An endpoint keeps its profile.
+ *
+ * @generated from enum inflow.webhook.v1.EndpointProfile
+ */
+export const EndpointProfile = {
+  /**
+   * Not specified: STANDARD.
+   *
+   * @generated from enum value: ENDPOINT_PROFILE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Standard Webhooks: the headers webhook-id, webhook-timestamp and webhook-signature.
+   *
+   * @generated from enum value: ENDPOINT_PROFILE_STANDARD = 1;
+   */
+  STANDARD: 1,
+
+  /**
+   * For receivers that exist: the headers x-wiaxy-timestamp and x-wiaxy-signature-256, the hexadecimal HMAC-SHA256 of
+   * `<timestamp>.<body>` keyed with a text; and more fields in the body.
+   *
+   * @generated from enum value: ENDPOINT_PROFILE_WIAXY = 2;
+   */
+  WIAXY: 2,
+} as const;
+
+/**
+ * How the requests to an endpoint look and are signed. An endpoint keeps its profile.
+ *
+ * @generated from enum inflow.webhook.v1.EndpointProfile
+ */
+export type EndpointProfile = (typeof EndpointProfile)[keyof typeof EndpointProfile] | UnknownEnum;
+
+/**
+ * Describes the enum inflow.webhook.v1.EndpointProfile.
+ */
+export const EndpointProfileSchema: GenEnum<EndpointProfile> = /*@__PURE__*/
+  enumDesc(file_inflow_webhook_v1_endpoint, 0);
+
+/**
+ * A signature of earlier receivers, in the header x-wiaxy-signature. Both are weak: one MD5 that
+ * leaks forges requests for ever, and a body that was signed alone can be sent again at any time.
+ *
+ * @generated from enum inflow.webhook.v1.LegacySignature
+ */
+export const LegacySignature = {
+  /**
+   * Not specified: none.
+   *
+   * @generated from enum value: LEGACY_SIGNATURE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The hexadecimal MD5 of the text secret, the same in every request.
+   *
+   * @generated from enum value: LEGACY_SIGNATURE_MD5 = 1;
+   */
+  MD5: 1,
+
+  /**
+   * The hexadecimal HMAC-SHA256 of the body, keyed with the text secret.
+   *
+   * @generated from enum value: LEGACY_SIGNATURE_HMAC_BODY = 2;
+   */
+  HMAC_BODY: 2,
+} as const;
+
+/**
+ * A signature of earlier receivers, in the header x-wiaxy-signature. Both are weak: one MD5 that
+ * leaks forges requests for ever, and a body that was signed alone can be sent again at any time.
+ *
+ * @generated from enum inflow.webhook.v1.LegacySignature
+ */
+export type LegacySignature = (typeof LegacySignature)[keyof typeof LegacySignature] | UnknownEnum;
+
+/**
+ * Describes the enum inflow.webhook.v1.LegacySignature.
+ */
+export const LegacySignatureSchema: GenEnum<LegacySignature> = /*@__PURE__*/
+  enumDesc(file_inflow_webhook_v1_endpoint, 1);
 
 /**
  * Whether events are sent to an endpoint.
@@ -347,7 +475,7 @@ export type EndpointStatus = (typeof EndpointStatus)[keyof typeof EndpointStatus
  * Describes the enum inflow.webhook.v1.EndpointStatus.
  */
 export const EndpointStatusSchema: GenEnum<EndpointStatus> = /*@__PURE__*/
-  enumDesc(file_inflow_webhook_v1_endpoint, 0);
+  enumDesc(file_inflow_webhook_v1_endpoint, 2);
 
 /**
  * Why an endpoint is disabled.
@@ -395,5 +523,5 @@ export type DisabledReason = (typeof DisabledReason)[keyof typeof DisabledReason
  * Describes the enum inflow.webhook.v1.DisabledReason.
  */
 export const DisabledReasonSchema: GenEnum<DisabledReason> = /*@__PURE__*/
-  enumDesc(file_inflow_webhook_v1_endpoint, 1);
+  enumDesc(file_inflow_webhook_v1_endpoint, 3);
 

@@ -11,7 +11,7 @@ import type { EventAudience } from "../../type/v1/event_kind_pb.ts";
 import { file_inflow_type_v1_event_kind } from "../../type/v1/event_kind_pb.ts";
 import type { Attempt, Delivery, DeliveryStatus, WebhookRequest } from "./delivery_pb.ts";
 import { file_inflow_webhook_v1_delivery } from "./delivery_pb.ts";
-import type { Endpoint, EndpointStatistics, EndpointStatus } from "./endpoint_pb.ts";
+import type { Endpoint, EndpointProfile, EndpointStatistics, EndpointStatus, LegacySignature } from "./endpoint_pb.ts";
 import { file_inflow_webhook_v1_endpoint } from "./endpoint_pb.ts";
 import type { EndpointOptions } from "./endpoint_options_pb.ts";
 import { file_inflow_webhook_v1_endpoint_options } from "./endpoint_options_pb.ts";
@@ -21,7 +21,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/webhook_service.proto.
  */
 export const file_inflow_webhook_v1_webhook_service: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIrUBChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSCwoDdXJsGAIgASgJEg0KBWtpbmRzGAMgAygJEhMKC2Rlc2NyaXB0aW9uGAQgASgJEhMKC2NvbmN1cnJlbmN5GAUgASgFEgwKBHRlc3QYBiABKAgSMwoHb3B0aW9ucxgHIAEoCzIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50T3B0aW9ucyJXChZDcmVhdGVFbmRwb2ludFJlc3BvbnNlEi0KCGVuZHBvaW50GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQSDgoGc2VjcmV0GAIgASgJIpMCChVVcGRhdGVFbmRwb2ludFJlcXVlc3QSEwoLZW5kcG9pbnRfaWQYASABKAkSEAoDdXJsGAIgASgJSACIAQESDQoFa2luZHMYAyADKAkSEQoJYWxsX2tpbmRzGAQgASgIEhgKC2Rlc2NyaXB0aW9uGAUgASgJSAGIAQESGAoLY29uY3VycmVuY3kYBiABKAVIAogBARIUCgdlbmFibGVkGAcgASgISAOIAQESMwoHb3B0aW9ucxgIIAEoCzIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50T3B0aW9uc0IGCgRfdXJsQg4KDF9kZXNjcmlwdGlvbkIOCgxfY29uY3VycmVuY3lCCgoIX2VuYWJsZWQiRwoWVXBkYXRlRW5kcG9pbnRSZXNwb25zZRItCghlbmRwb2ludBgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50IsMBChRMaXN0RW5kcG9pbnRzUmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIRCgRsaXZlGAIgASgISACIAQESMQoGc3RhdHVzGAMgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRTdGF0dXMSFAoHZmFpbGluZxgEIAEoCEgBiAEBEhEKCXBhZ2Vfc2l6ZRgFIAEoBRISCgpwYWdlX3Rva2VuGAYgASgJQgcKBV9saXZlQgoKCF9mYWlsaW5nImAKFUxpc3RFbmRwb2ludHNSZXNwb25zZRIuCgllbmRwb2ludHMYASADKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiSQocR2V0RW5kcG9pbnRTdGF0aXN0aWNzUmVxdWVzdBIUCgxlbmRwb2ludF9pZHMYASADKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkiWgodR2V0RW5kcG9pbnRTdGF0aXN0aWNzUmVzcG9uc2USOQoKc3RhdGlzdGljcxgBIAMoCzIlLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50U3RhdGlzdGljcyIsChVEZWxldGVFbmRwb2ludFJlcXVlc3QSEwoLZW5kcG9pbnRfaWQYASABKAkiGAoWRGVsZXRlRW5kcG9pbnRSZXNwb25zZSJWChNSb3RhdGVTZWNyZXRSZXF1ZXN0EhMKC2VuZHBvaW50X2lkGAEgASgJEioKB292ZXJsYXAYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iVQoUUm90YXRlU2VjcmV0UmVzcG9uc2USDgoGc2VjcmV0GAEgASgJEi0KCGVuZHBvaW50GAIgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiKwoUU2VuZFRlc3RFdmVudFJlcXVlc3QSEwoLZW5kcG9pbnRfaWQYASABKAkiKQoVU2VuZFRlc3RFdmVudFJlc3BvbnNlEhAKCGV2ZW50X2lkGAEgASgJItACChVMaXN0RGVsaXZlcmllc1JlcXVlc3QSEwoLZW5kcG9pbnRfaWQYASABKAkSEAoIZXZlbnRfaWQYAiABKAkSMQoGc3RhdHVzGAMgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXMSEQoJcGFnZV9zaXplGAQgASgFEhIKCnBhZ2VfdG9rZW4YBSABKAkSEwoLYnVzaW5lc3NfaWQYBiABKAkSKAoEZnJvbRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKCHN0YXR1c2VzGAkgAygOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXMSEQoEbGl2ZRgKIAEoCEgAiAEBQgcKBV9saXZlImIKFkxpc3REZWxpdmVyaWVzUmVzcG9uc2USLwoKZGVsaXZlcmllcxgBIAMoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIpChJHZXREZWxpdmVyeVJlcXVlc3QSEwoLZGVsaXZlcnlfaWQYASABKAkiyQEKE0dldERlbGl2ZXJ5UmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeRIsCghhdHRlbXB0cxgCIAMoCzIaLmluZmxvdy53ZWJob29rLnYxLkF0dGVtcHQSMgoHcmVxdWVzdBgDIAEoCzIhLmluZmxvdy53ZWJob29rLnYxLldlYmhvb2tSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAQgASgJEgwKBGxpdmUYBSABKAgiJwoQUmVkZWxpdmVyUmVxdWVzdBITCgtkZWxpdmVyeV9pZBgBIAEoCSJCChFSZWRlbGl2ZXJSZXNwb25zZRItCghkZWxpdmVyeRgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5IioKE1NraXBEZWxpdmVyeVJlcXVlc3QSEwoLZGVsaXZlcnlfaWQYASABKAkiRQoUU2tpcERlbGl2ZXJ5UmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeSJQCg5SZWNvdmVyUmVxdWVzdBITCgtlbmRwb2ludF9pZBgBIAEoCRIpCgVzaW5jZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiJAoPUmVjb3ZlclJlc3BvbnNlEhEKCXJlY292ZXJlZBgBIAEoAyIXChVMaXN0RXZlbnRLaW5kc1JlcXVlc3QiUAoWTGlzdEV2ZW50S2luZHNSZXNwb25zZRI2CgVraW5kcxgBIAMoCzInLmluZmxvdy53ZWJob29rLnYxLkV2ZW50S2luZERlc2NyaXB0aW9uIr0BChRFdmVudEtpbmREZXNjcmlwdGlvbhIMCgRraW5kGAEgASgJEhMKC2Rlc2NyaXB0aW9uGAIgASgJEi8KCGF1ZGllbmNlGAMgASgOMh0uaW5mbG93LnR5cGUudjEuRXZlbnRBdWRpZW5jZRInCgZzY2hlbWEYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EigKB2V4YW1wbGUYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0MrQOCg5XZWJob29rU2VydmljZRKDAQoOQ3JlYXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5DcmVhdGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5DcmVhdGVFbmRwb2ludFJlc3BvbnNlIhyKtRgYCAISBWFkbWluGg0SC2J1c2luZXNzX2lkEokBCg5VcGRhdGVFbmRwb2ludBIoLmluZmxvdy53ZWJob29rLnYxLlVwZGF0ZUVuZHBvaW50UmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLlVwZGF0ZUVuZHBvaW50UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAISiQEKDUxpc3RFbmRwb2ludHMSJy5pbmZsb3cud2ViaG9vay52MS5MaXN0RW5kcG9pbnRzUmVxdWVzdBooLmluZmxvdy53ZWJob29rLnYxLkxpc3RFbmRwb2ludHNSZXNwb25zZSIlkAIBirUYHggCEgVhZG1pbhIEcmVhZBoNIgtidXNpbmVzc19pZBKJAQoORGVsZXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5EZWxldGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5EZWxldGVFbmRwb2ludFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEoMBCgxSb3RhdGVTZWNyZXQSJi5pbmZsb3cud2ViaG9vay52MS5Sb3RhdGVTZWNyZXRSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuUm90YXRlU2VjcmV0UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAIShgEKDVNlbmRUZXN0RXZlbnQSJy5pbmZsb3cud2ViaG9vay52MS5TZW5kVGVzdEV2ZW50UmVxdWVzdBooLmluZmxvdy53ZWJob29rLnYxLlNlbmRUZXN0RXZlbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKhAQoVR2V0RW5kcG9pbnRTdGF0aXN0aWNzEi8uaW5mbG93LndlYmhvb2sudjEuR2V0RW5kcG9pbnRTdGF0aXN0aWNzUmVxdWVzdBowLmluZmxvdy53ZWJob29rLnYxLkdldEVuZHBvaW50U3RhdGlzdGljc1Jlc3BvbnNlIiWQAgGKtRgeCAISBWFkbWluEgRyZWFkGg0iC2J1c2luZXNzX2lkErEBCg5MaXN0RGVsaXZlcmllcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3REZWxpdmVyaWVzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3REZWxpdmVyaWVzUmVzcG9uc2UiSpACAYq1GEMIAhIFYWRtaW4SBHJlYWQaMiowCg8KC2VuZHBvaW50X2lkEAIKDAoIZXZlbnRfaWQQBAoPCgtidXNpbmVzc19pZBAHEokBCgtHZXREZWxpdmVyeRIlLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVxdWVzdBomLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVzcG9uc2UiK5ACAYq1GCQIAhIFYWRtaW4SBHJlYWQaEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSegoJUmVkZWxpdmVyEiMuaW5mbG93LndlYmhvb2sudjEuUmVkZWxpdmVyUmVxdWVzdBokLmluZmxvdy53ZWJob29rLnYxLlJlZGVsaXZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtkZWxpdmVyeV9pZBADEoMBCgxTa2lwRGVsaXZlcnkSJi5pbmZsb3cud2ViaG9vay52MS5Ta2lwRGVsaXZlcnlSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuU2tpcERlbGl2ZXJ5UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSdAoHUmVjb3ZlchIhLmluZmxvdy53ZWJob29rLnYxLlJlY292ZXJSZXF1ZXN0GiIuaW5mbG93LndlYmhvb2sudjEuUmVjb3ZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEowBCg5MaXN0RXZlbnRLaW5kcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVzcG9uc2UiJZACAYq1GB4IAhIQZXZlbnRzOnN1YnNjcmliZRIEcmVhZBoCIgBiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_type_v1_event_kind, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint, file_inflow_webhook_v1_endpoint_options]);
+  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIu4CChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSCwoDdXJsGAIgASgJEg0KBWtpbmRzGAMgAygJEhMKC2Rlc2NyaXB0aW9uGAQgASgJEhMKC2NvbmN1cnJlbmN5GAUgASgFEgwKBHRlc3QYBiABKAgSMwoHb3B0aW9ucxgHIAEoCzIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50T3B0aW9ucxIzCgdwcm9maWxlGAggASgOMiIuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRQcm9maWxlEhgKC3RleHRfc2VjcmV0GAkgASgJQgOAAQESPAoQbGVnYWN5X3NpZ25hdHVyZRgKIAEoDjIiLmluZmxvdy53ZWJob29rLnYxLkxlZ2FjeVNpZ25hdHVyZRISCgpldmVudF9uYW1lGAsgASgJEhYKDnBheWVyX2FzX2FycmF5GAwgASgIIlcKFkNyZWF0ZUVuZHBvaW50UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludBIOCgZzZWNyZXQYAiABKAkiwwMKFVVwZGF0ZUVuZHBvaW50UmVxdWVzdBITCgtlbmRwb2ludF9pZBgBIAEoCRIQCgN1cmwYAiABKAlIAIgBARINCgVraW5kcxgDIAMoCRIRCglhbGxfa2luZHMYBCABKAgSGAoLZGVzY3JpcHRpb24YBSABKAlIAYgBARIYCgtjb25jdXJyZW5jeRgGIAEoBUgCiAEBEhQKB2VuYWJsZWQYByABKAhIA4gBARIzCgdvcHRpb25zGAggASgLMiIuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRPcHRpb25zEkEKEGxlZ2FjeV9zaWduYXR1cmUYCSABKA4yIi5pbmZsb3cud2ViaG9vay52MS5MZWdhY3lTaWduYXR1cmVIBIgBARIXCgpldmVudF9uYW1lGAogASgJSAWIAQESGwoOcGF5ZXJfYXNfYXJyYXkYCyABKAhIBogBAUIGCgRfdXJsQg4KDF9kZXNjcmlwdGlvbkIOCgxfY29uY3VycmVuY3lCCgoIX2VuYWJsZWRCEwoRX2xlZ2FjeV9zaWduYXR1cmVCDQoLX2V2ZW50X25hbWVCEQoPX3BheWVyX2FzX2FycmF5IkcKFlVwZGF0ZUVuZHBvaW50UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCLDAQoUTGlzdEVuZHBvaW50c1JlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoEbGl2ZRgCIAEoCEgAiAEBEjEKBnN0YXR1cxgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50U3RhdHVzEhQKB2ZhaWxpbmcYBCABKAhIAYgBARIRCglwYWdlX3NpemUYBSABKAUSEgoKcGFnZV90b2tlbhgGIAEoCUIHCgVfbGl2ZUIKCghfZmFpbGluZyJgChVMaXN0RW5kcG9pbnRzUmVzcG9uc2USLgoJZW5kcG9pbnRzGAEgAygLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkkKHEdldEVuZHBvaW50U3RhdGlzdGljc1JlcXVlc3QSFAoMZW5kcG9pbnRfaWRzGAEgAygJEhMKC2J1c2luZXNzX2lkGAIgASgJIloKHUdldEVuZHBvaW50U3RhdGlzdGljc1Jlc3BvbnNlEjkKCnN0YXRpc3RpY3MYASADKAsyJS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXRpc3RpY3MiLAoVRGVsZXRlRW5kcG9pbnRSZXF1ZXN0EhMKC2VuZHBvaW50X2lkGAEgASgJIhgKFkRlbGV0ZUVuZHBvaW50UmVzcG9uc2UicAoTUm90YXRlU2VjcmV0UmVxdWVzdBITCgtlbmRwb2ludF9pZBgBIAEoCRIqCgdvdmVybGFwGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhgKC3RleHRfc2VjcmV0GAMgASgJQgOAAQEiVQoUUm90YXRlU2VjcmV0UmVzcG9uc2USDgoGc2VjcmV0GAEgASgJEi0KCGVuZHBvaW50GAIgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiKgoTU3dpdGNoU2VjcmV0UmVxdWVzdBITCgtlbmRwb2ludF9pZBgBIAEoCSJFChRTd2l0Y2hTZWNyZXRSZXNwb25zZRItCghlbmRwb2ludBgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50IisKFFNlbmRUZXN0RXZlbnRSZXF1ZXN0EhMKC2VuZHBvaW50X2lkGAEgASgJIikKFVNlbmRUZXN0RXZlbnRSZXNwb25zZRIQCghldmVudF9pZBgBIAEoCSLQAgoVTGlzdERlbGl2ZXJpZXNSZXF1ZXN0EhMKC2VuZHBvaW50X2lkGAEgASgJEhAKCGV2ZW50X2lkGAIgASgJEjEKBnN0YXR1cxgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5U3RhdHVzEhEKCXBhZ2Vfc2l6ZRgEIAEoBRISCgpwYWdlX3Rva2VuGAUgASgJEhMKC2J1c2luZXNzX2lkGAYgASgJEigKBGZyb20YByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIzCghzdGF0dXNlcxgJIAMoDjIhLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5U3RhdHVzEhEKBGxpdmUYCiABKAhIAIgBAUIHCgVfbGl2ZSJiChZMaXN0RGVsaXZlcmllc1Jlc3BvbnNlEi8KCmRlbGl2ZXJpZXMYASADKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiKQoSR2V0RGVsaXZlcnlSZXF1ZXN0EhMKC2RlbGl2ZXJ5X2lkGAEgASgJIskBChNHZXREZWxpdmVyeVJlc3BvbnNlEi0KCGRlbGl2ZXJ5GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkSLAoIYXR0ZW1wdHMYAiADKAsyGi5pbmZsb3cud2ViaG9vay52MS5BdHRlbXB0EjIKB3JlcXVlc3QYAyABKAsyIS5pbmZsb3cud2ViaG9vay52MS5XZWJob29rUmVxdWVzdBITCgtidXNpbmVzc19pZBgEIAEoCRIMCgRsaXZlGAUgASgIIicKEFJlZGVsaXZlclJlcXVlc3QSEwoLZGVsaXZlcnlfaWQYASABKAkiQgoRUmVkZWxpdmVyUmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeSIqChNTa2lwRGVsaXZlcnlSZXF1ZXN0EhMKC2RlbGl2ZXJ5X2lkGAEgASgJIkUKFFNraXBEZWxpdmVyeVJlc3BvbnNlEi0KCGRlbGl2ZXJ5GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkiUAoOUmVjb3ZlclJlcXVlc3QSEwoLZW5kcG9pbnRfaWQYASABKAkSKQoFc2luY2UYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIiQKD1JlY292ZXJSZXNwb25zZRIRCglyZWNvdmVyZWQYASABKAMiFwoVTGlzdEV2ZW50S2luZHNSZXF1ZXN0IlAKFkxpc3RFdmVudEtpbmRzUmVzcG9uc2USNgoFa2luZHMYASADKAsyJy5pbmZsb3cud2ViaG9vay52MS5FdmVudEtpbmREZXNjcmlwdGlvbiK9AQoURXZlbnRLaW5kRGVzY3JpcHRpb24SDAoEa2luZBgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCRIvCghhdWRpZW5jZRgDIAEoDjIdLmluZmxvdy50eXBlLnYxLkV2ZW50QXVkaWVuY2USJwoGc2NoZW1hGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIoCgdleGFtcGxlGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdDK6DwoOV2ViaG9va1NlcnZpY2USgwEKDkNyZWF0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBKJAQoOVXBkYXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEokBCg1MaXN0RW5kcG9pbnRzEicuaW5mbG93LndlYmhvb2sudjEuTGlzdEVuZHBvaW50c1JlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5MaXN0RW5kcG9pbnRzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDSILYnVzaW5lc3NfaWQSiQEKDkRlbGV0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKDAQoMUm90YXRlU2VjcmV0EiYuaW5mbG93LndlYmhvb2sudjEuUm90YXRlU2VjcmV0UmVxdWVzdBonLmluZmxvdy53ZWJob29rLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEoMBCgxTd2l0Y2hTZWNyZXQSJi5pbmZsb3cud2ViaG9vay52MS5Td2l0Y2hTZWNyZXRSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuU3dpdGNoU2VjcmV0UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAIShgEKDVNlbmRUZXN0RXZlbnQSJy5pbmZsb3cud2ViaG9vay52MS5TZW5kVGVzdEV2ZW50UmVxdWVzdBooLmluZmxvdy53ZWJob29rLnYxLlNlbmRUZXN0RXZlbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKhAQoVR2V0RW5kcG9pbnRTdGF0aXN0aWNzEi8uaW5mbG93LndlYmhvb2sudjEuR2V0RW5kcG9pbnRTdGF0aXN0aWNzUmVxdWVzdBowLmluZmxvdy53ZWJob29rLnYxLkdldEVuZHBvaW50U3RhdGlzdGljc1Jlc3BvbnNlIiWQAgGKtRgeCAISBWFkbWluEgRyZWFkGg0iC2J1c2luZXNzX2lkErEBCg5MaXN0RGVsaXZlcmllcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3REZWxpdmVyaWVzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3REZWxpdmVyaWVzUmVzcG9uc2UiSpACAYq1GEMIAhIFYWRtaW4SBHJlYWQaMiowCg8KC2VuZHBvaW50X2lkEAIKDAoIZXZlbnRfaWQQBAoPCgtidXNpbmVzc19pZBAHEokBCgtHZXREZWxpdmVyeRIlLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVxdWVzdBomLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVzcG9uc2UiK5ACAYq1GCQIAhIFYWRtaW4SBHJlYWQaEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSegoJUmVkZWxpdmVyEiMuaW5mbG93LndlYmhvb2sudjEuUmVkZWxpdmVyUmVxdWVzdBokLmluZmxvdy53ZWJob29rLnYxLlJlZGVsaXZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtkZWxpdmVyeV9pZBADEoMBCgxTa2lwRGVsaXZlcnkSJi5pbmZsb3cud2ViaG9vay52MS5Ta2lwRGVsaXZlcnlSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuU2tpcERlbGl2ZXJ5UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSdAoHUmVjb3ZlchIhLmluZmxvdy53ZWJob29rLnYxLlJlY292ZXJSZXF1ZXN0GiIuaW5mbG93LndlYmhvb2sudjEuUmVjb3ZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEowBCg5MaXN0RXZlbnRLaW5kcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVzcG9uc2UiJZACAYq1GB4IAhIQZXZlbnRzOnN1YnNjcmliZRIEcmVhZBoCIgBiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_type_v1_event_kind, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint, file_inflow_webhook_v1_endpoint_options]);
 
 /**
  * The endpoint to create.
@@ -78,6 +78,43 @@ export type CreateEndpointRequest = Message<"inflow.webhook.v1.CreateEndpointReq
    * @generated from field: inflow.webhook.v1.EndpointOptions options = 7;
    */
   options?: EndpointOptions | undefined;
+
+  /**
+   * How its requests look and are signed; it cannot be changed. Unspecified: STANDARD.
+   *
+   * @generated from field: inflow.webhook.v1.EndpointProfile profile = 8;
+   */
+  profile: EndpointProfile;
+
+  /**
+   * The text that signs a WIAXY endpoint's requests, such as the secret key that the receiver has already: 16 to 256
+   * printable ASCII characters. Encrypted, and not returned. Empty: one is generated.
+   *
+   * @generated from field: string text_secret = 9;
+   */
+  textSecret: string;
+
+  /**
+   * The signature of earlier receivers that requests have besides; only in the WIAXY profile.
+   *
+   * @generated from field: inflow.webhook.v1.LegacySignature legacy_signature = 10;
+   */
+  legacySignature: LegacySignature;
+
+  /**
+   * What the body calls PAYMENT_NOTIFICATION, such as PAYMENT_NOTIFIFICATION, which some receivers expect; only in
+   * the WIAXY profile.
+   *
+   * @generated from field: string event_name = 11;
+   */
+  eventName: string;
+
+  /**
+   * Whether data.payer is an array of one payer; only in the WIAXY profile.
+   *
+   * @generated from field: bool payer_as_array = 12;
+   */
+  payerAsArray: boolean;
 };
 
 /**
@@ -101,7 +138,7 @@ export type CreateEndpointResponse = Message<"inflow.webhook.v1.CreateEndpointRe
   endpoint?: Endpoint | undefined;
 
   /**
-   * Its signing secret, "whsec_…", returned only here.
+   * Its signing secret, returned only here: "whsec_…", or a text in the WIAXY profile; empty if the request had it.
    *
    * @generated from field: string secret = 2;
    */
@@ -176,6 +213,27 @@ export type UpdateEndpointRequest = Message<"inflow.webhook.v1.UpdateEndpointReq
    * @generated from field: inflow.webhook.v1.EndpointOptions options = 8;
    */
   options?: EndpointOptions | undefined;
+
+  /**
+   * The signature of earlier receivers that requests have besides; unspecified: none. Only in the WIAXY profile.
+   *
+   * @generated from field: optional inflow.webhook.v1.LegacySignature legacy_signature = 9;
+   */
+  legacySignature?: LegacySignature | undefined;
+
+  /**
+   * What the body calls PAYMENT_NOTIFICATION; empty: just that. Only in the WIAXY profile.
+   *
+   * @generated from field: optional string event_name = 10;
+   */
+  eventName?: string | undefined;
+
+  /**
+   * Whether data.payer is an array of one payer; only in the WIAXY profile.
+   *
+   * @generated from field: optional bool payer_as_array = 11;
+   */
+  payerAsArray?: boolean | undefined;
 };
 
 /**
@@ -396,6 +454,14 @@ export type RotateSecretRequest = Message<"inflow.webhook.v1.RotateSecretRequest
    * @generated from field: google.protobuf.Duration overlap = 2;
    */
   overlap?: Duration | undefined;
+
+  /**
+   * The new text of a WIAXY endpoint: 16 to 256 printable ASCII characters. Encrypted, and not returned. Empty: one is
+   * generated.
+   *
+   * @generated from field: string text_secret = 3;
+   */
+  textSecret: string;
 };
 
 /**
@@ -412,7 +478,7 @@ export const RotateSecretRequestSchema: GenMessage<RotateSecretRequest> = /*@__P
  */
 export type RotateSecretResponse = Message<"inflow.webhook.v1.RotateSecretResponse"> & {
   /**
-   * The new signing secret, "whsec_…", returned only here.
+   * The new signing secret, returned only here: "whsec_…", or a text in the WIAXY profile; empty if the request had it.
    *
    * @generated from field: string secret = 1;
    */
@@ -434,6 +500,48 @@ export const RotateSecretResponseSchema: GenMessage<RotateSecretResponse> = /*@_
   messageDesc(file_inflow_webhook_v1_webhook_service, 11);
 
 /**
+ * The endpoint whose new text signs from now on.
+ *
+ * @generated from message inflow.webhook.v1.SwitchSecretRequest
+ */
+export type SwitchSecretRequest = Message<"inflow.webhook.v1.SwitchSecretRequest"> & {
+  /**
+   * The endpoint.
+   *
+   * @generated from field: string endpoint_id = 1;
+   */
+  endpointId: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.SwitchSecretRequest.
+ * Use `create(SwitchSecretRequestSchema)` to create a new message.
+ */
+export const SwitchSecretRequestSchema: GenMessage<SwitchSecretRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 12);
+
+/**
+ * The endpoint that has switched.
+ *
+ * @generated from message inflow.webhook.v1.SwitchSecretResponse
+ */
+export type SwitchSecretResponse = Message<"inflow.webhook.v1.SwitchSecretResponse"> & {
+  /**
+   * The endpoint after the change.
+   *
+   * @generated from field: inflow.webhook.v1.Endpoint endpoint = 1;
+   */
+  endpoint?: Endpoint | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.SwitchSecretResponse.
+ * Use `create(SwitchSecretResponseSchema)` to create a new message.
+ */
+export const SwitchSecretResponseSchema: GenMessage<SwitchSecretResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 13);
+
+/**
  * The endpoint to send a test event to.
  *
  * @generated from message inflow.webhook.v1.SendTestEventRequest
@@ -452,7 +560,7 @@ export type SendTestEventRequest = Message<"inflow.webhook.v1.SendTestEventReque
  * Use `create(SendTestEventRequestSchema)` to create a new message.
  */
 export const SendTestEventRequestSchema: GenMessage<SendTestEventRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 12);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 14);
 
 /**
  * The recorded event, which is sent next.
@@ -473,7 +581,7 @@ export type SendTestEventResponse = Message<"inflow.webhook.v1.SendTestEventResp
  * Use `create(SendTestEventResponseSchema)` to create a new message.
  */
 export const SendTestEventResponseSchema: GenMessage<SendTestEventResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 13);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 15);
 
 /**
  * The deliveries to list.
@@ -557,7 +665,7 @@ export type ListDeliveriesRequest = Message<"inflow.webhook.v1.ListDeliveriesReq
  * Use `create(ListDeliveriesRequestSchema)` to create a new message.
  */
 export const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 14);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 16);
 
 /**
  * One page of deliveries.
@@ -586,7 +694,7 @@ export type ListDeliveriesResponse = Message<"inflow.webhook.v1.ListDeliveriesRe
  * Use `create(ListDeliveriesResponseSchema)` to create a new message.
  */
 export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 15);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 17);
 
 /**
  * The delivery to return.
@@ -607,7 +715,7 @@ export type GetDeliveryRequest = Message<"inflow.webhook.v1.GetDeliveryRequest">
  * Use `create(GetDeliveryRequestSchema)` to create a new message.
  */
 export const GetDeliveryRequestSchema: GenMessage<GetDeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 16);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 18);
 
 /**
  * The requested delivery.
@@ -658,7 +766,7 @@ export type GetDeliveryResponse = Message<"inflow.webhook.v1.GetDeliveryResponse
  * Use `create(GetDeliveryResponseSchema)` to create a new message.
  */
 export const GetDeliveryResponseSchema: GenMessage<GetDeliveryResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 17);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 19);
 
 /**
  * The delivery to send again.
@@ -679,7 +787,7 @@ export type RedeliverRequest = Message<"inflow.webhook.v1.RedeliverRequest"> & {
  * Use `create(RedeliverRequestSchema)` to create a new message.
  */
 export const RedeliverRequestSchema: GenMessage<RedeliverRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 18);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 20);
 
 /**
  * The delivery, which is due now.
@@ -700,7 +808,7 @@ export type RedeliverResponse = Message<"inflow.webhook.v1.RedeliverResponse"> &
  * Use `create(RedeliverResponseSchema)` to create a new message.
  */
 export const RedeliverResponseSchema: GenMessage<RedeliverResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 19);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 21);
 
 /**
  * The delivery to skip.
@@ -721,7 +829,7 @@ export type SkipDeliveryRequest = Message<"inflow.webhook.v1.SkipDeliveryRequest
  * Use `create(SkipDeliveryRequestSchema)` to create a new message.
  */
 export const SkipDeliveryRequestSchema: GenMessage<SkipDeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 20);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 22);
 
 /**
  * The delivery, which is not sent any more.
@@ -742,7 +850,7 @@ export type SkipDeliveryResponse = Message<"inflow.webhook.v1.SkipDeliveryRespon
  * Use `create(SkipDeliveryResponseSchema)` to create a new message.
  */
 export const SkipDeliveryResponseSchema: GenMessage<SkipDeliveryResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 21);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 23);
 
 /**
  * The deliveries to send again.
@@ -770,7 +878,7 @@ export type RecoverRequest = Message<"inflow.webhook.v1.RecoverRequest"> & {
  * Use `create(RecoverRequestSchema)` to create a new message.
  */
 export const RecoverRequestSchema: GenMessage<RecoverRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 22);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 24);
 
 /**
  * The number of deliveries that are due now.
@@ -791,7 +899,7 @@ export type RecoverResponse = Message<"inflow.webhook.v1.RecoverResponse"> & {
  * Use `create(RecoverResponseSchema)` to create a new message.
  */
 export const RecoverResponseSchema: GenMessage<RecoverResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 23);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 25);
 
 /**
  * Has no fields.
@@ -806,7 +914,7 @@ export type ListEventKindsRequest = Message<"inflow.webhook.v1.ListEventKindsReq
  * Use `create(ListEventKindsRequestSchema)` to create a new message.
  */
 export const ListEventKindsRequestSchema: GenMessage<ListEventKindsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 24);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 26);
 
 /**
  * The catalogue of events.
@@ -827,7 +935,7 @@ export type ListEventKindsResponse = Message<"inflow.webhook.v1.ListEventKindsRe
  * Use `create(ListEventKindsResponseSchema)` to create a new message.
  */
 export const ListEventKindsResponseSchema: GenMessage<ListEventKindsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 25);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 27);
 
 /**
  * A kind of event.
@@ -876,7 +984,7 @@ export type EventKindDescription = Message<"inflow.webhook.v1.EventKindDescripti
  * Use `create(EventKindDescriptionSchema)` to create a new message.
  */
 export const EventKindDescriptionSchema: GenMessage<EventKindDescription> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 26);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 28);
 
 /**
  * Webhook endpoints and their deliveries, for operators.
@@ -941,7 +1049,11 @@ export const WebhookService: GenService<{
    * Creates a new signing secret. The earlier ones also sign during the overlap, so that receivers
    * can switch in their own time.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), RESOURCE_EXHAUSTED
+   * Requests in the WIAXY profile carry one signature. There the new text signs only test events, so that the receiver can
+   * be tried, until SwitchSecret; a repeat replaces it.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed: also for a text secret in the STANDARD profile, and for an overlap in
+   * the WIAXY profile), NOT_FOUND (not_found), RESOURCE_EXHAUSTED
    * (too_many_secrets: five are active; an overlap of 0 ends the earlier ones).
    *
    * @generated from rpc inflow.webhook.v1.WebhookService.RotateSecret
@@ -950,6 +1062,20 @@ export const WebhookService: GenService<{
     methodKind: "unary";
     input: typeof RotateSecretRequestSchema;
     output: typeof RotateSecretResponseSchema;
+  },
+  /**
+   * Lets the text that RotateSecret added sign all requests of a WIAXY endpoint from now on, in place of the one before,
+   * which is deleted.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (no_next_secret: there is no such text).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.SwitchSecret
+   */
+  switchSecret: {
+    methodKind: "unary";
+    input: typeof SwitchSecretRequestSchema;
+    output: typeof SwitchSecretResponseSchema;
   },
   /**
    * Sends an event of kind ENDPOINT_TEST to this endpoint only, whatever kinds it receives. The
