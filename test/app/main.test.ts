@@ -109,7 +109,7 @@ test('a database that does not exist, and a schema of another version, are refus
     ],
     [
       { DATABASE_URL: outdated.url, MIGRATE: 'off' },
-      /^inflow: migrations are pending \(Migration\d+_initial\): run `inflow migrate up`\n$/,
+      /^inflow: migrations are pending \(Migration\d+_initial, .*\): run `inflow migrate up`\n$/,
     ],
     [
       { DATABASE_URL: newer.url },

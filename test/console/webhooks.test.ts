@@ -82,6 +82,41 @@ describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
     await close()
   })
 
+  it('creates an endpoint for a receiver that exists, and switches to a new text after a test', async () => {
+    const { page, problems, close } = await open('/webhooks')
+    const dialog = page.getByRole('dialog')
+    const press = async (name: string) => {
+      await page.getByRole('button', { name, exact: true }).first().click()
+      return dialog.getByRole('button', { name, exact: true })
+    }
+    const create = await press('Create endpoint')
+    await dialog.getByLabel('Business').fill(business.id)
+    await dialog.getByLabel('URL').fill(`${receiver.url}/existing`)
+    await dialog.getByLabel('Profile').selectOption({ label: 'wiaxy, for a receiver that exists' })
+    await dialog.getByLabel('Text secret').fill('too short')
+    await create.click()
+    await dialog.locator('.field', { hasText: 'Text secret' }).locator('.fault').waitFor()
+    await dialog.getByLabel('Text secret').fill('the text of the receiver')
+    await dialog
+      .getByLabel('Signature of earlier receivers')
+      .selectOption({ label: 'MD5 of the text secret (weak)' })
+    await create.click()
+    await dialog.getByText(/^Created/).waitFor()
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('row', { name: /\/existing/ }).click()
+    await page.getByText('MD5 of the text (weak)').waitFor()
+    await (await press('Rotate text')).click()
+    await dialog.getByText('The receiver verifies test events with this text:').waitFor()
+    await dialog.getByLabel('I have kept it').check()
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await page.getByText(/signs test events until you switch to it/).waitFor()
+    await (await press('Switch text')).click()
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await page.getByText(/signs test events until you switch to it/).waitFor({ state: 'detached' })
+    expect(problems.filter((problem) => !problem.includes('status of 400'))).toEqual([])
+    await close()
+  })
+
   it('shows failing endpoints first, and every attempt of a delivery with request and response', async () => {
     const failing = await endpoint(business.id, '/bad')
     await pay(business.id, 'order-1')

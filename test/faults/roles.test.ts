@@ -66,7 +66,7 @@ beforeAll(async () => {
   await paste(inject('serverUrl'), ROLES)
   await paste(urlAs('owner'), GRANTS)
   const owned = await openDatabase(urlAs('owner'), ENTITIES, { connectionsMax: 2 })
-  expect(await migrate(owned)).toHaveLength(1)
+  expect(await migrate(owned)).toContain('Migration20261122000000_initial')
   await owned.close()
   database = await openDatabase(urlAs('service'), ENTITIES)
   // Before the service makes wider ones.

@@ -27,7 +27,7 @@ export function EndpointActions({ endpoint }: { readonly endpoint: Endpoint }) {
       {isEnabled && <Recover endpoint={endpoint} />}
       <Edit endpoint={endpoint} />
       {isWiaxy(endpoint) ? <RotateText endpoint={endpoint} /> : <Rotate endpoint={endpoint} />}
-      {endpoint.secrets.some(({ next }) => next) && <SwitchText endpoint={endpoint} />}
+      {isWiaxy(endpoint) && <SwitchText endpoint={endpoint} />}
       <Switch endpoint={endpoint} isEnabled={isEnabled} />
       <Delete endpoint={endpoint} />
     </>
@@ -132,13 +132,14 @@ function RotateText({ endpoint: { id } }: Props) {
   )
 }
 
-function SwitchText({ endpoint: { id } }: Props) {
+function SwitchText({ endpoint: { id, secrets } }: Props) {
   return (
     <Action
       method={METHODS.switchSecret}
       label="Switch text"
       kind="danger"
       target={id}
+      isOffered={secrets.some(({ next }) => next)}
       says="Only the new text signs from now on: a receiver with the one before refuses events."
       request={() => ({ endpointId: id })}
     />
