@@ -38,8 +38,8 @@ export function CreateEndpoint() {
       secret={({ secret }) => secret || undefined}
     >
       <BusinessField />
-      <EndpointFields />
       <ProfileFields />
+      <EndpointFields />
     </Action>
   )
 }

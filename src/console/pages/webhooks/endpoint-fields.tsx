@@ -64,7 +64,7 @@ function KindsField({ kinds }: { readonly kinds: readonly string[] }) {
     <ChecksField
       name="kinds"
       label="Kinds of events"
-      hint="None chosen: all of them, but for account created."
+      hint="None chosen: all of them, but for account created; in the wiaxy profile, payment notification alone."
       choices={choices}
       values={kinds}
     />
