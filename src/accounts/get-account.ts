@@ -2,8 +2,9 @@ import type { Pool } from 'pg'
 import { BANK_CODES } from '../banks/bank.ts'
 import { Fault } from '../core/errors.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
+import type { Page } from '../postgres/page-token.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
-import { findByEitherReference, findByNumbers } from './store.ts'
+import { findByEitherReference, findByNumbers, listByEmail } from './store.ts'
 
 /** Identifies an account by the references that a caller knows. */
 export interface AccountKey {
@@ -23,6 +24,19 @@ export async function getAccount(pool: Queryable, key: AccountKey): Promise<Stor
   const account = await findByEitherReference(pool, key.businessId, key.live, key.reference)
   if (account === undefined) throw new Fault('not_found', 'There is no such virtual account')
   return account
+}
+
+/**
+ * Returns the accounts of a customer of a business in a mode, by the e-mail address as it is stored, newest first.
+ *
+ * @returns one more than the page holds if there are more
+ */
+export function getAccountsOfCustomer(
+  on: Queryable,
+  customer: { readonly businessId: string; readonly live: boolean; readonly email: string },
+  { after, limit }: Page,
+): Promise<readonly StoredAccount[]> {
+  return listByEmail(on, customer, after?.[0], limit + 1)
 }
 
 /**

@@ -166,6 +166,23 @@ export async function findByEitherReference(
   return result.rows[0] && toStored(result.rows[0])
 }
 
+/** The accounts of a customer of a business, by the e-mail address as it is stored, newest first. */
+export async function listByEmail(
+  pool: Queryable,
+  { businessId, live, email }: { businessId: string; live: boolean; email: string },
+  after: string | undefined,
+  limit: number,
+): Promise<readonly StoredAccount[]> {
+  const { rows } = await pool.query<AccountRow>({
+    name: 'account-list-email',
+    text: `select ${ACCOUNT_COLUMNS} from account
+      where email = $1 and live = $2 and business_id = $3 and ($4::text is null or id < $4)
+      order by id desc limit $5`,
+    values: [email, live, businessId, after, limit],
+  })
+  return rows.map(toStored)
+}
+
 export async function findById(pool: Pool, id: string): Promise<StoredAccount | undefined> {
   const result = await pool.query<AccountRow>({
     name: 'account-find-id',

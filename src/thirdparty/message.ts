@@ -4,6 +4,8 @@ import {
   type Balance as BalanceMessage,
   BalanceSchema,
   type BankAccount,
+  type CustomerAccount,
+  CustomerAccountSchema,
   MetaSchema,
   PayerAccountSchema,
   type Transaction as TransactionMessage,
@@ -79,6 +81,31 @@ export function toVirtualAccount(
     ...(account.terms && { terms: toTerms(account.terms, account.status, timeText) }),
     ...(account.metadata && { metadata: account.metadata }),
     ...(split && { split: toSplit(split) }),
+  })
+}
+
+/** As `toVirtualAccount`, with what look-ups show besides. */
+export function toFoundAccount(
+  account: FullAccount,
+  split: Split | undefined,
+  timeText: TimeText,
+  bankNames: BankNames,
+): VirtualAccount {
+  const { merchantReference, status, firstName, lastName } = account
+  const shown = toVirtualAccount(account, split, timeText, bankNames)
+  return Object.assign(shown, { merchantReference, status, customer: `${firstName} ${lastName}` })
+}
+
+/** The same as one of several accounts of its customer. */
+export function toCustomerAccount(found: VirtualAccount): CustomerAccount {
+  const { reference, account, meta, terms, metadata, split } = found
+  const { merchantReference = '', status = '', customer = '' } = found
+  return create(CustomerAccountSchema, {
+    ...{ reference, account, merchantReference, status, customer },
+    ...(meta && { meta }),
+    ...(terms && { terms }),
+    ...(metadata && { metadata }),
+    ...(split && { split }),
   })
 }
 

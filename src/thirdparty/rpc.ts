@@ -1,18 +1,22 @@
+import { create } from '@bufbuild/protobuf'
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
-import { toVerification } from '../accounts/account.ts'
+import { CustomerAccountsSchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
+import { type StoredAccount, toVerification } from '../accounts/account.ts'
 import type { CreateAccountCall } from '../accounts/create-account.ts'
-import { getAccount } from '../accounts/get-account.ts'
+import { getAccount, getAccountsOfCustomer } from '../accounts/get-account.ts'
 import { checkSplit } from '../accounts/splits/check-split.ts'
-import { findSplit } from '../accounts/splits/split-store.ts'
+import type { Split } from '../accounts/splits/split.ts'
+import { findSplit, findSplits } from '../accounts/splits/split-store.ts'
 import { callingBusiness, callSourceKey } from '../auth/caller.ts'
 import type { BankCode, BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
-import { invalidFields } from '../core/errors.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
 import { endpointKindFaults } from '../events/event-kinds.ts'
 import { readLogState } from '../events/log-state.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
+import { cutPage, readPage } from '../postgres/page-token.ts'
 import { getBalance } from '../settlement/balances/get-balance.ts'
 import {
   createGetShown,
@@ -32,6 +36,8 @@ import { type AccountDependencies, createAccountMethods } from './accounts/rpc.t
 import {
   toAccountDetails,
   toBalance,
+  toCustomerAccount,
+  toFoundAccount,
   toListedTransaction,
   toPageToken,
   toTransaction,
@@ -97,13 +103,32 @@ export function createThirdPartyRpc(
     },
     async getVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
-      const key = { businessId, live, reference: request.reference }
-      const data = await read(async (on) => {
-        const account = await getAccount(on, key)
-        const split = await findSplit(on, account.id)
-        return toVirtualAccount(account, split, timeText, bankNames)
+      const shown = (account: StoredAccount, split: Split | undefined) =>
+        toFoundAccount(account, split, timeText, bankNames)
+      const { reference, email } = request
+      if (reference !== '') {
+        const data = await read(async (on) => {
+          const account = await getAccount(on, { businessId, live, reference })
+          return shown(account, await findSplit(on, account.id))
+        })
+        return { status: true, message: 'Account retrieved', data }
+      }
+      const page = readPage(request.pageSize, request.pageToken, 1, 'page_token')
+      const customer = { businessId, live, email }
+      const { rows, nextPageToken, splits } = await read(async (on) => {
+        const found = await getAccountsOfCustomer(on, customer, page)
+        const cut = cutPage(found, page, ({ id }) => [id])
+        const ids = cut.rows.map(({ id }) => id)
+        return { ...cut, splits: await findSplits(on, ids) }
       })
-      return { status: true, message: 'Account retrieved', data }
+      const accounts = rows.map((account) => shown(account, splits.get(account.id)))
+      const [newest] = accounts
+      if (newest === undefined) throw new Fault('not_found', 'The customer has no virtual account')
+      const customerAccounts = create(CustomerAccountsSchema, {
+        accounts: accounts.map(toCustomerAccount),
+        ...toPageToken(nextPageToken),
+      })
+      return { status: true, message: 'Accounts retrieved', data: { ...newest, customerAccounts } }
     },
     async listTransactions(request, context) {
       const { businessId, live } = callingBusiness(context)

@@ -21,6 +21,55 @@ beforeAll(async () => {
 
 const PALMPAY = { bank: 'PALMPAY', idType: 'nin', idNumber: '12345678901' }
 
+describe('getVirtualAccount/ by e-mail address', () => {
+  test('returns all accounts of the customer in the mode, of every bank, in pages', async () => {
+    const [shop, other] = [await scopedBusiness(service), await scopedBusiness(service)]
+    const email = 'many@example.com'
+    const open = (reference: string, key: string, more = {}) =>
+      data(service, key, 'generateVirtualAccount', creation({ reference, email, ...more }))
+    const opened = []
+    for (const bank of ['9PSB', 'SAFEHAVEN', 'PROVIDUS']) {
+      opened.unshift(await open(`of ${bank}`, shop.live, { bank }))
+    }
+    // None of these is the customer's in this mode.
+    await open('of the other mode', shop.test)
+    await open('of a stranger', other.live)
+    await open('of another customer', shop.live, { email: 'another@example.com' })
+
+    const find = (more = {}) => data(service, shop.live, 'getVirtualAccount', { email, ...more })
+    const { customer_accounts: all, ...newest } = await find()
+    const facts = { customer: 'Ada Obi', status: 'ACTIVE' }
+    expect(newest).toEqual({ ...opened[0], ...facts, merchant_reference: 'of PROVIDUS' })
+    const banks = ['PROVIDUS', 'SAFEHAVEN', '9PSB']
+    expect(all).toEqual({
+      accounts: opened.map((account, index) => ({
+        ...{ ...account, ...facts },
+        merchant_reference: `of ${banks[index]}`,
+      })),
+    })
+    const paged = []
+    for (let token = ''; ; ) {
+      const { customer_accounts: page } = await find({ page_size: 1, page_token: token })
+      paged.push(...page.accounts)
+      if (page.next_page_token === undefined) break
+      token = page.next_page_token
+    }
+    expect(paged).toEqual(all.accounts)
+  })
+
+  test('is not_found without an account, and refuses what is no address; a reference wins', async () => {
+    const shop = await scopedBusiness(service)
+    const find = (body: object) => service.post('getVirtualAccount/', shop.live, body)
+    expect((await find({ email: 'none@example.com' })).status).toBe(404)
+    const { status, body } = await find({ email: 'no address' })
+    expect([status, body.errors[0].field]).toEqual([422, 'email'])
+    const { reference } = await openByKey(service, shop.live)
+    for (const email of ['no address', 'none@example.com']) {
+      expect((await find({ reference, email })).body.data.reference).toBe(reference)
+    }
+  })
+})
+
 describe('updateVirtualAccount/', () => {
   test('changes what is given, keeps the rest, and the name at the bank stays', async () => {
     const { reference, number } = await openByKey(service, business.live, { reference: 'u-1' })

@@ -106,6 +106,7 @@ const webhook = {
   concurrency: 10,
   status: 'ENABLED',
   createdAt: AT,
+  profile: 'STANDARD',
 }
 
 const delivery = {
@@ -141,7 +142,10 @@ function response<Desc extends DescMessage>(
 export const RESPONSES: Readonly<Record<string, JsonObject>> = {
   GenerateVirtualAccount: response('Account reserved', VirtualAccountSchema, created),
   GetTransaction: response('Transaction retrieved', TransactionSchema, payment),
-  GetVirtualAccount: response('Account retrieved', VirtualAccountSchema, created),
+  GetVirtualAccount: response('Account retrieved', VirtualAccountSchema, {
+    ...created,
+    ...{ merchantReference: 'order-1', status: 'ACTIVE', customer: 'Ada Obi' },
+  }),
   ListTransactions: response('Transactions retrieved', TransactionPageSchema, {
     transactions: [settledPayment],
   }),

@@ -127,7 +127,8 @@ describe('getVirtualAccount', () => {
     const expected =
       '{"status":true,"message":"Account retrieved","data":{"reference":"<reference>","account":[{' +
       '"account_number":"<number>","account_name":"Acme/Ada Obi","bank_name":"9 Payment Service Bank","bank_id":"9PSB",' +
-      '"created_at":"<time>"}],"meta":{"firstName":"Ada","lastName":"Obi","email":"ada@example.com"}}}'
+      '"created_at":"<time>"}],"meta":{"firstName":"Ada","lastName":"Obi","email":"ada@example.com"},' +
+      '"merchant_reference":"order-1","status":"ACTIVE","customer":"Ada Obi"}}'
     const byReturned = await post('getVirtualAccount', key, { reference })
     const byOwn = await post('getVirtualAccount', key, { reference: 'order-1' })
     expect(steady(byReturned.text)).toBe(expected)

@@ -95,7 +95,11 @@ const FIELDS: Record<string, Record<string, [unknown, string][]>> = {
     ],
   },
   'getVirtualAccount/': {
-    reference: [...ABSENT, ...MISTYPED, ...wrong(PRINTABLE, 'x'.repeat(101), 'a\u0000b')],
+    reference: [
+      ...ABSENT.map(([value]): [unknown, string] => [value, 'is required, or email is']),
+      ...MISTYPED,
+      ...wrong(PRINTABLE, 'x'.repeat(101), 'a\u0000b'),
+    ],
   },
   'listTransactions/': {
     page_size: [...NO_WHOLE, ...wrong('must be 0 to 200', -1, 201)],

@@ -52,7 +52,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file inflow/thirdparty/v2/thirdparty.proto.
  */
 export const file_inflow_thirdparty_v2_thirdparty: GenFile = /*@__PURE__*/
-  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiLwAgoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YRIqCgV0ZXJtcxgEIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlRlcm1zEikKCG1ldGFkYXRhGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIzChJtZXJjaGFudF9yZWZlcmVuY2UYBiABKAlIAFISbWVyY2hhbnRfcmVmZXJlbmNliAEBEhMKBnN0YXR1cxgHIAEoCUgBiAEBEioKBXNwbGl0GDMgASgLMhsuaW5mbG93LnRoaXJkcGFydHkudjIuU3BsaXRCFQoTX21lcmNoYW50X3JlZmVyZW5jZUIJCgdfc3RhdHVzIq0BCgVTcGxpdBJCCgpyZWNpcGllbnRzGAEgAygLMiQuaW5mbG93LnRoaXJkcGFydHkudjIuU3BsaXRSZWNpcGllbnRCCLpIBZIBAhAFEmAKCmZlZV9iZWFyZXIYAiABKAlCTLpISboBRgoKZmVlX2JlYXJlchIXbXVzdCBiZSBPV05FUiBvciBTSEFSRUQaH3RoaXMgaW4gWycnLCAnT1dORVInLCAnU0hBUkVEJ10i4wQKDlNwbGl0UmVjaXBpZW50EnAKC2J1c2luZXNzX2lkGAEgASgJQlu6SFi6AVIKC2J1c2luZXNzX2lkEhxtdXN0IGJlIHRoZSBpZCBvZiBhIGJ1c2luZXNzGiV0aGlzLm1hdGNoZXMoJ15bQS1aYS16MC05Xy1dezEsNjB9JCcpyAEBEuQBCgpwZXJjZW50YWdlGAIgASgJQs8BukjHAboBwwEKCnBlcmNlbnRhZ2USTm11c3QgYmUgYSBwZXJjZW50YWdlIG9mIG1vcmUgdGhhbiAwIGFuZCBhdCBtb3N0IDEwMCwgd2l0aCBhdCBtb3N0IHR3byBkZWNpbWFscxpldGhpcyA9PSAnJyB8fCAodGhpcy5tYXRjaGVzKCdeKFswLTldezEsMn0oWy5dWzAtOV17MSwyfTAqKT98MTAwKFsuXTArKT8pJCcpICYmIHRoaXMubWF0Y2hlcygnWzEtOV0nKSmQtRgBEvcBCgZhbW91bnQYAyABKAlC5gG6SN4BugHaAQoGYW1vdW50El1tdXN0IGJlIGFuIGFtb3VudCBpbiBuYWlyYSBvZiBhdCBtb3N0IHRlbiB0cmlsbGlvbiwgZ3JlYXRlciB0aGFuIDAsIHdpdGggYXQgbW9zdCB0d28gZGVjaW1hbHMacXRoaXMgPT0gJycgfHwgKHRoaXMubWF0Y2hlcygnXihbMC05XXsxLDEzfShbLl1bMC05XXsxLDJ9MCopP3wxMDAwMDAwMDAwMDAwMChbLl0wKyk/KSQnKSAmJiB0aGlzLm1hdGNoZXMoJ1sxLTldJykpkLUYASLBAQoFVGVybXMSEwoGYW1vdW50GAEgASgBSACIAQESEwoLYW1vdW50X3J1bGUYAiABKAkSFwoKZXhwaXJlc19hdBgDIAEoCUgBiAEBEhIKCnNpbmdsZV91c2UYBCABKAgSNwoOYWxsb3dlZF9wYXllcnMYBSADKAsyHy5pbmZsb3cuYWNjb3VudC52MS5BbGxvd2VkUGF5ZXISDgoGc3RhdHVzGAYgASgJQgkKB19hbW91bnRCDQoLX2V4cGlyZXNfYXQisQEKC0JhbmtBY2NvdW50EiYKDmFjY291bnRfbnVtYmVyGAEgASgJUg5hY2NvdW50X251bWJlchIiCgxhY2NvdW50X25hbWUYAiABKAlSDGFjY291bnRfbmFtZRIcCgliYW5rX25hbWUYAyABKAlSCWJhbmtfbmFtZRIYCgdiYW5rX2lkGAQgASgJUgdiYW5rX2lkEh4KCmNyZWF0ZWRfYXQYBSABKAlSCmNyZWF0ZWRfYXQiWgoETWV0YRISCgpmaXJzdF9uYW1lGAEgASgJEhEKCWxhc3RfbmFtZRgCIAEoCRINCgVlbWFpbBgDIAEoCRISCgVwaG9uZRgEIAEoCUgAiAEBQggKBl9waG9uZSL4BgoLVHJhbnNhY3Rpb24SEQoJcmVmZXJlbmNlGAEgASgJEh4KCnNlc3Npb25faWQYAiABKAlSCnNlc3Npb25faWQSKAoPdHJhbnNhY3Rpb25fcmVmGAMgASgJUg90cmFuc2FjdGlvbl9yZWYSDgoGYW1vdW50GAQgASgBEg4KBnN0YXR1cxgFIAEoCRIeCgppc19zZXR0bGVkGAYgASgIUgppc19zZXR0bGVkEg4KBm1ldGhvZBgHIAEoCRIMCgRiYW5rGAggASgJEg0KBW51YmFuGAkgASgJEiIKDGFjY291bnRfbmFtZRgKIAEoCVIMYWNjb3VudF9uYW1lEhAKCGN1c3RvbWVyGAsgASgJEg0KBWVtYWlsGAwgASgJEh4KCmNyZWF0ZWRfYXQYDSABKAlSCmNyZWF0ZWRfYXQSJQoLcmVjb3JkZWRfYXQYDiABKAlIAFILcmVjb3JkZWRfYXSIAQESLQoPZXhwZWN0ZWRfYW1vdW50GA8gASgBSAFSD2V4cGVjdGVkX2Ftb3VudIgBARIVCgh2YXJpYW5jZRgQIAEoCUgCiAEBEiMKCmhvbGRfc3RhdGUYESABKAlIA1IKaG9sZF9zdGF0ZYgBARIpCghtZXRhZGF0YRgSIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMQoFcGF5ZXIYHyABKAsyIi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5QYXllckFjY291bnQSFQoIY3VycmVuY3kYICABKAlIBIgBARIWCgluYXJyYXRpb24YISABKAlIBYgBARIQCgNmZWUYIiABKAFIBogBARIQCgNuZXQYIyABKAFIB4gBARIjCgpzZXR0bGVkX2F0GCQgASgJSAhSCnNldHRsZWRfYXSIAQESJwoMYWxzb19hdF9iYW5rGCUgASgJSAlSDGFsc29fYXRfYmFua4gBARITCgZzcGxpdHMYMyABKAFICogBAUIOCgxfcmVjb3JkZWRfYXRCEgoQX2V4cGVjdGVkX2Ftb3VudEILCglfdmFyaWFuY2VCDQoLX2hvbGRfc3RhdGVCCwoJX2N1cnJlbmN5QgwKCl9uYXJyYXRpb25CBgoEX2ZlZUIGCgRfbmV0Qg0KC19zZXR0bGVkX2F0Qg8KDV9hbHNvX2F0X2JhbmtCCQoHX3NwbGl0cyJNCgdCYWxhbmNlEg8KB3BlbmRpbmcYASABKAESEQoJYXZhaWxhYmxlGAIgASgBEgwKBGZlZXMYAyABKAESEAoIY3VycmVuY3kYBCABKAkiSQoJRXZlbnRCb2R5Eg0KBWV2ZW50GAEgASgJEi0KBGRhdGEYAiABKAsyHy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5FdmVudERhdGEi+wcKCUV2ZW50RGF0YRIMCgR0eXBlGAEgASgJEhYKCXJlZmVyZW5jZRgCIAEoCUgAiAEBEjMKEm1lcmNoYW50X3JlZmVyZW5jZRgDIAEoCUgBUhJtZXJjaGFudF9yZWZlcmVuY2WIAQESLQoPdHJhbnNhY3Rpb25fcmVmGAQgASgJSAJSD3RyYW5zYWN0aW9uX3JlZogBARIhCgl3aWF4eV9yZWYYBSABKAlIA1IJd2lheHlfcmVmiAEBEhMKBmFtb3VudBgGIAEoCUgEiAEBEg4KBnN0YXR1cxgHIAEoCRITCgZtZXRob2QYCCABKAlIBYgBARIeCgpjcmVhdGVkX2F0GAkgASgJUgpjcmVhdGVkX2F0EjIKB2FjY291bnQYCiABKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIxCgVwYXllchgLIAEoCzIiLmluZmxvdy50aGlyZHBhcnR5LnYyLlBheWVyQWNjb3VudBIaCghldmVudF9pZBgMIAEoCVIIZXZlbnRfaWQSEAoIc2VxdWVuY2UYDSABKAESOgoKc2V0dGxlbWVudBgOIAEoCzImLmluZmxvdy50aGlyZHBhcnR5LnYyLlNldHRsZW1lbnRUb3RhbHMSNwoIZW5kcG9pbnQYDyABKAsyJS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5XZWJob29rRW5kcG9pbnQSDAoEbGl2ZRgQIAEoCBINCgVlcG9jaBgRIAEoBRItCg9leHBlY3RlZF9hbW91bnQYEiABKAlIBlIPZXhwZWN0ZWRfYW1vdW50iAEBEhUKCHZhcmlhbmNlGBMgASgJSAeIAQESMQoRcHJldmlvdXNfc2VxdWVuY2UYFCABKAFICFIRcHJldmlvdXNfc2VxdWVuY2WIAQESIwoKaG9sZF9zdGF0ZRgVIAEoCUgJUgpob2xkX3N0YXRliAEBEikKCG1ldGFkYXRhGBYgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIYCgt0cmFjZXBhcmVudBgXIAEoCUgKiAEBEioKBXNoYXJlGDMgASgLMhsuaW5mbG93LnRoaXJkcGFydHkudjIuU2hhcmVCDAoKX3JlZmVyZW5jZUIVChNfbWVyY2hhbnRfcmVmZXJlbmNlQhIKEF90cmFuc2FjdGlvbl9yZWZCDAoKX3dpYXh5X3JlZkIJCgdfYW1vdW50QgkKB19tZXRob2RCEgoQX2V4cGVjdGVkX2Ftb3VudEILCglfdmFyaWFuY2VCFAoSX3ByZXZpb3VzX3NlcXVlbmNlQg0KC19ob2xkX3N0YXRlQg4KDF90cmFjZXBhcmVudCKMAgoFU2hhcmUSIAoLYnVzaW5lc3NfaWQYASABKAlSC2J1c2luZXNzX2lkEiQKDWJ1c2luZXNzX25hbWUYAiABKAlSDWJ1c2luZXNzX25hbWUSKQoNc2V0dGxlbWVudF9pZBgDIAEoCUgAUg1zZXR0bGVtZW50X2lkiAEBEisKDnRyYW5zYWN0aW9uX2lkGAQgASgJSAFSDnRyYW5zYWN0aW9uX2lkiAEBEiwKEXRyYW5zYWN0aW9uX2NvdW50GAUgASgBUhF0cmFuc2FjdGlvbl9jb3VudBIQCghjdXJyZW5jeRgGIAEoCUIQCg5fc2V0dGxlbWVudF9pZEIRCg9fdHJhbnNhY3Rpb25faWQiigIKEFNldHRsZW1lbnRUb3RhbHMSJAoNc2V0dGxlbWVudF9pZBgBIAEoCVINc2V0dGxlbWVudF9pZBIsChF0cmFuc2FjdGlvbl9jb3VudBgCIAEoAVIRdHJhbnNhY3Rpb25fY291bnQSIgoMZ3Jvc3NfYW1vdW50GAMgASgJUgxncm9zc19hbW91bnQSDAoEZmVlcxgEIAEoCRIeCgpuZXRfYW1vdW50GAUgASgJUgpuZXRfYW1vdW50Eh4KCmN1dF9vZmZfYXQYBiABKAlSCmN1dF9vZmZfYXQSEAoIY3VycmVuY3kYByABKAkSEwoGc3BsaXRzGAggASgJSACIAQFCCQoHX3NwbGl0cyKMAgoPV2ViaG9va0VuZHBvaW50EiAKC2VuZHBvaW50X2lkGAEgASgJUgtlbmRwb2ludF9pZBILCgN1cmwYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSKQoNZmFpbGluZ19zaW5jZRgEIAEoCUgAUg1mYWlsaW5nX3NpbmNliAEBEiUKC2Rpc2FibGVkX2F0GAUgASgJSAFSC2Rpc2FibGVkX2F0iAEBEi0KD2Rpc2FibGVkX3JlYXNvbhgGIAEoCUgCUg9kaXNhYmxlZF9yZWFzb26IAQFCEAoOX2ZhaWxpbmdfc2luY2VCDgoMX2Rpc2FibGVkX2F0QhIKEF9kaXNhYmxlZF9yZWFzb24ilgEKDFBheWVyQWNjb3VudBImCg5hY2NvdW50X251bWJlchgBIAEoCVIOYWNjb3VudF9udW1iZXISIgoMYWNjb3VudF9uYW1lGAIgASgJUgxhY2NvdW50X25hbWUSHAoJYmFua19jb2RlGAMgASgJUgliYW5rX2NvZGUSHAoJYmFua19uYW1lGAQgASgJUgliYW5rX25hbWViBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_struct, file_inflow_account_v1_terms, file_inflow_type_v1_decimal]);
+  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiLqAwoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YRIqCgV0ZXJtcxgEIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlRlcm1zEikKCG1ldGFkYXRhGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIzChJtZXJjaGFudF9yZWZlcmVuY2UYBiABKAlIAFISbWVyY2hhbnRfcmVmZXJlbmNliAEBEhMKBnN0YXR1cxgHIAEoCUgBiAEBEhUKCGN1c3RvbWVyGAggASgJSAKIAQESVAoRY3VzdG9tZXJfYWNjb3VudHMYCSABKAsyJi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5DdXN0b21lckFjY291bnRzUhFjdXN0b21lcl9hY2NvdW50cxIqCgVzcGxpdBgzIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlNwbGl0QhUKE19tZXJjaGFudF9yZWZlcmVuY2VCCQoHX3N0YXR1c0ILCglfY3VzdG9tZXIijgEKEEN1c3RvbWVyQWNjb3VudHMSNwoIYWNjb3VudHMYASADKAsyJS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5DdXN0b21lckFjY291bnQSLQoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSABSD25leHRfcGFnZV90b2tlbogBAUISChBfbmV4dF9wYWdlX3Rva2VuItcCCg9DdXN0b21lckFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YRIqCgV0ZXJtcxgEIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlRlcm1zEikKCG1ldGFkYXRhGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuChJtZXJjaGFudF9yZWZlcmVuY2UYBiABKAlSEm1lcmNoYW50X3JlZmVyZW5jZRIOCgZzdGF0dXMYByABKAkSEAoIY3VzdG9tZXIYCCABKAkSKgoFc3BsaXQYMyABKAsyGy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5TcGxpdCKtAQoFU3BsaXQSQgoKcmVjaXBpZW50cxgBIAMoCzIkLmluZmxvdy50aGlyZHBhcnR5LnYyLlNwbGl0UmVjaXBpZW50Qgi6SAWSAQIQBRJgCgpmZWVfYmVhcmVyGAIgASgJQky6SEm6AUYKCmZlZV9iZWFyZXISF211c3QgYmUgT1dORVIgb3IgU0hBUkVEGh90aGlzIGluIFsnJywgJ09XTkVSJywgJ1NIQVJFRCddIuMECg5TcGxpdFJlY2lwaWVudBJwCgtidXNpbmVzc19pZBgBIAEoCUJbukhYugFSCgtidXNpbmVzc19pZBIcbXVzdCBiZSB0aGUgaWQgb2YgYSBidXNpbmVzcxoldGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV8tXXsxLDYwfSQnKcgBARLkAQoKcGVyY2VudGFnZRgCIAEoCULPAbpIxwG6AcMBCgpwZXJjZW50YWdlEk5tdXN0IGJlIGEgcGVyY2VudGFnZSBvZiBtb3JlIHRoYW4gMCBhbmQgYXQgbW9zdCAxMDAsIHdpdGggYXQgbW9zdCB0d28gZGVjaW1hbHMaZXRoaXMgPT0gJycgfHwgKHRoaXMubWF0Y2hlcygnXihbMC05XXsxLDJ9KFsuXVswLTldezEsMn0wKik/fDEwMChbLl0wKyk/KSQnKSAmJiB0aGlzLm1hdGNoZXMoJ1sxLTldJykpkLUYARL3AQoGYW1vdW50GAMgASgJQuYBukjeAboB2gEKBmFtb3VudBJdbXVzdCBiZSBhbiBhbW91bnQgaW4gbmFpcmEgb2YgYXQgbW9zdCB0ZW4gdHJpbGxpb24sIGdyZWF0ZXIgdGhhbiAwLCB3aXRoIGF0IG1vc3QgdHdvIGRlY2ltYWxzGnF0aGlzID09ICcnIHx8ICh0aGlzLm1hdGNoZXMoJ14oWzAtOV17MSwxM30oWy5dWzAtOV17MSwyfTAqKT98MTAwMDAwMDAwMDAwMDAoWy5dMCspPykkJykgJiYgdGhpcy5tYXRjaGVzKCdbMS05XScpKZC1GAEiwQEKBVRlcm1zEhMKBmFtb3VudBgBIAEoAUgAiAEBEhMKC2Ftb3VudF9ydWxlGAIgASgJEhcKCmV4cGlyZXNfYXQYAyABKAlIAYgBARISCgpzaW5nbGVfdXNlGAQgASgIEjcKDmFsbG93ZWRfcGF5ZXJzGAUgAygLMh8uaW5mbG93LmFjY291bnQudjEuQWxsb3dlZFBheWVyEg4KBnN0YXR1cxgGIAEoCUIJCgdfYW1vdW50Qg0KC19leHBpcmVzX2F0IrEBCgtCYW5rQWNjb3VudBImCg5hY2NvdW50X251bWJlchgBIAEoCVIOYWNjb3VudF9udW1iZXISIgoMYWNjb3VudF9uYW1lGAIgASgJUgxhY2NvdW50X25hbWUSHAoJYmFua19uYW1lGAMgASgJUgliYW5rX25hbWUSGAoHYmFua19pZBgEIAEoCVIHYmFua19pZBIeCgpjcmVhdGVkX2F0GAUgASgJUgpjcmVhdGVkX2F0IloKBE1ldGESEgoKZmlyc3RfbmFtZRgBIAEoCRIRCglsYXN0X25hbWUYAiABKAkSDQoFZW1haWwYAyABKAkSEgoFcGhvbmUYBCABKAlIAIgBAUIICgZfcGhvbmUi+AYKC1RyYW5zYWN0aW9uEhEKCXJlZmVyZW5jZRgBIAEoCRIeCgpzZXNzaW9uX2lkGAIgASgJUgpzZXNzaW9uX2lkEigKD3RyYW5zYWN0aW9uX3JlZhgDIAEoCVIPdHJhbnNhY3Rpb25fcmVmEg4KBmFtb3VudBgEIAEoARIOCgZzdGF0dXMYBSABKAkSHgoKaXNfc2V0dGxlZBgGIAEoCFIKaXNfc2V0dGxlZBIOCgZtZXRob2QYByABKAkSDAoEYmFuaxgIIAEoCRINCgVudWJhbhgJIAEoCRIiCgxhY2NvdW50X25hbWUYCiABKAlSDGFjY291bnRfbmFtZRIQCghjdXN0b21lchgLIAEoCRINCgVlbWFpbBgMIAEoCRIeCgpjcmVhdGVkX2F0GA0gASgJUgpjcmVhdGVkX2F0EiUKC3JlY29yZGVkX2F0GA4gASgJSABSC3JlY29yZGVkX2F0iAEBEi0KD2V4cGVjdGVkX2Ftb3VudBgPIAEoAUgBUg9leHBlY3RlZF9hbW91bnSIAQESFQoIdmFyaWFuY2UYECABKAlIAogBARIjCgpob2xkX3N0YXRlGBEgASgJSANSCmhvbGRfc3RhdGWIAQESKQoIbWV0YWRhdGEYEiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EjEKBXBheWVyGB8gASgLMiIuaW5mbG93LnRoaXJkcGFydHkudjIuUGF5ZXJBY2NvdW50EhUKCGN1cnJlbmN5GCAgASgJSASIAQESFgoJbmFycmF0aW9uGCEgASgJSAWIAQESEAoDZmVlGCIgASgBSAaIAQESEAoDbmV0GCMgASgBSAeIAQESIwoKc2V0dGxlZF9hdBgkIAEoCUgIUgpzZXR0bGVkX2F0iAEBEicKDGFsc29fYXRfYmFuaxglIAEoCUgJUgxhbHNvX2F0X2JhbmuIAQESEwoGc3BsaXRzGDMgASgBSAqIAQFCDgoMX3JlY29yZGVkX2F0QhIKEF9leHBlY3RlZF9hbW91bnRCCwoJX3ZhcmlhbmNlQg0KC19ob2xkX3N0YXRlQgsKCV9jdXJyZW5jeUIMCgpfbmFycmF0aW9uQgYKBF9mZWVCBgoEX25ldEINCgtfc2V0dGxlZF9hdEIPCg1fYWxzb19hdF9iYW5rQgkKB19zcGxpdHMiTQoHQmFsYW5jZRIPCgdwZW5kaW5nGAEgASgBEhEKCWF2YWlsYWJsZRgCIAEoARIMCgRmZWVzGAMgASgBEhAKCGN1cnJlbmN5GAQgASgJIkkKCUV2ZW50Qm9keRINCgVldmVudBgBIAEoCRItCgRkYXRhGAIgASgLMh8uaW5mbG93LnRoaXJkcGFydHkudjIuRXZlbnREYXRhIvsHCglFdmVudERhdGESDAoEdHlwZRgBIAEoCRIWCglyZWZlcmVuY2UYAiABKAlIAIgBARIzChJtZXJjaGFudF9yZWZlcmVuY2UYAyABKAlIAVISbWVyY2hhbnRfcmVmZXJlbmNliAEBEi0KD3RyYW5zYWN0aW9uX3JlZhgEIAEoCUgCUg90cmFuc2FjdGlvbl9yZWaIAQESIQoJd2lheHlfcmVmGAUgASgJSANSCXdpYXh5X3JlZogBARITCgZhbW91bnQYBiABKAlIBIgBARIOCgZzdGF0dXMYByABKAkSEwoGbWV0aG9kGAggASgJSAWIAQESHgoKY3JlYXRlZF9hdBgJIAEoCVIKY3JlYXRlZF9hdBIyCgdhY2NvdW50GAogASgLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuQmFua0FjY291bnQSMQoFcGF5ZXIYCyABKAsyIi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5QYXllckFjY291bnQSGgoIZXZlbnRfaWQYDCABKAlSCGV2ZW50X2lkEhAKCHNlcXVlbmNlGA0gASgBEjoKCnNldHRsZW1lbnQYDiABKAsyJi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5TZXR0bGVtZW50VG90YWxzEjcKCGVuZHBvaW50GA8gASgLMiUuaW5mbG93LnRoaXJkcGFydHkudjIuV2ViaG9va0VuZHBvaW50EgwKBGxpdmUYECABKAgSDQoFZXBvY2gYESABKAUSLQoPZXhwZWN0ZWRfYW1vdW50GBIgASgJSAZSD2V4cGVjdGVkX2Ftb3VudIgBARIVCgh2YXJpYW5jZRgTIAEoCUgHiAEBEjEKEXByZXZpb3VzX3NlcXVlbmNlGBQgASgBSAhSEXByZXZpb3VzX3NlcXVlbmNliAEBEiMKCmhvbGRfc3RhdGUYFSABKAlICVIKaG9sZF9zdGF0ZYgBARIpCghtZXRhZGF0YRgWIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSGAoLdHJhY2VwYXJlbnQYFyABKAlICogBARIqCgVzaGFyZRgzIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlNoYXJlQgwKCl9yZWZlcmVuY2VCFQoTX21lcmNoYW50X3JlZmVyZW5jZUISChBfdHJhbnNhY3Rpb25fcmVmQgwKCl93aWF4eV9yZWZCCQoHX2Ftb3VudEIJCgdfbWV0aG9kQhIKEF9leHBlY3RlZF9hbW91bnRCCwoJX3ZhcmlhbmNlQhQKEl9wcmV2aW91c19zZXF1ZW5jZUINCgtfaG9sZF9zdGF0ZUIOCgxfdHJhY2VwYXJlbnQijAIKBVNoYXJlEiAKC2J1c2luZXNzX2lkGAEgASgJUgtidXNpbmVzc19pZBIkCg1idXNpbmVzc19uYW1lGAIgASgJUg1idXNpbmVzc19uYW1lEikKDXNldHRsZW1lbnRfaWQYAyABKAlIAFINc2V0dGxlbWVudF9pZIgBARIrCg50cmFuc2FjdGlvbl9pZBgEIAEoCUgBUg50cmFuc2FjdGlvbl9pZIgBARIsChF0cmFuc2FjdGlvbl9jb3VudBgFIAEoAVIRdHJhbnNhY3Rpb25fY291bnQSEAoIY3VycmVuY3kYBiABKAlCEAoOX3NldHRsZW1lbnRfaWRCEQoPX3RyYW5zYWN0aW9uX2lkIooCChBTZXR0bGVtZW50VG90YWxzEiQKDXNldHRsZW1lbnRfaWQYASABKAlSDXNldHRsZW1lbnRfaWQSLAoRdHJhbnNhY3Rpb25fY291bnQYAiABKAFSEXRyYW5zYWN0aW9uX2NvdW50EiIKDGdyb3NzX2Ftb3VudBgDIAEoCVIMZ3Jvc3NfYW1vdW50EgwKBGZlZXMYBCABKAkSHgoKbmV0X2Ftb3VudBgFIAEoCVIKbmV0X2Ftb3VudBIeCgpjdXRfb2ZmX2F0GAYgASgJUgpjdXRfb2ZmX2F0EhAKCGN1cnJlbmN5GAcgASgJEhMKBnNwbGl0cxgIIAEoCUgAiAEBQgkKB19zcGxpdHMijAIKD1dlYmhvb2tFbmRwb2ludBIgCgtlbmRwb2ludF9pZBgBIAEoCVILZW5kcG9pbnRfaWQSCwoDdXJsGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEikKDWZhaWxpbmdfc2luY2UYBCABKAlIAFINZmFpbGluZ19zaW5jZYgBARIlCgtkaXNhYmxlZF9hdBgFIAEoCUgBUgtkaXNhYmxlZF9hdIgBARItCg9kaXNhYmxlZF9yZWFzb24YBiABKAlIAlIPZGlzYWJsZWRfcmVhc29uiAEBQhAKDl9mYWlsaW5nX3NpbmNlQg4KDF9kaXNhYmxlZF9hdEISChBfZGlzYWJsZWRfcmVhc29uIpYBCgxQYXllckFjY291bnQSJgoOYWNjb3VudF9udW1iZXIYASABKAlSDmFjY291bnRfbnVtYmVyEiIKDGFjY291bnRfbmFtZRgCIAEoCVIMYWNjb3VudF9uYW1lEhwKCWJhbmtfY29kZRgDIAEoCVIJYmFua19jb2RlEhwKCWJhbmtfbmFtZRgEIAEoCVIJYmFua19uYW1lYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_inflow_account_v1_terms, file_inflow_type_v1_decimal]);
 
 /**
  * A virtual account.
@@ -96,18 +96,32 @@ export type VirtualAccount = Message<"inflow.thirdparty.v2.VirtualAccount"> & {
   metadata?: JsonObject | undefined;
 
   /**
-   * The caller's own reference. Only in lists, and in responses to changes.
+   * The caller's own reference. Not in the response to the creation.
    *
    * @generated from field: optional string merchant_reference = 6 [json_name = "merchant_reference"];
    */
   merchantReference?: string | undefined;
 
   /**
-   * PENDING, ACTIVE, EXPIRED or CLOSED. Only in lists, and in responses to changes.
+   * PENDING, ACTIVE, EXPIRED or CLOSED. Not in the response to the creation.
    *
    * @generated from field: optional string status = 7;
    */
   status?: string | undefined;
+
+  /**
+   * First and last name of the customer. Only in getVirtualAccount.
+   *
+   * @generated from field: optional string customer = 8;
+   */
+  customer?: string | undefined;
+
+  /**
+   * Accounts of the customer. Only in getVirtualAccount by an e-mail address.
+   *
+   * @generated from field: inflow.thirdparty.v2.CustomerAccounts customer_accounts = 9 [json_name = "customer_accounts"];
+   */
+  customerAccounts?: CustomerAccounts | undefined;
 
   /**
    * How the payments into it are divided; absent: the owner keeps everything.
@@ -123,6 +137,111 @@ export type VirtualAccount = Message<"inflow.thirdparty.v2.VirtualAccount"> & {
  */
 export const VirtualAccountSchema: GenMessage<VirtualAccount> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 0);
+
+/**
+ * A page of the accounts of a customer, the newest first.
+ *
+ * @generated from message inflow.thirdparty.v2.CustomerAccounts
+ */
+export type CustomerAccounts = Message<"inflow.thirdparty.v2.CustomerAccounts"> & {
+  /**
+   * The accounts.
+   *
+   * @generated from field: repeated inflow.thirdparty.v2.CustomerAccount accounts = 1;
+   */
+  accounts: CustomerAccount[];
+
+  /**
+   * Token of the next page; absent on the last page.
+   *
+   * @generated from field: optional string next_page_token = 2 [json_name = "next_page_token"];
+   */
+  nextPageToken?: string | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.CustomerAccounts.
+ * Use `create(CustomerAccountsSchema)` to create a new message.
+ */
+export const CustomerAccountsSchema: GenMessage<CustomerAccounts> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 1);
+
+/**
+ * An account of a customer, with the fields of VirtualAccount.
+ *
+ * @generated from message inflow.thirdparty.v2.CustomerAccount
+ */
+export type CustomerAccount = Message<"inflow.thirdparty.v2.CustomerAccount"> & {
+  /**
+   * The reference that the service assigned, "R-…".
+   *
+   * @generated from field: string reference = 1;
+   */
+  reference: string;
+
+  /**
+   * The bank account: one, as a request names one bank; empty while it is pending.
+   *
+   * @generated from field: repeated inflow.thirdparty.v2.BankAccount account = 2;
+   */
+  account: BankAccount[];
+
+  /**
+   * The customer details.
+   *
+   * @generated from field: inflow.thirdparty.v2.Meta meta = 3;
+   */
+  meta?: Meta | undefined;
+
+  /**
+   * What a one-time account expects of its payments; absent for a permanent account.
+   *
+   * @generated from field: inflow.thirdparty.v2.Terms terms = 4;
+   */
+  terms?: Terms | undefined;
+
+  /**
+   * The data that the business gave; absent if it gave none.
+   *
+   * @generated from field: google.protobuf.Struct metadata = 5;
+   */
+  metadata?: JsonObject | undefined;
+
+  /**
+   * The caller's own reference.
+   *
+   * @generated from field: string merchant_reference = 6 [json_name = "merchant_reference"];
+   */
+  merchantReference: string;
+
+  /**
+   * PENDING, ACTIVE, EXPIRED or CLOSED.
+   *
+   * @generated from field: string status = 7;
+   */
+  status: string;
+
+  /**
+   * First and last name of the customer.
+   *
+   * @generated from field: string customer = 8;
+   */
+  customer: string;
+
+  /**
+   * How the payments into it are divided; absent: the owner keeps everything.
+   *
+   * @generated from field: inflow.thirdparty.v2.Split split = 51;
+   */
+  split?: Split | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.CustomerAccount.
+ * Use `create(CustomerAccountSchema)` to create a new message.
+ */
+export const CustomerAccountSchema: GenMessage<CustomerAccount> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 2);
 
 /**
  * How the payments into an account are divided when they are settled.
@@ -150,7 +269,7 @@ export type Split = Message<"inflow.thirdparty.v2.Split"> & {
  * Use `create(SplitSchema)` to create a new message.
  */
 export const SplitSchema: GenMessage<Split> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 1);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 3);
 
 /**
  * A business that gets a share of each payment: either a percentage or a fixed amount.
@@ -185,7 +304,7 @@ export type SplitRecipient = Message<"inflow.thirdparty.v2.SplitRecipient"> & {
  * Use `create(SplitRecipientSchema)` to create a new message.
  */
 export const SplitRecipientSchema: GenMessage<SplitRecipient> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 2);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 4);
 
 /**
  * What a one-time account expects of its payments.
@@ -241,7 +360,7 @@ export type Terms = Message<"inflow.thirdparty.v2.Terms"> & {
  * Use `create(TermsSchema)` to create a new message.
  */
 export const TermsSchema: GenMessage<Terms> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 3);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
 
 /**
  * An account at a bank.
@@ -290,7 +409,7 @@ export type BankAccount = Message<"inflow.thirdparty.v2.BankAccount"> & {
  * Use `create(BankAccountSchema)` to create a new message.
  */
 export const BankAccountSchema: GenMessage<BankAccount> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 4);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
 
 /**
  * Customer details of an account.
@@ -332,7 +451,7 @@ export type Meta = Message<"inflow.thirdparty.v2.Meta"> & {
  * Use `create(MetaSchema)` to create a new message.
  */
 export const MetaSchema: GenMessage<Meta> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
 
 /**
  * A payment received into a virtual account.
@@ -532,7 +651,7 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
  * Use `create(TransactionSchema)` to create a new message.
  */
 export const TransactionSchema: GenMessage<Transaction> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 8);
 
 /**
  * The balance of a business. Amounts are in naira, with at most two decimals.
@@ -574,7 +693,7 @@ export type Balance = Message<"inflow.thirdparty.v2.Balance"> & {
  * Use `create(BalanceSchema)` to create a new message.
  */
 export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 9);
 
 /**
  * The exact body of a webhook.
@@ -631,7 +750,7 @@ export type EventBody = Message<"inflow.thirdparty.v2.EventBody"> & {
  * Use `create(EventBodySchema)` to create a new message.
  */
 export const EventBodySchema: GenMessage<EventBody> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 8);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 10);
 
 /**
  * The event's data. Fields that do not apply to the kind are absent.
@@ -820,7 +939,7 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
  * Use `create(EventDataSchema)` to create a new message.
  */
 export const EventDataSchema: GenMessage<EventData> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 9);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 11);
 
 /**
  * What you get of the payments of another business, or give back. Amounts are in data.amount.
@@ -876,7 +995,7 @@ export type Share = Message<"inflow.thirdparty.v2.Share"> & {
  * Use `create(ShareSchema)` to create a new message.
  */
 export const ShareSchema: GenMessage<Share> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 10);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 12);
 
 /**
  * The totals of a settlement. Amounts are in naira, as decimal strings with two decimals.
@@ -946,7 +1065,7 @@ export type SettlementTotals = Message<"inflow.thirdparty.v2.SettlementTotals"> 
  * Use `create(SettlementTotalsSchema)` to create a new message.
  */
 export const SettlementTotalsSchema: GenMessage<SettlementTotals> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 11);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 13);
 
 /**
  * A webhook endpoint of the business, in events about its health.
@@ -1002,7 +1121,7 @@ export type WebhookEndpoint = Message<"inflow.thirdparty.v2.WebhookEndpoint"> & 
  * Use `create(WebhookEndpointSchema)` to create a new message.
  */
 export const WebhookEndpointSchema: GenMessage<WebhookEndpoint> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 12);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 14);
 
 /**
  * The account that a payment came from.
@@ -1044,5 +1163,5 @@ export type PayerAccount = Message<"inflow.thirdparty.v2.PayerAccount"> & {
  * Use `create(PayerAccountSchema)` to create a new message.
  */
 export const PayerAccountSchema: GenMessage<PayerAccount> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 13);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 15);
 
