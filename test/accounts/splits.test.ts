@@ -60,7 +60,9 @@ describe('opening an account with a split', () => {
       ],
       feeBearer: 'SHARED',
     })
-    expect((await shop.call('getVirtualAccount', { reference: 'order-1' })).data).toEqual(data)
+    expect((await shop.call('getVirtualAccount', { reference: 'order-1' })).data).toMatchObject(
+      data,
+    )
     const { split } = await shop.account()
     expect(split).toMatchObject({
       recipients: [
