@@ -75,7 +75,8 @@ export async function startProcess(
     }
   }
   child.stderr.on('data', (text) => {
-    errors = (errors + text).slice(-10_000)
+    // A test that logs what is loaded has many lines after the error.
+    errors = (errors + text).slice(-200_000)
   })
   const [httpUrl, address, opsUrl = ''] = await new Promise<(string | undefined)[]>(
     (resolve, reject) => {
