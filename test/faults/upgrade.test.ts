@@ -2,6 +2,7 @@ import { cp, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import {
   create,
   type DescMethodUnary,
@@ -27,7 +28,7 @@ import { makeFolder } from '../support/folder.ts'
 import { grpcClient } from '../support/grpc-client.ts'
 import { ROOT, type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
 const NEXT = 'Migration20991231000000_note'
@@ -146,7 +147,8 @@ function startLoad({ balancer, accountNumber, secretKey }: Scene) {
     const bank = Bank.BANK_PROVIDUS
     const payment = { bank, accountNumber, sessionId, amountMinor: 100n }
     const { recordPayment, recordPayments } = TransactionService.method
-    for (let attempt = 1; ; attempt++) {
+    // A client whose connection was refused waits for a second or two before it tries again.
+    for (const untilMs = performance.now() + WAIT_LIMIT_MS; ; await pause(20)) {
       try {
         if (alone) await call(client, recordPayment, payment)
         else {
@@ -155,7 +157,8 @@ function startLoad({ balancer, accountNumber, secretKey }: Scene) {
         }
         return
       } catch (error) {
-        if ((error as ServiceError).code !== status.UNAVAILABLE || attempt > 100) throw error
+        const isUnavailable = (error as ServiceError).code === status.UNAVAILABLE
+        if (!isUnavailable || performance.now() > untilMs) throw error
         counts.unavailable += 1
       }
     }
