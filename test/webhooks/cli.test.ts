@@ -64,6 +64,35 @@ async function pay() {
 }
 
 describe('an endpoint', () => {
+  test('for a receiver that exists is added with its text, changed, and switched to a new one', async () => {
+    const file = join(temporaryFolder(), 'text')
+    writeFileSync(file, 'sk_live_of_the_receiver\n')
+    const added = await json(
+      ...['add', '--business', businessId, '--url', receiver.url, '--profile', 'wiaxy'],
+      ...['--text-secret-file', file, '--legacy-signature', 'hmac_body', '--payer-as-array'],
+      ...['--event-name', 'PAYMENT_NOTIFIFICATION'],
+    )
+    expect(added).toMatchObject({
+      endpoint: {
+        ...{ profile: 'ENDPOINT_PROFILE_WIAXY', legacySignature: 'LEGACY_SIGNATURE_HMAC_BODY' },
+        ...{ eventName: 'PAYMENT_NOTIFIFICATION', payerAsArray: true },
+      },
+    })
+    expect(added.secret ?? '').toBe('')
+    const { id } = added.endpoint
+    const flags = ['--remove-legacy-signature', '--payer-as-object', '--event-name', '']
+    const { endpoint } = await json('update', id, ...flags)
+    for (const field of ['legacySignature', 'eventName', 'payerAsArray']) {
+      expect(endpoint[field] || 0).toBeOneOf([0, 'LEGACY_SIGNATURE_UNSPECIFIED'])
+    }
+    const rotated = await run('rotate', id)
+    expect([rotated.code, rotated.stderr]).toEqual([0, expect.stringContaining('webhook switch')])
+    expect((await run('switch', id)).code).not.toBe(0)
+    const switched = await json('switch', id, '--yes')
+    expect(switched.endpoint.secrets).toHaveLength(1)
+    await json('remove', id, '--yes')
+  })
+
   test('is added, updated, rotated, listed and removed', async () => {
     const added = await json(
       ...['add', '--business', businessId, '--url', receiver.url, '--description', 'shop'],

@@ -108,7 +108,7 @@ export async function createEndpoint(
         details: {
           origin: new URL(requested.url).origin,
           kinds,
-          ...formatDetails(format),
+          ...(isWiaxy && formatDetails(format)),
           ...connectionDetails(requested.connection),
           ...(requested.rateLimit !== undefined && { rateLimit: requested.rateLimit }),
           ...(requested.ordered !== undefined && { ordered: requested.ordered }),

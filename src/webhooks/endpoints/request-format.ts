@@ -62,9 +62,9 @@ export function formatDetails(
 ): Readonly<Record<string, unknown>> {
   const { profile, legacySignature, eventName, payerAsArray } = format
   return {
-    ...(profile === 'WIAXY' && { profile }),
+    ...(profile !== undefined && { profile }),
     ...(legacySignature !== undefined && { legacySignature }),
     ...(eventName !== undefined && { eventName }),
-    ...(payerAsArray && { payerAsArray }),
+    ...(payerAsArray !== undefined && { payerAsArray }),
   }
 }

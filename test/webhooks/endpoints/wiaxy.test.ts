@@ -151,6 +151,13 @@ test('format and kinds can be changed, and the next request has them', async () 
   const { deliveries } = await client.listDeliveries({ endpointId })
   const { request } = await client.getDelivery({ deliveryId: deliveries[0]!.id })
   expect(request?.body).toBe(second.rawBody)
+  const { rows } = await harness.database.pool.query<{ details: string }>(
+    "select details from audit_entry where action = 'endpoint.update' and target_id = $1",
+    [endpointId],
+  )
+  expect(rows.map(({ details }) => JSON.parse(details))).toMatchObject([
+    { legacySignature: 'HMAC_BODY', eventName: '', payerAsArray: false },
+  ])
   const none = LegacySignature.UNSPECIFIED
   await client.updateEndpoint({ endpointId, legacySignature: none })
   expect((await next()).headers['x-wiaxy-signature']).toBeUndefined()
