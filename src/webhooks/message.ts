@@ -109,7 +109,7 @@ export function toRequestFormat(
   return {
     profile: request.profile === ProfileMessage.WIAXY ? 'WIAXY' : 'STANDARD',
     legacySignature: toLegacySignature(request.legacySignature),
-    eventName: request.eventName || undefined,
+    eventName: request.eventName || null,
     payerAsArray: request.payerAsArray,
   }
 }
@@ -120,16 +120,16 @@ export function toFormatChange(
   const { legacySignature, eventName, payerAsArray } = request
   return {
     ...(legacySignature !== undefined && {
-      legacySignature: toLegacySignature(legacySignature) ?? 'none',
+      legacySignature: toLegacySignature(legacySignature),
     }),
-    eventName,
-    payerAsArray,
+    ...(eventName !== undefined && { eventName: eventName || null }),
+    ...(payerAsArray !== undefined && { payerAsArray }),
   }
 }
 
-function toLegacySignature(message: LegacySignatureMessage): LegacySignature | undefined {
+function toLegacySignature(message: LegacySignatureMessage): LegacySignature | null {
   const names: readonly LegacySignature[] = ['MD5', 'HMAC_BODY']
-  return names.find((name) => LEGACY_SIGNATURES[name] === message)
+  return names.find((name) => LEGACY_SIGNATURES[name] === message) ?? null
 }
 
 /**

@@ -28,8 +28,8 @@ import type { EndpointWithSecrets } from '../../webhooks/message.ts'
 export function toRequestFormat(request: CreateWebhookRequest): RequestFormat {
   return {
     profile: request.profile === 'WIAXY' ? 'WIAXY' : 'STANDARD',
-    legacySignature: (request.legacySignature || undefined) as RequestFormat['legacySignature'],
-    eventName: request.eventName || undefined,
+    legacySignature: (request.legacySignature || null) as RequestFormat['legacySignature'],
+    eventName: request.eventName || null,
     payerAsArray: request.payerAsArray,
   }
 }

@@ -46,10 +46,9 @@ export interface ClaimRow {
   rate_limit: number
   /** Whether its events are sent one at a time. */
   ordered: boolean
-  /** Null: see `RequestFormat`. */
-  profile: RequestFormat['profile'] | null
-  legacy_signature: RequestFormat['legacySignature'] | null
-  event_name: string | null
+  profile: RequestFormat['profile']
+  legacy_signature: RequestFormat['legacySignature']
+  event_name: RequestFormat['eventName']
   payer_as_array: boolean
   /**
    * The active signing secrets, newest first: the number in four bytes, negative if it signs only test events, then the
@@ -189,9 +188,9 @@ function readSecret(bytes: Buffer): EncryptedSecret {
 
 function readFormat(row: ClaimRow): RequestFormat {
   return {
-    profile: row.profile ?? undefined,
-    legacySignature: row.legacy_signature ?? undefined,
-    eventName: row.event_name ?? undefined,
+    profile: row.profile,
+    legacySignature: row.legacy_signature,
+    eventName: row.event_name,
     payerAsArray: row.payer_as_array,
   }
 }

@@ -12,7 +12,7 @@ import { EndpointEntity, SecretEntity } from './endpoint.entity.ts'
 import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX, type RequestFormat } from './endpoint.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 import { endpointFaults } from './endpoint-faults.ts'
-import { formatDetails, STANDARD_FORMAT, toFormatColumns, WIAXY_KINDS } from './request-format.ts'
+import { formatDetails, STANDARD_FORMAT, WIAXY_KINDS } from './request-format.ts'
 import { encryptSecret, newSecret, newTextSecret } from './signing-secret.ts'
 
 /** The endpoint to create. */
@@ -79,7 +79,7 @@ export async function createEndpoint(
         connectionVersion: 0,
         connectionEncrypted: null,
         certificateExpiresAt: null,
-        ...toFormatColumns(format),
+        ...format,
         createdAt: new Date(nowMs),
         failingSince: null,
         warnedAt: null,

@@ -9,13 +9,13 @@ export type EndpointProfile = 'STANDARD' | 'WIAXY'
 /** A signature of earlier receivers: see LegacySignature in endpoint.proto. */
 export type LegacySignature = 'MD5' | 'HMAC_BODY'
 
-/** How the requests to an endpoint look and are signed. */
+/** How the requests to an endpoint look and are signed: a part of its row. */
 export interface RequestFormat {
-  /** Undefined: the headers of both, for an endpoint that was created before there were profiles. */
-  readonly profile: EndpointProfile | undefined
-  readonly legacySignature: LegacySignature | undefined
-  /** What the body calls PAYMENT_NOTIFICATION; undefined: just that. */
-  readonly eventName: string | undefined
+  /** Null: the headers of both, for an endpoint that was created before there were profiles. */
+  readonly profile: EndpointProfile | null
+  readonly legacySignature: LegacySignature | null
+  /** What the body calls PAYMENT_NOTIFICATION; null: just that. */
+  readonly eventName: string | null
   readonly payerAsArray: boolean
 }
 

@@ -4,39 +4,29 @@ import type { RequestFormat } from './endpoint.ts'
 
 export const STANDARD_FORMAT: RequestFormat = {
   profile: 'STANDARD',
-  legacySignature: undefined,
-  eventName: undefined,
+  legacySignature: null,
+  eventName: null,
   payerAsArray: false,
 }
 
 /** What a WIAXY endpoint receives unless it names kinds: its receiver may credit whatever it is sent. */
 export const WIAXY_KINDS: readonly string[] = ['PAYMENT_NOTIFICATION']
 
-type Columns = Pick<Endpoint, 'profile' | 'legacySignature' | 'eventName' | 'payerAsArray'>
-
-export function toFormatColumns(format: RequestFormat): Columns {
+/** The format of a stored endpoint, in which absent columns may be undefined. */
+export function formatOf(endpoint: Endpoint): RequestFormat {
   return {
-    profile: format.profile ?? null,
-    legacySignature: format.legacySignature ?? null,
-    eventName: format.eventName ?? null,
-    payerAsArray: format.payerAsArray,
-  }
-}
-
-export function fromFormatColumns(columns: Columns): RequestFormat {
-  return {
-    profile: columns.profile ?? undefined,
-    legacySignature: columns.legacySignature ?? undefined,
-    eventName: columns.eventName ?? undefined,
-    payerAsArray: columns.payerAsArray,
+    profile: endpoint.profile ?? null,
+    legacySignature: endpoint.legacySignature ?? null,
+    eventName: endpoint.eventName ?? null,
+    payerAsArray: endpoint.payerAsArray,
   }
 }
 
 /** The fields of a format to change; absent fields keep their values. */
 export interface FormatChange {
-  readonly legacySignature?: RequestFormat['legacySignature'] | 'none'
-  /** Empty: the kind itself. */
-  readonly eventName?: string | undefined
+  /** Null: none. */
+  readonly legacySignature?: RequestFormat['legacySignature']
+  readonly eventName?: RequestFormat['eventName']
   readonly payerAsArray?: boolean | undefined
 }
 
@@ -48,10 +38,8 @@ export function applyFormat(endpoint: Endpoint, change: FormatChange): FieldFaul
       .filter(([, value]) => value !== undefined)
       .map(([field]) => ({ field, message: 'is only for the WIAXY profile' }))
   }
-  if (legacySignature !== undefined) {
-    endpoint.legacySignature = legacySignature === 'none' ? null : legacySignature
-  }
-  if (eventName !== undefined) endpoint.eventName = eventName === '' ? null : eventName
+  if (legacySignature !== undefined) endpoint.legacySignature = legacySignature
+  if (eventName !== undefined) endpoint.eventName = eventName
   if (payerAsArray !== undefined) endpoint.payerAsArray = payerAsArray
   return []
 }

@@ -6,7 +6,7 @@ import { connectionOf } from '../connections/apply-connection.ts'
 import { connectionHeaders } from '../connections/request-headers.ts'
 import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
 import type { EndpointContext } from '../endpoints/endpoint-context.ts'
-import { fromFormatColumns } from '../endpoints/request-format.ts'
+import { formatOf } from '../endpoints/request-format.ts'
 import { createToWebhookBody } from './body.ts'
 import { signedHeaders } from './sign.ts'
 
@@ -48,7 +48,7 @@ export function createShowRequest(
     const endpoint = await orm.em.fork().findOne(EndpointEntity, { id, deletedAt: null })
     const [entry] = await readPositions(pool, [position])
     if (endpoint === null || entry === undefined) return undefined
-    const format = fromFormatColumns(endpoint)
+    const format = formatOf(endpoint)
     const body = toWebhookBody(entry, previousSequence, format)
     const connection = connectionOf(encrypter, endpoint)
     // The names of the headers, whose values do not matter.

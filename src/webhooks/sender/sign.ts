@@ -22,7 +22,7 @@ export function signedHeaders(
   const common = { 'content-type': 'application/json', 'user-agent': 'Inflow-Webhooks/1' }
   const [newest] = signing.secrets
   if (profile === 'STANDARD') return { ...common, ...standardHeaders(signing) }
-  if (profile === undefined) {
+  if (profile === null) {
     return { ...common, ...standardHeaders(signing), ...wiaxyHeaders(signing, secretBytes(newest)) }
   }
   return {

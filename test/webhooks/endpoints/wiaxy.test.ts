@@ -156,7 +156,7 @@ test('format and kinds can be changed, and the next request has them', async () 
     [endpointId],
   )
   expect(rows.map(({ details }) => JSON.parse(details))).toMatchObject([
-    { legacySignature: 'HMAC_BODY', eventName: '', payerAsArray: false },
+    { legacySignature: 'HMAC_BODY', eventName: null, payerAsArray: false },
   ])
   const none = LegacySignature.UNSPECIFIED
   await client.updateEndpoint({ endpointId, legacySignature: none })

@@ -42,7 +42,7 @@ test('each active secret has a signature; endpoints without a profile have x-wia
   new Webhook(newest).verify(body, headers)
   new Webhook(oldest).verify(body, headers)
   expect(() => new Webhook(newSecret()).verify(body, headers)).toThrow()
-  expect(signedHeaders(signing, { ...STANDARD_FORMAT, profile: undefined })).toEqual({
+  expect(signedHeaders(signing, { ...STANDARD_FORMAT, profile: null })).toEqual({
     ...headers,
     'x-wiaxy-timestamp': String(timestampSeconds),
     'x-wiaxy-signature-256': createHmac('sha256', secretBytes(newest))
@@ -63,9 +63,9 @@ test('in the wiaxy profile the text itself is the key, and the weak signatures c
         'x-wiaxy-timestamp': '1795000000',
         'x-wiaxy-signature-256': hmac(`1795000000.${body}`),
       }
-      const headersOf = (legacySignature: 'MD5' | 'HMAC_BODY' | undefined) =>
+      const headersOf = (legacySignature: 'MD5' | 'HMAC_BODY' | null) =>
         signedHeaders(signing, { profile: 'WIAXY', legacySignature })
-      expect(headersOf(undefined)).toEqual(headers)
+      expect(headersOf(null)).toEqual(headers)
       const md5 = createHash('md5').update(text).digest('hex')
       expect(headersOf('MD5')).toEqual({ ...headers, 'x-wiaxy-signature': md5 })
       expect(headersOf('HMAC_BODY')).toEqual({ ...headers, 'x-wiaxy-signature': hmac(body) })
