@@ -208,10 +208,12 @@ describe('an endpoint that keeps failing', () => {
     // The same URL is no change.
     await clientOf(webhooks).updateEndpoint({ endpointId: id, url: dead.url })
     expect((await rowOf(id)).failing_since).toEqual(failingSince)
-    await clientOf(webhooks).updateEndpoint({ endpointId: id, url: next.url })
-    expect(await rowOf(id)).toMatchObject({ failing_since: null, warned_at: null })
-    await harness.publish(paymentEvent(business))
-    await until(async () => (await rowOf(id)).failing_since)
+    const { endpoint } = await clientOf(webhooks).updateEndpoint({ endpointId: id, url: next.url })
+    expect(endpoint?.failingSince).toBeUndefined()
+    // The retry, which is due, fails at the new URL, and counts from now on.
+    await next.next()
+    const failingAgain = await until(async () => (await rowOf(id)).failing_since)
+    expect(Date.parse(failingAgain)).toBeGreaterThanOrEqual(Date.parse(failingSince) + 5 * DAY_MS)
     expect(await rowOf(id)).toMatchObject({ disabled_at: null, warned_at: null })
   })
 
