@@ -16,6 +16,7 @@ import {
   identityText,
   isOpened,
   type OpenAccount,
+  type StoredAccount,
 } from './account.ts'
 import {
   claimMs,
@@ -25,7 +26,13 @@ import {
 } from './openings/open-at-bank.ts'
 import { claimPending } from './openings/opening-store.ts'
 import { FROM_THE_START } from './splits/split.ts'
-import { findByMerchantReference, insertReservations, type Reservation } from './store.ts'
+import {
+  findByMerchantReference,
+  findIdentityHash,
+  insertReservations,
+  type Reservation,
+} from './store.ts'
+import { withoutIdentity } from './stored-details.ts'
 import { expiryOf, newExpiryFault } from './terms/terms.ts'
 
 /** How long a caller waits for the bank, or for the call that is asking it. The call to the bank goes on. */
@@ -116,7 +123,7 @@ async function createOnce(
   request: CreateAccount,
   detailsHash: Buffer,
 ): Promise<Created> {
-  const { pool, clock, encrypter, aliasOf, bankOf, reserve } = dependencies
+  const { pool, clock, aliasOf, bankOf, reserve } = dependencies
   const { businessId, live, reference } = request
   const alias = await aliasOf(businessId)
   const served = bankOf(request)
@@ -135,7 +142,7 @@ async function createOnce(
     const nowMs = clock.now()
     const stored = await findByMerchantReference(pool, businessId, live, reference)
     if (stored !== undefined) {
-      if (!encrypter.matches(detailsText(request), stored.detailsHash)) {
+      if (!(await isRepeat(dependencies, request, stored))) {
         throw new Fault('duplicate_reference', 'The reference was used before with other details')
       }
       if (isOpened(stored)) return { account: stored, replayed: true }
@@ -155,6 +162,20 @@ async function createOnce(
   }
   assert(row, 'only what can be opened is reserved')
   return open({ account: row, attempt: 1, priorState: 'RETRYABLE' })
+}
+
+/** Whether a request has the details of a stored account; with an identity that was attached since, or without. */
+async function isRepeat(
+  { pool, encrypter }: Dependencies,
+  request: CreateAccount,
+  { id, detailsHash }: StoredAccount,
+): Promise<boolean> {
+  if (encrypter.matches(detailsText(request), detailsHash)) return true
+  const { idType, idNumber } = request
+  if (!idNumber) return false
+  if (!encrypter.matches(detailsText(withoutIdentity(request)), detailsHash)) return false
+  const attached = await findIdentityHash(pool, id)
+  return attached !== undefined && encrypter.matches(identityText(idType, idNumber), attached)
 }
 
 function newReservation(

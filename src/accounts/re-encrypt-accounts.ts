@@ -14,7 +14,7 @@ import type { AccountEntity } from './account.entity.ts'
 import { detailsText, identityContext, identityText } from './account.ts'
 import type { Split } from './splits/split.ts'
 import { findSplits } from './splits/split-store.ts'
-import { readDetails } from './stored-details.ts'
+import { readDetails, readHashedDetails } from './stored-details.ts'
 
 /** The values of accounts that depend on the master key, and their inputs. */
 const selectEncrypted = (em: EntityManager) =>
@@ -134,16 +134,15 @@ function reEncryptAccount(
 ): ReEncryptedAccount | undefined {
   try {
     const { id } = account
-    const stored = readDetails(encrypter, account)
-    const { idType, idNumber } = stored
-    const details = detailsText({ ...stored, split })
-    if (!encrypter.matches(details, account.detailsHash)) return undefined
+    const { idType, idNumber } = readDetails(encrypter, account)
+    const hashed = readHashedDetails(encrypter, account, split)
+    if (hashed === undefined) return undefined
     const text = idNumber && identityText(idType, idNumber)
     return {
       before: account,
       idNumberEncrypted: idNumber ? encrypter.encrypt(idNumber, identityContext(id)) : null,
       idNumberHash: text ? encrypter.fingerprint(text) : null,
-      detailsHash: encrypter.fingerprint(details),
+      detailsHash: encrypter.fingerprint(detailsText(hashed)),
     }
   } catch {
     return undefined

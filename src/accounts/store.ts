@@ -144,6 +144,15 @@ export async function findByMerchantReference(
   return result.rows[0] && toStored(result.rows[0])
 }
 
+/** The keyed hash of the identity of an account; undefined if it has none. */
+export async function findIdentityHash(pool: Pool, id: string): Promise<Buffer | undefined> {
+  const { rows } = await pool.query<{ hash: Buffer | null }>(
+    'select id_number_hash as hash from account where id = $1',
+    [id],
+  )
+  return rows[0]?.hash ?? undefined
+}
+
 /**
  * Finds an account by the returned reference or else by the business's own.
  *

@@ -1,6 +1,7 @@
 import type { BankCode, IdKind } from '../banks/bank.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import { type AccountDetails, identityContext } from './account.ts'
+import { type AccountDetails, detailsText, identityContext } from './account.ts'
+import type { Split } from './splits/split.ts'
 import type { AllowedPayer, AmountRule, Metadata } from './terms/terms.ts'
 
 /** The columns of an account that its details are stored in. */
@@ -24,7 +25,7 @@ interface StoredDetails {
 }
 
 /**
- * The details of a stored account, of which its hash of the details is.
+ * The details of a stored account.
  *
  * @throws if no known key decrypts its identity number
  */
@@ -47,4 +48,26 @@ export function readDetails(encrypter: Encrypter, account: StoredDetails): Accou
     terms: account.oneTime ? terms : undefined,
     metadata: account.metadata ?? undefined,
   }
+}
+
+/** The same, without the identity: what the hash is of if the identity was attached to the open account. */
+export function withoutIdentity<Details extends AccountDetails>(details: Details): Details {
+  return { ...details, idType: undefined, idNumber: undefined }
+}
+
+/**
+ * The details of which the hash of a stored account is.
+ *
+ * @returns undefined if its hash is of other details
+ * @throws if no known key decrypts its identity number
+ */
+export function readHashedDetails(
+  encrypter: Encrypter,
+  account: StoredDetails & { readonly detailsHash: Uint8Array },
+  split: Split | undefined,
+): AccountDetails | undefined {
+  const details = { ...readDetails(encrypter, account), split }
+  return [details, withoutIdentity(details)].find((each) =>
+    encrypter.matches(detailsText(each), account.detailsHash),
+  )
 }

@@ -11,7 +11,7 @@ import { AccountEntity } from './account.entity.ts'
 import { detailsText, isOpened, type StoredAccount } from './account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { findSplits } from './splits/split-store.ts'
-import { readDetails } from './stored-details.ts'
+import { readDetails, readHashedDetails, withoutIdentity } from './stored-details.ts'
 import { expiryOf, newExpiryFault } from './terms/terms.ts'
 
 /** What may change after the account is open; undefined: unchanged. */
@@ -59,6 +59,9 @@ export async function updateAccount(
     await lockRow(em, AccountEntity, stored.id)
     const account = await em.findOne(AccountEntity, stored.id)
     assert(account, 'an account that was opened is never deleted')
+    const splits = await findSplits(database.pool, [stored.id], 'first')
+    const split = splits.get(stored.id)
+    const hashed = readHashedDetails(encrypter, account, split)
     const changed: string[] = DETAILS.filter((field) => assign(account, field, change[field]))
     const expiresAtMs = expiryOf(change, clock.now())
     if (expiresAtMs !== undefined && expiresAtMs !== account.expiresAt?.getTime()) {
@@ -70,9 +73,10 @@ export async function updateAccount(
     }
     if (changed.length === 0) return
     // A repeated creation is compared with it, and a rotation of the master key computes it from the row.
-    const splits = await findSplits(database.pool, [stored.id], 'first')
-    const details = { ...readDetails(encrypter, account), split: splits.get(stored.id) }
-    account.detailsHash = encrypter.fingerprint(detailsText(details))
+    const details = { ...readDetails(encrypter, account), split }
+    const isAttached = hashed !== undefined && hashed.idNumber === undefined
+    const compared = isAttached ? withoutIdentity(details) : details
+    account.detailsHash = encrypter.fingerprint(detailsText(compared))
     const { id: targetId, businessId, reference } = stored
     await appendAudit(em, actor, {
       action: 'account.update',

@@ -1,4 +1,6 @@
+import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { encryptedAccounts } from '../../src/accounts/re-encrypt-accounts.ts'
@@ -128,12 +130,7 @@ describe('updateVirtualAccount/', () => {
       reference: 'u-4',
       lastName: 'Ade',
     })
-    const encrypted = encryptedAccounts(service.database)
-    const next = createEncrypter(Buffer.alloc(32, 9), [MASTER_KEY])
-    expect(await encrypted.reEncrypt(next, '', 1_000)).toMatchObject({ unreadable: [] })
-    // And back, for the service that runs.
-    const back = createEncrypter(MASTER_KEY, [Buffer.alloc(32, 9)])
-    expect(await encrypted.reEncrypt(back, '', 1_000)).toMatchObject({ unreadable: [] })
+    await rotateThereAndBack()
   })
 
   test('is not possible while the bank has not opened the account', async () => {
@@ -176,6 +173,172 @@ describe('updateVirtualAccount/', () => {
     expect(faults).toEqual(expected)
   })
 })
+
+describe('upgradeVirtualAccount/', () => {
+  const bvn = '22212345678'
+  const upgrade = (key: string, body: object) => service.post('upgradeVirtualAccount/', key, body)
+  const listByIdentity = async (businessId: string, idNumber: string) => {
+    const { accounts } = await service.client(AccountService).listAccounts({ businessId, idNumber })
+    return accounts.map(({ reference }) => reference)
+  }
+
+  test('attaches a BVN to the accounts of a customer that have none, by a key without scopes', async () => {
+    const shop = await service.business()
+    const open = async (reference: string, bank: object, email = 'up@example.com') =>
+      openByKey(service, shop.key, { reference, email, ...bank })
+    const first = await open('up-1', { bank: '9PSB' })
+    await open('up-2', PALMPAY)
+    const last = await open('up-3', { bank: 'PROVIDUS' })
+    await open('up-4', { bank: 'PROVIDUS' }, 'another@example.com')
+
+    const { status, body } = await upgrade(shop.key, { customer: 'up@example.com', bvn })
+    expect([status, body.message]).toEqual([200, 'Account upgraded'])
+    expect(body.data).toMatchObject({ reference: last.reference, customer: 'Ada Obi' })
+    const shown = body.data.customer_accounts.accounts
+    expect(shown.map((each: Record<string, string>) => each['merchant_reference'])).toEqual([
+      'up-3',
+      'up-2',
+      'up-1',
+    ])
+    expect(JSON.stringify(body)).not.toContain(bvn)
+    expect(await listByIdentity(shop.id, bvn)).toEqual([last.reference, first.reference])
+    const entries = await audited(service, shop.id, 2)
+    expect(entries.map(({ action, details }) => [action, details])).toEqual(
+      [last, first].map(({ reference }) => [
+        'account.attach_identity',
+        { reference, idType: 'bvn' },
+      ]),
+    )
+  })
+
+  test('never replaces a number, and says whose it is', async () => {
+    const { reference } = await openByKey(service, business.live, { reference: 'up-5', ...PALMPAY })
+    const nin = (idNumber: string) => upgrade(business.live, { reference, idType: 'nin', idNumber })
+    expect((await nin(PALMPAY.idNumber)).status).toBe(200)
+    const other = await nin('12345678902')
+    expect(other.status).toBe(422)
+    expect(other.body.errors).toEqual([
+      { field: 'idNumber', message: `cannot be attached: ${reference} has another nin` },
+    ])
+    const kind = await upgrade(business.live, { reference: 'up-5', bvn })
+    expect(kind.body.errors).toEqual([
+      { field: 'bvn', message: `cannot be attached: ${reference} has a nin` },
+    ])
+  })
+
+  test('attaches to all accounts of the customer or to none', async () => {
+    const email = 'all-or-none@example.com'
+    await openByKey(service, business.live, { reference: 'up-6', email })
+    await openByKey(service, business.live, { reference: 'up-7', email })
+    expect((await upgrade(business.live, { reference: 'up-7', bvn })).status).toBe(200)
+    const request = { customer: email, bvn: '22212345679' }
+    expect((await upgrade(business.live, request)).body.errors).toMatchObject([{ field: 'bvn' }])
+    expect(await listByIdentity(business.id, '22212345679')).toEqual([])
+  })
+
+  test('lets one of several numbers win that are attached at once', async () => {
+    const { reference } = await openByKey(service, business.live, { reference: 'up-8' })
+    const numbers = Array.from({ length: 8 }, (_, index) => `3331234567${index}`)
+    const answers = await Promise.all(
+      numbers.map((number) => upgrade(business.live, { reference, bvn: number })),
+    )
+    const won = numbers.filter((_, index) => answers[index]?.status === 200)
+    expect(won).toHaveLength(1)
+    expect(await listByIdentity(business.id, won[0]!)).toEqual([reference])
+  })
+
+  test('a creation is repeated with the identity or without, whatever changed and rotated since', async () => {
+    const identity = fc.record({
+      idType: fc.constantFrom('nin', 'bvn'),
+      idNumber: fc.constantFrom('10000000001', '10000000002'),
+    })
+    const step = fc.oneof(
+      fc.record({ path: fc.constant('upgradeVirtualAccount/'), body: identity }),
+      fc.record({
+        path: fc.constant('updateVirtualAccount/'),
+        body: fc.record({ lastName: fc.constantFrom('Obi', 'Ade') }),
+      }),
+      fc.constant('rotation' as const),
+    )
+    type Step = typeof step extends fc.Arbitrary<infer Each> ? Each : never
+    let count = 0
+    const run = async (created: object, steps: readonly Step[]) => {
+      const reference = `model ${++count}`
+      const requestOf = (more: object) => creation({ reference, bank: '9PSB', ...more })
+      const repeat = async (more: object) => {
+        const answer = await service.post('generateVirtualAccount/', business.live, requestOf(more))
+        return answer.status
+      }
+      expect(await repeat(created)).toBe(200)
+      let [attached, lastName]: [object, string] = [created, 'Obi']
+      const hadNone = Object.keys(created).length === 0
+      for (const each of steps) {
+        if (each === 'rotation') await rotateThereAndBack()
+        else {
+          const { status } = await service.post(each.path, business.live, {
+            reference,
+            ...each.body,
+          })
+          if ('lastName' in each.body) lastName = each.body.lastName
+          else {
+            const fits =
+              Object.keys(attached).length === 0 ||
+              JSON.stringify(attached) === JSON.stringify(each.body)
+            expect(status).toBe(fits ? 200 : 422)
+            if (fits) attached = each.body
+          }
+        }
+        expect(await repeat({ lastName, ...attached })).toBe(200)
+        expect(await repeat({ lastName })).toBe(hadNone ? 200 : 409)
+        expect(await repeat({ lastName, idType: 'nin', idNumber: '10000000009' })).toBe(409)
+      }
+    }
+    await fc.assert(
+      fc.asyncProperty(
+        fc.oneof(fc.constant({}), identity),
+        fc.array(step, { minLength: 1, maxLength: 5 }),
+        run,
+      ),
+      { numRuns: 15 },
+    )
+  })
+
+  test.each([
+    [{}, ['reference is required, or customer is', 'idNumber is required, or bvn is']],
+    [
+      { customer: 'Ada', bvn: '1' },
+      [
+        'bvn must be 11 digits',
+        'customer must be the e-mail address of a customer, of at most 254 characters',
+      ],
+    ],
+    [
+      { reference: 'up-5', idNumber: bvn, bvn },
+      ['bvn must not be given together with idNumber', 'idType is required with idNumber'],
+    ],
+    [
+      { reference: 'up-5', idType: 'pan', idNumber: 'x' },
+      ['idType must be nin or bvn', 'idNumber must be 11 digits'],
+    ],
+  ])('refuses %j by the names of the fields', async (request, expected) => {
+    const { status, body } = await upgrade(business.live, request)
+    expect(status).toBe(422)
+    const faults = body.errors.map(
+      (each: Record<string, string>) => `${each['field']} ${each['message']}`,
+    )
+    expect(faults).toEqual(expected)
+  })
+})
+
+/** Re-encrypts all accounts under another master key, and back for the service that runs. */
+async function rotateThereAndBack() {
+  const encrypted = encryptedAccounts(service.database)
+  const keys = [Buffer.alloc(32, 9), MASTER_KEY] as const
+  const next = createEncrypter(keys[0], [keys[1]])
+  expect(await encrypted.reEncrypt(next, '', 1_000)).toMatchObject({ unreadable: [] })
+  const back = createEncrypter(keys[1], [keys[0]])
+  expect(await encrypted.reEncrypt(back, '', 1_000)).toMatchObject({ unreadable: [] })
+}
 
 describe('closeVirtualAccount/', () => {
   test('closes once, with one event and one audit entry, and credits nothing more', async () => {

@@ -12,6 +12,7 @@ export type AuditAction =
   | 'account.resolve'
   | 'account.set_split'
   | 'account.update'
+  | 'account.attach_identity'
   | 'business.create'
   | 'business.update'
   | 'delivery.redeliver'

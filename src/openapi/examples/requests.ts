@@ -25,6 +25,7 @@ export const REQUESTS: Readonly<Record<string, JsonObject>> = {
   ListEvents: { after: 41, limit: 100, kinds: ['PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED'] },
   GetBalance: {},
   UpdateVirtualAccount: { reference: 'order-1', email: 'ada.obi@example.com' },
+  UpgradeVirtualAccount: { customer: 'ada@example.com', bvn: '22212345678' },
   CloseVirtualAccount: { reference: 'order-1' },
   ListVirtualAccounts: { pageSize: 50, status: 'ACTIVE' },
   ListSettlements: { pageSize: 50 },

@@ -68,6 +68,11 @@ const listed = {
   status: 'ACTIVE',
 }
 
+const found = {
+  ...created,
+  ...{ merchantReference: 'order-1', status: 'ACTIVE', customer: 'Ada Obi' },
+}
+
 const payment = {
   reference: REFERENCE,
   sessionId: SESSION_ID,
@@ -142,10 +147,7 @@ function response<Desc extends DescMessage>(
 export const RESPONSES: Readonly<Record<string, JsonObject>> = {
   GenerateVirtualAccount: response('Account reserved', VirtualAccountSchema, created),
   GetTransaction: response('Transaction retrieved', TransactionSchema, payment),
-  GetVirtualAccount: response('Account retrieved', VirtualAccountSchema, {
-    ...created,
-    ...{ merchantReference: 'order-1', status: 'ACTIVE', customer: 'Ada Obi' },
-  }),
+  GetVirtualAccount: response('Account retrieved', VirtualAccountSchema, found),
   ListTransactions: response('Transactions retrieved', TransactionPageSchema, {
     transactions: [settledPayment],
   }),
@@ -189,6 +191,10 @@ export const RESPONSES: Readonly<Record<string, JsonObject>> = {
   }),
   GetBalance: response('Balance retrieved', BalanceSchema, balance),
   UpdateVirtualAccount: response('Account updated', VirtualAccountSchema, listed),
+  UpgradeVirtualAccount: response('Account upgraded', VirtualAccountSchema, {
+    ...found,
+    customerAccounts: { accounts: [found] },
+  }),
   CloseVirtualAccount: response('Account closed', VirtualAccountSchema, {
     ...listed,
     status: 'CLOSED',

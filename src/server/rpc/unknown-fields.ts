@@ -6,7 +6,8 @@ import type { FieldFault } from '../../core/errors.ts'
  * them: a mistyped filter must not return everything, nor a mistyped change seem to be made.
  */
 const IGNORING_UNKNOWN = new Set([
-  ...['GenerateVirtualAccount', 'GetVirtualAccount', 'GetTransaction', 'GetBalance'],
+  ...['GenerateVirtualAccount', 'GetVirtualAccount', 'UpgradeVirtualAccount'],
+  ...['GetTransaction', 'GetBalance'],
 ])
 
 /** Whether a method ignores fields of a JSON request that it does not know, or refuses them. */

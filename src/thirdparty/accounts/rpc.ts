@@ -1,18 +1,22 @@
+import { create } from '@bufbuild/protobuf'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import { CustomerAccountsSchema } from '../../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import type { AccountStatus } from '../../accounts/account.ts'
+import { attachIdentity, type Identity } from '../../accounts/attach-identity.ts'
 import { closeAccount } from '../../accounts/close-account.ts'
 import { checkSplit } from '../../accounts/splits/check-split.ts'
 import { listWithSplits } from '../../accounts/splits/list-with-splits.ts'
 import type { Split } from '../../accounts/splits/split.ts'
-import { findSplit } from '../../accounts/splits/split-store.ts'
+import { findSplit, findSplits } from '../../accounts/splits/split-store.ts'
 import { updateAccount } from '../../accounts/update-account.ts'
 import { actorOf, callingBusiness } from '../../auth/caller.ts'
-import type { BankNames } from '../../banks/bank.ts'
+import type { BankNames, IdKind } from '../../banks/bank.ts'
 import type { TimeText } from '../../core/clock.ts'
+import { assert } from '../../core/errors.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
 import type { SetSplit } from '../../transactions/shares/set-split.ts'
-import { toFullAccount, toPageToken } from '../message.ts'
+import { toCustomerAccount, toFoundAccount, toFullAccount, toPageToken } from '../message.ts'
 import { readSplit } from '../splits/message.ts'
 import { readExpiry } from '../terms/message.ts'
 
@@ -25,7 +29,7 @@ export type AccountDependencies = Parameters<typeof updateAccount>[0] &
 
 type AccountMethods = Pick<
   ServiceImpl<typeof ThirdPartyService>,
-  'updateVirtualAccount' | 'closeVirtualAccount' | 'listVirtualAccounts'
+  'updateVirtualAccount' | 'upgradeVirtualAccount' | 'closeVirtualAccount' | 'listVirtualAccounts'
 >
 
 /** What a business does with its accounts, once they are open. */
@@ -51,6 +55,28 @@ export function createAccountMethods(dependencies: AccountDependencies): Account
       if (requested !== undefined) await setSplit(key, requested, actorOf(context))
       const split = await findSplit(pool, account.id)
       return { status: true, message: 'Account updated', data: shown(account, split) }
+    },
+    async upgradeVirtualAccount({ reference, customer, idType, idNumber, bvn }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const target = { businessId, live, reference, customer }
+      const identity: Identity =
+        bvn === ''
+          ? { idType: idType as IdKind, idNumber, field: 'idNumber' }
+          : { idType: 'bvn', idNumber: bvn, field: 'bvn' }
+      const accounts = await attachIdentity(dependencies, target, identity, actorOf(context))
+      const splits = await findSplits(
+        pool,
+        accounts.map(({ id }) => id),
+      )
+      const [newest, ...others] = accounts.map((account) =>
+        toFoundAccount(account, splits.get(account.id), timeText, bankNames),
+      )
+      assert(newest, 'an upgrade without an account is refused')
+      const customerAccounts = create(CustomerAccountsSchema, {
+        accounts: [newest, ...others].map(toCustomerAccount),
+      })
+      const data = reference === '' ? { ...newest, customerAccounts } : newest
+      return { status: true, message: 'Account upgraded', data }
     },
     async closeVirtualAccount({ reference }, context) {
       const { businessId, live } = callingBusiness(context)

@@ -111,6 +111,16 @@ const NAMING: Readonly<Record<string, (other: Mode) => readonly (readonly [Reque
         { reference: 'nowhere', ...PHONE },
       ],
     ],
+    upgradeVirtualAccount: (other) => [
+      [
+        { reference: things[other].reference, bvn: '22212345678' },
+        { reference: 'nowhere', bvn: '22212345678' },
+      ],
+      [
+        { reference: `only-${other}`, bvn: '22212345678' },
+        { reference: 'nowhere', bvn: '22212345678' },
+      ],
+    ],
     closeVirtualAccount: (other) => [
       [{ reference: things[other].reference }, { reference: 'nowhere' }],
       [{ reference: `only-${other}` }, { reference: 'nowhere' }],
@@ -167,6 +177,7 @@ const OWN: Readonly<Record<string, (mode: Mode) => readonly Request[]>> = {
   listEvents: () => [{}],
   getBalance: () => [{}],
   updateVirtualAccount: (mode) => [{ reference: `only-${mode}`, ...PHONE }],
+  upgradeVirtualAccount: (mode) => [{ reference: `only-${mode}`, bvn: '22212345678' }],
   closeVirtualAccount: () => [{ reference: 'shared' }],
   listVirtualAccounts: () => [{}, { status: 'ACTIVE' }, { pageSize: 1 }],
   listSettlements: () => [{}],

@@ -51,6 +51,10 @@ export const THIRD_PARTY_HAPPY: Readonly<Record<string, Make>> = {
     ...(await opened(scene, fresh)),
     ...PHONE,
   }),
+  'ThirdPartyService.UpgradeVirtualAccount': async (scene, fresh) => ({
+    ...(await opened(scene, fresh)),
+    bvn: '22212345678',
+  }),
   'ThirdPartyService.CloseVirtualAccount': opened,
   'ThirdPartyService.ListVirtualAccounts': () => ({ pageSize: 1, status: 'ACTIVE' }),
   'ThirdPartyService.ListSettlements': () => ({ pageSize: 1 }),
@@ -83,6 +87,14 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
   'ThirdPartyService.UpdateVirtualAccount account_pending': async (scene, fresh) => ({
     ...(await pending(scene, fresh)),
     ...PHONE,
+  }),
+  'ThirdPartyService.UpgradeVirtualAccount validation_failed': invalid({ customer: 'no address' }),
+  'ThirdPartyService.UpgradeVirtualAccount not_found': invalid({
+    ...{ customer: 'nobody@example.com', idType: 'nin', idNumber: '12345678901' },
+  }),
+  'ThirdPartyService.UpgradeVirtualAccount account_pending': async (scene, fresh) => ({
+    ...(await pending(scene, fresh)),
+    bvn: '22212345678',
   }),
   'ThirdPartyService.CloseVirtualAccount validation_failed': invalid({}),
   'ThirdPartyService.CloseVirtualAccount not_found': invalid({ reference: 'nothing' }),

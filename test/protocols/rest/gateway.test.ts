@@ -172,6 +172,7 @@ test('the routes are the paths of the descriptors', () => {
     '/v2/thirdparty/listEvents',
     '/v2/thirdparty/getBalance',
     '/v2/thirdparty/updateVirtualAccount',
+    '/v2/thirdparty/upgradeVirtualAccount',
     '/v2/thirdparty/closeVirtualAccount',
     '/v2/thirdparty/listVirtualAccounts',
     '/v2/thirdparty/listSettlements',

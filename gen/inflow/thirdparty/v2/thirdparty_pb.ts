@@ -110,14 +110,14 @@ export type VirtualAccount = Message<"inflow.thirdparty.v2.VirtualAccount"> & {
   status?: string | undefined;
 
   /**
-   * First and last name of the customer. Only in getVirtualAccount.
+   * First and last name of the customer. Only in getVirtualAccount and upgradeVirtualAccount.
    *
    * @generated from field: optional string customer = 8;
    */
   customer?: string | undefined;
 
   /**
-   * Accounts of the customer. Only in getVirtualAccount by an e-mail address.
+   * Accounts of the customer. Only in getVirtualAccount and upgradeVirtualAccount by an e-mail address.
    *
    * @generated from field: inflow.thirdparty.v2.CustomerAccounts customer_accounts = 9 [json_name = "customer_accounts"];
    */

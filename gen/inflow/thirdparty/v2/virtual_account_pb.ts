@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/thirdparty/v2/virtual_account.proto.
  */
 export const file_inflow_thirdparty_v2_virtual_account: GenFile = /*@__PURE__*/
-  fileDesc("CippbmZsb3cvdGhpcmRwYXJ0eS92Mi92aXJ0dWFsX2FjY291bnQucHJvdG8SFGluZmxvdy50aGlyZHBhcnR5LnYyIpcNChtVcGRhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QSiAEKCXJlZmVyZW5jZRgBIAEoCUJ1ukhyugFsCglwcmludGFibGUSJW11c3QgYmUgMSB0byAxMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEvQBCgpmaXJzdF9uYW1lGAIgASgJQtoBukjWAboB0gEKBG5hbWUSUG11c3QgYmUgMSB0byAxMDAgY2hhcmFjdGVycyB3aXRob3V0IGxpbmUgYnJlYWtzLCBjb250cm9sIG9yIGludmlzaWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSAxMDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDEwMH0kJylIAIgBARLzAQoJbGFzdF9uYW1lGAMgASgJQtoBukjWAboB0gEKBG5hbWUSUG11c3QgYmUgMSB0byAxMDAgY2hhcmFjdGVycyB3aXRob3V0IGxpbmUgYnJlYWtzLCBjb250cm9sIG9yIGludmlzaWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSAxMDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDEwMH0kJylIAYgBARKBAQoFZW1haWwYBCABKAlCbbpIaroBZwoFZW1haWwSOG11c3QgYmUgYSB2YWxpZCBlLW1haWwgYWRkcmVzcyBvZiBhdCBtb3N0IDI1NCBjaGFyYWN0ZXJzGiR0aGlzLnNpemUoKSA8PSAyNTQgJiYgdGhpcy5pc0VtYWlsKClIAogBARL9AQoFcGhvbmUYBSABKAlC6AG6SOQBugHgAQoFcGhvbmUSWm11c3QgYmUgYSBOaWdlcmlhbiBudW1iZXIgKDBYWFhYWFhYWFhYLCAyMzTigKYsICsyMzTigKYpIG9yIGFuIGludGVybmF0aW9uYWwgbnVtYmVyIHdpdGggKxp7dGhpcy5tYXRjaGVzKCdeKDBbMC05XXsxMH18WytdPzIzNFsxLTldWzAtOV17Nyw5fSkkJyl8fCAodGhpcy5tYXRjaGVzKCdeWytdWzEtOV1bMC05XXs2LDE0fSQnKSAmJiAhdGhpcy5zdGFydHNXaXRoKCcrMjM0JykpSAOIAQESIgoKZXhwaXJlc19hdBgGIAEoCUIJukgGcgQQARgoSASIAQESaQoKZXhwaXJlc19pbhgHIAEoBUJQukhNugFKCgpleHBpcmVzX2luEh1tdXN0IGJlIDEgdG8gMzE2MjI0MDAgc2Vjb25kcxoddGhpcyA+PSAxICYmIHRoaXMgPD0gMzE2MjI0MDBIBYgBARIqCgVzcGxpdBgzIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlNwbGl0OvECukjtAhr2AQoUZmlyc3RfbmFtZS5vcl9vdGhlcnMSSGlzIHJlcXVpcmVkLCBvciBsYXN0TmFtZSwgZW1haWwsIHBob25lLCBleHBpcmVzQXQsIGV4cGlyZXNJbiBvciBzcGxpdCBpcxqTAWhhcyh0aGlzLmZpcnN0X25hbWUpIHx8IGhhcyh0aGlzLmxhc3RfbmFtZSkgfHwgaGFzKHRoaXMuZW1haWwpIHx8IGhhcyh0aGlzLnBob25lKXx8IGhhcyh0aGlzLmV4cGlyZXNfYXQpIHx8IGhhcyh0aGlzLmV4cGlyZXNfaW4pIHx8IGhhcyh0aGlzLnNwbGl0KRpyChVleHBpcmVzX2luLmV4cGlyZXNfYXQSKW11c3Qgbm90IGJlIGdpdmVuIHRvZ2V0aGVyIHdpdGggZXhwaXJlc0F0Gi4haGFzKHRoaXMuZXhwaXJlc19pbikgfHwgIWhhcyh0aGlzLmV4cGlyZXNfYXQpQg0KC19maXJzdF9uYW1lQgwKCl9sYXN0X25hbWVCCAoGX2VtYWlsQggKBl9waG9uZUINCgtfZXhwaXJlc19hdEINCgtfZXhwaXJlc19pbiJzChxVcGRhdGVWaXJ0dWFsQWNjb3VudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudCKnAQoaQ2xvc2VWaXJ0dWFsQWNjb3VudFJlcXVlc3QSiAEKCXJlZmVyZW5jZRgBIAEoCUJ1ukhyugFsCglwcmludGFibGUSJW11c3QgYmUgMSB0byAxMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBInIKG0Nsb3NlVmlydHVhbEFjY291bnRSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIyCgRkYXRhGAMgASgLMiQuaW5mbG93LnRoaXJkcGFydHkudjIuVmlydHVhbEFjY291bnQi4wEKGkxpc3RWaXJ0dWFsQWNjb3VudHNSZXF1ZXN0Eh0KCXBhZ2Vfc2l6ZRgBIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAIgASgJQgi6SAVyAxj0AxKHAQoGc3RhdHVzGAMgASgJQne6SHS6AXEKBnN0YXR1cxIvbXVzdCBiZSBvbmUgb2YgUEVORElORywgQUNUSVZFLCBFWFBJUkVELCBDTE9TRUQaNnRoaXMgaW4gWycnLCAnUEVORElORycsICdBQ1RJVkUnLCAnRVhQSVJFRCcsICdDTE9TRUQnXSJ2ChtMaXN0VmlydHVhbEFjY291bnRzUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSNgoEZGF0YRgDIAEoCzIoLmluZmxvdy50aGlyZHBhcnR5LnYyLlZpcnR1YWxBY2NvdW50UGFnZSKPAQoSVmlydHVhbEFjY291bnRQYWdlEjYKCGFjY291bnRzGAEgAygLMiQuaW5mbG93LnRoaXJkcGFydHkudjIuVmlydHVhbEFjY291bnQSLQoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSABSD25leHRfcGFnZV90b2tlbogBAUISChBfbmV4dF9wYWdlX3Rva2VuYgZwcm90bzM", [file_buf_validate_validate, file_inflow_thirdparty_v2_thirdparty]);
+  fileDesc("CippbmZsb3cvdGhpcmRwYXJ0eS92Mi92aXJ0dWFsX2FjY291bnQucHJvdG8SFGluZmxvdy50aGlyZHBhcnR5LnYyIpcNChtVcGRhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QSiAEKCXJlZmVyZW5jZRgBIAEoCUJ1ukhyugFsCglwcmludGFibGUSJW11c3QgYmUgMSB0byAxMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEvQBCgpmaXJzdF9uYW1lGAIgASgJQtoBukjWAboB0gEKBG5hbWUSUG11c3QgYmUgMSB0byAxMDAgY2hhcmFjdGVycyB3aXRob3V0IGxpbmUgYnJlYWtzLCBjb250cm9sIG9yIGludmlzaWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSAxMDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDEwMH0kJylIAIgBARLzAQoJbGFzdF9uYW1lGAMgASgJQtoBukjWAboB0gEKBG5hbWUSUG11c3QgYmUgMSB0byAxMDAgY2hhcmFjdGVycyB3aXRob3V0IGxpbmUgYnJlYWtzLCBjb250cm9sIG9yIGludmlzaWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSAxMDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDEwMH0kJylIAYgBARKBAQoFZW1haWwYBCABKAlCbbpIaroBZwoFZW1haWwSOG11c3QgYmUgYSB2YWxpZCBlLW1haWwgYWRkcmVzcyBvZiBhdCBtb3N0IDI1NCBjaGFyYWN0ZXJzGiR0aGlzLnNpemUoKSA8PSAyNTQgJiYgdGhpcy5pc0VtYWlsKClIAogBARL9AQoFcGhvbmUYBSABKAlC6AG6SOQBugHgAQoFcGhvbmUSWm11c3QgYmUgYSBOaWdlcmlhbiBudW1iZXIgKDBYWFhYWFhYWFhYLCAyMzTigKYsICsyMzTigKYpIG9yIGFuIGludGVybmF0aW9uYWwgbnVtYmVyIHdpdGggKxp7dGhpcy5tYXRjaGVzKCdeKDBbMC05XXsxMH18WytdPzIzNFsxLTldWzAtOV17Nyw5fSkkJyl8fCAodGhpcy5tYXRjaGVzKCdeWytdWzEtOV1bMC05XXs2LDE0fSQnKSAmJiAhdGhpcy5zdGFydHNXaXRoKCcrMjM0JykpSAOIAQESIgoKZXhwaXJlc19hdBgGIAEoCUIJukgGcgQQARgoSASIAQESaQoKZXhwaXJlc19pbhgHIAEoBUJQukhNugFKCgpleHBpcmVzX2luEh1tdXN0IGJlIDEgdG8gMzE2MjI0MDAgc2Vjb25kcxoddGhpcyA+PSAxICYmIHRoaXMgPD0gMzE2MjI0MDBIBYgBARIqCgVzcGxpdBgzIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlNwbGl0OvECukjtAhr2AQoUZmlyc3RfbmFtZS5vcl9vdGhlcnMSSGlzIHJlcXVpcmVkLCBvciBsYXN0TmFtZSwgZW1haWwsIHBob25lLCBleHBpcmVzQXQsIGV4cGlyZXNJbiBvciBzcGxpdCBpcxqTAWhhcyh0aGlzLmZpcnN0X25hbWUpIHx8IGhhcyh0aGlzLmxhc3RfbmFtZSkgfHwgaGFzKHRoaXMuZW1haWwpIHx8IGhhcyh0aGlzLnBob25lKXx8IGhhcyh0aGlzLmV4cGlyZXNfYXQpIHx8IGhhcyh0aGlzLmV4cGlyZXNfaW4pIHx8IGhhcyh0aGlzLnNwbGl0KRpyChVleHBpcmVzX2luLmV4cGlyZXNfYXQSKW11c3Qgbm90IGJlIGdpdmVuIHRvZ2V0aGVyIHdpdGggZXhwaXJlc0F0Gi4haGFzKHRoaXMuZXhwaXJlc19pbikgfHwgIWhhcyh0aGlzLmV4cGlyZXNfYXQpQg0KC19maXJzdF9uYW1lQgwKCl9sYXN0X25hbWVCCAoGX2VtYWlsQggKBl9waG9uZUINCgtfZXhwaXJlc19hdEINCgtfZXhwaXJlc19pbiJzChxVcGRhdGVWaXJ0dWFsQWNjb3VudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudCKPCAocVXBncmFkZVZpcnR1YWxBY2NvdW50UmVxdWVzdBKUAQoJcmVmZXJlbmNlGAEgASgJQoABukh9ugF6CglwcmludGFibGUSJW11c3QgYmUgMSB0byAxMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaRnRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXsxLDEwMH0kJykSEAoIY3VzdG9tZXIYAiABKAkSUAoHaWRfdHlwZRgDIAEoCUI/ukg8ugE5CgdpZF90eXBlEhJtdXN0IGJlIG5pbiBvciBidm4aGnRoaXMgaW4gWycnLCAnbmluJywgJ2J2biddEmIKCWlkX251bWJlchgEIAEoCUJPukhMugFJCglpZF9udW1iZXISEW11c3QgYmUgMTEgZGlnaXRzGil0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlswLTldezExfSQnKRJWCgNidm4YBSABKAlCSbpIRroBQwoDYnZuEhFtdXN0IGJlIDExIGRpZ2l0cxopdGhpcyA9PSAnJyB8fCB0aGlzLm1hdGNoZXMoJ15bMC05XXsxMX0kJyk6twS6SLMEGmEKFXJlZmVyZW5jZS5vcl9jdXN0b21lchIbaXMgcmVxdWlyZWQsIG9yIGN1c3RvbWVyIGlzGit0aGlzLnJlZmVyZW5jZSAhPSAnJyB8fCB0aGlzLmN1c3RvbWVyICE9ICcnGr4BCg5jdXN0b21lci5lbWFpbBJDbXVzdCBiZSB0aGUgZS1tYWlsIGFkZHJlc3Mgb2YgYSBjdXN0b21lciwgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxpndGhpcy5yZWZlcmVuY2UgIT0gJycgfHwgdGhpcy5jdXN0b21lciA9PSAnJyB8fCAodGhpcy5jdXN0b21lci5zaXplKCkgPD0gMjU0ICYmIHRoaXMuY3VzdG9tZXIuaXNFbWFpbCgpKRpSChBpZF9udW1iZXIub3JfYnZuEhZpcyByZXF1aXJlZCwgb3IgYnZuIGlzGiZ0aGlzLmlkX251bWJlciAhPSAnJyB8fCB0aGlzLmJ2biAhPSAnJxpdCglidm4uYWxvbmUSKG11c3Qgbm90IGJlIGdpdmVuIHRvZ2V0aGVyIHdpdGggaWROdW1iZXIaJnRoaXMuaWRfbnVtYmVyID09ICcnIHx8IHRoaXMuYnZuID09ICcnGloKEWlkX3R5cGUuaWRfbnVtYmVyEhlpcyByZXF1aXJlZCB3aXRoIGlkTnVtYmVyGip0aGlzLmlkX251bWJlciA9PSAnJyB8fCB0aGlzLmlkX3R5cGUgIT0gJycidAodVXBncmFkZVZpcnR1YWxBY2NvdW50UmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSMgoEZGF0YRgDIAEoCzIkLmluZmxvdy50aGlyZHBhcnR5LnYyLlZpcnR1YWxBY2NvdW50IqcBChpDbG9zZVZpcnR1YWxBY2NvdW50UmVxdWVzdBKIAQoJcmVmZXJlbmNlGAEgASgJQnW6SHK6AWwKCXByaW50YWJsZRIlbXVzdCBiZSAxIHRvIDEwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXsxLDEwMH0kJynIAQEicgobQ2xvc2VWaXJ0dWFsQWNjb3VudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudCLjAQoaTGlzdFZpcnR1YWxBY2NvdW50c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGPQDEocBCgZzdGF0dXMYAyABKAlCd7pIdLoBcQoGc3RhdHVzEi9tdXN0IGJlIG9uZSBvZiBQRU5ESU5HLCBBQ1RJVkUsIEVYUElSRUQsIENMT1NFRBo2dGhpcyBpbiBbJycsICdQRU5ESU5HJywgJ0FDVElWRScsICdFWFBJUkVEJywgJ0NMT1NFRCddInYKG0xpc3RWaXJ0dWFsQWNjb3VudHNSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRI2CgRkYXRhGAMgASgLMiguaW5mbG93LnRoaXJkcGFydHkudjIuVmlydHVhbEFjY291bnRQYWdlIo8BChJWaXJ0dWFsQWNjb3VudFBhZ2USNgoIYWNjb3VudHMYASADKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudBItCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAFIPbmV4dF9wYWdlX3Rva2VuiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW5iBnByb3RvMw", [file_buf_validate_validate, file_inflow_thirdparty_v2_thirdparty]);
 
 /**
  * The customer details to change; absent fields stay unchanged. At least one is required.
@@ -122,6 +122,91 @@ export const UpdateVirtualAccountResponseSchema: GenMessage<UpdateVirtualAccount
   messageDesc(file_inflow_thirdparty_v2_virtual_account, 1);
 
 /**
+ * The accounts, and the identity number to attach.
+ *
+ * @generated from message inflow.thirdparty.v2.UpgradeVirtualAccountRequest
+ */
+export type UpgradeVirtualAccountRequest = Message<"inflow.thirdparty.v2.UpgradeVirtualAccountRequest"> & {
+  /**
+   * The returned reference ("R-…") or the caller's own: attaches to this account.
+   *
+   * @generated from field: string reference = 1;
+   */
+  reference: string;
+
+  /**
+   * The e-mail address of a customer, as the accounts have it: attaches to all of the customer's accounts in the mode,
+   * at most 100, that have no identity number. Ignored with a reference.
+   *
+   * @generated from field: string customer = 2;
+   */
+  customer: string;
+
+  /**
+   * Kind of identity number, nin or bvn; required with idNumber.
+   *
+   * @generated from field: string id_type = 3;
+   */
+  idType: string;
+
+  /**
+   * Identity number, 11 digits.
+   *
+   * @generated from field: string id_number = 4;
+   */
+  idNumber: string;
+
+  /**
+   * The same with the kind bvn, instead of idType and idNumber.
+   *
+   * @generated from field: string bvn = 5;
+   */
+  bvn: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.UpgradeVirtualAccountRequest.
+ * Use `create(UpgradeVirtualAccountRequestSchema)` to create a new message.
+ */
+export const UpgradeVirtualAccountRequestSchema: GenMessage<UpgradeVirtualAccountRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_virtual_account, 2);
+
+/**
+ * The upgraded account.
+ *
+ * @generated from message inflow.thirdparty.v2.UpgradeVirtualAccountResponse
+ */
+export type UpgradeVirtualAccountResponse = Message<"inflow.thirdparty.v2.UpgradeVirtualAccountResponse"> & {
+  /**
+   * Always true.
+   *
+   * @generated from field: bool status = 1;
+   */
+  status: boolean;
+
+  /**
+   * "Account upgraded".
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * The account, or the newest of the customer, with all of them in customer_accounts.
+   *
+   * @generated from field: inflow.thirdparty.v2.VirtualAccount data = 3;
+   */
+  data?: VirtualAccount | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.UpgradeVirtualAccountResponse.
+ * Use `create(UpgradeVirtualAccountResponseSchema)` to create a new message.
+ */
+export const UpgradeVirtualAccountResponseSchema: GenMessage<UpgradeVirtualAccountResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_virtual_account, 3);
+
+/**
  * The account to close.
  *
  * @generated from message inflow.thirdparty.v2.CloseVirtualAccountRequest
@@ -140,7 +225,7 @@ export type CloseVirtualAccountRequest = Message<"inflow.thirdparty.v2.CloseVirt
  * Use `create(CloseVirtualAccountRequestSchema)` to create a new message.
  */
 export const CloseVirtualAccountRequestSchema: GenMessage<CloseVirtualAccountRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_virtual_account, 2);
+  messageDesc(file_inflow_thirdparty_v2_virtual_account, 4);
 
 /**
  * The closed account.
@@ -175,7 +260,7 @@ export type CloseVirtualAccountResponse = Message<"inflow.thirdparty.v2.CloseVir
  * Use `create(CloseVirtualAccountResponseSchema)` to create a new message.
  */
 export const CloseVirtualAccountResponseSchema: GenMessage<CloseVirtualAccountResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_virtual_account, 3);
+  messageDesc(file_inflow_thirdparty_v2_virtual_account, 5);
 
 /**
  * Which accounts to list.
@@ -210,7 +295,7 @@ export type ListVirtualAccountsRequest = Message<"inflow.thirdparty.v2.ListVirtu
  * Use `create(ListVirtualAccountsRequestSchema)` to create a new message.
  */
 export const ListVirtualAccountsRequestSchema: GenMessage<ListVirtualAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_virtual_account, 4);
+  messageDesc(file_inflow_thirdparty_v2_virtual_account, 6);
 
 /**
  * One page of accounts.
@@ -245,7 +330,7 @@ export type ListVirtualAccountsResponse = Message<"inflow.thirdparty.v2.ListVirt
  * Use `create(ListVirtualAccountsResponseSchema)` to create a new message.
  */
 export const ListVirtualAccountsResponseSchema: GenMessage<ListVirtualAccountsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_virtual_account, 5);
+  messageDesc(file_inflow_thirdparty_v2_virtual_account, 7);
 
 /**
  * One page of accounts.
@@ -273,5 +358,5 @@ export type VirtualAccountPage = Message<"inflow.thirdparty.v2.VirtualAccountPag
  * Use `create(VirtualAccountPageSchema)` to create a new message.
  */
 export const VirtualAccountPageSchema: GenMessage<VirtualAccountPage> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_virtual_account, 6);
+  messageDesc(file_inflow_thirdparty_v2_virtual_account, 8);
 
