@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { type AllowsAddress, createAllowsAddress } from './allowed-addresses.ts'
 import { toRateLimit } from './own-rate-limit.ts'
-import { keyIdOf, matchesHash } from './secret-key.ts'
+import { matchesHash } from './secret-key.ts'
 import type { FindKey } from './store.ts'
 
 /** A valid key. */
@@ -56,11 +56,9 @@ export function createAuthenticateKey({ findKey, clock, onUse }: Dependencies): 
 
 /** Reads the key that a secret names from the database and compares its hash. */
 async function verifyKey(findKey: FindKey, secret: string): Promise<Found<KnownKey> | undefined> {
-  const keyId = keyIdOf(secret)
-  if (keyId === undefined) return undefined
-  const key = await findKey(keyId)
+  const key = await findKey(secret)
   if (key === undefined || !matchesHash(secret, key.secretHash) || key.revoked) return undefined
-  const { businessId, live } = key
+  const { id: keyId, businessId, live } = key
   const rateLimit = toRateLimit(key.rateLimitPerSecond, key.rateLimitBurst)
   return {
     value: {

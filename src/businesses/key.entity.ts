@@ -21,8 +21,17 @@ export const KeyEntity = defineEntity({
     scopes: p.array().$type<KeyScope[]>().default([]),
     /** Up to half a minute late, as it is written in the background. */
     lastUsedAt: p.datetime(3).nullable(),
+    /** Whether the text is another provider's, which names no id: it is found by its hash. */
+    imported: p.boolean().default(false),
   },
-  indexes: [{ properties: ['business', 'id'] }],
+  indexes: [
+    { properties: ['business', 'id'] },
+    {
+      name: 'api_key_imported_index',
+      expression:
+        'create unique index api_key_imported_index on "api_key" (secret_hash) where imported',
+    },
+  ],
   checks: [
     {
       name: 'api_key_scopes',

@@ -1,17 +1,17 @@
-import { LockMode, wrap } from '@mikro-orm/core'
+import { LockMode, UniqueConstraintViolationException, wrap } from '@mikro-orm/core'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor, KeyScope } from '../auth/caller.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { Clock } from '../core/clock.ts'
-import { Fault } from '../core/errors.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Page } from '../postgres/page-token.ts'
 import { readAllowedCidrs } from './allowed-addresses.ts'
 import { findBusiness, getBusiness } from './get-business.ts'
 import { type Key, KeyEntity } from './key.entity.ts'
-import { newSecretKey } from './secret-key.ts'
+import { foreignPrefix, hashSecret, isForeignKey, newSecretKey } from './secret-key.ts'
 
 /** The key to issue. */
 interface NewKey {
@@ -53,6 +53,55 @@ export async function issueKey(
       details: keyDetails(issued.key),
     })
     return issued
+  })
+}
+
+/**
+ * Imports the text of a key that another provider made, so that its business keeps it. Only the hash is stored.
+ * A repeat returns the key, as it is now.
+ *
+ * @throws Fault not_found (the business), validation_failed (the text or the ranges), duplicate_key (the text is a key
+ * of another business or mode, or was revoked or has expired)
+ */
+export async function importKey(
+  database: Database,
+  clock: Clock,
+  { secret, ...requested }: NewKey & { readonly secret: string },
+  actor: Actor,
+): Promise<Key> {
+  if (!isForeignKey(secret)) {
+    const message =
+      'must be 24 to 256 characters of A-Z, a-z, 0-9 and ._~+/-, as another provider made it'
+    throw invalidFields([{ field: 'secretKey', message }])
+  }
+  const { businessId: business, live } = requested
+  const allowedCidrs = [...readAllowedCidrs(requested.allowedCidrs)]
+  const secretHash = hashSecret(secret)
+  const nowMs = clock.now()
+  const imported = database.orm.em.fork().transactional(async (em) => {
+    await findBusiness(em, business)
+    const key = em.create(KeyEntity, {
+      ...{ id: newId('key', nowMs), business, live, secretHash, allowedCidrs, imported: true },
+      ...{ prefix: foreignPrefix(secret), scopes: [...requested.scopes] },
+      ...{ createdAt: new Date(nowMs), expiresAt: requested.expiresAt ?? null },
+      ...{ revokedAt: null, lastUsedAt: null },
+    })
+    await em.flush()
+    const details = keyDetails(key)
+    const entry = { action: 'key.import', targetId: key.id, businessId: business, details } as const
+    await appendAudit(em, actor, entry)
+    return key
+  })
+  return imported.catch(async (error: unknown) => {
+    if (!(error instanceof UniqueConstraintViolationException)) throw error
+    const key = await database.orm.em
+      .fork()
+      .findOneOrFail(KeyEntity, { secretHash, imported: true })
+    const isValid = !key.revokedAt && !(key.expiresAt && key.expiresAt.getTime() <= nowMs)
+    if (key.business === business && key.live === live && isValid) return key
+    throw new Fault('duplicate_key', 'The text is already a key, or was one; use another', {
+      cause: error,
+    })
   })
 }
 

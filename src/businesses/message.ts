@@ -29,6 +29,7 @@ export function toKeyMessage(key: Key): KeyMessage {
     live: key.live,
     allowedCidrs: key.allowedCidrs,
     scopes: key.scopes,
+    imported: key.imported,
     ...(key.lastUsedAt && { lastUsedAt: timestampFromDate(key.lastUsedAt) }),
     ...(key.expiresAt && { expiresAt: timestampFromDate(key.expiresAt) }),
     ...(key.revokedAt && { revokedAt: timestampFromDate(key.revokedAt) }),

@@ -8,7 +8,7 @@ import { cutPage, readPage } from '../postgres/page-token.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { createBusiness } from './create-business.ts'
 import { getBusiness, listBusinesses } from './get-business.ts'
-import { issueKey, listKeys, revokeKey, updateKey } from './keys.ts'
+import { importKey, issueKey, listKeys, revokeKey, updateKey } from './keys.ts'
 import { toBusinessMessage, toKeyMessage } from './message.ts'
 import { rotateKey } from './rotate-key.ts'
 import { searchBusinesses } from './search-businesses.ts'
@@ -52,6 +52,13 @@ export function createBusinessRpc(
       }
       const { key, secretKey } = await issueKey(database, clock, requested, actorOf(context))
       return { key: toKeyMessage(key), secretKey }
+    },
+    async importKey(request, context) {
+      const { businessId, test, allowedCidrs, secretKey: secret, expiresAt: expires } = request
+      const expiresAt = expires && new Date(fromTimestamp(expires))
+      const scopes = request.scopes as KeyScope[]
+      const requested = { businessId, live: !test, allowedCidrs, expiresAt, scopes, secret }
+      return { key: toKeyMessage(await importKey(database, clock, requested, actorOf(context))) }
     },
     async updateKey({ keyId, allowedCidrs, anyAddress }, context) {
       const ranges = anyAddress || allowedCidrs.length > 0 ? allowedCidrs : undefined

@@ -23,8 +23,21 @@ export function newSecretKey(keyId: string, live: boolean): NewSecretKey {
   return { secret, prefix, secretHash: hashSecret(secret) }
 }
 
+/** The text of a key that another provider made: what a bearer token may be (RFC 6750), long enough to be random. */
+const FOREIGN = /^[A-Za-z0-9._~+/-]{24,256}={0,2}$/
+
+/** Whether a text may be imported as a key: one in the form of our own names a key that we made. */
+export function isForeignKey(secret: string): boolean {
+  return FOREIGN.test(secret) && keyIdOf(secret) === undefined
+}
+
+/** The first characters of an imported text, to identify it by. */
+export function foreignPrefix(secret: string): string {
+  return secret.slice(0, 10)
+}
+
 /** SHA-256: strong enough for 256 random bits. */
-function hashSecret(secret: string): Buffer {
+export function hashSecret(secret: string): Buffer {
   return createHash('sha256').update(secret).digest()
 }
 

@@ -4,9 +4,10 @@ import { firstIdAt } from '../core/ids.ts'
 import { textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Key } from './key.entity.ts'
+import { hashSecret, isForeignKey, keyIdOf } from './secret-key.ts'
 
 /** The columns of a key, and of its business, that authentication needs. */
-interface KeyRow extends Pick<Key, 'live' | 'secretHash' | 'allowedCidrs' | 'scopes'> {
+interface KeyRow extends Pick<Key, 'id' | 'live' | 'secretHash' | 'allowedCidrs' | 'scopes'> {
   readonly businessId: string
   readonly expiresAtMs: number | null
   readonly revoked: boolean
@@ -14,21 +15,34 @@ interface KeyRow extends Pick<Key, 'live' | 'secretHash' | 'allowedCidrs' | 'sco
   readonly rateLimitBurst: number | null
 }
 
-/** Returns the key of an id. */
-export type FindKey = (keyId: string) => Promise<KeyRow | undefined>
+/** Returns the key that a secret names by its id or, if it was imported, by its hash. */
+export type FindKey = (secret: string) => Promise<KeyRow | undefined>
+
+const KEY_COLUMNS = `k.id, business_id as "businessId", live, secret_hash as "secretHash",
+  ${epochMs('expires_at')} as "expiresAtMs", revoked_at is not null as revoked,
+  allowed_cidrs as "allowedCidrs", scopes, rate_limit_per_second as "rateLimitPerSecond",
+  rate_limit_burst as "rateLimitBurst"`
 
 export function createFindKey(pool: Pool): FindKey {
-  return async (keyId) => {
-    const result = await pool.query<KeyRow>({
-      name: 'api-key-find',
-      text: `select business_id as "businessId", live, secret_hash as "secretHash",
-          ${epochMs('expires_at')} as "expiresAtMs", revoked_at is not null as revoked,
-          allowed_cidrs as "allowedCidrs", scopes, rate_limit_per_second as "rateLimitPerSecond",
-          rate_limit_burst as "rateLimitBurst"
-        from api_key k join business b on b.id = k.business_id where k.id = $1`,
-      values: [keyId],
-    })
-    const [row] = result.rows
+  return async (secret) => {
+    const keyId = keyIdOf(secret)
+    if (keyId === undefined && !isForeignKey(secret)) return undefined
+    const { rows } = await pool.query<KeyRow>(
+      keyId === undefined
+        ? {
+            name: 'api-key-find-imported',
+            text: `select ${KEY_COLUMNS} from api_key k join business b on b.id = k.business_id
+              where imported and secret_hash = $1`,
+            values: [hashSecret(secret)],
+          }
+        : {
+            name: 'api-key-find',
+            text: `select ${KEY_COLUMNS} from api_key k join business b on b.id = k.business_id
+              where k.id = $1`,
+            values: [keyId],
+          },
+    )
+    const [row] = rows
     // Copied, because a cached view would keep the driver's whole 64 KiB buffer.
     return row && { ...row, secretHash: Uint8Array.from(row.secretHash) }
   }

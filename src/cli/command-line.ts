@@ -40,7 +40,7 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   },
   {
     name: 'key',
-    summary: 'secret keys of a business: issue, update, rotate, revoke, list',
+    summary: 'secret keys of a business: issue, import, update, rotate, revoke, list',
     load: async () => (await import('./business/key.ts')).key,
   },
   {

@@ -16,6 +16,7 @@ export const REASONS = {
   duplicate_reference: ['ALREADY_EXISTS', 409],
   duplicate_request: ['ALREADY_EXISTS', 409],
   duplicate_webhook: ['ALREADY_EXISTS', 409],
+  duplicate_key: ['ALREADY_EXISTS', 409],
   already_reversed: ['FAILED_PRECONDITION', 409],
   not_reversible: ['FAILED_PRECONDITION', 409],
   requery_unsupported: ['FAILED_PRECONDITION', 409],

@@ -1,11 +1,17 @@
+import { randomUUID } from 'node:crypto'
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { Code } from '@connectrpc/connect'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { createAuthenticateKey } from '../../src/businesses/authenticate-key.ts'
 import { keyIdOf, matchesHash, newSecretKey } from '../../src/businesses/secret-key.ts'
 import { createFindKey } from '../../src/businesses/store.ts'
 import { newId } from '../../src/core/ids.ts'
+import { creation } from '../protocols/rest/rest.ts'
 import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 const service = useService()
 
@@ -50,9 +56,9 @@ describe('authentication by key', () => {
   const authenticate = () => {
     const findKey = createFindKey(service.database.pool)
     const find = createAuthenticateKey({
-      findKey(keyId) {
+      findKey(secret) {
         lookups += 1
-        return findKey(keyId)
+        return findKey(secret)
       },
       clock: { now: () => nowMs },
       onUse: (...use) => used.push(use),
@@ -177,5 +183,85 @@ describe('the keys of a business', () => {
     expect(again).toEqual(revoked)
     const after = await businesses.listKeys({ businessId: id })
     expect(after.keys.map((key) => key.revokedAt === undefined)).toEqual([false, true])
+  })
+})
+
+describe('a key that another provider made', () => {
+  const businesses = () => service.client(BusinessService)
+  const balance = (secret: string) => service.post('getBalance/', secret, {})
+  let count = 0
+  const foreign = () => `${['sk_live_', 'BS-', 'wiaxy.'][count % 3]}${randomUUID()}${++count}==`
+
+  test('is imported, opens the business’s data of its mode, and only its hash is stored', async () => {
+    const { id } = await service.business()
+    const secretKey = foreign()
+    expect((await balance(secretKey)).status).toBe(401)
+    const { key } = await businesses().importKey({ businessId: id, secretKey })
+    expect(key).toMatchObject({ imported: true, live: true, prefix: secretKey.slice(0, 10) })
+    expect((await balance(secretKey)).status).toBe(200)
+    const created = await service.post('generateVirtualAccount/', secretKey, creation())
+    const { accounts } = await service.client(AccountService).listAccounts({ businessId: id })
+    expect(accounts.map(({ reference }) => reference)).toEqual([created.body.data.reference])
+    const { entries } = await service.client(AdminService).listAuditEntries({ businessId: id })
+    expect(entries[0]).toMatchObject({ action: 'key.import', targetId: key!.id })
+    const { rows } = await service.database.pool.query(
+      `select k::text as key, e::text as entry from api_key k, audit_entry e
+        where k.id = $1 and e.target_id = $1`,
+      [key!.id],
+    )
+    expect(rows).toHaveLength(1)
+    expect(JSON.stringify(rows)).not.toContain(secretKey.slice(10))
+  })
+
+  test('is imported once, also by many calls at once', async () => {
+    const { id } = await service.business()
+    const request = { businessId: id, secretKey: foreign() }
+    const calls = await Promise.all(
+      Array.from({ length: 8 }, () => businesses().importKey(request)),
+    )
+    expect(new Set(calls.map(({ key }) => key!.id)).size).toBe(1)
+  })
+
+  test('is refused as a key of another business or mode, and once it was revoked', async () => {
+    const [one, other] = [await service.business(), await service.business()]
+    const secretKey = foreign()
+    const imported = (request: object) =>
+      businesses().importKey({ businessId: one.id, secretKey, ...request })
+    const { key } = await imported({})
+    for (const request of [{ businessId: other.id }, { test: true }]) {
+      await expect(imported(request)).rejects.toMatchObject({ code: Code.AlreadyExists })
+    }
+    await businesses().revokeKey({ keyId: key!.id })
+    await expect(imported({})).rejects.toMatchObject({ code: Code.AlreadyExists })
+    await waitFor(async () => expect((await balance(secretKey)).status).toBe(401))
+  })
+
+  test('is replaced by one of our own when it is rotated', async () => {
+    const { id } = await service.business()
+    const secretKey = foreign()
+    const { key } = await businesses().importKey({ businessId: id, secretKey })
+    const rotated = await businesses().rotateKey({ keyId: key!.id })
+    expect(rotated.key).toMatchObject({ imported: false, live: true })
+    expect(keyIdOf(rotated.secretKey)).toBe(rotated.key!.id)
+    expect((await balance(secretKey)).status).toBe(200)
+    expect((await balance(rotated.secretKey)).status).toBe(200)
+  })
+
+  test.each(['a'.repeat(23), 'a'.repeat(257), `${'a'.repeat(30)} b`, 'é'.repeat(30)])(
+    'is refused as %s, which names the field',
+    async (secretKey) => {
+      const { id } = await service.business()
+      const call = businesses().importKey({ businessId: id, secretKey })
+      await expect(call).rejects.toThrow(/secret_?key/i)
+    },
+  )
+
+  test('does not take the form of our own keys, which would name another key', async () => {
+    const { id, key } = await service.business()
+    const secretKey = newSecretKey(keyIdOf(key)!, true).secret
+    await expect(businesses().importKey({ businessId: id, secretKey })).rejects.toThrow(
+      /secret_?key/i,
+    )
+    expect((await balance(secretKey)).status).toBe(401)
   })
 })

@@ -1,7 +1,10 @@
-import { beforeAll, expect, test } from 'vitest'
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import { appendAudit } from '../../src/auth/audit/append-audit-entry.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { until } from '../protocols/rest/rest.ts'
+import { makeFolder } from '../support/folder.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { inflow, runHere } from './run-inflow.ts'
@@ -54,6 +57,22 @@ test('an unknown scope is invalid usage; the error names the known scopes', asyn
   expect(wrong.stderr).toContain(
     'admin, payments:write, payments:reverse, splits:write, read, events:subscribe',
   )
+})
+
+test('a key of another provider is imported from a file or standard input, and never shown', async () => {
+  const text = `other_${'0123456789'.repeat(4)}`
+  const folder = await makeFolder('key')
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'old-key.txt')
+  writeFileSync(path, `${text}\n`)
+  const imported = await run('key', 'import', '--business', businessId, '--secret-key-file', path)
+  expect(imported).toMatchObject({ code: 0, stderr: '' })
+  expect(imported.stdout).toMatch(/^Prefix +other_0123$/m)
+  expect(imported.stdout).not.toContain(text)
+  expect((await service.post('getBalance/', text, {})).status).toBe(200)
+  const absent = await run('key', 'import', '--business', businessId)
+  expect(absent).toMatchObject({ code: 2, stdout: '' })
+  expect(absent.stderr).toContain('--secret-key-file')
 })
 
 test('the audit log is listed, newest first, with filters', async () => {

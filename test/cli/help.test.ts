@@ -47,7 +47,7 @@ test('the commands are those of the contract', () => {
         'business create',
         'business update',
       ],
-      ...['business list', 'key issue', 'key update', 'key rotate', 'key revoke', 'key list'],
+      ...['business list', 'key issue', 'key import', 'key update', 'key rotate', 'key revoke', 'key list'],
       ...['token issue', 'token revoke', 'token list'],
       ...['console link', 'portal link', 'portal list', 'portal revoke'],
       ...['session list', 'session revoke', 'audit list', 'audit verify'],

@@ -3,11 +3,14 @@ import { beforeAll, expect, test } from 'vitest'
 import { SubscribeResponseSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
 import { findToken } from '../../src/auth/tokens/store.ts'
+import { newSecretKey } from '../../src/businesses/secret-key.ts'
 import { createFindKey } from '../../src/businesses/store.ts'
 import { createSharedEncoder } from '../../src/server/grpc/methods.ts'
 import { useDatabase } from '../support/database.ts'
 
 const db = useDatabase(2)
+
+const KEY_ID = `key_${'0'.repeat(26)}`
 
 beforeAll(async () => {
   await db.database.pool.query(`
@@ -18,7 +21,7 @@ beforeAll(async () => {
       values ('acc_1', 'biz_1', true, 'R-1', 'order-1', '9PSB', '0000000001', 'A/B', 'ACTIVE', 'A', 'B',
         'a@b.co', '08012345678', sha256('a'), 1, now(), now());
     insert into api_key (id, business_id, live, prefix, secret_hash, created_at, allowed_cidrs)
-      values ('key_1', 'biz_1', true, 'x', sha256('a'), now(), '{}');
+      values ('${KEY_ID}', 'biz_1', true, 'x', sha256('a'), now(), '{}');
     insert into internal_token (id, name, description, prefix, secret_hash, scopes, created_at)
       values ('tok_1', 'x', '', 'x', sha256('a'), '{read}', now())`)
 })
@@ -39,7 +42,7 @@ test('cached bytes do not retain the read buffer of the driver', async () => {
     pool,
     () => true,
   )([{ bank: '9PSB', accountNumber: '0000000001', live: true }])
-  const key = await createFindKey(pool)('key_1')
+  const key = await createFindKey(pool)(newSecretKey(KEY_ID, true).secret)
   const token = await findToken(pool, 'tok_1')
   for (const kept of [account, key, token]) {
     const bytes = Object.values(kept ?? {}).filter((value) => value instanceof Uint8Array)

@@ -27,6 +27,7 @@ export type AuditAction =
   | 'epoch.bump'
   | 'holiday.add'
   | 'holiday.remove'
+  | 'key.import'
   | 'key.issue'
   | 'key.revoke'
   | 'key.rotate'

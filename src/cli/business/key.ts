@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander'
 import type { Key } from '../../../gen/inflow/business/v1/business_pb.ts'
 import {
   BusinessService,
+  ImportKeyResponseSchema,
   type IssueKeyResponse,
   IssueKeyResponseSchema,
   ListKeysResponseSchema,
@@ -25,7 +26,8 @@ import {
 } from '../options.ts'
 import { type Column, fields, nestedColumns, note, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
-import { serviceAction } from '../service-action.ts'
+import { readSecret, readSecretFile } from '../read-secret.ts'
+import { type Service, serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 
 const COLUMNS: readonly Column<Key>[] = [
@@ -57,25 +59,20 @@ const ALLOW_TEXT = 'allow the key from these addresses only, such as 203.0.113.0
 
 /** `inflow key` */
 export function key(noun: Command): void {
-  addBusinessOption(
+  addKeyOptions(
     addVerb(noun, 'issue', {
       summary: 'issue another secret key, which is shown only once',
       example: 'key issue --test --allow 203.0.113.0/24 --expires-at 2027-01-01T00:00:00Z',
     }),
+  ).action(issueKey)
+  addKeyOptions(
+    addVerb(noun, 'import', {
+      summary: 'import the key that a business has of another provider; only its hash is stored',
+      example: 'key import --business biz_01jd9w3k6t8v2x4z6b8d0f2h4j --secret-key-file old-key.txt',
+    }),
   )
-    .option(
-      '--test',
-      'issue a test mode key: its accounts are simulated, and it sees nothing of live mode',
-    )
-    .option(ALLOW, `${ALLOW_TEXT} (default: anywhere)`)
-    .addOption(
-      new Option(
-        '--scope <scopes...>',
-        'what the key may be used for (default: open accounts, read payments, events and balances)',
-      ).choices(KEY_SCOPES),
-    )
-    .option('--expires-at <time>', 'expiry of the key (default: never)', time)
-    .action(issueKey)
+    .requiredOption('--secret-key-file <path>', 'file of the key, or - for standard input')
+    .action(importKey)
   addVerb(noun, 'update', {
     summary: 'change the addresses that a key is allowed from; takes effect within a second',
     example: `key update ${KEY_EXAMPLE} --allow 203.0.113.0/24 2001:db8::/32`,
@@ -116,6 +113,22 @@ export function key(noun: Command): void {
   addServiceOptions(noun)
 }
 
+function addKeyOptions(verb: Command): Command {
+  return addBusinessOption(verb)
+    .option(
+      '--test',
+      'a test mode key: its accounts are simulated, and it sees nothing of live mode',
+    )
+    .option(ALLOW, `${ALLOW_TEXT} (default: anywhere)`)
+    .addOption(
+      new Option(
+        '--scope <scopes...>',
+        'what the key may be used for (default: open accounts, read payments, events and balances)',
+      ).choices(KEY_SCOPES),
+    )
+    .option('--expires-at <time>', 'expiry of the key (default: never)', time)
+}
+
 const SHOWN_ONCE = 'The secret key is shown only once: store it now.'
 
 interface IssueOptions {
@@ -127,16 +140,36 @@ interface IssueOptions {
 }
 
 const issueKey = serviceAction<IssueOptions>(async (service, options) => {
-  const response = await service.client(BusinessService).issueKey({
+  const request = requestOf(service, options)
+  const response = await service.client(BusinessService).issueKey(request)
+  printResponse(options, IssueKeyResponseSchema, response, () => fields(response, ISSUED))
+  note(SHOWN_ONCE)
+})
+
+interface ImportOptions extends IssueOptions {
+  readonly secretKeyFile: string
+}
+
+const importKey = serviceAction<ImportOptions>(async (service, options) => {
+  const { secretKeyFile: path } = options
+  const secretKey =
+    path === '-' ? await readSecret('Secret key') : readSecretFile(path, '--secret-key-file')
+  const request = { ...requestOf(service, options), secretKey }
+  const response = await service.client(BusinessService).importKey(request)
+  printResponse(options, ImportKeyResponseSchema, response, () =>
+    response.key ? fields(response.key, COLUMNS) : '',
+  )
+})
+
+function requestOf(service: Service, options: IssueOptions) {
+  return {
     businessId: service.business(options.business),
     test: options.test ?? false,
     allowedCidrs: [...(options.allow ?? [])],
     scopes: [...new Set(options.scope)],
     ...(options.expiresAt && { expiresAt: options.expiresAt }),
-  })
-  printResponse(options, IssueKeyResponseSchema, response, () => fields(response, ISSUED))
-  note(SHOWN_ONCE)
-})
+  }
+}
 
 interface UpdateOptions {
   readonly allow?: readonly string[]

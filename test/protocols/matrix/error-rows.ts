@@ -1,4 +1,5 @@
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
@@ -7,7 +8,7 @@ import { creation } from '../rest/rest.ts'
 import { BANK_ERRORS } from './bank-rows.ts'
 import { HELD_ERRORS } from './held-rows.ts'
 import { OVERVIEW_ERRORS } from './overview-rows.ts'
-import { CUSTOMER, type Make, type Request, type Scene } from './scene.ts'
+import { CUSTOMER, importedText, type Make, type Request, type Scene } from './scene.ts'
 import { SESSION_ERRORS } from './session-rows.ts'
 import { SETTLEMENT_ERRORS } from './settlement-rows.ts'
 import { THIRD_PARTY_ERRORS } from './thirdparty-rows.ts'
@@ -94,6 +95,15 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   }),
   'BusinessService.UpdateBusiness not_found': nobodys,
   'BusinessService.IssueKey validation_failed': invalid({ expiresAt: { seconds: 1n } }),
+  'BusinessService.ImportKey validation_failed': invalid({ secretKey: 'too short' }),
+  'BusinessService.ImportKey not_found': invalid({
+    ...{ businessId: 'biz_nobody', secretKey: importedText('nobody') },
+  }),
+  'BusinessService.ImportKey duplicate_key': async ({ service, businessId, otherBusinessId }) => {
+    const secretKey = importedText('of another')
+    await service.client(BusinessService).importKey({ businessId: otherBusinessId, secretKey })
+    return { businessId, secretKey }
+  },
   'BusinessService.UpdateKey validation_failed': ({ revokedKeyId }) => ({
     keyId: revokedKeyId,
     allowedCidrs: ['203.0.113.0/24', '203.0.113.0/33', 'example.com'],

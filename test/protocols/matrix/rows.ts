@@ -6,7 +6,7 @@ import { creation } from '../rest/rest.ts'
 import { BANK_HAPPY } from './bank-rows.ts'
 import { HELD_HAPPY } from './held-rows.ts'
 import { OVERVIEW_HAPPY } from './overview-rows.ts'
-import { CUSTOMER, type Make, newKey } from './scene.ts'
+import { CUSTOMER, importedText, type Make, newKey } from './scene.ts'
 import { SESSION_HAPPY } from './session-rows.ts'
 import { SETTLEMENT_HAPPY } from './settlement-rows.ts'
 import { THIRD_PARTY_HAPPY } from './thirdparty-rows.ts'
@@ -46,6 +46,11 @@ export const HAPPY: Readonly<Record<string, Make>> = {
     businessId: otherBusinessId,
     test: true,
     allowedCidrs: ['203.0.113.0/24', '2001:DB8::1'],
+  }),
+  'BusinessService.ImportKey': ({ otherBusinessId }, fresh) => ({
+    businessId: otherBusinessId,
+    test: true,
+    secretKey: importedText(fresh),
   }),
   'BusinessService.UpdateKey': async (scene) => ({
     keyId: await newKey(scene),

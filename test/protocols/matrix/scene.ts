@@ -53,6 +53,10 @@ export const CUSTOMER = {
   lastName: 'Obi',
 }
 
+/** The text of a key as another provider makes them. */
+export const importedText = (fresh: string) =>
+  `other-provider_${Buffer.from(fresh).toString('hex').padStart(24, '0')}`
+
 /** A key of a business that has nothing else. */
 export async function newKey({ service, otherBusinessId }: Scene): Promise<string> {
   const businesses = service.client(BusinessService)

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/business/v1/business_service.proto.
  */
 export const file_inflow_business_v1_business_service: GenFile = /*@__PURE__*/
-  fileDesc("CilpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3Nfc2VydmljZS5wcm90bxISaW5mbG93LmJ1c2luZXNzLnYxIvUDChVDcmVhdGVCdXNpbmVzc1JlcXVlc3QS7AEKBG5hbWUYASABKAlC3QG6SNkBugHSAQoEbmFtZRJQbXVzdCBiZSAxIHRvIDEwMCBjaGFyYWN0ZXJzIHdpdGhvdXQgbGluZSBicmVha3MsIGNvbnRyb2wgb3IgaW52aXNpYmxlIGNoYXJhY3RlcnMaeHRoaXMuc2l6ZSgpIDw9IDEwMCAmJiB0aGlzLm1hdGNoZXMoJ14oW15cXHB7Q31cXHB7Wmx9XFxwe1pwfV18W1x1MDYyMC1cdTEwOWZdKFtcdTIwMGNcdTIwMGRdW1x1MDYyMC1cdTEwOWZdKSspezEsMTAwfSQnKcgBARLsAQoFYWxpYXMYAiABKAlC3AG6SNgBugHUAQoFYWxpYXMSUm11c3QgYmUgMSB0byA0MCBjaGFyYWN0ZXJzIHdpdGhvdXQgLywgbGluZSBicmVha3MsIGNvbnRyb2wgb3IgaW52aXNpYmxlIGNoYXJhY3RlcnMad3RoaXMuc2l6ZSgpIDw9IDQwICYmIHRoaXMubWF0Y2hlcygnXihbXi9cXHB7Q31cXHB7Wmx9XFxwe1pwfV18W1x1MDYyMC1cdTEwOWZdKFtcdTIwMGNcdTIwMGRdW1x1MDYyMC1cdTEwOWZdKSspezAsNDB9JCcpIlwKFkNyZWF0ZUJ1c2luZXNzUmVzcG9uc2USLgoIYnVzaW5lc3MYASABKAsyHC5pbmZsb3cuYnVzaW5lc3MudjEuQnVzaW5lc3MSEgoKc2VjcmV0X2tleRgCIAEoCSIxChJHZXRCdXNpbmVzc1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBASJFChNHZXRCdXNpbmVzc1Jlc3BvbnNlEi4KCGJ1c2luZXNzGAEgASgLMhwuaW5mbG93LmJ1c2luZXNzLnYxLkJ1c2luZXNzIoYCChVMaXN0QnVzaW5lc3Nlc1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGPQDEhYKBXF1ZXJ5GAMgASgJQge6SARyAhhkEikKDGJ1c2luZXNzX2lkcxgEIAMoCUITukgQkgENEMgBGAEiBnIEEAEYQDptukhqGmgKEHF1ZXJ5LnBhZ2VfdG9rZW4SKW11c3Qgbm90IGJlIGdpdmVuIHRvZ2V0aGVyIHdpdGggcGFnZVRva2VuGil0aGlzLnF1ZXJ5ID09ICcnIHx8IHRoaXMucGFnZV90b2tlbiA9PSAnJyJjChZMaXN0QnVzaW5lc3Nlc1Jlc3BvbnNlEjAKCmJ1c2luZXNzZXMYASADKAsyHC5pbmZsb3cuYnVzaW5lc3MudjEuQnVzaW5lc3MSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIrkFChVVcGRhdGVCdXNpbmVzc1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARLuAQoEbmFtZRgCIAEoCULaAbpI1gG6AdIBCgRuYW1lElBtdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMgd2l0aG91dCBsaW5lIGJyZWFrcywgY29udHJvbCBvciBpbnZpc2libGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMTAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MSwxMDB9JCcpSACIAQES8QEKBWFsaWFzGAMgASgJQtwBukjYAboB1AEKBWFsaWFzElJtdXN0IGJlIDEgdG8gNDAgY2hhcmFjdGVycyB3aXRob3V0IC8sIGxpbmUgYnJlYWtzLCBjb250cm9sIG9yIGludmlzaWJsZSBjaGFyYWN0ZXJzGnd0aGlzLnNpemUoKSA8PSA0MCAmJiB0aGlzLm1hdGNoZXMoJ14oW14vXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDQwfSQnKUgBiAEBEi8KFXJhdGVfbGltaXRfcGVyX3NlY29uZBgEIAEoBUILukgIGgYYwIQ9KABIAogBARIrChByYXRlX2xpbWl0X2J1cnN0GAUgASgFQgy6SAkaBxiAjs4cKABIA4gBAUIHCgVfbmFtZUIICgZfYWxpYXNCGAoWX3JhdGVfbGltaXRfcGVyX3NlY29uZEITChFfcmF0ZV9saW1pdF9idXJzdCJIChZVcGRhdGVCdXNpbmVzc1Jlc3BvbnNlEi4KCGJ1c2luZXNzGAEgASgLMhwuaW5mbG93LmJ1c2luZXNzLnYxLkJ1c2luZXNzIvUCCg9Jc3N1ZUtleVJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARI4CgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIIukgFsgECQAESDAoEdGVzdBgDIAEoCBInCg1hbGxvd2VkX2NpZHJzGAQgAygJQhC6SA2SAQoQMiIGcgQQARhAEtMBCgZzY29wZXMYBSADKAlCwgG6SL4BkgG6ARALGAEiswFysAFSDWFjY291bnRzOnJlYWRSD2FjY291bnRzOmNyZWF0ZVIOYWNjb3VudHM6d3JpdGVSDXBheW1lbnRzOnJlYWRSEHBheW1lbnRzOnJlcXVlcnlSD3BheW1lbnRzOmRlY2lkZVIRcGF5bWVudHM6c2ltdWxhdGVSC2V2ZW50czpyZWFkUg1iYWxhbmNlczpyZWFkUg13ZWJob29rczpyZWFkUg53ZWJob29rczp3cml0ZSJMChBJc3N1ZUtleVJlc3BvbnNlEiQKA2tleRgBIAEoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXkSEgoKc2VjcmV0X2tleRgCIAEoCSLfAQoQVXBkYXRlS2V5UmVxdWVzdBIWCgZrZXlfaWQYASABKAlCBrpIA8gBARInCg1hbGxvd2VkX2NpZHJzGAIgAygJQhC6SA2SAQoQMiIGcgQQARhAEhMKC2FueV9hZGRyZXNzGAMgASgIOnW6SHIacAoZYWxsb3dlZF9jaWRycy5hbnlfYWRkcmVzcxIebXVzdCBiZSBlbXB0eSB3aXRoIGFueV9hZGRyZXNzGjMhdGhpcy5hbnlfYWRkcmVzcyB8fCB0aGlzLmFsbG93ZWRfY2lkcnMuc2l6ZSgpID09IDAiOQoRVXBkYXRlS2V5UmVzcG9uc2USJAoDa2V5GAEgASgLMhcuaW5mbG93LmJ1c2luZXNzLnYxLktleSKhAQoQUm90YXRlS2V5UmVxdWVzdBIWCgZrZXlfaWQYASABKAlCBrpIA8gBARI7CgdvdmVybGFwGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgASOAoKZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCLpIBbIBAkABIngKEVJvdGF0ZUtleVJlc3BvbnNlEiQKA2tleRgBIAEoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXkSEgoKc2VjcmV0X2tleRgCIAEoCRIpCghyZXBsYWNlZBgDIAEoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXkiKgoQUmV2b2tlS2V5UmVxdWVzdBIWCgZrZXlfaWQYASABKAlCBrpIA8gBASI5ChFSZXZva2VLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5ImsKD0xpc3RLZXlzUmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxj0AyJSChBMaXN0S2V5c1Jlc3BvbnNlEiUKBGtleXMYASADKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCTKBCQoPQnVzaW5lc3NTZXJ2aWNlEnoKDkNyZWF0ZUJ1c2luZXNzEikuaW5mbG93LmJ1c2luZXNzLnYxLkNyZWF0ZUJ1c2luZXNzUmVxdWVzdBoqLmluZmxvdy5idXNpbmVzcy52MS5DcmVhdGVCdXNpbmVzc1Jlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARKFAQoLR2V0QnVzaW5lc3MSJi5pbmZsb3cuYnVzaW5lc3MudjEuR2V0QnVzaW5lc3NSZXF1ZXN0GicuaW5mbG93LmJ1c2luZXNzLnYxLkdldEJ1c2luZXNzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDRILYnVzaW5lc3NfaWQSgwEKDkxpc3RCdXNpbmVzc2VzEikuaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RCdXNpbmVzc2VzUmVxdWVzdBoqLmluZmxvdy5idXNpbmVzcy52MS5MaXN0QnVzaW5lc3Nlc1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIiABKFAQoOVXBkYXRlQnVzaW5lc3MSKS5pbmZsb3cuYnVzaW5lc3MudjEuVXBkYXRlQnVzaW5lc3NSZXF1ZXN0GiouaW5mbG93LmJ1c2luZXNzLnYxLlVwZGF0ZUJ1c2luZXNzUmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQScwoISXNzdWVLZXkSIy5pbmZsb3cuYnVzaW5lc3MudjEuSXNzdWVLZXlSZXF1ZXN0GiQuaW5mbG93LmJ1c2luZXNzLnYxLklzc3VlS2V5UmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQSdwoJVXBkYXRlS2V5EiQuaW5mbG93LmJ1c2luZXNzLnYxLlVwZGF0ZUtleVJlcXVlc3QaJS5pbmZsb3cuYnVzaW5lc3MudjEuVXBkYXRlS2V5UmVzcG9uc2UiHYq1GBkIAhIFYWRtaW4aDioMCgoKBmtleV9pZBABEncKCVJvdGF0ZUtleRIkLmluZmxvdy5idXNpbmVzcy52MS5Sb3RhdGVLZXlSZXF1ZXN0GiUuaW5mbG93LmJ1c2luZXNzLnYxLlJvdGF0ZUtleVJlc3BvbnNlIh2KtRgZCAISBWFkbWluGg4qDAoKCgZrZXlfaWQQARJ3CglSZXZva2VLZXkSJC5pbmZsb3cuYnVzaW5lc3MudjEuUmV2b2tlS2V5UmVxdWVzdBolLmluZmxvdy5idXNpbmVzcy52MS5SZXZva2VLZXlSZXNwb25zZSIdirUYGQgCEgVhZG1pbhoOKgwKCgoGa2V5X2lkEAESfAoITGlzdEtleXMSIy5pbmZsb3cuYnVzaW5lc3MudjEuTGlzdEtleXNSZXF1ZXN0GiQuaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RLZXlzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDRILYnVzaW5lc3NfaWRiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_business_v1_business]);
+  fileDesc("CilpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3Nfc2VydmljZS5wcm90bxISaW5mbG93LmJ1c2luZXNzLnYxIvUDChVDcmVhdGVCdXNpbmVzc1JlcXVlc3QS7AEKBG5hbWUYASABKAlC3QG6SNkBugHSAQoEbmFtZRJQbXVzdCBiZSAxIHRvIDEwMCBjaGFyYWN0ZXJzIHdpdGhvdXQgbGluZSBicmVha3MsIGNvbnRyb2wgb3IgaW52aXNpYmxlIGNoYXJhY3RlcnMaeHRoaXMuc2l6ZSgpIDw9IDEwMCAmJiB0aGlzLm1hdGNoZXMoJ14oW15cXHB7Q31cXHB7Wmx9XFxwe1pwfV18W1x1MDYyMC1cdTEwOWZdKFtcdTIwMGNcdTIwMGRdW1x1MDYyMC1cdTEwOWZdKSspezEsMTAwfSQnKcgBARLsAQoFYWxpYXMYAiABKAlC3AG6SNgBugHUAQoFYWxpYXMSUm11c3QgYmUgMSB0byA0MCBjaGFyYWN0ZXJzIHdpdGhvdXQgLywgbGluZSBicmVha3MsIGNvbnRyb2wgb3IgaW52aXNpYmxlIGNoYXJhY3RlcnMad3RoaXMuc2l6ZSgpIDw9IDQwICYmIHRoaXMubWF0Y2hlcygnXihbXi9cXHB7Q31cXHB7Wmx9XFxwe1pwfV18W1x1MDYyMC1cdTEwOWZdKFtcdTIwMGNcdTIwMGRdW1x1MDYyMC1cdTEwOWZdKSspezAsNDB9JCcpIlwKFkNyZWF0ZUJ1c2luZXNzUmVzcG9uc2USLgoIYnVzaW5lc3MYASABKAsyHC5pbmZsb3cuYnVzaW5lc3MudjEuQnVzaW5lc3MSEgoKc2VjcmV0X2tleRgCIAEoCSIxChJHZXRCdXNpbmVzc1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBASJFChNHZXRCdXNpbmVzc1Jlc3BvbnNlEi4KCGJ1c2luZXNzGAEgASgLMhwuaW5mbG93LmJ1c2luZXNzLnYxLkJ1c2luZXNzIoYCChVMaXN0QnVzaW5lc3Nlc1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGPQDEhYKBXF1ZXJ5GAMgASgJQge6SARyAhhkEikKDGJ1c2luZXNzX2lkcxgEIAMoCUITukgQkgENEMgBGAEiBnIEEAEYQDptukhqGmgKEHF1ZXJ5LnBhZ2VfdG9rZW4SKW11c3Qgbm90IGJlIGdpdmVuIHRvZ2V0aGVyIHdpdGggcGFnZVRva2VuGil0aGlzLnF1ZXJ5ID09ICcnIHx8IHRoaXMucGFnZV90b2tlbiA9PSAnJyJjChZMaXN0QnVzaW5lc3Nlc1Jlc3BvbnNlEjAKCmJ1c2luZXNzZXMYASADKAsyHC5pbmZsb3cuYnVzaW5lc3MudjEuQnVzaW5lc3MSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIrkFChVVcGRhdGVCdXNpbmVzc1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARLuAQoEbmFtZRgCIAEoCULaAbpI1gG6AdIBCgRuYW1lElBtdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMgd2l0aG91dCBsaW5lIGJyZWFrcywgY29udHJvbCBvciBpbnZpc2libGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMTAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MSwxMDB9JCcpSACIAQES8QEKBWFsaWFzGAMgASgJQtwBukjYAboB1AEKBWFsaWFzElJtdXN0IGJlIDEgdG8gNDAgY2hhcmFjdGVycyB3aXRob3V0IC8sIGxpbmUgYnJlYWtzLCBjb250cm9sIG9yIGludmlzaWJsZSBjaGFyYWN0ZXJzGnd0aGlzLnNpemUoKSA8PSA0MCAmJiB0aGlzLm1hdGNoZXMoJ14oW14vXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDQwfSQnKUgBiAEBEi8KFXJhdGVfbGltaXRfcGVyX3NlY29uZBgEIAEoBUILukgIGgYYwIQ9KABIAogBARIrChByYXRlX2xpbWl0X2J1cnN0GAUgASgFQgy6SAkaBxiAjs4cKABIA4gBAUIHCgVfbmFtZUIICgZfYWxpYXNCGAoWX3JhdGVfbGltaXRfcGVyX3NlY29uZEITChFfcmF0ZV9saW1pdF9idXJzdCJIChZVcGRhdGVCdXNpbmVzc1Jlc3BvbnNlEi4KCGJ1c2luZXNzGAEgASgLMhwuaW5mbG93LmJ1c2luZXNzLnYxLkJ1c2luZXNzIvUCCg9Jc3N1ZUtleVJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARI4CgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIIukgFsgECQAESDAoEdGVzdBgDIAEoCBInCg1hbGxvd2VkX2NpZHJzGAQgAygJQhC6SA2SAQoQMiIGcgQQARhAEtMBCgZzY29wZXMYBSADKAlCwgG6SL4BkgG6ARALGAEiswFysAFSDWFjY291bnRzOnJlYWRSD2FjY291bnRzOmNyZWF0ZVIOYWNjb3VudHM6d3JpdGVSDXBheW1lbnRzOnJlYWRSEHBheW1lbnRzOnJlcXVlcnlSD3BheW1lbnRzOmRlY2lkZVIRcGF5bWVudHM6c2ltdWxhdGVSC2V2ZW50czpyZWFkUg1iYWxhbmNlczpyZWFkUg13ZWJob29rczpyZWFkUg53ZWJob29rczp3cml0ZSJMChBJc3N1ZUtleVJlc3BvbnNlEiQKA2tleRgBIAEoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXkSEgoKc2VjcmV0X2tleRgCIAEoCSKjBAoQSW1wb3J0S2V5UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEjgKCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgi6SAWyAQJAARIMCgR0ZXN0GAMgASgIEicKDWFsbG93ZWRfY2lkcnMYBCADKAlCELpIDZIBChAyIgZyBBABGEAS0wEKBnNjb3BlcxgFIAMoCULCAbpIvgGSAboBEAsYASKzAXKwAVINYWNjb3VudHM6cmVhZFIPYWNjb3VudHM6Y3JlYXRlUg5hY2NvdW50czp3cml0ZVINcGF5bWVudHM6cmVhZFIQcGF5bWVudHM6cmVxdWVyeVIPcGF5bWVudHM6ZGVjaWRlUhFwYXltZW50czpzaW11bGF0ZVILZXZlbnRzOnJlYWRSDWJhbGFuY2VzOnJlYWRSDXdlYmhvb2tzOnJlYWRSDndlYmhvb2tzOndyaXRlEqoBCgpzZWNyZXRfa2V5GAYgASgJQpUBgAEBukiOAboBhwEKCnNlY3JldF9rZXkSOG11c3QgYmUgMjQgdG8gMjU2IGNoYXJhY3RlcnMgb2YgQS1aLCBhLXosIDAtOSBhbmQgLl9+Ky8tGj90aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXltBLVphLXowLTkuX34rLy1dezI0LDI1Nn09ezAsMn0kJynIAQEiOQoRSW1wb3J0S2V5UmVzcG9uc2USJAoDa2V5GAEgASgLMhcuaW5mbG93LmJ1c2luZXNzLnYxLktleSLfAQoQVXBkYXRlS2V5UmVxdWVzdBIWCgZrZXlfaWQYASABKAlCBrpIA8gBARInCg1hbGxvd2VkX2NpZHJzGAIgAygJQhC6SA2SAQoQMiIGcgQQARhAEhMKC2FueV9hZGRyZXNzGAMgASgIOnW6SHIacAoZYWxsb3dlZF9jaWRycy5hbnlfYWRkcmVzcxIebXVzdCBiZSBlbXB0eSB3aXRoIGFueV9hZGRyZXNzGjMhdGhpcy5hbnlfYWRkcmVzcyB8fCB0aGlzLmFsbG93ZWRfY2lkcnMuc2l6ZSgpID09IDAiOQoRVXBkYXRlS2V5UmVzcG9uc2USJAoDa2V5GAEgASgLMhcuaW5mbG93LmJ1c2luZXNzLnYxLktleSKhAQoQUm90YXRlS2V5UmVxdWVzdBIWCgZrZXlfaWQYASABKAlCBrpIA8gBARI7CgdvdmVybGFwGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgASOAoKZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCLpIBbIBAkABIngKEVJvdGF0ZUtleVJlc3BvbnNlEiQKA2tleRgBIAEoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXkSEgoKc2VjcmV0X2tleRgCIAEoCRIpCghyZXBsYWNlZBgDIAEoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXkiKgoQUmV2b2tlS2V5UmVxdWVzdBIWCgZrZXlfaWQYASABKAlCBrpIA8gBASI5ChFSZXZva2VLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5ImsKD0xpc3RLZXlzUmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAxj0AyJSChBMaXN0S2V5c1Jlc3BvbnNlEiUKBGtleXMYASADKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCTL5CQoPQnVzaW5lc3NTZXJ2aWNlEnoKDkNyZWF0ZUJ1c2luZXNzEikuaW5mbG93LmJ1c2luZXNzLnYxLkNyZWF0ZUJ1c2luZXNzUmVxdWVzdBoqLmluZmxvdy5idXNpbmVzcy52MS5DcmVhdGVCdXNpbmVzc1Jlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARKFAQoLR2V0QnVzaW5lc3MSJi5pbmZsb3cuYnVzaW5lc3MudjEuR2V0QnVzaW5lc3NSZXF1ZXN0GicuaW5mbG93LmJ1c2luZXNzLnYxLkdldEJ1c2luZXNzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDRILYnVzaW5lc3NfaWQSgwEKDkxpc3RCdXNpbmVzc2VzEikuaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RCdXNpbmVzc2VzUmVxdWVzdBoqLmluZmxvdy5idXNpbmVzcy52MS5MaXN0QnVzaW5lc3Nlc1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIiABKFAQoOVXBkYXRlQnVzaW5lc3MSKS5pbmZsb3cuYnVzaW5lc3MudjEuVXBkYXRlQnVzaW5lc3NSZXF1ZXN0GiouaW5mbG93LmJ1c2luZXNzLnYxLlVwZGF0ZUJ1c2luZXNzUmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQScwoISXNzdWVLZXkSIy5pbmZsb3cuYnVzaW5lc3MudjEuSXNzdWVLZXlSZXF1ZXN0GiQuaW5mbG93LmJ1c2luZXNzLnYxLklzc3VlS2V5UmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQSdgoJSW1wb3J0S2V5EiQuaW5mbG93LmJ1c2luZXNzLnYxLkltcG9ydEtleVJlcXVlc3QaJS5pbmZsb3cuYnVzaW5lc3MudjEuSW1wb3J0S2V5UmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQSdwoJVXBkYXRlS2V5EiQuaW5mbG93LmJ1c2luZXNzLnYxLlVwZGF0ZUtleVJlcXVlc3QaJS5pbmZsb3cuYnVzaW5lc3MudjEuVXBkYXRlS2V5UmVzcG9uc2UiHYq1GBkIAhIFYWRtaW4aDioMCgoKBmtleV9pZBABEncKCVJvdGF0ZUtleRIkLmluZmxvdy5idXNpbmVzcy52MS5Sb3RhdGVLZXlSZXF1ZXN0GiUuaW5mbG93LmJ1c2luZXNzLnYxLlJvdGF0ZUtleVJlc3BvbnNlIh2KtRgZCAISBWFkbWluGg4qDAoKCgZrZXlfaWQQARJ3CglSZXZva2VLZXkSJC5pbmZsb3cuYnVzaW5lc3MudjEuUmV2b2tlS2V5UmVxdWVzdBolLmluZmxvdy5idXNpbmVzcy52MS5SZXZva2VLZXlSZXNwb25zZSIdirUYGQgCEgVhZG1pbhoOKgwKCgoGa2V5X2lkEAESfAoITGlzdEtleXMSIy5pbmZsb3cuYnVzaW5lc3MudjEuTGlzdEtleXNSZXF1ZXN0GiQuaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RLZXlzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDRILYnVzaW5lc3NfaWRiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_business_v1_business]);
 
 /**
  * The business to create.
@@ -342,6 +342,88 @@ export const IssueKeyResponseSchema: GenMessage<IssueKeyResponse> = /*@__PURE__*
   messageDesc(file_inflow_business_v1_business_service, 9);
 
 /**
+ * The key to import.
+ *
+ * @generated from message inflow.business.v1.ImportKeyRequest
+ */
+export type ImportKeyRequest = Message<"inflow.business.v1.ImportKeyRequest"> & {
+  /**
+   * The business.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * When the key expires; absent: never.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 2;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * True: a test mode key, whose accounts are simulated and which sees nothing of live
+   * mode. False: a live mode key.
+   *
+   * @generated from field: bool test = 3;
+   */
+  test: boolean;
+
+  /**
+   * The address ranges that the key is allowed from, at most 50, each of at most 64 characters:
+   * "203.0.113.0/24", "2001:db8::/32", or single addresses; empty: anywhere.
+   *
+   * @generated from field: repeated string allowed_cidrs = 4;
+   */
+  allowedCidrs: string[];
+
+  /**
+   * What the key may be used for: "accounts:read", "accounts:create", "accounts:write", "payments:read",
+   * "payments:decide", "payments:requery", "payments:simulate", "events:read", "balances:read", "webhooks:read" and
+   * "webhooks:write". Empty: the methods that are open to keys without scopes.
+   *
+   * @generated from field: repeated string scopes = 5;
+   */
+  scopes: string[];
+
+  /**
+   * The text of the key: 24 to 256 characters of A-Z, a-z, 0-9 and ._~+/-, at the end also =. It must be random, as it
+   * is all that protects the business, and must not have the form of keys that Inflow issues.
+   *
+   * @generated from field: string secret_key = 6;
+   */
+  secretKey: string;
+};
+
+/**
+ * Describes the message inflow.business.v1.ImportKeyRequest.
+ * Use `create(ImportKeyRequestSchema)` to create a new message.
+ */
+export const ImportKeyRequestSchema: GenMessage<ImportKeyRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_business_v1_business_service, 10);
+
+/**
+ * The imported key.
+ *
+ * @generated from message inflow.business.v1.ImportKeyResponse
+ */
+export type ImportKeyResponse = Message<"inflow.business.v1.ImportKeyResponse"> & {
+  /**
+   * The key.
+   *
+   * @generated from field: inflow.business.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+};
+
+/**
+ * Describes the message inflow.business.v1.ImportKeyResponse.
+ * Use `create(ImportKeyResponseSchema)` to create a new message.
+ */
+export const ImportKeyResponseSchema: GenMessage<ImportKeyResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_business_v1_business_service, 11);
+
+/**
  * The addresses that a key is allowed from.
  *
  * @generated from message inflow.business.v1.UpdateKeyRequest
@@ -375,7 +457,7 @@ export type UpdateKeyRequest = Message<"inflow.business.v1.UpdateKeyRequest"> & 
  * Use `create(UpdateKeyRequestSchema)` to create a new message.
  */
 export const UpdateKeyRequestSchema: GenMessage<UpdateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 10);
+  messageDesc(file_inflow_business_v1_business_service, 12);
 
 /**
  * The changed key.
@@ -396,7 +478,7 @@ export type UpdateKeyResponse = Message<"inflow.business.v1.UpdateKeyResponse"> 
  * Use `create(UpdateKeyResponseSchema)` to create a new message.
  */
 export const UpdateKeyResponseSchema: GenMessage<UpdateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 11);
+  messageDesc(file_inflow_business_v1_business_service, 13);
 
 /**
  * The key to replace.
@@ -431,7 +513,7 @@ export type RotateKeyRequest = Message<"inflow.business.v1.RotateKeyRequest"> & 
  * Use `create(RotateKeyRequestSchema)` to create a new message.
  */
 export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 12);
+  messageDesc(file_inflow_business_v1_business_service, 14);
 
 /**
  * The new key.
@@ -466,7 +548,7 @@ export type RotateKeyResponse = Message<"inflow.business.v1.RotateKeyResponse"> 
  * Use `create(RotateKeyResponseSchema)` to create a new message.
  */
 export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 13);
+  messageDesc(file_inflow_business_v1_business_service, 15);
 
 /**
  * The key to revoke.
@@ -487,7 +569,7 @@ export type RevokeKeyRequest = Message<"inflow.business.v1.RevokeKeyRequest"> & 
  * Use `create(RevokeKeyRequestSchema)` to create a new message.
  */
 export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 14);
+  messageDesc(file_inflow_business_v1_business_service, 16);
 
 /**
  * The revoked key.
@@ -508,7 +590,7 @@ export type RevokeKeyResponse = Message<"inflow.business.v1.RevokeKeyResponse"> 
  * Use `create(RevokeKeyResponseSchema)` to create a new message.
  */
 export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 15);
+  messageDesc(file_inflow_business_v1_business_service, 17);
 
 /**
  * The page of keys to list.
@@ -543,7 +625,7 @@ export type ListKeysRequest = Message<"inflow.business.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 16);
+  messageDesc(file_inflow_business_v1_business_service, 18);
 
 /**
  * A page of keys.
@@ -571,7 +653,7 @@ export type ListKeysResponse = Message<"inflow.business.v1.ListKeysResponse"> & 
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 17);
+  messageDesc(file_inflow_business_v1_business_service, 19);
 
 /**
  * Manages businesses and their keys, for operators.
@@ -639,6 +721,20 @@ export const BusinessService: GenService<{
     methodKind: "unary";
     input: typeof IssueKeyRequestSchema;
     output: typeof IssueKeyResponseSchema;
+  },
+  /**
+   * Imports a key that another provider made, so that the business keeps it. Only a hash of it is stored. A repeat
+   * returns the key.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business), ALREADY_EXISTS (duplicate_key: the
+   * text is a key of another business or mode, or was revoked or has expired).
+   *
+   * @generated from rpc inflow.business.v1.BusinessService.ImportKey
+   */
+  importKey: {
+    methodKind: "unary";
+    input: typeof ImportKeyRequestSchema;
+    output: typeof ImportKeyResponseSchema;
   },
   /**
    * Changes the addresses that a key is allowed from. Takes effect within a second.

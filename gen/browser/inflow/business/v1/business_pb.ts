@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/business/v1/business.proto.
  */
 export const file_inflow_business_v1_business: GenFile = /*@__PURE__*/
-  fileDesc("CiFpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3MucHJvdG8SEmluZmxvdy5idXNpbmVzcy52MSKcAQoIQnVzaW5lc3MSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVhbGlhcxgDIAEoCRIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdChVyYXRlX2xpbWl0X3Blcl9zZWNvbmQYBSABKAUSGAoQcmF0ZV9saW1pdF9idXJzdBgGIAEoBSKtAgoDS2V5EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEg4KBnByZWZpeBgDIAEoCRIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXZva2VkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRsaXZlGAcgASgIEhUKDWFsbG93ZWRfY2lkcnMYCCADKAkSMAoMbGFzdF91c2VkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZzY29wZXMYCiADKAliBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("CiFpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3MucHJvdG8SEmluZmxvdy5idXNpbmVzcy52MSKcAQoIQnVzaW5lc3MSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVhbGlhcxgDIAEoCRIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdChVyYXRlX2xpbWl0X3Blcl9zZWNvbmQYBSABKAUSGAoQcmF0ZV9saW1pdF9idXJzdBgGIAEoBSK/AgoDS2V5EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEg4KBnByZWZpeBgDIAEoCRIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXZva2VkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRsaXZlGAcgASgIEhUKDWFsbG93ZWRfY2lkcnMYCCADKAkSMAoMbGFzdF91c2VkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZzY29wZXMYCiADKAkSEAoIaW1wb3J0ZWQYCyABKAhiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * A business that opens virtual accounts for its customers.
@@ -147,6 +147,13 @@ export type Key = Message<"inflow.business.v1.Key"> & {
    * @generated from field: repeated string scopes = 10;
    */
   scopes: string[];
+
+  /**
+   * Whether another provider made it, and it was imported.
+   *
+   * @generated from field: bool imported = 11;
+   */
+  imported: boolean;
 };
 
 /**

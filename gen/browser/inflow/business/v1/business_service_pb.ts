@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/business/v1/business_service.proto.
  */
 export const file_inflow_business_v1_business_service: GenFile = /*@__PURE__*/
-  fileDesc("CilpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3Nfc2VydmljZS5wcm90bxISaW5mbG93LmJ1c2luZXNzLnYxIjQKFUNyZWF0ZUJ1c2luZXNzUmVxdWVzdBIMCgRuYW1lGAEgASgJEg0KBWFsaWFzGAIgASgJIlwKFkNyZWF0ZUJ1c2luZXNzUmVzcG9uc2USLgoIYnVzaW5lc3MYASABKAsyHC5pbmZsb3cuYnVzaW5lc3MudjEuQnVzaW5lc3MSEgoKc2VjcmV0X2tleRgCIAEoCSIpChJHZXRCdXNpbmVzc1JlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkiRQoTR2V0QnVzaW5lc3NSZXNwb25zZRIuCghidXNpbmVzcxgBIAEoCzIcLmluZmxvdy5idXNpbmVzcy52MS5CdXNpbmVzcyJjChVMaXN0QnVzaW5lc3Nlc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSDQoFcXVlcnkYAyABKAkSFAoMYnVzaW5lc3NfaWRzGAQgAygJImMKFkxpc3RCdXNpbmVzc2VzUmVzcG9uc2USMAoKYnVzaW5lc3NlcxgBIAMoCzIcLmluZmxvdy5idXNpbmVzcy52MS5CdXNpbmVzcxIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAki2AEKFVVwZGF0ZUJ1c2luZXNzUmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESEgoFYWxpYXMYAyABKAlIAYgBARIiChVyYXRlX2xpbWl0X3Blcl9zZWNvbmQYBCABKAVIAogBARIdChByYXRlX2xpbWl0X2J1cnN0GAUgASgFSAOIAQFCBwoFX25hbWVCCAoGX2FsaWFzQhgKFl9yYXRlX2xpbWl0X3Blcl9zZWNvbmRCEwoRX3JhdGVfbGltaXRfYnVyc3QiSAoWVXBkYXRlQnVzaW5lc3NSZXNwb25zZRIuCghidXNpbmVzcxgBIAEoCzIcLmluZmxvdy5idXNpbmVzcy52MS5CdXNpbmVzcyKLAQoPSXNzdWVLZXlSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBHRlc3QYAyABKAgSFQoNYWxsb3dlZF9jaWRycxgEIAMoCRIOCgZzY29wZXMYBSADKAkiTAoQSXNzdWVLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5EhIKCnNlY3JldF9rZXkYAiABKAkiTgoQVXBkYXRlS2V5UmVxdWVzdBIOCgZrZXlfaWQYASABKAkSFQoNYWxsb3dlZF9jaWRycxgCIAMoCRITCgthbnlfYWRkcmVzcxgDIAEoCCI5ChFVcGRhdGVLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5In4KEFJvdGF0ZUtleVJlcXVlc3QSDgoGa2V5X2lkGAEgASgJEioKB292ZXJsYXAYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoKZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAieAoRUm90YXRlS2V5UmVzcG9uc2USJAoDa2V5GAEgASgLMhcuaW5mbG93LmJ1c2luZXNzLnYxLktleRISCgpzZWNyZXRfa2V5GAIgASgJEikKCHJlcGxhY2VkGAMgASgLMhcuaW5mbG93LmJ1c2luZXNzLnYxLktleSIiChBSZXZva2VLZXlSZXF1ZXN0Eg4KBmtleV9pZBgBIAEoCSI5ChFSZXZva2VLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5Ik0KD0xpc3RLZXlzUmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJSChBMaXN0S2V5c1Jlc3BvbnNlEiUKBGtleXMYASADKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCTKBCQoPQnVzaW5lc3NTZXJ2aWNlEnoKDkNyZWF0ZUJ1c2luZXNzEikuaW5mbG93LmJ1c2luZXNzLnYxLkNyZWF0ZUJ1c2luZXNzUmVxdWVzdBoqLmluZmxvdy5idXNpbmVzcy52MS5DcmVhdGVCdXNpbmVzc1Jlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARKFAQoLR2V0QnVzaW5lc3MSJi5pbmZsb3cuYnVzaW5lc3MudjEuR2V0QnVzaW5lc3NSZXF1ZXN0GicuaW5mbG93LmJ1c2luZXNzLnYxLkdldEJ1c2luZXNzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDRILYnVzaW5lc3NfaWQSgwEKDkxpc3RCdXNpbmVzc2VzEikuaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RCdXNpbmVzc2VzUmVxdWVzdBoqLmluZmxvdy5idXNpbmVzcy52MS5MaXN0QnVzaW5lc3Nlc1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIiABKFAQoOVXBkYXRlQnVzaW5lc3MSKS5pbmZsb3cuYnVzaW5lc3MudjEuVXBkYXRlQnVzaW5lc3NSZXF1ZXN0GiouaW5mbG93LmJ1c2luZXNzLnYxLlVwZGF0ZUJ1c2luZXNzUmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQScwoISXNzdWVLZXkSIy5pbmZsb3cuYnVzaW5lc3MudjEuSXNzdWVLZXlSZXF1ZXN0GiQuaW5mbG93LmJ1c2luZXNzLnYxLklzc3VlS2V5UmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQSdwoJVXBkYXRlS2V5EiQuaW5mbG93LmJ1c2luZXNzLnYxLlVwZGF0ZUtleVJlcXVlc3QaJS5pbmZsb3cuYnVzaW5lc3MudjEuVXBkYXRlS2V5UmVzcG9uc2UiHYq1GBkIAhIFYWRtaW4aDioMCgoKBmtleV9pZBABEncKCVJvdGF0ZUtleRIkLmluZmxvdy5idXNpbmVzcy52MS5Sb3RhdGVLZXlSZXF1ZXN0GiUuaW5mbG93LmJ1c2luZXNzLnYxLlJvdGF0ZUtleVJlc3BvbnNlIh2KtRgZCAISBWFkbWluGg4qDAoKCgZrZXlfaWQQARJ3CglSZXZva2VLZXkSJC5pbmZsb3cuYnVzaW5lc3MudjEuUmV2b2tlS2V5UmVxdWVzdBolLmluZmxvdy5idXNpbmVzcy52MS5SZXZva2VLZXlSZXNwb25zZSIdirUYGQgCEgVhZG1pbhoOKgwKCgoGa2V5X2lkEAESfAoITGlzdEtleXMSIy5pbmZsb3cuYnVzaW5lc3MudjEuTGlzdEtleXNSZXF1ZXN0GiQuaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RLZXlzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDRILYnVzaW5lc3NfaWRiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_business_v1_business]);
+  fileDesc("CilpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3Nfc2VydmljZS5wcm90bxISaW5mbG93LmJ1c2luZXNzLnYxIjQKFUNyZWF0ZUJ1c2luZXNzUmVxdWVzdBIMCgRuYW1lGAEgASgJEg0KBWFsaWFzGAIgASgJIlwKFkNyZWF0ZUJ1c2luZXNzUmVzcG9uc2USLgoIYnVzaW5lc3MYASABKAsyHC5pbmZsb3cuYnVzaW5lc3MudjEuQnVzaW5lc3MSEgoKc2VjcmV0X2tleRgCIAEoCSIpChJHZXRCdXNpbmVzc1JlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkiRQoTR2V0QnVzaW5lc3NSZXNwb25zZRIuCghidXNpbmVzcxgBIAEoCzIcLmluZmxvdy5idXNpbmVzcy52MS5CdXNpbmVzcyJjChVMaXN0QnVzaW5lc3Nlc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSDQoFcXVlcnkYAyABKAkSFAoMYnVzaW5lc3NfaWRzGAQgAygJImMKFkxpc3RCdXNpbmVzc2VzUmVzcG9uc2USMAoKYnVzaW5lc3NlcxgBIAMoCzIcLmluZmxvdy5idXNpbmVzcy52MS5CdXNpbmVzcxIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAki2AEKFVVwZGF0ZUJ1c2luZXNzUmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESEgoFYWxpYXMYAyABKAlIAYgBARIiChVyYXRlX2xpbWl0X3Blcl9zZWNvbmQYBCABKAVIAogBARIdChByYXRlX2xpbWl0X2J1cnN0GAUgASgFSAOIAQFCBwoFX25hbWVCCAoGX2FsaWFzQhgKFl9yYXRlX2xpbWl0X3Blcl9zZWNvbmRCEwoRX3JhdGVfbGltaXRfYnVyc3QiSAoWVXBkYXRlQnVzaW5lc3NSZXNwb25zZRIuCghidXNpbmVzcxgBIAEoCzIcLmluZmxvdy5idXNpbmVzcy52MS5CdXNpbmVzcyKLAQoPSXNzdWVLZXlSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBHRlc3QYAyABKAgSFQoNYWxsb3dlZF9jaWRycxgEIAMoCRIOCgZzY29wZXMYBSADKAkiTAoQSXNzdWVLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5EhIKCnNlY3JldF9rZXkYAiABKAkipQEKEEltcG9ydEtleVJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSLgoKZXhwaXJlc19hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEdGVzdBgDIAEoCBIVCg1hbGxvd2VkX2NpZHJzGAQgAygJEg4KBnNjb3BlcxgFIAMoCRIXCgpzZWNyZXRfa2V5GAYgASgJQgOAAQEiOQoRSW1wb3J0S2V5UmVzcG9uc2USJAoDa2V5GAEgASgLMhcuaW5mbG93LmJ1c2luZXNzLnYxLktleSJOChBVcGRhdGVLZXlSZXF1ZXN0Eg4KBmtleV9pZBgBIAEoCRIVCg1hbGxvd2VkX2NpZHJzGAIgAygJEhMKC2FueV9hZGRyZXNzGAMgASgIIjkKEVVwZGF0ZUtleVJlc3BvbnNlEiQKA2tleRgBIAEoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXkifgoQUm90YXRlS2V5UmVxdWVzdBIOCgZrZXlfaWQYASABKAkSKgoHb3ZlcmxhcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIuCgpleHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ4ChFSb3RhdGVLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5EhIKCnNlY3JldF9rZXkYAiABKAkSKQoIcmVwbGFjZWQYAyABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5IiIKEFJldm9rZUtleVJlcXVlc3QSDgoGa2V5X2lkGAEgASgJIjkKEVJldm9rZUtleVJlc3BvbnNlEiQKA2tleRgBIAEoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXkiTQoPTGlzdEtleXNSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIlIKEExpc3RLZXlzUmVzcG9uc2USJQoEa2V5cxgBIAMoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJMvkJCg9CdXNpbmVzc1NlcnZpY2USegoOQ3JlYXRlQnVzaW5lc3MSKS5pbmZsb3cuYnVzaW5lc3MudjEuQ3JlYXRlQnVzaW5lc3NSZXF1ZXN0GiouaW5mbG93LmJ1c2luZXNzLnYxLkNyZWF0ZUJ1c2luZXNzUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEoUBCgtHZXRCdXNpbmVzcxImLmluZmxvdy5idXNpbmVzcy52MS5HZXRCdXNpbmVzc1JlcXVlc3QaJy5pbmZsb3cuYnVzaW5lc3MudjEuR2V0QnVzaW5lc3NSZXNwb25zZSIlkAIBirUYHggCEgVhZG1pbhIEcmVhZBoNEgtidXNpbmVzc19pZBKDAQoOTGlzdEJ1c2luZXNzZXMSKS5pbmZsb3cuYnVzaW5lc3MudjEuTGlzdEJ1c2luZXNzZXNSZXF1ZXN0GiouaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RCdXNpbmVzc2VzUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAiIAEoUBCg5VcGRhdGVCdXNpbmVzcxIpLmluZmxvdy5idXNpbmVzcy52MS5VcGRhdGVCdXNpbmVzc1JlcXVlc3QaKi5pbmZsb3cuYnVzaW5lc3MudjEuVXBkYXRlQnVzaW5lc3NSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBJzCghJc3N1ZUtleRIjLmluZmxvdy5idXNpbmVzcy52MS5Jc3N1ZUtleVJlcXVlc3QaJC5pbmZsb3cuYnVzaW5lc3MudjEuSXNzdWVLZXlSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBJ2CglJbXBvcnRLZXkSJC5pbmZsb3cuYnVzaW5lc3MudjEuSW1wb3J0S2V5UmVxdWVzdBolLmluZmxvdy5idXNpbmVzcy52MS5JbXBvcnRLZXlSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBJ3CglVcGRhdGVLZXkSJC5pbmZsb3cuYnVzaW5lc3MudjEuVXBkYXRlS2V5UmVxdWVzdBolLmluZmxvdy5idXNpbmVzcy52MS5VcGRhdGVLZXlSZXNwb25zZSIdirUYGQgCEgVhZG1pbhoOKgwKCgoGa2V5X2lkEAESdwoJUm90YXRlS2V5EiQuaW5mbG93LmJ1c2luZXNzLnYxLlJvdGF0ZUtleVJlcXVlc3QaJS5pbmZsb3cuYnVzaW5lc3MudjEuUm90YXRlS2V5UmVzcG9uc2UiHYq1GBkIAhIFYWRtaW4aDioMCgoKBmtleV9pZBABEncKCVJldm9rZUtleRIkLmluZmxvdy5idXNpbmVzcy52MS5SZXZva2VLZXlSZXF1ZXN0GiUuaW5mbG93LmJ1c2luZXNzLnYxLlJldm9rZUtleVJlc3BvbnNlIh2KtRgZCAISBWFkbWluGg4qDAoKCgZrZXlfaWQQARJ8CghMaXN0S2V5cxIjLmluZmxvdy5idXNpbmVzcy52MS5MaXN0S2V5c1JlcXVlc3QaJC5pbmZsb3cuYnVzaW5lc3MudjEuTGlzdEtleXNSZXNwb25zZSIlkAIBirUYHggCEgVhZG1pbhIEcmVhZBoNEgtidXNpbmVzc19pZGIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_business_v1_business]);
 
 /**
  * The business to create.
@@ -341,6 +341,88 @@ export const IssueKeyResponseSchema: GenMessage<IssueKeyResponse> = /*@__PURE__*
   messageDesc(file_inflow_business_v1_business_service, 9);
 
 /**
+ * The key to import.
+ *
+ * @generated from message inflow.business.v1.ImportKeyRequest
+ */
+export type ImportKeyRequest = Message<"inflow.business.v1.ImportKeyRequest"> & {
+  /**
+   * The business.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * When the key expires; absent: never.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 2;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * True: a test mode key, whose accounts are simulated and which sees nothing of live
+   * mode. False: a live mode key.
+   *
+   * @generated from field: bool test = 3;
+   */
+  test: boolean;
+
+  /**
+   * The address ranges that the key is allowed from, at most 50, each of at most 64 characters:
+   * "203.0.113.0/24", "2001:db8::/32", or single addresses; empty: anywhere.
+   *
+   * @generated from field: repeated string allowed_cidrs = 4;
+   */
+  allowedCidrs: string[];
+
+  /**
+   * What the key may be used for: "accounts:read", "accounts:create", "accounts:write", "payments:read",
+   * "payments:decide", "payments:requery", "payments:simulate", "events:read", "balances:read", "webhooks:read" and
+   * "webhooks:write". Empty: the methods that are open to keys without scopes.
+   *
+   * @generated from field: repeated string scopes = 5;
+   */
+  scopes: string[];
+
+  /**
+   * The text of the key: 24 to 256 characters of A-Z, a-z, 0-9 and ._~+/-, at the end also =. It must be random, as it
+   * is all that protects the business, and must not have the form of keys that Inflow issues.
+   *
+   * @generated from field: string secret_key = 6;
+   */
+  secretKey: string;
+};
+
+/**
+ * Describes the message inflow.business.v1.ImportKeyRequest.
+ * Use `create(ImportKeyRequestSchema)` to create a new message.
+ */
+export const ImportKeyRequestSchema: GenMessage<ImportKeyRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_business_v1_business_service, 10);
+
+/**
+ * The imported key.
+ *
+ * @generated from message inflow.business.v1.ImportKeyResponse
+ */
+export type ImportKeyResponse = Message<"inflow.business.v1.ImportKeyResponse"> & {
+  /**
+   * The key.
+   *
+   * @generated from field: inflow.business.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+};
+
+/**
+ * Describes the message inflow.business.v1.ImportKeyResponse.
+ * Use `create(ImportKeyResponseSchema)` to create a new message.
+ */
+export const ImportKeyResponseSchema: GenMessage<ImportKeyResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_business_v1_business_service, 11);
+
+/**
  * The addresses that a key is allowed from.
  *
  * @generated from message inflow.business.v1.UpdateKeyRequest
@@ -374,7 +456,7 @@ export type UpdateKeyRequest = Message<"inflow.business.v1.UpdateKeyRequest"> & 
  * Use `create(UpdateKeyRequestSchema)` to create a new message.
  */
 export const UpdateKeyRequestSchema: GenMessage<UpdateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 10);
+  messageDesc(file_inflow_business_v1_business_service, 12);
 
 /**
  * The changed key.
@@ -395,7 +477,7 @@ export type UpdateKeyResponse = Message<"inflow.business.v1.UpdateKeyResponse"> 
  * Use `create(UpdateKeyResponseSchema)` to create a new message.
  */
 export const UpdateKeyResponseSchema: GenMessage<UpdateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 11);
+  messageDesc(file_inflow_business_v1_business_service, 13);
 
 /**
  * The key to replace.
@@ -430,7 +512,7 @@ export type RotateKeyRequest = Message<"inflow.business.v1.RotateKeyRequest"> & 
  * Use `create(RotateKeyRequestSchema)` to create a new message.
  */
 export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 12);
+  messageDesc(file_inflow_business_v1_business_service, 14);
 
 /**
  * The new key.
@@ -465,7 +547,7 @@ export type RotateKeyResponse = Message<"inflow.business.v1.RotateKeyResponse"> 
  * Use `create(RotateKeyResponseSchema)` to create a new message.
  */
 export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 13);
+  messageDesc(file_inflow_business_v1_business_service, 15);
 
 /**
  * The key to revoke.
@@ -486,7 +568,7 @@ export type RevokeKeyRequest = Message<"inflow.business.v1.RevokeKeyRequest"> & 
  * Use `create(RevokeKeyRequestSchema)` to create a new message.
  */
 export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 14);
+  messageDesc(file_inflow_business_v1_business_service, 16);
 
 /**
  * The revoked key.
@@ -507,7 +589,7 @@ export type RevokeKeyResponse = Message<"inflow.business.v1.RevokeKeyResponse"> 
  * Use `create(RevokeKeyResponseSchema)` to create a new message.
  */
 export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 15);
+  messageDesc(file_inflow_business_v1_business_service, 17);
 
 /**
  * The page of keys to list.
@@ -542,7 +624,7 @@ export type ListKeysRequest = Message<"inflow.business.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 16);
+  messageDesc(file_inflow_business_v1_business_service, 18);
 
 /**
  * A page of keys.
@@ -570,7 +652,7 @@ export type ListKeysResponse = Message<"inflow.business.v1.ListKeysResponse"> & 
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 17);
+  messageDesc(file_inflow_business_v1_business_service, 19);
 
 /**
  * Manages businesses and their keys, for operators.
@@ -638,6 +720,20 @@ export const BusinessService: GenService<{
     methodKind: "unary";
     input: typeof IssueKeyRequestSchema;
     output: typeof IssueKeyResponseSchema;
+  },
+  /**
+   * Imports a key that another provider made, so that the business keeps it. Only a hash of it is stored. A repeat
+   * returns the key.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business), ALREADY_EXISTS (duplicate_key: the
+   * text is a key of another business or mode, or was revoked or has expired).
+   *
+   * @generated from rpc inflow.business.v1.BusinessService.ImportKey
+   */
+  importKey: {
+    methodKind: "unary";
+    input: typeof ImportKeyRequestSchema;
+    output: typeof ImportKeyResponseSchema;
   },
   /**
    * Changes the addresses that a key is allowed from. Takes effect within a second.
