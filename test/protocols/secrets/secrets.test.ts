@@ -9,6 +9,7 @@ import { BusinessService } from '../../../gen/inflow/business/v1/business_servic
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { EndpointProfile } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { createLog } from '../../../src/app/log.ts'
 import { useDatabase } from '../../support/database.ts'
@@ -147,6 +148,14 @@ async function playScene() {
     keySecret('revoked key', issued.secretKey),
   )
   await businesses.revokeKey({ keyId: issued.key!.id })
+  const foreign = `other-provider-${randomBytes(24).toString('base64url')}`
+  await businesses.importKey({ businessId, secretKey: foreign })
+  await send(service.httpUrl, {
+    path: '/v2/thirdparty/getBalance/',
+    headers: asJson(foreign),
+    body: '{}',
+  })
+  secrets.push({ name: 'imported key', text: foreign, publicLength: 10 })
   await businesses.listKeys({ businessId })
 
   const webhooks = createClient(WebhookService, transport())
@@ -161,6 +170,7 @@ async function playScene() {
     secrets.push({ name: 'webhook secret, its bytes', text: bytes.toString('latin1') })
   }
   await webhooks.sendTestEvent({ endpointId: endpoint!.id })
+  await playTextSecrets(businessId)
 
   const key = created.secretKey
   const account = await send(service.httpUrl, {
@@ -183,6 +193,21 @@ async function playScene() {
     expect(deliveries.some(({ attemptCount }) => attemptCount > 0)).toBe(true)
   })
   return { key, businessId, revoked: issued.secretKey }
+}
+
+/** An endpoint of the earlier format, whose texts are switched. */
+async function playTextSecrets(businessId: string) {
+  const webhooks = createClient(WebhookService, transport())
+  const [first, second] = [randomBytes(24), randomBytes(24)].map((bytes) => bytes.toString('hex'))
+  const { endpoint } = await webhooks.createEndpoint({
+    ...{ businessId, url: 'https://127.0.0.1:1/existing', profile: EndpointProfile.WIAXY },
+    textSecret: first!,
+  })
+  const endpointId = endpoint!.id
+  await webhooks.rotateSecret({ endpointId, textSecret: second! })
+  await webhooks.sendTestEvent({ endpointId })
+  await webhooks.switchSecret({ endpointId })
+  secrets.push({ name: 'text secret', text: first! }, { name: 'next text secret', text: second! })
 }
 
 function keySecret(name: string, text: string): Secret {
