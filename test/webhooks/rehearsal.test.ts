@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Code, type ConnectError } from '@connectrpc/connect'
-import { beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { EndpointProfile, LegacySignature } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import {
   type RehearsalStep,
@@ -17,6 +17,8 @@ import { runHere, temporaryFolder } from '../cli/run-inflow.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { waitUntil } from '../support/wait-for.ts'
+import { openWebhooks } from './fixture.ts'
+import { clientOf } from './harness.ts'
 
 const service = useService()
 const client = () => service.client(WebhookService)
@@ -108,7 +110,7 @@ test('what is sent looks like what the world sends, and follows one sequence', a
   expect(repeat!.headers['webhook-id']).toBe(first!.headers['webhook-id'])
 })
 
-test('a receiver that accepts everything, and fails on repeats, is told so in words', async () => {
+test('states in words that a receiver accepts everything, and fails on repeats', async () => {
   const { endpointId } = await addEndpoint()
   const seen = new Set<string>()
   receiver.answer(({ rawBody }) => {
@@ -137,7 +139,7 @@ test('a receiver that accepts everything, and fails on repeats, is told so in wo
   )
 })
 
-test('a receiver with another secret is told to check it, and its refusals show nothing', async () => {
+test('names the secret to check if a receiver has another one: then its refusals show nothing', async () => {
   const { endpointId } = await addEndpoint()
   answerWell(newSecret())
   const { verdicts, steps, summary } = await rehearse({ endpointId })
@@ -245,6 +247,42 @@ test('one at a time of a business; a caller that leaves stops it', async () => {
   await waitUntil(() => rehearse(deaf).then(() => true, isRefused))
   // Of nine steps, those that were on their way.
   expect(receiver.requests.length).toBeLessThan(8)
+})
+
+/** Rehearses with time-outs of a test's length. */
+async function rehearseWithin(timeoutMs: number, answer: Parameters<Receiver['answer']>[0]) {
+  receiver.answer(answer)
+  const webhooks = openWebhooks(service.database, { requestTimeoutMs: timeoutMs })
+  onTestFinished(() => webhooks.stop())
+  const quick = clientOf(webhooks)
+  const steps: RehearsalStep[] = []
+  for await (const { progress } of quick.rehearse(wiaxy())) {
+    if (progress.case === 'step') steps.push(progress.value)
+  }
+  return steps
+}
+
+test('warns of answers that take over half of the time-out', async () => {
+  let requests = 0
+  const [step] = await rehearseWithin(2_000, () => {
+    requests += 1
+    return { status: 200, ...(requests === 1 && { delayMs: 1_100 }) }
+  })
+  expect(enumName(step!.verdict, RehearsalVerdict)).toBe('WARNING')
+  expect(step!.happened).toMatch(/^answered 200, but took 1\.[1-9] s: Inflow waits 2 s$/)
+})
+
+test('a time-out ends it at the first payment, and later fails the step alone', async () => {
+  const [only, ...none] = await rehearseWithin(300, 'hang')
+  expect(only!.happened).toBe('no answer: timed out after 0.3 s')
+  expect(none).toEqual([])
+  let requests = 0
+  const steps = await rehearseWithin(300, () => {
+    requests += 1
+    return requests === 2 ? 'hang' : { status: 200 }
+  })
+  expect(steps[1]!.happened).toBe('no answer: timed out after 0.3 s')
+  expect(steps).toHaveLength(8)
 })
 
 const cli = (...args: string[]) =>

@@ -9,25 +9,17 @@ import {
 } from '../../../gen/inflow/webhook/v1/rehearsal_pb.ts'
 import type { RehearseResponseSchema } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import type { LogEntry } from '../../events/read-log.ts'
+import type { RequestFormat } from '../endpoints/endpoint.ts'
 import { toRequestFormat } from '../message.ts'
-import type { Candidate } from './rehearse.ts'
-import type { Progress, Verdict } from './steps.ts'
-
-/** `data.reference` of the made-up account. No real one has an S or an L. */
-export const REFERENCE = 'R-REHEARSALREHEARSAL34'
-
-/** `data.merchant_reference` of the made-up account: the receiver may need a customer of that reference. */
-export const MERCHANT_REFERENCE = 'rehearsal'
+import {
+  type MadeUpEvent,
+  MERCHANT_REFERENCE,
+  type Progress,
+  REFERENCE,
+  type Verdict,
+} from './steps.ts'
 
 const ACCOUNT_AGE_MS = 3_600_000
-
-/** An event that never happened: a payment into the made-up account, or its reversal. */
-export interface MadeUpEvent extends Omit<LogEntry, 'payload' | 'position'> {
-  readonly kind: 'PAYMENT_NOTIFICATION' | 'PAYMENT_REVERSED'
-  readonly transactionId: string
-  readonly sessionId: string
-  readonly amountMinor: bigint
-}
 
 /** The event as the log would have it, so that its body is encoded like every other. */
 export function toLogEntry(event: MadeUpEvent): LogEntry {
@@ -64,6 +56,16 @@ export function toLogEntry(event: MadeUpEvent): LogEntry {
     },
   })
   return { ...event, position: 0n, payload: toBinary(EventSchema, message) }
+}
+
+/** A receiver that has no endpoint yet. */
+export interface Candidate {
+  readonly businessId: string
+  readonly url: string
+  readonly format: RequestFormat
+  readonly secret: string
+  /** The event kinds that its endpoint will receive; empty: the default. */
+  readonly kinds: readonly string[]
 }
 
 export function toCandidate(businessId: string, message: RehearsalCandidate): Candidate {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import type { BankNames } from '../../banks/bank.ts'
-import { BusinessEntity } from '../../businesses/business.entity.ts'
+import { findBusiness } from '../../businesses/get-business.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { assert, Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
@@ -12,7 +12,7 @@ import { readLogState } from '../../events/log-state.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
 import type { Connection } from '../connections/connection.ts'
 import { createConnectedSender } from '../connections/send-connected.ts'
-import { CONCURRENCY_DEFAULT, type RequestFormat } from '../endpoints/endpoint.ts'
+import { CONCURRENCY_DEFAULT } from '../endpoints/endpoint.ts'
 import type { EndpointContext } from '../endpoints/endpoint-context.ts'
 import { urlRefusal } from '../endpoints/endpoint-url.ts'
 import { lockEndpoint } from '../endpoints/find-endpoint.ts'
@@ -22,18 +22,8 @@ import { decryptSecret, newSecret, newTextSecret } from '../endpoints/signing-se
 import { createToWebhookBody } from '../sender/body.ts'
 import type { HttpClient } from '../sender/http-client.ts'
 import { signedHeaders } from '../sender/sign.ts'
-import { type MadeUpEvent, toLogEntry } from './message.ts'
-import { type Answer, type Progress, runSteps, type Signature } from './steps.ts'
-
-/** A receiver that has no endpoint yet. */
-export interface Candidate {
-  readonly businessId: string
-  readonly url: string
-  readonly format: RequestFormat
-  readonly secret: string
-  /** The event kinds that its endpoint will receive; empty: the default. */
-  readonly kinds: readonly string[]
-}
+import { type Candidate, toLogEntry } from './message.ts'
+import { type Answer, type MadeUpEvent, type Progress, runSteps, type Signature } from './steps.ts'
 
 /** An endpoint by its id, or a receiver without one. */
 export type RehearsalTarget = { readonly endpointId: string } | { readonly candidate: Candidate }
@@ -120,13 +110,18 @@ export function createRehearse(options: RehearseOptions): Rehearse {
     try {
       await audit(context, receiver, actor)
       const endTickMs = performance.now() + REHEARSAL_MS_MAX
-      yield* runSteps({
+      const steps = runSteps({
         ...{ format, concurrency, rateLimit, timeoutMs },
         ...(await createEvents(options, receiver.businessId)),
         hasReversals: receiver.kinds.length === 0 || receiver.kinds.includes('PAYMENT_REVERSED'),
         send: createSend(receiver),
         isOver: () => signal.aborted || performance.now() > endTickMs,
       })
+      for await (const progress of steps) {
+        // Nothing is sent after the summary: the caller that reads it may start the next rehearsal.
+        if ('summary' in progress) release()
+        yield progress
+      }
     } finally {
       release()
     }
@@ -207,8 +202,7 @@ async function openCandidate(
   if (faults.length > 0) {
     throw invalidFields(faults.map((fault) => ({ ...fault, field: `candidate.${fault.field}` })))
   }
-  const business = await orm.em.fork().findOne(BusinessEntity, { id: businessId })
-  if (business === null) throw new Fault('not_found', 'No such business')
+  await findBusiness(orm.em.fork(), businessId)
   const isDefault = format.profile === 'WIAXY' && candidate.kinds.length === 0
   return {
     ...candidate,

@@ -1,7 +1,21 @@
 import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
 import { formatAmount } from '../../core/money.ts'
+import type { LogEntry } from '../../events/read-log.ts'
 import type { RequestFormat } from '../endpoints/endpoint.ts'
-import { type MadeUpEvent, MERCHANT_REFERENCE, REFERENCE } from './message.ts'
+
+/** `data.reference` of the made-up account. No real one has an S or an L. */
+export const REFERENCE = 'R-REHEARSALREHEARSAL34'
+
+/** `data.merchant_reference` of the made-up account: the receiver may need a customer of that reference. */
+export const MERCHANT_REFERENCE = 'rehearsal'
+
+/** An event that never happened: a payment into the made-up account, or its reversal. */
+export interface MadeUpEvent extends Omit<LogEntry, 'payload' | 'position'> {
+  readonly kind: 'PAYMENT_NOTIFICATION' | 'PAYMENT_REVERSED'
+  readonly transactionId: string
+  readonly sessionId: string
+  readonly amountMinor: bigint
+}
 
 /** What a step showed: see RehearsalVerdict in rehearsal.proto. */
 export type Verdict = 'PASSED' | 'WARNING' | 'FAILED' | 'SKIPPED'
@@ -198,7 +212,7 @@ async function outOfOrderStep(rehearsal: Rehearsal, books: Books): Promise<Done>
       latencyMs: Math.max(...judged.map(({ latencyMs }) => latencyMs)),
       happened: judged.map(({ happened }) => happened).join(', '),
       name: 'Two payments, the later one first',
-      expected: '2xx to both: data.sequence tells their order',
+      expected: '2xx to both: data.sequence states their order',
     },
     unreachable: without,
   }

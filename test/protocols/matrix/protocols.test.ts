@@ -114,7 +114,15 @@ const OF_NOW = 'OverviewService.GetOverview'
 const PASSING = ['health', 'banks', 'waiting']
 
 /** Numbers that differ from call to call. */
-const COUNTERS = ['epoch', 'attemptCount', 'number', 'latencyMs', 'attempt_count', 'latency_ms']
+const COUNTERS = [
+  'latencyMs',
+  'epoch',
+  'attemptCount',
+  'number',
+  'latencyMs',
+  'attempt_count',
+  'latency_ms',
+]
 
 /** An answer with what every write makes anew replaced by its kind. */
 function steady(value: JsonValue, fresh: string): JsonValue {
@@ -137,5 +145,6 @@ function steadyText(text: string, fresh: string): string {
     .replace(/^R-[0-9A-Z]{20}$/, '<reference>')
     .replace(/^\d{10}$/, '<account number>')
     .replace(/^\d{30}$/, '<session>')
+    .replace(/999999\d{20}/, '<session prefix>')
     .replace(/^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?$/, '<time>')
 }

@@ -2,6 +2,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { EndpointProfile } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { newId } from '../../../src/core/ids.ts'
+import { startReceiver } from '../../support/receiver.ts'
 import { DEAF_URL, type Make, type Request, type Scene } from './scene.ts'
 
 /** An endpoint of a business that has no events. */
@@ -151,10 +152,10 @@ export const WEBHOOK_ERRORS: Readonly<Record<string, Make>> = {
     const request = { businessId, url: slow.url, test: true }
     const { endpoint } = await webhooks.createEndpoint(request)
     const target = { endpointId: endpoint!.id }
-    // It ends with the connection: without an answer to its first payment.
+    // It goes on until its first payment was not answered in time.
     const running = webhooks.rehearse(target)[Symbol.asyncIterator]().next()
+    void running.catch(() => undefined).finally(slow.close)
     await slow.next()
-    setTimeout(() => void running.finally(slow.close).catch(() => undefined))
     return target
   },
   'WebhookService.ListDeliveries validation_failed': invalid({ pageSize: -1 }),

@@ -234,7 +234,7 @@ export type RehearsalSummary = Message<"inflow.webhook.v1.RehearsalSummary"> & {
   conclusion: string;
 
   /**
-   * What the receiver's own books should show now, in words: answers do not tell what it credited.
+   * What the receiver's own books should show now, in words: its answers do not state what it credited.
    *
    * @generated from field: string books = 3;
    */
@@ -269,7 +269,7 @@ export type RehearsalSummary = Message<"inflow.webhook.v1.RehearsalSummary"> & {
   creditedMinor: bigint;
 
   /**
-   * How many of them it was told are reversed.
+   * How many of them were reversed, by a reversal that it acknowledged.
    *
    * @generated from field: int32 reversed_count = 8;
    */
