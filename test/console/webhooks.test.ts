@@ -9,9 +9,6 @@ import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
 import { overflows, useBrowser } from './browser.ts'
 
-const shot = (page: import('playwright-core').Page, name: string) =>
-  page.screenshot({ path: `/tmp/${name}.png` })
-
 describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
   const service = useService()
   const open = useBrowser(service)
@@ -69,12 +66,8 @@ describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
     await dialog.getByText(/203 payments credited, each once, NGN 26000\.50/).waitFor()
     expect(await dialog.getByRole('listitem').count()).toBe(8)
     expect(await seriousFaults(page)).toEqual([])
-    await shot(page, 'rehearse-wide')
     await page.setViewportSize({ width: 390, height: 800 })
     expect(await overflows(page)).toBe(false)
-    await shot(page, 'rehearse-390')
-    await page.emulateMedia({ colorScheme: 'dark' })
-    await shot(page, 'rehearse-390-dark')
     await dialog.getByRole('button', { name: 'Close' }).click()
     expect(problems).toEqual([])
     await close()

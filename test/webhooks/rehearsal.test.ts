@@ -13,6 +13,7 @@ import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.t
 import { enumName } from '../../src/cli/options.ts'
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
 import { newSecret } from '../../src/webhooks/endpoints/signing-secret.ts'
+import type { WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { runHere, temporaryFolder } from '../cli/run-inflow.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
@@ -249,18 +250,29 @@ test('one at a time of a business; a caller that leaves stops it', async () => {
   expect(receiver.requests.length).toBeLessThan(8)
 })
 
-/** Rehearses with time-outs of a test's length. */
-async function rehearseWithin(timeoutMs: number, answer: Parameters<Receiver['answer']>[0]) {
-  receiver.answer(answer)
-  const webhooks = openWebhooks(service.database, { requestTimeoutMs: timeoutMs })
+/** Rehearses with other settings than those of the service. */
+async function rehearseWith(options: Partial<WebhooksOptions>, target: Request = wiaxy()) {
+  const webhooks = openWebhooks(service.database, options)
   onTestFinished(() => webhooks.stop())
-  const quick = clientOf(webhooks)
   const steps: RehearsalStep[] = []
-  for await (const { progress } of quick.rehearse(wiaxy())) {
+  for await (const { progress } of clientOf(webhooks).rehearse(target)) {
     if (progress.case === 'step') steps.push(progress.value)
   }
   return steps
 }
+
+async function rehearseWithin(timeoutMs: number, answer: Parameters<Receiver['answer']>[0]) {
+  receiver.answer(answer)
+  return rehearseWith({ requestTimeoutMs: timeoutMs })
+}
+
+test('sends nothing to a name that resolves to a private address', async () => {
+  const resolve = async () => [{ address: '10.0.0.1', family: 4 as const }]
+  const target = wiaxy({ url: 'https://shop.example.com/hooks' })
+  const [only, ...none] = await rehearseWith({ resolve }, target)
+  expect(only!.happened).toBe('no answer: refused: resolves to a private address (10.0.0.1)')
+  expect(none).toEqual([])
+})
 
 test('warns of answers that take over half of the time-out', async () => {
   let requests = 0
