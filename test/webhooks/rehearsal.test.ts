@@ -152,6 +152,28 @@ test('names the secret to check if a receiver has another one: then its refusals
   expect(summary).toMatchObject({ creditedCount: 0, creditedMinor: 0n })
 })
 
+test('an ordered endpoint with a rate limit and headers of its own gets what it would get', async () => {
+  const created = await client().createEndpoint({
+    ...{ businessId, url: receiver.url, test: true },
+    options: {
+      ...{ ordered: true, rateLimit: 1_000 },
+      headers: { headers: [{ name: 'x-gateway-key', value: 's3cret' }] },
+    },
+  })
+  answerWell(created.secret)
+  const { verdicts, steps } = await rehearse({ endpointId: created.endpoint!.id })
+  expect(verdicts).toEqual(Array(8).fill('PASSED'))
+  expect(steps[2]?.name).toBe('Two payments in their order')
+  expect(steps.at(-1)?.burst).toMatchObject({ sentCount: 200, concurrency: 1 })
+  expect(receiver.requests.every(({ headers }) => headers['x-gateway-key'] === 's3cret')).toBe(true)
+  const sequences = receiver.requests
+    .filter(
+      ({ rawBody, headers }) => verifyWebhook(Buffer.from(rawBody), headers, created.secret).ok,
+    )
+    .map(({ rawBody }) => JSON.parse(rawBody).data.sequence as number)
+  expect(sequences).toEqual([1, ...[...Array(204).keys()].map((at) => at + 1)])
+})
+
 test('a receiver that does not answer ends it after the first step, with the reason', async () => {
   const { endpointId } = await addEndpoint()
   receiver.answer('close')

@@ -34,6 +34,7 @@ interface Receiver extends Omit<Candidate, 'secret'> {
   readonly auditedAs: string
   /** Newest first. */
   readonly secrets: readonly [string, ...string[]]
+  readonly ordered: boolean
   readonly concurrency: number
   readonly rateLimit: number
   readonly connection: Connection | undefined
@@ -103,7 +104,7 @@ export function createRehearse(options: RehearseOptions): Rehearse {
   }
   return async function* rehearse(target, signal, actor) {
     const receiver = await openReceiver(context, target)
-    const { format, concurrency, rateLimit } = receiver
+    const { format, ordered, concurrency, rateLimit } = receiver
     const release = claim(receiver.businessId)
     // Nothing may ask the generator of a caller that has left to go on, or to end.
     signal.addEventListener('abort', release, { once: true })
@@ -111,7 +112,7 @@ export function createRehearse(options: RehearseOptions): Rehearse {
       await audit(context, receiver, actor)
       const endTickMs = performance.now() + REHEARSAL_MS_MAX
       const steps = runSteps({
-        ...{ format, concurrency, rateLimit, timeoutMs },
+        ...{ format, ordered, concurrency, rateLimit, timeoutMs },
         ...(await createEvents(options, receiver.businessId)),
         hasReversals: receiver.kinds.length === 0 || receiver.kinds.includes('PAYMENT_REVERSED'),
         send: createSend(receiver),
@@ -182,6 +183,7 @@ async function openEndpoint(context: EndpointContext, endpointId: string): Promi
       auditedAs: endpointId,
       format: formatOf(endpoint),
       secrets: [newest, ...earlier],
+      ordered: endpoint.ordered,
       concurrency: endpoint.ordered ? 1 : endpoint.concurrency,
       rateLimit: endpoint.rateLimit,
       connection: connectionOf(encrypter, endpoint),
@@ -209,7 +211,10 @@ async function openCandidate(
     kinds: isDefault ? WIAXY_KINDS : candidate.kinds,
     auditedAs: new URL(url).origin,
     secrets: [secret],
-    ...{ concurrency: CONCURRENCY_DEFAULT, rateLimit: 0, connection: undefined },
+    ordered: false,
+    concurrency: CONCURRENCY_DEFAULT,
+    rateLimit: 0,
+    connection: undefined,
   }
 }
 

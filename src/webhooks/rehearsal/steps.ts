@@ -77,6 +77,8 @@ export interface Rehearsal {
   readonly format: RequestFormat
   /** Whether it is sent reversals. */
   readonly hasReversals: boolean
+  /** Whether it is sent one event at a time, in order. */
+  readonly ordered: boolean
   /** The most requests at once. */
   readonly concurrency: number
   /** Requests a second; 0: no limit. */
@@ -190,11 +192,14 @@ async function repeatStep(rehearsal: Rehearsal, payment: MadeUpEvent): Promise<D
   }
 }
 
+/** An ordered endpoint gets them in their order, as it always does. */
 async function outOfOrderStep(rehearsal: Rehearsal, books: Books): Promise<Done> {
-  const payments = [
-    [rehearsal.pay(3, AMOUNTS_MINOR.later), 'to the later one'],
+  const { ordered } = rehearsal
+  const inOrder = [
     [rehearsal.pay(2, AMOUNTS_MINOR.earlier), 'to the earlier one'],
+    [rehearsal.pay(3, AMOUNTS_MINOR.later), 'to the later one'],
   ] as const
+  const payments = ordered ? inOrder : inOrder.toReversed()
   const judged: Judged[] = []
   let without: string | undefined
   for (const [payment, what] of payments) {
@@ -211,8 +216,8 @@ async function outOfOrderStep(rehearsal: Rehearsal, books: Books): Promise<Done>
       ...decisive,
       latencyMs: Math.max(...judged.map(({ latencyMs }) => latencyMs)),
       happened: judged.map(({ happened }) => happened).join(', '),
-      name: 'Two payments, the later one first',
-      expected: '2xx to both: data.sequence states their order',
+      name: ordered ? 'Two payments in their order' : 'Two payments, the later one first',
+      expected: ordered ? '2xx to both' : '2xx to both: data.sequence states their order',
     },
     unreachable: without,
   }
@@ -474,7 +479,7 @@ function conclusionOf(steps: readonly Step[], ending: string): string {
 
 /** What an operator compares with what the receiver credited. */
 function booksText({ credited, reversed, refusable }: Books, sum: bigint, prefix: string): string {
-  const own = `reference ${REFERENCE}, transaction_ref from ${prefix} on`
+  const own = `reference ${REFERENCE}, transaction_ref beginning with ${prefix}`
   const lines = [
     `${countText(credited.length, 'payment')} credited, each once, NGN ${formatAmount(sum)} in all (${own}).`,
     ...(reversed === undefined ? [] : [`The one of NGN ${formatAmount(reversed)} is reversed.`]),
