@@ -137,7 +137,7 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   {
     name: 'webhook',
     summary:
-      'webhook endpoints: add, list, remove, update, rotate, switch, test, statistics, listen; their deliveries: ' +
+      'webhook endpoints: add, list, remove, update, rotate, switch, test, rehearse, statistics, listen; their deliveries: ' +
       'deliveries, delivery, redeliver, skip, recover',
     load: async () => (await import('./webhook/webhook.ts')).webhook,
   },

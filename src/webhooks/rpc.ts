@@ -32,12 +32,15 @@ import {
   toRequestFormat,
 } from './message.ts'
 import { skipDelivery } from './ordered/skip-delivery.ts'
+import { toCandidate, toProgressMessage } from './rehearsal/message.ts'
+import type { Rehearse } from './rehearsal/rehearse.ts'
 import { createShowRequest } from './sender/shown-request.ts'
 
 export function createWebhookRpc(
   context: EndpointContext,
   timeText: TimeText,
   bankNames: BankNames,
+  rehearse: Rehearse,
 ): ServiceImpl<typeof WebhookService> {
   const { pool } = context
   const kinds = listEventKinds(timeText, bankNames)
@@ -81,6 +84,12 @@ export function createWebhookRpc(
     },
     async sendTestEvent({ endpointId }, call) {
       return { eventId: await sendTestEvent(context, endpointId, actorOf(call)) }
+    },
+    async *rehearse({ endpointId, businessId, candidate }, call) {
+      const target = candidate ? { candidate: toCandidate(businessId, candidate) } : { endpointId }
+      for await (const progress of rehearse(target, call.signal, actorOf(call))) {
+        yield toProgressMessage(progress)
+      }
     },
     async listDeliveries(request) {
       const { pageSize, pageToken } = request

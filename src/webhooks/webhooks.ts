@@ -20,6 +20,7 @@ import type { EndpointContext } from './endpoints/endpoint-context.ts'
 import { createHealthWatch } from './endpoints/watch-health.ts'
 import { createAttemptCounter } from './figures/count-attempts.ts'
 import type { AttemptMetrics } from './metrics/attempt-metrics.ts'
+import { createRehearse } from './rehearsal/rehearse.ts'
 import { createDeliveryRetention, type DeliveryRetention } from './retention/retention.ts'
 import { createWebhookRpc } from './rpc.ts'
 import { createAddressGuard } from './sender/address-guard.ts'
@@ -135,7 +136,12 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   })
   const context = { orm, pool, encrypter, clock, rules, onCommit, onDue }
   return {
-    rpc: createWebhookRpc(context, timeText, options.bankNames),
+    rpc: createWebhookRpc(
+      context,
+      timeText,
+      options.bankNames,
+      createRehearse({ ...options, context, httpClient }),
+    ),
     context,
     retention,
     start() {

@@ -48,6 +48,36 @@ describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
       .simulateTransfer({ accountNumber: account!.accountNumber, amountMinor: 150_050n })
   }
 
+  it('rehearses a receiver of test mode, and shows each step as it is done', async () => {
+    const request = { businessId: business.id, url: `${receiver.url}/good`, test: true }
+    const { endpoint: tested } = await service.client(WebhookService).createEndpoint(request)
+    const path = `/webhooks/${tested!.id}`
+    const { page, problems, close } = await open(path)
+    await page.getByRole('button', { name: 'Rehearse' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('button', { name: 'Rehearse' }).click()
+    await dialog.getByText('answered 204 in').first().waitFor()
+    // It accepts whatever it is sent.
+    await dialog.getByText('accepts a wrong signature: anyone can credit payments').waitFor()
+    await dialog
+      .getByRole('status')
+      .getByText(/^3 steps failed: /)
+      .waitFor()
+    await dialog.getByText(/203 payments credited, each once, NGN 26000\.50/).waitFor()
+    expect(await dialog.getByRole('listitem').count()).toBe(8)
+    expect(await seriousFaults(page)).toEqual([])
+    await page.setViewportSize({ width: 390, height: 800 })
+    expect(await overflows(page)).toBe(false)
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    expect(problems).toEqual([])
+    await close()
+    // Genuinely signed payments that never happened do not reach a live receiver.
+    const live = await open(`/webhooks/${await endpoint(business.id, '/live')}`)
+    await live.page.getByRole('button', { name: 'Send test' }).waitFor()
+    expect(await live.page.getByRole('button', { name: 'Rehearse' }).count()).toBe(0)
+    await live.close()
+  })
+
   it('creates an endpoint, shows its secret once, and sends it a test event', async () => {
     const { page, problems, close } = await open('/webhooks')
     await page.getByRole('button', { name: 'Create endpoint' }).click()

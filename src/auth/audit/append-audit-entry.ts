@@ -20,6 +20,7 @@ export type AuditAction =
   | 'endpoint.create'
   | 'endpoint.delete'
   | 'endpoint.recover'
+  | 'endpoint.rehearse'
   | 'endpoint.rotate_secret'
   | 'endpoint.switch_secret'
   | 'endpoint.test'

@@ -36,6 +36,7 @@ import {
   updateEndpoint,
 } from './endpoints.ts'
 import { listen } from './listen.ts'
+import { addRehearse } from './rehearse.ts'
 import { testEndpoint } from './test.ts'
 
 const ENDPOINT = ['<endpoint-id>', 'the endpoint, as `inflow webhook list` names it'] as const
@@ -154,6 +155,7 @@ function addEndpointVerbs(noun: Command): void {
   })
     .argument(...ENDPOINT)
     .action(testEndpoint)
+  addRehearse(noun)
 }
 
 function addDeliveryVerbs(noun: Command): void {

@@ -165,7 +165,7 @@ const SOUGHT =
 
 /** Secrets, which are not shown, and what the use case checks with the parsers of its format. */
 const PARSED =
-  /^(BasicAuthentication\.password|OAuth2ClientCredentials\.(client_secret|token_url)|ClientCertificate\..*|CustomHeader\..*|\w+WebhookRequest\.url|\w+EndpointRequest\.url|(Issue|Import)KeyRequest\.allowed_cidrs|UpdateKeyRequest\.allowed_cidrs|\w+\.(from|to|recorded_from|recorded_to|expires_at)|ListEventsRequest\.kinds)$/
+  /^(BasicAuthentication\.password|OAuth2ClientCredentials\.(client_secret|token_url)|ClientCertificate\..*|CustomHeader\..*|\w+WebhookRequest\.url|\w+EndpointRequest\.url|RehearsalCandidate\.url|(Issue|Import)KeyRequest\.allowed_cidrs|UpdateKeyRequest\.allowed_cidrs|\w+\.(from|to|recorded_from|recorded_to|expires_at)|ListEventsRequest\.kinds)$/
 
 /** What banks and payers wrote. Money that arrived is recorded whatever they wrote, without these characters. */
 const CLEANED = /^(Payer\.\w+|RecordPaymentRequest\.narration|StatementRow\.narration)$/

@@ -77,7 +77,9 @@ describe('an error is the same over every protocol', () => {
     const method = methods.find((each) => nameOf(each) === name)!
     const at = OF_LIVE_BANKS.has(row) ? live : service
     const outcomes: [string, unknown][] = []
-    const shared = reason === 'too_many_endpoints' ? await ERRORS[row]!(scene, '') : undefined
+    const shared = /^too_many_(endpoints|rehearsals)$/.test(reason)
+      ? await ERRORS[row]!(scene, '')
+      : undefined
     for (const [index, [protocol, call]] of protocolsOf(method).entries()) {
       const request = shared ?? (await ERRORS[row]!(scene, `${row} ${index}`))
       outcomes.push([

@@ -137,5 +137,6 @@ function steadyText(text: string, fresh: string): string {
     .replace(/^R-[0-9A-Z]{20}$/, '<reference>')
     .replace(/^\d{10}$/, '<account number>')
     .replace(/^\d{30}$/, '<session>')
+    .replace(/999999\d{20}/, '<session prefix>')
     .replace(/^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?$/, '<time>')
 }

@@ -2,6 +2,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { EndpointProfile } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { newId } from '../../../src/core/ids.ts'
+import { startReceiver } from '../../support/receiver.ts'
 import { DEAF_URL, type Make, type Request, type Scene } from './scene.ts'
 
 /** An endpoint of a business that has no events. */
@@ -67,6 +68,11 @@ export const WEBHOOK_HAPPY: Readonly<Record<string, Make>> = {
     return { endpointId }
   },
   'WebhookService.SendTestEvent': async (scene) => ({ endpointId: await newEndpoint(scene) }),
+  'WebhookService.Rehearse': async ({ otherBusinessId, service }) => {
+    const request = { businessId: otherBusinessId, url: DEAF_URL, test: true }
+    const { endpoint } = await service.client(WebhookService).createEndpoint(request)
+    return { endpointId: endpoint!.id }
+  },
   'WebhookService.ListDeliveries': ({ endpointId }) => ({ endpointId, pageSize: 1 }),
   'WebhookService.GetDelivery': ({ deliveryId }) => ({ deliveryId }),
   'WebhookService.Redeliver': ({ failingDeliveryId }) => ({ deliveryId: failingDeliveryId }),
@@ -133,6 +139,25 @@ export const WEBHOOK_ERRORS: Readonly<Record<string, Make>> = {
   'WebhookService.SendTestEvent validation_failed': invalid({}),
   'WebhookService.SendTestEvent not_found': nobodys,
   'WebhookService.SendTestEvent endpoint_disabled': disabled,
+  'WebhookService.Rehearse validation_failed': ({ businessId }) => ({ businessId }),
+  'WebhookService.Rehearse not_found': nobodys,
+  'WebhookService.Rehearse not_rehearsable': async (scene) => ({
+    endpointId: await newEndpoint(scene),
+  }),
+  'WebhookService.Rehearse too_many_rehearsals': async ({ service }) => {
+    const { id: businessId } = await service.business()
+    const slow = await startReceiver()
+    slow.answer('hang')
+    const webhooks = service.client(WebhookService)
+    const request = { businessId, url: slow.url, test: true }
+    const { endpoint } = await webhooks.createEndpoint(request)
+    const target = { endpointId: endpoint!.id }
+    // It goes on until its first payment was not answered in time.
+    const running = webhooks.rehearse(target)[Symbol.asyncIterator]().next()
+    void running.catch(() => undefined).finally(slow.close)
+    await slow.next()
+    return target
+  },
   'WebhookService.ListDeliveries validation_failed': invalid({ pageSize: -1 }),
   'WebhookService.GetDelivery validation_failed': invalid({}),
   'WebhookService.GetDelivery not_found': invalid({ deliveryId: 'dlv_nobody' }),

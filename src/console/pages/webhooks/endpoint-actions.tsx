@@ -15,6 +15,7 @@ import { PageLink } from '../../ui/href.tsx'
 import { EndpointFields } from './endpoint-fields.tsx'
 import { FormatFields, readFormat, TextSecretField } from './format-fields.tsx'
 import { readOptions } from './options-text.ts'
+import { Rehearse } from './rehearse.tsx'
 
 const METHODS = WebhookService.method
 
@@ -24,6 +25,7 @@ export function EndpointActions({ endpoint }: { readonly endpoint: Endpoint }) {
   return (
     <>
       {isEnabled && <SendTest endpoint={endpoint} />}
+      <Rehearse endpoint={endpoint} />
       {isEnabled && <Recover endpoint={endpoint} />}
       <Edit endpoint={endpoint} />
       {isWiaxy(endpoint) ? <RotateText endpoint={endpoint} /> : <Rotate endpoint={endpoint} />}

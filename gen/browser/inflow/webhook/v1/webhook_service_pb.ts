@@ -15,13 +15,15 @@ import type { Endpoint, EndpointProfile, EndpointStatistics, EndpointStatus, Leg
 import { file_inflow_webhook_v1_endpoint } from "./endpoint_pb.ts";
 import type { EndpointOptions } from "./endpoint_options_pb.ts";
 import { file_inflow_webhook_v1_endpoint_options } from "./endpoint_options_pb.ts";
+import type { RehearsalCandidate, RehearsalStep, RehearsalSummary } from "./rehearsal_pb.ts";
+import { file_inflow_webhook_v1_rehearsal } from "./rehearsal_pb.ts";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/webhook/v1/webhook_service.proto.
  */
 export const file_inflow_webhook_v1_webhook_service: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIu4CChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSCwoDdXJsGAIgASgJEg0KBWtpbmRzGAMgAygJEhMKC2Rlc2NyaXB0aW9uGAQgASgJEhMKC2NvbmN1cnJlbmN5GAUgASgFEgwKBHRlc3QYBiABKAgSMwoHb3B0aW9ucxgHIAEoCzIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50T3B0aW9ucxIzCgdwcm9maWxlGAggASgOMiIuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRQcm9maWxlEhgKC3RleHRfc2VjcmV0GAkgASgJQgOAAQESPAoQbGVnYWN5X3NpZ25hdHVyZRgKIAEoDjIiLmluZmxvdy53ZWJob29rLnYxLkxlZ2FjeVNpZ25hdHVyZRISCgpldmVudF9uYW1lGAsgASgJEhYKDnBheWVyX2FzX2FycmF5GAwgASgIIlcKFkNyZWF0ZUVuZHBvaW50UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludBIOCgZzZWNyZXQYAiABKAkiwwMKFVVwZGF0ZUVuZHBvaW50UmVxdWVzdBITCgtlbmRwb2ludF9pZBgBIAEoCRIQCgN1cmwYAiABKAlIAIgBARINCgVraW5kcxgDIAMoCRIRCglhbGxfa2luZHMYBCABKAgSGAoLZGVzY3JpcHRpb24YBSABKAlIAYgBARIYCgtjb25jdXJyZW5jeRgGIAEoBUgCiAEBEhQKB2VuYWJsZWQYByABKAhIA4gBARIzCgdvcHRpb25zGAggASgLMiIuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRPcHRpb25zEkEKEGxlZ2FjeV9zaWduYXR1cmUYCSABKA4yIi5pbmZsb3cud2ViaG9vay52MS5MZWdhY3lTaWduYXR1cmVIBIgBARIXCgpldmVudF9uYW1lGAogASgJSAWIAQESGwoOcGF5ZXJfYXNfYXJyYXkYCyABKAhIBogBAUIGCgRfdXJsQg4KDF9kZXNjcmlwdGlvbkIOCgxfY29uY3VycmVuY3lCCgoIX2VuYWJsZWRCEwoRX2xlZ2FjeV9zaWduYXR1cmVCDQoLX2V2ZW50X25hbWVCEQoPX3BheWVyX2FzX2FycmF5IkcKFlVwZGF0ZUVuZHBvaW50UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCLDAQoUTGlzdEVuZHBvaW50c1JlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoEbGl2ZRgCIAEoCEgAiAEBEjEKBnN0YXR1cxgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50U3RhdHVzEhQKB2ZhaWxpbmcYBCABKAhIAYgBARIRCglwYWdlX3NpemUYBSABKAUSEgoKcGFnZV90b2tlbhgGIAEoCUIHCgVfbGl2ZUIKCghfZmFpbGluZyJgChVMaXN0RW5kcG9pbnRzUmVzcG9uc2USLgoJZW5kcG9pbnRzGAEgAygLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkkKHEdldEVuZHBvaW50U3RhdGlzdGljc1JlcXVlc3QSFAoMZW5kcG9pbnRfaWRzGAEgAygJEhMKC2J1c2luZXNzX2lkGAIgASgJIloKHUdldEVuZHBvaW50U3RhdGlzdGljc1Jlc3BvbnNlEjkKCnN0YXRpc3RpY3MYASADKAsyJS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXRpc3RpY3MiLAoVRGVsZXRlRW5kcG9pbnRSZXF1ZXN0EhMKC2VuZHBvaW50X2lkGAEgASgJIhgKFkRlbGV0ZUVuZHBvaW50UmVzcG9uc2UicAoTUm90YXRlU2VjcmV0UmVxdWVzdBITCgtlbmRwb2ludF9pZBgBIAEoCRIqCgdvdmVybGFwGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhgKC3RleHRfc2VjcmV0GAMgASgJQgOAAQEiVQoUUm90YXRlU2VjcmV0UmVzcG9uc2USDgoGc2VjcmV0GAEgASgJEi0KCGVuZHBvaW50GAIgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiKgoTU3dpdGNoU2VjcmV0UmVxdWVzdBITCgtlbmRwb2ludF9pZBgBIAEoCSJFChRTd2l0Y2hTZWNyZXRSZXNwb25zZRItCghlbmRwb2ludBgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50IisKFFNlbmRUZXN0RXZlbnRSZXF1ZXN0EhMKC2VuZHBvaW50X2lkGAEgASgJIikKFVNlbmRUZXN0RXZlbnRSZXNwb25zZRIQCghldmVudF9pZBgBIAEoCSLQAgoVTGlzdERlbGl2ZXJpZXNSZXF1ZXN0EhMKC2VuZHBvaW50X2lkGAEgASgJEhAKCGV2ZW50X2lkGAIgASgJEjEKBnN0YXR1cxgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5U3RhdHVzEhEKCXBhZ2Vfc2l6ZRgEIAEoBRISCgpwYWdlX3Rva2VuGAUgASgJEhMKC2J1c2luZXNzX2lkGAYgASgJEigKBGZyb20YByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIzCghzdGF0dXNlcxgJIAMoDjIhLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5U3RhdHVzEhEKBGxpdmUYCiABKAhIAIgBAUIHCgVfbGl2ZSJiChZMaXN0RGVsaXZlcmllc1Jlc3BvbnNlEi8KCmRlbGl2ZXJpZXMYASADKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiKQoSR2V0RGVsaXZlcnlSZXF1ZXN0EhMKC2RlbGl2ZXJ5X2lkGAEgASgJIskBChNHZXREZWxpdmVyeVJlc3BvbnNlEi0KCGRlbGl2ZXJ5GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkSLAoIYXR0ZW1wdHMYAiADKAsyGi5pbmZsb3cud2ViaG9vay52MS5BdHRlbXB0EjIKB3JlcXVlc3QYAyABKAsyIS5pbmZsb3cud2ViaG9vay52MS5XZWJob29rUmVxdWVzdBITCgtidXNpbmVzc19pZBgEIAEoCRIMCgRsaXZlGAUgASgIIicKEFJlZGVsaXZlclJlcXVlc3QSEwoLZGVsaXZlcnlfaWQYASABKAkiQgoRUmVkZWxpdmVyUmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeSIqChNTa2lwRGVsaXZlcnlSZXF1ZXN0EhMKC2RlbGl2ZXJ5X2lkGAEgASgJIkUKFFNraXBEZWxpdmVyeVJlc3BvbnNlEi0KCGRlbGl2ZXJ5GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkiUAoOUmVjb3ZlclJlcXVlc3QSEwoLZW5kcG9pbnRfaWQYASABKAkSKQoFc2luY2UYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIiQKD1JlY292ZXJSZXNwb25zZRIRCglyZWNvdmVyZWQYASABKAMiFwoVTGlzdEV2ZW50S2luZHNSZXF1ZXN0IlAKFkxpc3RFdmVudEtpbmRzUmVzcG9uc2USNgoFa2luZHMYASADKAsyJy5pbmZsb3cud2ViaG9vay52MS5FdmVudEtpbmREZXNjcmlwdGlvbiK9AQoURXZlbnRLaW5kRGVzY3JpcHRpb24SDAoEa2luZBgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCRIvCghhdWRpZW5jZRgDIAEoDjIdLmluZmxvdy50eXBlLnYxLkV2ZW50QXVkaWVuY2USJwoGc2NoZW1hGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIoCgdleGFtcGxlGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdDK6DwoOV2ViaG9va1NlcnZpY2USgwEKDkNyZWF0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBKJAQoOVXBkYXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEokBCg1MaXN0RW5kcG9pbnRzEicuaW5mbG93LndlYmhvb2sudjEuTGlzdEVuZHBvaW50c1JlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5MaXN0RW5kcG9pbnRzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDSILYnVzaW5lc3NfaWQSiQEKDkRlbGV0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKDAQoMUm90YXRlU2VjcmV0EiYuaW5mbG93LndlYmhvb2sudjEuUm90YXRlU2VjcmV0UmVxdWVzdBonLmluZmxvdy53ZWJob29rLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEoMBCgxTd2l0Y2hTZWNyZXQSJi5pbmZsb3cud2ViaG9vay52MS5Td2l0Y2hTZWNyZXRSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuU3dpdGNoU2VjcmV0UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAIShgEKDVNlbmRUZXN0RXZlbnQSJy5pbmZsb3cud2ViaG9vay52MS5TZW5kVGVzdEV2ZW50UmVxdWVzdBooLmluZmxvdy53ZWJob29rLnYxLlNlbmRUZXN0RXZlbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKhAQoVR2V0RW5kcG9pbnRTdGF0aXN0aWNzEi8uaW5mbG93LndlYmhvb2sudjEuR2V0RW5kcG9pbnRTdGF0aXN0aWNzUmVxdWVzdBowLmluZmxvdy53ZWJob29rLnYxLkdldEVuZHBvaW50U3RhdGlzdGljc1Jlc3BvbnNlIiWQAgGKtRgeCAISBWFkbWluEgRyZWFkGg0iC2J1c2luZXNzX2lkErEBCg5MaXN0RGVsaXZlcmllcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3REZWxpdmVyaWVzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3REZWxpdmVyaWVzUmVzcG9uc2UiSpACAYq1GEMIAhIFYWRtaW4SBHJlYWQaMiowCg8KC2VuZHBvaW50X2lkEAIKDAoIZXZlbnRfaWQQBAoPCgtidXNpbmVzc19pZBAHEokBCgtHZXREZWxpdmVyeRIlLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVxdWVzdBomLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVzcG9uc2UiK5ACAYq1GCQIAhIFYWRtaW4SBHJlYWQaEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSegoJUmVkZWxpdmVyEiMuaW5mbG93LndlYmhvb2sudjEuUmVkZWxpdmVyUmVxdWVzdBokLmluZmxvdy53ZWJob29rLnYxLlJlZGVsaXZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtkZWxpdmVyeV9pZBADEoMBCgxTa2lwRGVsaXZlcnkSJi5pbmZsb3cud2ViaG9vay52MS5Ta2lwRGVsaXZlcnlSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuU2tpcERlbGl2ZXJ5UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSdAoHUmVjb3ZlchIhLmluZmxvdy53ZWJob29rLnYxLlJlY292ZXJSZXF1ZXN0GiIuaW5mbG93LndlYmhvb2sudjEuUmVjb3ZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEowBCg5MaXN0RXZlbnRLaW5kcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVzcG9uc2UiJZACAYq1GB4IAhIQZXZlbnRzOnN1YnNjcmliZRIEcmVhZBoCIgBiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_type_v1_event_kind, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint, file_inflow_webhook_v1_endpoint_options]);
+  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIu4CChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSCwoDdXJsGAIgASgJEg0KBWtpbmRzGAMgAygJEhMKC2Rlc2NyaXB0aW9uGAQgASgJEhMKC2NvbmN1cnJlbmN5GAUgASgFEgwKBHRlc3QYBiABKAgSMwoHb3B0aW9ucxgHIAEoCzIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50T3B0aW9ucxIzCgdwcm9maWxlGAggASgOMiIuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRQcm9maWxlEhgKC3RleHRfc2VjcmV0GAkgASgJQgOAAQESPAoQbGVnYWN5X3NpZ25hdHVyZRgKIAEoDjIiLmluZmxvdy53ZWJob29rLnYxLkxlZ2FjeVNpZ25hdHVyZRISCgpldmVudF9uYW1lGAsgASgJEhYKDnBheWVyX2FzX2FycmF5GAwgASgIIlcKFkNyZWF0ZUVuZHBvaW50UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludBIOCgZzZWNyZXQYAiABKAkiwwMKFVVwZGF0ZUVuZHBvaW50UmVxdWVzdBITCgtlbmRwb2ludF9pZBgBIAEoCRIQCgN1cmwYAiABKAlIAIgBARINCgVraW5kcxgDIAMoCRIRCglhbGxfa2luZHMYBCABKAgSGAoLZGVzY3JpcHRpb24YBSABKAlIAYgBARIYCgtjb25jdXJyZW5jeRgGIAEoBUgCiAEBEhQKB2VuYWJsZWQYByABKAhIA4gBARIzCgdvcHRpb25zGAggASgLMiIuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRPcHRpb25zEkEKEGxlZ2FjeV9zaWduYXR1cmUYCSABKA4yIi5pbmZsb3cud2ViaG9vay52MS5MZWdhY3lTaWduYXR1cmVIBIgBARIXCgpldmVudF9uYW1lGAogASgJSAWIAQESGwoOcGF5ZXJfYXNfYXJyYXkYCyABKAhIBogBAUIGCgRfdXJsQg4KDF9kZXNjcmlwdGlvbkIOCgxfY29uY3VycmVuY3lCCgoIX2VuYWJsZWRCEwoRX2xlZ2FjeV9zaWduYXR1cmVCDQoLX2V2ZW50X25hbWVCEQoPX3BheWVyX2FzX2FycmF5IkcKFlVwZGF0ZUVuZHBvaW50UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCLDAQoUTGlzdEVuZHBvaW50c1JlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoEbGl2ZRgCIAEoCEgAiAEBEjEKBnN0YXR1cxgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50U3RhdHVzEhQKB2ZhaWxpbmcYBCABKAhIAYgBARIRCglwYWdlX3NpemUYBSABKAUSEgoKcGFnZV90b2tlbhgGIAEoCUIHCgVfbGl2ZUIKCghfZmFpbGluZyJgChVMaXN0RW5kcG9pbnRzUmVzcG9uc2USLgoJZW5kcG9pbnRzGAEgAygLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkkKHEdldEVuZHBvaW50U3RhdGlzdGljc1JlcXVlc3QSFAoMZW5kcG9pbnRfaWRzGAEgAygJEhMKC2J1c2luZXNzX2lkGAIgASgJIloKHUdldEVuZHBvaW50U3RhdGlzdGljc1Jlc3BvbnNlEjkKCnN0YXRpc3RpY3MYASADKAsyJS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXRpc3RpY3MiLAoVRGVsZXRlRW5kcG9pbnRSZXF1ZXN0EhMKC2VuZHBvaW50X2lkGAEgASgJIhgKFkRlbGV0ZUVuZHBvaW50UmVzcG9uc2UicAoTUm90YXRlU2VjcmV0UmVxdWVzdBITCgtlbmRwb2ludF9pZBgBIAEoCRIqCgdvdmVybGFwGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhgKC3RleHRfc2VjcmV0GAMgASgJQgOAAQEiVQoUUm90YXRlU2VjcmV0UmVzcG9uc2USDgoGc2VjcmV0GAEgASgJEi0KCGVuZHBvaW50GAIgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiKgoTU3dpdGNoU2VjcmV0UmVxdWVzdBITCgtlbmRwb2ludF9pZBgBIAEoCSJFChRTd2l0Y2hTZWNyZXRSZXNwb25zZRItCghlbmRwb2ludBgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50IisKFFNlbmRUZXN0RXZlbnRSZXF1ZXN0EhMKC2VuZHBvaW50X2lkGAEgASgJIikKFVNlbmRUZXN0RXZlbnRSZXNwb25zZRIQCghldmVudF9pZBgBIAEoCSJ1Cg9SZWhlYXJzZVJlcXVlc3QSEwoLZW5kcG9pbnRfaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSOAoJY2FuZGlkYXRlGAMgASgLMiUuaW5mbG93LndlYmhvb2sudjEuUmVoZWFyc2FsQ2FuZGlkYXRlIogBChBSZWhlYXJzZVJlc3BvbnNlEjAKBHN0ZXAYASABKAsyIC5pbmZsb3cud2ViaG9vay52MS5SZWhlYXJzYWxTdGVwSAASNgoHc3VtbWFyeRgCIAEoCzIjLmluZmxvdy53ZWJob29rLnYxLlJlaGVhcnNhbFN1bW1hcnlIAEIKCghwcm9ncmVzcyLQAgoVTGlzdERlbGl2ZXJpZXNSZXF1ZXN0EhMKC2VuZHBvaW50X2lkGAEgASgJEhAKCGV2ZW50X2lkGAIgASgJEjEKBnN0YXR1cxgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5U3RhdHVzEhEKCXBhZ2Vfc2l6ZRgEIAEoBRISCgpwYWdlX3Rva2VuGAUgASgJEhMKC2J1c2luZXNzX2lkGAYgASgJEigKBGZyb20YByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIzCghzdGF0dXNlcxgJIAMoDjIhLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5U3RhdHVzEhEKBGxpdmUYCiABKAhIAIgBAUIHCgVfbGl2ZSJiChZMaXN0RGVsaXZlcmllc1Jlc3BvbnNlEi8KCmRlbGl2ZXJpZXMYASADKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiKQoSR2V0RGVsaXZlcnlSZXF1ZXN0EhMKC2RlbGl2ZXJ5X2lkGAEgASgJIskBChNHZXREZWxpdmVyeVJlc3BvbnNlEi0KCGRlbGl2ZXJ5GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkSLAoIYXR0ZW1wdHMYAiADKAsyGi5pbmZsb3cud2ViaG9vay52MS5BdHRlbXB0EjIKB3JlcXVlc3QYAyABKAsyIS5pbmZsb3cud2ViaG9vay52MS5XZWJob29rUmVxdWVzdBITCgtidXNpbmVzc19pZBgEIAEoCRIMCgRsaXZlGAUgASgIIicKEFJlZGVsaXZlclJlcXVlc3QSEwoLZGVsaXZlcnlfaWQYASABKAkiQgoRUmVkZWxpdmVyUmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeSIqChNTa2lwRGVsaXZlcnlSZXF1ZXN0EhMKC2RlbGl2ZXJ5X2lkGAEgASgJIkUKFFNraXBEZWxpdmVyeVJlc3BvbnNlEi0KCGRlbGl2ZXJ5GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkiUAoOUmVjb3ZlclJlcXVlc3QSEwoLZW5kcG9pbnRfaWQYASABKAkSKQoFc2luY2UYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIiQKD1JlY292ZXJSZXNwb25zZRIRCglyZWNvdmVyZWQYASABKAMiFwoVTGlzdEV2ZW50S2luZHNSZXF1ZXN0IlAKFkxpc3RFdmVudEtpbmRzUmVzcG9uc2USNgoFa2luZHMYASADKAsyJy5pbmZsb3cud2ViaG9vay52MS5FdmVudEtpbmREZXNjcmlwdGlvbiK9AQoURXZlbnRLaW5kRGVzY3JpcHRpb24SDAoEa2luZBgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCRIvCghhdWRpZW5jZRgDIAEoDjIdLmluZmxvdy50eXBlLnYxLkV2ZW50QXVkaWVuY2USJwoGc2NoZW1hGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIoCgdleGFtcGxlGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdDLHEAoOV2ViaG9va1NlcnZpY2USgwEKDkNyZWF0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBKJAQoOVXBkYXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEokBCg1MaXN0RW5kcG9pbnRzEicuaW5mbG93LndlYmhvb2sudjEuTGlzdEVuZHBvaW50c1JlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5MaXN0RW5kcG9pbnRzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDSILYnVzaW5lc3NfaWQSiQEKDkRlbGV0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKDAQoMUm90YXRlU2VjcmV0EiYuaW5mbG93LndlYmhvb2sudjEuUm90YXRlU2VjcmV0UmVxdWVzdBonLmluZmxvdy53ZWJob29rLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEoMBCgxTd2l0Y2hTZWNyZXQSJi5pbmZsb3cud2ViaG9vay52MS5Td2l0Y2hTZWNyZXRSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuU3dpdGNoU2VjcmV0UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAIShgEKDVNlbmRUZXN0RXZlbnQSJy5pbmZsb3cud2ViaG9vay52MS5TZW5kVGVzdEV2ZW50UmVxdWVzdBooLmluZmxvdy53ZWJob29rLnYxLlNlbmRUZXN0RXZlbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKKAQoIUmVoZWFyc2USIi5pbmZsb3cud2ViaG9vay52MS5SZWhlYXJzZVJlcXVlc3QaIy5pbmZsb3cud2ViaG9vay52MS5SZWhlYXJzZVJlc3BvbnNlIjOKtRgvCAISBWFkbWluGiQqIgoPCgtlbmRwb2ludF9pZBACCg8KC2J1c2luZXNzX2lkEAcwARKhAQoVR2V0RW5kcG9pbnRTdGF0aXN0aWNzEi8uaW5mbG93LndlYmhvb2sudjEuR2V0RW5kcG9pbnRTdGF0aXN0aWNzUmVxdWVzdBowLmluZmxvdy53ZWJob29rLnYxLkdldEVuZHBvaW50U3RhdGlzdGljc1Jlc3BvbnNlIiWQAgGKtRgeCAISBWFkbWluEgRyZWFkGg0iC2J1c2luZXNzX2lkErEBCg5MaXN0RGVsaXZlcmllcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3REZWxpdmVyaWVzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3REZWxpdmVyaWVzUmVzcG9uc2UiSpACAYq1GEMIAhIFYWRtaW4SBHJlYWQaMiowCg8KC2VuZHBvaW50X2lkEAIKDAoIZXZlbnRfaWQQBAoPCgtidXNpbmVzc19pZBAHEokBCgtHZXREZWxpdmVyeRIlLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVxdWVzdBomLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVzcG9uc2UiK5ACAYq1GCQIAhIFYWRtaW4SBHJlYWQaEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSegoJUmVkZWxpdmVyEiMuaW5mbG93LndlYmhvb2sudjEuUmVkZWxpdmVyUmVxdWVzdBokLmluZmxvdy53ZWJob29rLnYxLlJlZGVsaXZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtkZWxpdmVyeV9pZBADEoMBCgxTa2lwRGVsaXZlcnkSJi5pbmZsb3cud2ViaG9vay52MS5Ta2lwRGVsaXZlcnlSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuU2tpcERlbGl2ZXJ5UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSdAoHUmVjb3ZlchIhLmluZmxvdy53ZWJob29rLnYxLlJlY292ZXJSZXF1ZXN0GiIuaW5mbG93LndlYmhvb2sudjEuUmVjb3ZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEowBCg5MaXN0RXZlbnRLaW5kcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVzcG9uc2UiJZACAYq1GB4IAhIQZXZlbnRzOnN1YnNjcmliZRIEcmVhZBoCIgBiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_type_v1_event_kind, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint, file_inflow_webhook_v1_endpoint_options, file_inflow_webhook_v1_rehearsal]);
 
 /**
  * The endpoint to create.
@@ -584,6 +586,78 @@ export const SendTestEventResponseSchema: GenMessage<SendTestEventResponse> = /*
   messageDesc(file_inflow_webhook_v1_webhook_service, 15);
 
 /**
+ * The receiver to rehearse with.
+ *
+ * @generated from message inflow.webhook.v1.RehearseRequest
+ */
+export type RehearseRequest = Message<"inflow.webhook.v1.RehearseRequest"> & {
+  /**
+   * An endpoint of test mode, by its id of at most 64 characters; it may be disabled.
+   *
+   * @generated from field: string endpoint_id = 1;
+   */
+  endpointId: string;
+
+  /**
+   * With a candidate: the business whose receiver it is, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 2;
+   */
+  businessId: string;
+
+  /**
+   * A receiver without an endpoint.
+   *
+   * @generated from field: inflow.webhook.v1.RehearsalCandidate candidate = 3;
+   */
+  candidate?: RehearsalCandidate | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.RehearseRequest.
+ * Use `create(RehearseRequestSchema)` to create a new message.
+ */
+export const RehearseRequestSchema: GenMessage<RehearseRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 16);
+
+/**
+ * Progress of a rehearsal.
+ *
+ * @generated from message inflow.webhook.v1.RehearseResponse
+ */
+export type RehearseResponse = Message<"inflow.webhook.v1.RehearseResponse"> & {
+  /**
+   * What this message has.
+   *
+   * @generated from oneof inflow.webhook.v1.RehearseResponse.progress
+   */
+  progress: {
+    /**
+     * A step that is done.
+     *
+     * @generated from field: inflow.webhook.v1.RehearsalStep step = 1;
+     */
+    value: RehearsalStep;
+    case: "step";
+  } | {
+    /**
+     * The end: the last message.
+     *
+     * @generated from field: inflow.webhook.v1.RehearsalSummary summary = 2;
+     */
+    value: RehearsalSummary;
+    case: "summary";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message inflow.webhook.v1.RehearseResponse.
+ * Use `create(RehearseResponseSchema)` to create a new message.
+ */
+export const RehearseResponseSchema: GenMessage<RehearseResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 17);
+
+/**
  * The deliveries to list.
  *
  * @generated from message inflow.webhook.v1.ListDeliveriesRequest
@@ -665,7 +739,7 @@ export type ListDeliveriesRequest = Message<"inflow.webhook.v1.ListDeliveriesReq
  * Use `create(ListDeliveriesRequestSchema)` to create a new message.
  */
 export const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 16);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 18);
 
 /**
  * One page of deliveries.
@@ -694,7 +768,7 @@ export type ListDeliveriesResponse = Message<"inflow.webhook.v1.ListDeliveriesRe
  * Use `create(ListDeliveriesResponseSchema)` to create a new message.
  */
 export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 17);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 19);
 
 /**
  * The delivery to return.
@@ -715,7 +789,7 @@ export type GetDeliveryRequest = Message<"inflow.webhook.v1.GetDeliveryRequest">
  * Use `create(GetDeliveryRequestSchema)` to create a new message.
  */
 export const GetDeliveryRequestSchema: GenMessage<GetDeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 18);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 20);
 
 /**
  * The requested delivery.
@@ -766,7 +840,7 @@ export type GetDeliveryResponse = Message<"inflow.webhook.v1.GetDeliveryResponse
  * Use `create(GetDeliveryResponseSchema)` to create a new message.
  */
 export const GetDeliveryResponseSchema: GenMessage<GetDeliveryResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 19);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 21);
 
 /**
  * The delivery to send again.
@@ -787,7 +861,7 @@ export type RedeliverRequest = Message<"inflow.webhook.v1.RedeliverRequest"> & {
  * Use `create(RedeliverRequestSchema)` to create a new message.
  */
 export const RedeliverRequestSchema: GenMessage<RedeliverRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 20);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 22);
 
 /**
  * The delivery, which is due now.
@@ -808,7 +882,7 @@ export type RedeliverResponse = Message<"inflow.webhook.v1.RedeliverResponse"> &
  * Use `create(RedeliverResponseSchema)` to create a new message.
  */
 export const RedeliverResponseSchema: GenMessage<RedeliverResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 21);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 23);
 
 /**
  * The delivery to skip.
@@ -829,7 +903,7 @@ export type SkipDeliveryRequest = Message<"inflow.webhook.v1.SkipDeliveryRequest
  * Use `create(SkipDeliveryRequestSchema)` to create a new message.
  */
 export const SkipDeliveryRequestSchema: GenMessage<SkipDeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 22);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 24);
 
 /**
  * The delivery, which is not sent any more.
@@ -850,7 +924,7 @@ export type SkipDeliveryResponse = Message<"inflow.webhook.v1.SkipDeliveryRespon
  * Use `create(SkipDeliveryResponseSchema)` to create a new message.
  */
 export const SkipDeliveryResponseSchema: GenMessage<SkipDeliveryResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 23);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 25);
 
 /**
  * The deliveries to send again.
@@ -878,7 +952,7 @@ export type RecoverRequest = Message<"inflow.webhook.v1.RecoverRequest"> & {
  * Use `create(RecoverRequestSchema)` to create a new message.
  */
 export const RecoverRequestSchema: GenMessage<RecoverRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 24);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 26);
 
 /**
  * The number of deliveries that are due now.
@@ -899,7 +973,7 @@ export type RecoverResponse = Message<"inflow.webhook.v1.RecoverResponse"> & {
  * Use `create(RecoverResponseSchema)` to create a new message.
  */
 export const RecoverResponseSchema: GenMessage<RecoverResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 25);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 27);
 
 /**
  * Has no fields.
@@ -914,7 +988,7 @@ export type ListEventKindsRequest = Message<"inflow.webhook.v1.ListEventKindsReq
  * Use `create(ListEventKindsRequestSchema)` to create a new message.
  */
 export const ListEventKindsRequestSchema: GenMessage<ListEventKindsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 26);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 28);
 
 /**
  * The catalogue of events.
@@ -935,7 +1009,7 @@ export type ListEventKindsResponse = Message<"inflow.webhook.v1.ListEventKindsRe
  * Use `create(ListEventKindsResponseSchema)` to create a new message.
  */
 export const ListEventKindsResponseSchema: GenMessage<ListEventKindsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 27);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 29);
 
 /**
  * A kind of event.
@@ -984,7 +1058,7 @@ export type EventKindDescription = Message<"inflow.webhook.v1.EventKindDescripti
  * Use `create(EventKindDescriptionSchema)` to create a new message.
  */
 export const EventKindDescriptionSchema: GenMessage<EventKindDescription> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 28);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 30);
 
 /**
  * Webhook endpoints and their deliveries, for operators.
@@ -1090,6 +1164,26 @@ export const WebhookService: GenService<{
     methodKind: "unary";
     input: typeof SendTestEventRequestSchema;
     output: typeof SendTestEventResponseSchema;
+  },
+  /**
+   * Sends a receiver what the world will send: payments of a made-up account, a repeat, two out of order, one that was signed
+   * too long ago, wrong and missing signatures, a reversal, and a burst. The stream has each step once it is done, and a
+   * summary at the end. A receiver that does not answer ends it early. Requests follow the rules of ordinary deliveries, and
+   * have `data.live` false. Neither events nor deliveries are stored, only the audit entry.
+   *
+   * An endpoint of live mode is refused, as payments that never happened must not reach it with a genuine signature.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called, and for a kind that endpoints are not
+   * sent), NOT_FOUND (not_found: the endpoint, or the business), FAILED_PRECONDITION (not_rehearsable: the
+   * endpoint is of live mode, or is not sent payments), RESOURCE_EXHAUSTED (too_many_rehearsals: one of
+   * the business is in progress in this process, or four are).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.Rehearse
+   */
+  rehearse: {
+    methodKind: "server_streaming";
+    input: typeof RehearseRequestSchema;
+    output: typeof RehearseResponseSchema;
   },
   /**
    * Returns how the deliveries to some endpoints went lately: computed when it is called, from each endpoint's

@@ -1,0 +1,148 @@
+import { type Command, Option } from 'commander'
+import { EndpointProfile } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import {
+  type RehearsalStep,
+  type RehearsalSummary,
+  RehearsalVerdict,
+} from '../../../gen/inflow/webhook/v1/rehearsal_pb.ts'
+import {
+  RehearseResponseSchema,
+  WebhookService,
+} from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { EXIT, Failure } from '../failure.ts'
+import { addBusinessOption, enumName, enumOption } from '../options.ts'
+import { jsonText, print, visible } from '../output.ts'
+import { toJsonForm } from '../print-response.ts'
+import { readSecret, readSecretFile } from '../read-secret.ts'
+import { type Service, serviceAction } from '../service-action.ts'
+import { addVerb } from '../verb.ts'
+import { addFormatFlags, type FormatFlags, readFormat, readTextSecret } from './endpoint-options.ts'
+
+/** Longer than the service lets a rehearsal take. */
+const TIMEOUT_MS = 300_000
+
+/** Flags of a receiver without an endpoint. */
+interface RehearseOptions extends FormatFlags {
+  readonly business?: string
+  readonly url?: string
+  readonly profile?: EndpointProfile
+  readonly secretFile?: string
+  readonly kind?: readonly string[]
+}
+
+/** Adds `inflow webhook rehearse`: an endpoint of test mode, or `--url` and how requests to it look. */
+export function addRehearse(noun: Command): void {
+  const verb = addBusinessOption(
+    addVerb(noun, 'rehearse', {
+      summary:
+        'send a receiver payments that never happened, repeats, wrong signatures, a reversal and a burst, and report what ' +
+        'it should have answered and what it did',
+      example:
+        'webhook rehearse --url https://shop.example.com/hooks --profile wiaxy --text-secret-file text.txt',
+    }),
+  )
+    .argument('[endpoint-id]', 'an endpoint of test mode, as `inflow webhook list` names it')
+    .option('--url <url>', 'the URL of a receiver without an endpoint')
+    .addOption(
+      enumOption(
+        '--profile <profile>',
+        'how requests look and are signed (default: standard)',
+        EndpointProfile,
+      ),
+    )
+    .addOption(
+      new Option(
+        '--secret-file <path>',
+        'file of the whsec_… secret that the receiver has, or - for standard input (profile standard)',
+      ).conflicts('textSecretFile'),
+    )
+    .option(
+      '--text-secret-file <path>',
+      'file of the text that the receiver has, or - for standard input (profile wiaxy)',
+    )
+    .option(
+      '--kind <kinds...>',
+      'event kinds that it will receive: PAYMENT_REVERSED adds a reversal',
+    )
+  addFormatFlags(verb).action(rehearse)
+}
+
+const rehearse = serviceAction<RehearseOptions>(async (service, options, endpointId) => {
+  const request = await readTarget(service, options, endpointId)
+  const stream = service.client(WebhookService).rehearse(request, { timeoutMs: TIMEOUT_MS })
+  let summary: RehearsalSummary | undefined
+  for await (const message of stream) {
+    const { progress } = message
+    if (progress.case === 'summary') summary = progress.value
+    if (options.json) print(jsonText(toJsonForm(RehearseResponseSchema, message)))
+    else if (progress.case === 'step') print(stepText(progress.value))
+    else if (progress.case === 'summary') print(summaryText(progress.value))
+  }
+  if (summary === undefined)
+    throw new Failure(EXIT.refused, 'the rehearsal ended without a summary')
+  if (summary.verdict === RehearsalVerdict.FAILED)
+    throw new Failure(EXIT.refused, summary.conclusion)
+})
+
+/** @throws Failure if flags are missing, or belong to the other profile */
+async function readTarget(service: Service, options: RehearseOptions, endpointId: string) {
+  const { url, profile, secretFile, textSecretFile, kind } = options
+  if (url === undefined) {
+    if (endpointId === '') throw usage('give an endpoint of test mode, or --url <url>')
+    const own = [profile, secretFile, textSecretFile, kind, ...Object.values(readFormat(options))]
+    if (own.every((each) => each === undefined)) return { endpointId }
+    throw usage('an endpoint has its own profile, secret and kinds: their flags are for --url')
+  }
+  if (endpointId !== '') throw usage('give an endpoint or --url, not both')
+  const isWiaxy = profile === EndpointProfile.WIAXY
+  const [needed, other] = isWiaxy
+    ? ['--text-secret-file', secretFile]
+    : ['--secret-file', textSecretFile]
+  if (other !== undefined) {
+    throw usage(`profile ${isWiaxy ? 'wiaxy' : 'standard'} takes the secret from ${needed}`)
+  }
+  if ((isWiaxy ? textSecretFile : secretFile) === undefined) {
+    throw usage(`give ${needed} <path>: the receiver verifies signatures with a secret that it has`)
+  }
+  const secret = isWiaxy
+    ? await readTextSecret(options)
+    : await readStandardSecret(secretFile ?? '')
+  return {
+    businessId: service.business(options.business),
+    candidate: {
+      ...{ url, secret, kinds: [...(kind ?? [])] },
+      profile: profile ?? EndpointProfile.UNSPECIFIED,
+      ...readFormat(options),
+    },
+  }
+}
+
+async function readStandardSecret(path: string): Promise<string> {
+  return path === '-' ? readSecret('Signing secret') : readSecretFile(path, '--secret-file')
+}
+
+const usage = (text: string) => new Failure(EXIT.usage, text)
+
+/** The verdict and the name, and below them what was expected and what happened. */
+function stepText({
+  verdict,
+  name,
+  expected,
+  happened,
+  note,
+  responseBody,
+}: RehearsalStep): string {
+  const [firstLine = ''] = responseBody.trim().split('\n', 1)
+  const lines = [
+    `expected  ${expected}`,
+    `happened  ${happened}`,
+    ...(firstLine === '' ? [] : [`response  ${firstLine.slice(0, 200)}`]),
+    ...(note === '' ? [] : [`note      ${note}`]),
+  ]
+  const title = `${enumName(verdict, RehearsalVerdict).padEnd(9)}${name}`
+  return [title, ...lines.map((line) => `         ${line}`)].map(visible).join('\n')
+}
+
+function summaryText({ conclusion, books }: RehearsalSummary): string {
+  return ['', conclusion, `Its books should show: ${books}`].map(visible).join('\n')
+}
