@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
+import { findAccountsOfNumbers } from '../accounts/get-account.ts'
 import { DUPLICATE, IMPORTED, type RowResult, rejected } from '../accounts/import-accounts.ts'
-import { findAccountsOfNumbers } from '../accounts/store.ts'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { type Actor, credentialIdOf } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'

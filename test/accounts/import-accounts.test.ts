@@ -140,7 +140,7 @@ test('a rejected row leaves the others, with every fault by its field', async ()
   const { id } = await service.business()
   const rows = [
     row(),
-    row({ phone: 'x', email: 'nobody', providerReference: 'X-1' }),
+    row({ phone: 'x', email: 'ada', providerReference: 'X-1' }),
     row({ accountNumber: '123' }),
     row({ openedAt: timestampFromMs(Date.now() + 3_600_000) }),
     row({ reference: 'R-346791ACDEFGHJKMNPQR'.replace('1', '3') }),
@@ -259,9 +259,9 @@ describe('a payment into an imported account', () => {
     const { id: businessId } = await service.business()
     const imported = row()
     await importAll(businessId, [imported])
-    const told = payment(imported.accountNumber)
+    const reported = payment(imported.accountNumber)
     // The bank does not know the payment, so it confirms nothing.
-    await notify(service, told)
+    await notify(service, reported)
     const pending = async () => {
       const { balance } = await service.client(SettlementService).getBalance({ businessId })
       return balance!.pendingMinor

@@ -162,8 +162,12 @@ test('an unknown column, a missing file and an empty one are refused', async () 
   expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('columns: colour') })
   expect((await run('accounts', '/nowhere.csv', id)).code).toBe(2)
   expect((await run('accounts', fileOf('b.csv', []), id)).code).toBe(2)
-  const nobody = await run('accounts', fileOf('c.csv', [ACCOUNTS, ...accountLines(1)]), 'biz_no')
-  expect(nobody).toMatchObject({ code: 1, stderr: expect.stringContaining('not_found') })
+  const unknownBusiness = await run(
+    'accounts',
+    fileOf('c.csv', [ACCOUNTS, ...accountLines(1)]),
+    'biz_no',
+  )
+  expect(unknownBusiness).toMatchObject({ code: 1, stderr: expect.stringContaining('not_found') })
 })
 
 test('a run that was killed is repeated, in little memory', async () => {

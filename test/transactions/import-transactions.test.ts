@@ -113,13 +113,16 @@ test('a history is found by look-ups and lists, and is in no balance, settlement
 test('a later report of an imported session credits nothing', async () => {
   const account = await payee(service)
   const { businessId, accountNumber } = account
-  const told = payment(accountNumber)
-  const imported = row(accountNumber, { sessionId: told.session, amountMinor: BigInt(told.kobo) })
+  const reported = payment(accountNumber)
+  const imported = row(accountNumber, {
+    sessionId: reported.session,
+    amountMinor: BigInt(reported.kobo),
+  })
   await importAll(businessId, [imported])
-  bank.payments.set(told.key, told)
-  expect((await notify(service, told)).status).toBe(200)
-  const report = { bank: Bank.BANK_9PSB, accountNumber, sessionId: told.session }
-  const same = await transactions().recordPayment({ ...report, amountMinor: BigInt(told.kobo) })
+  bank.payments.set(reported.key, reported)
+  expect((await notify(service, reported)).status).toBe(200)
+  const report = { bank: Bank.BANK_9PSB, accountNumber, sessionId: reported.session }
+  const same = await transactions().recordPayment({ ...report, amountMinor: BigInt(reported.kobo) })
   expect(same.outcome).toBe(RecordOutcome.DUPLICATE)
   expect(same.transaction!.imported).toBe(true)
   const contradicting = await transactions().recordPayment({ ...report, amountMinor: 1n })
@@ -131,12 +134,15 @@ test('a later report of an imported session credits nothing', async () => {
 
 test('an imported payment is reversed neither by an operator nor by its bank', async () => {
   const { businessId, accountNumber } = await payee(service)
-  const told = payment(accountNumber, { state: 'reversed' })
-  const imported = row(accountNumber, { sessionId: told.session, amountMinor: BigInt(told.kobo) })
+  const reported = payment(accountNumber, { state: 'reversed' })
+  const imported = row(accountNumber, {
+    sessionId: reported.session,
+    amountMinor: BigInt(reported.kobo),
+  })
   await importAll(businessId, [imported])
   const { transaction } = await transactions().getTransaction({
     businessId,
-    sessionId: told.session,
+    sessionId: reported.session,
   })
   const refused = transactions().reverseTransaction({ transactionId: transaction!.id, reason: 'x' })
   expect(reasonOf(await refused.catch((error: unknown) => error))).toBe('imported_transaction')
@@ -150,8 +156,8 @@ test('an imported payment is reversed neither by an operator nor by its bank', a
     transaction!.id,
   ])
   await expect(cleared).rejects.toThrow('cannot be changed')
-  bank.payments.set(told.key, told)
-  await notify(service, told)
+  bank.payments.set(reported.key, reported)
+  await notify(service, reported)
   const { notifications } = await service.client(NotificationService).listNotifications({})
   const held = notifications.find(({ cause }) => cause.includes('imported'))
   expect(held?.cause).toBe(
@@ -195,15 +201,18 @@ test('a rejected row leaves the others', async () => {
 
 test('what was recorded here before is a duplicate, and stays credited', async () => {
   const { businessId, accountNumber } = await payee(service)
-  const told = payment(accountNumber)
-  bank.payments.set(told.key, told)
-  await notify(service, told)
-  const same = row(accountNumber, { sessionId: told.session, amountMinor: BigInt(told.kobo) })
+  const reported = payment(accountNumber)
+  bank.payments.set(reported.key, reported)
+  await notify(service, reported)
+  const same = row(accountNumber, {
+    sessionId: reported.session,
+    amountMinor: BigInt(reported.kobo),
+  })
   expect(await importAll(businessId, [same])).toEqual([['DUPLICATE']])
   expect(await importAll(businessId, [{ ...same, amountMinor: 1n }])).toEqual([
     ['REJECTED', 'sessionId'],
   ])
-  expect((await balanceOf(businessId)).pendingMinor).toBe(BigInt(told.kobo))
+  expect((await balanceOf(businessId)).pendingMinor).toBe(BigInt(reported.kobo))
 })
 
 test('the same call twice at the same time imports each payment once', async () => {
@@ -222,13 +231,13 @@ test('the same call twice at the same time imports each payment once', async () 
 test('a settlement of the business settles what it recorded itself, and no import', async () => {
   const { businessId, accountNumber } = await payee(service)
   await importAll(businessId, [row(accountNumber, { settled: false })])
-  const told = payment(accountNumber)
-  bank.payments.set(told.key, told)
-  await notify(service, told)
+  const reported = payment(accountNumber)
+  bank.payments.set(reported.key, reported)
+  await notify(service, reported)
   await service.client(SettlementService).settle({ businessId, requestId: 'now', force: true })
   const { availableMinor, feesMinor, pendingMinor } = await balanceOf(businessId)
   expect(pendingMinor).toBe(0n)
-  expect(availableMinor + feesMinor).toBe(BigInt(told.kobo))
+  expect(availableMinor + feesMinor).toBe(BigInt(reported.kobo))
   expect(await findDiscrepancies(service.database.pool)).toEqual([])
 })
 
