@@ -65,6 +65,8 @@ export const AccountEntity = defineEntity({
     endedAt: p.datetime(3).nullable(),
     /** When the job ends it, closes it at the bank, or is done with it; null: never. */
     endDueAt: p.datetime(3).nullable(),
+    /** When it was imported; null: this service opened it. */
+    importedAt: p.datetime(3).nullable(),
   },
   uniques: [
     { properties: ['business', 'live', 'merchantReference'] },

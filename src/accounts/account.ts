@@ -79,6 +79,8 @@ export interface StoredAccount extends Omit<OpenAccount, 'accountNumber' | 'acco
   readonly nextTryAtMs: number | undefined
   /** How many times the bank was asked to open the account. */
   readonly attempts: number
+  /** When it was imported; undefined: this service opened it. */
+  readonly importedAtMs: number | undefined
 }
 
 export function isOpened(account: StoredAccount): account is StoredAccount & OpenAccount {

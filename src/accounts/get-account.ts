@@ -39,6 +39,8 @@ export function getAccountsOfCustomer(
   return listByEmail(on, customer, after?.[0], limit + 1)
 }
 
+export { findAccountsOfNumbers } from './store.ts'
+
 /**
  * Returns the open accounts with this number at any bank and in any mode, live accounts first.
  *

@@ -7,16 +7,20 @@ import {
   IdType,
   OpeningState as OpeningStateMessage,
 } from '../../gen/inflow/account/v1/account_pb.ts'
+import type { ImportedAccount as ImportedMessage } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { ImportOutcome, type ImportResult } from '../../gen/inflow/type/v1/import_pb.ts'
 import { BANK_FACTS, type IdKind } from '../banks/bank.ts'
-import { fromBankCode } from '../banks/message.ts'
+import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { encodeEvent } from '../events/message.ts'
+import { fromTimestamp } from '../protobuf/timestamp.ts'
 import {
   ACCOUNT_STATUSES,
   type AccountStatus,
   type OpenAccount,
   type StoredAccount,
 } from './account.ts'
+import type { ImportedAccount, RowResult } from './import-accounts.ts'
 import type { OpeningState } from './openings/opening.ts'
 import { toSplitMessage } from './splits/message.ts'
 import type { Split } from './splits/split.ts'
@@ -108,6 +112,34 @@ export function toOpeningStates(
   if (states.length === 0) return undefined
   const names = Object.keys(OPENING_STATES) as OpeningState[]
   return names.filter((name) => states.includes(OPENING_STATES[name]))
+}
+
+/** @param row valid by the rules of its schema */
+export function toImportedAccount(row: ImportedMessage): ImportedAccount {
+  return {
+    reference: row.reference,
+    providerReference: row.providerReference,
+    bank: toBankCode(row.bank),
+    accountNumber: row.accountNumber,
+    accountName: row.accountName,
+    openedAtMs: row.openedAt && fromTimestamp(row.openedAt),
+    firstName: row.firstName,
+    lastName: row.lastName,
+    email: row.email,
+    phone: row.phone,
+    idType: toIdKind(row.idType),
+    idNumber: row.idNumber || undefined,
+    bankAccountId: row.bankAccountId,
+  }
+}
+
+/** Encodes the results of an import, of accounts or of payments. */
+export function toImportResults(results: readonly RowResult[]): ImportResult[] {
+  return results.map(({ outcome, faults }) => ({
+    $typeName: 'inflow.type.v1.ImportResult',
+    outcome: ImportOutcome[outcome],
+    violations: faults.map((fault) => ({ $typeName: 'inflow.type.v1.ImportViolation', ...fault })),
+  }))
 }
 
 export function toAccountStatus(status: AccountStatusMessage): AccountStatus | undefined {

@@ -1,6 +1,7 @@
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import type {
   AccountService,
+  ImportedAccount as ImportedMessage,
   ListAccountsRequest,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
@@ -15,15 +16,27 @@ import {
 import { type BankNames, type BankOf, ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
+import type { FieldFault } from '../core/errors.ts'
+import { inChunks } from '../core/in-chunks.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { cutScan } from '../postgres/bounded-scan.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import { readPage } from '../postgres/page-token.ts'
+import { toTimestamp } from '../protobuf/timestamp.ts'
 import { identityText, type OpenAccount, type StoredAccount, toVerification } from './account.ts'
 import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
-import { toAccountMessage, toAccountStatus, toIdKind, toOpeningStates } from './message.ts'
+import { type ImportedRow, importAccounts } from './import-accounts.ts'
+import {
+  toAccountMessage,
+  toAccountStatus,
+  toIdKind,
+  toImportedAccount,
+  toImportResults,
+  toOpeningStates,
+} from './message.ts'
 import { resolveAccount } from './resolve-account.ts'
 import { approveRecipient, listRecipients, revokeRecipient } from './splits/approvals.ts'
 import { checkSplit, NEEDS_APPROVAL, type RequestedSplit } from './splits/check-split.ts'
@@ -49,15 +62,41 @@ interface Dependencies {
   readonly aliasOf: (businessId: string) => Promise<string>
   readonly onCommit: () => void
   readonly bankNames: BankNames
+  /** Which of some imported accounts have a payment that was reported for their number. */
+  readonly findConfirmed: (
+    on: Queryable,
+    accounts: readonly { readonly id: string; readonly importedAtMs: number }[],
+  ) => Promise<ReadonlySet<string>>
+  /** Validates one account of an import and returns its faults. */
+  readonly checkAccount: (account: ImportedMessage) => readonly FieldFault[]
 }
 
 export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof AccountService> {
   const { database, clock, createAccount, encrypter, setSplit, bankNames } = dependencies
-  const shown = (account: OpenAccount | StoredAccount, split: Split | undefined) => ({
+  const { findConfirmed, checkAccount } = dependencies
+  const { pool, read } = database
+  const shown = (
+    account: OpenAccount | StoredAccount,
+    split: Split | undefined,
+    confirmed: ReadonlySet<string>,
+  ) => ({
     ...toAccountMessage(account, split),
+    ...importState(account, confirmed),
     bankName: bankNames[account.bank],
   })
-  const { pool, read } = database
+  /** Costs nothing but for imported accounts. */
+  const confirmedOf = async (on: Queryable, accounts: readonly (OpenAccount | StoredAccount)[]) => {
+    const imported = accounts.flatMap((account) => {
+      const importedAtMs = importedAtOf(account)
+      return importedAtMs === undefined ? [] : [{ id: account.id, importedAtMs }]
+    })
+    return imported.length === 0 ? NONE : findConfirmed(on, imported)
+  }
+  const showOne = async (
+    on: Queryable,
+    account: OpenAccount | StoredAccount,
+    split: Split | undefined,
+  ) => shown(account, split, await confirmedOf(on, [account]))
   const hashesOf = ({ idType, idNumber }: ListAccountsRequest) => {
     if (idNumber === '') return undefined
     // Banks that do not require the kind may have received a number without one.
@@ -92,14 +131,14 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       })
       // It may have been changed since, if an earlier call opened the account.
       const split = replayed ? await findSplit(pool, account.id) : given
-      return { account: shown(account, split), replayed }
+      return { account: await showOne(pool, account, split), replayed }
     },
     async getAccount(request) {
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
       return read(async (on) => {
         const account = await getAccount(on, key)
-        return { account: shown(account, await findSplit(on, account.id)) }
+        return { account: await showOne(on, account, await findSplit(on, account.id)) }
       })
     },
     async listAccounts(request, context) {
@@ -113,18 +152,21 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       const bank = request.bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(request.bank)
       const openingStates = toOpeningStates(request.openingStates)
       const filter = { businessId, allowed, live, status, idNumberHashes, bank, openingStates }
-      const list = await read((on) => listWithSplits(on, filter, page))
-      const { found, readUpTo, splits } = list
+      const list = await read(async (on) => {
+        const listed = await listWithSplits(on, filter, page)
+        return { ...listed, confirmed: await confirmedOf(on, listed.found) }
+      })
+      const { found, readUpTo, splits, confirmed } = list
       const edge = readUpTo && [readUpTo]
       const { rows, nextPageToken } = cutScan(found, page, (account) => [account.id], edge)
-      const accounts = rows.map((account) => shown(account, splits.get(account.id)))
+      const accounts = rows.map((account) => shown(account, splits.get(account.id), confirmed))
       return { accounts, nextPageToken }
     },
     async setAccountSplit({ businessId, reference, split: message }, context) {
       const key = { businessId, live: undefined, reference }
       const requested = readSplit(message, nameableBy(context))
       const { account, split } = await setSplit(key, requested, actorOf(context))
-      return { account: shown(account, split) }
+      return { account: await showOne(pool, account, split) }
     },
     async approveSplitRecipient(request, context) {
       const approval = await approveRecipient(database, clock, request, actorOf(context))
@@ -143,16 +185,39 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
       const account = await closeAccount({ ...dependencies, pool }, key, actorOf(context))
-      return { account: shown(account, await findSplit(pool, account.id)) }
+      return { account: await showOne(pool, account, await findSplit(pool, account.id)) }
     },
     async resolveAccount({ businessId, reference, resolution }, context) {
       const opened = resolution.case === 'opened' ? resolution.value : undefined
       // Whether a number is free, or whose it is, concerns other businesses.
       const request = { businessId, reference, opened }
       const account = await resolveAccount(dependencies, request, actorOf(context))
-      return account ? { account: shown(account, await findSplit(pool, account.id)) } : {}
+      return account
+        ? { account: await showOne(pool, account, await findSplit(pool, account.id)) }
+        : {}
+    },
+    async importAccounts({ businessId, test, validateOnly, accounts }, context) {
+      const rows = await inChunks(accounts, (row): ImportedRow => {
+        const faults = checkAccount(row)
+        return faults.length > 0 ? { faults } : { account: toImportedAccount(row), faults }
+      })
+      const request = { businessId, live: !test, validateOnly, rows }
+      const results = await importAccounts({ ...dependencies, pool }, request, actorOf(context))
+      return { results: toImportResults(results) }
     },
   }
+}
+
+const NONE: ReadonlySet<string> = new Set()
+
+function importedAtOf(account: OpenAccount | StoredAccount): number | undefined {
+  return 'importedAtMs' in account ? account.importedAtMs : undefined
+}
+
+function importState(account: OpenAccount | StoredAccount, confirmed: ReadonlySet<string>) {
+  const importedAtMs = importedAtOf(account)
+  if (importedAtMs === undefined) return {}
+  return { importedAt: toTimestamp(importedAtMs), bankConfirmed: confirmed.has(account.id) }
 }
 
 /** The businesses that the caller may name as recipients without an approval; undefined: all. */

@@ -53,7 +53,8 @@ export const ACCOUNT_COLUMNS = `id, business_id, live, reference, merchant_refer
   details_hash, opening_state, last_cause, ${epochMs('next_try_at')} as next_try_at_ms, attempts,
   ${epochMs('created_at')} as created_at_ms, one_time, expected_amount_minor, amount_rule,
   ${epochMs('expires_at')} as expires_at_ms, expires_in_seconds, single_use, allowed_payers, metadata,
-  ${epochMs('used_at')} as used_at_ms, ${epochMs('ended_at')} as ended_at_ms`
+  ${epochMs('used_at')} as used_at_ms, ${epochMs('ended_at')} as ended_at_ms,
+  ${epochMs('imported_at')} as imported_at_ms`
 
 /** Inserts accounts as PENDING. @returns the inserted ids; other references were already used */
 export async function insertReservations(
@@ -222,6 +223,30 @@ export async function findByNumbers(
   return result.rows.map((row) => toStored(row) as OpenAccount)
 }
 
+/** Finds the accounts of a business in one mode by bank and number, in any state but PENDING. */
+export async function findAccountsOfNumbers(
+  on: Queryable,
+  { businessId, live }: { readonly businessId: string; readonly live: boolean },
+  keys: readonly { readonly bank: BankCode; readonly accountNumber: string }[],
+): Promise<
+  readonly { readonly id: string; readonly bank: BankCode; readonly accountNumber: string }[]
+> {
+  const { rows } = await on.query<{ id: string; bank: BankCode; accountNumber: string }>({
+    name: 'account-find-of-numbers',
+    text: `select a.id, a.bank, a.account_number as "accountNumber"
+      from unnest((select $1::text[]), (select $2::text[])) as k(number, code)
+      cross join lateral (select * from account
+        where account_number = k.number and bank = k.code and live = $3 offset 0) a
+      where a.business_id = $4`,
+    values: [
+      textArray(keys.map((key) => key.accountNumber)),
+      textArray(keys.map((key) => key.bank)),
+      ...[live, businessId],
+    ],
+  })
+  return rows
+}
+
 export function toStored(row: AccountRow): StoredAccount {
   return {
     id: row.id,
@@ -248,6 +273,7 @@ export function toStored(row: AccountRow): StoredAccount {
     createdAtMs: row.created_at_ms,
     terms: row.one_time ? toTerms(row) : undefined,
     metadata: row.metadata ?? undefined,
+    importedAtMs: row.imported_at_ms ?? undefined,
   }
 }
 

@@ -1,4 +1,7 @@
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import {
+  AccountService,
+  ImportedAccountSchema,
+} from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
@@ -11,6 +14,7 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
 import {
+  ImportedTransactionSchema,
   RecordPaymentRequestSchema,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
@@ -38,6 +42,7 @@ import {
   implement,
 } from '../server/rpc/invokers.ts'
 import { createThirdPartyRpc } from '../thirdparty/rpc.ts'
+import { findConfirmedAccounts } from '../transactions/find-paid-accounts.ts'
 import { createGetTransaction } from '../transactions/find-transactions.ts'
 import { reverseTransaction } from '../transactions/reverse-transaction.ts'
 import { createTransactionRpc } from '../transactions/rpc.ts'
@@ -102,6 +107,8 @@ function paymentServices(
         ...accounts,
         aliasOf,
         setSplit: createSetSplit({ pool: database.pool, clock }),
+        findConfirmed: findConfirmedAccounts,
+        checkAccount: (account) => check(ImportedAccountSchema, account),
       }),
     ),
     implement(
@@ -115,6 +122,8 @@ function paymentServices(
         onCommit,
         settlesAtOf: settlements.settlesAtOf,
         checkPayment: (payment) => check(RecordPaymentRequestSchema, payment),
+        checkImported: (payment) => check(ImportedTransactionSchema, payment),
+        aliasOf,
       }),
     ),
   ]

@@ -79,6 +79,11 @@ export const SERVICE_NOUNS: readonly Noun[] = [
     load: async () => (await import('./account/recipient.ts')).recipient,
   },
   {
+    name: 'import',
+    summary: 'accounts and payments of another provider, from a file: accounts, transactions',
+    load: async () => (await import('./import/import.ts')).importNoun,
+  },
+  {
     name: 'transfer',
     summary: 'transfers at the simulated banks: simulate',
     load: async () => (await import('./transaction/transfer.ts')).transfer,

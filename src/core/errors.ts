@@ -19,6 +19,7 @@ export const REASONS = {
   duplicate_key: ['ALREADY_EXISTS', 409],
   already_reversed: ['FAILED_PRECONDITION', 409],
   not_reversible: ['FAILED_PRECONDITION', 409],
+  imported_transaction: ['FAILED_PRECONDITION', 409],
   requery_unsupported: ['FAILED_PRECONDITION', 409],
   not_sandbox: ['FAILED_PRECONDITION', 409],
   key_inactive: ['FAILED_PRECONDITION', 409],

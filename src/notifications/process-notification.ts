@@ -17,7 +17,7 @@ export type ReversePayment = (
   bank: BankCode,
   sessionId: string,
   reason: string,
-) => Promise<'reversed' | 'already reversed' | 'not recorded'>
+) => Promise<'reversed' | 'already reversed' | 'not recorded' | 'imported'>
 
 export interface ProcessDependencies {
   readonly pool: Pool
@@ -202,5 +202,9 @@ async function reverse(
   const result = await reversePayment(bank, sessionId ?? payment.sessionId, reason)
   if (result === 'reversed') return { outcome: 'RECORDED', cause: '' }
   if (result === 'already reversed') return { outcome: 'DUPLICATE', cause: '' }
+  if (result === 'imported') {
+    const cause = 'the bank has reversed an imported payment, whose money is in no balance here'
+    return { outcome: 'MANUAL_REVIEW', cause }
+  }
   return { outcome: 'MANUAL_REVIEW', cause: 'the bank has reversed a payment that is not recorded' }
 }

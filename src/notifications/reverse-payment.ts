@@ -35,6 +35,7 @@ export function createReversePayment(dependencies: Dependencies): ReversePayment
       if (!(error instanceof Fault)) throw error
       if (error.reason === 'already_reversed') return 'already reversed'
       if (error.reason === 'not_reversible') return 'not recorded'
+      if (error.reason === 'imported_transaction') return 'imported'
       throw error
     }
   }

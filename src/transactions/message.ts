@@ -2,6 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   HoldState as HoldStateMessage,
+  type Payer as PayerMessage,
   RecorderKind,
   type Recorder as RecorderMessage,
   TransactionStatus as StatusMessage,
@@ -9,6 +10,7 @@ import {
   Variance as VarianceMessage,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
+  type ImportedTransaction as ImportedMessage,
   type ListTransactionsRequest,
   RecordOutcome as OutcomeMessage,
   type RecordPaymentRequest,
@@ -20,8 +22,10 @@ import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
 import { fromTimestamp, toTimestamp } from '../protobuf/timestamp.ts'
 import type { PaymentTrace } from '../tracing/payment-trace.ts'
+import type { ImportedTransaction } from './import-transactions.ts'
 import type { PaymentFilter } from './lists/payment-filter.ts'
 import {
+  type Payer,
   type RecordedBy,
   type RecordOutcome,
   type StoredTransaction,
@@ -85,6 +89,7 @@ export function toTransactionMessage(
     currency: CURRENCY,
     status: STATUSES[transaction.status],
     settled: transaction.settled,
+    imported: transaction.imported ?? false,
     bank: fromBankCode(transaction.bank),
     accountNumber: account.accountNumber,
     accountName: account.accountName,
@@ -217,17 +222,38 @@ export function toTokenPayment(
     amountMinor: request.amountMinor,
     status: (toStatus(request.status) ?? 'SUCCESS') as TokenPayment['status'],
     paidAtMs: request.paidAt ? fromTimestamp(request.paidAt) : nowMs,
-    payer: {
-      name: plainText(request.payer?.name ?? '', 200),
-      accountNumber: plainText(request.payer?.accountNumber ?? '', 40),
-      bankCode: plainText(request.payer?.bankCode ?? '', 20),
-      bankName: plainText(request.payer?.bankName ?? '', 200),
-    },
+    payer: toPayer(request.payer),
     narration: plainText(request.narration, 500),
     live: undefined,
     recordedBy,
     bankKey: request.bankKey,
     ...trace,
+  }
+}
+
+function toPayer(payer: PayerMessage | undefined): Payer {
+  return {
+    name: plainText(payer?.name ?? '', 200),
+    accountNumber: plainText(payer?.accountNumber ?? '', 40),
+    bankCode: plainText(payer?.bankCode ?? '', 20),
+    bankName: plainText(payer?.bankName ?? '', 200),
+  }
+}
+
+/** @param row valid by the rules of its schema */
+export function toImportedTransaction(row: ImportedMessage): ImportedTransaction {
+  const status = (toStatus(row.status) ?? 'SUCCESS') as ImportedTransaction['status']
+  return {
+    sessionId: row.sessionId,
+    bank: toBankCode(row.bank),
+    accountNumber: row.accountNumber,
+    amountMinor: row.amountMinor,
+    status,
+    settled: row.settled ?? status === 'SUCCESS',
+    // The rules require it.
+    paidAtMs: row.paidAt ? fromTimestamp(row.paidAt) : 0,
+    payer: toPayer(row.payer),
+    narration: plainText(row.narration, 500),
   }
 }
 

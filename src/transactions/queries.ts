@@ -10,7 +10,7 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import { SHOWN_COLUMNS, type ShownRow, toShown } from './shown-row.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
-import { isSettled, joinSession, lockSettled } from './transaction.sql.ts'
+import { joinSession, lockSettled, SHOWN_SETTLED } from './transaction.sql.ts'
 import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
 import { expectationOf, toVariance, VARIANCE, type VarianceArray } from './variance/variance.sql.ts'
 
@@ -32,7 +32,7 @@ export interface TransactionRow extends Omit<RowOf<typeof TransactionEntity>, 'a
 }
 
 export const TRANSACTION_COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_minor, t.status,
-  ${isSettled('t.id')} as settled, ${epochMs('t.paid_at')} as paid_at_ms,
+  ${SHOWN_SETTLED} as settled, t.imported_settled, ${epochMs('t.paid_at')} as paid_at_ms,
   ${epochMs('t.created_at')} as created_at_ms,
   t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration,
   t.recorded_by, t.traceparent, a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
@@ -258,6 +258,7 @@ export function toStored(row: TransactionRow): StoredTransaction {
     amountMinor: BigInt(row.amount_minor),
     status: row.status,
     settled: row.settled,
+    imported: row.imported_settled !== null,
     paidAtMs: row.paid_at_ms,
     createdAtMs: row.created_at_ms,
     narration: row.narration,

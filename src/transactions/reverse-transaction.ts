@@ -26,7 +26,7 @@ interface Dependencies {
 /**
  * Reverses a payment, once. Each of its postings gets a mirrored posting, also the shares of other businesses.
  *
- * @throws Fault not_found, already_reversed, not_reversible (the payment is pending or failed)
+ * @throws Fault not_found, already_reversed, not_reversible (the payment is pending or failed), imported_transaction
  */
 export async function reverseTransaction(
   { pool, clock, semaphore, onCommit }: Dependencies,
@@ -49,7 +49,7 @@ export async function reverseTransaction(
  * Reverses a locked transaction. If it was held, it is so no longer.
  *
  * @param action what the audit log calls it
- * @throws Fault already_reversed, not_reversible
+ * @throws Fault already_reversed, not_reversible, imported_transaction
  */
 export async function reverseLocked(
   client: PoolClient,
@@ -61,6 +61,11 @@ export async function reverseLocked(
   const { settled, status } = transaction
   if (status === 'REVERSED') {
     throw new Fault('already_reversed', 'The transaction was reversed before')
+  }
+  if (transaction.imported) {
+    const text =
+      'The payment was imported: its money is in no balance here, so it cannot be reversed'
+    throw new Fault('imported_transaction', text)
   }
   if (!isLegalTransition(transaction, { status: 'REVERSED', settled })) {
     throw new Fault('not_reversible', 'Only a successful payment can be reversed')

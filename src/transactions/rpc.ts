@@ -1,20 +1,25 @@
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import {
+  type ImportedTransaction as ImportedMessage,
   RecordOutcome as OutcomeMessage,
   type RecordPaymentRequest,
   type RecordPaymentResult,
   type TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { toImportResults } from '../accounts/message.ts'
 import { actorOf, callingToken, callSourceKey, restrictionOf } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault, type FieldFault, invalidFields, type Reason } from '../core/errors.ts'
+import { inChunks } from '../core/in-chunks.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { paymentTraceOf } from '../tracing/payment-trace.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
+import { type ImportedPaymentRow, importTransactions } from './import-transactions.ts'
 import {
   OUTCOMES,
+  toImportedTransaction,
   toListFilter,
   toRecorderMessage,
   toTokenPayment,
@@ -49,6 +54,10 @@ interface Dependencies {
   ) => Promise<(businessId: string) => ((recordedAtMs: number) => number) | undefined>
   /** Validates one payment of a batch and returns its faults. */
   readonly checkPayment: (payment: RecordPaymentRequest) => readonly FieldFault[]
+  /** Validates one payment of an import and returns its faults. */
+  readonly checkImported: (payment: ImportedMessage) => readonly FieldFault[]
+  /** Throws Fault not_found for an unknown business. */
+  readonly aliasOf: (businessId: string) => Promise<string>
 }
 
 export function createTransactionRpc({
@@ -60,6 +69,8 @@ export function createTransactionRpc({
   onCommit,
   settlesAtOf,
   checkPayment,
+  checkImported,
+  aliasOf,
 }: Dependencies): ServiceImpl<typeof TransactionService> {
   const { pool, orm, read } = database
   const semaphore = createSemaphore(REVERSALS_MAX)
@@ -140,6 +151,15 @@ export function createTransactionRpc({
         actor,
       )
       return { transaction: toTransactionMessage(reversed) }
+    },
+    async importTransactions({ businessId, test, validateOnly, transactions }, context) {
+      const rows = await inChunks(transactions, (row): ImportedPaymentRow => {
+        const faults = checkImported(row)
+        return faults.length > 0 ? { faults } : { payment: toImportedTransaction(row), faults }
+      })
+      const request = { businessId, live: !test, validateOnly, rows }
+      const results = await importTransactions({ pool, clock, aliasOf }, request, actorOf(context))
+      return { results: toImportResults(results) }
     },
   }
 }

@@ -1,12 +1,12 @@
 import type { Metadata } from '../accounts/terms/terms.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
-import { isSettled } from './transaction.sql.ts'
+import { SHOWN_SETTLED } from './transaction.sql.ts'
 import type { ShownTransaction, TransactionStatus } from './transaction.ts'
 import { expectationOf, toVariance, VARIANCE, type VarianceArray } from './variance/variance.sql.ts'
 
 /** The fields that a business sees, of a transaction `t` and its account `a`. */
-export const SHOWN_COLUMNS = `t.session_id, t.bank, t.amount_minor, t.status, ${isSettled('t.id')},
+export const SHOWN_COLUMNS = `t.session_id, t.bank, t.amount_minor, t.status, ${SHOWN_SETTLED},
   ${epochMs('t.paid_at')}, a.reference, a.account_number, a.account_name, a.first_name,
   a.last_name, a.email, a.one_time, a.expected_amount_minor, a.metadata, ${VARIANCE}`
 

@@ -30,6 +30,8 @@ export const TransactionEntity = defineEntity({
     recordedBy: p.text().$type<RecordedBy>(),
     /** The W3C traceparent of the report. */
     traceparent: p.text().nullable(),
+    /** Whether another provider settled it; null: it was not imported. An imported one has no postings and events. */
+    importedSettled: p.boolean().nullable(),
   },
   indexes: [
     { properties: ['businessId', 'live', 'paidAt', 'id'] },

@@ -25,6 +25,9 @@ export function isSettled(id: string): string {
   return `exists (select from ledger_posting s where s.transaction_id = ${id} and s.kind = 'settlement' offset 0)`
 }
 
+/** SQL: whether the transaction `t` is settled: an imported one as its provider stated, others by their posting. */
+export const SHOWN_SETTLED = `coalesce(t.imported_settled, ${isSettled('t.id')})`
+
 /** SQL that joins the postings `p` of a transaction. */
 export function joinPostings(transactionId: string): string {
   return `join ledger_posting p on p.transaction_id = ${transactionId}`

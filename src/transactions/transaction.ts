@@ -29,12 +29,12 @@ export function canBePaidAt(atMs: number): boolean {
 
 /**
  * Who recorded a payment. Calls are named with the id of their token: internal services, operators
- * with a statement or an assignment of an unmatched payment, and simulated transfers.
+ * with a statement, an assignment of an unmatched payment or an import, and simulated transfers.
  */
 export type RecordedBy =
   | 'notification'
   | 'reconciliation'
-  | `${'token' | 'statement' | 'sandbox' | 'assignment'}:${string}`
+  | `${'token' | 'statement' | 'sandbox' | 'assignment' | 'import'}:${string}`
 
 /** A payment as a bank reports it. */
 export interface IncomingPayment extends PaymentTrace {
@@ -93,6 +93,11 @@ export interface StoredTransaction {
   readonly amountMinor: bigint
   readonly status: TransactionStatus
   readonly settled: boolean
+  /**
+   * Whether it was imported from the history of another provider: then it is in no balance, makes no transition of
+   * the ledger, and `settled` is what that provider stated. Absent: no.
+   */
+  readonly imported?: boolean | undefined
   readonly paidAtMs: number
   /** When the payment was recorded; if it was PENDING first, when it became final. */
   readonly createdAtMs: number
@@ -173,9 +178,10 @@ export function classifyRepeat(
 }
 
 /** Whether the transaction waits for settlement. */
-export function awaitsSettlement({ status, settled, variance }: StoredTransaction): boolean {
+export function awaitsSettlement(transaction: StoredTransaction): boolean {
+  const { status, settled, imported, variance } = transaction
   const isCredited = variance?.hold === undefined || variance.hold === 'ACCEPTED'
-  return status === 'SUCCESS' && !settled && isCredited
+  return status === 'SUCCESS' && !settled && imported !== true && isCredited
 }
 
 /** A payment that was held is credited when it is accepted. */

@@ -61,6 +61,7 @@ test('the commands are those of the contract', () => {
       ...['session list', 'session revoke', 'audit list', 'audit verify'],
       ...['account create', 'account get', 'account list', 'account split', 'account close'],
       ...['account resolve', 'recipient approve', 'recipient revoke', 'recipient list'],
+      ...['import accounts', 'import transactions'],
       ...['transfer simulate', 'transaction get', 'transaction list', 'transaction reverse'],
       'transaction timeline',
       ...['transaction held', 'transaction accept', 'transaction return'],

@@ -9,6 +9,7 @@ import { entryText, headText, isAuthenticHead } from './audit-mac.ts'
 /** The action of an audit entry: the kind of its target, and a verb. */
 export type AuditAction =
   | 'account.close'
+  | 'account.import'
   | 'account.resolve'
   | 'account.set_split'
   | 'account.update'
@@ -54,6 +55,7 @@ export type AuditAction =
   | 'token.revoke'
   | 'transaction.accept'
   | 'transaction.complete_return'
+  | 'transaction.import'
   | 'transaction.return'
   | 'transaction.reverse'
   | 'unmatched_payment.assign'

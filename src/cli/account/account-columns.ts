@@ -28,9 +28,20 @@ const OPENING: readonly Column<Account>[] = [
   { title: 'Cause', of: ({ opening }) => opening?.cause ?? '' },
 ]
 
+/** A column of imported accounts. */
+const IMPORTED: Column<Account> = {
+  title: 'Imported',
+  of: ({ importedAt, bankConfirmed }) => {
+    if (importedAt === undefined) return ''
+    const confirmed = bankConfirmed ? 'confirmed' : 'not yet confirmed'
+    return `${localTime.format(importedAt)}, ${confirmed} by the bank`
+  },
+}
+
 const DETAILS: readonly Column<Account>[] = [
   ...COLUMNS,
   ...OPENING,
+  IMPORTED,
   { title: 'Attempts', of: ({ opening }) => (opening ? String(opening.attempts) : '') },
   { title: 'Next try at', of: ({ opening }) => localTime.format(opening?.nextTryAt) },
   { title: 'Bank name', of: ({ bankName }) => bankName },
@@ -65,9 +76,13 @@ function splitText({ split }: Account): string {
   return `${shares.join(', ')}; fee: ${enumName(split.feeBearer, FeeBearer)}`
 }
 
-/** A table of accounts; it shows the opening state if some accounts are pending. */
+/** A table of accounts; it shows the opening state if some are pending, and what is known of imported ones. */
 export function accountTable(found: readonly Account[]): string {
-  return table(found, found.some(({ opening }) => opening) ? [...COLUMNS, ...OPENING] : COLUMNS)
+  return table(found, [
+    ...COLUMNS,
+    ...(found.some(({ opening }) => opening) ? OPENING : []),
+    ...(found.some(({ importedAt }) => importedAt) ? [IMPORTED] : []),
+  ])
 }
 
 /** One account, with a line for each field. */

@@ -1,4 +1,3 @@
-import { createReadStream } from 'node:fs'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { StatementRowSchema } from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
@@ -11,7 +10,7 @@ import {
 } from '../../core/statement/columns.ts'
 import { readCredit, type StatementCredit, type ValueFormat } from '../../core/statement/row.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { CsvError, readCsv } from './read-csv.ts'
+import { CsvError, readCsv, readText } from './read-csv.ts'
 
 /** How to read a statement. */
 export interface StatementFormat extends ValueFormat {
@@ -38,7 +37,7 @@ export async function* readStatement(format: StatementFormat): AsyncGenerator<St
   let positions: StatementPositions | undefined
   let width = 0
   try {
-    for await (const { line, fields } of readCsv(textOf(format.file))) {
+    for await (const { line, fields } of readCsv(readText(format.file))) {
       if (positions === undefined) {
         positions = columnsOf(format, fields)
         width = fields.length
@@ -51,19 +50,6 @@ export async function* readStatement(format: StatementFormat): AsyncGenerator<St
     throw error
   }
   if (positions === undefined) throw new Failure(EXIT.usage, 'line 1: the file is empty')
-}
-
-/** UTF-8, with or without a byte order mark. */
-async function* textOf(file: string): AsyncGenerator<string> {
-  const decoder = new TextDecoder('utf-8', { fatal: true })
-  try {
-    for await (const bytes of createReadStream(file)) yield decoder.decode(bytes, { stream: true })
-    yield decoder.decode()
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    const reason = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'it is not UTF-8' : String(code)
-    throw new Failure(EXIT.usage, `cannot read ${file}: ${reason}`)
-  }
 }
 
 function columnsOf(format: StatementFormat, headers: readonly string[]): StatementPositions {

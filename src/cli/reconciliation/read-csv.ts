@@ -1,5 +1,7 @@
+import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream'
 import { CsvError as ParseError, parse } from 'csv-parse'
+import { EXIT, Failure } from '../failure.ts'
 
 /** A record of a CSV file. */
 export interface CsvRecord {
@@ -56,6 +58,19 @@ export async function* readCsv(
     }
   } catch (error) {
     throw error instanceof ParseError ? describe(error, nextLine) : error
+  }
+}
+
+/** The text of a file in UTF-8, with or without a byte order mark. @throws Failure */
+export async function* readText(file: string): AsyncGenerator<string> {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  try {
+    for await (const bytes of createReadStream(file)) yield decoder.decode(bytes, { stream: true })
+    yield decoder.decode()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const reason = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'it is not UTF-8' : String(code)
+    throw new Failure(EXIT.usage, `cannot read ${file}: ${reason}`)
   }
 }
 

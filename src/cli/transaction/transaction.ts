@@ -54,11 +54,17 @@ const ROW: readonly Column<Transaction>[] = [
   { title: 'Payer', of: ({ payer }) => payer?.name ?? '' },
 ]
 
+const IMPORTED: Column<Transaction> = {
+  title: 'Imported',
+  of: ({ imported }) => (imported ? 'yes' : ''),
+}
+
 const BUSINESS: Column<Transaction> = { title: 'Business', of: ({ businessId }) => businessId }
 
 /** All columns of a single transaction. */
 export const TRANSACTION_COLUMNS: readonly Column<Transaction>[] = [
   ...ROW,
+  IMPORTED,
   { title: 'Currency', of: ({ currency }) => currency },
   { title: 'Merchant reference', of: ({ merchantReference }) => merchantReference },
   { title: 'Account name', of: ({ accountName }) => accountName },
@@ -212,7 +218,11 @@ const listTransactions = serviceAction<ListOptions>(async (service, options) => 
     // The list by recorded time may have no end.
     ({ transactions }) => !isByTime && transactions.length === 0,
   )
-  const columns = options.all ? [...ROW, BUSINESS] : ROW
+  const columns = [
+    ...ROW,
+    ...(response.transactions.some(({ imported }) => imported) ? [IMPORTED] : []),
+    ...(options.all ? [BUSINESS] : []),
+  ]
   printResponse(options, ListTransactionsResponseSchema, response, () =>
     table(response.transactions, columns),
   )

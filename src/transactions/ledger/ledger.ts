@@ -17,6 +17,8 @@ import type { TransactionStatus } from '../transaction.ts'
  * account `splits`, and each `share`, a posting of its recipient, from there to the recipient's available balance. So
  * `splits` adds up to zero for each transaction.
  *
+ * An imported transaction (`imported_settled`) has no postings, makes no transition and is in no balance.
+ *
  * Each arrow is labelled with the postings that the transition makes, one of each kind. Recording a
  * payment as SUCCESS makes the same postings as the transition from PENDING to SUCCESS.
  */

@@ -164,7 +164,8 @@ export async function findWrongEventCounts(
         from event group by subject_id
       ), compared as (
         select t.id, t.status, coalesce(payments, 0) as payments, coalesce(reversals, 0) as reversals,
-          v.hold is null or v.hold = 'ACCEPTED' as is_credited
+          -- An imported payment changed no balance.
+          t.imported_settled is null and (v.hold is null or v.hold = 'ACCEPTED') as is_credited
         from transaction t left join counted on subject_id = t.id
           left join payment_variance v on v.transaction_id = t.id
         where t.business_id = $1 and t.live = $2 and t.id >= $4

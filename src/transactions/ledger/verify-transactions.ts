@@ -86,7 +86,7 @@ export async function verifyTransactions(
 ): Promise<VerifiedPage> {
   const { rows } = await client.query<Row>(
     `with page as materialized (
-        select id, business_id, live, session_id, bank, amount_minor, status, paid_at
+        select id, business_id, live, session_id, bank, amount_minor, status, paid_at, imported_settled
         from transaction where business_id = $1 and live = $2 and (paid_at, id) > ($3, $4) and id >= $5
         order by paid_at, id limit $6
       ), posting as materialized (
@@ -102,7 +102,10 @@ export async function verifyTransactions(
         select t.id, case
           when session.transaction_id is distinct from t.id then 'is not found by its session'
           when not is_own then 'a posting belongs to another business or mode'
-          when payment <> case when t.status in ('SUCCESS', 'REVERSED') then t.amount_minor else 0 end
+          when t.imported_settled is not null and postings > 0
+            then 'was imported, so it has no postings, but ' || postings || ' are there'
+          when t.imported_settled is null
+            and payment <> case when t.status in ('SUCCESS', 'REVERSED') then t.amount_minor else 0 end
             then 'is ' || t.status || ' with amount ' || t.amount_minor
               || '; its payment postings add up to ' || payment
           when settlement not in (0, payment)

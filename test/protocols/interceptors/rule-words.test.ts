@@ -168,7 +168,8 @@ const PARSED =
   /^(BasicAuthentication\.password|OAuth2ClientCredentials\.(client_secret|token_url)|ClientCertificate\..*|CustomHeader\..*|\w+WebhookRequest\.url|\w+EndpointRequest\.url|RehearsalCandidate\.url|(Issue|Import)KeyRequest\.allowed_cidrs|UpdateKeyRequest\.allowed_cidrs|\w+\.(from|to|recorded_from|recorded_to|expires_at)|ListEventsRequest\.kinds)$/
 
 /** What banks and payers wrote. Money that arrived is recorded whatever they wrote, without these characters. */
-const CLEANED = /^(Payer\.\w+|RecordPaymentRequest\.narration|StatementRow\.narration)$/
+const CLEANED =
+  /^(Payer\.\w+|(RecordPaymentRequest|ImportedTransaction)\.narration|StatementRow\.narration)$/
 
 const READ = messages.flatMap((schema) =>
   schema.fields

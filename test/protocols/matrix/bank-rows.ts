@@ -61,6 +61,19 @@ async function unmatchedPayment({ service }: Scene, fresh: string) {
   return { unmatchedPaymentId: rows[0].id as string }
 }
 
+/** An account of another provider, with a number and references of its own. */
+function importedRow(fresh: string) {
+  const hash = createHash('sha256').update(fresh).digest()
+  return {
+    reference: fresh,
+    providerReference: `R-${hash.toString('hex').slice(0, 20)}`,
+    bank: Bank.BANK_9PSB,
+    accountNumber: `${hash.readUInt32BE()}`.padStart(10, '0'),
+    accountName: 'ACME/Ada Obi',
+    ...CUSTOMER,
+  }
+}
+
 /** A notification in manual review. */
 async function notification({ service }: Scene, fresh: string, state: string) {
   const id = newId('ntf', Date.now())
@@ -108,6 +121,22 @@ export const BANK_HAPPY: Readonly<Record<string, Make>> = {
     ...(await pendingAccount(scene, fresh)),
     // A token that is restricted to the business may call it too.
     resolution: { case: 'notOpened', value: true },
+  }),
+  'AccountService.ImportAccounts': ({ businessId }, fresh) => ({
+    businessId,
+    accounts: [importedRow(fresh)],
+  }),
+  'TransactionService.ImportTransactions': ({ businessId, accountNumber }, fresh) => ({
+    businessId,
+    transactions: [
+      {
+        sessionId: sessionOf(fresh),
+        bank: Bank.BANK_9PSB,
+        accountNumber,
+        amountMinor: 5n,
+        paidAt: { seconds: 1_700_000_000n },
+      },
+    ],
   }),
   'ReconciliationService.ListUnmatchedPayments': () => ({ pageSize: 1 }),
   'ReconciliationService.ListPaymentConflicts': () => ({ pageSize: 1 }),
@@ -180,6 +209,16 @@ export const BANK_ERRORS: Readonly<Record<string, Make>> = {
     )
     return account
   },
+  'AccountService.ImportAccounts validation_failed': ({ businessId }) => ({ businessId }),
+  'AccountService.ImportAccounts not_found': (_scene, fresh) => ({
+    businessId: 'biz_nobody',
+    accounts: [importedRow(fresh)],
+  }),
+  'TransactionService.ImportTransactions validation_failed': ({ businessId }) => ({ businessId }),
+  'TransactionService.ImportTransactions not_found': () => ({
+    businessId: 'biz_nobody',
+    transactions: [{}],
+  }),
   'AccountService.ResolveAccount validation_failed': ({ businessId, reference }) => ({
     businessId,
     reference,

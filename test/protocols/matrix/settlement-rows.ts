@@ -79,6 +79,16 @@ export const SETTLEMENT_ERRORS: Readonly<Record<string, Make>> = {
     transactionId: await paid(scene, fresh, TransactionStatus.PENDING),
     reason: 'x',
   }),
+  'TransactionService.ReverseTransaction imported_transaction': async (scene, fresh) => {
+    const { service, businessId, accountNumber } = scene
+    const sessionId = fresh.replaceAll(/[^\w.]/g, '-').slice(-64)
+    const imported = { sessionId, bank: Bank.BANK_9PSB, accountNumber, amountMinor: 5n }
+    const client = service.client(TransactionService)
+    const paidAt = { seconds: 1_700_000_000n }
+    await client.importTransactions({ businessId, transactions: [{ ...imported, paidAt }] })
+    const { transaction } = await client.getTransaction({ businessId, sessionId })
+    return { transactionId: transaction!.id, reason: 'x' }
+  },
   'SettlementService.Settle validation_failed': () => ({ requestId: 'a b' }),
   'SettlementService.Settle not_found': nobodys,
   'SettlementService.Settle duplicate_request': async ({ service, otherBusinessId }) => {

@@ -12,13 +12,15 @@ import type { HoldState, Payer, Transaction, TransactionStatus, Variance } from 
 import { file_inflow_transaction_v1_transaction } from "./transaction_pb.ts";
 import type { Bank } from "../../type/v1/bank_pb.ts";
 import { file_inflow_type_v1_bank } from "../../type/v1/bank_pb.ts";
+import type { ImportResult } from "../../type/v1/import_pb.ts";
+import { file_inflow_type_v1_import } from "../../type/v1/import_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/transaction/v1/transaction_service.proto.
  */
 export const file_inflow_transaction_v1_transaction_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci9pbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb25fc2VydmljZS5wcm90bxIVaW5mbG93LnRyYW5zYWN0aW9uLnYxIssDChRSZWNvcmRQYXltZW50UmVxdWVzdBIvCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESLQoOYWNjb3VudF9udW1iZXIYAiABKAlCFbpIEsgBAXINMgteWzAtOV17MTB9JBI1CgpzZXNzaW9uX2lkGAMgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSJgoMYW1vdW50X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASAAEisKB3BhaWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKBXBheWVyGAYgASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgHIAEoCUIIukgFcgMY9AMSSAoGc3RhdHVzGAggASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQg66SAuCAQgYABgBGAIYAxIzCghiYW5rX2tleRgJIAEoCUIhukge2AEBchkyF15bQS1aYS16MC05Xy4vLV17MSw2NH0kIocBChVSZWNvcmRQYXltZW50UmVzcG9uc2USNQoHb3V0Y29tZRgBIAEoDjIkLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRPdXRjb21lEjcKC3RyYW5zYWN0aW9uGAIgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uImgKFVJlY29yZFBheW1lbnRzUmVxdWVzdBJPCghwYXltZW50cxgBIAMoCzIrLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50UmVxdWVzdEIQukgNkgEKCAEQ6AciA9gBAyJVChZSZWNvcmRQYXltZW50c1Jlc3BvbnNlEjsKB3Jlc3VsdHMYASADKAsyKi5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudFJlc3VsdCKkAQoTUmVjb3JkUGF5bWVudFJlc3VsdBI1CgdvdXRjb21lGAEgASgOMiQuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZE91dGNvbWUSNwoLdHJhbnNhY3Rpb24YAiABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24SDQoFZXJyb3IYAyABKAkSDgoGcmVhc29uGAQgASgJImsKFUdldFRyYW5zYWN0aW9uUmVxdWVzdBI1CgpzZXNzaW9uX2lkGAEgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSGwoLYnVzaW5lc3NfaWQYAiABKAlCBrpIA8gBASJRChZHZXRUcmFuc2FjdGlvblJlc3BvbnNlEjcKC3RyYW5zYWN0aW9uGAEgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uIocCChlSZXZlcnNlVHJhbnNhY3Rpb25SZXF1ZXN0EiIKDnRyYW5zYWN0aW9uX2lkGAEgASgJQgq6SAfIAQFyAhg8EsUBCgZyZWFzb24YAiABKAlCtAG6SLABugGpAQoGcmVhc29uEiVtdXN0IGJlIDEgdG8gNTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSA1MDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDUwMH0kJynIAQEiVQoaUmV2ZXJzZVRyYW5zYWN0aW9uUmVzcG9uc2USNwoLdHJhbnNhY3Rpb24YASABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24i6gsKF0xpc3RUcmFuc2FjdGlvbnNSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhhAEhoKCXJlZmVyZW5jZRgCIAEoCUIHukgEcgIYZBJCCgZzdGF0dXMYAyABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXNCCLpIBYIBAhABEigKBGZyb20YBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCglwYWdlX3NpemUYBiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgHIAEoCUIIukgFcgMY9AMSEQoEbGl2ZRgIIAEoCEgAiAEBEjEKDXJlY29yZGVkX2Zyb20YCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3JlY29yZGVkX3RvGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBKQAQoKc2Vzc2lvbl9pZBgLIAEoCUJ8ukh5ugF2CgpzZXNzaW9uX2lkEjFtdXN0IGJlIDEgdG8gNjQgY2hhcmFjdGVycyBvZiBBLVogYS16IDAtOSAtIF8gLiAvGjV0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLi8tXXsxLDY0fSQnKRIsCgRiYW5rGAwgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0IIukgFggECEAESIgoRYW1vdW50X2Zyb21fbWlub3IYDSABKANCB7pIBCICKAASIAoPYW1vdW50X3RvX21pbm9yGA4gASgDQge6SAQiAigAEk8KCHN0YXR1c2VzGA8gAygOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQhO6SBCSAQ0QBBgBIgeCAQQQASAAEkcKCXZhcmlhbmNlcxgQIAMoDjIfLmluZmxvdy50cmFuc2FjdGlvbi52MS5WYXJpYW5jZUITukgQkgENEAYYASIHggEEEAEgABJKCgtob2xkX3N0YXRlcxgRIAMoDjIgLmluZmxvdy50cmFuc2FjdGlvbi52MS5Ib2xkU3RhdGVCE7pIEJIBDRAEGAEiB4IBBBABIAA61AS6SNAEGlwKEGxpdmUuYnVzaW5lc3NfaWQSHmlzIHJlcXVpcmVkIHdpdGhvdXQgYnVzaW5lc3NJZBoodGhpcy5idXNpbmVzc19pZCAhPSAnJyB8fCBoYXModGhpcy5saXZlKRpZChVyZWZlcmVuY2UuYnVzaW5lc3NfaWQSEG5lZWRzIGJ1c2luZXNzSWQaLnRoaXMuYnVzaW5lc3NfaWQgIT0gJycgfHwgdGhpcy5yZWZlcmVuY2UgPT0gJycaWwoPc3RhdHVzZXMuc3RhdHVzEhltdXN0IGJlIGVtcHR5IHdpdGggc3RhdHVzGi10aGlzLnN0YXR1cyA9PSAwIHx8IHRoaXMuc3RhdHVzZXMuc2l6ZSgpID09IDAaowEKEGZyb20uYnVzaW5lc3NfaWQSUW5lZWRzIGJ1c2luZXNzSWQsIGxpa2UgdG87IHdpdGhvdXQgaXQsIHJlY29yZGVkRnJvbSBhbmQgcmVjb3JkZWRUbyBsaW1pdCB0aGUgdGltZRo8dGhpcy5idXNpbmVzc19pZCAhPSAnJyB8fCAoIWhhcyh0aGlzLmZyb20pICYmICFoYXModGhpcy50bykpGpEBCiFhbW91bnRfdG9fbWlub3IuYW1vdW50X2Zyb21fbWlub3ISH211c3QgYmUgYW1vdW50RnJvbU1pbm9yIG9yIG1vcmUaS3RoaXMuYW1vdW50X3RvX21pbm9yID09IDAgfHwgdGhpcy5hbW91bnRfdG9fbWlub3IgPj0gdGhpcy5hbW91bnRfZnJvbV9taW5vckIHCgVfbGl2ZSJtChhMaXN0VHJhbnNhY3Rpb25zUmVzcG9uc2USOAoMdHJhbnNhY3Rpb25zGAEgAygLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSqlAQoNUmVjb3JkT3V0Y29tZRIeChpSRUNPUkRfT1VUQ09NRV9VTlNQRUNJRklFRBAAEhsKF1JFQ09SRF9PVVRDT01FX1JFQ09SREVEEAESHAoYUkVDT1JEX09VVENPTUVfRFVQTElDQVRFEAISHAoYUkVDT1JEX09VVENPTUVfVU5NQVRDSEVEEAMSGwoXUkVDT1JEX09VVENPTUVfQ09ORkxJQ1QQBDL9BQoSVHJhbnNhY3Rpb25TZXJ2aWNlEoYBCg1SZWNvcmRQYXltZW50EisuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZFBheW1lbnRSZXF1ZXN0GiwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZFBheW1lbnRSZXNwb25zZSIairUYFggCEg5wYXltZW50czp3cml0ZRoCCAESiQEKDlJlY29yZFBheW1lbnRzEiwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZFBheW1lbnRzUmVxdWVzdBotLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50c1Jlc3BvbnNlIhqKtRgWCAISDnBheW1lbnRzOndyaXRlGgIIARKNAQoOR2V0VHJhbnNhY3Rpb24SLC5pbmZsb3cudHJhbnNhY3Rpb24udjEuR2V0VHJhbnNhY3Rpb25SZXF1ZXN0Gi0uaW5mbG93LnRyYW5zYWN0aW9uLnYxLkdldFRyYW5zYWN0aW9uUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBKTAQoQTGlzdFRyYW5zYWN0aW9ucxIuLmluZmxvdy50cmFuc2FjdGlvbi52MS5MaXN0VHJhbnNhY3Rpb25zUmVxdWVzdBovLmluZmxvdy50cmFuc2FjdGlvbi52MS5MaXN0VHJhbnNhY3Rpb25zUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBKrAQoSUmV2ZXJzZVRyYW5zYWN0aW9uEjAuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJldmVyc2VUcmFuc2FjdGlvblJlcXVlc3QaMS5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmV2ZXJzZVRyYW5zYWN0aW9uUmVzcG9uc2UiMIq1GCwIAhIQcGF5bWVudHM6cmV2ZXJzZRoWKhQKEgoOdHJhbnNhY3Rpb25faWQQBWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
+  fileDesc("Ci9pbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb25fc2VydmljZS5wcm90bxIVaW5mbG93LnRyYW5zYWN0aW9uLnYxIssDChRSZWNvcmRQYXltZW50UmVxdWVzdBIvCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESLQoOYWNjb3VudF9udW1iZXIYAiABKAlCFbpIEsgBAXINMgteWzAtOV17MTB9JBI1CgpzZXNzaW9uX2lkGAMgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSJgoMYW1vdW50X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASAAEisKB3BhaWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKBXBheWVyGAYgASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgHIAEoCUIIukgFcgMY9AMSSAoGc3RhdHVzGAggASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQg66SAuCAQgYABgBGAIYAxIzCghiYW5rX2tleRgJIAEoCUIhukge2AEBchkyF15bQS1aYS16MC05Xy4vLV17MSw2NH0kIocBChVSZWNvcmRQYXltZW50UmVzcG9uc2USNQoHb3V0Y29tZRgBIAEoDjIkLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRPdXRjb21lEjcKC3RyYW5zYWN0aW9uGAIgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uImgKFVJlY29yZFBheW1lbnRzUmVxdWVzdBJPCghwYXltZW50cxgBIAMoCzIrLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50UmVxdWVzdEIQukgNkgEKCAEQ6AciA9gBAyJVChZSZWNvcmRQYXltZW50c1Jlc3BvbnNlEjsKB3Jlc3VsdHMYASADKAsyKi5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudFJlc3VsdCKkAQoTUmVjb3JkUGF5bWVudFJlc3VsdBI1CgdvdXRjb21lGAEgASgOMiQuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZE91dGNvbWUSNwoLdHJhbnNhY3Rpb24YAiABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24SDQoFZXJyb3IYAyABKAkSDgoGcmVhc29uGAQgASgJImsKFUdldFRyYW5zYWN0aW9uUmVxdWVzdBI1CgpzZXNzaW9uX2lkGAEgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSGwoLYnVzaW5lc3NfaWQYAiABKAlCBrpIA8gBASJRChZHZXRUcmFuc2FjdGlvblJlc3BvbnNlEjcKC3RyYW5zYWN0aW9uGAEgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uIocCChlSZXZlcnNlVHJhbnNhY3Rpb25SZXF1ZXN0EiIKDnRyYW5zYWN0aW9uX2lkGAEgASgJQgq6SAfIAQFyAhg8EsUBCgZyZWFzb24YAiABKAlCtAG6SLABugGpAQoGcmVhc29uEiVtdXN0IGJlIDEgdG8gNTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSA1MDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDUwMH0kJynIAQEiVQoaUmV2ZXJzZVRyYW5zYWN0aW9uUmVzcG9uc2USNwoLdHJhbnNhY3Rpb24YASABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24i6gsKF0xpc3RUcmFuc2FjdGlvbnNSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhhAEhoKCXJlZmVyZW5jZRgCIAEoCUIHukgEcgIYZBJCCgZzdGF0dXMYAyABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXNCCLpIBYIBAhABEigKBGZyb20YBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCglwYWdlX3NpemUYBiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgHIAEoCUIIukgFcgMY9AMSEQoEbGl2ZRgIIAEoCEgAiAEBEjEKDXJlY29yZGVkX2Zyb20YCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3JlY29yZGVkX3RvGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBKQAQoKc2Vzc2lvbl9pZBgLIAEoCUJ8ukh5ugF2CgpzZXNzaW9uX2lkEjFtdXN0IGJlIDEgdG8gNjQgY2hhcmFjdGVycyBvZiBBLVogYS16IDAtOSAtIF8gLiAvGjV0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLi8tXXsxLDY0fSQnKRIsCgRiYW5rGAwgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0IIukgFggECEAESIgoRYW1vdW50X2Zyb21fbWlub3IYDSABKANCB7pIBCICKAASIAoPYW1vdW50X3RvX21pbm9yGA4gASgDQge6SAQiAigAEk8KCHN0YXR1c2VzGA8gAygOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQhO6SBCSAQ0QBBgBIgeCAQQQASAAEkcKCXZhcmlhbmNlcxgQIAMoDjIfLmluZmxvdy50cmFuc2FjdGlvbi52MS5WYXJpYW5jZUITukgQkgENEAYYASIHggEEEAEgABJKCgtob2xkX3N0YXRlcxgRIAMoDjIgLmluZmxvdy50cmFuc2FjdGlvbi52MS5Ib2xkU3RhdGVCE7pIEJIBDRAEGAEiB4IBBBABIAA61AS6SNAEGlwKEGxpdmUuYnVzaW5lc3NfaWQSHmlzIHJlcXVpcmVkIHdpdGhvdXQgYnVzaW5lc3NJZBoodGhpcy5idXNpbmVzc19pZCAhPSAnJyB8fCBoYXModGhpcy5saXZlKRpZChVyZWZlcmVuY2UuYnVzaW5lc3NfaWQSEG5lZWRzIGJ1c2luZXNzSWQaLnRoaXMuYnVzaW5lc3NfaWQgIT0gJycgfHwgdGhpcy5yZWZlcmVuY2UgPT0gJycaWwoPc3RhdHVzZXMuc3RhdHVzEhltdXN0IGJlIGVtcHR5IHdpdGggc3RhdHVzGi10aGlzLnN0YXR1cyA9PSAwIHx8IHRoaXMuc3RhdHVzZXMuc2l6ZSgpID09IDAaowEKEGZyb20uYnVzaW5lc3NfaWQSUW5lZWRzIGJ1c2luZXNzSWQsIGxpa2UgdG87IHdpdGhvdXQgaXQsIHJlY29yZGVkRnJvbSBhbmQgcmVjb3JkZWRUbyBsaW1pdCB0aGUgdGltZRo8dGhpcy5idXNpbmVzc19pZCAhPSAnJyB8fCAoIWhhcyh0aGlzLmZyb20pICYmICFoYXModGhpcy50bykpGpEBCiFhbW91bnRfdG9fbWlub3IuYW1vdW50X2Zyb21fbWlub3ISH211c3QgYmUgYW1vdW50RnJvbU1pbm9yIG9yIG1vcmUaS3RoaXMuYW1vdW50X3RvX21pbm9yID09IDAgfHwgdGhpcy5hbW91bnRfdG9fbWlub3IgPj0gdGhpcy5hbW91bnRfZnJvbV9taW5vckIHCgVfbGl2ZSJtChhMaXN0VHJhbnNhY3Rpb25zUmVzcG9uc2USOAoMdHJhbnNhY3Rpb25zGAEgAygLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSK1AQoZSW1wb3J0VHJhbnNhY3Rpb25zUmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYQBIMCgR0ZXN0GAIgASgIEhUKDXZhbGlkYXRlX29ubHkYAyABKAgSUgoMdHJhbnNhY3Rpb25zGAQgAygLMiouaW5mbG93LnRyYW5zYWN0aW9uLnYxLkltcG9ydGVkVHJhbnNhY3Rpb25CELpIDZIBCggBEOgHIgPYAQMivwMKE0ltcG9ydGVkVHJhbnNhY3Rpb24SNQoKc2Vzc2lvbl9pZBgBIAEoCUIhukgeyAEBchkyF15bQS1aYS16MC05Xy4vLV17MSw2NH0kEi8KBGJhbmsYAiABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgu6SAjIAQGCAQIQARItCg5hY2NvdW50X251bWJlchgDIAEoCUIVukgSyAEBcg0yC15bMC05XXsxMH0kEiYKDGFtb3VudF9taW5vchgEIAEoA0IQukgNIgsYgICapuqv4wEgABJICgZzdGF0dXMYBSABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXNCDrpIC4IBCBgAGAIYAxgEEhQKB3NldHRsZWQYBiABKAhIAIgBARIzCgdwYWlkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBEisKBXBheWVyGAggASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgJIAEoCUIIukgFcgMY9ANCCgoIX3NldHRsZWQiSwoaSW1wb3J0VHJhbnNhY3Rpb25zUmVzcG9uc2USLQoHcmVzdWx0cxgBIAMoCzIcLmluZmxvdy50eXBlLnYxLkltcG9ydFJlc3VsdCqlAQoNUmVjb3JkT3V0Y29tZRIeChpSRUNPUkRfT1VUQ09NRV9VTlNQRUNJRklFRBAAEhsKF1JFQ09SRF9PVVRDT01FX1JFQ09SREVEEAESHAoYUkVDT1JEX09VVENPTUVfRFVQTElDQVRFEAISHAoYUkVDT1JEX09VVENPTUVfVU5NQVRDSEVEEAMSGwoXUkVDT1JEX09VVENPTUVfQ09ORkxJQ1QQBDKXBwoSVHJhbnNhY3Rpb25TZXJ2aWNlEoYBCg1SZWNvcmRQYXltZW50EisuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZFBheW1lbnRSZXF1ZXN0GiwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZFBheW1lbnRSZXNwb25zZSIairUYFggCEg5wYXltZW50czp3cml0ZRoCCAESiQEKDlJlY29yZFBheW1lbnRzEiwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZFBheW1lbnRzUmVxdWVzdBotLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50c1Jlc3BvbnNlIhqKtRgWCAISDnBheW1lbnRzOndyaXRlGgIIARKNAQoOR2V0VHJhbnNhY3Rpb24SLC5pbmZsb3cudHJhbnNhY3Rpb24udjEuR2V0VHJhbnNhY3Rpb25SZXF1ZXN0Gi0uaW5mbG93LnRyYW5zYWN0aW9uLnYxLkdldFRyYW5zYWN0aW9uUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBKTAQoQTGlzdFRyYW5zYWN0aW9ucxIuLmluZmxvdy50cmFuc2FjdGlvbi52MS5MaXN0VHJhbnNhY3Rpb25zUmVxdWVzdBovLmluZmxvdy50cmFuc2FjdGlvbi52MS5MaXN0VHJhbnNhY3Rpb25zUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBKrAQoSUmV2ZXJzZVRyYW5zYWN0aW9uEjAuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJldmVyc2VUcmFuc2FjdGlvblJlcXVlc3QaMS5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmV2ZXJzZVRyYW5zYWN0aW9uUmVzcG9uc2UiMIq1GCwIAhIQcGF5bWVudHM6cmV2ZXJzZRoWKhQKEgoOdHJhbnNhY3Rpb25faWQQBRKXAQoSSW1wb3J0VHJhbnNhY3Rpb25zEjAuaW5mbG93LnRyYW5zYWN0aW9uLnYxLkltcG9ydFRyYW5zYWN0aW9uc1JlcXVlc3QaMS5pbmZsb3cudHJhbnNhY3Rpb24udjEuSW1wb3J0VHJhbnNhY3Rpb25zUmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWRiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank, file_inflow_type_v1_import]);
 
 /**
  * A payment that arrived at a bank.
@@ -378,7 +380,7 @@ export type ListTransactionsRequest = Message<"inflow.transaction.v1.ListTransac
    * Recorded at or after this time. With this field or recorded_to, the list has the payments in the order in
    * which they were credited, so a caller that continues with the last page's token misses none, however late
    * it was recorded or committed. The field live is then required, and status must not be PENDING or FAILED:
-   * such payments are in the list once they are successful.
+   * such payments are in the list once they are successful. Imported payments are never in it.
    *
    * Without business_id it only limits the list: to what was reported to the service at this time or later,
    * with any status, still the latest first.
@@ -485,6 +487,146 @@ export type ListTransactionsResponse = Message<"inflow.transaction.v1.ListTransa
  */
 export const ListTransactionsResponseSchema: GenMessage<ListTransactionsResponse> = /*@__PURE__*/
   messageDesc(file_inflow_transaction_v1_transaction_service, 10);
+
+/**
+ * The payments to import.
+ *
+ * @generated from message inflow.transaction.v1.ImportTransactionsRequest
+ */
+export type ImportTransactionsRequest = Message<"inflow.transaction.v1.ImportTransactionsRequest"> & {
+  /**
+   * The business that owns the accounts, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * True: into accounts in test mode.
+   *
+   * @generated from field: bool test = 2;
+   */
+  test: boolean;
+
+  /**
+   * True: only returns what the results would be.
+   *
+   * @generated from field: bool validate_only = 3;
+   */
+  validateOnly: boolean;
+
+  /**
+   * 1 to 1,000 payments. Each is validated separately.
+   *
+   * @generated from field: repeated inflow.transaction.v1.ImportedTransaction transactions = 4;
+   */
+  transactions: ImportedTransaction[];
+};
+
+/**
+ * Describes the message inflow.transaction.v1.ImportTransactionsRequest.
+ * Use `create(ImportTransactionsRequestSchema)` to create a new message.
+ */
+export const ImportTransactionsRequestSchema: GenMessage<ImportTransactionsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_transaction_v1_transaction_service, 11);
+
+/**
+ * A payment of the history of another provider.
+ *
+ * @generated from message inflow.transaction.v1.ImportedTransaction
+ */
+export type ImportedTransaction = Message<"inflow.transaction.v1.ImportedTransaction"> & {
+  /**
+   * The interbank session id: 1 to 64 characters of A-Z a-z 0-9 - _ . /
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * The bank that received it.
+   *
+   * @generated from field: inflow.type.v1.Bank bank = 2;
+   */
+  bank: Bank;
+
+  /**
+   * The virtual account's number, ten digits: of an account of the business in the mode of the request.
+   *
+   * @generated from field: string account_number = 3;
+   */
+  accountNumber: string;
+
+  /**
+   * Amount in kobo, from 1 to ten trillion naira (1,000,000,000,000,000).
+   *
+   * @generated from field: int64 amount_minor = 4;
+   */
+  amountMinor: bigint;
+
+  /**
+   * SUCCESS, FAILED or REVERSED, as a history is final; absent: SUCCESS.
+   *
+   * @generated from field: inflow.transaction.v1.TransactionStatus status = 5;
+   */
+  status: TransactionStatus;
+
+  /**
+   * Whether the provider settled it; absent: true for SUCCESS, else false. Must not be true for FAILED.
+   *
+   * @generated from field: optional bool settled = 6;
+   */
+  settled?: boolean | undefined;
+
+  /**
+   * When the bank received the payment, from the year 2000 to now.
+   *
+   * @generated from field: google.protobuf.Timestamp paid_at = 7;
+   */
+  paidAt?: Timestamp | undefined;
+
+  /**
+   * The payer.
+   *
+   * @generated from field: inflow.transaction.v1.Payer payer = 8;
+   */
+  payer?: Payer | undefined;
+
+  /**
+   * Narration that the payer wrote, at most 500 characters.
+   *
+   * @generated from field: string narration = 9;
+   */
+  narration: string;
+};
+
+/**
+ * Describes the message inflow.transaction.v1.ImportedTransaction.
+ * Use `create(ImportedTransactionSchema)` to create a new message.
+ */
+export const ImportedTransactionSchema: GenMessage<ImportedTransaction> = /*@__PURE__*/
+  messageDesc(file_inflow_transaction_v1_transaction_service, 12);
+
+/**
+ * The result of each payment.
+ *
+ * @generated from message inflow.transaction.v1.ImportTransactionsResponse
+ */
+export type ImportTransactionsResponse = Message<"inflow.transaction.v1.ImportTransactionsResponse"> & {
+  /**
+   * One result for each payment, in the same order.
+   *
+   * @generated from field: repeated inflow.type.v1.ImportResult results = 1;
+   */
+  results: ImportResult[];
+};
+
+/**
+ * Describes the message inflow.transaction.v1.ImportTransactionsResponse.
+ * Use `create(ImportTransactionsResponseSchema)` to create a new message.
+ */
+export const ImportTransactionsResponseSchema: GenMessage<ImportTransactionsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_transaction_v1_transaction_service, 13);
 
 /**
  * Outcome of recording a payment.
@@ -621,7 +763,8 @@ export const TransactionService: GenService<{
    * does not open it.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
-   * (already_reversed; not_reversible: the payment is pending or failed).
+   * (already_reversed; not_reversible: the payment is pending or failed; imported_transaction: another provider
+   * had the payment, and its money is in no balance here).
    *
    * @generated from rpc inflow.transaction.v1.TransactionService.ReverseTransaction
    */
@@ -629,6 +772,21 @@ export const TransactionService: GenService<{
     methodKind: "unary";
     input: typeof ReverseTransactionRequestSchema;
     output: typeof ReverseTransactionResponseSchema;
+  },
+  /**
+   * Imports the history of payments that another provider recorded, up to 1,000 in a call, so that GetTransaction
+   * and lists find them, and no later report of their sessions credits them again. They change no balance, are never
+   * settled or reversed here, and no event announces them. Each has its own result: a rejected payment never affects
+   * the others. A repeat changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business does not exist).
+   *
+   * @generated from rpc inflow.transaction.v1.TransactionService.ImportTransactions
+   */
+  importTransactions: {
+    methodKind: "unary";
+    input: typeof ImportTransactionsRequestSchema;
+    output: typeof ImportTransactionsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_inflow_transaction_v1_transaction_service, 0);

@@ -32,6 +32,7 @@ export function AccountFacts({ account }: Props) {
         ['E-mail', customer?.email],
         ['Phone', customer?.phone],
         ['Created', <Time key="created" at={account.createdAt} />],
+        ['Imported', account.importedAt && <Time key="imported" at={account.importedAt} />],
         ['Opened by', account.simulated ? 'The sandbox: its number is invented' : undefined],
         ['Opening', openingOf(opening?.state)?.label],
         ['Attempts', opening && String(opening.attempts)],

@@ -54,6 +54,11 @@ function Shown({ account, payments }: { readonly account: Account; readonly paym
         <Status tone={tone}>{label}</Status>
         {account.simulated && account.live && <Status tone="neutral">Simulated</Status>}
         <Status tone="neutral">{account.live ? 'Live' : 'Test'}</Status>
+        {account.importedAt && (
+          <Status tone={account.bankConfirmed ? 'neutral' : 'waiting'}>
+            {account.bankConfirmed ? 'Imported' : 'Imported, not yet confirmed by the bank'}
+          </Status>
+        )}
         {opening && <span>{openingOf(opening.state)?.says}</span>}
       </p>
       {opening?.cause && <p className="fault">{opening.cause}</p>}

@@ -57,7 +57,7 @@ function Reverse({ payment }: { readonly payment: Transaction }) {
       method={TransactionService.method.reverseTransaction}
       label="Reverse"
       kind="danger"
-      isOffered={status === TransactionStatus.SUCCESS}
+      isOffered={status === TransactionStatus.SUCCESS && !payment.imported}
       says={`Reverses all postings of ${naira(amountMinor)}, once and for all, and notifies the business. ${taken} No money is sent.`}
       reason="Reason, which the business sees"
       request={(reason) => ({ transactionId: id, reason })}

@@ -38,6 +38,7 @@ export function PaymentSummary({
           isReversed={payment.status === TransactionStatus.REVERSED}
         />
         <PaymentStatus payment={payment} />
+        {payment.imported && <Status tone="neutral">Imported: in no balance</Status>}
       </div>
       <PaymentActions payment={payment} />
       <PaymentFacts payment={payment} />

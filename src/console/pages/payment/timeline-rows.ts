@@ -130,6 +130,7 @@ const RECORDERS: Readonly<Record<number, string>> = {
   [RecorderKind.STATEMENT]: 'a statement of the bank',
   [RecorderKind.SANDBOX]: 'a simulated transfer',
   [RecorderKind.ASSIGNMENT]: 'an operator, who assigned it',
+  [RecorderKind.IMPORT]: 'an operator, who imported it',
 }
 
 function attemptLine(

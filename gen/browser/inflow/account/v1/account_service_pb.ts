@@ -15,13 +15,15 @@ import { file_inflow_account_v1_terms } from "./terms_pb.ts";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
 import type { Bank } from "../../type/v1/bank_pb.ts";
 import { file_inflow_type_v1_bank } from "../../type/v1/bank_pb.ts";
+import type { ImportResult } from "../../type/v1/import_pb.ts";
+import { file_inflow_type_v1_import } from "../../type/v1/import_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/account/v1/account_service.proto.
  */
 export const file_inflow_account_v1_account_service: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvYWNjb3VudC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SEWluZmxvdy5hY2NvdW50LnYxIr0FChRDcmVhdGVBY2NvdW50UmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIRCglyZWZlcmVuY2UYAiABKAkSIgoEYmFuaxgDIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSEgoKZmlyc3RfbmFtZRgEIAEoCRIRCglsYXN0X25hbWUYBSABKAkSDQoFZW1haWwYBiABKAkSDQoFcGhvbmUYByABKAkSKgoHaWRfdHlwZRgIIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZRIRCglpZF9udW1iZXIYCSABKAkSDAoEdGVzdBgKIAEoCBIUCgxhbW91bnRfbWlub3IYCyABKAMSMgoLYW1vdW50X3J1bGUYDCABKA4yHS5pbmZsb3cuYWNjb3VudC52MS5BbW91bnRSdWxlEi4KCmV4cGlyZXNfYXQYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh8KEmV4cGlyZXNfaW5fc2Vjb25kcxgOIAEoBUgAiAEBEhIKCnNpbmdsZV91c2UYDyABKAgSNwoOYWxsb3dlZF9wYXllcnMYECADKAsyHy5pbmZsb3cuYWNjb3VudC52MS5BbGxvd2VkUGF5ZXISRwoIbWV0YWRhdGEYESADKAsyNS5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVxdWVzdC5NZXRhZGF0YUVudHJ5EhMKC2lkZW50aXR5X2lkGCkgASgJEhAKA290cBgqIAEoCUIDgAEBEicKBXNwbGl0GDMgASgLMhguaW5mbG93LmFjY291bnQudjEuU3BsaXQaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQhUKE19leHBpcmVzX2luX3NlY29uZHMiVgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50EhAKCHJlcGxheWVkGAIgASgIIjsKEUdldEFjY291bnRSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEhEKCXJlZmVyZW5jZRgCIAEoCSJBChJHZXRBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQiwAIKE0xpc3RBY2NvdW50c1JlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSMAoGc3RhdHVzGAIgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCRIRCgRsaXZlGAUgASgISACIAQESFgoJaWRfbnVtYmVyGAYgASgJQgOAAQESKgoHaWRfdHlwZRgHIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZRIiCgRiYW5rGAggASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxI3Cg5vcGVuaW5nX3N0YXRlcxgJIAMoDjIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmdTdGF0ZUIHCgVfbGl2ZSJdChRMaXN0QWNjb3VudHNSZXNwb25zZRIsCghhY2NvdW50cxgBIAMoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIj0KE0Nsb3NlQWNjb3VudFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJIkMKFENsb3NlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50ImkKFlNldEFjY291bnRTcGxpdFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEicKBXNwbGl0GAMgASgLMhguaW5mbG93LmFjY291bnQudjEuU3BsaXQiRgoXU2V0QWNjb3VudFNwbGl0UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQiSQocQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIUCgxyZWNpcGllbnRfaWQYAiABKAkiWAodQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVzcG9uc2USNwoJcmVjaXBpZW50GAEgASgLMiQuaW5mbG93LmFjY291bnQudjEuQXBwcm92ZWRSZWNpcGllbnQiSAobUmV2b2tlU3BsaXRSZWNpcGllbnRSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEhQKDHJlY2lwaWVudF9pZBgCIAEoCSIeChxSZXZva2VTcGxpdFJlY2lwaWVudFJlc3BvbnNlIlgKGkxpc3RTcGxpdFJlY2lwaWVudHNSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJInAKG0xpc3RTcGxpdFJlY2lwaWVudHNSZXNwb25zZRI4CgpyZWNpcGllbnRzGAEgAygLMiQuaW5mbG93LmFjY291bnQudjEuQXBwcm92ZWRSZWNpcGllbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIpYBChVSZXNvbHZlQWNjb3VudFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEjEKBm9wZW5lZBgDIAEoCzIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5lZEF0QmFua0gAEhQKCm5vdF9vcGVuZWQYBCABKAhIAEIMCgpyZXNvbHV0aW9uIlUKDE9wZW5lZEF0QmFuaxIWCg5hY2NvdW50X251bWJlchgBIAEoCRIUCgxhY2NvdW50X25hbWUYAiABKAkSFwoPYmFua19hY2NvdW50X2lkGAMgASgJIkUKFlJlc29sdmVBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQy/gkKDkFjY291bnRTZXJ2aWNlEokBCg1DcmVhdGVBY2NvdW50EicuaW5mbG93LmFjY291bnQudjEuQ3JlYXRlQWNjb3VudFJlcXVlc3QaKC5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2UiJYq1GCEIAhIOcGF5bWVudHM6d3JpdGUaDRILYnVzaW5lc3NfaWQSeQoKR2V0QWNjb3VudBIkLmluZmxvdy5hY2NvdW50LnYxLkdldEFjY291bnRSZXF1ZXN0GiUuaW5mbG93LmFjY291bnQudjEuR2V0QWNjb3VudFJlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSfwoMTGlzdEFjY291bnRzEiYuaW5mbG93LmFjY291bnQudjEuTGlzdEFjY291bnRzUmVxdWVzdBonLmluZmxvdy5hY2NvdW50LnYxLkxpc3RBY2NvdW50c1Jlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDSILYnVzaW5lc3NfaWQShgEKDENsb3NlQWNjb3VudBImLmluZmxvdy5hY2NvdW50LnYxLkNsb3NlQWNjb3VudFJlcXVlc3QaJy5pbmZsb3cuYWNjb3VudC52MS5DbG9zZUFjY291bnRSZXNwb25zZSIlirUYIQgCEg5wYXltZW50czp3cml0ZRoNEgtidXNpbmVzc19pZBKNAQoPU2V0QWNjb3VudFNwbGl0EikuaW5mbG93LmFjY291bnQudjEuU2V0QWNjb3VudFNwbGl0UmVxdWVzdBoqLmluZmxvdy5hY2NvdW50LnYxLlNldEFjY291bnRTcGxpdFJlc3BvbnNlIiOKtRgfCAISDHNwbGl0czp3cml0ZRoNEgtidXNpbmVzc19pZBKNAQoVQXBwcm92ZVNwbGl0UmVjaXBpZW50Ei8uaW5mbG93LmFjY291bnQudjEuQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVxdWVzdBowLmluZmxvdy5hY2NvdW50LnYxLkFwcHJvdmVTcGxpdFJlY2lwaWVudFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARKVAQoUUmV2b2tlU3BsaXRSZWNpcGllbnQSLi5pbmZsb3cuYWNjb3VudC52MS5SZXZva2VTcGxpdFJlY2lwaWVudFJlcXVlc3QaLy5pbmZsb3cuYWNjb3VudC52MS5SZXZva2VTcGxpdFJlY2lwaWVudFJlc3BvbnNlIhyKtRgYCAISBWFkbWluGg0SC2J1c2luZXNzX2lkEpQBChNMaXN0U3BsaXRSZWNpcGllbnRzEi0uaW5mbG93LmFjY291bnQudjEuTGlzdFNwbGl0UmVjaXBpZW50c1JlcXVlc3QaLi5pbmZsb3cuYWNjb3VudC52MS5MaXN0U3BsaXRSZWNpcGllbnRzUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBKLAQoOUmVzb2x2ZUFjY291bnQSKC5pbmZsb3cuYWNjb3VudC52MS5SZXNvbHZlQWNjb3VudFJlcXVlc3QaKS5pbmZsb3cuYWNjb3VudC52MS5SZXNvbHZlQWNjb3VudFJlc3BvbnNlIiSKtRggCAISBWFkbWluGg0SC2J1c2luZXNzX2lkIgZvcGVuZWRiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_account_v1_split, file_inflow_account_v1_terms, file_inflow_auth_v1_policy, file_inflow_type_v1_bank]);
+  fileDesc("CidpbmZsb3cvYWNjb3VudC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SEWluZmxvdy5hY2NvdW50LnYxIr0FChRDcmVhdGVBY2NvdW50UmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIRCglyZWZlcmVuY2UYAiABKAkSIgoEYmFuaxgDIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSEgoKZmlyc3RfbmFtZRgEIAEoCRIRCglsYXN0X25hbWUYBSABKAkSDQoFZW1haWwYBiABKAkSDQoFcGhvbmUYByABKAkSKgoHaWRfdHlwZRgIIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZRIRCglpZF9udW1iZXIYCSABKAkSDAoEdGVzdBgKIAEoCBIUCgxhbW91bnRfbWlub3IYCyABKAMSMgoLYW1vdW50X3J1bGUYDCABKA4yHS5pbmZsb3cuYWNjb3VudC52MS5BbW91bnRSdWxlEi4KCmV4cGlyZXNfYXQYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh8KEmV4cGlyZXNfaW5fc2Vjb25kcxgOIAEoBUgAiAEBEhIKCnNpbmdsZV91c2UYDyABKAgSNwoOYWxsb3dlZF9wYXllcnMYECADKAsyHy5pbmZsb3cuYWNjb3VudC52MS5BbGxvd2VkUGF5ZXISRwoIbWV0YWRhdGEYESADKAsyNS5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVxdWVzdC5NZXRhZGF0YUVudHJ5EhMKC2lkZW50aXR5X2lkGCkgASgJEhAKA290cBgqIAEoCUIDgAEBEicKBXNwbGl0GDMgASgLMhguaW5mbG93LmFjY291bnQudjEuU3BsaXQaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQhUKE19leHBpcmVzX2luX3NlY29uZHMiVgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50EhAKCHJlcGxheWVkGAIgASgIIjsKEUdldEFjY291bnRSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEhEKCXJlZmVyZW5jZRgCIAEoCSJBChJHZXRBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQiwAIKE0xpc3RBY2NvdW50c1JlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSMAoGc3RhdHVzGAIgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCRIRCgRsaXZlGAUgASgISACIAQESFgoJaWRfbnVtYmVyGAYgASgJQgOAAQESKgoHaWRfdHlwZRgHIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZRIiCgRiYW5rGAggASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxI3Cg5vcGVuaW5nX3N0YXRlcxgJIAMoDjIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmdTdGF0ZUIHCgVfbGl2ZSJdChRMaXN0QWNjb3VudHNSZXNwb25zZRIsCghhY2NvdW50cxgBIAMoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIj0KE0Nsb3NlQWNjb3VudFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJIkMKFENsb3NlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50ImkKFlNldEFjY291bnRTcGxpdFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEicKBXNwbGl0GAMgASgLMhguaW5mbG93LmFjY291bnQudjEuU3BsaXQiRgoXU2V0QWNjb3VudFNwbGl0UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQiSQocQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIUCgxyZWNpcGllbnRfaWQYAiABKAkiWAodQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVzcG9uc2USNwoJcmVjaXBpZW50GAEgASgLMiQuaW5mbG93LmFjY291bnQudjEuQXBwcm92ZWRSZWNpcGllbnQiSAobUmV2b2tlU3BsaXRSZWNpcGllbnRSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEhQKDHJlY2lwaWVudF9pZBgCIAEoCSIeChxSZXZva2VTcGxpdFJlY2lwaWVudFJlc3BvbnNlIlgKGkxpc3RTcGxpdFJlY2lwaWVudHNSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJInAKG0xpc3RTcGxpdFJlY2lwaWVudHNSZXNwb25zZRI4CgpyZWNpcGllbnRzGAEgAygLMiQuaW5mbG93LmFjY291bnQudjEuQXBwcm92ZWRSZWNpcGllbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIpYBChVSZXNvbHZlQWNjb3VudFJlcXVlc3QSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEjEKBm9wZW5lZBgDIAEoCzIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5lZEF0QmFua0gAEhQKCm5vdF9vcGVuZWQYBCABKAhIAEIMCgpyZXNvbHV0aW9uIlUKDE9wZW5lZEF0QmFuaxIWCg5hY2NvdW50X251bWJlchgBIAEoCRIUCgxhY2NvdW50X25hbWUYAiABKAkSFwoPYmFua19hY2NvdW50X2lkGAMgASgJIkUKFlJlc29sdmVBY2NvdW50UmVzcG9uc2USKwoHYWNjb3VudBgBIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnQihwEKFUltcG9ydEFjY291bnRzUmVxdWVzdBITCgtidXNpbmVzc19pZBgBIAEoCRIMCgR0ZXN0GAIgASgIEhUKDXZhbGlkYXRlX29ubHkYAyABKAgSNAoIYWNjb3VudHMYBCADKAsyIi5pbmZsb3cuYWNjb3VudC52MS5JbXBvcnRlZEFjY291bnQi4wIKD0ltcG9ydGVkQWNjb3VudBIRCglyZWZlcmVuY2UYASABKAkSGgoScHJvdmlkZXJfcmVmZXJlbmNlGAIgASgJEiIKBGJhbmsYAyABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEhYKDmFjY291bnRfbnVtYmVyGAQgASgJEhQKDGFjY291bnRfbmFtZRgFIAEoCRItCglvcGVuZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmZpcnN0X25hbWUYByABKAkSEQoJbGFzdF9uYW1lGAggASgJEg0KBWVtYWlsGAkgASgJEg0KBXBob25lGAogASgJEioKB2lkX3R5cGUYCyABKA4yGS5pbmZsb3cuYWNjb3VudC52MS5JZFR5cGUSFgoJaWRfbnVtYmVyGAwgASgJQgOAAQESFwoPYmFua19hY2NvdW50X2lkGA0gASgJIkcKFkltcG9ydEFjY291bnRzUmVzcG9uc2USLQoHcmVzdWx0cxgBIAMoCzIcLmluZmxvdy50eXBlLnYxLkltcG9ydFJlc3VsdDKECwoOQWNjb3VudFNlcnZpY2USiQEKDUNyZWF0ZUFjY291bnQSJy5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVxdWVzdBooLmluZmxvdy5hY2NvdW50LnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZSIlirUYIQgCEg5wYXltZW50czp3cml0ZRoNEgtidXNpbmVzc19pZBJ5CgpHZXRBY2NvdW50EiQuaW5mbG93LmFjY291bnQudjEuR2V0QWNjb3VudFJlcXVlc3QaJS5pbmZsb3cuYWNjb3VudC52MS5HZXRBY2NvdW50UmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBJ/CgxMaXN0QWNjb3VudHMSJi5pbmZsb3cuYWNjb3VudC52MS5MaXN0QWNjb3VudHNSZXF1ZXN0GicuaW5mbG93LmFjY291bnQudjEuTGlzdEFjY291bnRzUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBKGAQoMQ2xvc2VBY2NvdW50EiYuaW5mbG93LmFjY291bnQudjEuQ2xvc2VBY2NvdW50UmVxdWVzdBonLmluZmxvdy5hY2NvdW50LnYxLkNsb3NlQWNjb3VudFJlc3BvbnNlIiWKtRghCAISDnBheW1lbnRzOndyaXRlGg0SC2J1c2luZXNzX2lkEo0BCg9TZXRBY2NvdW50U3BsaXQSKS5pbmZsb3cuYWNjb3VudC52MS5TZXRBY2NvdW50U3BsaXRSZXF1ZXN0GiouaW5mbG93LmFjY291bnQudjEuU2V0QWNjb3VudFNwbGl0UmVzcG9uc2UiI4q1GB8IAhIMc3BsaXRzOndyaXRlGg0SC2J1c2luZXNzX2lkEo0BChVBcHByb3ZlU3BsaXRSZWNpcGllbnQSLy5pbmZsb3cuYWNjb3VudC52MS5BcHByb3ZlU3BsaXRSZWNpcGllbnRSZXF1ZXN0GjAuaW5mbG93LmFjY291bnQudjEuQXBwcm92ZVNwbGl0UmVjaXBpZW50UmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEpUBChRSZXZva2VTcGxpdFJlY2lwaWVudBIuLmluZmxvdy5hY2NvdW50LnYxLlJldm9rZVNwbGl0UmVjaXBpZW50UmVxdWVzdBovLmluZmxvdy5hY2NvdW50LnYxLlJldm9rZVNwbGl0UmVjaXBpZW50UmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQSlAEKE0xpc3RTcGxpdFJlY2lwaWVudHMSLS5pbmZsb3cuYWNjb3VudC52MS5MaXN0U3BsaXRSZWNpcGllbnRzUmVxdWVzdBouLmluZmxvdy5hY2NvdW50LnYxLkxpc3RTcGxpdFJlY2lwaWVudHNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0SC2J1c2luZXNzX2lkEosBCg5SZXNvbHZlQWNjb3VudBIoLmluZmxvdy5hY2NvdW50LnYxLlJlc29sdmVBY2NvdW50UmVxdWVzdBopLmluZmxvdy5hY2NvdW50LnYxLlJlc29sdmVBY2NvdW50UmVzcG9uc2UiJIq1GCAIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWQiBm9wZW5lZBKDAQoOSW1wb3J0QWNjb3VudHMSKC5pbmZsb3cuYWNjb3VudC52MS5JbXBvcnRBY2NvdW50c1JlcXVlc3QaKS5pbmZsb3cuYWNjb3VudC52MS5JbXBvcnRBY2NvdW50c1Jlc3BvbnNlIhyKtRgYCAISBWFkbWluGg0SC2J1c2luZXNzX2lkYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_account_v1_split, file_inflow_account_v1_terms, file_inflow_auth_v1_policy, file_inflow_type_v1_bank, file_inflow_type_v1_import]);
 
 /**
  * The account to create.
@@ -737,6 +739,178 @@ export const ResolveAccountResponseSchema: GenMessage<ResolveAccountResponse> = 
   messageDesc(file_inflow_account_v1_account_service, 18);
 
 /**
+ * The accounts to import.
+ *
+ * @generated from message inflow.account.v1.ImportAccountsRequest
+ */
+export type ImportAccountsRequest = Message<"inflow.account.v1.ImportAccountsRequest"> & {
+  /**
+   * The business that owns the accounts, by its id of at most 64 characters.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * True: in test mode, where the sandbox serves every bank.
+   *
+   * @generated from field: bool test = 2;
+   */
+  test: boolean;
+
+  /**
+   * True: only returns what the results would be.
+   *
+   * @generated from field: bool validate_only = 3;
+   */
+  validateOnly: boolean;
+
+  /**
+   * 1 to 1,000 accounts. Each is validated separately.
+   *
+   * @generated from field: repeated inflow.account.v1.ImportedAccount accounts = 4;
+   */
+  accounts: ImportedAccount[];
+};
+
+/**
+ * Describes the message inflow.account.v1.ImportAccountsRequest.
+ * Use `create(ImportAccountsRequestSchema)` to create a new message.
+ */
+export const ImportAccountsRequestSchema: GenMessage<ImportAccountsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 19);
+
+/**
+ * An account that another provider opened. The customer's details are those of the request that opened it: a
+ * business that repeats it gets the account only if they are equal.
+ *
+ * @generated from message inflow.account.v1.ImportedAccount
+ */
+export type ImportedAccount = Message<"inflow.account.v1.ImportedAccount"> & {
+  /**
+   * The business's own reference, 1 to 100 printable characters, unique within the business and
+   * the mode, and not of the form that Inflow assigns ("R-…").
+   *
+   * @generated from field: string reference = 1;
+   */
+  reference: string;
+
+  /**
+   * The reference that the provider assigned, "R-" and up to 98 letters, digits, - _ and .: payments and webhooks go on to
+   * carry it. Unique in the service.
+   *
+   * @generated from field: string provider_reference = 2;
+   */
+  providerReference: string;
+
+  /**
+   * The bank that holds the account. In live mode it must be connected here.
+   *
+   * @generated from field: inflow.type.v1.Bank bank = 3;
+   */
+  bank: Bank;
+
+  /**
+   * Account number, ten digits.
+   *
+   * @generated from field: string account_number = 4;
+   */
+  accountNumber: string;
+
+  /**
+   * Name of the account at the bank, 1 to 200 characters.
+   *
+   * @generated from field: string account_name = 5;
+   */
+  accountName: string;
+
+  /**
+   * When the account was opened, from the year 2000 to now; absent: now.
+   *
+   * @generated from field: google.protobuf.Timestamp opened_at = 6;
+   */
+  openedAt?: Timestamp | undefined;
+
+  /**
+   * Customer's first name, 1 to 100 characters of any script.
+   *
+   * @generated from field: string first_name = 7;
+   */
+  firstName: string;
+
+  /**
+   * Customer's last name, 1 to 100 characters of any script.
+   *
+   * @generated from field: string last_name = 8;
+   */
+  lastName: string;
+
+  /**
+   * Customer's e-mail address, at most 254 characters.
+   *
+   * @generated from field: string email = 9;
+   */
+  email: string;
+
+  /**
+   * Customer's phone number: 0XXXXXXXXXX, 234…, +234…, or any international number with "+".
+   *
+   * @generated from field: string phone = 10;
+   */
+  phone: string;
+
+  /**
+   * Kind of identity number, if the business sends one when it repeats the request.
+   *
+   * @generated from field: inflow.account.v1.IdType id_type = 11;
+   */
+  idType: IdType;
+
+  /**
+   * Identity number, 11 digits, if the business sends one when it repeats the request.
+   *
+   * @generated from field: string id_number = 12;
+   */
+  idNumber: string;
+
+  /**
+   * The bank's own identifier of the account, if its API needs one to close the account or list its payments, at
+   * most 200 characters.
+   *
+   * @generated from field: string bank_account_id = 13;
+   */
+  bankAccountId: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.ImportedAccount.
+ * Use `create(ImportedAccountSchema)` to create a new message.
+ */
+export const ImportedAccountSchema: GenMessage<ImportedAccount> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 20);
+
+/**
+ * The result of each account.
+ *
+ * @generated from message inflow.account.v1.ImportAccountsResponse
+ */
+export type ImportAccountsResponse = Message<"inflow.account.v1.ImportAccountsResponse"> & {
+  /**
+   * One result for each account, in the same order.
+   *
+   * @generated from field: repeated inflow.type.v1.ImportResult results = 1;
+   */
+  results: ImportResult[];
+};
+
+/**
+ * Describes the message inflow.account.v1.ImportAccountsResponse.
+ * Use `create(ImportAccountsResponseSchema)` to create a new message.
+ */
+export const ImportAccountsResponseSchema: GenMessage<ImportAccountsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 21);
+
+/**
  * Virtual accounts, for internal services.
  *
  * @generated from service inflow.account.v1.AccountService
@@ -876,6 +1050,24 @@ export const AccountService: GenService<{
     methodKind: "unary";
     input: typeof ResolveAccountRequestSchema;
     output: typeof ResolveAccountResponseSchema;
+  },
+  /**
+   * Imports accounts that another provider of the same API opened, up to 1,000 in a call. They are active and
+   * permanent at once, and no event announces them. Each has its own result: a rejected account never affects the
+   * others. A repeat changes nothing.
+   *
+   * Payments into an imported account at a live bank are credited like all others: once the bank confirms them.
+   * bank_confirmed says whether there was one. A business that repeats the creation of an imported account, with the
+   * same reference and details, gets the account.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business does not exist).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.ImportAccounts
+   */
+  importAccounts: {
+    methodKind: "unary";
+    input: typeof ImportAccountsRequestSchema;
+    output: typeof ImportAccountsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_inflow_account_v1_account_service, 0);
