@@ -97,7 +97,7 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   'BusinessService.IssueKey validation_failed': invalid({ expiresAt: { seconds: 1n } }),
   'BusinessService.ImportKey validation_failed': invalid({ secretKey: 'too short' }),
   'BusinessService.ImportKey not_found': invalid({
-    ...{ businessId: 'biz_nobody', secretKey: importedText('nobody') },
+    ...{ businessId: 'biz_unknown', secretKey: importedText('unknown') },
   }),
   'BusinessService.ImportKey duplicate_key': async ({ service, businessId, otherBusinessId }) => {
     const secretKey = importedText('of another')

@@ -90,7 +90,7 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
   }),
   'ThirdPartyService.UpgradeVirtualAccount validation_failed': invalid({ customer: 'no address' }),
   'ThirdPartyService.UpgradeVirtualAccount not_found': invalid({
-    ...{ customer: 'nobody@example.com', idType: 'nin', idNumber: '12345678901' },
+    ...{ customer: 'unknown@example.com', idType: 'nin', idNumber: '12345678901' },
   }),
   'ThirdPartyService.UpgradeVirtualAccount account_pending': async (scene, fresh) => ({
     ...(await pending(scene, fresh)),
