@@ -127,7 +127,7 @@ export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
 export const KEY_SCOPE_METHODS: Readonly<Record<KeyScope, RegExp>> = {
   'accounts:read': /^(GetVirtualAccount|ListVirtualAccounts)$/,
   'accounts:create': /^GenerateVirtualAccount$/,
-  'accounts:write': /^(Update|Close)VirtualAccount$/,
+  'accounts:write': /^(Update|Upgrade|Close)VirtualAccount$/,
   'payments:read': /^(GetTransaction|ListTransactions|ListHeldPayments)$/,
   'payments:decide': /^(Accept|Return)Payment$/,
   'payments:requery': /^RequeryTransaction$/,
@@ -140,4 +140,4 @@ export const KEY_SCOPE_METHODS: Readonly<Record<KeyScope, RegExp>> = {
 
 /** What a key without scopes may call: it must never grow by itself. Who opens one-time accounts decides on their payments. */
 export const UNSCOPED_METHODS =
-  /^(GenerateVirtualAccount|GetTransaction|GetVirtualAccount|ListTransactions|ListHeldPayments|AcceptPayment|ReturnPayment|ListEvents|GetBalance)$/
+  /^(GenerateVirtualAccount|GetTransaction|GetVirtualAccount|UpgradeVirtualAccount|ListTransactions|ListHeldPayments|AcceptPayment|ReturnPayment|ListEvents|GetBalance)$/
