@@ -4,6 +4,7 @@ import { isCreditable } from '../accounts/account.ts'
 import type { IsSimulated } from '../banks/bank.ts'
 import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
+import { assert } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import type { Call } from '../postgres/isolating-batcher.ts'
 import { encodeArrival } from './message.ts'
@@ -62,6 +63,15 @@ export async function resolveUnrecorded(
     else if (entry.payment.live === false) entry.call.result = NOT_MATCHED
     else unmatched.push(entry)
   }
+  if (unmatched.length > 0) {
+    const assigned = await recordUnmatched(dependencies, unmatched, clock.now())
+    const found = await findRecorded(pool, assigned.map(toKey))
+    for (const [index, entry] of assigned.entries()) {
+      const transaction = found[index]
+      assert(transaction, 'an assigned payment is recorded')
+      repeats.push({ entry, transaction })
+    }
+  }
   const pending: PendingFinalization[] = []
   const numbers = await expectedAccountNumbers(pool, repeats)
   for (const [index, { entry, transaction }] of repeats.entries()) {
@@ -70,7 +80,6 @@ export async function resolveUnrecorded(
       pending.push(toFinalization(entry, transaction, accountNumber))
     } else entry.call.result = toRepeated(entry.payment, transaction, accountNumber)
   }
-  if (unmatched.length > 0) await recordUnmatched(dependencies, unmatched, clock.now())
   if (pending.length > 0) await finalizePending(dependencies, pending, clock.now())
 }
 
@@ -99,21 +108,25 @@ function toKey({ payment: { bank, sessionId, live }, row }: Entry) {
   return { bank, sessionId, live: row?.live ?? live }
 }
 
+/** Stores reports of unmatched payments. @returns those whose payment an operator has assigned in the meantime */
 async function recordUnmatched(
   { pool, log, onCommit, onUnmatched }: Dependencies,
   entries: readonly Entry[],
   createdAtMs: number,
-): Promise<void> {
+): Promise<readonly Entry[]> {
   const rows = entries.map(({ payment }): NewUnmatched => {
     const stored = { ...payment, id: newId('unm', createdAtMs), createdAtMs }
     const eventId = newId('evt', createdAtMs)
     return { ...stored, eventId, payload: encodeUnmatchedEvent(stored, eventId) }
   })
-  const inserted = await insertUnmatched(pool, rows)
-  for (const { call } of entries) call.result = NOT_MATCHED
-  if (inserted.size === 0) return
-  afterCommit(log, onCommit)
+  const { inserted, assigned } = await insertUnmatched(pool, rows)
+  const isAssigned = (_: Entry, index: number) => assigned.has(rows[index]?.id ?? '')
+  for (const [index, entry] of entries.entries()) {
+    if (!isAssigned(entry, index)) entry.call.result = NOT_MATCHED
+  }
+  if (inserted.size > 0) afterCommit(log, onCommit)
   for (const row of rows) if (inserted.has(row.id)) afterCommit(log, () => onUnmatched(row))
+  return entries.filter(isAssigned)
 }
 
 /** A report that finalizes a pending transaction. */

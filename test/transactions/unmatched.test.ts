@@ -353,3 +353,56 @@ test('records a payment into a closed account as unmatched', async () => {
   expect(await find(reported)).toMatchObject({ accountNumber: to.accountNumber })
   expect(await recordedIn(service, to)).toHaveLength(1)
 })
+
+test('a final report that arrives while an operator assigns the pending one finalizes the payment', async () => {
+  const { pool } = service.database
+  const payee9psb = await payee(service)
+  const session = 'assigned-while-final'
+  const report = (status: TransactionStatus) =>
+    service.client(TransactionService).recordPayment({
+      ...{ bank: Bank.BANK_9PSB, accountNumber: '3999999998', sessionId: session, status },
+      amountMinor: 150_000n,
+    })
+  expect((await report(TransactionStatus.PENDING)).outcome).toBe(RecordOutcome.UNMATCHED)
+  const [pending] = (await open()).filter(({ sessionId }) => sessionId === session)
+  // The final report is held up between the look-up of its payment and its insertion.
+  await pool.query(`
+    create function hold_final() returns trigger language plpgsql as $$
+      begin perform pg_advisory_xact_lock(4242); return new; end $$;
+    create trigger hold_final before insert on unmatched_payment for each row
+      when (new.session_id = 'assigned-while-final') execute function hold_final()`)
+  const holder = await pool.connect()
+  const waiting = async () => {
+    const { rows } = await pool.query<{ count: number }>(
+      "select count(*)::int from pg_locks where locktype = 'advisory' and not granted",
+    )
+    return rows[0]!.count
+  }
+  try {
+    await holder.query('select pg_advisory_lock(4242)')
+    const final = report(TransactionStatus.SUCCESS)
+    await until(waiting, (count) => count === 1, 10_000)
+    let isAssigned = false
+    const assigned = reconciliation()
+      .assignUnmatchedPayment({
+        ...{ unmatchedPaymentId: pending!.id, note: 'theirs' },
+        ...{ businessId: payee9psb.businessId, reference: payee9psb.reference },
+      })
+      .finally(() => {
+        isAssigned = true
+      })
+    await until(waiting, (count) => isAssigned || count === 2, 10_000)
+    await holder.query('select pg_advisory_unlock(4242)')
+    await Promise.all([final, assigned])
+  } finally {
+    await holder.query('select pg_advisory_unlock_all()')
+    holder.release()
+    await pool.query('drop trigger hold_final on unmatched_payment; drop function hold_final')
+  }
+  expect((await open()).filter(({ sessionId }) => sessionId === session)).toEqual([])
+  const { businessId } = payee9psb
+  const found = await service
+    .client(TransactionService)
+    .getTransaction({ businessId, sessionId: session })
+  expect(found.transaction!.status).toBe(TransactionStatus.SUCCESS)
+})

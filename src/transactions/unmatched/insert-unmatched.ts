@@ -1,7 +1,8 @@
 import type { Pool } from 'pg'
 import { appendEvents } from '../../events/append-events.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
-import { runStatement } from '../../postgres/run-statement.ts'
+import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
+import { lockReported, resolutionsOf } from './store.ts'
 import type { UnmatchedPayment } from './unmatched-payment.ts'
 
 /** An unmatched payment about to be stored, with its event. */
@@ -10,17 +11,36 @@ export interface NewUnmatched extends UnmatchedPayment {
   readonly payload: Uint8Array
 }
 
+/** What became of reports of unmatched payments, by the ids of their rows. */
+interface InsertedReports {
+  readonly inserted: ReadonlySet<string>
+  /** An operator has assigned their payments in the meantime, so they are reports of recorded payments. */
+  readonly assigned: ReadonlySet<string>
+}
+
 /**
  * Stores unmatched payments and their events in one commit. The same report is stored once. The
  * event belongs to no business.
- *
- * @returns the ids of the new rows
  */
-export async function insertUnmatched(
+export function insertUnmatched(
   pool: Pool,
   rows: readonly NewUnmatched[],
+): Promise<InsertedReports> {
+  return inTransaction(pool, async (client) => {
+    await lockReported(client, rows)
+    const resolutions = await resolutionsOf(client, rows)
+    const assigned = rows.filter((_, index) => resolutions[index] === 'ASSIGNED')
+    const rest = rows.filter((_, index) => resolutions[index] !== 'ASSIGNED')
+    const inserted = rest.length > 0 ? await insert(client, rest) : new Set<string>()
+    return { inserted, assigned: new Set(assigned.map(({ id }) => id)) }
+  })
+}
+
+async function insert(
+  client: Queryable,
+  rows: readonly NewUnmatched[],
 ): Promise<ReadonlySet<string>> {
-  const result = await runStatement<{ id: string }>(pool, {
+  const result = await client.query<{ id: string }>({
     name: 'unmatched-payment-insert',
     text: `with input as (
         select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[],

@@ -22,6 +22,7 @@ import {
   findUnmatched,
   listOpenUnmatched,
   lockOpenReports,
+  lockReported,
   resolutionsOf,
   returnOpen,
 } from './store.ts'
@@ -89,6 +90,7 @@ export async function assignUnmatched(
   const assigned = await inTransaction(pool, async (client) => {
     // Before the reports: recording locks in this order, too.
     const terms = (await lockOneTimeAccounts(client, [account.id])).get(account.id)
+    await lockReported(client, [payment])
     const reports = await lockOpenReports(client, payment.id)
     const report = mostFinal(reports, payment.id)
     if (report === undefined) return undefined

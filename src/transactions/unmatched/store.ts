@@ -120,6 +120,28 @@ const SAME_PAYMENT = `u.session_id = n.session_id and u.bank = n.bank
   and u.account_number = n.account_number and u.amount_minor = n.amount_minor`
 
 /**
+ * Lets an assignment of a payment and the insertion of further reports of it exclude each other until the commit:
+ * an assignment resolves the reports that it finds, and one that it does not find would stay open for ever.
+ */
+export async function lockReported(
+  client: Queryable,
+  payments: readonly Pick<PaymentKey, 'bank' | 'sessionId'>[],
+): Promise<void> {
+  await client.query({
+    name: 'unmatched-payment-lock-reported',
+    text: `select pg_advisory_xact_lock(key) from (
+        -- Every transaction locks in the same order, to prevent deadlocks.
+        select distinct hashtextextended('unmatched ' || bank || ' ' || session_id, 0) as key
+        from unnest($1::text[], $2::text[]) as p(bank, session_id) order by key offset 0
+      ) keys`,
+    values: [
+      textArray(payments.map(({ bank }) => bank)),
+      textArray(payments.map(({ sessionId }) => sessionId)),
+    ],
+  })
+}
+
+/**
  * Locks the open reports of an unmatched payment until the commit, so that no other operator
  * resolves them.
  *
@@ -229,10 +251,10 @@ export async function returnOpen(
  * precedence over RETURNED.
  */
 export async function resolutionsOf(
-  pool: Pool,
+  on: Queryable,
   payments: readonly PaymentKey[],
 ): Promise<readonly (Resolution | undefined)[]> {
-  const { rows } = await pool.query<{ resolution: Resolution | null }>({
+  const { rows } = await on.query<{ resolution: Resolution | null }>({
     name: 'unmatched-payment-resolution',
     text: `select (select resolution from unmatched_payment u where ${SAME_PAYMENT}
         and resolution is not null order by resolution = 'ASSIGNED' desc limit 1)
