@@ -1,0 +1,201 @@
+import { expect } from 'vitest'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import type { Transaction } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { clientOf, type Drive, idOf, numberOf, run, sessionOf, tell } from './drive.ts'
+import { balanceOf, paymentsOf, tell as tellOf, type World } from './money.ts'
+
+/** Compares all that the service shows with the model: one of the possible worlds must explain it. */
+export async function compare(drive: Drive): Promise<void> {
+  const shown = { listed: await list(drive), unmatched: await listUnmatched(drive) }
+  const explains = drive.worlds.filter((world) => explainsLists(drive, world, shown))
+  if (explains.length === 0) expect(shown).toEqual(expectedLists(drive, drive.worlds[0]!))
+  drive.worlds = explains
+  const world = explains[0]!
+  for (const name of world.businesses.keys()) {
+    for (const live of [true, false]) {
+      await compareBalance(drive, world, name, live)
+      await run(drive, { kind: 'preview', business: name, live })
+      await compareByKey(drive, world, name, live)
+      await compareEvents(drive, world, name, live)
+    }
+  }
+}
+
+type Shown = ReturnType<typeof expectedLists>
+
+const explainsLists = (drive: Drive, world: World, shown: Shown) =>
+  JSON.stringify(shown) === JSON.stringify(expectedLists(drive, world))
+
+function expectedLists(drive: Drive, world: World) {
+  const listed = modesOf(world).flatMap(([name, live]) =>
+    paymentsOf(world, name, live)
+      .map((each) => `${name} ${sessionOf(drive, each.session)} ${tellOf('', each)}`)
+      .toSorted(),
+  )
+  const isHidden = (session: string, to: string, amountMinor: bigint) => {
+    const recorded = world.payments.get(`live ${session}`)
+    return (
+      recorded?.amountMinor === amountMinor &&
+      numberOf(drive, recorded.account) === numberOf(drive, to)
+    )
+  }
+  const unmatched = world.unmatched
+    .filter(({ report: { session, to, amountMinor }, resolution }) => {
+      return resolution === undefined && !isHidden(session, to, amountMinor)
+    })
+    .map(({ report }) => {
+      const { session, to, amountMinor, status } = report
+      return `${sessionOf(drive, session)} ${numberOf(drive, to)} ${amountMinor} ${status}`
+    })
+    .toSorted()
+  return { listed, unmatched }
+}
+
+const modesOf = (world: World) =>
+  [...world.businesses.keys()].flatMap((name) => [[name, true] as const, [name, false] as const])
+
+/** All transactions of each business and mode. Every page size must give the same list. */
+async function list(drive: Drive): Promise<string[]> {
+  const all: string[] = []
+  for (const [name, live] of modesOf(drive.worlds[0]!)) {
+    const lists: Transaction[][] = []
+    for (const pageSize of [0, 1, 2]) {
+      lists.push(
+        await pages(async (pageToken) => {
+          const request = { businessId: idOf(drive, name), live, pageSize, pageToken }
+          const page = await clientOf(drive, TransactionService).listTransactions(request)
+          return { items: page.transactions, next: page.nextPageToken }
+        }),
+      )
+    }
+    const [whole, ...others] = lists.map((each) => each.map(({ id }) => id))
+    for (const other of others) expect(other).toEqual(whole)
+    const lines = lists[0]!.map((each) => `${name} ${each.sessionId} ${tell(drive, '', each)}`)
+    all.push(...lines.toSorted())
+  }
+  return all
+}
+
+async function listUnmatched(drive: Drive): Promise<string[]> {
+  const { rows } = await drive.pool.query<{ status: string; id: string }>(
+    'select id, status from unmatched_payment where session_id like $1',
+    [`${drive.prefix}-%`],
+  )
+  const statuses = new Map(rows.map(({ id, status }) => [id, status]))
+  const found = await pages(async (pageToken) => {
+    const request = { pageSize: 3, pageToken }
+    const page = await clientOf(drive, ReconciliationService).listUnmatchedPayments(request)
+    return { items: page.payments, next: page.nextPageToken }
+  })
+  return found
+    .filter(({ sessionId }) => sessionId.startsWith(`${drive.prefix}-`))
+    .map(({ id, sessionId, accountNumber, amountMinor }) => {
+      return `${sessionId} ${accountNumber} ${amountMinor} ${statuses.get(id)}`
+    })
+    .toSorted()
+}
+
+async function pages<Item>(
+  read: (token: string) => Promise<{ items: readonly Item[]; next: string }>,
+): Promise<Item[]> {
+  const all: Item[] = []
+  for (let token = ''; ; ) {
+    const { items, next } = await read(token)
+    all.push(...items)
+    if (next === '') return all
+    token = next
+  }
+}
+
+/** The balance, and the statement that ends with it, whatever the size of its pages. */
+async function compareBalance(drive: Drive, world: World, name: string, live: boolean) {
+  const client = clientOf(drive, SettlementService)
+  const key = { businessId: idOf(drive, name), test: !live }
+  const expected = balanceOf(world, name, live)
+  const fields = (balance: typeof expected | undefined) => {
+    const { pendingMinor, availableMinor, feesMinor } = balance!
+    return { pendingMinor, availableMinor, feesMinor }
+  }
+  await waitFor(async () => {
+    expect(fields((await client.getBalance(key)).balance)).toEqual(expected)
+  })
+  const ends: unknown[] = []
+  for (const pageSize of [0, 1]) {
+    let last: unknown
+    await pages(async (pageToken) => {
+      const page = await client.listEntries({ ...key, pageSize, pageToken })
+      last = fields(page.closingBalance)
+      return { items: page.entries, next: page.nextPageToken }
+    })
+    ends.push(last)
+  }
+  expect(ends).toEqual([expected, expected])
+}
+
+/** Each payment by the key of its business and mode, and by no other key. */
+async function compareByKey(drive: Drive, world: World, name: string, live: boolean) {
+  for (const payment of paymentsOf(world, name, live)) {
+    const body = { session_id: sessionOf(drive, payment.session) }
+    for (const [other, keys] of drive.businesses) {
+      for (const mode of [true, false]) {
+        const { status, data } = await post(drive, mode ? keys.liveKey : keys.testKey, body)
+        const isOwn = paymentsOf(world, other, mode).some(
+          ({ session }) => session === payment.session,
+        )
+        expect([other, mode, status]).toEqual([other, mode, isOwn ? 200 : 404])
+        if (other !== name || mode !== live) continue
+        expect(data).toMatchObject({
+          ...{ status: payment.status, is_settled: payment.settled },
+          ...{ amount: Number(payment.amountMinor) / 100, session_id: body.session_id },
+          nuban: numberOf(drive, payment.account),
+          reference: drive.accounts.get(payment.account)!.reference,
+        })
+      }
+    }
+  }
+}
+
+async function post(drive: Drive, key: string, body: object, path = 'getTransaction') {
+  drive.calls += 1
+  const { httpUrl } = drive.instances[drive.calls % drive.instances.length]!
+  const response = await fetch(`${httpUrl}/v2/thirdparty/${path}/`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
+    body: JSON.stringify(body),
+  })
+  // biome-ignore lint/suspicious/noExplicitAny: responses of several shapes
+  const { data } = (await response.json()) as any
+  return { status: response.status, data }
+}
+
+/** The events of a business and mode: numbered without a gap, and those of each payment in their order. */
+async function compareEvents(drive: Drive, world: World, name: string, live: boolean) {
+  const { liveKey, testKey } = drive.businesses.get(name)!
+  const key = live ? liveKey : testKey
+  const expected = paymentsOf(world, name, live)
+    .map(({ session, events }) => [sessionOf(drive, session), ...events].join(' '))
+    .toSorted()
+  await waitFor(async () => {
+    // biome-ignore lint/suspicious/noExplicitAny: bodies of all kinds
+    const events: any[] = []
+    for (let after = 0; ; ) {
+      const { data } = await post(drive, key, { after, limit: 3 }, 'listEvents')
+      events.push(...data.events)
+      if (!data.has_more) break
+      after = data.next_after
+    }
+    expect(events.map(({ data }) => data.sequence)).toEqual(events.map((_, index) => index + 1))
+    const byPayment = Map.groupBy(
+      events.filter(({ data }) => data.transaction_ref !== undefined),
+      ({ data }) => data.transaction_ref as string,
+    )
+    const found = [...byPayment].map(([session, each]) =>
+      [session, ...each.map(({ event }) => event)].join(' '),
+    )
+    const withEvents = expected.filter((line) => line.includes(' '))
+    expect(found.toSorted()).toEqual(withEvents)
+  })
+}

@@ -1,0 +1,377 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { DescService } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { type Client, ConnectError, createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import type { Pool } from 'pg'
+import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { FeeBearer } from '../../gen/inflow/account/v1/split_pb.ts'
+import { AmountRule } from '../../gen/inflow/account/v1/terms_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
+import {
+  HoldState,
+  type Transaction,
+  TransactionStatus,
+  Variance,
+} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  RecordOutcome,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { ImportOutcome } from '../../gen/inflow/type/v1/import_pb.ts'
+import { KEY_SCOPES } from '../../src/auth/caller.ts'
+import { ADMIN_TOKEN, bearer } from '../support/service.ts'
+import {
+  type Account,
+  type Command,
+  keyOf,
+  NO_FEE,
+  newWorld,
+  type Report,
+  type Split,
+  step,
+  type Told,
+  type World,
+} from './money.ts'
+
+/** An account to begin with. */
+export type NewAccount = Pick<Account, 'business' | 'live' | 'terms' | 'split'>
+
+/** An instance, with one connection to it. */
+export interface ModelInstance {
+  readonly httpUrl: string
+  client<Service extends DescService>(service: Service): Client<Service>
+}
+
+export function connectTo({
+  grpcUrl,
+  httpUrl,
+}: {
+  grpcUrl: string
+  httpUrl: string
+}): ModelInstance {
+  const transport = createGrpcTransport({ baseUrl: grpcUrl, interceptors: [bearer(ADMIN_TOKEN)] })
+  return { httpUrl, client: (service) => createClient(service, transport) }
+}
+
+/** The service, and what the names of the model are there. */
+export interface Drive {
+  readonly pool: Pool
+  readonly instances: readonly ModelInstance[]
+  /** Of all sessions of this run. */
+  readonly prefix: string
+  readonly startedMs: number
+  readonly businesses: Map<string, { id: string; liveKey: string; testKey: string }>
+  readonly accounts: Map<string, { reference: string; number: string }>
+  /** What the service may have done: one world, unless commands ran at the same time. */
+  worlds: readonly World[]
+  /** Chooses the instance of the next call. */
+  calls: number
+}
+
+const HOUR_MS = 3_600_000
+
+/** Creates businesses and their accounts, in the service and in the model. */
+export async function startDrive(
+  service: Pick<Drive, 'pool' | 'instances' | 'prefix'>,
+  names: readonly string[],
+  accounts: readonly NewAccount[],
+): Promise<Drive> {
+  const world = newWorld()
+  const drive: Drive = {
+    ...service,
+    startedMs: Date.now(),
+    ...{ businesses: new Map(), accounts: new Map(), worlds: [world], calls: 0 },
+  }
+  for (const name of names) {
+    const client = clientOf(drive, BusinessService)
+    const { id } = (await client.createBusiness({ name })).business!
+    const scopes = [...KEY_SCOPES]
+    const [live, test] = [
+      await client.issueKey({ businessId: id, scopes }),
+      await client.issueKey({ businessId: id, scopes, test: true }),
+    ]
+    drive.businesses.set(name, { id, liveKey: live.secretKey, testKey: test.secretKey })
+    world.businesses.set(name, { fee: NO_FEE })
+  }
+  for (const [index, each] of accounts.entries()) {
+    const name = `${each.business}${index}`
+    await openAccount(drive, name, each)
+    world.accounts.set(name, { ...each, name, isClosed: false, isUsed: false })
+  }
+  return drive
+}
+
+async function openAccount(drive: Drive, name: string, each: NewAccount): Promise<void> {
+  const { terms, split, live } = each
+  const created = await clientOf(drive, AccountService).createAccount({
+    ...{ businessId: idOf(drive, each.business), reference: name, bank: Bank.BANK_9PSB },
+    ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
+    test: !live,
+    ...(terms && {
+      amountMinor: terms.amountMinor,
+      amountRule: AmountRule[terms.rule],
+      singleUse: terms.singleUse,
+      ...(terms.expires && { expiresAt: timestampFromMs(drive.startedMs + HOUR_MS) }),
+    }),
+    ...(split && { split: toSplit(drive, split) }),
+  })
+  const { reference, accountNumber } = created.account!
+  drive.accounts.set(name, { reference, number: accountNumber })
+}
+
+/** Runs one command, and keeps the worlds in which the caller is told what the service said. */
+export async function run(drive: Drive, command: Command): Promise<void> {
+  await runTogether(drive, [command])
+}
+
+/** Runs commands at the same time. Some order of them must explain what their callers are told. */
+export async function runTogether(drive: Drive, commands: readonly Command[]): Promise<void> {
+  const told = await Promise.all(commands.map((command) => execute(drive, command)))
+  const outcomes = drive.worlds.flatMap((world) => orders(world, commands, told))
+  const distinct: World[] = []
+  for (const world of outcomes) {
+    if (!distinct.some((each) => isDeepStrictEqual(each, world))) distinct.push(world)
+  }
+  if (distinct.length === 0) throw new Error(explain(drive, commands, told))
+  drive.worlds = distinct
+}
+
+/** The worlds after the commands, in every order in which their callers are told this. */
+function orders(world: World, commands: readonly Command[], told: readonly Told[]): World[] {
+  if (commands.length === 0) return [world]
+  return commands.flatMap((command, index) => {
+    return step(world, command)
+      .filter((next) => next.told === told[index])
+      .flatMap((next) => orders(next.world, commands.toSpliced(index, 1), told.toSpliced(index, 1)))
+  })
+}
+
+function explain(drive: Drive, commands: readonly Command[], told: readonly Told[]): string {
+  const lines = commands.map((command, index) => {
+    const expected = new Set(
+      drive.worlds.flatMap((world) => step(world, command).map((next) => next.told)),
+    )
+    return `${textOf(command)}\n  was told: ${told[index]}\n  alone it would be: ${[...expected].join(' | ')}`
+  })
+  return `no order of these commands explains what their callers were told:\n${lines.join('\n')}`
+}
+
+/** A command or an account as one line, for people. */
+export const textOf = (command: Command | NewAccount): string =>
+  JSON.stringify(command, (_key, value) => (typeof value === 'bigint' ? Number(value) : value))
+
+async function execute(drive: Drive, command: Command): Promise<Told> {
+  try {
+    return await call(drive, command)
+  } catch (error) {
+    const [info] = ConnectError.from(error).findDetails(ErrorInfoSchema)
+    if (info === undefined) throw error
+    return info.reason
+  }
+}
+
+async function call(drive: Drive, command: Command): Promise<Told> {
+  switch (command.kind) {
+    case 'record': {
+      const report = toReport(drive, command.report)
+      const { outcome, transaction } = await clientOf(drive, TransactionService).recordPayment(
+        report,
+      )
+      return tellOutcome(drive, outcome, transaction)
+    }
+    case 'recordMany': {
+      const payments = command.reports.map((report) => toReport(drive, report))
+      const { results } = await clientOf(drive, TransactionService).recordPayments({ payments })
+      return results
+        .map(({ outcome, transaction }) => tellOutcome(drive, outcome, transaction))
+        .join(', ')
+    }
+    case 'simulate': {
+      const { sessionId, accountNumber, amountMinor } = toReport(drive, command.report)
+      const request = { sessionId, accountNumber, amountMinor }
+      const simulated = await clientOf(drive, SandboxService).simulateTransfer(request)
+      return tellOutcome(drive, simulated.outcome, simulated.transaction)
+    }
+    case 'reverse':
+    case 'accept':
+    case 'return':
+    case 'completeReturn':
+      return change(drive, command)
+    case 'settle':
+    case 'preview':
+      return settle(drive, command)
+    case 'setFee': {
+      const { flatMinor: feeFlatMinor, basisPoints: feeBasisPoints, capMinor } = command.fee
+      await clientOf(drive, SettlementService).updateSettlementTerms({
+        businessId: idOf(drive, command.business),
+        terms: {
+          ...{ schedule: Schedule.WORKING_DAYS, workingDays: 30, feeFlatMinor, feeBasisPoints },
+          feeCapMinor: capMinor,
+        },
+      })
+      return 'done'
+    }
+    case 'setSplit': {
+      const { split } = command
+      await clientOf(drive, AccountService).setAccountSplit({
+        ...accountKey(drive, command.account),
+        ...(split && { split: toSplit(drive, split) }),
+      })
+      return 'done'
+    }
+    case 'close':
+      await clientOf(drive, AccountService).closeAccount(accountKey(drive, command.account))
+      return 'done'
+    case 'assign':
+    case 'returnUnmatched':
+      return resolve(drive, command)
+    case 'import': {
+      const { status, settled } = command
+      const { business, live } = drive.worlds[0]!.accounts.get(command.report.to)!
+      const payment = {
+        ...toReport(drive, command.report),
+        status: TransactionStatus[status],
+        settled,
+      }
+      const request = { businessId: idOf(drive, business), test: !live, transactions: [payment] }
+      const { results } = await clientOf(drive, TransactionService).importTransactions(request)
+      return word(ImportOutcome, results[0]!.outcome)
+    }
+  }
+}
+
+async function change(
+  drive: Drive,
+  { kind, payment }: Extract<Command, { payment: string }>,
+): Promise<Told> {
+  const transactionId = await transactionIdOf(drive, payment)
+  const held = clientOf(drive, HeldPaymentService)
+  switch (kind) {
+    case 'reverse': {
+      const request = { transactionId, reason: 'sent twice' }
+      const response = await clientOf(drive, TransactionService).reverseTransaction(request)
+      return tell(drive, 'REVERSED', response.transaction)
+    }
+    case 'accept':
+      return tell(drive, 'ACCEPTED', (await held.acceptPayment({ transactionId })).transaction)
+    case 'return':
+      return tell(
+        drive,
+        'RETURN_REQUESTED',
+        (await held.returnPayment({ transactionId })).transaction,
+      )
+    case 'completeReturn': {
+      const request = { transactionId, note: 'sent back' }
+      return tell(drive, 'RETURNED', (await held.completeReturn(request)).transaction)
+    }
+  }
+}
+
+async function settle(
+  drive: Drive,
+  { kind, business, live }: Extract<Command, { kind: 'settle' | 'preview' }>,
+): Promise<Told> {
+  const client = clientOf(drive, SettlementService)
+  const request = { businessId: idOf(drive, business), test: !live, force: true }
+  const response =
+    kind === 'preview'
+      ? await client.previewSettlement(request)
+      : (await client.settle(request)).settlements[0]
+  if (response === undefined) return 'nothing'
+  const { transactionCount, grossMinor, feesMinor, splitsMinor, netMinor } = response
+  return `${transactionCount}: ${grossMinor} - ${feesMinor} - ${splitsMinor} = ${netMinor}`
+}
+
+async function resolve(
+  drive: Drive,
+  command: Extract<Command, { kind: 'assign' | 'returnUnmatched' }>,
+): Promise<Told> {
+  const client = clientOf(drive, ReconciliationService)
+  const { sessionId, accountNumber, amountMinor } = toReport(drive, command.report)
+  const { rows } = await drive.pool.query<{ id: string }>(
+    `select id from unmatched_payment where session_id = $1 and account_number = $2
+      and amount_minor = $3 and status = $4`,
+    [sessionId, accountNumber, amountMinor, command.report.status],
+  )
+  const unmatchedPaymentId = rows[0]?.id ?? ''
+  if (command.kind === 'returnUnmatched') {
+    await client.returnUnmatchedPayment({ unmatchedPaymentId, note: 'sent back' })
+    return 'RETURNED'
+  }
+  const into = { unmatchedPaymentId, ...accountKey(drive, command.account), note: 'theirs' }
+  const { transaction } = await client.assignUnmatchedPayment(into)
+  return tell(drive, 'ASSIGNED', transaction)
+}
+
+// Names of the model, in the service
+
+/** A client of the next instance in turn. */
+export function clientOf<Service extends DescService>(drive: Drive, service: Service) {
+  drive.calls += 1
+  return drive.instances[drive.calls % drive.instances.length]!.client(service)
+}
+
+export const idOf = ({ businesses }: Drive, name: string) => businesses.get(name)!.id
+
+export const sessionOf = ({ prefix }: Drive, session: string) => `${prefix}-${session}`
+
+/** The number of an account, or one that no account has. */
+export const numberOf = ({ accounts }: Drive, name: string) => accounts.get(name)?.number ?? name
+
+const accountKey = (drive: Drive, name: string) => {
+  const { business } = drive.worlds[0]!.accounts.get(name)!
+  return { businessId: idOf(drive, business), reference: drive.accounts.get(name)!.reference }
+}
+
+function toSplit(drive: Drive, { shares, bearer }: Split) {
+  return {
+    recipients: shares.map(({ business, basisPoints, amountMinor }) => {
+      return { businessId: idOf(drive, business), basisPoints, amountMinor }
+    }),
+    feeBearer: FeeBearer[bearer],
+  }
+}
+
+function toReport(drive: Drive, { session, to, amountMinor, status, late }: Report) {
+  return {
+    ...{ bank: Bank.BANK_9PSB, accountNumber: numberOf(drive, to), amountMinor },
+    sessionId: sessionOf(drive, session),
+    status: TransactionStatus[status],
+    paidAt: timestampFromMs(drive.startedMs + (late ? 2 : -1) * HOUR_MS),
+  }
+}
+
+async function transactionIdOf(drive: Drive, payment: string): Promise<string> {
+  const { rows } = await drive.pool.query<{ id: string }>(
+    'select transaction_id as id from payment_session where session_id = $1 and live = $2',
+    [sessionOf(drive, payment.slice(5)), payment === keyOf(true, payment.slice(5))],
+  )
+  return rows[0]!.id
+}
+
+/** The word of a value of an enum. */
+const word = (names: Readonly<Record<string, number>>, value: number) =>
+  Object.keys(names).find((name) => names[name] === value)!
+
+function tellOutcome(drive: Drive, outcome: RecordOutcome, shown: Transaction | undefined): Told {
+  const name = word(RecordOutcome, outcome)
+  return shown ? tell(drive, name, shown) : name
+}
+
+/** What the service shows of a payment, in the words of the model. */
+export function tell(drive: Drive, outcome: string, shown: Transaction | undefined): Told {
+  const { accountReference, amountMinor, status, settled, variance, holdState } = shown!
+  const [name] = [...drive.accounts].find(([, { reference }]) => reference === accountReference)!
+  const differs = variance === 0 ? '-' : word(Variance, variance)
+  const hold = holdState === 0 ? '-' : word(HoldState, holdState)
+  const state = `${word(TransactionStatus, status)} ${settled ? 'settled' : 'unsettled'}`
+  return `${outcome} ${name} ${amountMinor} ${state} ${differs} ${hold}`
+}

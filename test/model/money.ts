@@ -1,0 +1,475 @@
+/**
+ * What Inflow must do with money, as plain data and one function: `step` takes the world and a command, and returns
+ * the world after it and what the caller is told. It knows no time, no concurrency and no storage. Commands that run at
+ * the same time must be told what some order of them would be told: see `runTogether` in drive.ts.
+ *
+ * Businesses, accounts and payments have short names here; drive.ts knows the ids that the service gave them.
+ */
+
+export type Status = 'PENDING' | 'SUCCESS' | 'FAILED' | 'REVERSED'
+export type Variance = 'NONE' | 'UNDERPAID' | 'OVERPAID' | 'EXPIRED' | 'REPEATED'
+export type Hold = 'HELD' | 'ACCEPTED' | 'RETURN_REQUESTED' | 'RETURNED'
+
+export interface Fee {
+  readonly flatMinor: bigint
+  readonly basisPoints: number
+  readonly capMinor: bigint
+}
+
+export interface Share {
+  readonly business: string
+  readonly basisPoints: number
+  readonly amountMinor: bigint
+}
+
+export interface Split {
+  readonly shares: readonly Share[]
+  readonly bearer: 'OWNER' | 'SHARED'
+}
+
+export interface Terms {
+  readonly amountMinor: bigint
+  readonly rule: 'EXACT' | 'AT_LEAST' | 'AT_MOST' | 'ANY'
+  readonly singleUse: boolean
+  readonly expires: boolean
+}
+
+export interface Account {
+  readonly name: string
+  readonly business: string
+  readonly live: boolean
+  readonly terms: Terms | undefined
+  split: Split | undefined
+  isClosed: boolean
+  isUsed: boolean
+}
+
+/** A payment as somebody reports it. `to` is the name of an account, or of a number that no account has. */
+export interface Report {
+  readonly session: string
+  readonly to: string
+  readonly amountMinor: bigint
+  readonly status: 'PENDING' | 'SUCCESS' | 'FAILED'
+  /** Whether it was paid after the expiry of its account, if that has one. */
+  readonly late: boolean
+}
+
+export interface Payment {
+  readonly session: string
+  readonly account: string
+  /** Where it was reported for: another number than the account's, if an operator assigned it. */
+  readonly reportedTo: string
+  readonly amountMinor: bigint
+  readonly late: boolean
+  /** Of its account, when its money arrived. */
+  split: Split | undefined
+  /** Whether another provider credited it: it is in no balance, and nothing changes it. */
+  readonly imported: boolean
+  status: Status
+  settled: boolean
+  feeMinor: bigint
+  variance: Variance | undefined
+  hold: Hold | undefined
+  /** The kinds of its events, in their order. */
+  events: string[]
+}
+
+export interface Unmatched {
+  readonly report: Report
+  resolution: 'ASSIGNED' | 'RETURNED' | undefined
+}
+
+export interface World {
+  readonly businesses: Map<string, { fee: Fee }>
+  readonly accounts: Map<string, Account>
+  /** By mode and session: all payments are at one bank. */
+  readonly payments: Map<string, Payment>
+  readonly unmatched: Unmatched[]
+}
+
+export type Command =
+  | { readonly kind: 'record'; readonly report: Report }
+  | { readonly kind: 'recordMany'; readonly reports: readonly Report[] }
+  | { readonly kind: 'simulate'; readonly report: Report }
+  | { readonly kind: 'reverse' | 'accept' | 'return' | 'completeReturn'; readonly payment: string }
+  | { readonly kind: 'settle' | 'preview'; readonly business: string; readonly live: boolean }
+  | { readonly kind: 'setFee'; readonly business: string; readonly fee: Fee }
+  | { readonly kind: 'setSplit'; readonly account: string; readonly split: Split | undefined }
+  | { readonly kind: 'close'; readonly account: string }
+  | { readonly kind: 'assign'; readonly report: Report; readonly account: string }
+  | { readonly kind: 'returnUnmatched'; readonly report: Report }
+  | {
+      readonly kind: 'import'
+      readonly report: Report
+      readonly status: 'SUCCESS' | 'FAILED' | 'REVERSED'
+      readonly settled: boolean
+    }
+
+/** What a caller is told: an outcome or the reason of a refusal, and what it shows of the payment. */
+export type Told = string
+
+export const NO_FEE: Fee = { flatMinor: 0n, basisPoints: 0, capMinor: 0n }
+
+export const newWorld = (): World => ({
+  businesses: new Map(),
+  accounts: new Map(),
+  payments: new Map(),
+  unmatched: [],
+})
+
+export const keyOf = (live: boolean, session: string) => `${live ? 'live' : 'test'} ${session}`
+
+export interface Step {
+  readonly world: World
+  readonly told: Told
+}
+
+/** The world after a command, and what the caller is told: one possibility, or two. `world` stays as it is. */
+export function step(world: World, command: Command): readonly Step[] {
+  const next = structuredClone(world)
+  const only = { world: next, told: apply(next, command) }
+  if (command.kind !== 'simulate' || only.told !== 'not_found') return [only]
+  // The account may have been found before it was closed.
+  const closed = structuredClone(world)
+  return [only, { world: closed, told: record(closed, command.report, liveOf(closed, command)) }]
+}
+
+const liveOf = (world: World, { report }: { readonly report: Report }) =>
+  world.accounts.get(report.to)?.live
+
+function apply(world: World, command: Command): Told {
+  switch (command.kind) {
+    case 'record':
+      return record(world, command.report, undefined)
+    case 'recordMany':
+      return command.reports.map((report) => record(world, report, undefined)).join(', ')
+    case 'simulate':
+      return simulate(world, command.report)
+    case 'reverse':
+      return reverse(payment(world, command.payment))
+    case 'accept':
+      return accept(world, payment(world, command.payment))
+    case 'return':
+      return requestReturn(payment(world, command.payment))
+    case 'completeReturn':
+      return completeReturn(payment(world, command.payment))
+    case 'settle':
+      return settle(world, command.business, command.live, true)
+    case 'preview':
+      return settle(world, command.business, command.live, false)
+    case 'setFee':
+      business(world, command.business).fee = command.fee
+      return 'done'
+    case 'setSplit':
+      account(world, command.account).split = command.split
+      return 'done'
+    case 'close':
+      account(world, command.account).isClosed = true
+      return 'done'
+    case 'assign':
+      return assign(world, command.report, account(world, command.account))
+    case 'returnUnmatched':
+      return returnUnmatched(world, command.report)
+    case 'import':
+      return importPayment(world, command)
+  }
+}
+
+// Recording
+
+/** Records a report in the mode of its account. A report that names no open account may be one of a live payment. */
+function record(world: World, report: Report, mode: boolean | undefined): Told {
+  const into = world.accounts.get(report.to)
+  const isOpen = into !== undefined && !into.isClosed
+  const live = isOpen ? into.live : (mode ?? true)
+  const recorded =
+    world.payments.get(keyOf(live, report.session)) ?? findInTest(world, report, isOpen)
+  if (recorded !== undefined) return repeat(world, recorded, report)
+  const wasReturned = live && world.unmatched.some((each) => isReturned(each, report))
+  if (isOpen && !wasReturned) return credit(world, newPayment(report, into), 'RECORDED')
+  if (live) addUnmatched(world, report)
+  return 'UNMATCHED'
+}
+
+/** A test payment is found by a report for its own account's number only, once that account is closed. */
+function findInTest(world: World, report: Report, isOpen: boolean): Payment | undefined {
+  const found = isOpen ? undefined : world.payments.get(keyOf(false, report.session))
+  return found?.account === report.to ? found : undefined
+}
+
+function newPayment(report: Report, into: Account): Payment {
+  const { session, to, amountMinor, status, late } = report
+  return {
+    ...{
+      session,
+      account: into.name,
+      reportedTo: to,
+      amountMinor,
+      late,
+      status,
+      split: into.split,
+    },
+    ...{
+      imported: false,
+      settled: false,
+      feeMinor: 0n,
+      variance: undefined,
+      hold: undefined,
+      events: [],
+    },
+  }
+}
+
+/** Stores a payment, and, if its money has arrived, credits it or holds it. */
+function credit(world: World, payment: Payment, outcome: string): Told {
+  const into = account(world, payment.account)
+  world.payments.set(keyOf(into.live, payment.session), payment)
+  payment.split = into.split
+  if (payment.status === 'SUCCESS') {
+    if (into.terms) {
+      payment.variance = varianceOf(into.terms, into.isUsed, payment)
+      if (payment.variance !== 'NONE') payment.hold = 'HELD'
+      else if (into.terms.singleUse) into.isUsed = true
+    }
+    payment.events.push(payment.hold === 'HELD' ? 'PAYMENT_ON_HOLD' : 'PAYMENT_NOTIFICATION')
+  }
+  return tell(outcome, payment)
+}
+
+function varianceOf(terms: Terms, isUsed: boolean, { amountMinor, late }: Payment): Variance {
+  if (isUsed) return 'REPEATED'
+  if (terms.expires && late) return 'EXPIRED'
+  if (amountMinor < terms.amountMinor && ['EXACT', 'AT_LEAST'].includes(terms.rule)) {
+    return 'UNDERPAID'
+  }
+  return amountMinor > terms.amountMinor && ['EXACT', 'AT_MOST'].includes(terms.rule)
+    ? 'OVERPAID'
+    : 'NONE'
+}
+
+/** A report of a recorded payment: it repeats it, makes it final, or contradicts it. */
+function repeat(world: World, recorded: Payment, report: Report): Told {
+  const { status } = recorded
+  const isSame =
+    recorded.amountMinor === report.amountMinor &&
+    [recorded.account, recorded.reportedTo].includes(report.to)
+  const isRepeated =
+    status === report.status ||
+    report.status === 'PENDING' ||
+    (status === 'REVERSED' && report.status === 'SUCCESS')
+  if (isSame && isRepeated) return tell('DUPLICATE', recorded)
+  if (!isSame || status !== 'PENDING') return tell('CONFLICT', recorded)
+  recorded.status = report.status
+  return credit(world, recorded, 'RECORDED')
+}
+
+function simulate(world: World, report: Report): Told {
+  const into = world.accounts.get(report.to)
+  return into === undefined || into.isClosed ? 'not_found' : record(world, report, into.live)
+}
+
+// Unmatched payments
+
+const isSameReport = (a: Report, b: Report) =>
+  a.session === b.session && a.to === b.to && a.amountMinor === b.amountMinor
+
+const isReturned = ({ report, resolution }: Unmatched, { session }: Report) =>
+  report.session === session && resolution === 'RETURNED'
+
+function addUnmatched(world: World, report: Report): void {
+  const same = world.unmatched.filter((each) => isSameReport(each.report, report))
+  if (same.some((each) => each.report.status === report.status)) return
+  world.unmatched.push({ report, resolution: undefined })
+}
+
+function openReports(world: World, report: Report): Unmatched[] {
+  return world.unmatched.filter(
+    (each) => isSameReport(each.report, report) && each.resolution === undefined,
+  )
+}
+
+/** Records the report that says most: a final one before a pending one, and of those the one that was named. */
+function assign(world: World, named: Report, into: Account): Told {
+  const open = openReports(world, named)
+  const isNamed = ({ report }: Unmatched) => report.status === named.status
+  const recorded = world.payments.get(keyOf(true, named.session))
+  const before = world.unmatched.find((each) => isSameReport(each.report, named) && isNamed(each))
+  if (!open.some(isNamed)) {
+    const isRepeat = before?.resolution === 'ASSIGNED' && recorded?.account === into.name
+    return isRepeat ? tell('ASSIGNED', recorded) : 'payment_resolved'
+  }
+  if (recorded !== undefined) return 'payment_resolved'
+  const final = open.filter(({ report }) => report.status !== 'PENDING')
+  const chosen =
+    final.find(isNamed) ??
+    final.find(({ report }) => report.status === 'SUCCESS') ??
+    final[0] ??
+    (open[0] as Unmatched)
+  for (const each of open) each.resolution = 'ASSIGNED'
+  return credit(world, newPayment(chosen.report, into), 'ASSIGNED')
+}
+
+function returnUnmatched(world: World, named: Report): Told {
+  const before = world.unmatched.find(
+    (each) => isSameReport(each.report, named) && each.report.status === named.status,
+  )
+  if (before?.resolution === 'RETURNED') return 'RETURNED'
+  const recorded = world.payments.get(keyOf(true, named.session))
+  const isRecorded = recorded?.account === named.to && recorded.amountMinor === named.amountMinor
+  if (before?.resolution === 'ASSIGNED' || isRecorded) return 'payment_resolved'
+  for (const each of openReports(world, named)) each.resolution = 'RETURNED'
+  return 'RETURNED'
+}
+
+// Imports
+
+function importPayment(
+  world: World,
+  { report, status, settled }: Extract<Command, { kind: 'import' }>,
+): Told {
+  const into = account(world, report.to)
+  const key = keyOf(into.live, report.session)
+  const recorded = world.payments.get(key)
+  if (recorded === undefined) {
+    const payment = { ...newPayment({ ...report, status: 'SUCCESS' }, into), imported: true }
+    world.payments.set(key, { ...payment, status, settled })
+    return 'IMPORTED'
+  }
+  const isSame =
+    recorded.account === into.name &&
+    recorded.amountMinor === report.amountMinor &&
+    recorded.status === status &&
+    (!recorded.imported || recorded.settled === settled)
+  return isSame ? 'DUPLICATE' : 'REJECTED'
+}
+
+// Changes of a payment
+
+function reverse(payment: Payment): Told {
+  if (payment.status === 'REVERSED') return 'already_reversed'
+  if (payment.imported) return 'imported_transaction'
+  if (payment.status !== 'SUCCESS') return 'not_reversible'
+  return undo(payment)
+}
+
+function undo(payment: Payment): Told {
+  payment.status = 'REVERSED'
+  if (payment.hold === 'HELD' || payment.hold === 'RETURN_REQUESTED') payment.hold = 'RETURNED'
+  payment.events.push('PAYMENT_REVERSED')
+  return tell('REVERSED', payment)
+}
+
+function accept(world: World, payment: Payment): Told {
+  if (payment.hold === 'HELD') {
+    payment.hold = 'ACCEPTED'
+    payment.events.push('PAYMENT_NOTIFICATION')
+    const into = account(world, payment.account)
+    if (into.terms?.singleUse) into.isUsed = true
+  }
+  return payment.hold === 'ACCEPTED' ? tell('ACCEPTED', payment) : 'not_held'
+}
+
+function requestReturn(payment: Payment): Told {
+  if (payment.hold === 'HELD') {
+    payment.hold = 'RETURN_REQUESTED'
+    payment.events.push('PAYMENT_RETURN_REQUESTED')
+  }
+  const isReturned = payment.hold === 'RETURN_REQUESTED' || payment.hold === 'RETURNED'
+  return isReturned ? tell('RETURN_REQUESTED', payment) : 'not_held'
+}
+
+function completeReturn(payment: Payment): Told {
+  if (payment.hold === 'RETURN_REQUESTED') {
+    undo(payment)
+    return tell('RETURNED', payment)
+  }
+  return payment.hold === 'RETURNED' ? tell('RETURNED', payment) : 'not_held'
+}
+
+// Settlement and balances
+
+/** Whether a payment is in a balance. */
+const isCredited = ({ status, hold, imported }: Payment) =>
+  !imported && status === 'SUCCESS' && (hold === undefined || hold === 'ACCEPTED')
+
+export const paymentsOf = (world: World, name: string, live: boolean) =>
+  [...world.payments.values()].filter((each) => {
+    const into = account(world, each.account)
+    return into.business === name && into.live === live
+  })
+
+function settle(world: World, name: string, live: boolean, isRun: boolean): Told {
+  const due = paymentsOf(world, name, live).filter((each) => isCredited(each) && !each.settled)
+  const { fee } = business(world, name)
+  const settled = due.map((each) => ({ ...each, feeMinor: feeOf(fee, each.amountMinor) }))
+  const gross = sum(due.map((each) => each.amountMinor))
+  const fees = sum(settled.map((each) => each.feeMinor))
+  const splits = sum(settled.flatMap((each) => sharesOf(each).map((share) => share.amountMinor)))
+  if (isRun)
+    for (const each of due)
+      Object.assign(each, { settled: true, feeMinor: feeOf(fee, each.amountMinor) })
+  return isRun && due.length === 0
+    ? 'nothing'
+    : `${due.length}: ${gross} - ${fees} - ${splits} = ${gross - fees - splits}`
+}
+
+/** A flat and a proportional fee, rounded half up, at most the cap and at most the amount. */
+function feeOf({ flatMinor, basisPoints, capMinor }: Fee, amountMinor: bigint): bigint {
+  const full = flatMinor + (amountMinor * BigInt(basisPoints) + 5_000n) / 10_000n
+  const capped = capMinor > 0n ? least(full, capMinor) : full
+  return least(capped, amountMinor)
+}
+
+/** The shares of a settled payment, each rounded down and never more than what is left. */
+export function sharesOf({ split, amountMinor, feeMinor }: Payment) {
+  let left = amountMinor - feeMinor
+  return (split?.shares ?? []).map((share) => {
+    const base = split?.bearer === 'SHARED' ? amountMinor - feeMinor : amountMinor
+    const wanted = share.amountMinor || (base * BigInt(share.basisPoints)) / 10_000n
+    const taken = least(wanted, left)
+    left -= taken
+    return { business: share.business, amountMinor: taken }
+  })
+}
+
+export function balanceOf(world: World, name: string, live: boolean) {
+  const own = paymentsOf(world, name, live).filter(isCredited)
+  const settled = own.filter((each) => each.settled)
+  const fees = sum(settled.map((each) => each.feeMinor))
+  const given = sum(settled.flatMap((each) => sharesOf(each).map((share) => share.amountMinor)))
+  const all = [...world.payments.values()].filter(
+    (each) => account(world, each.account).live === live,
+  )
+  const received = all.filter((each) => isCredited(each) && each.settled).flatMap(sharesOf)
+  const shares = received.filter((share) => share.business === name)
+  return {
+    pendingMinor: sum(own.filter((each) => !each.settled).map((each) => each.amountMinor)),
+    availableMinor:
+      sum(settled.map((each) => each.amountMinor)) -
+      fees -
+      given +
+      sum(shares.map((each) => each.amountMinor)),
+    feesMinor: fees,
+  }
+}
+
+/** What is shown of a payment. */
+export function tell(outcome: string, { account, amountMinor, status, ...more }: Payment): Told {
+  const { settled, variance = '-', hold = '-' } = more
+  return `${outcome} ${account} ${amountMinor} ${status} ${settled ? 'settled' : 'unsettled'} ${variance} ${hold}`
+}
+
+const least = (a: bigint, b: bigint) => (a < b ? a : b)
+const sum = (amounts: readonly bigint[]) => amounts.reduce((total, each) => total + each, 0n)
+
+function payment(world: World, key: string): Payment {
+  return world.payments.get(key) as Payment
+}
+
+export function account(world: World, name: string): Account {
+  return world.accounts.get(name) as Account
+}
+
+function business(world: World, name: string) {
+  return world.businesses.get(name) as { fee: Fee }
+}
