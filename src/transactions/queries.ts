@@ -117,7 +117,7 @@ function sessionsValues(keys: readonly SessionKey[]): Buffer[] {
 }
 
 /** A recorded transaction, its account's id, and which connector opened that. */
-interface RecordedTransaction extends StoredTransaction {
+export interface RecordedTransaction extends StoredTransaction {
   readonly connector: ConnectorName
   readonly accountId: string
 }

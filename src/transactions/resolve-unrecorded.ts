@@ -8,7 +8,7 @@ import { assert } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import type { Call } from '../postgres/isolating-batcher.ts'
 import { encodeArrival } from './message.ts'
-import { findRecorded } from './queries.ts'
+import { findRecorded, type RecordedTransaction } from './queries.ts'
 import { type Finalization, finalizeTransactions, type NewTransaction } from './store.ts'
 import {
   classifyRepeat,
@@ -48,11 +48,9 @@ export async function resolveUnrecorded(
   entries: readonly Entry[],
 ): Promise<void> {
   const { pool, clock, isSimulated } = dependencies
-  const recorded = await findRecorded(pool, entries.map(toKey))
   const unmatched: Entry[] = []
   const repeats: RepeatEntry[] = []
-  for (const [index, entry] of entries.entries()) {
-    const found = recorded[index]
+  for (const { entry, found } of await findReported(pool, entries)) {
     if (found && isSamePayment(entry, found)) {
       if (isCreditable({ ...found, live: found.account.live }, isSimulated)) {
         repeats.push({ entry, transaction: found })
@@ -81,6 +79,30 @@ export async function resolveUnrecorded(
     } else entry.call.result = toRepeated(entry.payment, transaction, accountNumber)
   }
   if (pending.length > 0) await finalizePending(dependencies, pending, clock.now())
+}
+
+interface Reported {
+  readonly entry: Entry
+  /** Undefined: its session is not recorded. */
+  readonly found: RecordedTransaction | undefined
+}
+
+/**
+ * Finds the transactions of reports. An account that was open when it was looked up may be closed by now: its report
+ * is then one that names no open account.
+ */
+async function findReported(pool: Pool, entries: readonly Entry[]): Promise<readonly Reported[]> {
+  const found = await findRecorded(pool, entries.map(toKey))
+  const reported = entries.map((entry, index): Reported => ({ entry, found: found[index] }))
+  const isClosed = ({ entry, found }: Reported) =>
+    found === undefined && entry.row !== undefined && entry.payment.live === undefined
+  const closed = reported
+    .filter(isClosed)
+    .map(({ entry }) => ({ ...entry, row: undefined, stored: undefined }))
+  if (closed.length === 0) return reported
+  const foundAgain = await findRecorded(pool, closed.map(toKey))
+  const again = closed.map((entry, index): Reported => ({ entry, found: foundAgain[index] }))
+  return [...reported.filter((each) => !isClosed(each)), ...again]
 }
 
 const NOT_MATCHED: RecordResult = { outcome: 'UNMATCHED', transaction: undefined }

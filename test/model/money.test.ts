@@ -20,6 +20,9 @@ import type { Command, Fee, Report, Split, Terms, World } from './money.ts'
 const SECONDS = Number(process.env['MODEL_SECONDS'] ?? 10)
 const SEED = Number(process.env['MODEL_SEED'] ?? seedOfCommit())
 
+/** How many commands run at the same time. */
+const TOGETHER = Number(process.env['MODEL_TOGETHER'] ?? 1)
+
 /** A seed that moves with each commit; a random one outside of a repository. */
 function seedOfCommit(): number {
   const { stdout } = spawnSync('git', ['rev-parse', 'HEAD'], { encoding: 'utf8' })
@@ -197,7 +200,7 @@ const story = fc.record({
   fees: fc.array(fee, { minLength: 3, maxLength: 3 }),
   accounts: fc.array(newAccount, { minLength: 2, maxLength: 5 }),
   /** What is wanted at the same time, one after the other. */
-  steps: fc.array(fc.array(intent, { minLength: 1, maxLength: 3 }), {
+  steps: fc.array(fc.array(intent, { minLength: 1, maxLength: TOGETHER }), {
     minLength: 1,
     maxLength: 25,
   }),

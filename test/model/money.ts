@@ -128,6 +128,10 @@ export interface Step {
 export function step(world: World, command: Command): readonly Step[] {
   const next = structuredClone(world)
   const only = { world: next, told: apply(next, command) }
+  // A settlement may have begun before a reversal left it nothing to settle.
+  if (command.kind === 'settle' && only.told === 'nothing') {
+    return [only, { ...only, told: '0: 0 - 0 - 0 = 0' }]
+  }
   if (command.kind !== 'simulate' || only.told !== 'not_found') return [only]
   // The account may have been found before it was closed.
   const closed = structuredClone(world)

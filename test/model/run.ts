@@ -11,6 +11,7 @@ const vitest = spawn('vitest', ['run', '--config', 'test/vitest.config.ts', 'tes
   env: {
     ...process.env,
     MODEL_SECONDS: String(Number(values.minutes) * 60),
+    MODEL_TOGETHER: '3',
     ...(values.seed !== undefined && { MODEL_SEED: values.seed }),
   },
 })
