@@ -59,10 +59,15 @@ export interface OpenAccount {
   /** Undefined: a permanent account. */
   readonly terms: AccountTerms | undefined
   readonly metadata: Metadata | undefined
+  /** When it was imported; undefined: this service opened it. */
+  readonly importedAtMs: number | undefined
 }
 
 /** An account before its bank has opened it. */
-export type RequestedAccount = Omit<OpenAccount, 'accountNumber' | 'accountName' | 'status'>
+export type RequestedAccount = Omit<
+  OpenAccount,
+  'accountNumber' | 'accountName' | 'status' | 'importedAtMs'
+>
 
 /** A stored account in any state. */
 export interface StoredAccount extends Omit<OpenAccount, 'accountNumber' | 'accountName'> {
@@ -79,8 +84,6 @@ export interface StoredAccount extends Omit<OpenAccount, 'accountNumber' | 'acco
   readonly nextTryAtMs: number | undefined
   /** How many times the bank was asked to open the account. */
   readonly attempts: number
-  /** When it was imported; undefined: this service opened it. */
-  readonly importedAtMs: number | undefined
 }
 
 export function isOpened(account: StoredAccount): account is StoredAccount & OpenAccount {

@@ -87,7 +87,7 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
   /** Costs nothing but for imported accounts. */
   const confirmedOf = async (on: Queryable, accounts: readonly (OpenAccount | StoredAccount)[]) => {
     const imported = accounts.flatMap((account) => {
-      const importedAtMs = importedAtOf(account)
+      const { importedAtMs } = account
       return importedAtMs === undefined ? [] : [{ id: account.id, importedAtMs }]
     })
     return imported.length === 0 ? NONE : findConfirmed(on, imported)
@@ -210,12 +210,8 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
 
 const NONE: ReadonlySet<string> = new Set()
 
-function importedAtOf(account: OpenAccount | StoredAccount): number | undefined {
-  return 'importedAtMs' in account ? account.importedAtMs : undefined
-}
-
 function importState(account: OpenAccount | StoredAccount, confirmed: ReadonlySet<string>) {
-  const importedAtMs = importedAtOf(account)
+  const { importedAtMs } = account
   if (importedAtMs === undefined) return {}
   return { importedAt: toTimestamp(importedAtMs), bankConfirmed: confirmed.has(account.id) }
 }

@@ -19,7 +19,10 @@ import type { Loop } from '../core/loop.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createNotifications, type Notifications } from '../notifications/notifications.ts'
 import { createAssignSession } from '../notifications/payment-sessions.ts'
-import { createRecordConfirmed } from '../notifications/record-confirmed.ts'
+import {
+  createRecordConfirmed,
+  createRecordUnlessImported,
+} from '../notifications/record-confirmed.ts'
 import { createReversePayment } from '../notifications/reverse-payment.ts'
 import { type BatchWatch, createBatchWatch } from '../postgres/batch-watch.ts'
 import type { ObserveBatches } from '../postgres/metrics/batches.ts'
@@ -132,9 +135,10 @@ export function composePayments(options: Options): Payments {
     retentionDays: config.notificationRetentionDays,
     observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),
   })
+  const recordConfirmed = createRecordConfirmed({ ...reconciling, findOpenAccounts })
   const recordTokenPayment = config.recordRequiresConfirmation
-    ? createRecordConfirmed({ ...reconciling, findOpenAccounts })
-    : recordPayment
+    ? recordConfirmed
+    : createRecordUnlessImported({ ...reconciling, findOpenAccounts, recordConfirmed })
   return {
     bankOf,
     isSimulated,

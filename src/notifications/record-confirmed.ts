@@ -1,4 +1,7 @@
+import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
+import type { OpenAccount } from '../accounts/account.ts'
+import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
 import { accessDenied } from '../banks/access-denied.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { KEYED_BY_SESSION } from '../banks/payment-key.ts'
@@ -6,6 +9,7 @@ import type { ServedBank } from '../banks/serve-banks.ts'
 import { Fault } from '../core/errors.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import { createSemaphore, type Semaphore } from '../postgres/semaphore.ts'
+import { findConfirmedAccounts } from '../transactions/find-paid-accounts.ts'
 import { createIsFinal } from '../transactions/find-transactions.ts'
 import type { RecordTokenPayment } from '../transactions/record-payment.ts'
 import type { RecordResult, TokenPayment } from '../transactions/transaction.ts'
@@ -62,6 +66,38 @@ export function createRecordConfirmed(dependencies: Dependencies): RecordTokenPa
       if (clock.now() < untilMs) return confirm(dependencies, served, { ...payment, bankKey })
       throw unavailable('The bank could not be asked to confirm the payment in time')
     })
+  }
+}
+
+/** How many imported accounts are remembered as confirmed. */
+const CONFIRMED_MAX = 50_000
+
+/**
+ * Creates a function that records what internal services report at once, except payments into an imported account
+ * at a live bank: until the bank has confirmed one, that the number is ours is only what the import says.
+ *
+ * Faults: those of `createRecordConfirmed`.
+ */
+export function createRecordUnlessImported(
+  dependencies: Pick<Dependencies, 'pool' | 'live' | 'recordPayment'> & {
+    readonly findOpenAccounts: FindOpenAccounts
+    /** Records once the bank confirms. */
+    readonly recordConfirmed: RecordTokenPayment
+  },
+): RecordTokenPayment {
+  const { pool, live, findOpenAccounts, recordPayment, recordConfirmed } = dependencies
+  const confirmed = new LRUCache<string, true>({ max: CONFIRMED_MAX })
+  const awaitsBank = async ({ id, importedAtMs, live: isLive }: OpenAccount): Promise<boolean> => {
+    if (importedAtMs === undefined || !isLive || confirmed.has(id)) return false
+    if (!(await findConfirmedAccounts(pool, [{ id, importedAtMs }])).has(id)) return true
+    confirmed.set(id, true)
+    return false
+  }
+  return async (payment) => {
+    if (!live.has(payment.bank)) return recordPayment(payment)
+    const [account] = await findOpenAccounts([payment])
+    const waits = account !== undefined && (await awaitsBank(account))
+    return waits ? recordConfirmed(payment) : recordPayment(payment)
   }
 }
 

@@ -10,7 +10,10 @@ import {
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import {
+  RecordOutcome,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { ImportOutcome } from '../../gen/inflow/type/v1/import_pb.ts'
 import { enumName } from '../../src/cli/options.ts'
@@ -281,6 +284,33 @@ describe('a payment into an imported account', () => {
       .client(TransactionService)
       .getTransaction({ businessId, sessionId: paid.session })
     expect(transaction!.accountReference).toBe(imported.providerReference)
+  })
+
+  test('that an internal service reports needs the bank’s confirmation, until the bank has confirmed one', async () => {
+    const { id: businessId } = await service.business()
+    const imported = row()
+    await importAll(businessId, [imported])
+    const report = (sessionId: string) =>
+      service.client(TransactionService).recordPayment({
+        ...{ bank: Bank.BANK_9PSB, accountNumber: imported.accountNumber, sessionId },
+        amountMinor: 150_050n,
+      })
+    const made = payment(imported.accountNumber)
+    const paid = { ...made, key: made.session }
+    const refused = await report(paid.session).catch((error) => ConnectError.from(error))
+    expect(refused).toMatchObject({ code: Code.FailedPrecondition })
+    const { rows } = await db.database.pool.query(
+      'select from payment_session where session_id = $1',
+      [paid.session],
+    )
+    expect(rows).toEqual([])
+    bank.payments.set(paid.key, paid)
+    expect((await report(paid.session)).outcome).toBe(RecordOutcome.RECORDED)
+    // By default the word of an internal service is enough now.
+    const unknown = payment(imported.accountNumber)
+    expect((await report(unknown.session)).outcome).toBe(RecordOutcome.RECORDED)
+    const own = await accounts().getAccount({ businessId, reference: imported.reference! })
+    expect(own.account!.bankConfirmed).toBe(true)
   })
 
   test('an assignment from another number credits it, and confirms nothing', async () => {

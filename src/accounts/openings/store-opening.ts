@@ -102,6 +102,7 @@ export function openAccount(
     createdAtMs: requested.createdAtMs,
     terms: requested.terms,
     metadata: requested.metadata,
+    importedAtMs: undefined,
   }
 }
 

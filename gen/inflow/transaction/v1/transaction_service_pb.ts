@@ -695,7 +695,8 @@ export const TransactionService: GenService<{
    * session id identify the payment: recording it again is safe and credits nothing. If a live and
    * a test account have the same number, the payment is recorded for the live account.
    *
-   * With RECORD_REQUIRES_CONFIRMATION=on, a payment at a live bank is first confirmed by the bank,
+   * With RECORD_REQUIRES_CONFIRMATION=on, and into an imported account that the bank has not confirmed yet,
+   * a payment at a live bank is first confirmed by the bank,
    * unless only a test account has the number or the session is recorded with a final status. The
    * outcome is then that of the payment as the bank describes it. Without the bank's confirmation,
    * nothing is recorded or kept: the caller keeps the payment until it gets an outcome.
