@@ -219,6 +219,40 @@ test('a test transfer does not hide an unmatched real payment with the same sess
   })
 })
 
+test('a report for a test account that closes at that moment is compared with the live payment of its session', async () => {
+  const { id: businessId } = await service.business()
+  const [live, inTest] = [await open(businessId, false), await open(businessId, true)]
+  const record = (accountNumber: string, amountMinor: bigint) =>
+    transactions().recordPayment({ ...payment(accountNumber, 'closing'), amountMinor })
+  await record(live.accountNumber, 9_999n)
+  const holder = await pool().connect()
+  let told: ReturnType<typeof record>
+  try {
+    // Between the look-up of the account and the statement that records the payment.
+    await holder.query('begin')
+    await holder.query('lock table payment_session in access exclusive mode')
+    told = record(inTest.accountNumber, 1n)
+    await until(
+      async () => {
+        const { rows } = await pool().query(
+          "select from pg_locks where relation = 'payment_session'::regclass and not granted",
+        )
+        return rows.length
+      },
+      (waiting) => waiting === 1,
+      10_000,
+    )
+    await accounts().closeAccount({ businessId, reference: inTest.reference })
+    await holder.query('commit')
+  } finally {
+    await holder.query('rollback')
+    holder.release()
+  }
+  const { outcome, transaction } = await told
+  expect(outcome).toBe(RecordOutcome.CONFLICT)
+  expect(transaction!.accountReference).toBe(live.reference)
+})
+
 test('a posting has the mode of its transaction', async () => {
   const { id } = await service.business()
   for (const inTest of [false, true]) {
