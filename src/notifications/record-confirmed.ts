@@ -1,7 +1,5 @@
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
-import type { OpenAccount } from '../accounts/account.ts'
-import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
 import { accessDenied } from '../banks/access-denied.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { KEYED_BY_SESSION } from '../banks/payment-key.ts'
@@ -69,6 +67,14 @@ export function createRecordConfirmed(dependencies: Dependencies): RecordTokenPa
   }
 }
 
+/** An open account, as far as its import goes. */
+interface ImportableAccount {
+  readonly id: string
+  readonly live: boolean
+  /** Undefined: it was not imported. */
+  readonly importedAtMs: number | undefined
+}
+
 /** How many imported accounts are remembered as confirmed. */
 const CONFIRMED_MAX = 50_000
 
@@ -80,14 +86,16 @@ const CONFIRMED_MAX = 50_000
  */
 export function createRecordUnlessImported(
   dependencies: Pick<Dependencies, 'pool' | 'live' | 'recordPayment'> & {
-    readonly findOpenAccounts: FindOpenAccounts
+    readonly findOpenAccounts: (
+      payments: readonly TokenPayment[],
+    ) => Promise<readonly (ImportableAccount | undefined)[]>
     /** Records once the bank confirms. */
     readonly recordConfirmed: RecordTokenPayment
   },
 ): RecordTokenPayment {
   const { pool, live, findOpenAccounts, recordPayment, recordConfirmed } = dependencies
   const confirmed = new LRUCache<string, true>({ max: CONFIRMED_MAX })
-  const awaitsBank = async ({ id, importedAtMs, live: isLive }: OpenAccount): Promise<boolean> => {
+  const awaitsBank = async ({ id, importedAtMs, live: isLive }: ImportableAccount) => {
     if (importedAtMs === undefined || !isLive || confirmed.has(id)) return false
     if (!(await findConfirmedAccounts(pool, [{ id, importedAtMs }])).has(id)) return true
     confirmed.set(id, true)

@@ -54,8 +54,6 @@ export interface Member extends Program {
   readonly url: string
   /** Of Patroni's REST API. */
   readonly apiUrl: string
-  /** Waits until Patroni has ended a turn as the leader; the next one begins after `loop_wait`. */
-  rest(): Promise<void>
 }
 
 interface Roles {
@@ -181,11 +179,6 @@ async function prepareMember(
   place(join(folder, 'sockets.yml'), sockets)
   return {
     ...{ ...program, name, dataFolder, apiUrl: `http://${patroni}` },
-    async rest() {
-      const { length } = program.log()
-      const turn = `no action. I am (${name}), the leader with the lock`
-      await vi.waitUntil(() => program.log().includes(turn, length), { ...WAIT, interval: 10 })
-    },
     url: `postgres://postgres:${PASSWORD}@${postgres}/postgres`,
   }
 }

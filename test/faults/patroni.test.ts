@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -51,15 +52,19 @@ test.skipIf(!hasPatroni)(
       await cluster.settled()
     })
 
-    await safely('leader frozen', async () => {
-      const { leader } = await cluster.settled()
-      // In the middle of a turn Patroni 3.0.2 would take the key back from the new leader: see the guide.
-      await leader.rest()
-      leader.freeze()
-      expect((await cluster.settled(1)).leader).not.toBe(leader)
-      leader.thaw()
-      await cluster.settled()
-    })
+    if (takesKeyBack()) {
+      process.stdout.write(
+        'leader frozen: not tried, as this Patroni takes the key back: see the guide\n',
+      )
+    } else {
+      await safely('leader frozen', async () => {
+        const { leader } = await cluster.settled()
+        leader.freeze()
+        expect((await cluster.settled(1)).leader).not.toBe(leader)
+        leader.thaw()
+        await cluster.settled()
+      })
+    }
 
     await safely('switchover', async () => {
       const { leader, synchronous } = await cluster.settled()
@@ -112,6 +117,13 @@ test.skipIf(!hasPatroni)(
   },
   600_000,
 )
+
+/** Whether a leader that stood still in the middle of Patroni's loop takes the key back from its successor: before 3.1. */
+function takesKeyBack(): boolean {
+  const { stdout } = spawnSync('patroni', ['--version'], { encoding: 'utf8' })
+  const [major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(stdout) ?? []).slice(1).map(Number)
+  return major < 3 || (major === 3 && minor < 1)
+}
 
 /** Lets no standby connect any more: what the leader commits from now on is lost with it. */
 async function refuseReplication({ dataFolder, url }: Member): Promise<void> {

@@ -4,8 +4,8 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import type { Transaction } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { clientOf, type Drive, idOf, numberOf, run, sessionOf, tell } from './drive.ts'
-import { balanceOf, paymentsOf, tell as tellOf, type World } from './money.ts'
+import { clientOf, type Drive, idOf, numberOf, run, sessionOf, show } from './drive.ts'
+import { balanceOf, paymentsOf, show as showOf, type World } from './money.ts'
 
 /** Compares all that the service shows with the model: one of the possible worlds must explain it. */
 export async function compare(drive: Drive): Promise<void> {
@@ -32,7 +32,7 @@ const explainsLists = (drive: Drive, world: World, shown: Shown) =>
 function expectedLists(drive: Drive, world: World) {
   const listed = modesOf(world).flatMap(([name, live]) =>
     paymentsOf(world, name, live)
-      .map((each) => `${name} ${sessionOf(drive, each.session)} ${tellOf('', each)}`)
+      .map((each) => `${name} ${sessionOf(drive, each.session)} ${showOf('', each)}`)
       .toSorted(),
   )
   const isHidden = (session: string, to: string, amountMinor: bigint) => {
@@ -73,7 +73,7 @@ async function list(drive: Drive): Promise<string[]> {
     }
     const [whole, ...others] = lists.map((each) => each.map(({ id }) => id))
     for (const other of others) expect(other).toEqual(whole)
-    const lines = lists[0]!.map((each) => `${name} ${each.sessionId} ${tell(drive, '', each)}`)
+    const lines = lists[0]!.map((each) => `${name} ${each.sessionId} ${show(drive, '', each)}`)
     all.push(...lines.toSorted())
   }
   return all

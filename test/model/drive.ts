@@ -30,6 +30,7 @@ import { KEY_SCOPES } from '../../src/auth/caller.ts'
 import { ADMIN_TOKEN, bearer } from '../support/service.ts'
 import {
   type Account,
+  type Answer,
   type Command,
   keyOf,
   NO_FEE,
@@ -37,7 +38,6 @@ import {
   type Report,
   type Split,
   step,
-  type Told,
   type World,
 } from './money.ts'
 
@@ -127,48 +127,50 @@ async function openAccount(drive: Drive, name: string, each: NewAccount): Promis
   drive.accounts.set(name, { reference, number: accountNumber })
 }
 
-/** Runs one command, and keeps the worlds in which the caller is told what the service said. */
+/** Runs one command, and keeps the worlds in which the caller gets the service's answer. */
 export async function run(drive: Drive, command: Command): Promise<void> {
   await runTogether(drive, [command])
 }
 
-/** Runs commands at the same time. Some order of them must explain what their callers are told. */
+/** Runs commands at the same time. Some order of them must explain what their callers get. */
 export async function runTogether(drive: Drive, commands: readonly Command[]): Promise<void> {
-  const told = await Promise.all(commands.map((command) => execute(drive, command)))
-  const outcomes = drive.worlds.flatMap((world) => orders(world, commands, told))
+  const answers = await Promise.all(commands.map((command) => execute(drive, command)))
+  const outcomes = drive.worlds.flatMap((world) => orders(world, commands, answers))
   const distinct: World[] = []
   for (const world of outcomes) {
     if (!distinct.some((each) => isDeepStrictEqual(each, world))) distinct.push(world)
   }
-  if (distinct.length === 0) throw new Error(explain(drive, commands, told))
+  if (distinct.length === 0) throw new Error(explain(drive, commands, answers))
   drive.worlds = distinct
 }
 
-/** The worlds after the commands, in every order in which their callers are told this. */
-function orders(world: World, commands: readonly Command[], told: readonly Told[]): World[] {
+/** The worlds after the commands, in every order in which they have these answers. */
+function orders(world: World, commands: readonly Command[], answers: readonly Answer[]): World[] {
   if (commands.length === 0) return [world]
   return commands.flatMap((command, index) => {
     return step(world, command)
-      .filter((next) => next.told === told[index])
-      .flatMap((next) => orders(next.world, commands.toSpliced(index, 1), told.toSpliced(index, 1)))
+      .filter((next) => next.answer === answers[index])
+      .flatMap((next) =>
+        orders(next.world, commands.toSpliced(index, 1), answers.toSpliced(index, 1)),
+      )
   })
 }
 
-function explain(drive: Drive, commands: readonly Command[], told: readonly Told[]): string {
+function explain(drive: Drive, commands: readonly Command[], answers: readonly Answer[]): string {
   const lines = commands.map((command, index) => {
     const expected = new Set(
-      drive.worlds.flatMap((world) => step(world, command).map((next) => next.told)),
+      drive.worlds.flatMap((world) => step(world, command).map((next) => next.answer)),
     )
-    return `${textOf(command)}\n  was told: ${told[index]}\n  alone it would be: ${[...expected].join(' | ')}`
+    return `${textOf(command)}\n  was answered: ${answers[index]}\n  alone it would be: ${[...expected].join(' | ')}`
   })
-  return `no order of these commands explains what their callers were told:\n${lines.join('\n')}`
+  return `no order of these commands explains their answers:\n${lines.join('\n')}`
 }
 
-/** A command or an account as one line, for people. */
+/** A command or an account as one line. */
 export const textOf = (command: Command | NewAccount): string =>
   JSON.stringify(command, (_key, value) => (typeof value === 'bigint' ? Number(value) : value))
 
-async function execute(drive: Drive, command: Command): Promise<Told> {
+async function execute(drive: Drive, command: Command): Promise<Answer> {
   try {
     return await call(drive, command)
   } catch (error) {
@@ -178,27 +180,27 @@ async function execute(drive: Drive, command: Command): Promise<Told> {
   }
 }
 
-async function call(drive: Drive, command: Command): Promise<Told> {
+async function call(drive: Drive, command: Command): Promise<Answer> {
   switch (command.kind) {
     case 'record': {
       const report = toReport(drive, command.report)
       const { outcome, transaction } = await clientOf(drive, TransactionService).recordPayment(
         report,
       )
-      return tellOutcome(drive, outcome, transaction)
+      return showOutcome(drive, outcome, transaction)
     }
     case 'recordMany': {
       const payments = command.reports.map((report) => toReport(drive, report))
       const { results } = await clientOf(drive, TransactionService).recordPayments({ payments })
       return results
-        .map(({ outcome, transaction }) => tellOutcome(drive, outcome, transaction))
+        .map(({ outcome, transaction }) => showOutcome(drive, outcome, transaction))
         .join(', ')
     }
     case 'simulate': {
       const { sessionId, accountNumber, amountMinor } = toReport(drive, command.report)
       const request = { sessionId, accountNumber, amountMinor }
       const simulated = await clientOf(drive, SandboxService).simulateTransfer(request)
-      return tellOutcome(drive, simulated.outcome, simulated.transaction)
+      return showOutcome(drive, simulated.outcome, simulated.transaction)
     }
     case 'reverse':
     case 'accept':
@@ -251,26 +253,26 @@ async function call(drive: Drive, command: Command): Promise<Told> {
 async function change(
   drive: Drive,
   { kind, payment }: Extract<Command, { payment: string }>,
-): Promise<Told> {
+): Promise<Answer> {
   const transactionId = await transactionIdOf(drive, payment)
   const held = clientOf(drive, HeldPaymentService)
   switch (kind) {
     case 'reverse': {
       const request = { transactionId, reason: 'sent twice' }
       const response = await clientOf(drive, TransactionService).reverseTransaction(request)
-      return tell(drive, 'REVERSED', response.transaction)
+      return show(drive, 'REVERSED', response.transaction)
     }
     case 'accept':
-      return tell(drive, 'ACCEPTED', (await held.acceptPayment({ transactionId })).transaction)
+      return show(drive, 'ACCEPTED', (await held.acceptPayment({ transactionId })).transaction)
     case 'return':
-      return tell(
+      return show(
         drive,
         'RETURN_REQUESTED',
         (await held.returnPayment({ transactionId })).transaction,
       )
     case 'completeReturn': {
       const request = { transactionId, note: 'sent back' }
-      return tell(drive, 'RETURNED', (await held.completeReturn(request)).transaction)
+      return show(drive, 'RETURNED', (await held.completeReturn(request)).transaction)
     }
   }
 }
@@ -278,7 +280,7 @@ async function change(
 async function settle(
   drive: Drive,
   { kind, business, live }: Extract<Command, { kind: 'settle' | 'preview' }>,
-): Promise<Told> {
+): Promise<Answer> {
   const client = clientOf(drive, SettlementService)
   const request = { businessId: idOf(drive, business), test: !live, force: true }
   const response =
@@ -293,7 +295,7 @@ async function settle(
 async function resolve(
   drive: Drive,
   command: Extract<Command, { kind: 'assign' | 'returnUnmatched' }>,
-): Promise<Told> {
+): Promise<Answer> {
   const client = clientOf(drive, ReconciliationService)
   const { sessionId, accountNumber, amountMinor } = toReport(drive, command.report)
   const { rows } = await drive.pool.query<{ id: string }>(
@@ -308,7 +310,7 @@ async function resolve(
   }
   const into = { unmatchedPaymentId, ...accountKey(drive, command.account), note: 'theirs' }
   const { transaction } = await client.assignUnmatchedPayment(into)
-  return tell(drive, 'ASSIGNED', transaction)
+  return show(drive, 'ASSIGNED', transaction)
 }
 
 // Names of the model, in the service
@@ -361,13 +363,13 @@ async function transactionIdOf(drive: Drive, payment: string): Promise<string> {
 const word = (names: Readonly<Record<string, number>>, value: number) =>
   Object.keys(names).find((name) => names[name] === value)!
 
-function tellOutcome(drive: Drive, outcome: RecordOutcome, shown: Transaction | undefined): Told {
+function showOutcome(drive: Drive, outcome: RecordOutcome, shown: Transaction | undefined): Answer {
   const name = word(RecordOutcome, outcome)
-  return shown ? tell(drive, name, shown) : name
+  return shown ? show(drive, name, shown) : name
 }
 
 /** What the service shows of a payment, in the words of the model. */
-export function tell(drive: Drive, outcome: string, shown: Transaction | undefined): Told {
+export function show(drive: Drive, outcome: string, shown: Transaction | undefined): Answer {
   const { accountReference, amountMinor, status, settled, variance, holdState } = shown!
   const [name] = [...drive.accounts].find(([, { reference }]) => reference === accountReference)!
   const differs = variance === 0 ? '-' : word(Variance, variance)

@@ -71,7 +71,7 @@ const split: fc.Arbitrary<Split | undefined> = fc.option(
   { nil: undefined },
 )
 
-/** A split that may be set: nobody shares with themselves, and the percentages are at most 100. */
+/** A split that may be set: no business shares with itself, and the percentages are at most 100. */
 function allowed(each: Split | undefined, owner: string): Split | undefined {
   const shares = (each?.shares ?? []).filter((share) => share.business !== owner)
   const total = shares.reduce((points, share) => points + share.basisPoints, 0)
@@ -227,7 +227,7 @@ async function play({ fees, accounts, steps, settlesAtEnd }: Story): Promise<voi
     }
     for (const intents of steps) {
       const commands = intents.flatMap((each) => toCommand(drive.worlds[0]!, each) ?? [])
-      // The payments of one call are recorded one by one, so no order of whole calls explains what they are told.
+      // The payments of one call are recorded one by one, so no order of whole calls explains their answers.
       const batches = commands.filter(({ kind }) => kind === 'recordMany')
       for (const batch of batches) await runAll([batch])
       const others = commands.filter(({ kind }) => kind !== 'recordMany')

@@ -1,7 +1,7 @@
 /**
  * What Inflow must do with money, as plain data and one function: `step` takes the world and a command, and returns
- * the world after it and what the caller is told. It knows no time, no concurrency and no storage. Commands that run at
- * the same time must be told what some order of them would be told: see `runTogether` in drive.ts.
+ * the world after it and what the caller gets. It knows no time, no concurrency and no storage. Commands that run at
+ * the same time must get the answers of some order of them: see `runTogether` in drive.ts.
  *
  * Businesses, accounts and payments have short names here; drive.ts knows the ids that the service gave them.
  */
@@ -44,7 +44,7 @@ export interface Account {
   isUsed: boolean
 }
 
-/** A payment as somebody reports it. `to` is the name of an account, or of a number that no account has. */
+/** A payment as a caller reports it. `to` is the name of an account, or of a number that no account has. */
 export interface Report {
   readonly session: string
   readonly to: string
@@ -105,8 +105,8 @@ export type Command =
       readonly settled: boolean
     }
 
-/** What a caller is told: an outcome or the reason of a refusal, and what it shows of the payment. */
-export type Told = string
+/** What a caller gets: an outcome or the reason of a refusal, and what it shows of the payment. */
+export type Answer = string
 
 export const NO_FEE: Fee = { flatMinor: 0n, basisPoints: 0, capMinor: 0n }
 
@@ -121,27 +121,27 @@ export const keyOf = (live: boolean, session: string) => `${live ? 'live' : 'tes
 
 export interface Step {
   readonly world: World
-  readonly told: Told
+  readonly answer: Answer
 }
 
-/** The world after a command, and what the caller is told: one possibility, or two. `world` stays as it is. */
+/** The world after a command, and what the caller gets: one possibility, or two. `world` stays as it is. */
 export function step(world: World, command: Command): readonly Step[] {
   const next = structuredClone(world)
-  const only = { world: next, told: apply(next, command) }
+  const only = { world: next, answer: apply(next, command) }
   // A settlement may have begun before a reversal left it nothing to settle.
-  if (command.kind === 'settle' && only.told === 'nothing') {
-    return [only, { ...only, told: '0: 0 - 0 - 0 = 0' }]
+  if (command.kind === 'settle' && only.answer === 'nothing') {
+    return [only, { ...only, answer: '0: 0 - 0 - 0 = 0' }]
   }
-  if (command.kind !== 'simulate' || only.told !== 'not_found') return [only]
+  if (command.kind !== 'simulate' || only.answer !== 'not_found') return [only]
   // The account may have been found before it was closed.
   const closed = structuredClone(world)
-  return [only, { world: closed, told: record(closed, command.report, liveOf(closed, command)) }]
+  return [only, { world: closed, answer: record(closed, command.report, liveOf(closed, command)) }]
 }
 
 const liveOf = (world: World, { report }: { readonly report: Report }) =>
   world.accounts.get(report.to)?.live
 
-function apply(world: World, command: Command): Told {
+function apply(world: World, command: Command): Answer {
   switch (command.kind) {
     case 'record':
       return record(world, command.report, undefined)
@@ -182,7 +182,7 @@ function apply(world: World, command: Command): Told {
 // Recording
 
 /** Records a report in the mode of its account. A report that names no open account may be one of a live payment. */
-function record(world: World, report: Report, mode: boolean | undefined): Told {
+function record(world: World, report: Report, mode: boolean | undefined): Answer {
   const into = world.accounts.get(report.to)
   const isOpen = into !== undefined && !into.isClosed
   const live = isOpen ? into.live : (mode ?? true)
@@ -225,7 +225,7 @@ function newPayment(report: Report, into: Account): Payment {
 }
 
 /** Stores a payment, and, if its money has arrived, credits it or holds it. */
-function credit(world: World, payment: Payment, outcome: string): Told {
+function credit(world: World, payment: Payment, outcome: string): Answer {
   const into = account(world, payment.account)
   world.payments.set(keyOf(into.live, payment.session), payment)
   payment.split = into.split
@@ -237,7 +237,7 @@ function credit(world: World, payment: Payment, outcome: string): Told {
     }
     payment.events.push(payment.hold === 'HELD' ? 'PAYMENT_ON_HOLD' : 'PAYMENT_NOTIFICATION')
   }
-  return tell(outcome, payment)
+  return show(outcome, payment)
 }
 
 function varianceOf(terms: Terms, isUsed: boolean, { amountMinor, late }: Payment): Variance {
@@ -252,7 +252,7 @@ function varianceOf(terms: Terms, isUsed: boolean, { amountMinor, late }: Paymen
 }
 
 /** A report of a recorded payment: it repeats it, makes it final, or contradicts it. */
-function repeat(world: World, recorded: Payment, report: Report): Told {
+function repeat(world: World, recorded: Payment, report: Report): Answer {
   const { status } = recorded
   const isSame =
     recorded.amountMinor === report.amountMinor &&
@@ -261,13 +261,13 @@ function repeat(world: World, recorded: Payment, report: Report): Told {
     status === report.status ||
     report.status === 'PENDING' ||
     (status === 'REVERSED' && report.status === 'SUCCESS')
-  if (isSame && isRepeated) return tell('DUPLICATE', recorded)
-  if (!isSame || status !== 'PENDING') return tell('CONFLICT', recorded)
+  if (isSame && isRepeated) return show('DUPLICATE', recorded)
+  if (!isSame || status !== 'PENDING') return show('CONFLICT', recorded)
   recorded.status = report.status
   return credit(world, recorded, 'RECORDED')
 }
 
-function simulate(world: World, report: Report): Told {
+function simulate(world: World, report: Report): Answer {
   const into = world.accounts.get(report.to)
   return into === undefined || into.isClosed ? 'not_found' : record(world, report, into.live)
 }
@@ -293,14 +293,14 @@ function openReports(world: World, report: Report): Unmatched[] {
 }
 
 /** Records the report that says most: a final one before a pending one, and of those the one that was named. */
-function assign(world: World, named: Report, into: Account): Told {
+function assign(world: World, named: Report, into: Account): Answer {
   const open = openReports(world, named)
   const isNamed = ({ report }: Unmatched) => report.status === named.status
   const recorded = world.payments.get(keyOf(true, named.session))
   const before = world.unmatched.find((each) => isSameReport(each.report, named) && isNamed(each))
   if (!open.some(isNamed)) {
     const isRepeat = before?.resolution === 'ASSIGNED' && recorded?.account === into.name
-    return isRepeat ? tell('ASSIGNED', recorded) : 'payment_resolved'
+    return isRepeat ? show('ASSIGNED', recorded) : 'payment_resolved'
   }
   if (recorded !== undefined) return 'payment_resolved'
   const final = open.filter(({ report }) => report.status !== 'PENDING')
@@ -313,7 +313,7 @@ function assign(world: World, named: Report, into: Account): Told {
   return credit(world, newPayment(chosen.report, into), 'ASSIGNED')
 }
 
-function returnUnmatched(world: World, named: Report): Told {
+function returnUnmatched(world: World, named: Report): Answer {
   const before = world.unmatched.find(
     (each) => isSameReport(each.report, named) && each.report.status === named.status,
   )
@@ -330,7 +330,7 @@ function returnUnmatched(world: World, named: Report): Told {
 function importPayment(
   world: World,
   { report, status, settled }: Extract<Command, { kind: 'import' }>,
-): Told {
+): Answer {
   const into = account(world, report.to)
   const key = keyOf(into.live, report.session)
   const recorded = world.payments.get(key)
@@ -349,45 +349,45 @@ function importPayment(
 
 // Changes of a payment
 
-function reverse(payment: Payment): Told {
+function reverse(payment: Payment): Answer {
   if (payment.status === 'REVERSED') return 'already_reversed'
   if (payment.imported) return 'imported_transaction'
   if (payment.status !== 'SUCCESS') return 'not_reversible'
   return undo(payment)
 }
 
-function undo(payment: Payment): Told {
+function undo(payment: Payment): Answer {
   payment.status = 'REVERSED'
   if (payment.hold === 'HELD' || payment.hold === 'RETURN_REQUESTED') payment.hold = 'RETURNED'
   payment.events.push('PAYMENT_REVERSED')
-  return tell('REVERSED', payment)
+  return show('REVERSED', payment)
 }
 
-function accept(world: World, payment: Payment): Told {
+function accept(world: World, payment: Payment): Answer {
   if (payment.hold === 'HELD') {
     payment.hold = 'ACCEPTED'
     payment.events.push('PAYMENT_NOTIFICATION')
     const into = account(world, payment.account)
     if (into.terms?.singleUse) into.isUsed = true
   }
-  return payment.hold === 'ACCEPTED' ? tell('ACCEPTED', payment) : 'not_held'
+  return payment.hold === 'ACCEPTED' ? show('ACCEPTED', payment) : 'not_held'
 }
 
-function requestReturn(payment: Payment): Told {
+function requestReturn(payment: Payment): Answer {
   if (payment.hold === 'HELD') {
     payment.hold = 'RETURN_REQUESTED'
     payment.events.push('PAYMENT_RETURN_REQUESTED')
   }
   const isReturned = payment.hold === 'RETURN_REQUESTED' || payment.hold === 'RETURNED'
-  return isReturned ? tell('RETURN_REQUESTED', payment) : 'not_held'
+  return isReturned ? show('RETURN_REQUESTED', payment) : 'not_held'
 }
 
-function completeReturn(payment: Payment): Told {
+function completeReturn(payment: Payment): Answer {
   if (payment.hold === 'RETURN_REQUESTED') {
     undo(payment)
-    return tell('RETURNED', payment)
+    return show('RETURNED', payment)
   }
-  return payment.hold === 'RETURNED' ? tell('RETURNED', payment) : 'not_held'
+  return payment.hold === 'RETURNED' ? show('RETURNED', payment) : 'not_held'
 }
 
 // Settlement and balances
@@ -402,7 +402,7 @@ export const paymentsOf = (world: World, name: string, live: boolean) =>
     return into.business === name && into.live === live
   })
 
-function settle(world: World, name: string, live: boolean, isRun: boolean): Told {
+function settle(world: World, name: string, live: boolean, isRun: boolean): Answer {
   const due = paymentsOf(world, name, live).filter((each) => isCredited(each) && !each.settled)
   const { fee } = business(world, name)
   const settled = due.map((each) => ({ ...each, feeMinor: feeOf(fee, each.amountMinor) }))
@@ -458,7 +458,7 @@ export function balanceOf(world: World, name: string, live: boolean) {
 }
 
 /** What is shown of a payment. */
-export function tell(outcome: string, { account, amountMinor, status, ...more }: Payment): Told {
+export function show(outcome: string, { account, amountMinor, status, ...more }: Payment): Answer {
   const { settled, variance = '-', hold = '-' } = more
   return `${outcome} ${account} ${amountMinor} ${status} ${settled ? 'settled' : 'unsettled'} ${variance} ${hold}`
 }

@@ -226,12 +226,12 @@ test('a report for a test account that closes at that moment is compared with th
     transactions().recordPayment({ ...payment(accountNumber, 'closing'), amountMinor })
   await record(live.accountNumber, 9_999n)
   const holder = await pool().connect()
-  let told: ReturnType<typeof record>
+  let recorded: ReturnType<typeof record>
   try {
     // Between the look-up of the account and the statement that records the payment.
     await holder.query('begin')
     await holder.query('lock table payment_session in access exclusive mode')
-    told = record(inTest.accountNumber, 1n)
+    recorded = record(inTest.accountNumber, 1n)
     await until(
       async () => {
         const { rows } = await pool().query(
@@ -248,7 +248,7 @@ test('a report for a test account that closes at that moment is compared with th
     await holder.query('rollback')
     holder.release()
   }
-  const { outcome, transaction } = await told
+  const { outcome, transaction } = await recorded
   expect(outcome).toBe(RecordOutcome.CONFLICT)
   expect(transaction!.accountReference).toBe(live.reference)
 })
