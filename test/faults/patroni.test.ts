@@ -110,9 +110,9 @@ test.skipIf(!hasPatroni)(
       expect(breaks).toEqual(['stale_cursor'])
       expect(sessionsOf(takenBack)).toEqual(expect.arrayContaining([...lost]))
     }
-    // Each of the four new leaders began one.
+    // Each new leader began one: of the killed, the frozen and the switched one, and of the asynchronous cluster.
     const [epochs] = await query(cluster.superuserUrl, 'select max(epoch) from event_epoch')
-    expect(epochs).toEqual({ max: 5 })
+    expect(epochs).toEqual({ max: takesKeyBack() ? 4 : 5 })
     await payAgain(lost)
   },
   600_000,
