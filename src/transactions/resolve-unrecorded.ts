@@ -93,16 +93,20 @@ interface Reported {
  */
 async function findReported(pool: Pool, entries: readonly Entry[]): Promise<readonly Reported[]> {
   const found = await findRecorded(pool, entries.map(toKey))
-  const reported = entries.map((entry, index): Reported => ({ entry, found: found[index] }))
-  const isClosed = ({ entry, found }: Reported) =>
-    found === undefined && entry.row !== undefined && entry.payment.live === undefined
-  const closed = reported
-    .filter(isClosed)
-    .map(({ entry }) => ({ ...entry, row: undefined, stored: undefined }))
+  const reported = entries.map((entry, index): Reported => {
+    const isClosed =
+      found[index] === undefined && entry.row !== undefined && entry.payment.live === undefined
+    const now = isClosed ? { ...entry, row: undefined, stored: undefined } : entry
+    return { entry: now, found: found[index] }
+  })
+  const closed = reported.filter(({ entry }, index) => entry !== entries[index])
   if (closed.length === 0) return reported
-  const foundAgain = await findRecorded(pool, closed.map(toKey))
-  const again = closed.map((entry, index): Reported => ({ entry, found: foundAgain[index] }))
-  return [...reported.filter((each) => !isClosed(each)), ...again]
+  const again = await findRecorded(
+    pool,
+    closed.map(({ entry }) => toKey(entry)),
+  )
+  const foundAgain = new Map(closed.map(({ entry }, index) => [entry, again[index]]))
+  return reported.map(({ entry, found }) => ({ entry, found: found ?? foundAgain.get(entry) }))
 }
 
 const NOT_MATCHED: RecordResult = { outcome: 'UNMATCHED', transaction: undefined }
