@@ -30,6 +30,9 @@ const START_MS = 15_000
 
 const RETRY_AFTER_SECONDS = 10
 
+/** The bounds of look-ups of accounts. */
+const LOOKUPS = { itemsMax: 256, batchesMax: 2, queueMax: 20_000 }
+
 /**
  * Creates a function that records what internal services report: a payment at a live bank only once
  * the bank confirms it, as the bank describes it. Nothing is kept of a payment that is not confirmed,
@@ -42,8 +45,7 @@ const RETRY_AFTER_SECONDS = 10
  */
 export function createRecordConfirmed(dependencies: Dependencies): RecordTokenPayment {
   const { pool, clock, live, findOpenAccounts, recordPayment } = dependencies
-  const limits = { itemsMax: 256, batchesMax: 2, queueMax: 20_000 }
-  const findAccount = createBatcher({ run: findOpenAccounts, ...limits })
+  const findAccount = createBatcher({ run: findOpenAccounts, ...LOOKUPS })
   const isFinal = createIsFinal(pool)
   const semaphores = new Map<BankCode, Semaphore>()
   for (const bank of live.keys()) semaphores.set(bank, createSemaphore(REQUERIES_MAX))
@@ -94,6 +96,7 @@ export function createRecordUnlessImported(
   },
 ): RecordTokenPayment {
   const { pool, live, findOpenAccounts, recordPayment, recordConfirmed } = dependencies
+  const findAccount = createBatcher({ run: findOpenAccounts, ...LOOKUPS })
   const confirmed = new LRUCache<string, true>({ max: CONFIRMED_MAX })
   const awaitsBank = async ({ id, importedAtMs, live: isLive }: ImportableAccount) => {
     if (importedAtMs === undefined || !isLive || confirmed.has(id)) return false
@@ -103,7 +106,7 @@ export function createRecordUnlessImported(
   }
   return async (payment) => {
     if (!live.has(payment.bank)) return recordPayment(payment)
-    const [account] = await findOpenAccounts([payment])
+    const account = await findAccount(payment)
     const waits = account !== undefined && (await awaitsBank(account))
     return waits ? recordConfirmed(payment) : recordPayment(payment)
   }
