@@ -282,6 +282,12 @@ test('sends each webhook once, within the concurrency of each endpoint', async (
 test('each worker exposes the metrics of all workers and of the database', async () => {
   const rpc = `/${TransactionService.typeName}/RecordPayment`
   const series = `inflow_rpc_requests_total{method="${rpc}",protocol="grpc",code="ok"}`
+  const acknowledged = 'inflow_webhook_attempts_total{outcome="acknowledged",mode="live"}'
+  // An attempt counts once its result is recorded, which is after the receiver has answered.
+  await vi.waitFor(async () => {
+    const read = await scrape()
+    expect(read(acknowledged)).toBe(receivers.length * (PAYMENTS + 1 + 30))
+  }, WAIT_MS)
   for (let each = 0; each < 2 * WORKERS; each++) {
     const read = await scrape()
     expect(read(series)).toBe(PAYMENTS + COPIES + 30)
@@ -295,9 +301,7 @@ test('each worker exposes the metrics of all workers and of the database', async
     expect(read('inflow_payments_total{outcome="DUPLICATE",bank="9PSB",mode="live"}')).toBe(
       COPIES - 1,
     )
-    expect(read('inflow_webhook_attempts_total{outcome="acknowledged",mode="live"}')).toBe(
-      receivers.length * (PAYMENTS + 1 + 30),
-    )
+    expect(read(acknowledged)).toBe(receivers.length * (PAYMENTS + 1 + 30))
     // Of the database, which is the same for all workers; of the processes, each has its own.
     expect(read('inflow_db_timeline')).toBe(1)
     expect(read('inflow_ready')).toBe(1)
