@@ -1,9 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { DescService } from '@bufbuild/protobuf'
+import type { DescService, MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { type Client, ConnectError, createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import type { Pool } from 'pg'
+import pino from 'pino'
+import { expect } from 'vitest'
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { FeeBearer } from '../../gen/inflow/account/v1/split_pb.ts'
@@ -12,7 +14,10 @@ import { BusinessService } from '../../gen/inflow/business/v1/business_service_p
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
-import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import {
+  SettlementService,
+  type SettleRequestSchema,
+} from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
 import {
   HoldState,
@@ -27,13 +32,18 @@ import {
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { ImportOutcome } from '../../gen/inflow/type/v1/import_pb.ts'
 import { KEY_SCOPES } from '../../src/auth/caller.ts'
+import { readLogState } from '../../src/events/log-state.ts'
+import { createRetention } from '../../src/events/retention.ts'
+import { dispatchedUpTo } from '../../src/webhooks/deliveries/backlog.ts'
+import type { MovedClock } from '../support/moved-clock.ts'
 import { ADMIN_TOKEN, bearer } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import {
   type Account,
   type Answer,
   type Command,
   keyOf,
-  NO_FEE,
+  newBusiness,
   newWorld,
   type Report,
   type Split,
@@ -65,6 +75,7 @@ export function connectTo({
 export interface Drive {
   readonly pool: Pool
   readonly instances: readonly ModelInstance[]
+  readonly clock: MovedClock
   /** Of all sessions of this run. */
   readonly prefix: string
   readonly startedMs: number
@@ -74,21 +85,29 @@ export interface Drive {
   worlds: readonly World[]
   /** Chooses the instance of the next call. */
   calls: number
+  /** Whether events of this run may have been archived. */
+  hasArchived: boolean
 }
 
 const HOUR_MS = 3_600_000
+/** Lagos is ahead of UTC. */
+const LAGOS_HOURS = 1
 
 /** Creates businesses and their accounts, in the service and in the model. */
 export async function startDrive(
-  service: Pick<Drive, 'pool' | 'instances' | 'prefix'>,
+  service: Pick<Drive, 'pool' | 'instances' | 'clock' | 'prefix'>,
   names: readonly string[],
   accounts: readonly NewAccount[],
 ): Promise<Drive> {
-  const world = newWorld()
+  // It begins in the middle of an hour in Lagos.
+  const hour = Math.ceil(service.clock.now() / HOUR_MS)
+  const startedMs = hour * HOUR_MS + HOUR_MS / 2
+  await service.clock.move(startedMs - service.clock.now())
+  const world = newWorld(hour + LAGOS_HOURS)
   const drive: Drive = {
     ...service,
-    startedMs: Date.now(),
-    ...{ businesses: new Map(), accounts: new Map(), worlds: [world], calls: 0 },
+    ...{ startedMs, businesses: new Map(), accounts: new Map(), worlds: [world], calls: 0 },
+    hasArchived: false,
   }
   for (const name of names) {
     const client = clientOf(drive, BusinessService)
@@ -99,7 +118,7 @@ export async function startDrive(
       await client.issueKey({ businessId: id, scopes, test: true }),
     ]
     drive.businesses.set(name, { id, liveKey: live.secretKey, testKey: test.secretKey })
-    world.businesses.set(name, { fee: NO_FEE })
+    world.businesses.set(name, newBusiness())
   }
   for (const [index, each] of accounts.entries()) {
     const name = `${each.business}${index}`
@@ -127,6 +146,13 @@ async function openAccount(drive: Drive, name: string, each: NewAccount): Promis
   drive.accounts.set(name, { reference, number: accountNumber })
 }
 
+/** Ends a run: others have its holidays otherwise. */
+export async function endDrive(drive: Drive): Promise<void> {
+  for (const day of drive.worlds[0]?.holidays ?? []) {
+    await run(drive, { kind: 'toggleHoliday', day })
+  }
+}
+
 /** Runs one command, and keeps the worlds in which the caller gets the service's answer. */
 export async function run(drive: Drive, command: Command): Promise<void> {
   await runTogether(drive, [command])
@@ -135,6 +161,19 @@ export async function run(drive: Drive, command: Command): Promise<void> {
 /** Runs commands at the same time. Some order of them must explain what their callers get. */
 export async function runTogether(drive: Drive, commands: readonly Command[]): Promise<void> {
   const answers = await Promise.all(commands.map((command) => execute(drive, command)))
+  if (commands.some(({ kind }) => MAKES_DUE.has(kind))) await settleDue(drive)
+  keepExplaining(drive, commands, answers)
+}
+
+/** What is due after these the job may settle at any moment, so it is settled at once. */
+const MAKES_DUE: ReadonlySet<Command['kind']> = new Set(['setTerms', 'toggleHoliday', 'pass'])
+
+/** Keeps the worlds in which some order of the commands has these answers. */
+export function keepExplaining(
+  drive: Drive,
+  commands: readonly Command[],
+  answers: readonly Answer[],
+): void {
   const outcomes = drive.worlds.flatMap((world) => orders(world, commands, answers))
   const distinct: World[] = []
   for (const world of outcomes) {
@@ -170,7 +209,8 @@ function explain(drive: Drive, commands: readonly Command[], answers: readonly A
 export const textOf = (command: Command | NewAccount): string =>
   JSON.stringify(command, (_key, value) => (typeof value === 'bigint' ? Number(value) : value))
 
-async function execute(drive: Drive, command: Command): Promise<Answer> {
+/** @returns what the caller gets */
+export async function execute(drive: Drive, command: Command): Promise<Answer> {
   try {
     return await call(drive, command)
   } catch (error) {
@@ -210,17 +250,35 @@ async function call(drive: Drive, command: Command): Promise<Answer> {
     case 'settle':
     case 'preview':
       return settle(drive, command)
-    case 'setFee': {
-      const { flatMinor: feeFlatMinor, basisPoints: feeBasisPoints, capMinor } = command.fee
+    case 'settleAll':
+      return settleAll(drive, { test: !command.live, force: true })
+    case 'setTerms': {
+      const { flatMinor, basisPoints, capMinor, schedule, workingDays, cutOffHour } = command.terms
       await clientOf(drive, SettlementService).updateSettlementTerms({
         businessId: idOf(drive, command.business),
         terms: {
-          ...{ schedule: Schedule.WORKING_DAYS, workingDays: 30, feeFlatMinor, feeBasisPoints },
-          feeCapMinor: capMinor,
+          ...{ feeFlatMinor: flatMinor, feeBasisPoints: basisPoints, feeCapMinor: capMinor },
+          ...{ schedule: Schedule[schedule], workingDays },
+          cutOff: `${cutOffHour}`.padStart(2, '0').concat(':00'),
         },
       })
       return 'done'
     }
+    case 'toggleHoliday': {
+      const client = clientOf(drive, SettlementService)
+      const day = new Date(command.day * 24 * HOUR_MS).toISOString().slice(0, 10)
+      if (drive.worlds[0]!.holidays.has(command.day)) await client.removeHoliday({ day })
+      else await client.addHoliday({ day, name: 'Holiday' })
+      return 'done'
+    }
+    case 'pass':
+      await awaitEvents(drive)
+      await drive.clock.move(command.hours * HOUR_MS)
+      return 'done'
+    case 'archive':
+      await awaitEvents(drive)
+      await archive(drive)
+      return 'done'
     case 'setSplit': {
       const { split } = command
       await clientOf(drive, AccountService).setAccountSplit({
@@ -290,6 +348,43 @@ async function settle(
   if (response === undefined) return 'nothing'
   const { transactionCount, grossMinor, feesMinor, splitsMinor, netMinor } = response
   return `${transactionCount}: ${grossMinor} - ${feesMinor} - ${splitsMinor} = ${netMinor}`
+}
+
+/** Settles what is due by the schedules: the job may have done so before. */
+async function settleDue(drive: Drive): Promise<void> {
+  for (const { id: businessId } of drive.businesses.values()) {
+    for (const test of [true, false]) {
+      await settleAll(drive, { businessId, test })
+    }
+  }
+}
+
+async function settleAll(
+  drive: Drive,
+  request: MessageInitShape<typeof SettleRequestSchema>,
+): Promise<Answer> {
+  const { completed } = await clientOf(drive, SettlementService).settle(request)
+  return completed ? 'done' : 'not completed'
+}
+
+/** Waits until all events have their positions and deliveries. */
+async function awaitEvents({ pool }: Drive): Promise<void> {
+  await waitFor(async () => {
+    const { rowCount } = await pool.query(
+      'select from outbox o where not exists (select from event_log l where l.outbox_seq = o.seq)',
+    )
+    expect(rowCount).toBe(0)
+    const { end } = await readLogState(pool)
+    expect(await dispatchedUpTo(pool)).toBe(end.position)
+  })
+}
+
+/** Archives what is older than a day, a few events at a time. */
+async function archive(drive: Drive): Promise<void> {
+  const { pool, clock } = drive
+  const options = { pool, clock, log: pino({ level: 'silent' }), retentionDays: 1, rowsMax: 3 }
+  await createRetention({ ...options, dispatchedUpTo: () => dispatchedUpTo(pool) }).run()
+  drive.hasArchived = true
 }
 
 async function resolve(

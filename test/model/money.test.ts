@@ -1,45 +1,39 @@
-import { spawnSync } from 'node:child_process'
-import { randomInt } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { useDatabase } from '../support/database.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
-import { useService } from '../support/service.ts'
+import { createMovedClock, type MovedClock } from '../support/moved-clock.ts'
 import { compare } from './compare.ts'
 import {
   connectTo,
+  endDrive,
   type ModelInstance,
   type NewAccount,
   runTogether,
   startDrive,
   textOf,
 } from './drive.ts'
-import type { Command, Fee, Report, Split, Terms, World } from './money.ts'
+import type { Command, Report, SettlementTerms, Split, Terms, World } from './money.ts'
+import { MODEL_SECONDS, MODEL_SEED, MODEL_TOGETHER, tryStories } from './try-stories.ts'
 
-/** How long commands are tried, and from which seed. */
-const SECONDS = Number(process.env['MODEL_SECONDS'] ?? 10)
-const SEED = Number(process.env['MODEL_SEED'] ?? seedOfCommit())
-
-/** How many commands run at the same time. */
-const TOGETHER = Number(process.env['MODEL_TOGETHER'] ?? 1)
-
-/** A seed that moves with each commit; a random one outside of a repository. */
-function seedOfCommit(): number {
-  const { stdout } = spawnSync('git', ['rev-parse', 'HEAD'], { encoding: 'utf8' })
-  return /^[0-9a-f]{40}/.test(stdout) ? Number.parseInt(stdout.slice(0, 7), 16) : randomInt(2 ** 31)
-}
-
-const service = useService()
-let second: Instance
+const db = useDatabase()
+let clock: MovedClock
+let started: readonly Instance[] = []
 let instances: readonly ModelInstance[]
 
 beforeAll(async () => {
-  second = await startInstance(service.url)
-  instances = [connectTo(service), connectTo(second)]
+  clock = await createMovedClock(db.database.pool)
+  const ahead = { now: () => clock.now() + 3_600_000 }
+  started = [
+    await startInstance(db.url, {}, undefined, clock),
+    await startInstance(db.url, {}, undefined, ahead),
+  ]
+  instances = started.map(connectTo)
 })
 
 afterAll(async () => {
-  await second?.close()
+  for (const each of started) await each.close()
 })
 
 const BUSINESSES = ['A', 'B', 'C'] as const
@@ -78,11 +72,19 @@ function allowed(each: Split | undefined, owner: string): Split | undefined {
   return each && shares.length > 0 && total <= 10_000 ? { ...each, shares } : undefined
 }
 
-const fee: fc.Arbitrary<Fee> = fc.record({
-  flatMinor: fc.constantFrom(0n, 5_000n, 1_000_000n),
-  basisPoints: fc.constantFrom(0, 150, 10_000),
-  capMinor: fc.constantFrom(0n, 200_000n),
-})
+const settlementTerms: fc.Arbitrary<SettlementTerms> = fc
+  .record({
+    schedule: fc.constantFrom('DAILY' as const, 'WORKING_DAYS' as const),
+    days: fc.integer({ min: 1, max: 3 }),
+    cutOffHour: fc.constantFrom(0, 9, 23),
+    flatMinor: fc.constantFrom(0n, 5_000n, 1_000_000n),
+    basisPoints: fc.constantFrom(0, 150, 10_000),
+    capMinor: fc.constantFrom(0n, 200_000n),
+  })
+  .map(({ days, ...each }) => ({
+    ...each,
+    workingDays: each.schedule === 'DAILY' ? 0 : days,
+  }))
 
 const terms: fc.Arbitrary<Terms | undefined> = fc.option(
   fc.oneof(
@@ -121,16 +123,20 @@ const intent = fc.record({
         ...(['settle', 'assign', 'returnUnmatched'] as const),
       ),
     },
+    { weight: 3, arbitrary: fc.constant('pass' as const) },
     {
       weight: 2,
-      arbitrary: fc.constantFrom('setFee' as const, 'setSplit' as const, 'close' as const),
+      arbitrary: fc.constantFrom(
+        ...(['setTerms', 'setSplit', 'close', 'toggleHoliday', 'archive', 'settleAll'] as const),
+      ),
     },
   ),
   which: fc.nat(99),
   business,
   live: fc.boolean(),
   split,
-  fee,
+  terms: settlementTerms,
+  hours: fc.constantFrom(1, 7, 24, 50),
   reports: fc.array(
     fc.record({
       session: fc.constantFrom(...SESSIONS),
@@ -173,8 +179,16 @@ function toCommand(world: World, { kind, which, ...more }: Intent): Command | un
       return { kind, reports }
     case 'settle':
       return { kind, business: more.business, live: more.live }
-    case 'setFee':
-      return { kind, business: more.business, fee: more.fee }
+    case 'setTerms':
+      return { kind, business: more.business, terms: more.terms }
+    case 'toggleHoliday':
+      return { kind, day: Math.floor(world.hour / 24) + 1 + (which % 4) }
+    case 'pass':
+      return { kind, hours: more.hours }
+    case 'archive':
+      return { kind }
+    case 'settleAll':
+      return { kind, live: more.live }
     case 'setSplit':
       return { kind, account: account.name, split: allowed(more.split, account.business) }
     case 'close':
@@ -196,11 +210,17 @@ function toCommand(world: World, { kind, which, ...more }: Intent): Command | un
   }
 }
 
+/**
+ * Commands that no others run beside: the payments of one call are recorded one by one, so no order of whole calls
+ * explains their answers, and what is due may be settled at any moment.
+ */
+const ALONE = new Set(['recordMany', 'setTerms', 'toggleHoliday', 'pass', 'archive', 'settleAll'])
+
 const story = fc.record({
-  fees: fc.array(fee, { minLength: 3, maxLength: 3 }),
+  terms: fc.array(settlementTerms, { minLength: 3, maxLength: 3 }),
   accounts: fc.array(newAccount, { minLength: 2, maxLength: 5 }),
   /** What is wanted at the same time, one after the other. */
-  steps: fc.array(fc.array(intent, { minLength: 1, maxLength: TOGETHER }), {
+  steps: fc.array(fc.array(intent, { minLength: 1, maxLength: MODEL_TOGETHER }), {
     minLength: 1,
     maxLength: 25,
   }),
@@ -209,28 +229,35 @@ const story = fc.record({
 type Story = typeof story extends fc.Arbitrary<infer Each> ? Each : never
 
 let count = 0
+let verified = ''
+
+/** @param from the cursor of an earlier verification; the empty one verifies all */
+async function verify(from = verified): Promise<void> {
+  for await (const each of started[0]!.client(SettlementService).verifyLedger({ from })) {
+    expect(each.discrepancies).toEqual([])
+    verified = each.cursor
+  }
+}
 
 /** Plays a story, and fails with all that was done. */
-async function play({ fees, accounts, steps, settlesAtEnd }: Story): Promise<void> {
-  const { pool } = service.database
+async function play({ terms, accounts, steps, settlesAtEnd }: Story): Promise<void> {
+  const { pool } = db.database
   count += 1
-  const prefix = `m${SEED}-${count}`
-  const drive = await startDrive({ pool, instances, prefix }, BUSINESSES, accounts)
+  const prefix = `m${MODEL_SEED}-${count}`
+  const drive = await startDrive({ pool, instances, clock, prefix }, BUSINESSES, accounts)
   const done = accounts.map((each, index) => `${each.business}${index}: ${textOf(each)}`)
   const runAll = async (commands: readonly Command[]) => {
     done.push(commands.map(textOf).join('  &  '))
     await runTogether(drive, commands)
   }
   try {
-    for (const [index, fee] of fees.entries()) {
-      await runAll([{ kind: 'setFee', business: BUSINESSES[index]!, fee }])
+    for (const [index, each] of terms.entries()) {
+      await runAll([{ kind: 'setTerms', business: BUSINESSES[index]!, terms: each }])
     }
     for (const intents of steps) {
       const commands = intents.flatMap((each) => toCommand(drive.worlds[0]!, each) ?? [])
-      // The payments of one call are recorded one by one, so no order of whole calls explains their answers.
-      const batches = commands.filter(({ kind }) => kind === 'recordMany')
-      for (const batch of batches) await runAll([batch])
-      const others = commands.filter(({ kind }) => kind !== 'recordMany')
+      for (const each of commands.filter(({ kind }) => ALONE.has(kind))) await runAll([each])
+      const others = commands.filter(({ kind }) => !ALONE.has(kind))
       if (others.length > 0) await runAll(others)
     }
     if (settlesAtEnd) {
@@ -239,34 +266,21 @@ async function play({ fees, accounts, steps, settlesAtEnd }: Story): Promise<voi
       }
     }
     await compare(drive)
+    await endDrive(drive)
+    await verify()
   } catch (error) {
     throw new Error(`${done.join('\n')}\n${(error as Error).message}`, { cause: error })
   }
 }
 
-/** Tries stories for a while. @returns the shortest that was found to fail */
-async function tryStories(): Promise<string | undefined> {
-  const property = fc.asyncProperty(story, play)
-  const found = await fc.check(property, {
-    ...{ seed: SEED, numRuns: 1_000_000, markInterruptAsFailure: false },
-    ...{ interruptAfterTimeLimit: SECONDS * 1_000, endOnFailure: true },
-  })
-  if (!found.failed) return undefined
-  const shrunk = await fc.check(property, {
-    ...{ seed: SEED, path: found.counterexamplePath ?? '', interruptAfterTimeLimit: 60_000 },
-  })
-  const { errorInstance } = shrunk.failed ? shrunk : found
-  return `MODEL_SEED=${SEED}\n${(errorInstance as Error).message}`
-}
-
 test(
   'money is where the model says, whatever callers do and in whatever order',
   async () => {
-    console.log(`MODEL_SEED=${SEED}`)
-    expect(await tryStories()).toBeUndefined()
-    const messages = service.client(SettlementService).verifyLedger({})
-    for await (const { discrepancies } of messages) expect(discrepancies).toEqual([])
+    console.log(`MODEL_SEED=${MODEL_SEED}`)
+    const found = await tryStories(story, play, { seconds: MODEL_SECONDS, seed: MODEL_SEED })
+    expect(found).toBeUndefined()
+    await verify('')
     console.log(`${count} stories`)
   },
-  (SECONDS + 300) * 1_000,
+  (MODEL_SECONDS + 300) * 1_000,
 )

@@ -1,6 +1,6 @@
 /**
  * What Inflow must do with money, as plain data and one function: `step` takes the world and a command, and returns
- * the world after it and what the caller gets. It knows no time, no concurrency and no storage. Commands that run at
+ * the world after it and what the caller gets. It knows no concurrency and no storage. Commands that run at
  * the same time must get the answers of some order of them: see `runTogether` in drive.ts.
  *
  * Businesses, accounts and payments have short names here; drive.ts knows the ids that the service gave them.
@@ -14,6 +14,13 @@ export interface Fee {
   readonly flatMinor: bigint
   readonly basisPoints: number
   readonly capMinor: bigint
+}
+
+/** When payments are due, at full hours in Lagos, and the fee for each of them. */
+export interface SettlementTerms extends Fee {
+  readonly schedule: 'DAILY' | 'WORKING_DAYS'
+  readonly workingDays: number
+  readonly cutOffHour: number
 }
 
 export interface Share {
@@ -70,6 +77,8 @@ export interface Payment {
   feeMinor: bigint
   variance: Variance | undefined
   hold: Hold | undefined
+  /** The hour in which its money got into a balance. */
+  creditedHour: number
   /** The kinds of its events, in their order. */
   events: string[]
 }
@@ -80,7 +89,11 @@ export interface Unmatched {
 }
 
 export interface World {
-  readonly businesses: Map<string, { fee: Fee }>
+  /** Since the epoch, in Lagos. What happens within one hour happens between its full hours. */
+  hour: number
+  /** Days since the epoch. */
+  readonly holidays: Set<number>
+  readonly businesses: Map<string, { terms: SettlementTerms }>
   readonly accounts: Map<string, Account>
   /** By mode and session: all payments are at one bank. */
   readonly payments: Map<string, Payment>
@@ -93,7 +106,13 @@ export type Command =
   | { readonly kind: 'simulate'; readonly report: Report }
   | { readonly kind: 'reverse' | 'accept' | 'return' | 'completeReturn'; readonly payment: string }
   | { readonly kind: 'settle' | 'preview'; readonly business: string; readonly live: boolean }
-  | { readonly kind: 'setFee'; readonly business: string; readonly fee: Fee }
+  | { readonly kind: 'settleAll'; readonly live: boolean }
+  | { readonly kind: 'setTerms'; readonly business: string; readonly terms: SettlementTerms }
+  | { readonly kind: 'toggleHoliday'; readonly day: number }
+  /** Time passes, and what is due by then is settled. */
+  | { readonly kind: 'pass'; readonly hours: number }
+  /** Events are archived: see `compareEvents`. */
+  | { readonly kind: 'archive' }
   | { readonly kind: 'setSplit'; readonly account: string; readonly split: Split | undefined }
   | { readonly kind: 'close'; readonly account: string }
   | { readonly kind: 'assign'; readonly report: Report; readonly account: string }
@@ -108,9 +127,17 @@ export type Command =
 /** What a caller gets: an outcome or the reason of a refusal, and what it shows of the payment. */
 export type Answer = string
 
-export const NO_FEE: Fee = { flatMinor: 0n, basisPoints: 0, capMinor: 0n }
+/** Those of a new business. */
+const FIRST_TERMS: SettlementTerms = {
+  ...{ flatMinor: 0n, basisPoints: 0, capMinor: 0n },
+  ...{ schedule: 'WORKING_DAYS', workingDays: 1, cutOffHour: 0 },
+}
 
-export const newWorld = (): World => ({
+export const newBusiness = () => ({ terms: FIRST_TERMS })
+
+export const newWorld = (hour: number): World => ({
+  hour,
+  holidays: new Set(),
   businesses: new Map(),
   accounts: new Map(),
   payments: new Map(),
@@ -161,8 +188,19 @@ function apply(world: World, command: Command): Answer {
       return settle(world, command.business, command.live, true)
     case 'preview':
       return settle(world, command.business, command.live, false)
-    case 'setFee':
-      business(world, command.business).fee = command.fee
+    case 'settleAll':
+      for (const name of world.businesses.keys()) settle(world, name, command.live, true)
+      return 'done'
+    case 'setTerms':
+      business(world, command.business).terms = command.terms
+      return settleDue(world)
+    case 'toggleHoliday':
+      if (!world.holidays.delete(command.day)) world.holidays.add(command.day)
+      return settleDue(world)
+    case 'pass':
+      world.hour += command.hours
+      return settleDue(world)
+    case 'archive':
       return 'done'
     case 'setSplit':
       account(world, command.account).split = command.split
@@ -219,6 +257,7 @@ function newPayment(report: Report, into: Account): Payment {
       feeMinor: 0n,
       variance: undefined,
       hold: undefined,
+      creditedHour: 0,
       events: [],
     },
   }
@@ -230,6 +269,7 @@ function credit(world: World, payment: Payment, outcome: string): Answer {
   world.payments.set(keyOf(into.live, payment.session), payment)
   payment.split = into.split
   if (payment.status === 'SUCCESS') {
+    payment.creditedHour = world.hour
     if (into.terms) {
       payment.variance = varianceOf(into.terms, into.isUsed, payment)
       if (payment.variance !== 'NONE') payment.hold = 'HELD'
@@ -366,6 +406,7 @@ function undo(payment: Payment): Answer {
 function accept(world: World, payment: Payment): Answer {
   if (payment.hold === 'HELD') {
     payment.hold = 'ACCEPTED'
+    payment.creditedHour = world.hour
     payment.events.push('PAYMENT_NOTIFICATION')
     const into = account(world, payment.account)
     if (into.terms?.singleUse) into.isUsed = true
@@ -404,7 +445,7 @@ export const paymentsOf = (world: World, name: string, live: boolean) =>
 
 function settle(world: World, name: string, live: boolean, isRun: boolean): Answer {
   const due = paymentsOf(world, name, live).filter((each) => isCredited(each) && !each.settled)
-  const { fee } = business(world, name)
+  const { terms: fee } = business(world, name)
   const settled = due.map((each) => ({ ...each, feeMinor: feeOf(fee, each.amountMinor) }))
   const gross = sum(due.map((each) => each.amountMinor))
   const fees = sum(settled.map((each) => each.feeMinor))
@@ -415,6 +456,34 @@ function settle(world: World, name: string, live: boolean, isRun: boolean): Answ
   return isRun && due.length === 0
     ? 'nothing'
     : `${due.length}: ${gross} - ${fees} - ${splits} = ${gross - fees - splits}`
+}
+
+/** What every business has due is settled at its fee. */
+function settleDue(world: World): Answer {
+  for (const [name, { terms }] of world.businesses) {
+    for (const live of [true, false]) {
+      for (const each of paymentsOf(world, name, live)) {
+        const isDue = dueHour(terms, world.holidays, each.creditedHour) <= world.hour
+        if (!isCredited(each) || each.settled || !isDue) continue
+        Object.assign(each, { settled: true, feeMinor: feeOf(terms, each.amountMinor) })
+      }
+    }
+  }
+  return 'done'
+}
+
+/** DAILY: the next cut-off. WORKING_DAYS: the cut-off of a later working day. */
+function dueHour(terms: SettlementTerms, holidays: ReadonlySet<number>, hour: number): number {
+  let day = Math.floor(hour / 24)
+  if (terms.schedule === 'DAILY')
+    return 24 * (hour % 24 < terms.cutOffHour ? day : day + 1) + terms.cutOffHour
+  for (let left = terms.workingDays; left > 0; ) {
+    day += 1
+    // 1 January 1970 was a Thursday.
+    const isWeekend = [0, 6].includes((day + 4) % 7)
+    if (!isWeekend && !holidays.has(day)) left -= 1
+  }
+  return 24 * day + terms.cutOffHour
 }
 
 /** A flat and a proportional fee, rounded half up, at most the cap and at most the amount. */
@@ -475,5 +544,5 @@ export function account(world: World, name: string): Account {
 }
 
 function business(world: World, name: string) {
-  return world.businesses.get(name) as { fee: Fee }
+  return world.businesses.get(name) as { terms: SettlementTerms }
 }

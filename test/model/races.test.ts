@@ -1,0 +1,307 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { useDatabase } from '../support/database.ts'
+import { type Instance, startInstance } from '../support/instance.ts'
+import { createMovedClock, type MovedClock } from '../support/moved-clock.ts'
+import { type Gate, overlap, startGate } from '../support/races.ts'
+import { generator } from '../support/random.ts'
+import { compare } from './compare.ts'
+import {
+  connectTo,
+  type Drive,
+  execute,
+  keepExplaining,
+  type ModelInstance,
+  type NewAccount,
+  run,
+  startDrive,
+  textOf,
+} from './drive.ts'
+import { type Command, type Report, step, type World } from './money.ts'
+import { MODEL_SECONDS, MODEL_SEED } from './try-stories.ts'
+
+/**
+ * Two changes of one payment, in each of its states, at two instances: the first change is held at each of its
+ * statements in turn, while the second one runs until it has ended or waits for a lock. Which pairs there are the model
+ * says: the first changes something in that state.
+ */
+
+const db = useDatabase()
+let clock: MovedClock
+let gate: Gate
+let held: Instance
+let free: Instance
+let instances: { held: ModelInstance; free: ModelInstance }
+
+beforeAll(async () => {
+  // An entry of the audit log is the end of a change: the commit after it is held.
+  clock = await createMovedClock(db.database.pool)
+  gate = await startGate(db.url, /\baudit_(entry|head|mac)\b/)
+  held = await startInstance(gate.url, {}, undefined, clock)
+  free = await startInstance(db.url, {}, undefined, clock)
+  instances = { held: connectTo(held), free: connectTo(free) }
+  await learn()
+})
+
+afterAll(async () => {
+  await held?.close()
+  await free?.close()
+  await gate?.close()
+})
+
+const SHARED: NewAccount['split'] = {
+  shares: [{ business: 'B', basisPoints: 3_333, amountMinor: 0n }],
+  bearer: 'OWNER',
+}
+const EXACTLY: NewAccount['terms'] = {
+  ...{ amountMinor: 50_000n, rule: 'EXACT', singleUse: true, expires: false },
+}
+/** They are named A0, A1 and A2. */
+const ACCOUNTS: readonly NewAccount[] = [
+  { business: 'A', live: true, terms: undefined, split: SHARED },
+  { business: 'A', live: true, terms: EXACTLY, split: undefined },
+  { business: 'A', live: true, terms: undefined, split: undefined },
+]
+const NOWHERE = '0000000001'
+
+const report = (to: string, more: Partial<Report> = {}): Report => ({
+  ...{ session: 's', to, amountMinor: 50_001n, status: 'SUCCESS', late: false, ...more },
+})
+const record = (to: string, status: Report['status'] = 'SUCCESS', session = 's'): Command => ({
+  ...{ kind: 'record', report: report(to, { status, session }) },
+})
+const change = (kind: 'reverse' | 'accept' | 'return' | 'completeReturn'): Command => ({
+  ...{ kind, payment: 'live s' },
+})
+const settle: Command = { kind: 'settle', business: 'A', live: true }
+const assign = (account: string, status: Report['status'] = 'SUCCESS'): Command => ({
+  ...{ kind: 'assign', report: report(NOWHERE, { status }), account },
+})
+const bring = (settled: boolean): Command => ({
+  ...{ kind: 'import', report: report('A0'), status: 'SUCCESS', settled },
+})
+const returnUnmatched: Command = { kind: 'returnUnmatched', report: report(NOWHERE) }
+
+/** How a payment gets into a state, and the number that reports name. */
+const STATES: Readonly<Record<string, { readonly to: string; readonly by: readonly Command[] }>> = {
+  'not reported': { to: 'A0', by: [] },
+  'not reported, of a single use': { to: 'A1', by: [] },
+  pending: { to: 'A0', by: [record('A0', 'PENDING')] },
+  'pending, of a single use': { to: 'A1', by: [record('A1', 'PENDING')] },
+  successful: { to: 'A0', by: [record('A0')] },
+  failed: { to: 'A0', by: [record('A0', 'FAILED')] },
+  settled: { to: 'A0', by: [record('A0'), settle] },
+  reversed: { to: 'A0', by: [record('A0'), change('reverse')] },
+  held: { to: 'A1', by: [record('A1')] },
+  accepted: { to: 'A1', by: [record('A1'), change('accept')] },
+  'to be returned': { to: 'A1', by: [record('A1'), change('return')] },
+  imported: { to: 'A0', by: [bring(false)] },
+  unmatched: { to: NOWHERE, by: [record(NOWHERE)] },
+  'unmatched, pending': { to: NOWHERE, by: [record(NOWHERE, 'PENDING')] },
+  'unmatched, reported twice': {
+    ...{ to: NOWHERE, by: [record(NOWHERE, 'PENDING'), record(NOWHERE)] },
+  },
+  'unmatched and assigned': { to: NOWHERE, by: [record(NOWHERE), assign('A0')] },
+  'unmatched and returned': { to: NOWHERE, by: [record(NOWHERE), returnUnmatched] },
+}
+
+/** What may happen to a payment. */
+const commandsFor = (to: string): readonly Command[] => [
+  ...(['SUCCESS', 'PENDING', 'FAILED'] as const).map((status) => record(to, status)),
+  { kind: 'record', report: report(to, { amountMinor: 50_000n }) },
+  { kind: 'record', report: report('A2') },
+  ...(to === 'A1' ? [record('A1', 'SUCCESS', 'another')] : []),
+  { kind: 'simulate', report: report('A0') },
+  ...(['reverse', 'accept', 'return', 'completeReturn'] as const).map(change),
+  settle,
+  { kind: 'settleAll', live: true },
+  { kind: 'settleAll', live: false },
+  { kind: 'preview', business: 'A', live: true },
+  {
+    ...{ kind: 'setTerms', business: 'A' },
+    terms: {
+      ...{ flatMinor: 100n, basisPoints: 150, capMinor: 0n },
+      ...{ schedule: 'WORKING_DAYS', workingDays: 30, cutOffHour: 0 },
+    },
+  },
+  { kind: 'setSplit', account: 'A0', split: undefined },
+  { kind: 'close', account: to === NOWHERE ? 'A0' : to },
+  assign('A0'),
+  assign('A2'),
+  assign('A0', 'PENDING'),
+  returnUnmatched,
+  bring(false),
+  bring(true),
+]
+
+/** Whether a command shows what others change, or must not wait for them. */
+const isWatching = (command: Command) =>
+  command.kind === 'preview' || (command.kind === 'settleAll' && !command.live)
+
+/** Whether a command names something that exists. */
+function isPossible(world: World, command: Command): boolean {
+  if ('payment' in command) return world.payments.has(command.payment)
+  if (command.kind !== 'assign' && command.kind !== 'returnUnmatched') return true
+  const { status } = command.report
+  return world.unmatched.some((each) => each.report.status === status)
+}
+
+const doesChange = (world: World, command: Command) =>
+  step(world, command).some((next) => textOfWorld(next.world) !== textOfWorld(world))
+
+const textOfWorld = (world: World) =>
+  JSON.stringify(
+    [...world.accounts, ...world.businesses, ...world.payments, world.unmatched],
+    (_key, value) => (typeof value === 'bigint' ? `${value}` : value),
+  )
+
+let count = 0
+
+async function prepare(by: readonly Command[]): Promise<Drive> {
+  count += 1
+  const drive = await startDrive(
+    {
+      ...{ pool: db.database.pool, clock, instances: [instances.free] },
+      prefix: `r${MODEL_SEED}-${count}`,
+    },
+    ['A', 'B'],
+    ACCOUNTS,
+  )
+  for (const command of by) await run(drive, command)
+  return drive
+}
+
+/** The pairs of a state: the first one changes something, and so does the second, or it shows what will change. */
+async function pairsOf(name: string): Promise<(readonly [string, Command, Command])[]> {
+  const { to, by } = STATES[name]!
+  const [world] = (await prepare(by)).worlds as [World]
+  const possible = commandsFor(to).filter((command) => isPossible(world, command))
+  const changing = possible.filter((command) => doesChange(world, command))
+  const seconds = possible.filter((each) => changing.includes(each) || isWatching(each))
+  return changing.flatMap((first) => seconds.map((second) => [name, first, second] as const))
+}
+
+/** A call has no more statements. */
+const STATEMENTS_MAX = 30
+
+/** @returns at how many statements the first command was held */
+async function race(name: string, first: Command, second: Command): Promise<number> {
+  for (let nth = 0; nth < STATEMENTS_MAX; nth++) {
+    const drive = await prepare(STATES[name]!.by)
+    const atHeld = { ...drive, instances: [instances.held] }
+    let at: string | undefined
+    try {
+      const { held, results } = await overlap(
+        { gate, pool: drive.pool },
+        nth,
+        () => execute(atHeld, first),
+        () => execute(drive, second),
+      )
+      at = held
+      keepExplaining(drive, [first, second], results)
+      await compare(drive, [true])
+    } catch (error) {
+      const text = `a payment that is ${name}:\n${textOf(first)}, held at statement ${nth}:\n  ${at}\nand ${textOf(second)}`
+      throw new Error(`${text}\n${(error as Error).message}`, { cause: error })
+    }
+    if (at === undefined) return nth
+  }
+  throw new Error(`${textOf(first)} has more statements than expected`)
+}
+
+/** @returns at how many statements the connection of a command broke */
+async function interrupt(name: string, command: Command): Promise<number> {
+  for (let nth = 0; nth < STATEMENTS_MAX; nth++) {
+    for (const loses of ['statement', 'result'] as const) {
+      const drive = await prepare(STATES[name]!.by)
+      const lostAt = gate.cut(nth, loses)
+      let at: string | undefined
+      try {
+        const answer = await execute({ ...drive, instances: [instances.held] }, command)
+        at = lostAt()
+        // The caller does not know whether it happened, and repeats it.
+        if (answer === 'unavailable') {
+          drive.worlds = drive.worlds.flatMap((world) => [
+            ...[world],
+            ...step(world, command).map((next) => next.world),
+          ])
+        } else keepExplaining(drive, [command], [answer])
+        await run(drive, command)
+        await compare(drive, [true])
+      } catch (error) {
+        const text = `a payment that is ${name}:
+${textOf(command)}, without the ${loses} of statement ${nth}:
+  ${at}`
+        throw new Error(
+          `${text}
+${(error as Error).message}`,
+          { cause: error },
+        )
+      }
+      if (at === undefined) return nth
+    }
+  }
+  throw new Error(`${textOf(command)} has more statements than expected`)
+}
+
+/** Lets the held instance do all its own work once, which is not held afterwards. */
+async function learn(): Promise<void> {
+  for (const { to, by } of Object.values(STATES)) {
+    const drive = await prepare(by)
+    const commands = commandsFor(to).filter((each) => isPossible(drive.worlds[0]!, each))
+    for (const command of commands) await execute(drive, command)
+  }
+  gate.ignorePassed()
+}
+
+/** Takes cases in a random order, for as long as there is time. @returns how many statements they met */
+async function tryAll<Case>(
+  name: string,
+  cases: Case[],
+  attempt: (each: Case) => Promise<number>,
+): Promise<number> {
+  const random = generator(MODEL_SEED)
+  const untilMs = Date.now() + (MODEL_SECONDS / 2) * 1_000
+  let [tried, met] = [0, 0]
+  while (cases.length > 0 && (tried === 0 || Date.now() < untilMs)) {
+    const [one] = cases.splice(Math.floor(random() * cases.length), 1)
+    met += await attempt(one!)
+    tried += 1
+  }
+  console.log(
+    `MODEL_SEED=${MODEL_SEED}: ${tried} of ${tried + cases.length} ${name}, ${met} statements`,
+  )
+  return met
+}
+
+async function verify(): Promise<void> {
+  const messages = free.client(SettlementService).verifyLedger({})
+  for await (const { discrepancies } of messages) expect(discrepancies).toEqual([])
+}
+
+const LIMIT_MS = (MODEL_SECONDS + 300) * 1_000
+
+test(
+  'two changes of one payment that overlap at any statement are as one after the other',
+  async () => {
+    const pairs: Awaited<ReturnType<typeof pairsOf>> = []
+    for (const name of Object.keys(STATES)) pairs.push(...(await pairsOf(name)))
+    expect(await tryAll('pairs', pairs, (pair) => race(...pair))).toBeGreaterThan(0)
+    await verify()
+  },
+  LIMIT_MS,
+)
+
+test(
+  'a change whose connection breaks at any statement happens once, or not at all until it is repeated',
+  async () => {
+    const changes: (readonly [string, Command])[] = []
+    for (const name of Object.keys(STATES)) {
+      const firsts = (await pairsOf(name)).map(([, first]) => first)
+      for (const first of new Set(firsts)) changes.push([name, first])
+    }
+    expect(await tryAll('changes', changes, (each) => interrupt(...each))).toBeGreaterThan(0)
+    await verify()
+  },
+  LIMIT_MS,
+)
