@@ -199,7 +199,7 @@ async function race(name: string, first: Command, second: Command): Promise<numb
       )
       at = held
       keepExplaining(drive, [first, second], results)
-      await compare(drive, [true])
+      await compare(drive, { modes: [true], paged: '' })
     } catch (error) {
       const text = `a payment that is ${name}:\n${textOf(first)}, held at statement ${nth}:\n  ${at}\nand ${textOf(second)}`
       throw new Error(`${text}\n${(error as Error).message}`, { cause: error })
@@ -227,7 +227,7 @@ async function interrupt(name: string, command: Command): Promise<number> {
           ])
         } else keepExplaining(drive, [command], [answer])
         await run(drive, command)
-        await compare(drive, [true])
+        await compare(drive, { modes: [true], paged: '' })
       } catch (error) {
         const text = `a payment that is ${name}:
 ${textOf(command)}, without the ${loses} of statement ${nth}:
