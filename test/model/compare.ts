@@ -1,11 +1,15 @@
 import { expect } from 'vitest'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import type { Transaction } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
+import {
+  type Transaction,
+  TransactionStatus,
+} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { clientOf, type Drive, idOf, numberOf, run, sessionOf, show } from './drive.ts'
-import { balanceOf, paymentsOf, show as showOf, type World } from './money.ts'
+import { clientOf, type Drive, idOf, numberOf, run, sessionOf, show, word } from './drive.ts'
+import { balanceOf, paymentsOf, sharesOf, show as showOf, type World } from './money.ts'
 
 /** What is compared, and how thoroughly. */
 interface Compared {
@@ -18,7 +22,10 @@ interface Compared {
 /** Compares all that the service shows with the model: one of the possible worlds must explain it. */
 export async function compare(drive: Drive, compared: Compared): Promise<void> {
   const { modes = [true, false], paged } = compared
-  const shown = { listed: await list(drive, paged), unmatched: await listUnmatched(drive) }
+  const shown = {
+    ...{ listed: await list(drive, paged), unmatched: await listUnmatched(drive) },
+    ...{ held: await listHeld(drive), conflicts: await listConflicts(drive) },
+  }
   const explains = drive.worlds.filter((world) => explainsLists(drive, world, shown))
   if (explains.length === 0) expect(shown).toEqual(expectedLists(drive, drive.worlds[0]!))
   drive.worlds = explains
@@ -27,6 +34,7 @@ export async function compare(drive: Drive, compared: Compared): Promise<void> {
     for (const live of modes) {
       await compareBalance(drive, world, { name, live }, name === paged ? [0, 1] : [0])
       await run(drive, { kind: 'preview', business: name, live })
+      await compareSettlements(drive, world, { name, live })
       await compareByKey(drive, world, name, live)
       await compareEvents(drive, world, { name, live }, name === paged ? 3 : 100)
     }
@@ -66,7 +74,17 @@ function expectedLists(drive: Drive, world: World) {
       return `${sessionOf(drive, session)} ${numberOf(drive, to)} ${amountMinor} ${status}`
     })
     .toSorted()
-  return { listed, unmatched }
+  const held = [...world.payments.values()]
+    .filter(({ hold }) => hold === 'HELD' || hold === 'RETURN_REQUESTED')
+    .map((each) => `${sessionOf(drive, each.session)} ${showOf('', each)}`)
+    .toSorted()
+  const conflicts = world.conflicts
+    .filter(({ isResolved }) => !isResolved)
+    .map(({ payment, to, amountMinor, status }) => {
+      return `${sessionOf(drive, payment.slice(5))} ${numberOf(drive, to)} ${amountMinor} ${status}`
+    })
+    .toSorted()
+  return { listed, unmatched, held, conflicts }
 }
 
 const modesOf = (world: World) =>
@@ -92,6 +110,35 @@ async function list(drive: Drive, paged: string): Promise<string[]> {
     all.push(...lines.toSorted())
   }
   return all
+}
+
+/** The held payments of all businesses, in two modes. */
+async function listHeld(drive: Drive): Promise<string[]> {
+  const found: Transaction[] = []
+  for (const [name, live] of modesOf(drive.worlds[0]!)) {
+    const held = await pages(async (pageToken) => {
+      const request = { businessId: idOf(drive, name), live, pageSize: 1, pageToken }
+      const page = await clientOf(drive, HeldPaymentService).listHeldPayments(request)
+      return { items: page.transactions, next: page.nextPageToken }
+    })
+    found.push(...held)
+  }
+  return found.map((each) => `${each.sessionId} ${show(drive, '', each)}`).toSorted()
+}
+
+/** The open conflicts: others than those of this run are of earlier ones. */
+async function listConflicts(drive: Drive): Promise<string[]> {
+  const found = await pages(async (pageToken) => {
+    const request = { pageSize: 3, pageToken }
+    const page = await clientOf(drive, ReconciliationService).listPaymentConflicts(request)
+    return { items: page.conflicts, next: page.nextPageToken }
+  })
+  return found
+    .filter(({ sessionId }) => sessionId.startsWith(`${drive.prefix}-`))
+    .map(({ sessionId, accountNumber, amountMinor, status }) => {
+      return `${sessionId} ${accountNumber} ${amountMinor} ${word(TransactionStatus, status)}`
+    })
+    .toSorted()
 }
 
 async function listUnmatched(drive: Drive): Promise<string[]> {
@@ -154,6 +201,31 @@ async function compareBalance(
       expect(last).toEqual(expected)
     }
   })
+}
+
+/** The settlements add up to the settled payments. */
+async function compareSettlements(drive: Drive, world: World, { name, live }: Key) {
+  const settlements = await pages(async (pageToken) => {
+    const request = { businessId: idOf(drive, name), live, pageSize: 1, pageToken }
+    const page = await clientOf(drive, SettlementService).listSettlements(request)
+    return { items: page.settlements, next: page.nextPageToken }
+  })
+  const settled = paymentsOf(world, name, live).filter((each) => each.settled && !each.imported)
+  const total = { count: 0n, gross: 0n, fees: 0n, splits: 0n }
+  for (const each of settlements) {
+    total.count += BigInt(each.transactionCount)
+    total.gross += each.grossMinor
+    total.fees += each.feesMinor
+    total.splits += each.splitsMinor
+  }
+  const expected = { count: 0n, gross: 0n, fees: 0n, splits: 0n }
+  for (const each of settled) {
+    expected.count += 1n
+    expected.gross += each.amountMinor
+    expected.fees += each.feeMinor
+    for (const share of sharesOf(each)) expected.splits += share.amountMinor
+  }
+  expect(total).toEqual(expected)
 }
 
 /** Each payment by the key of its business and mode, and by no other key. */

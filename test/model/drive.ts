@@ -296,6 +296,17 @@ async function call(drive: Drive, command: Command): Promise<Answer> {
     case 'assign':
     case 'returnUnmatched':
       return resolve(drive, command)
+    case 'resolveConflict': {
+      const { to, amountMinor, status, payment } = command.conflict
+      const { rows } = await drive.pool.query<{ id: string }>(
+        `select id from payment_conflict where transaction_id = $1 and account_number = $2
+          and amount_minor = $3 and status = $4`,
+        [await transactionIdOf(drive, payment), numberOf(drive, to), amountMinor, status],
+      )
+      const request = { conflictId: rows[0]?.id ?? '', note: 'the bank was wrong' }
+      await clientOf(drive, ReconciliationService).resolvePaymentConflict(request)
+      return 'done'
+    }
     case 'import': {
       const { status, settled } = command
       const { business, live } = drive.worlds[0]!.accounts.get(command.report.to)!
@@ -459,7 +470,7 @@ async function transactionIdOf(drive: Drive, payment: string): Promise<string> {
 }
 
 /** The word of a value of an enum. */
-const word = (names: Readonly<Record<string, number>>, value: number) =>
+export const word = (names: Readonly<Record<string, number>>, value: number) =>
   Object.keys(names).find((name) => names[name] === value)!
 
 function showOutcome(drive: Drive, outcome: RecordOutcome, shown: Transaction | undefined): Answer {

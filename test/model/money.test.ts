@@ -120,7 +120,7 @@ const intent = fc.record({
       weight: 6,
       arbitrary: fc.constantFrom(
         ...(['reverse', 'accept', 'return', 'completeReturn'] as const),
-        ...(['settle', 'assign', 'returnUnmatched'] as const),
+        ...(['settle', 'assign', 'returnUnmatched', 'resolveConflict'] as const),
       ),
     },
     { weight: 3, arbitrary: fc.constant('pass' as const) },
@@ -175,8 +175,13 @@ function toCommand(world: World, { kind, which, ...more }: Intent): Command | un
       return { kind, report: reports[0]! }
     case 'simulate':
       return { kind, report: { ...reports[0]!, status: 'SUCCESS', late: false } }
-    case 'recordMany':
-      return { kind, reports }
+    case 'recordMany': {
+      // Of one payment, or of several.
+      const states = (['PENDING', 'FAILED', 'SUCCESS'] as const).map((status) => {
+        return { ...reports[0]!, status }
+      })
+      return { kind, reports: more.live ? states : reports }
+    }
     case 'settle':
       return { kind, business: more.business, live: more.live }
     case 'setTerms':
@@ -199,6 +204,10 @@ function toCommand(world: World, { kind, which, ...more }: Intent): Command | un
         : undefined
     case 'returnUnmatched':
       return unmatched && { kind, report: unmatched }
+    case 'resolveConflict': {
+      const conflict = choose(world.conflicts, which)
+      return conflict && { kind, conflict }
+    }
     case 'import': {
       const [first] = reports as [Report]
       const report = world.accounts.has(first.to) ? first : { ...first, to: account.name }

@@ -88,9 +88,21 @@ export interface Unmatched {
   resolution: 'ASSIGNED' | 'RETURNED' | undefined
 }
 
+/** A report that contradicts a recorded payment. */
+export interface Conflict {
+  /** The key of the payment. */
+  readonly payment: string
+  readonly to: string
+  readonly amountMinor: bigint
+  readonly status: Status
+  isResolved: boolean
+}
+
 export interface World {
   /** Since the epoch, in Lagos. What happens within one hour happens between its full hours. */
   hour: number
+  /** The hour in which the world began. Accounts that expire do so after it. */
+  readonly firstHour: number
   /** Days since the epoch. */
   readonly holidays: Set<number>
   readonly businesses: Map<string, { terms: SettlementTerms }>
@@ -98,6 +110,7 @@ export interface World {
   /** By mode and session: all payments are at one bank. */
   readonly payments: Map<string, Payment>
   readonly unmatched: Unmatched[]
+  readonly conflicts: Conflict[]
 }
 
 export type Command =
@@ -117,6 +130,7 @@ export type Command =
   | { readonly kind: 'close'; readonly account: string }
   | { readonly kind: 'assign'; readonly report: Report; readonly account: string }
   | { readonly kind: 'returnUnmatched'; readonly report: Report }
+  | { readonly kind: 'resolveConflict'; readonly conflict: Omit<Conflict, 'isResolved'> }
   | {
       readonly kind: 'import'
       readonly report: Report
@@ -137,11 +151,13 @@ export const newBusiness = () => ({ terms: FIRST_TERMS })
 
 export const newWorld = (hour: number): World => ({
   hour,
+  firstHour: hour,
   holidays: new Set(),
   businesses: new Map(),
   accounts: new Map(),
   payments: new Map(),
   unmatched: [],
+  conflicts: [],
 })
 
 export const keyOf = (live: boolean, session: string) => `${live ? 'live' : 'test'} ${session}`
@@ -162,7 +178,8 @@ export function step(world: World, command: Command): readonly Step[] {
   if (command.kind !== 'simulate' || only.answer !== 'not_found') return [only]
   // The account may have been found before it was closed.
   const closed = structuredClone(world)
-  return [only, { world: closed, answer: record(closed, command.report, liveOf(closed, command)) }]
+  const report = paidNow(closed, command.report)
+  return [only, { world: closed, answer: record(closed, report, liveOf(closed, command)) }]
 }
 
 const liveOf = (world: World, { report }: { readonly report: Report }) =>
@@ -212,6 +229,11 @@ function apply(world: World, command: Command): Answer {
       return assign(world, command.report, account(world, command.account))
     case 'returnUnmatched':
       return returnUnmatched(world, command.report)
+    case 'resolveConflict': {
+      const conflict = findConflict(world, command.conflict)
+      if (conflict) conflict.isResolved = true
+      return 'done'
+    }
     case 'import':
       return importPayment(world, command)
   }
@@ -302,14 +324,39 @@ function repeat(world: World, recorded: Payment, report: Report): Answer {
     report.status === 'PENDING' ||
     (status === 'REVERSED' && report.status === 'SUCCESS')
   if (isSame && isRepeated) return show('DUPLICATE', recorded)
-  if (!isSame || status !== 'PENDING') return show('CONFLICT', recorded)
+  if (!isSame || status !== 'PENDING') return contradict(world, recorded, report)
   recorded.status = report.status
   return credit(world, recorded, 'RECORDED')
 }
 
+/** A simulated transfer is paid when it is requested. */
+const paidNow = ({ hour, firstHour }: World, report: Report): Report => ({
+  ...report,
+  late: hour > firstHour,
+})
+
+/** The same contradiction waits for an operator once. */
+function contradict(world: World, recorded: Payment, report: Report): Answer {
+  const { live } = account(world, recorded.account)
+  const { to, amountMinor, status } = report
+  const conflict = { payment: keyOf(live, recorded.session), to, amountMinor, status }
+  if (!findConflict(world, conflict)) world.conflicts.push({ ...conflict, isResolved: false })
+  return show('CONFLICT', recorded)
+}
+
+const findConflict = (world: World, one: Omit<Conflict, 'isResolved'>) =>
+  world.conflicts.find(
+    ({ payment, to, amountMinor, status }) =>
+      payment === one.payment &&
+      to === one.to &&
+      amountMinor === one.amountMinor &&
+      status === one.status,
+  )
+
 function simulate(world: World, report: Report): Answer {
   const into = world.accounts.get(report.to)
-  return into === undefined || into.isClosed ? 'not_found' : record(world, report, into.live)
+  if (into === undefined || into.isClosed) return 'not_found'
+  return record(world, paidNow(world, report), into.live)
 }
 
 // Unmatched payments

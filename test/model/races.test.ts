@@ -98,8 +98,9 @@ const STATES: Readonly<Record<string, { readonly to: string; readonly by: readon
   imported: { to: 'A0', by: [bring(false)] },
   unmatched: { to: NOWHERE, by: [record(NOWHERE)] },
   'unmatched, pending': { to: NOWHERE, by: [record(NOWHERE, 'PENDING')] },
-  'unmatched, reported twice': {
-    ...{ to: NOWHERE, by: [record(NOWHERE, 'PENDING'), record(NOWHERE)] },
+  'unmatched, reported in all states': {
+    ...{ to: NOWHERE },
+    by: [record(NOWHERE, 'PENDING'), record(NOWHERE, 'FAILED'), record(NOWHERE)],
   },
   'unmatched and assigned': { to: NOWHERE, by: [record(NOWHERE), assign('A0')] },
   'unmatched and returned': { to: NOWHERE, by: [record(NOWHERE), returnUnmatched] },

@@ -35,6 +35,6 @@ export async function tryStories<Story>(
   const shrunk = await fc.check(property, {
     ...{ seed, path: found.counterexamplePath ?? '', interruptAfterTimeLimit: 60_000 },
   })
-  const { errorInstance } = shrunk.failed ? shrunk : found
+  const { errorInstance } = shrunk.errorInstance ? shrunk : found
   return `MODEL_SEED=${seed}\n${(errorInstance as Error).message}`
 }
