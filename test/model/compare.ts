@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'vitest'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -25,6 +26,7 @@ export async function compare(drive: Drive, compared: Compared): Promise<void> {
   const shown = {
     ...{ listed: await list(drive, paged), unmatched: await listUnmatched(drive) },
     ...{ held: await listHeld(drive), conflicts: await listConflicts(drive) },
+    balances: await readBalances(drive),
   }
   const explains = drive.worlds.filter((world) => explainsLists(drive, world, shown))
   if (explains.length === 0) expect(shown).toEqual(expectedLists(drive, drive.worlds[0]!))
@@ -32,7 +34,7 @@ export async function compare(drive: Drive, compared: Compared): Promise<void> {
   const world = explains[0]!
   for (const name of world.businesses.keys()) {
     for (const live of modes) {
-      await compareBalance(drive, world, { name, live }, name === paged ? [0, 1] : [0])
+      await compareStatement(drive, world, { name, live }, name === paged ? [0, 1] : [0])
       await run(drive, { kind: 'preview', business: name, live })
       await compareSettlements(drive, world, { name, live })
       await compareByKey(drive, world, name, live)
@@ -50,7 +52,7 @@ interface Key {
 type Shown = ReturnType<typeof expectedLists>
 
 const explainsLists = (drive: Drive, world: World, shown: Shown) =>
-  JSON.stringify(shown) === JSON.stringify(expectedLists(drive, world))
+  isDeepStrictEqual(shown, expectedLists(drive, world))
 
 function expectedLists(drive: Drive, world: World) {
   const listed = modesOf(world).flatMap(([name, live]) =>
@@ -84,7 +86,8 @@ function expectedLists(drive: Drive, world: World) {
       return `${sessionOf(drive, payment.slice(5))} ${numberOf(drive, to)} ${amountMinor} ${status}`
     })
     .toSorted()
-  return { listed, unmatched, held, conflicts }
+  const balances = modesOf(world).map(([name, live]) => balanceOf(world, name, live))
+  return { listed, unmatched, held, conflicts, balances }
 }
 
 const modesOf = (world: World) =>
@@ -172,8 +175,23 @@ async function pages<Item>(
   }
 }
 
-/** The balance, and the statement that ends with it, whatever the size of its pages. */
-async function compareBalance(
+async function readBalances(drive: Drive) {
+  const balances: ReturnType<typeof fieldsOf>[] = []
+  for (const [name, live] of modesOf(drive.worlds[0]!)) {
+    const key = { businessId: idOf(drive, name), test: !live }
+    const { balance } = await clientOf(drive, SettlementService).getBalance(key)
+    balances.push(fieldsOf(balance))
+  }
+  return balances
+}
+
+const fieldsOf = (balance: ReturnType<typeof balanceOf> | undefined) => {
+  const { pendingMinor, availableMinor, feesMinor } = balance!
+  return { pendingMinor, availableMinor, feesMinor }
+}
+
+/** The statement ends with the balance, whatever the size of its pages. */
+async function compareStatement(
   drive: Drive,
   world: World,
   { name, live }: Key,
@@ -182,20 +200,13 @@ async function compareBalance(
   const client = clientOf(drive, SettlementService)
   const key = { businessId: idOf(drive, name), test: !live }
   const expected = balanceOf(world, name, live)
-  const fields = (balance: typeof expected | undefined) => {
-    const { pendingMinor, availableMinor, feesMinor } = balance!
-    return { pendingMinor, availableMinor, feesMinor }
-  }
-  await waitFor(async () => {
-    expect(fields((await client.getBalance(key)).balance)).toEqual(expected)
-  })
   // A statement shows an event once it has its number.
   await waitFor(async () => {
     for (const pageSize of pageSizes) {
       let last: unknown
       await pages(async (pageToken) => {
         const page = await client.listEntries({ ...key, pageSize, pageToken })
-        last = fields(page.closingBalance)
+        last = fieldsOf(page.closingBalance)
         return { items: page.entries, next: page.nextPageToken }
       })
       expect(last).toEqual(expected)
