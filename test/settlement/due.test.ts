@@ -1,9 +1,11 @@
+import fc from 'fast-check'
 import type { Pool } from 'pg'
 import pino from 'pino'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { checkSettlement } from '../../src/doctor/check-settlement.ts'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
+import { postponeDue } from '../../src/settlement/due/claim-due.ts'
 import { followPayments } from '../../src/settlement/due/follow-payments.ts'
 import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
 import { readCalendar } from '../../src/settlement/terms/calendar.ts'
@@ -171,6 +173,33 @@ test('instant terms settle each payment within a minute, and start one settlemen
   expect(
     await db.database.pool.query('select from outbox where business_id = $1', [id]),
   ).toMatchObject({ rowCount: 30 + settlements.length })
+})
+
+test('a balance that failed any number of times is postponed by 5 s to 10 min', async () => {
+  const { id: businessId } = await insertBusiness(instance.pool)
+  const key = { businessId, live: true }
+  await postponeDue(instance.pool, key, clock.now())
+  const waitAfter = async (failures: number) => {
+    await tamper(instance.pool, 'update settlement_due set failures = $2 where business_id = $1', [
+      businessId,
+      failures,
+    ])
+    await postponeDue(instance.pool, key, clock.now())
+    return (await dueOf(businessId)).next_at_ms - clock.now()
+  }
+  const failures = fc.integer({ min: 0, max: 2 ** 31 - 2 })
+  await fc.assert(
+    fc.asyncProperty(failures, failures, async (one, other) => {
+      const [less, more] = [
+        await waitAfter(Math.min(one, other)),
+        await waitAfter(Math.max(one, other)),
+      ]
+      expect(less).toBeGreaterThanOrEqual(5_000)
+      expect(more).toBeGreaterThanOrEqual(less)
+      expect(more).toBeLessThanOrEqual(600_000)
+    }),
+    { numRuns: 40 },
+  )
 })
 
 test('a balance that fails is tried again less and less often, and holds up no other', async () => {
