@@ -13,6 +13,7 @@ const COUNTS = {
   WEBHOOK_PAYMENTS: '3000',
   WEBHOOK_KILLS: '4',
   CONSOLE_PAYMENTS: '4000',
+  MODEL_SECONDS: '30',
 }
 
 // Kills, floods, soaks and long property tests, which take minutes rather than seconds.
@@ -24,6 +25,7 @@ export default defineConfig({
     include: [
       'test/faults/**/*.test.ts',
       'test/events/sequencer.test.ts',
+      'test/model/**/*.test.ts',
       'test/settlement/sequences.test.ts',
       ...SLOW_FILES,
     ],
