@@ -24,8 +24,10 @@ interface Compared {
 export async function compare(drive: Drive, compared: Compared): Promise<void> {
   const { modes = [true, false], paged } = compared
   const shown = {
-    ...{ listed: await list(drive, paged), unmatched: await listUnmatched(drive) },
-    ...{ held: await listHeld(drive), conflicts: await listConflicts(drive) },
+    listed: await list(drive, paged),
+    unmatched: await listUnmatched(drive),
+    held: await listHeld(drive),
+    conflicts: await listConflicts(drive),
     balances: await readBalances(drive),
   }
   const explains = drive.worlds.filter((world) => explainsLists(drive, world, shown))
@@ -252,8 +254,10 @@ async function compareByKey(drive: Drive, world: World, name: string, live: bool
         expect([other, mode, status]).toEqual([other, mode, isOwn ? 200 : 404])
         if (other !== name || mode !== live) continue
         expect(data).toMatchObject({
-          ...{ status: payment.status, is_settled: payment.settled },
-          ...{ amount: Number(payment.amountMinor) / 100, session_id: body.session_id },
+          status: payment.status,
+          is_settled: payment.settled,
+          amount: Number(payment.amountMinor) / 100,
+          session_id: body.session_id,
           nuban: numberOf(drive, payment.account),
           reference: drive.accounts.get(payment.account)!.reference,
         })

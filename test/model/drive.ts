@@ -106,7 +106,11 @@ export async function startDrive(
   const world = newWorld(hour + LAGOS_HOURS)
   const drive: Drive = {
     ...service,
-    ...{ startedMs, businesses: new Map(), accounts: new Map(), worlds: [world], calls: 0 },
+    startedMs,
+    businesses: new Map(),
+    accounts: new Map(),
+    worlds: [world],
+    calls: 0,
     hasArchived: false,
   }
   for (const name of names) {
@@ -131,8 +135,13 @@ export async function startDrive(
 async function openAccount(drive: Drive, name: string, each: NewAccount): Promise<void> {
   const { terms, split, live } = each
   const created = await clientOf(drive, AccountService).createAccount({
-    ...{ businessId: idOf(drive, each.business), reference: name, bank: Bank.BANK_9PSB },
-    ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
+    businessId: idOf(drive, each.business),
+    reference: name,
+    bank: Bank.BANK_9PSB,
+    firstName: 'Ada',
+    lastName: 'Obi',
+    email: 'ada@example.com',
+    phone: '08012345678',
     test: !live,
     ...(terms && {
       amountMinor: terms.amountMinor,
@@ -260,8 +269,11 @@ async function call(drive: Drive, command: Command): Promise<Answer> {
       await clientOf(drive, SettlementService).updateSettlementTerms({
         businessId: idOf(drive, command.business),
         terms: {
-          ...{ feeFlatMinor: flatMinor, feeBasisPoints: basisPoints, feeCapMinor: capMinor },
-          ...{ schedule: Schedule[schedule], workingDays },
+          feeFlatMinor: flatMinor,
+          feeBasisPoints: basisPoints,
+          feeCapMinor: capMinor,
+          schedule: Schedule[schedule],
+          workingDays,
           cutOff: `${cutOffHour}`.padStart(2, '0').concat(':00'),
         },
       })
@@ -454,7 +466,9 @@ function toSplit(drive: Drive, { shares, bearer }: Split) {
 
 function toReport(drive: Drive, { session, to, amountMinor, status, late }: Report) {
   return {
-    ...{ bank: Bank.BANK_9PSB, accountNumber: numberOf(drive, to), amountMinor },
+    bank: Bank.BANK_9PSB,
+    accountNumber: numberOf(drive, to),
+    amountMinor,
     sessionId: sessionOf(drive, session),
     status: TransactionStatus[status],
     paidAt: timestampFromMs(drive.startedMs + (late ? 2 : -1) * HOUR_MS),

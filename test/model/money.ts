@@ -143,8 +143,12 @@ export type Answer = string
 
 /** Those of a new business. */
 const FIRST_TERMS: SettlementTerms = {
-  ...{ flatMinor: 0n, basisPoints: 0, capMinor: 0n },
-  ...{ schedule: 'WORKING_DAYS', workingDays: 1, cutOffHour: 0 },
+  flatMinor: 0n,
+  basisPoints: 0,
+  capMinor: 0n,
+  schedule: 'WORKING_DAYS',
+  workingDays: 1,
+  cutOffHour: 0,
 }
 
 export const newBusiness = () => ({ terms: FIRST_TERMS })
@@ -264,24 +268,20 @@ function findInTest(world: World, report: Report, isOpen: boolean): Payment | un
 function newPayment(report: Report, into: Account): Payment {
   const { session, to, amountMinor, status, late } = report
   return {
-    ...{
-      session,
-      account: into.name,
-      reportedTo: to,
-      amountMinor,
-      late,
-      status,
-      split: into.split,
-    },
-    ...{
-      imported: false,
-      settled: false,
-      feeMinor: 0n,
-      variance: undefined,
-      hold: undefined,
-      creditedHour: 0,
-      events: [],
-    },
+    session,
+    account: into.name,
+    reportedTo: to,
+    amountMinor,
+    late,
+    status,
+    split: into.split,
+    imported: false,
+    settled: false,
+    feeMinor: 0n,
+    variance: undefined,
+    hold: undefined,
+    creditedHour: 0,
+    events: [],
   }
 }
 

@@ -54,7 +54,10 @@ const SHARED: NewAccount['split'] = {
   bearer: 'OWNER',
 }
 const EXACTLY: NewAccount['terms'] = {
-  ...{ amountMinor: 50_000n, rule: 'EXACT', singleUse: true, expires: false },
+  amountMinor: 50_000n,
+  rule: 'EXACT',
+  singleUse: true,
+  expires: false,
 }
 /** They are named A0, A1 and A2. */
 const ACCOUNTS: readonly NewAccount[] = [
@@ -65,20 +68,32 @@ const ACCOUNTS: readonly NewAccount[] = [
 const NOWHERE = '0000000001'
 
 const report = (to: string, more: Partial<Report> = {}): Report => ({
-  ...{ session: 's', to, amountMinor: 50_001n, status: 'SUCCESS', late: false, ...more },
+  session: 's',
+  to,
+  amountMinor: 50_001n,
+  status: 'SUCCESS',
+  late: false,
+  ...more,
 })
 const record = (to: string, status: Report['status'] = 'SUCCESS', session = 's'): Command => ({
-  ...{ kind: 'record', report: report(to, { status, session }) },
+  kind: 'record',
+  report: report(to, { status, session }),
 })
 const change = (kind: 'reverse' | 'accept' | 'return' | 'completeReturn'): Command => ({
-  ...{ kind, payment: 'live s' },
+  kind,
+  payment: 'live s',
 })
 const settle: Command = { kind: 'settle', business: 'A', live: true }
 const assign = (account: string, status: Report['status'] = 'SUCCESS'): Command => ({
-  ...{ kind: 'assign', report: report(NOWHERE, { status }), account },
+  kind: 'assign',
+  report: report(NOWHERE, { status }),
+  account,
 })
 const bring = (settled: boolean): Command => ({
-  ...{ kind: 'import', report: report('A0'), status: 'SUCCESS', settled },
+  kind: 'import',
+  report: report('A0'),
+  status: 'SUCCESS',
+  settled,
 })
 const returnUnmatched: Command = { kind: 'returnUnmatched', report: report(NOWHERE) }
 
@@ -99,7 +114,7 @@ const STATES: Readonly<Record<string, { readonly to: string; readonly by: readon
   unmatched: { to: NOWHERE, by: [record(NOWHERE)] },
   'unmatched, pending': { to: NOWHERE, by: [record(NOWHERE, 'PENDING')] },
   'unmatched, reported in all states': {
-    ...{ to: NOWHERE },
+    to: NOWHERE,
     by: [record(NOWHERE, 'PENDING'), record(NOWHERE, 'FAILED'), record(NOWHERE)],
   },
   'unmatched and assigned': { to: NOWHERE, by: [record(NOWHERE), assign('A0')] },
@@ -119,10 +134,15 @@ const commandsFor = (to: string): readonly Command[] => [
   { kind: 'settleAll', live: false },
   { kind: 'preview', business: 'A', live: true },
   {
-    ...{ kind: 'setTerms', business: 'A' },
+    kind: 'setTerms',
+    business: 'A',
     terms: {
-      ...{ flatMinor: 100n, basisPoints: 150, capMinor: 0n },
-      ...{ schedule: 'WORKING_DAYS', workingDays: 30, cutOffHour: 0 },
+      flatMinor: 100n,
+      basisPoints: 150,
+      capMinor: 0n,
+      schedule: 'WORKING_DAYS',
+      workingDays: 30,
+      cutOffHour: 0,
     },
   },
   { kind: 'setSplit', account: 'A0', split: undefined },
@@ -162,7 +182,9 @@ async function prepare(by: readonly Command[]): Promise<Drive> {
   count += 1
   const drive = await startDrive(
     {
-      ...{ pool: db.database.pool, clock, instances: [instances.free] },
+      pool: db.database.pool,
+      clock,
+      instances: [instances.free],
       prefix: `r${MODEL_SEED}-${count}`,
     },
     ['A', 'B'],

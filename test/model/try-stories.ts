@@ -28,12 +28,17 @@ export async function tryStories<Story>(
 ): Promise<string | undefined> {
   const property = fc.asyncProperty(story, play)
   const found = await fc.check(property, {
-    ...{ seed, numRuns: 1_000_000, markInterruptAsFailure: false },
-    ...{ interruptAfterTimeLimit: seconds * 1_000, endOnFailure: true },
+    seed,
+    numRuns: 1_000_000,
+    markInterruptAsFailure: false,
+    interruptAfterTimeLimit: seconds * 1_000,
+    endOnFailure: true,
   })
   if (!found.failed) return undefined
   const shrunk = await fc.check(property, {
-    ...{ seed, path: found.counterexamplePath ?? '', interruptAfterTimeLimit: 60_000 },
+    seed,
+    path: found.counterexamplePath ?? '',
+    interruptAfterTimeLimit: 60_000,
   })
   const { errorInstance } = shrunk.errorInstance ? shrunk : found
   return `MODEL_SEED=${seed}\n${(errorInstance as Error).message}`
