@@ -4,6 +4,7 @@ import { ENTITIES } from '../../src/app/entities.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
+import { readPreview } from '../../src/settlement/runs/due-store.ts'
 import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
 import { listEntries } from '../../src/settlement/statements/list-entries.ts'
@@ -416,7 +417,25 @@ async function expectInvariants(expected: Expected): Promise<void> {
     [expected.id],
   )
   expect(noted.rows).toEqual([{ wrong: 0 }])
+  await expectPreview(expected, balance.pendingMinor)
   await expectStatement(expected)
+}
+
+/** A preview has what is pending, also while a settlement runs, of the payments that have their numbers. */
+async function expectPreview({ id }: Expected, pendingMinor: bigint): Promise<void> {
+  const { rows } = await db.database.pool.query<{ numbered: boolean }>(
+    `select not exists (select from outbox o where business_id = $1
+        and not exists (select from event_log l where l.outbox_seq = o.seq)) as numbered`,
+    [id],
+  )
+  const preview = await readPreview(
+    db.database.pool,
+    { businessId: id, live: true },
+    { feeFlatMinor: 0n, feeBasisPoints: 0, feeCapMinor: 0n },
+    undefined,
+  )
+  if (rows[0]?.numbered) expect(preview.grossMinor).toBe(pendingMinor)
+  else expect(preview.grossMinor).toBeLessThanOrEqual(pendingMinor)
 }
 
 /** The statement pages add up, each and together. */
