@@ -170,15 +170,12 @@ export async function run(drive: Drive, command: Command): Promise<void> {
 /** Runs commands at the same time. Some order of them must explain what their callers get. */
 export async function runTogether(drive: Drive, commands: readonly Command[]): Promise<void> {
   const answers = await Promise.all(commands.map((command) => execute(drive, command)))
-  for (const command of commands) {
-    // The job may settle at any moment what is due after these, so it is settled at once.
-    if (command.kind === 'setTerms') await settleDue(drive, [command.business])
-    if (['toggleHoliday', 'pass'].includes(command.kind)) {
-      await settleDue(drive, drive.businesses.keys())
-    }
-  }
+  if (commands.some(({ kind }) => MAKES_DUE.has(kind))) await settleDue(drive)
   keepExplaining(drive, commands, answers)
 }
+
+/** The job may settle at any moment what is due after these, so it is settled at once. */
+const MAKES_DUE: ReadonlySet<Command['kind']> = new Set(['setTerms', 'toggleHoliday', 'pass'])
 
 /** Keeps the worlds in which some order of the commands has these answers. */
 export function keepExplaining(
@@ -377,13 +374,8 @@ async function settle(
 }
 
 /** Settles what is due by the schedules: the job may have done so before. */
-async function settleDue(drive: Drive, names: Iterable<string>): Promise<void> {
-  for (const name of names) {
-    const businessId = idOf(drive, name)
-    for (const test of [true, false]) {
-      expect(await settleAll(drive, { businessId, test })).toBe('done')
-    }
-  }
+async function settleDue(drive: Drive): Promise<void> {
+  for (const test of [true, false]) expect(await settleAll(drive, { test })).toBe('done')
 }
 
 async function settleAll(

@@ -261,9 +261,9 @@ async function play({ terms, accounts, steps, settlesAtEnd, paged }: Story): Pro
     await runTogether(drive, commands)
   }
   try {
-    for (const [index, each] of terms.entries()) {
-      await runAll([{ kind: 'setTerms', business: BUSINESSES[index]!, terms: each }])
-    }
+    await runAll(
+      terms.map((each, index) => ({ kind: 'setTerms', business: BUSINESSES[index]!, terms: each })),
+    )
     for (const intents of steps) {
       const commands = intents.flatMap((each) => toCommand(drive.worlds[0]!, each) ?? [])
       for (const each of commands.filter(({ kind }) => ALONE.has(kind))) await runAll([each])
