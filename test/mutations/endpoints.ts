@@ -75,7 +75,7 @@ export const ENDPOINT_OPTIONS = [
   tokens('an expired token is used', '&& clock.now() < found.untilMs', ''),
   sender(
     'a token that was refused is used again',
-    'tokens.forget(claim.endpointId, first.token)',
+    'tokens.forget(to.endpointId, first.token)',
     '',
   ),
   kinds(

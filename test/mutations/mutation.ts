@@ -12,6 +12,9 @@ export interface Mutation {
   readonly equivalent?: string
 }
 
+/** The model of the money, for what no example has. */
+export const MODEL = ['test/model/money.test.ts', 'test/model/races.test.ts'] as const
+
 /** A function that lists the mutations of one file. @param tests the test files that must notice */
 export function inFile(file: string, ...tests: readonly string[]) {
   return (name: string, find: string, replace: string, equivalent?: string): Mutation => ({

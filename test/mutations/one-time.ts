@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the texts are source code
-import { inFile } from './mutation.ts'
+import { inFile, MODEL } from './mutation.ts'
 
 const RULE = 'test/transactions/variance/variance.test.ts'
 const RECORD = 'test/transactions/variance/record.test.ts'
@@ -7,11 +7,11 @@ const DECIDE = 'test/transactions/variance/decide.test.ts'
 const ACCOUNTS = 'test/accounts/one-time.test.ts'
 
 const rule = inFile('src/transactions/variance/variance.ts', RULE)
-const rounds = inFile('src/transactions/variance/decide.ts', RULE, RECORD)
-const record = inFile('src/transactions/variance/record-store.ts', RECORD)
-const held = inFile('src/transactions/variance/held-store.ts', DECIDE)
-const decide = inFile('src/transactions/variance/decide-held.ts', DECIDE)
-const reverse = inFile('src/transactions/reverse-store.ts', DECIDE)
+const rounds = inFile('src/transactions/variance/decide.ts', RULE, RECORD, ...MODEL)
+const record = inFile('src/transactions/variance/record-store.ts', RECORD, ...MODEL)
+const held = inFile('src/transactions/variance/held-store.ts', DECIDE, ...MODEL)
+const decide = inFile('src/transactions/variance/decide-held.ts', DECIDE, ...MODEL)
+const reverse = inFile('src/transactions/reverse-store.ts', DECIDE, ...MODEL)
 const lock = inFile('src/accounts/terms/one-time-store.ts', RECORD, ACCOUNTS)
 const ends = inFile('src/accounts/terms/end-accounts.ts', ACCOUNTS)
 const endStore = inFile('src/accounts/terms/end-store.ts', ACCOUNTS)
@@ -30,7 +30,7 @@ export const ONE_TIME = [
     'const variance = newVariance(varianceOf(terms, isUsed, payment))',
     "const variance = newVariance(terms.endedAtMs ? 'EXPIRED' : varianceOf(terms, isUsed, payment))",
   ),
-  inFile('src/transactions/queries.ts', DECIDE)(
+  inFile('src/transactions/queries.ts', ...MODEL)(
     'a decision does not see the one that it waited for',
     'from transaction where id = $1\n      for no key update`',
     'from transaction where id = $1`',

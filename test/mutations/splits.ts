@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the texts are source code
-import { inFile } from './mutation.ts'
+import { inFile, MODEL } from './mutation.ts'
 
 const MIGRATION = 'src/postgres/migrations/Migration20261122000000_initial.ts'
 
@@ -11,18 +11,18 @@ const ACCOUNTS = 'test/accounts/splits.test.ts'
 
 const shares = inFile(MIGRATION, RULE)
 const guard = inFile(MIGRATION, 'test/transactions/guards.test.ts')
-const batch = inFile('src/settlement/runs/batch-store.ts', SETTLE)
-const run = inFile('src/settlement/runs/run-settlement.ts', SETTLE)
-const balance = inFile('src/settlement/balances/store.ts', SETTLE)
-const settlement = inFile('src/settlement/settlement.ts', SETTLE)
-const reverse = inFile('src/transactions/reverse-store.ts', REVERSE)
-const money = inFile('src/events/balance-changes/balance-changes.sql.ts', REVERSE)
-const reversal = inFile('src/transactions/reverse-transaction.ts', REVERSE)
-const events = inFile('src/transactions/shares/share-store.ts', REVERSE)
-const change = inFile('src/transactions/shares/set-split.ts', CHANGE)
-const verify = inFile('src/transactions/ledger/verify-transactions.ts', REVERSE)
-const verifySettlement = inFile('src/settlement/verification/store.ts', REVERSE)
-const statement = inFile('src/settlement/statements/store.ts', REVERSE)
+const batch = inFile('src/settlement/runs/batch-store.ts', SETTLE, ...MODEL)
+const run = inFile('src/settlement/runs/run-settlement.ts', SETTLE, ...MODEL)
+const balance = inFile('src/settlement/balances/store.ts', SETTLE, ...MODEL)
+const settlement = inFile('src/settlement/settlement.ts', SETTLE, ...MODEL)
+const reverse = inFile('src/transactions/reverse-store.ts', REVERSE, ...MODEL)
+const money = inFile('src/events/balance-changes/balance-changes.sql.ts', REVERSE, ...MODEL)
+const reversal = inFile('src/transactions/reverse-transaction.ts', REVERSE, ...MODEL)
+const events = inFile('src/transactions/shares/share-store.ts', REVERSE, ...MODEL)
+const change = inFile('src/transactions/shares/set-split.ts', CHANGE, ...MODEL)
+const verify = inFile('src/transactions/ledger/verify-transactions.ts', REVERSE, ...MODEL)
+const verifySettlement = inFile('src/settlement/verification/store.ts', REVERSE, ...MODEL)
+const statement = inFile('src/settlement/statements/store.ts', REVERSE, ...MODEL)
 const approvals = inFile('src/accounts/splits/approvals.ts', ACCOUNTS)
 const accountRpc = inFile('src/accounts/rpc.ts', ACCOUNTS)
 const check = inFile('src/accounts/splits/check-split.ts', ACCOUNTS)

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the texts are source code
-import { inFile } from './mutation.ts'
+import { inFile, MODEL } from './mutation.ts'
 
 const MIGRATION = 'src/postgres/migrations/Migration20261122000000_initial.ts'
 
@@ -12,7 +12,7 @@ const reversal = inFile(
   RECORD,
   'test/transactions/guards.test.ts',
 )
-const final = inFile('src/transactions/store.ts', 'test/transactions/concurrency.test.ts')
+const final = inFile('src/transactions/store.ts', 'test/transactions/concurrency.test.ts', ...MODEL)
 const modes = inFile('src/transactions/store.ts', 'test/transactions/modes.test.ts')
 const order = inFile('src/transactions/store.ts', BATCH)
 const calls = inFile('src/transactions/record-payments.ts', BATCH)
@@ -22,6 +22,7 @@ const unrecorded = inFile(
   RECORD,
   'test/transactions/concurrency.test.ts',
   'test/transactions/modes.test.ts',
+  ...MODEL,
 )
 const rule = inFile(
   'src/transactions/transaction.ts',
@@ -128,8 +129,8 @@ export const TRANSACTIONS = [
   ),
   unrecorded(
     'a payment whose account is not open is lost',
-    'if (unmatched.length > 0) await recordUnmatched',
-    'if (unmatched.length > 1_000) await recordUnmatched',
+    'if (unmatched.length > 0) {',
+    'if (unmatched.length > 1_000) {',
   ),
   unrecorded(
     'a final report of a pending payment is lost',

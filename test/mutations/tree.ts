@@ -89,6 +89,8 @@ function startTests(folder: string, report: string, tests: readonly string[], li
     cwd: folder,
     detached: true,
     stdio: 'ignore',
+    // What the model notices at random it notices within a minute.
+    env: { MODEL_SECONDS: '60', ...process.env },
   })
   const end = (signal: NodeJS.Signals = 'SIGTERM') => {
     if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return

@@ -233,12 +233,12 @@ export const WEBHOOKS = [
   ),
   sign(
     'a signature does not cover the id of the event',
-    '.update(`${eventId}.${timestamp}.`)',
-    '.update(`${timestamp}.`)',
+    '.update(`${eventId}.${timestampSeconds}.`)',
+    '.update(`${timestampSeconds}.`)',
   ),
   sign(
     'a signature does not cover the time',
-    '.update(`${eventId}.${timestamp}.`)',
+    '.update(`${eventId}.${timestampSeconds}.`)',
     '.update(`${eventId}.`)',
   ),
   sign(

@@ -15,7 +15,6 @@ import {
 import { grpcTransport } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
-import { waitUntil } from '../support/wait-for.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 
 const service = useService()
@@ -114,38 +113,6 @@ test('finalizes a transaction once when many final reports arrive at the same ti
     const credited = transactions[0].status === 'SUCCESS' ? 1 : 0
     expect([postings.length, events.length]).toEqual([credited, credited])
   }
-})
-
-test('of two final reports that wait for the same transaction, one finalizes it and one is a duplicate', async () => {
-  const { number } = await openAccount(service)
-  const [final, pool] = [paymentInto(number, { sessionId: 'waited' }), service.database.pool]
-  const pending = { ...final, status: TransactionStatus.PENDING }
-  await transactionsOf(service).recordPayment(pending)
-  const holder = await pool.connect()
-  try {
-    await holder.query('begin')
-    await holder.query(`select from transaction where session_id = 'waited' for update`)
-    const reports = [service, second].map((at) => recordAt(at, [final]))
-    await waitUntil(async () => {
-      const waiting = `select from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock'`
-      return (await pool.query(waiting)).rowCount === reports.length
-    })
-    await holder.query('commit')
-    const results = (await Promise.all(reports)).flatMap((batch) => batch.results)
-    expect(results.map(({ error }) => error)).toEqual(['', ''])
-    expect(results.map(({ outcome }) => outcome).sort()).toEqual([
-      RecordOutcome.RECORDED,
-      RecordOutcome.DUPLICATE,
-    ])
-  } finally {
-    holder.release()
-  }
-  expect(await storedOf(pool, 'waited')).toMatchObject({
-    transactions: [{ status: 'SUCCESS' }],
-    postings: [{ kind: 'payment' }],
-    events: [{ kind: 'PAYMENT_NOTIFICATION' }],
-  })
 })
 
 test('overlapping batches in any order never deadlock and never record a payment twice', async () => {

@@ -215,32 +215,6 @@ test('what was recorded here before is a duplicate, and stays credited', async (
   expect((await balanceOf(businessId)).pendingMinor).toBe(BigInt(reported.kobo))
 })
 
-test('the same call twice at the same time imports each payment once', async () => {
-  const { businessId, accountNumber } = await payee(service)
-  const rows = Array.from({ length: 500 }, () => row(accountNumber))
-  const outcomes = await Promise.all([
-    importAll(businessId, rows),
-    importAll(businessId, rows.toReversed()),
-  ])
-  const [one, two] = [outcomes[0]!.flat(), outcomes[1]!.toReversed().flat()]
-  for (const [index, outcome] of one.entries()) {
-    expect([outcome, two[index]].sort()).toEqual(['DUPLICATE', 'IMPORTED'])
-  }
-})
-
-test('a settlement of the business settles what it recorded itself, and no import', async () => {
-  const { businessId, accountNumber } = await payee(service)
-  await importAll(businessId, [row(accountNumber, { settled: false })])
-  const reported = payment(accountNumber)
-  bank.payments.set(reported.key, reported)
-  await notify(service, reported)
-  await service.client(SettlementService).settle({ businessId, requestId: 'now', force: true })
-  const { availableMinor, feesMinor, pendingMinor } = await balanceOf(businessId)
-  expect(pendingMinor).toBe(0n)
-  expect(availableMinor + feesMinor).toBe(BigInt(reported.kobo))
-  expect(await findDiscrepancies(service.database.pool)).toEqual([])
-})
-
 test('validate_only imports nothing; the audit log has the count of an import', async () => {
   const { businessId, accountNumber } = await payee(service)
   const fresh = row(accountNumber)

@@ -1,5 +1,4 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import {
@@ -231,83 +230,6 @@ describe('a payment that conflicts with the recorded one', () => {
     const later = await checkBankWork(service.database.orm, {}, Date.now() + 8 * 86_400_000)
     expect(JSON.stringify(later)).not.toContain('conflicted with')
   })
-})
-
-describe('a payment that is PENDING first', () => {
-  test('becomes SUCCESS once, and only then gets its posting and event', async () => {
-    const { record, stored } = await session()
-    expect(await record({ status: PENDING })).toMatchObject({
-      outcome: RECORDED,
-      transaction: { status: PENDING },
-    })
-    expect(await stored()).toMatchObject({ postings: [], events: [] })
-    expect(await record({ status: SUCCESS })).toMatchObject({
-      outcome: RECORDED,
-      transaction: { status: SUCCESS },
-    })
-    expect((await record({ status: SUCCESS })).outcome).toBe(DUPLICATE)
-    expect(await stored()).toMatchObject({
-      transactions: [{ status: 'SUCCESS' }],
-      postings: [POSTING],
-      events: [EVENT],
-    })
-  })
-
-  test('becomes FAILED once, without posting or event, and never SUCCESS afterwards', async () => {
-    const { record, stored } = await session()
-    await record({ status: PENDING })
-    expect(await record({ status: FAILED })).toMatchObject({
-      outcome: RECORDED,
-      transaction: { status: FAILED },
-    })
-    expect((await record({ status: FAILED })).outcome).toBe(DUPLICATE)
-    expect((await record({ status: SUCCESS })).outcome).toBe(CONFLICT)
-    expect(await stored()).toMatchObject({
-      transactions: [{ status: 'FAILED' }],
-      postings: [],
-      events: [],
-      conflicts: [{ status: 'SUCCESS', amount_minor: '100000' }],
-    })
-  })
-})
-
-test('follows the rules of duplicates, finalization and conflicts for any sequence of reports', () => {
-  const step = fc.record({
-    status: fc.constantFrom(PENDING, SUCCESS, FAILED),
-    amountMinor: fc.constantFrom(100_000n, 100_000n, 100_000n, 7n),
-  })
-  return fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 8 }), async (steps) => {
-      const { record, stored } = await session()
-      let model: { status: TransactionStatus; amountMinor: bigint } | undefined
-      for (const payment of steps) {
-        const { outcome } = await record(payment)
-        const { status, amountMinor } = payment
-        if (model === undefined) {
-          expect(outcome).toBe(RECORDED)
-          model = { status, amountMinor }
-        } else if (amountMinor !== model.amountMinor) {
-          expect(outcome).toBe(CONFLICT)
-        } else if (status === model.status || status === PENDING) {
-          expect(outcome).toBe(DUPLICATE)
-        } else if (model.status === PENDING) {
-          expect(outcome).toBe(RECORDED)
-          model = { status, amountMinor }
-        } else {
-          expect(outcome).toBe(CONFLICT)
-        }
-      }
-      const { transactions, postings, events } = await stored()
-      const name = { [PENDING]: 'PENDING', [SUCCESS]: 'SUCCESS', [FAILED]: 'FAILED' }
-      const { status, amountMinor } = model as NonNullable<typeof model>
-      expect(transactions).toEqual([
-        { status: name[status as keyof typeof name], amount_minor: `${amountMinor}` },
-      ])
-      const credited = status === SUCCESS ? 1 : 0
-      expect([postings.length, events.length]).toEqual([credited, credited])
-    }),
-    { numRuns: 25 },
-  )
 })
 
 test('responds to a duplicate with the current state of the transaction', async () => {

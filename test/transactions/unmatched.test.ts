@@ -158,15 +158,6 @@ describe('an assigned payment', () => {
     expect(await recordedIn(service, to)).toHaveLength(1)
   })
 
-  test('cannot be assigned to another account or returned', async () => {
-    const reported = await arrive()
-    await assign(reported, await payee(service))
-    await expect(assign(reported, await payee(service))).rejects.toMatchObject({
-      code: Code.FailedPrecondition,
-    })
-    await expect(giveBack(reported)).rejects.toMatchObject({ code: Code.FailedPrecondition })
-  })
-
   test('may go to a closed account but not to one at another bank', async () => {
     const to = await payee(service)
     await service.client(AccountService).closeAccount(to)
@@ -201,33 +192,6 @@ describe('a returned payment', () => {
     expect(await recordedIn(service, to)).toEqual([])
     expect(await recordDirectly(reported)).toBe(RecordOutcome.UNMATCHED)
     expect(await recordedIn(service, to)).toEqual([])
-  })
-
-  test('is either returned or recorded if both are requested concurrently', async () => {
-    const many = await Promise.all(
-      Array.from({ length: 40 }, (_, index) => arrive(`38880000${String(index).padStart(2, '0')}`)),
-    )
-    const accounts: Payee[] = []
-    for (const reported of many) {
-      bank.nextNumber = reported.account
-      accounts.push(await payee(service))
-    }
-    const results = await Promise.all(
-      many.map(async (reported) => {
-        const [returned, outcome] = await Promise.all([
-          giveBack(reported).then(
-            () => true,
-            () => false,
-          ),
-          recordDirectly(reported),
-        ])
-        return { returned, recorded: outcome === RecordOutcome.RECORDED }
-      }),
-    )
-    for (const [index, { returned, recorded }] of results.entries()) {
-      expect(returned, many[index]!.session).toBe(!recorded)
-      expect(await recordedIn(service, accounts[index]!)).toHaveLength(recorded ? 1 : 0)
-    }
   })
 })
 
@@ -289,18 +253,6 @@ describe('a payment that was reported as pending, and again when it was final', 
       code: Code.FailedPrecondition,
     })
   })
-})
-
-test('a payment that was recorded later is not listed and cannot be assigned or returned', async () => {
-  const reported = await arrive('3777777777')
-  bank.nextNumber = '3777777777'
-  const to = await payee(service)
-  expect((await notify(service, { ...reported, session: '' })).text).toBe('RECORDED')
-  expect(await find(reported)).toBeUndefined()
-  await expect(giveBack(reported)).rejects.toMatchObject({ code: Code.FailedPrecondition })
-  const other = await payee(service)
-  await expect(assign(reported, other)).rejects.toMatchObject({ code: Code.FailedPrecondition })
-  expect(await recordedIn(service, to)).toHaveLength(1)
 })
 
 test('a test payment with the same details hides no unmatched payment, nor blocks its return', async () => {

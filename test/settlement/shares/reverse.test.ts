@@ -47,18 +47,6 @@ describe('a reversal', () => {
     expect(await partner.balance()).toEqual([0n, 200n, 0n])
     await consistent()
   })
-
-  test('of a payment that is not settled leaves the recipients alone', async () => {
-    const [shop, partner] = [await scene.business(), await scene.business()]
-    await shop.split([percent(partner.id, 2_000)])
-    const id = await shop.pay(10_000n)
-    await scene.reverse(id)
-    await shop.settle()
-    expect(await shop.balance()).toEqual([0n, 0n, 0n])
-    expect(await partner.balance()).toEqual([0n, 0n, 0n])
-    expect(await scene.shareEventsOf(partner.id)).toEqual([])
-    await consistent()
-  })
 })
 
 describe('a reversal that leaves the balance of its business as it is', () => {

@@ -58,25 +58,6 @@ describe('the settlement of a payment that is split', () => {
     await consistent()
   })
 
-  test('divides what is less than the fee by the fee first', async () => {
-    const [shop, partner] = [await scene.business(9_000), await scene.business()]
-    await shop.split([percent(partner.id, 5_000)])
-    await shop.pay(1_000n)
-    await shop.settle()
-    expect(await shop.balance()).toEqual([0n, 0n, 900n])
-    expect(await partner.balance()).toEqual([0n, 100n, 0n])
-    await consistent()
-  })
-
-  test('lets all bear the fee, if it is shared', async () => {
-    const [shop, partner] = [await scene.business(), await scene.business()]
-    await shop.split([percent(partner.id, 2_000)], 'SHARED')
-    await shop.pay(10_000n)
-    await shop.settle()
-    expect(await shop.balance()).toEqual([0n, 7_880n, 150n])
-    expect(await partner.balance()).toEqual([0n, 1_970n, 0n])
-  })
-
   test('moves owner and recipients together at each commit, in several batches', async () => {
     const [shop, partner, agent] = [
       await scene.business(0),
@@ -102,31 +83,6 @@ describe('the settlement of a payment that is split', () => {
     await shop.pay(1_000n)
     await shop.settle()
     expect(await partner.balance()).toEqual([0n, 600n, 0n])
-    await consistent()
-  })
-
-  test('is made by the schedule too', async () => {
-    const [shop, partner] = [await scene.business(0, 'INSTANT'), await scene.business()]
-    await shop.split([percent(partner.id, 2_500)])
-    await shop.pay(1_000n)
-    await sequence(scene.pool)
-    scene.clock.set(scene.clock.now() + 120_000)
-    await scene.job.run()
-    expect(await shop.balance()).toEqual([0n, 750n, 0n])
-    expect(await partner.balance()).toEqual([0n, 250n, 0n])
-    await consistent()
-  })
-
-  test('keeps the modes apart', async () => {
-    const [shop, partner] = [await scene.business(0), await scene.business()]
-    await shop.split([percent(partner.id, 2_500)], 'OWNER', false)
-    await shop.pay(1_000n)
-    await shop.pay(400n, false)
-    await shop.settle()
-    await shop.settle(false)
-    expect(await partner.balance()).toEqual([0n, 0n, 0n])
-    expect(await partner.balance(false)).toEqual([0n, 100n, 0n])
-    expect(await shop.balance()).toEqual([0n, 1_000n, 0n])
     await consistent()
   })
 

@@ -1,16 +1,9 @@
 import { expect, test } from 'vitest'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { HeldPaymentService } from '../../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
-import {
-  HoldState,
-  TransactionStatus,
-  Variance,
-} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { HoldState, TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { checkBankWork } from '../../../src/doctor/check-banks.ts'
-import { inTransaction } from '../../../src/postgres/in-transaction.ts'
 import { useService } from '../../support/service.ts'
-import { waitFor } from '../../support/wait-for.ts'
-import { transactionsOf } from '../fixture.ts'
 import { discrepanciesOf, heldPaymentsOf, newBusiness, type Shown } from './fixture.ts'
 
 const service = useService()
@@ -107,92 +100,6 @@ test('a return is requested by the business, completed by an operator, and never
   await shop.settle()
   expect(await shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 0n })
   expect(await discrepanciesOf(service)).toEqual([])
-})
-
-test('of an acceptance and a return at once, one wins', async () => {
-  for (let round = 0; round < 5; round++) {
-    const { shop, sessionId } = await underpaid()
-    const answers = await Promise.all([
-      shop.call('acceptPayment', { session_id: sessionId }),
-      shop.call('returnPayment', { session_id: sessionId }),
-    ])
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([false, true])
-  }
-})
-
-test('a held payment that its bank recalls is returned; an accepted one is reversed as any other', async () => {
-  const first = await underpaid()
-  const reverse = (transactionId: string) =>
-    transactionsOf(service).reverseTransaction({ transactionId, reason: 'recalled' })
-  const { transaction } = await reverse(first.id)
-  expect(transaction).toMatchObject({ holdState: HoldState.RETURNED })
-  const second = await underpaid()
-  await second.shop.call('acceptPayment', { session_id: second.sessionId })
-  await second.shop.settle()
-  await reverse(second.id)
-  expect(await second.shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 0n })
-  expect(await discrepanciesOf(service)).toEqual([])
-})
-
-/** The connections that wait for a transaction of another one, or for one that does. */
-const WAITING_FOR = `with recursive waiting (pid) as (
-    select $1::int
-    union select a.pid from waiting w join pg_stat_activity a on w.pid = any (pg_blocking_pids(a.pid))
-  ) select from waiting where pid <> $1`
-
-/** Runs calls that all need the row of a transaction, so that each waits for the one before. */
-async function inTurn(id: string, calls: readonly (() => Promise<Shown>)[]) {
-  const { pool } = service.database
-  return inTransaction(pool, async (client) => {
-    const { rows } = await client.query(
-      'select pg_backend_pid() as pid from transaction where id = $1 for update',
-      [id],
-    )
-    const running: Promise<Shown>[] = []
-    for (const call of calls) {
-      running.push(call())
-      await waitFor(async () => {
-        const { rowCount } = await pool.query(WAITING_FOR, [rows[0].pid])
-        expect(rowCount).toBe(running.length)
-      })
-    }
-    return running
-  }).then((running) => Promise.all(running))
-}
-
-test('a decision sees the reversal that it waited for, and a reversal the decision', async () => {
-  const reverse = (transactionId: string) => () =>
-    transactionsOf(service).reverseTransaction({ transactionId, reason: 'recalled' })
-  const accept =
-    ({ shop, sessionId }: Awaited<ReturnType<typeof underpaid>>) =>
-    () =>
-      shop.call('acceptPayment', { session_id: sessionId })
-  const first = await underpaid({ singleUse: true })
-  const [reversed, refused] = await inTurn(first.id, [reverse(first.id), accept(first)])
-  expect(reversed.transaction).toMatchObject({ holdState: HoldState.RETURNED })
-  expect(refused).toMatchObject({ status: false, code: 'not_held' })
-  expect((await first.shop.account()).terms?.usedAt).toBeUndefined()
-  const second = await underpaid()
-  const [accepted, undone] = await inTurn(second.id, [accept(second), reverse(second.id)])
-  expect(accepted.data).toMatchObject({ hold_state: 'ACCEPTED' })
-  const { ACCEPTED } = HoldState
-  const { REVERSED } = TransactionStatus
-  expect(undone.transaction).toMatchObject({ holdState: ACCEPTED, status: REVERSED })
-  const [event] = await second.shop.events(1, 'PAYMENT_REVERSED')
-  expect(event.data).toMatchObject({ hold_state: 'ACCEPTED' })
-  expect(await second.shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 0n })
-  expect(await discrepanciesOf(service)).toEqual([])
-})
-
-test('accepting a payment into an unused single-use account uses it up', async () => {
-  const { shop, account, sessionId } = await underpaid({ singleUse: true })
-  await shop.call('acceptPayment', { session_id: sessionId })
-  const again = await account.pay(100)
-  expect(again.transaction.variance).toBe(Variance.REPEATED)
-  // A second payment may be accepted too: the account stays used by the first.
-  await shop.call('acceptPayment', { session_id: again.sessionId })
-  expect(await shop.balance()).toMatchObject({ pendingMinor: 19_000n })
-  await shop.ended()
 })
 
 test('a business decides about its own payments only', async () => {

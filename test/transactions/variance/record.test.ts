@@ -1,6 +1,5 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
-import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import {
   HoldState,
   TransactionStatus,
@@ -95,62 +94,6 @@ test.each([2, 40])(
     expect((await shop.account()).terms?.usedAt).toBeDefined()
   },
 )
-
-test('the same payment, repeated or at once, is recorded once and uses the account once', async () => {
-  const shop = await newBusiness(service)
-  const { pay } = await shop.open({ singleUse: true })
-  const results = await Promise.all([1, 2, 3].map(() => pay(100, { sessionId: 'same-one-time' })))
-  const outcomes = results.map(({ outcome }) => outcome).toSorted()
-  const { RECORDED, DUPLICATE } = RecordOutcome
-  expect(outcomes).toEqual([RECORDED, DUPLICATE, DUPLICATE].toSorted())
-  for (const { transaction } of results) expect(transaction.variance).toBe(Variance.NONE)
-  const contradiction = await pay(99, { sessionId: 'same-one-time' })
-  expect(contradiction.outcome).toBe(RecordOutcome.CONFLICT)
-  expect((await pay(100)).transaction.variance).toBe(Variance.REPEATED)
-})
-
-test('an underpayment does not use up a single-use account', async () => {
-  const shop = await newBusiness(service)
-  const { pay } = await shop.open({ singleUse: true, amount: 100, amountRule: 'AT_LEAST' })
-  expect((await pay(99)).transaction.variance).toBe(Variance.UNDERPAID)
-  expect((await pay(101)).transaction.variance).toBe(Variance.NONE)
-  expect((await pay(101)).transaction.variance).toBe(Variance.REPEATED)
-})
-
-test('a pending payment is decided when it becomes final', async () => {
-  const shop = await newBusiness(service)
-  const { pay } = await shop.open({ singleUse: true, amount: 100 })
-  const { PENDING, SUCCESS, FAILED } = TransactionStatus
-  const first = await pay(100, { status: PENDING })
-  expect(first.transaction).toMatchObject({ variance: Variance.UNSPECIFIED, status: PENDING })
-  const failing = await pay(100, { status: PENDING })
-  await pay(100, { status: FAILED, sessionId: failing.sessionId })
-  expect((await pay(100)).transaction.variance).toBe(Variance.NONE)
-  const final = await pay(100, { status: SUCCESS, sessionId: first.sessionId })
-  expect(final.outcome).toBe(RecordOutcome.RECORDED)
-  expect(final.transaction).toMatchObject({ status: SUCCESS, variance: Variance.REPEATED })
-  expect(await shop.balance()).toMatchObject({ pendingMinor: 10_000n })
-  expect(await discrepanciesOf(service)).toEqual([])
-})
-
-test('an unmatched payment that an operator assigns is decided like any other', async () => {
-  const shop = await newBusiness(service)
-  await shop.open({ singleUse: true, amount: 100 })
-  const operator = service.client(ReconciliationService)
-  const assign = async (amountMinor: bigint, sessionId: string) => {
-    const payment = paymentInto('9999999999', { sessionId, amountMinor })
-    await transactionsOf(service).recordPayment(payment)
-    const { payments } = await operator.listUnmatchedPayments({})
-    const unmatchedPaymentId = payments.find((each) => each.sessionId === sessionId)!.id
-    const request = { unmatchedPaymentId, businessId: shop.businessId, reference: 'order-1' }
-    return (await operator.assignUnmatchedPayment(request)).transaction!
-  }
-  expect((await assign(9_000n, 'assigned-1')).variance).toBe(Variance.UNDERPAID)
-  expect((await assign(10_000n, 'assigned-2')).variance).toBe(Variance.NONE)
-  expect((await assign(10_000n, 'assigned-3')).variance).toBe(Variance.REPEATED)
-  expect(await shop.balance()).toMatchObject({ pendingMinor: 10_000n })
-  expect(await discrepanciesOf(service)).toEqual([])
-})
 
 test('payments into permanent and one-time accounts share a batch', async () => {
   const shop = await newBusiness(service)
