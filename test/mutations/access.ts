@@ -266,7 +266,7 @@ export const ACCESS = [
   ),
   update(
     'a creation is compared with details that have been changed',
-    '    account.detailsHash = encrypter.fingerprint(detailsText(details))\n',
+    '    account.detailsHash = encrypter.fingerprint(detailsText(compared))\n',
     '',
   ),
   update(
