@@ -1,0 +1,44 @@
+import { spawnSync } from 'node:child_process'
+import { randomInt } from 'node:crypto'
+import fc from 'fast-check'
+
+/** How long stories are tried, and from which seed: `MODEL_SEED` repeats a run. */
+export const SECONDS = Number(process.env['MODEL_SECONDS'] ?? 10)
+export const SEED = Number(process.env['MODEL_SEED'] ?? seedOfCommit())
+
+/** How many commands run at the same time. */
+export const TOGETHER = Number(process.env['MODEL_TOGETHER'] ?? 1)
+
+/** A seed that moves with each commit; a random one outside of a repository. */
+function seedOfCommit(): number {
+  const { stdout } = spawnSync('git', ['rev-parse', 'HEAD'], { encoding: 'utf8' })
+  return /^[0-9a-f]{40}/.test(stdout) ? Number.parseInt(stdout.slice(0, 7), 16) : randomInt(2 ** 31)
+}
+
+/** Tries stories for a while. @returns the shortest that was found to fail */
+export async function tryStories<Story>(
+  story: fc.Arbitrary<Story>,
+  play: (story: Story) => Promise<void>,
+  { seconds, seed }: { readonly seconds: number; readonly seed: number },
+): Promise<string | undefined> {
+  const textOf = (error: unknown) => `MODEL_SEED=${seed}\n${(error as Error).message}`
+  let last = Promise.resolve()
+  const startedMs = performance.now()
+  const property = fc.asyncProperty(story, (each) => {
+    last = play(each)
+    return last
+  })
+  const found = await fc.check(property, {
+    ...{ seed, numRuns: 1_000_000, markInterruptAsFailure: false },
+    ...{ interruptAfterTimeLimit: seconds * 1_000, endOnFailure: true },
+  })
+  // When the time is up, the last story is not over.
+  if (!found.failed) return last.then(() => undefined, textOf)
+  const after = Math.round((performance.now() - startedMs) / 1_000)
+  console.log(`a story failed after ${after} s; shortening it`)
+  const shrunk = await fc.check(property, {
+    ...{ seed, path: found.counterexamplePath ?? '', interruptAfterTimeLimit: 60_000 },
+  })
+  await last.catch(() => undefined)
+  return textOf((shrunk.failed ? shrunk : found).errorInstance)
+}
