@@ -19,6 +19,8 @@ export interface ServiceOptions {
   readonly rereadKeys?: () => Promise<KeyRing>
   readonly adminToken: string | undefined
   readonly clock: Clock
+  /** How often the clock is compared with the database's; undefined: every ten seconds. */
+  readonly clockEveryMs?: number
   readonly log: Logger
   /** Whether webhooks may go to this machine over http, as they may in embedded mode. */
   readonly localWebhooks: boolean

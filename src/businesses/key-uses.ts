@@ -29,7 +29,8 @@ interface Options {
 export function createKeyUses({ pool, log, everyMs = INTERVAL_MS }: Options): KeyUses {
   let pending = new Map<string, number>()
   const record = (keyId: string, atMs: number): void => {
-    if (pending.size < KEYS_MAX || pending.has(keyId)) pending.set(keyId, atMs)
+    const known = pending.get(keyId)
+    if (known === undefined ? pending.size < KEYS_MAX : known < atMs) pending.set(keyId, atMs)
   }
   const write = async (): Promise<void> => {
     const uses = pending

@@ -192,6 +192,21 @@ describe('authentication by token', () => {
     expect(await find(secret)).toBeUndefined()
   })
 
+  test('does not count the use of an expired token', async () => {
+    const { id, secret } = await issue({ expiresAt: timestampFromMs(nowMs + 60_000) })
+    const other = await issue()
+    const find = authenticate()
+    nowMs += 60_000
+    expect(await find(secret)).toBeUndefined()
+    expect(await find(other.secret)).toBeDefined()
+    const used = async () => {
+      const { tokens } = await admin().listTokens({})
+      return new Map(tokens.map((each) => [each.id, each.lastUsedAt]))
+    }
+    const uses = await until(used, (found) => found.get(other.id) !== undefined)
+    expect(uses.get(id)).toBeUndefined()
+  })
+
   test('refuses a token with a known id and another secret', async () => {
     const { id, secret } = await issue()
     const forged = newTokenSecret(id).secret

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import fc from 'fast-check'
 
-/** How long each model is tried, and from which seed. */
+/** How long stories are tried, and from which seed: `MODEL_SEED` repeats a run. */
 export const MODEL_SECONDS = Number(process.env['MODEL_SECONDS'] ?? 10)
 export const MODEL_SEED = Number(process.env['MODEL_SEED'] ?? seedOfCommit())
 
@@ -15,18 +15,19 @@ function seedOfCommit(): number {
   return /^[0-9a-f]{40}/.test(stdout) ? Number.parseInt(stdout.slice(0, 7), 16) : randomInt(2 ** 31)
 }
 
-/**
- * Tries stories for a while.
- *
- * @param play fails with all that was done
- * @returns the failure of the shortest story that fails; undefined if none does
- */
+/** Tries stories for a while. @returns the shortest that was found to fail */
 export async function tryStories<Story>(
   story: fc.Arbitrary<Story>,
   play: (story: Story) => Promise<void>,
   { seconds, seed }: { readonly seconds: number; readonly seed: number },
 ): Promise<string | undefined> {
-  const property = fc.asyncProperty(story, play)
+  const textOf = (error: unknown) => `MODEL_SEED=${seed}\n${(error as Error).message}`
+  let last = Promise.resolve()
+  const startedMs = performance.now()
+  const property = fc.asyncProperty(story, (each) => {
+    last = play(each)
+    return last
+  })
   const found = await fc.check(property, {
     seed,
     numRuns: 1_000_000,
@@ -34,12 +35,15 @@ export async function tryStories<Story>(
     interruptAfterTimeLimit: seconds * 1_000,
     endOnFailure: true,
   })
-  if (!found.failed) return undefined
+  // When the time is up, the last story is not over.
+  if (!found.failed) return last.then(() => undefined, textOf)
+  const after = Math.round((performance.now() - startedMs) / 1_000)
+  console.log(`a story failed after ${after} s; shortening it`)
   const shrunk = await fc.check(property, {
     seed,
     path: found.counterexamplePath ?? '',
     interruptAfterTimeLimit: 60_000,
   })
-  const { errorInstance } = shrunk.errorInstance ? shrunk : found
-  return `MODEL_SEED=${seed}\n${(errorInstance as Error).message}`
+  await last.catch(() => undefined)
+  return textOf((shrunk.errorInstance ? shrunk : found).errorInstance)
 }

@@ -271,8 +271,8 @@ export const ACCESS = [
   ),
   update(
     'changed details of an account lose the split that it was opened with',
-    'split: splits.get(stored.id)',
-    'split: undefined',
+    'const split = splits.get(stored.id)',
+    'const split = undefined',
   ),
   tenant(
     'a restricted token names another business',

@@ -73,11 +73,7 @@ export const ENDPOINT_OPTIONS = [
     'code.length > 0',
   ),
   tokens('an expired token is used', '&& clock.now() < found.untilMs', ''),
-  sender(
-    'a token that was refused is used again',
-    'tokens.forget(to.endpointId, first.token)',
-    '',
-  ),
+  sender('a token that was refused is used again', 'tokens.forget(to.endpointId, first.token)', ''),
   kinds(
     'an endpoint may ask for events of no business',
     'faultsAmong(ENDPOINT_KINDS',

@@ -117,12 +117,6 @@ export const TRANSACTIONS = [
     "if (result.outcome !== 'CONFLICT' && result.transaction)",
   ),
   batch(
-    'a pending payment has an event',
-    "payment.status === 'SUCCESS'\n        ? encode",
-    "payment.status !== 'FAILED'\n        ? encode",
-    'The statement appends only events of successful payments.',
-  ),
-  batch(
     'a payment that was not inserted is acknowledged as recorded',
     'if (entry.row && recorded.has(entry.row.id))',
     'if (entry.row)',

@@ -33,6 +33,7 @@ export async function startInstance(
   overrides: Partial<Config> = {},
   log: Logger = pino({ level: 'silent' }),
   clock: Clock = systemClock,
+  clockEveryMs?: number,
 ): Promise<Instance> {
   const database = await openDatabase(databaseUrl, ENTITIES)
   const tls = overrides.tls && openTls(overrides.tls, log)
@@ -42,6 +43,7 @@ export async function startInstance(
     masterKey: MASTER_KEY,
     adminToken: ADMIN_TOKEN,
     clock,
+    ...(clockEveryMs !== undefined && { clockEveryMs }),
     log,
     localWebhooks: true,
     tls,

@@ -141,7 +141,7 @@ export async function takeSignInCode(
 ): Promise<GrantRow | undefined> {
   const { rows } = await on.query<GrantRow>(
     `delete from sign_in_code c where id = $1 and secret_hash = $2 and expires_at > $3
-      and (caller_id = 'bootstrap'
+      and (caller_expires_at is null or caller_expires_at > $3) and (caller_id = 'bootstrap'
         or exists (select from internal_token t where t.id = c.caller_id and t.revoked_at is null))
       returning id, caller_id as "callerId", name, scopes, business_ids as "businessIds", proof,
         ${epochMs('caller_expires_at')} as "expiresAtMs"`,
@@ -158,7 +158,7 @@ export async function openPortalLink(
   nowMs: number,
 ): Promise<GrantRow | undefined> {
   const { rows } = await on.query<GrantRow>(
-    `update portal_link set last_used_at = $3
+    `update portal_link set last_used_at = greatest(last_used_at, $3)
       where id = $1 and secret_hash = $2 and expires_at > $3 and revoked_at is null
       returning id, id as "callerId", description as name, scopes, array[business_id] as "businessIds",
         null::bytea as proof, ${epochMs('expires_at')} as "expiresAtMs"`,

@@ -53,6 +53,7 @@ async function verifyToken(
   const row = await findToken(pool, tokenId)
   if (row === undefined || row.revoked || !timingSafeEqual(digest, row.secretHash)) return undefined
   const nowMs = clock.now()
+  if (row.expiresAtMs !== null && row.expiresAtMs <= nowMs) return undefined
   if (nowMs - (row.lastUsedAtMs ?? 0) >= USE_INTERVAL_MS) {
     // The request does not wait for this write. If it fails, a later request writes it.
     recordTokenUse(relaxedPool, tokenId, nowMs).catch(() => undefined)

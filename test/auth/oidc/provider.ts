@@ -5,6 +5,8 @@ import type { AddressInfo } from 'node:net'
 export interface User {
   readonly sub: string
   readonly claims: Readonly<Record<string, unknown>>
+  /** What the userinfo endpoint says instead; undefined: the same. */
+  readonly userinfo?: Readonly<Record<string, unknown>>
 }
 
 /** A real OpenID Connect provider on this machine. */
@@ -60,7 +62,10 @@ export async function startProvider(redirectUri: string): Promise<TestProvider> 
       interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
       findAccount: (_context: unknown, sub: string) => ({
         accountId: sub,
-        claims: () => ({ sub, ...test.user?.claims }),
+        claims: (use: string) => {
+          const { claims, userinfo = claims } = test.user ?? {}
+          return { sub, ...(use === 'userinfo' ? userinfo : claims) }
+        },
       }),
       // The user is asked who they are, but not whether the client may know it.
       async loadExistingGrant({ oidc }: { oidc: Record<string, Record<string, string>> }) {

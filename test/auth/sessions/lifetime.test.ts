@@ -84,11 +84,26 @@ test('is not used by a stream that watches it', async () => {
 test('writes its last use at most once a minute', async () => {
   const { clock, authenticate, signIn } = sessionsAt(START_MS)
   const { secret } = (await signIn({ token: ADMIN_TOKEN }, SOURCE))!
-  clock.nowMs += MINUTE_MS - 1
-  await authenticate(secret, 'use')
-  clock.nowMs += 1
-  await authenticate(secret, 'use')
-  await waitUntil(async () => (await lastUseOf(secret)) === START_MS + MINUTE_MS)
+  const { pool } = db.database
+  await pool.query(`
+    create table written (at timestamptz);
+    create function written() returns trigger language plpgsql as $$
+      begin insert into written values (new.last_used_at); return null; end $$;
+    create trigger written after update on session for each row execute function written()`)
+  const written = async () => {
+    const { rows } = await pool.query<{ atMs: number }>(
+      `select ${epochMs('at')} as "atMs" from written order by at`,
+    )
+    return rows.map(({ atMs }) => atMs - START_MS)
+  }
+  const [first, second] = [MINUTE_MS, 2 * MINUTE_MS]
+  for (const atMs of [1, first - 1, first, first + 1, second - 1, second, second + 1]) {
+    clock.nowMs = START_MS + atMs
+    await authenticate(secret, 'use')
+  }
+  await waitUntil(async () => (await lastUseOf(secret)) === START_MS + second)
+  expect(await written()).toEqual([first, second])
+  await pool.query('drop trigger written on session; drop table written; drop function written')
 })
 
 test('expires with its token', async () => {
@@ -104,6 +119,16 @@ test('expires with its token', async () => {
   const code = urlPath.replace('/console/sign-in#', '')
   clock.nowMs += 14 * MINUTE_MS
   expect((await signIn({ code }, SOURCE))!.expiresAtMs).toBe(START_MS + HOUR_MS)
+})
+
+test('does not begin with the code of a token that has expired', async () => {
+  const { clock, settings, signIn } = sessionsAt(START_MS)
+  const expiresAtMs = START_MS + 5 * MINUTE_MS
+  const scopes = new Set(['read'] as const)
+  const token = { kind: 'internal', tokenId: 'bootstrap', name: 'bootstrap', scopes } as const
+  const { urlPath } = await createSignInCode(settings, { ...token, expiresAtMs }, ACTOR)
+  clock.nowMs = expiresAtMs
+  expect(await signIn({ code: urlPath.split('#')[1]! }, SOURCE)).toBeUndefined()
 })
 
 test('a code expires after a quarter of an hour', async () => {

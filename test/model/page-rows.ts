@@ -1,0 +1,609 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { NotificationState } from '../../gen/inflow/notification/v1/notification_pb.ts'
+import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
+import { newId } from '../../src/core/ids.ts'
+import { HAPPY } from '../protocols/matrix/rows.ts'
+import { CUSTOMER, DEAF_URL, type Scene } from '../protocols/matrix/scene.ts'
+import { newDelivery } from '../protocols/matrix/webhook-rows.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { signIn } from '../support/sign-in.ts'
+
+export type Row = Readonly<Record<string, unknown>>
+export type Fields = Readonly<Record<string, unknown>>
+
+/** A filter of a list, or its order: what it must leave of all rows, in their order. */
+interface Option {
+  readonly request: Fields
+  readonly matches: (row: Row) => boolean
+  /** The rows come the other way round. */
+  readonly isReversed?: boolean
+  /** The order is another one. */
+  readonly isReordered?: boolean
+}
+
+/** A list, and how to have rows in it. */
+export interface Listing {
+  /** Fields of every request. */
+  readonly request?: (scene: Scene) => Fields | Promise<Fields>
+  /** Adds a row, or several. Rows of different numbers differ in what the options filter by. */
+  readonly add: (scene: Scene, fresh: string, number: number) => Promise<unknown>
+  /** Takes a row out of the list, which needs these fields of the request. */
+  readonly remove?: {
+    readonly request?: Fields
+    readonly row: (scene: Scene, row: Row) => Promise<unknown>
+  }
+  /** What identifies a row; default: id. */
+  readonly id?: string
+  /** Every field of the request is here, in `request`, or for paging. */
+  readonly options: (rows: readonly Row[], scene: Scene) => readonly Option[]
+  /** Options that leave everything or nothing of these rows. */
+  readonly mayLeaveAll?: readonly string[]
+  /** Another mode, which is another list, and notifications of a session, which need its payment. */
+  readonly untried?: readonly string[]
+}
+
+const plain = (text: string) => text.replace(/[^A-Za-z0-9-]/g, '-').slice(-60)
+const even = (number: number) => number % 2 === 0
+const none: Listing['options'] = () => []
+const ofBusiness = ({ businessId }: Scene) => ({ businessId })
+
+/** A time between the first and the last row, which some rows are before and others after. */
+function middleOf(rows: readonly Row[], field: string): string {
+  const times = rows.map((row) => row[field] as string).toSorted()
+  return times[Math.floor(times.length / 2)]!
+}
+
+/** Whether a payment is not credited. */
+const isHeld = (state: unknown) => /HELD|RETURN/.test(`${state}`)
+
+const toTimestamp = (time: string) => timestampFromMs(Date.parse(time))
+
+/** From a time, and up to it. */
+function inPeriod(rows: readonly Row[], field: string): Option[] {
+  const middle = middleOf(rows, field)
+  const at = toTimestamp(middle)
+  const isLater = (row: Row) => Date.parse(row[field] as string) >= Date.parse(middle)
+  return [
+    { request: { from: at }, matches: isLater },
+    { request: { to: at }, matches: (row) => !isLater(row) },
+  ]
+}
+
+const equals = (request: Fields, field: string, value: unknown): Option => ({
+  request,
+  matches: (row) => row[field] === value,
+})
+
+const bankOf = (number: number) => (even(number) ? Bank.BANK_9PSB : Bank.BANK_PALMPAY)
+/** PalmPay opens accounts of identified customers only. */
+const IDENTIFIED = { idType: 1, idNumber: '12345678901' }
+const atBank = equals({ bank: Bank.BANK_PALMPAY }, 'bank', 'BANK_PALMPAY')
+const inMode = (live: boolean) => equals({ live }, 'live', live)
+
+async function openAccount(scene: Scene, reference: string, fields: Fields = {}) {
+  const { businessId, service } = scene
+  const identity = fields['bank'] === Bank.BANK_PALMPAY ? IDENTIFIED : {}
+  const given = { bank: Bank.BANK_9PSB, ...CUSTOMER, ...identity, ...fields }
+  const request = { businessId, reference, ...given }
+  return (await service.client(AccountService).createAccount(request)).account!
+}
+
+const HOUR_MS = 3_600_000
+
+/** A payment of the scene's business, of either mode and at either bank, with any status. */
+async function pay(scene: Scene, fresh: string, number: number, fields: Fields = {}) {
+  const bank = bankOf(number)
+  const account = await openAccount(scene, `account ${fresh}`, { bank, ...fields })
+  const statuses = [TransactionStatus.SUCCESS, TransactionStatus.PENDING, TransactionStatus.SUCCESS]
+  const { transaction } = await scene.service.client(TransactionService).recordPayment({
+    ...{ bank, accountNumber: account.accountNumber, sessionId: plain(fresh) },
+    ...{ amountMinor: 700n + BigInt(number), status: statuses[number % 3]! },
+    paidAt: timestampFromMs(Date.now() - number * HOUR_MS),
+  })
+  return transaction!
+}
+
+/** Makes what a call of the matrix would change, and returns the request of that call. */
+const made = (name: string) => (scene: Scene, fresh: string) =>
+  Promise.resolve(HAPPY[name]!(scene, fresh))
+
+const held = made('HeldPaymentService.AcceptPayment')
+
+/** A payment that is held; the return of every second one is requested. */
+async function hold(scene: Scene, fresh: string, number: number, mode: Fields = {}) {
+  const account = await openAccount(scene, `held ${fresh}`, { amountMinor: 100n, ...mode })
+  const { transaction } = await scene.service.client(TransactionService).recordPayment({
+    ...{ bank: Bank.BANK_9PSB, accountNumber: account.accountNumber, sessionId: plain(fresh) },
+    amountMinor: 99n,
+  })
+  const request = { transactionId: transaction!.id }
+  if (even(number)) await scene.service.client(HeldPaymentService).returnPayment(request)
+}
+
+const settle = async (scene: Scene, fresh: string, number: number, test = even(number)) => {
+  const account = await openAccount(scene, `settled ${fresh}`, { test })
+  const { accountNumber } = account
+  const payment = { accountNumber, sessionId: plain(fresh), amountMinor: 900n }
+  await scene.service.client(TransactionService).recordPayment({ ...payment, bank: Bank.BANK_9PSB })
+  const { businessId } = scene
+  await scene.service.client(SettlementService).settle({ businessId, test, force: true })
+}
+
+const notify = made('NotificationService.ShowNotification')
+
+async function addNotification(scene: Scene, fresh: string, number: number) {
+  const { notificationId } = (await notify(scene, fresh)) as { notificationId: string }
+  const isProcessed = number % 3 === 0
+  // Its id begins with this time.
+  const receivedMs = Date.now() - number * HOUR_MS
+  await scene.service.database.pool.query(
+    `update bank_notification set id = $2, received_at = $3, bank = $4, state = $5, outcome = $6
+        where id = $1`,
+    [
+      ...[notificationId, newId('ntf', receivedMs), new Date(receivedMs)],
+      even(number) ? '9PSB' : 'PALMPAY',
+      ...(isProcessed ? ['PROCESSED', 'IGNORED'] : ['MANUAL_REVIEW', 'MANUAL_REVIEW']),
+    ],
+  )
+}
+
+const revokeToken = (scene: Scene, tokenId: unknown) =>
+  scene.service.client(AdminService).revokeToken({ tokenId: tokenId as string })
+
+async function addEndpoint(scene: Scene, fresh: string, number: number) {
+  const { businessId, service } = scene
+  const url = `http://127.0.0.1:9/${plain(fresh)}`
+  const request = { businessId, url, test: even(number) }
+  const { endpoint } = await service.client(WebhookService).createEndpoint(request)
+  const endpointId = endpoint!.id
+  if (number % 3 === 0) {
+    await service.client(WebhookService).updateEndpoint({ endpointId, enabled: false })
+  }
+  if (number % 3 === 1) {
+    const failing = 'update webhook_endpoint set failing_since = now() where id = $1'
+    await service.database.pool.query(failing, [endpointId])
+  }
+}
+
+/** Endpoints that no event of their own is sent to. */
+const quiet = new WeakMap<Scene, Promise<string>>()
+
+function quietEndpoint(scene: Scene): Promise<string> {
+  const { businessId, service } = scene
+  const request = { businessId, url: DEAF_URL, kinds: ['ENDPOINT_TEST'] }
+  const created = async () => {
+    return (await service.client(WebhookService).createEndpoint(request)).endpoint!.id
+  }
+  const known = quiet.get(scene) ?? created()
+  quiet.set(scene, known)
+  return known
+}
+
+/** A delivery of each second event, as if it were of a kind that the endpoint is sent. */
+async function addDelivery(scene: Scene, _fresh: string, number: number) {
+  const endpointId = await quietEndpoint(scene)
+  const { pool } = scene.service.database
+  const { rows } = await pool.query<{ position: string }>(
+    `select position from event_log where business_id = $2 and live and position not in
+        (select position from webhook_delivery where endpoint_id = $1) order by position limit 1`,
+    [endpointId, scene.businessId],
+  )
+  const id = await newDelivery(scene, endpointId, Number(rows[0]!.position))
+  if (even(number)) return
+  await pool.query(
+    "update webhook_delivery set state = 'PENDING', completed_at = null where id = $1",
+    [id],
+  )
+}
+
+const customerOf = async (scene: Scene, fresh: string) =>
+  openAccount(scene, fresh, { email: 'customer@example.com' })
+
+const asKey = { openAccount: (scene: Scene, fresh: string) => openAccount(scene, fresh) }
+
+/** Every list of the contract. A new one needs an entry. */
+export const LISTINGS: Readonly<Record<string, Listing>> = {
+  'AccountService.ListAccounts': {
+    request: ofBusiness,
+    add: async (scene, fresh, number) => {
+      const isPending = number === 3
+      const phone = isPending ? { phone: MAGIC_PHONES.refuses } : {}
+      const identity = number === 2 ? { idType: 1, idNumber: '22212345678' } : {}
+      const fields = { test: even(number), bank: bankOf(number), ...phone, ...identity }
+      const opened = openAccount(scene, fresh, fields)
+      await (isPending ? opened.catch(() => undefined) : opened)
+      const closed = { businessId: scene.businessId, reference: fresh }
+      if (number === 4) await scene.service.client(AccountService).closeAccount(closed)
+    },
+    options: () => [
+      { request: { status: 3 }, matches: ({ status }) => status === 'ACCOUNT_STATUS_CLOSED' },
+      inMode(true),
+      inMode(false),
+      atBank,
+      {
+        request: { idNumber: '22212345678', idType: 1 },
+        matches: ({ merchantReference }) => `${merchantReference}`.endsWith(' 2'),
+      },
+      {
+        request: { openingStates: [1, 2, 3, 4, 5] },
+        matches: ({ status }) => status === 'ACCOUNT_STATUS_PENDING',
+      },
+    ],
+  },
+  'AccountService.ListSplitRecipients': {
+    request: ofBusiness,
+    id: 'recipientId',
+    add: async (scene, fresh) => {
+      const request = await made('AccountService.ApproveSplitRecipient')(scene, fresh)
+      await scene.service.client(AccountService).approveSplitRecipient(request)
+    },
+    remove: {
+      row: ({ service, businessId }, { recipientId }) => {
+        const request = { businessId, recipientId: recipientId as string }
+        return service.client(AccountService).revokeSplitRecipient(request)
+      },
+    },
+    options: none,
+  },
+  'AdminService.ListTokens': {
+    add: async (scene, fresh, number) => {
+      const issued = await scene.service
+        .client(AdminService)
+        .issueToken({ name: fresh, scopes: ['read'] })
+      if (even(number)) await revokeToken(scene, issued.token!.id)
+    },
+    remove: { request: { active: true }, row: (scene, { id }) => revokeToken(scene, id) },
+    options: () => [
+      { request: { active: true }, matches: ({ revokedAt }) => revokedAt === undefined },
+      { request: { active: false }, matches: ({ revokedAt }) => revokedAt !== undefined },
+    ],
+  },
+  'AdminService.ListAuditEntries': {
+    id: 'number',
+    add: async ({ service, businessId }, fresh, number) => {
+      const { token } = await service.client(AdminService).issueToken({
+        ...{ name: fresh, scopes: ['admin'], businessIds: [businessId] },
+      })
+      if (even(number)) await service.client(AdminService).revokeToken({ tokenId: token!.id })
+    },
+    options: (rows, { businessId }) => {
+      const { targetId } = rows[2]!
+      return [
+        ...inPeriod(rows, 'at'),
+        equals({ businessId }, 'businessId', businessId),
+        equals({ targetId }, 'targetId', targetId),
+        equals({ action: 'token.revoke' }, 'action', 'token.revoke'),
+        { request: { actorId: 'bootstrap' }, matches: () => false },
+        { request: { oldestFirst: true }, matches: () => true, isReversed: true },
+      ]
+    },
+    mayLeaveAll: ['actorId', 'oldestFirst'],
+  },
+  'BusinessService.ListBusinesses': {
+    add: ({ service }, fresh) => service.business(fresh),
+    options: (rows) => [
+      {
+        request: { businessIds: [rows[1]!['id'], rows[3]!['id']] },
+        matches: ({ id }) => id === rows[1]!['id'] || id === rows[3]!['id'],
+      },
+      { request: { query: `${rows[1]!['id']}` }, matches: ({ id }) => id === rows[1]!['id'] },
+    ],
+  },
+  'BusinessService.ListKeys': {
+    request: ofBusiness,
+    add: ({ service, businessId }) => service.client(BusinessService).issueKey({ businessId }),
+    options: none,
+  },
+  'NotificationService.ListHeldNotifications': {
+    add: (scene, fresh, number) => addNotification(scene, fresh, even(number) ? 4 : 1),
+    remove: {
+      row: ({ service }, { id }) =>
+        service.database.pool.query(
+          "update bank_notification set state = 'PROCESSED', outcome = 'IGNORED' where id = $1",
+          [id],
+        ),
+    },
+    options: () => [atBank],
+  },
+  'NotificationService.ListNotifications': {
+    add: addNotification,
+    options: (rows) => {
+      return [
+        ...inPeriod(rows, 'receivedAt'),
+        atBank,
+        equals({ state: NotificationState.PROCESSED }, 'state', 'NOTIFICATION_STATE_PROCESSED'),
+        equals({ results: [5] }, 'result', 'NOTIFICATION_RESULT_IGNORED'),
+      ]
+    },
+    untried: ['sessionId'],
+  },
+  'OverviewService.ListReviewItems': {
+    add: (scene, fresh, number) => {
+      if (number % 3 === 0)
+        return made('ReconciliationService.ReturnUnmatchedPayment')(scene, fresh)
+      return hold(scene, fresh, 1, { test: number % 3 === 1 })
+    },
+    remove: {
+      request: { kinds: [5] },
+      row: ({ service }, { id }) =>
+        service.client(HeldPaymentService).acceptPayment({ transactionId: id as string }),
+    },
+    options: (_rows, { businessId }) => [
+      equals({ businessId }, 'businessId', businessId),
+      { request: { kinds: [5] }, matches: ({ kind }) => kind === 'REVIEW_KIND_HELD_PAYMENT' },
+      {
+        request: { kinds: [5], live: false },
+        matches: ({ kind, live }) => kind === 'REVIEW_KIND_HELD_PAYMENT' && live === false,
+      },
+    ],
+  },
+  'ReconciliationService.ListUnmatchedPayments': {
+    add: async ({ service }, fresh, number) =>
+      service.client(TransactionService).recordPayment({
+        ...{ bank: bankOf(number), accountNumber: '0000000000', sessionId: plain(fresh) },
+        amountMinor: 700n,
+      }),
+    remove: {
+      row: ({ service }, { id }) =>
+        service.database.pool.query(
+          "update unmatched_payment set resolution = 'RETURNED', resolved_at = now() where id = $1",
+          [id],
+        ),
+    },
+    options: () => [atBank],
+  },
+  'ReconciliationService.ListRecordedPayments': {
+    request: () => ({
+      ...{ bank: Bank.BANK_9PSB, from: timestampFromMs(Date.now() - 99 * HOUR_MS) },
+      to: timestampFromMs(Date.now() + HOUR_MS),
+    }),
+    id: 'transactionId',
+    add: (scene, fresh, number) => pay(scene, fresh, 2 * number),
+    options: (rows) => inPeriod(rows, 'paidAt'),
+  },
+  'ReconciliationService.ListPaymentConflicts': {
+    add: made('ReconciliationService.ResolvePaymentConflict'),
+    remove: {
+      row: ({ service }, { id }) =>
+        service.database.pool.query(
+          'update payment_conflict set resolved_at = now() where id = $1',
+          [id],
+        ),
+    },
+    options: none,
+  },
+  'SessionService.ListSessions': {
+    add: async ({ service }, _fresh, number) => {
+      await signIn(service, { token: ADMIN_TOKEN })
+      const { sessions } = await service.client(SessionService).listSessions({ pageSize: 1 })
+      const sessionId = sessions[0]!.id
+      if (even(number)) await service.client(SessionService).revokeSession({ sessionId })
+    },
+    remove: {
+      request: { activeOnly: true },
+      row: ({ service }, { id }) =>
+        service.client(SessionService).revokeSession({ sessionId: id as string }),
+    },
+    options: () => [equals({ activeOnly: true }, 'active', true)],
+  },
+  'SessionService.ListPortalLinks': {
+    add: async ({ service, businessId, otherBusinessId }, _fresh, number) => {
+      const sessions = service.client(SessionService)
+      const { portalLink } = await sessions.createPortalLink({
+        businessId: number % 3 === 0 ? otherBusinessId : businessId,
+      })
+      if (even(number)) await sessions.revokePortalLink({ portalLinkId: portalLink!.id })
+    },
+    remove: {
+      request: { activeOnly: true },
+      row: ({ service }, { id }) =>
+        service.client(SessionService).revokePortalLink({ portalLinkId: id as string }),
+    },
+    options: (_rows, { businessId }) => [
+      equals({ businessId }, 'businessId', businessId),
+      { request: { activeOnly: true }, matches: ({ revokedAt }) => revokedAt === undefined },
+    ],
+  },
+  'SettlementService.ListSettlements': {
+    request: ofBusiness,
+    add: settle,
+    options: (rows) => [
+      ...inPeriod(rows, 'startedAt'),
+      inMode(true),
+      inMode(false),
+      equals({ settlementId: rows[1]!['id'] }, 'id', rows[1]!['id']),
+    ],
+  },
+  'SettlementService.ListEntries': {
+    request: ofBusiness,
+    id: 'sequence',
+    add: (scene, fresh, number) => settle(scene, fresh, number, false),
+    options: (rows) => {
+      const [first, second] = rows.filter((row) => row['settlementId'] !== '')
+      // The entry of the settlement before is booked after what it covers.
+      const between = (row: Row) =>
+        Number(first!['sequence']) <= Number(row['sequence']) &&
+        Number(row['sequence']) < Number(second!['sequence'])
+      return [
+        ...inPeriod(rows, 'bookedAt'),
+        { request: { settlementId: second!['settlementId'] }, matches: between },
+      ]
+    },
+    untried: ['test'],
+  },
+  'SettlementService.ListHolidays': {
+    id: 'day',
+    add: ({ service }, name, number) => {
+      const day = `2028-0${1 + (number % 9)}-0${1 + (Math.floor(number / 9) % 9)}`
+      return service.client(SettlementService).addHoliday({ day, name })
+    },
+    remove: {
+      row: ({ service }, { day }) =>
+        service.client(SettlementService).removeHoliday({ day: day as string }),
+    },
+    options: none,
+  },
+  'ThirdPartyService.GetVirtualAccount': {
+    request: () => ({ email: 'customer@example.com', reference: '' }),
+    id: 'reference',
+    add: customerOf,
+    options: none,
+  },
+  'ThirdPartyService.ListTransactions': {
+    id: 'transaction_ref',
+    add: pay,
+    options: (rows) => {
+      const { reference, session_id: sessionId } = rows[1]!
+      const from = middleOf(rows, 'created_at')
+      const isCredited = (row: Row) => row['status'] === 'SUCCESS' && !isHeld(row['hold_state'])
+      return [
+        { request: { from }, matches: (row) => `${row['created_at']}` >= from },
+        { request: { to: from }, matches: (row) => `${row['created_at']}` < from },
+        equals({ reference }, 'reference', reference),
+        equals({ sessionId }, 'session_id', sessionId),
+        equals({ status: 'PENDING' }, 'status', 'PENDING'),
+        {
+          request: { recordedFrom: '2020-01-01 00:00:00' },
+          ...{ matches: isCredited, isReordered: true },
+        },
+        {
+          request: { recordedTo: '2099-01-01 00:00:00' },
+          ...{ matches: isCredited, isReordered: true },
+        },
+      ]
+    },
+  },
+  'ThirdPartyService.ListHeldPayments': { id: 'transaction_ref', add: held, options: none },
+  'ThirdPartyService.ListVirtualAccounts': {
+    id: 'reference',
+    add: async (scene, fresh, number) => {
+      await asKey.openAccount(scene, fresh)
+      const closed = { businessId: scene.businessId, reference: fresh }
+      if (even(number)) await scene.service.client(AccountService).closeAccount(closed)
+    },
+    options: () => [equals({ status: 'CLOSED' }, 'status', 'CLOSED')],
+  },
+  'ThirdPartyService.ListSettlements': {
+    id: 'settlement_id',
+    add: (scene, fresh, number) => settle(scene, fresh, number, false),
+    options: none,
+  },
+  'ThirdPartyService.GetStatement': {
+    id: 'sequence',
+    add: (scene, fresh, number) => settle(scene, fresh, number, false),
+    options: (rows) => {
+      const middle = middleOf(rows, 'booked_at')
+      return [
+        { request: { from: middle }, matches: (row) => `${row['booked_at']}` >= middle },
+        { request: { to: middle }, matches: (row) => `${row['booked_at']}` < middle },
+      ]
+    },
+    mayLeaveAll: ['from', 'to'],
+  },
+  'ThirdPartyService.ListDeliveries': {
+    request: async (scene) => ({ endpointId: await quietEndpoint(scene) }),
+    id: 'delivery_id',
+    add: addDelivery,
+    options: (rows) => [
+      equals({ status: 'PENDING' }, 'status', 'PENDING'),
+      equals({ eventId: rows[1]!['event_id'] }, 'event_id', rows[1]!['event_id']),
+    ],
+  },
+  'HeldPaymentService.ListHeldPayments': {
+    request: ofBusiness,
+    add: (scene, fresh, number) => hold(scene, fresh, number, { test: number % 3 === 0 }),
+    remove: {
+      request: { holdState: 1 },
+      row: ({ service }, { id }) =>
+        service.client(HeldPaymentService).acceptPayment({ transactionId: id as string }),
+    },
+    options: () => [
+      equals({ holdState: 1 }, 'holdState', 'HOLD_STATE_HELD'),
+      inMode(true),
+      inMode(false),
+    ],
+  },
+  'TransactionService.ListTransactions': {
+    request: ofBusiness,
+    add: async (scene, fresh, number) => {
+      if (number % 3 === 2) return hold(scene, fresh, number, { test: even(number) })
+      return pay(scene, fresh, number)
+    },
+    options: (rows) => {
+      const { accountReference: reference, sessionId } = rows[1]!
+      const PENDING = 'TRANSACTION_STATUS_PENDING'
+      const isLive = ({ live, status, holdState }: Row) =>
+        live === true && status !== PENDING && !isHeld(holdState)
+      return [
+        ...inPeriod(rows, 'paidAt'),
+        equals({ reference }, 'accountReference', reference),
+        equals({ sessionId }, 'sessionId', sessionId),
+        equals({ status: 1 }, 'status', PENDING),
+        { request: { statuses: [2, 4] }, matches: ({ status }) => status !== PENDING },
+        inMode(true),
+        inMode(false),
+        atBank,
+        {
+          request: { amountFromMinor: 702n },
+          matches: ({ amountMinor }) => Number(amountMinor) >= 702,
+        },
+        {
+          request: { amountToMinor: 702n },
+          matches: ({ amountMinor }) => Number(amountMinor) <= 702,
+        },
+        equals({ variances: [2] }, 'variance', 'VARIANCE_UNDERPAID'),
+        equals({ holdStates: [1] }, 'holdState', 'HOLD_STATE_HELD'),
+        {
+          request: { live: true, recordedFrom: timestampFromMs(0) },
+          ...{ matches: isLive, isReordered: true },
+        },
+        {
+          request: { live: true, recordedTo: toTimestamp('2099-01-01') },
+          ...{ matches: isLive, isReordered: true },
+        },
+      ]
+    },
+  },
+  'WebhookService.ListEndpoints': {
+    request: ofBusiness,
+    add: addEndpoint,
+    remove: {
+      row: ({ service }, { id }) =>
+        service.client(WebhookService).deleteEndpoint({ endpointId: id as string }),
+    },
+    options: () => [
+      inMode(true),
+      inMode(false),
+      equals({ status: 2 }, 'status', 'ENDPOINT_STATUS_DISABLED'),
+      { request: { failing: true }, matches: ({ failingSince }) => failingSince !== undefined },
+      { request: { failing: false }, matches: ({ failingSince }) => failingSince === undefined },
+    ],
+  },
+  'WebhookService.ListDeliveries': {
+    request: async (scene) => ({ endpointId: await quietEndpoint(scene) }),
+    add: addDelivery,
+    options: (rows, { businessId }) => [
+      ...inPeriod(rows, 'createdAt'),
+      { request: { businessId }, matches: () => true },
+      equals({ eventId: rows[1]!['eventId'] }, 'eventId', rows[1]!['eventId']),
+      equals({ status: 1 }, 'status', 'DELIVERY_STATUS_PENDING'),
+      {
+        request: { statuses: [2] },
+        matches: ({ status }) => status === 'DELIVERY_STATUS_DELIVERED',
+      },
+      { request: { live: true }, matches: () => true },
+      { request: { live: false }, matches: () => false },
+    ],
+    mayLeaveAll: ['live', 'businessId'],
+  },
+}

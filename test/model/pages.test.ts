@@ -1,0 +1,123 @@
+import type { DescMethod } from '@bufbuild/protobuf'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { restPath } from '../../proto/contract-services.ts'
+import { allMethods, nameOf, PROTOCOLS, REST } from '../protocols/matrix/protocols.ts'
+import { authorizationOf, type Scene, setScene } from '../protocols/matrix/scene.ts'
+import { useService } from '../support/service.ts'
+import { type Fields, LISTINGS, type Row } from './page-rows.ts'
+
+const service = useService()
+let scene: Scene
+
+beforeAll(async () => {
+  scene = await setScene(service)
+})
+
+afterAll(() => scene?.close())
+
+/** Every method that returns a list in pages. */
+const methods = (await allMethods()).filter(({ input }) =>
+  input.fields.some(({ name }) => name === 'page_token'),
+)
+const PAGING = new Set(['page_size', 'page_token'])
+const ROWS = 6
+
+test('every list of the contract, and no other, has an entry', () => {
+  expect(methods.map(nameOf).toSorted()).toEqual(Object.keys(LISTINGS).toSorted())
+})
+
+describe.each(methods.map((method) => [nameOf(method), method] as const))('%s', (name, method) => {
+  const listing = LISTINGS[name]!
+  const idOf = (row: Row) => `${row[listing.id ?? 'id']}`
+  const always = async (): Promise<Fields> => (await listing.request?.(scene)) ?? {}
+  let added = 0
+  const add = () => listing.add(scene, `${name.replaceAll('.', ' ')} ${added}`, added++)
+  const readAll = (request: Fields, pageSize: number) => listAll(method, request, pageSize)
+
+  beforeAll(async () => {
+    while (added < ROWS) await add()
+  })
+
+  test('is the same in pages of any size, and over any protocol', async () => {
+    const [whole, ...others] = await readSizes(async (size) => readAll(await always(), size))
+    expect(whole!.length).toBeGreaterThanOrEqual(5)
+    expect(new Set(whole!.map(idOf)).size).toBe(whole!.length)
+    for (const rows of others) expect(rows.map(idOf)).toEqual(whole!.map(idOf))
+  })
+
+  test('leaves, with each of its options, what the option says', async () => {
+    const base = await always()
+    const all = await readAll(base, 0)
+    const options = listing.options(all, scene)
+    const tried = [base, ...options.map(({ request }) => request)].flatMap(Object.keys)
+    const used = [...tried, ...(listing.untried ?? [])]
+    const fields = method.input.fields.filter((field) => !PAGING.has(field.name))
+    for (const { localName } of fields) expect(used).toContain(localName)
+    for (const { request, matches, isReversed, isReordered } of options) {
+      const expected = all.filter(matches).map(idOf)
+      const isPart = expected.length > 0 && expected.length < all.length
+      const mayBeAll = Object.keys(request).some((field) => listing.mayLeaveAll?.includes(field))
+      expect([request, isPart || mayBeAll]).toEqual([request, true])
+      if (isReversed) expected.reverse()
+      for (const rows of await readSizes((size) => readAll({ ...base, ...request }, size))) {
+        const found = rows.map(idOf)
+        if (isReordered) expect(found.toSorted()).toEqual(expected.toSorted())
+        else expect([request, found]).toEqual([request, expected])
+      }
+    }
+  })
+
+  test('has each row once that was there all the time, while others come and go', async () => {
+    const { request: needed, row: remove } = listing.remove ?? {}
+    const request = { ...(await always()), ...needed }
+    const before = await readAll(request, 0)
+    const gone = remove && before.at(-2)
+    const found: Row[] = []
+    for (let pageToken = '', page = 0; ; page++) {
+      const { rows, next } = await readPage(method, { ...request, pageToken }, 2)
+      found.push(...rows)
+      if (next === '') break
+      pageToken = next
+      if (page > 3) continue
+      await add()
+      // The row that the page ends with, and one of a page to come.
+      if (page === 0) await remove?.(scene, rows.at(-1)!)
+      if (page === 0 && gone) await remove?.(scene, gone)
+    }
+    const ids = found.map(idOf)
+    expect(new Set(ids).size).toBe(ids.length)
+    const kept = before.map(idOf).filter((id) => gone === undefined || id !== idOf(gone))
+    expect(ids.filter((id) => kept.includes(id))).toEqual(kept)
+  })
+})
+
+const readSizes = (read: (pageSize: number) => Promise<Row[]>) => Promise.all([0, 1, 2].map(read))
+
+async function listAll(method: DescMethod, request: Fields, pageSize: number): Promise<Row[]> {
+  const all: Row[] = []
+  for (let pageToken = ''; ; ) {
+    const { rows, next } = await readPage(method, { ...request, pageToken }, pageSize)
+    all.push(...rows)
+    // A list by recorded time never ends: its last token is that of the request.
+    if (next === '' || next === pageToken) return all
+    pageToken = next
+  }
+}
+
+/** One page, over the protocol of its size. */
+async function readPage(method: DescMethod, request: Fields, pageSize: number) {
+  const protocols = ['gRPC from connect-node', 'Connect in JSON', 'gRPC-Web'] as const
+  const isRest = pageSize === 2 && restPath(method) !== undefined
+  const protocol = isRest ? REST : PROTOCOLS[protocols[pageSize % 3]!]!
+  const authorization = authorizationOf(scene, nameOf(method))
+  const outcome = await protocol(service, {
+    ...{ method, request: { ...request, pageSize }, authorization },
+  })
+  if (!('messages' in outcome)) throw new Error(`${JSON.stringify(outcome)} ${method.name}`)
+  const [message] = outcome.messages as [Record<string, unknown>]
+  const data = (message['data'] ?? message) as Record<string, unknown>
+  const page = (data['customer_accounts'] ?? data['customerAccounts'] ?? data) as typeof data
+  const rows = Object.values(page).find((value) => Array.isArray(value)) as Row[]
+  expect(rows.length).toBeLessThanOrEqual(pageSize || 200)
+  return { rows, next: (page['next_page_token'] ?? page['nextPageToken'] ?? '') as string }
+}
