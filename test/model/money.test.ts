@@ -4,7 +4,7 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import { useDatabase } from '../support/database.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { createMovedClock, type MovedClock } from '../support/moved-clock.ts'
-import { compare } from './compare.ts'
+import { compare, glance } from './compare.ts'
 import {
   connectTo,
   endDrive,
@@ -269,6 +269,7 @@ async function play({ terms, accounts, steps, settlesAtEnd, paged }: Story): Pro
       for (const each of commands.filter(({ kind }) => ALONE.has(kind))) await runAll([each])
       const others = commands.filter(({ kind }) => !ALONE.has(kind))
       if (others.length > 0) await runAll(others)
+      await glance(drive)
     }
     if (settlesAtEnd) {
       for (const name of BUSINESSES) {
