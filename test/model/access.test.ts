@@ -123,7 +123,7 @@ const intent = fc.record({
     { weight: 5, arbitrary: fc.constant('signIn' as const) },
     { weight: 2, arbitrary: fc.constant('finish' as const) },
     { weight: 4, arbitrary: fc.constant('outlive' as const) },
-    { weight: 3, arbitrary: fc.constant('visit' as const) },
+    { weight: 3, arbitrary: fc.constantFrom('visit' as const, 'withdraw' as const) },
     { weight: 1, arbitrary: fc.constant('crowd' as const) },
   ),
   /** Something else that is done to the same row at the same time. */
@@ -137,7 +137,7 @@ const intent = fc.record({
 type Intent = typeof intent extends fc.Arbitrary<infer Each> ? Each : never
 
 /** Intents that are several commands. */
-type Chain = 'outlive' | 'visit' | 'crowd'
+type Chain = 'outlive' | 'visit' | 'withdraw' | 'crowd'
 
 const choose = <Item>(items: readonly Item[], which: number): Item => items[which % items.length]!
 
@@ -333,6 +333,7 @@ async function runIntent(
   if (each.kind === 'crowd') return crowd(world, each, name, run)
   if (each.kind === 'outlive') return outlive(world, each, name, run)
   if (each.kind === 'visit') return visit(world, each, name, run)
+  if (each.kind === 'withdraw') return withdraw(world, each, name, run)
   const command = toCommand(world, each.kind, each, name)
   if (command === undefined) return
   const kinds = PAIRS.get(each.kind)
@@ -367,13 +368,47 @@ async function outlive(
   const { each, endMs } = choose(ends, which)
   const toMs = Math.min(endMs - (flag ? 1 : 0), MOVED_MS.max)
   await run({ kind: 'move', by: ADMIN, at, toMs })
-  const isOpened = each.kind === 'code' || each.kind === 'link' || other % 4 === 0
-  if (isOpened && each.kind !== 'session' && each.kind !== 'key') {
-    const credential = each.name
-    await run({ kind: 'signIn', by: ADMIN, at, name, credential, replaces: undefined })
-  } else if (each.kind === 'key') {
-    await run({ kind: 'listEvents', by: each.name, at, from: choose(ADDRESSES, other) })
-  } else await run({ kind: 'getCaller', by: each.name, at })
+  await run(useOf(each, at, other, name))
+  if (!flag) return
+  await run({ kind: 'move', by: ADMIN, at, toMs: Math.min(endMs, MOVED_MS.max) })
+  if (each.kind !== 'code') await run(useOf(each, at, other, `${name}b`))
+}
+
+/** What a credential is for. */
+function useOf({ kind, name: by }: Credential, at: number, other: number, name: string): Command {
+  const isOpened = kind === 'code' || kind === 'link' || (kind === 'token' && other % 4 === 0)
+  if (isOpened) return { kind: 'signIn', by: ADMIN, at, name, credential: by, replaces: undefined }
+  if (kind === 'key') return { kind: 'listEvents', by, at, from: choose(ADDRESSES, other) }
+  return { kind: 'getCaller', by, at }
+}
+
+const REVOKED_BY = {
+  key: 'revokeKey',
+  token: 'revokeToken',
+  link: 'revokeLink',
+  session: 'revokeSession',
+} as const
+
+/** A credential that an instance has just seen is revoked, maybe with its token, and its clock moves a little. */
+async function withdraw(
+  world: World,
+  { which, other, by, at, flag }: Intent,
+  name: string,
+  run: (...commands: readonly Command[]) => Promise<void>,
+): Promise<void> {
+  const known = [...world.credentials.values()].filter(({ count: copies }) => copies === 1)
+  const each = choose(known, which)
+  const isCode = each.kind === 'code'
+  const parent = world.credentials.get(each.parent)
+  if (isCode && parent === undefined) return
+  const target = parent !== undefined && (isCode || by % 2 === 0) ? parent : each
+  const revoked = target.kind as keyof typeof REVOKED_BY
+  if (!isCode) await run(useOf(each, at, other, name))
+  const revocation = { by: ADMIN, at: flag ? at : 1 - at, target: target.name }
+  await run({ kind: REVOKED_BY[revoked], ...revocation })
+  const toMs = world.nowMs[at]! + choose([-1_000, -MINUTE_MS, 500, 1_000], other)
+  await run({ kind: 'move', by: ADMIN, at, toMs: Math.max(toMs, MOVED_MS.min) })
+  await run(useOf(each, at, other, `${name}b`))
 }
 
 /** A user signs in at the provider, who comes back at once, just in time, or too late, maybe to the other instance. */

@@ -91,7 +91,7 @@ describe('a settlement', () => {
         .finally(() => {
           done = true
         })
-      // It looks again and again, or has settled without the payment.
+      // It waits for longer than a settlement takes, or has settled without the payment.
       const looks = new Set<string>()
       await waitFor(async () => {
         const { rows } = await db.database.pool.query<{ at: string }>(
