@@ -590,7 +590,7 @@ async function begun(drive: AccessDrive, name: string | undefined, response: Res
   return ((await response.json()) as { code: string }).code
 }
 
-/** Copies a session, with new ids: as many browsers that signed in at the same time. */
+/** Copies a session, with ids of their own: as many browsers that signed in at the same time. */
 async function copySession(
   drive: AccessDrive,
   { session, count, name }: Extract<Command, { kind: 'copySession' }>,

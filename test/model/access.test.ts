@@ -107,7 +107,7 @@ const CHANGES = [
 ] as const
 const OF_KEYS = ['rotateKey', 'revokeKey', 'updateKey'] as const
 /** What may be done to the same row at the same time. */
-const PAIRS = new Map<Intent['kind'], readonly Exclude<Intent['kind'], 'crowd' | 'outlive'>[]>([
+const PAIRS = new Map<Intent['kind'], readonly Exclude<Intent['kind'], Chain>[]>([
   ...OF_KEYS.map((kind) => [kind, OF_KEYS] as const),
   ...(['importKey', 'revokeToken', 'revokeLink', 'revokeSession', 'signIn'] as const).map(
     (kind) => [kind, [kind]] as const,
@@ -123,6 +123,7 @@ const intent = fc.record({
     { weight: 5, arbitrary: fc.constant('signIn' as const) },
     { weight: 2, arbitrary: fc.constant('finish' as const) },
     { weight: 4, arbitrary: fc.constant('outlive' as const) },
+    { weight: 3, arbitrary: fc.constantFrom('visit' as const, 'withdraw' as const) },
     { weight: 1, arbitrary: fc.constant('crowd' as const) },
   ),
   /** Something else that is done to the same row at the same time. */
@@ -135,12 +136,15 @@ const intent = fc.record({
 })
 type Intent = typeof intent extends fc.Arbitrary<infer Each> ? Each : never
 
+/** Intents that are several commands. */
+type Chain = 'outlive' | 'visit' | 'withdraw' | 'crowd'
+
 const choose = <Item>(items: readonly Item[], which: number): Item => items[which % items.length]!
 
 /** The command of an intent; undefined if the world has nothing that it could be about. */
 function toCommand(
   world: World,
-  kind: Exclude<Intent['kind'], 'crowd' | 'outlive'>,
+  kind: Exclude<Intent['kind'], Chain>,
   { which, other, at, flag, ...more }: Intent,
   name: string,
 ): Command | undefined {
@@ -328,6 +332,8 @@ async function runIntent(
   const [world] = drive.worlds as [World]
   if (each.kind === 'crowd') return crowd(world, each, name, run)
   if (each.kind === 'outlive') return outlive(world, each, name, run)
+  if (each.kind === 'visit') return visit(world, each, name, run)
+  if (each.kind === 'withdraw') return withdraw(world, each, name, run)
   const command = toCommand(world, each.kind, each, name)
   if (command === undefined) return
   const kinds = PAIRS.get(each.kind)
@@ -362,13 +368,65 @@ async function outlive(
   const { each, endMs } = choose(ends, which)
   const toMs = Math.min(endMs - (flag ? 1 : 0), MOVED_MS.max)
   await run({ kind: 'move', by: ADMIN, at, toMs })
-  const isOpened = each.kind === 'code' || each.kind === 'link' || other % 4 === 0
-  if (isOpened && each.kind !== 'session' && each.kind !== 'key') {
-    const credential = each.name
-    await run({ kind: 'signIn', by: ADMIN, at, name, credential, replaces: undefined })
-  } else if (each.kind === 'key') {
-    await run({ kind: 'listEvents', by: each.name, at, from: choose(ADDRESSES, other) })
-  } else await run({ kind: 'getCaller', by: each.name, at })
+  await run(useOf(each, at, other, name))
+  if (!flag) return
+  await run({ kind: 'move', by: ADMIN, at, toMs: Math.min(endMs, MOVED_MS.max) })
+  if (each.kind !== 'code') await run(useOf(each, at, other, `${name}b`))
+}
+
+/** What a credential is for. */
+function useOf({ kind, name: by }: Credential, at: number, other: number, name: string): Command {
+  const isOpened = kind === 'code' || kind === 'link' || (kind === 'token' && other % 4 === 0)
+  if (isOpened) return { kind: 'signIn', by: ADMIN, at, name, credential: by, replaces: undefined }
+  if (kind === 'key') return { kind: 'listEvents', by, at, from: choose(ADDRESSES, other) }
+  return { kind: 'getCaller', by, at }
+}
+
+const REVOKED_BY = {
+  key: 'revokeKey',
+  token: 'revokeToken',
+  link: 'revokeLink',
+  session: 'revokeSession',
+} as const
+
+/** A credential that an instance has just seen is revoked, maybe with its token, and its clock moves a little. */
+async function withdraw(
+  world: World,
+  { which, other, by, at, flag }: Intent,
+  name: string,
+  run: (...commands: readonly Command[]) => Promise<void>,
+): Promise<void> {
+  const known = [...world.credentials.values()].filter(({ count: copies }) => copies === 1)
+  const each = choose(known, which)
+  const isCode = each.kind === 'code'
+  const parent = world.credentials.get(each.parent)
+  if (isCode && parent === undefined) return
+  const target = parent !== undefined && (isCode || by % 2 === 0) ? parent : each
+  const revoked = target.kind as keyof typeof REVOKED_BY
+  if (!isCode) await run(useOf(each, at, other, name))
+  const revocation = { by: ADMIN, at: flag ? at : 1 - at, target: target.name }
+  await run({ kind: REVOKED_BY[revoked], ...revocation })
+  const toMs = world.nowMs[at]! + choose([-1_000, -MINUTE_MS, 500, 1_000], other)
+  await run({ kind: 'move', by: ADMIN, at, toMs: Math.max(toMs, MOVED_MS.min) })
+  await run(useOf(each, at, other, `${name}b`))
+}
+
+/** A user signs in at the provider, who comes back at once, just in time, or too late, maybe to the other instance. */
+async function visit(
+  world: World,
+  { which, other, by, at, flag }: Intent,
+  name: string,
+  run: (...commands: readonly Command[]) => Promise<void>,
+): Promise<void> {
+  const [signed, userinfo] = [choose(CLAIMS, which), choose(CLAIMS, other)]
+  const user = { name: `u${which % 2}`, declines: by % 8 === 0, signed, userinfo }
+  await run({ kind: 'begin', by: ADMIN, at, name, user })
+  const end = other % 3 === 0 ? 1 - at : at
+  const toMs = world.nowMs[at]! + 10 * MINUTE_MS - (flag ? 1 : 0)
+  if (by % 2 === 0) await run({ kind: 'move', by: ADMIN, at: end, toMs })
+  // Another browser's visit has another state.
+  const kept = by % 5 === 1 ? choose([name, ...world.flows.keys()], which) : name
+  await run({ kind: 'finish', by: ADMIN, at: end, flow: name, kept, name: `${name}b` })
 }
 
 /** So many sessions of one caller that there may be no more, or that are over; and one who wants to sign in. */
@@ -389,19 +447,17 @@ async function crowd(
   await run({ ...signIn, name: `${name}c` })
 }
 
-/** Whatever an operator lists is what the model says, at each instance. */
+/** Whatever an operator lists is what the model says, at either instance. */
 async function compareLists(run: (command: Command) => Promise<void>): Promise<void> {
-  for (const at of [0, 1]) {
-    const lists = { by: ADMIN, at, pageSize: at === 0 ? 0 : 7 }
-    for (const business of BUSINESSES) await run({ ...lists, kind: 'listKeys', business })
-    for (const active of [true, false, undefined])
-      await run({ ...lists, kind: 'listTokens', active })
-    for (const active of [true, false]) {
-      await run({ ...lists, kind: 'listSessions', active })
-      await run({ ...lists, kind: 'listLinks', business: undefined, active })
-    }
-    await run({ ...lists, kind: 'listAudit', filter: {} })
+  const at = count % 2
+  const lists = { by: ADMIN, at, pageSize: at === 0 ? 0 : 7 }
+  for (const business of BUSINESSES) await run({ ...lists, kind: 'listKeys', business })
+  for (const active of [true, false, undefined]) await run({ ...lists, kind: 'listTokens', active })
+  for (const active of [true, false]) {
+    await run({ ...lists, kind: 'listSessions', active })
+    await run({ ...lists, kind: 'listLinks', business: undefined, active })
   }
+  await run({ ...lists, kind: 'listAudit', filter: {} })
 }
 
 /** When keys were last used, in epoch milliseconds by id; undefined: never. Instances write it when they stop. */

@@ -30,7 +30,7 @@ export interface User {
   readonly name: string
   readonly declines: boolean
   readonly signed: Claims
-  /** At the userinfo endpoint, whose answer has no signature. */
+  /** At the userinfo endpoint, which are not signed. */
   readonly userinfo: Claims
 }
 
@@ -181,7 +181,7 @@ export interface Step {
   readonly answer: Answer
 }
 
-/** The world after a command, and what the caller gets. An instance may trust what it has just seen, or read the database. */
+/** The world after a command, and what the caller gets. An instance may trust what it has just seen, or not. */
 export function step(world: World, command: Command): readonly Step[] {
   return [true, false].map((trusts) => {
     const next = structuredClone(world)

@@ -13,8 +13,11 @@ import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { makeFolder } from './folder.ts'
 import { freePort } from './free-port.ts'
 
+/** Debian has the server where the path of a user need not lead. */
+const env = { ...process.env, PATH: `${process.env['PATH']}:/usr/sbin` }
+
 /** Whether this machine has the server. Debian: `apt-get install nats-server`. */
-export const hasNats = spawnSync('nats-server', ['--version']).status === 0
+export const hasNats = spawnSync('nats-server', ['--version'], { env }).status === 0
 
 /** A NATS server with JetStream, in a process of its own. */
 export interface NatsServer {
@@ -52,6 +55,7 @@ export async function startNats(...extra: readonly string[]): Promise<NatsServer
   const start = async (): Promise<void> => {
     const options = ['--jetstream', '--store_dir', store, '--addr', '127.0.0.1', '--port', port]
     const started = spawn('nats-server', [...options, ...extra], {
+      env,
       stdio: ['ignore', 'ignore', 'pipe'],
     })
     let output = ''

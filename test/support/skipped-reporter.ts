@@ -5,16 +5,23 @@ import { findPostgres } from './postgres-server.ts'
 
 /** Programs that tests use where they are installed, and the packages of Debian that have them. */
 const PACKAGES: Readonly<Record<string, string>> = {
+  bash: 'bash',
   'chromium-headless-shell': 'chromium-headless-shell',
+  curl: 'curl',
   etcd: 'etcd-server',
   go: 'golang-go',
+  grpc_python_plugin: 'protobuf-compiler-grpc python3-grpcio',
   haproxy: 'haproxy',
   'nats-server': 'nats-server',
+  openssl: 'openssl',
   patroni: 'patroni',
   pgbouncer: 'pgbouncer',
   php: 'php-cli',
   promtool: 'prometheus',
   protoc: 'protobuf-compiler',
+  python3: 'python3',
+  script: 'bsdutils',
+  'systemd-analyze': 'systemd',
 }
 
 /** Says in one line at the end why tests were skipped, and what to install. */
