@@ -1,5 +1,3 @@
-import { spawnSync } from 'node:child_process'
-import { randomInt } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -15,19 +13,10 @@ import {
   textOf,
 } from './drive.ts'
 import type { Command, Fee, Report, Split, Terms, World } from './money.ts'
-
-/** How long commands are tried, and from which seed. */
-const SECONDS = Number(process.env['MODEL_SECONDS'] ?? 10)
-const SEED = Number(process.env['MODEL_SEED'] ?? seedOfCommit())
+import { SECONDS, SEED, tryStories } from './try-stories.ts'
 
 /** How many commands run at the same time. */
 const TOGETHER = Number(process.env['MODEL_TOGETHER'] ?? 1)
-
-/** A seed that moves with each commit; a random one outside of a repository. */
-function seedOfCommit(): number {
-  const { stdout } = spawnSync('git', ['rev-parse', 'HEAD'], { encoding: 'utf8' })
-  return /^[0-9a-f]{40}/.test(stdout) ? Number.parseInt(stdout.slice(0, 7), 16) : randomInt(2 ** 31)
-}
 
 const service = useService()
 let second: Instance
@@ -244,26 +233,11 @@ async function play({ fees, accounts, steps, settlesAtEnd }: Story): Promise<voi
   }
 }
 
-/** Tries stories for a while. @returns the shortest that was found to fail */
-async function tryStories(): Promise<string | undefined> {
-  const property = fc.asyncProperty(story, play)
-  const found = await fc.check(property, {
-    ...{ seed: SEED, numRuns: 1_000_000, markInterruptAsFailure: false },
-    ...{ interruptAfterTimeLimit: SECONDS * 1_000, endOnFailure: true },
-  })
-  if (!found.failed) return undefined
-  const shrunk = await fc.check(property, {
-    ...{ seed: SEED, path: found.counterexamplePath ?? '', interruptAfterTimeLimit: 60_000 },
-  })
-  const { errorInstance } = shrunk.failed ? shrunk : found
-  return `MODEL_SEED=${SEED}\n${(errorInstance as Error).message}`
-}
-
 test(
   'money is where the model says, whatever callers do and in whatever order',
   async () => {
     console.log(`MODEL_SEED=${SEED}`)
-    expect(await tryStories()).toBeUndefined()
+    expect(await tryStories(story, play, { seconds: SECONDS, seed: SEED })).toBeUndefined()
     const messages = service.client(SettlementService).verifyLedger({})
     for await (const { discrepancies } of messages) expect(discrepancies).toEqual([])
     console.log(`${count} stories`)
