@@ -122,6 +122,8 @@ export async function startDrive(
   receiver.answer((request) => answer(drive, request))
   for (const name of businesses) drive.ids.set(name, await addBusiness(databases[0]))
   for (const [index, each] of endpoints.entries()) await addEndpoint(drive, `e${index}`, each)
+  // Instances connect meanwhile.
+  for (const _ of drive.instances) await run(drive, { kind: 'wait', ms: 0 })
   return drive
 }
 
@@ -209,6 +211,7 @@ function signersOf(
 /** Runs one command, and waits until instances have done all that follows from it. */
 export async function run(drive: Drive, command: Command): Promise<void> {
   const { world, clock } = drive
+  await endTurns(drive)
   if (command.kind === 'wait') clock.nowMs += command.ms
   world.step += 1
   world.clock = { fromMs: clock.nowMs, toMs: latestClock(drive) }
@@ -224,6 +227,17 @@ export async function run(drive: Drive, command: Command): Promise<void> {
     passTime(drive)
     await settle(drive)
   } while (isBetweenClocks(drive))
+}
+
+/** Turns that have read the clock have ended: they come to no result of an earlier time. */
+async function endTurns({ pool }: Drive): Promise<void> {
+  await waitUntil(async () => {
+    const { rows } = await pool.query(
+      `select from pg_stat_activity where datname = current_database() and state = 'active'
+        and backend_type = 'client backend' and pid <> pg_backend_pid()`,
+    )
+    return rows.length === 0
+  })
 }
 
 /** Less than a lease, also by the clock that is ahead: no lease of a request in progress ends. */
@@ -430,8 +444,8 @@ async function whyNotQuiet(drive: Drive): Promise<string> {
       select (select count(*)::int from outbox) - (select count(*)::int from event_log) as unsequenced,
         (select coalesce(max(position), 0) from event_log)
           > (select max(position) from webhook_dispatcher) as undispatched,
-        array(select due_at <= $2 from pending where enabled and (first or not ordered) and due_at <= $1
-          and leased is not true) as due,
+        array(select greatest(due_at, leased_until) <= $2 from pending
+          where enabled and (first or not ordered) and greatest(due_at, leased_until) <= $1) as due,
         (select coalesce(json_agg(json_build_array(endpoint_id, coalesce(event_id, ''), leased_until)), '[]')
           from pending where leased) as leased`,
     [new Date(latestClock(drive)), new Date(drive.clock.nowMs)],

@@ -19,7 +19,8 @@ afterAll(async () => {
   await second?.close()
 })
 
-const BUSINESSES = ['A', 'B'] as const
+/** The last one has no endpoints. */
+const BUSINESSES = ['A', 'B', 'C'] as const
 const KINDS = ['PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD', 'PAYMENT_REVERSED', 'ACCOUNT_CREATED']
 const HOUR_MS = 3_600_000
 
@@ -35,6 +36,11 @@ const WAITS_MS = [
   123 * HOUR_MS,
 ]
 const RETENTION_MS = 31 * 24 * HOUR_MS
+
+/** More events than the place moves at once from which an ordered endpoint's next delivery is looked for. */
+const CROWD = Array.from({ length: 600 }, () => {
+  return { business: 'C', live: true, kind: 'PAYMENT_NOTIFICATION' }
+})
 
 const kinds = fc.constantFrom<readonly string[]>([], [], ['PAYMENT_NOTIFICATION'], KINDS)
 
@@ -56,7 +62,7 @@ const weighted = <Kind extends string>(weights: Readonly<Record<Kind, number>>) 
 /** What happens next. To which endpoint or delivery, the world says by then. */
 const intent = fc.record({
   kind: weighted({
-    ...{ publish: 10, wait: 10, mood: 8, release: 8, redeliver: 5, skip: 4, recover: 3 },
+    ...{ publish: 10, crowd: 2, wait: 10, mood: 8, release: 8, redeliver: 5, skip: 4, recover: 3 },
     ...{ enable: 2, disable: 2, delete: 1, test: 1, order: 2, move: 1, choose: 1, rotate: 2 },
     ...{ expireEvents: 1, cut: 1, retain: 2 },
   }),
@@ -100,6 +106,8 @@ function toCommands(world: World, { kind, which, other, flag, ...more }: Intent)
   switch (kind) {
     case 'publish':
       return [{ kind, events: more.events }]
+    case 'crowd':
+      return [{ kind: 'publish', events: CROWD }]
     case 'wait':
       return [{ kind, ms: more.waitMs }]
     case 'mood':
@@ -145,6 +153,10 @@ const story = fc.record({
 })
 type Story = typeof story extends fc.Arbitrary<infer Each> ? Each : never
 
+/** A command as one line. */
+const textOf = (command: Command) =>
+  command.kind === 'publish' && command.events === CROWD ? 'a crowd' : JSON.stringify(command)
+
 let count = 0
 
 /** Plays a story, and fails with all that was done. */
@@ -158,7 +170,7 @@ async function play({ endpoints, skewMs, intents }: Story): Promise<void> {
     const { world } = drive
     const playAll = async (commands: readonly Command[]) => {
       for (const command of commands) {
-        done.push(JSON.stringify(command))
+        done.push(textOf(command))
         await run(drive as Drive, command)
         await adopt(drive as Drive)
       }

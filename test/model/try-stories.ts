@@ -6,6 +6,9 @@ import fc from 'fast-check'
 export const SECONDS = Number(process.env['MODEL_SECONDS'] ?? 10)
 export const SEED = Number(process.env['MODEL_SEED'] ?? seedOfCommit())
 
+/** How long a story that fails is shortened. */
+const SHRINK_SECONDS = Number(process.env['MODEL_SHRINK_SECONDS'] ?? 60)
+
 /** A seed that moves with each commit; a random one outside of a repository. */
 function seedOfCommit(): number {
   const { stdout } = spawnSync('git', ['rev-parse', 'HEAD'], { encoding: 'utf8' })
@@ -30,7 +33,11 @@ export async function tryStories<Story>(
   })
   if (!found.failed) return undefined
   const shrunk = await fc.check(property, {
-    ...{ seed, path: found.counterexamplePath ?? '', interruptAfterTimeLimit: 60_000 },
+    ...{
+      seed,
+      path: found.counterexamplePath ?? '',
+      interruptAfterTimeLimit: SHRINK_SECONDS * 1_000,
+    },
   })
   const { errorInstance } = shrunk.failed ? shrunk : found
   return `MODEL_SEED=${seed}\n${(errorInstance as Error).message}`
