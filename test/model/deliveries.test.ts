@@ -177,6 +177,8 @@ async function play({ endpoints, skewMs, intents }: Story): Promise<void> {
     }
     for (const each of intents) await playAll(toCommands(world, each))
     await compare(drive)
+    const names = [...world.endpoints.keys()]
+    await playAll(names.map((endpoint) => ({ kind: 'mood', endpoint, mood: 'ok' })))
     await playAll(
       [...world.held.keys()].map((request) => ({ kind: 'release', request, outcome: 'ok' })),
     )
