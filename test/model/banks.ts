@@ -25,7 +25,8 @@ export interface Notification {
 export interface World {
   /** What the bank knows of payments, by key. */
   readonly truth: Map<string, Report>
-  isDown: boolean
+  /** Whether the bank fails to answer the next requery. */
+  fails: boolean
   readonly notifications: Map<string, Notification>
   /** What is credited, by key. */
   readonly payments: Map<string, { readonly kobo: number; status: 'SUCCESS' | 'REVERSED' }>
@@ -40,11 +41,11 @@ export type Command =
       readonly requery: boolean
     }
   | { readonly kind: 'know'; readonly key: string; readonly truth: Report | undefined }
-  | { readonly kind: 'down'; readonly isDown: boolean }
+  | { readonly kind: 'fail' }
   | { readonly kind: 'retry' | 'resolve'; readonly report: Report }
 
 export const newWorld = (): World => ({
-  ...{ truth: new Map(), isDown: false, notifications: new Map(), payments: new Map() },
+  ...{ truth: new Map(), fails: false, notifications: new Map(), payments: new Map() },
 })
 
 /** The same body is the same notification. */
@@ -58,8 +59,8 @@ export function step(world: World, command: Command): string {
       if (command.truth) world.truth.set(command.key, command.truth)
       else world.truth.delete(command.key)
       return 'done'
-    case 'down':
-      world.isDown = command.isDown
+    case 'fail':
+      world.fails = true
       return 'done'
     case 'retry':
     case 'resolve':
@@ -109,7 +110,10 @@ function outcomeOf(world: World, report: Report, requery: boolean): string {
   const reports = [...world.notifications.values()].filter((each) => each.report.key === report.key)
   const isAsked = requery || reports.some(({ wasRefused }) => wasRefused)
   if (!isAsked) return apply(world, report, report)
-  if (world.isDown) return 'RETRY'
+  if (world.fails) {
+    world.fails = false
+    return 'RETRY'
+  }
   const known = world.truth.get(report.key)
   if (known === undefined) return 'UNCONFIRMED'
   return known.kobo === report.kobo ? apply(world, report, known) : 'MANUAL_REVIEW'

@@ -118,8 +118,11 @@ function toCommands(world: World, { kind, which, other, flag, ...more }: Intent)
     }
     case 'redeliver':
     case 'skip': {
+      // Half of them are about a request in progress, or about what is pending.
+      const held = [...world.held.values()].map((each) => each.delivery)
       const pending = world.deliveries.filter(({ state }) => state === 'PENDING')
-      const delivery = choose(kind === 'skip' && flag ? pending : world.deliveries, other)
+      const likely = held.length > 0 ? held : pending
+      const delivery = choose(flag && likely.length > 0 ? likely : world.deliveries, other)
       return delivery ? [{ kind, endpoint: delivery.endpoint, event: delivery.event }] : []
     }
     case 'recover': {

@@ -39,6 +39,6 @@ export async function tryStories<Story>(
       interruptAfterTimeLimit: SHRINK_SECONDS * 1_000,
     },
   })
-  const { errorInstance } = shrunk.failed ? shrunk : found
+  const { errorInstance } = shrunk.failed && shrunk.errorInstance ? shrunk : found
   return `MODEL_SEED=${seed}\n${(errorInstance as Error).message}`
 }
