@@ -15,7 +15,7 @@ const changes = (await allMethods()).filter(
 
 /** The drivers of the models, without their comments. */
 const drivers = readdirSync(import.meta.dirname)
-  .filter((name) => /drive\.ts$/.test(name))
+  .filter((name) => /(drive|banks\.test)\.ts$/.test(name))
   .map((name) => readFileSync(join(import.meta.dirname, name), 'utf8'))
   .map((text) => text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, ''))
 

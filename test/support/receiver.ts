@@ -35,7 +35,7 @@ export interface Receiver {
   /** Everything received so far. */
   readonly requests: readonly ReceivedRequest[]
   /** Sets the response to later requests. */
-  answer(how: Answer | ((request: ReceivedRequest) => Answer)): void
+  answer(how: Answer | ((request: ReceivedRequest) => Answer | Promise<Answer>)): void
   /** The next request that no `next` has returned yet. Rejects after the time limit. */
   next(limitMs?: number): Promise<ReceivedRequest>
   /** Resolves when the predicate holds for all requests so far. Rejects after the time limit. */
@@ -56,7 +56,7 @@ export async function startReceiver(certificate?: {
   const requests: ReceivedRequest[] = []
   const waiting = new Set<() => void>()
   let taken = 0
-  let how: Answer | ((request: ReceivedRequest) => Answer) = { status: 200 }
+  let how: Answer | ((request: ReceivedRequest) => Answer | Promise<Answer>) = { status: 200 }
 
   const onRequest = (incoming: IncomingMessage, response: ServerResponse) => {
     const chunks: Buffer[] = []
@@ -69,7 +69,9 @@ export async function startReceiver(certificate?: {
         at: Date.now(),
       }
       requests.push(request)
-      respond(response, typeof how === 'function' ? how(request) : how)
+      const answer = typeof how === 'function' ? how(request) : how
+      if (answer instanceof Promise) void answer.then((later) => respond(response, later))
+      else respond(response, answer)
       for (const look of [...waiting]) look()
     })
   }

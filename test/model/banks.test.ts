@@ -1,0 +1,229 @@
+import { isDeepStrictEqual } from 'node:util'
+import { ConnectError } from '@connectrpc/connect'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
+import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { notify, type Payee, payee } from '../notifications/scene.ts'
+import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
+import { type Instance, startInstance } from '../support/instance.ts'
+import { useService } from '../support/service.ts'
+import { waitUntil } from '../support/wait-for.ts'
+import { bodyOf, type Command, newWorld, type Report, step, type World } from './banks.ts'
+import { MODEL_SECONDS, MODEL_SEED, tryStories } from './try-stories.ts'
+
+const bank = useFakeBank()
+/** It trusts signatures. */
+const trusting = useService({ BANKS: 'PALMPAY=live', BANK_PALMPAY_REQUERY: 'off' }, bank.connectors)
+/** It asks the bank to confirm each payment. */
+let asking: Instance
+
+beforeAll(async () => {
+  const ports = { HTTP_PORT: '0', GRPC_PORT: '0' }
+  const config = readConfig({ BANKS: 'PALMPAY=live', ...ports }, bank.connectors())
+  asking = await startInstance(trusting.url, config)
+})
+
+afterAll(async () => {
+  await asking?.close()
+})
+
+const report: fc.Arbitrary<Report> = fc.record({
+  key: fc.constantFrom('p', 'p', 'q'),
+  kobo: fc.constantFrom(50_000, 50_000, 60_000),
+  state: fc.constantFrom('paid', 'paid', 'paid', 'reversed'),
+})
+
+const flag = fc.boolean()
+const command: fc.Arbitrary<Command> = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      ...{ kind: fc.constant('notify' as const), report, requery: flag },
+      isGenuine: fc.constantFrom(true, true, true, true, true, true, true, false),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc
+      .record({ isKnown: fc.constantFrom(true, true, false), report })
+      .map(({ isKnown, report: truth }) => {
+        return { kind: 'know' as const, key: truth.key, truth: isKnown ? truth : undefined }
+      }),
+  },
+  { weight: 2, arbitrary: fc.constant({ kind: 'fail' as const }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constantFrom('retry' as const, 'resolve' as const), report }),
+  },
+)
+
+/** A story's account, and what its keys are at the bank. */
+interface Drive {
+  readonly world: World
+  readonly to: Payee
+  readonly prefix: string
+}
+
+const atBank = ({ to, prefix }: Drive, { key, kobo, state }: Report): FakePayment => ({
+  ...{ key: `${prefix}-${key}`, session: `${prefix}-s-${key}`, account: to.accountNumber },
+  ...{ kobo: `${kobo}`, state },
+})
+
+async function execute(drive: Drive, each: Command): Promise<string> {
+  switch (each.kind) {
+    case 'notify': {
+      const at = each.requery ? asking : trusting
+      const signature = each.isGenuine ? 'genuine' : 'forged'
+      const path = 'palmpay/notifications'
+      return (await notify(at, atBank(drive, each.report), { path, signature })).text
+    }
+    case 'know': {
+      const key = `${drive.prefix}-${each.key}`
+      if (each.truth) bank.payments.set(key, atBank(drive, each.truth))
+      else bank.payments.delete(key)
+      return 'done'
+    }
+    case 'fail':
+      bank.mishaps.set('GET payments', ['before'])
+      return 'done'
+    case 'retry':
+    case 'resolve':
+      return review(drive, each)
+  }
+}
+
+interface Row {
+  readonly id: string
+  readonly state: string
+  readonly outcome: string
+  readonly tries: number
+}
+
+async function rowOf(drive: Drive, each: Report): Promise<Row | undefined> {
+  const { rows } = await trusting.database.pool.query<Row>(
+    `select id, state, outcome, tries from bank_notification
+      where body_digest = sha256(convert_to($1, 'UTF8'))`,
+    [JSON.stringify(atBank(drive, each))],
+  )
+  return rows[0]
+}
+
+async function review(
+  drive: Drive,
+  { kind, report: named }: Extract<Command, { kind: 'retry' | 'resolve' }>,
+): Promise<string> {
+  const client = trusting.client(NotificationService)
+  const before = await rowOf(drive, named)
+  const notificationId = before?.id ?? 'ntf_none'
+  try {
+    if (kind === 'resolve') await client.resolveNotification({ notificationId, note: 'theirs' })
+    else {
+      await client.retryNotification({ notificationId })
+      await waitUntil(async () => (await rowOf(drive, named))!.tries > before!.tries)
+    }
+    return 'done'
+  } catch (error) {
+    const [info] = ConnectError.from(error).findDetails(ErrorInfoSchema)
+    if (info === undefined) throw error
+    return info.reason
+  }
+}
+
+/** Compares the notifications, those that wait for an operator, and what is credited. */
+async function compare(drive: Drive): Promise<void> {
+  const { world, to, prefix } = drive
+  for (const { report: each, state, outcome, tries } of world.notifications.values()) {
+    const row = await rowOf(drive, each)
+    same(bodyOf(each), [row?.state, row?.outcome, row?.tries], [state, outcome, tries])
+  }
+  const held = [...world.notifications.values()].filter(({ state }) => state === 'MANUAL_REVIEW')
+  const expected = held.map(({ report: { key, kobo } }) => `${prefix}-s-${key} ${kobo}`).toSorted()
+  for (const pageSize of [0, 2]) {
+    const found: string[] = []
+    for (let pageToken = ''; ; ) {
+      const request = { bank: Bank.BANK_PALMPAY, pageSize, pageToken }
+      const page = await trusting.client(NotificationService).listHeldNotifications(request)
+      found.push(...page.notifications.map((each) => `${each.sessionId} ${each.amountMinor}`))
+      pageToken = page.nextPageToken
+      if (pageToken === '') break
+    }
+    const own = found.filter((text) => text.startsWith(`${prefix}-`)).toSorted()
+    same(`held by ${pageSize}`, own, expected)
+  }
+  const { businessId } = to
+  const { transactions } = await trusting
+    .client(TransactionService)
+    .listTransactions({ businessId })
+  const credited = transactions.map((each) => {
+    return [each.sessionId, Number(each.amountMinor), each.status].join(' ')
+  })
+  const payments = [...world.payments].map(([key, { kobo, status }]) => {
+    return [`${prefix}-s-${key}`, kobo, TransactionStatus[status]].join(' ')
+  })
+  same('payments', credited.toSorted(), payments.toSorted())
+}
+
+function same(what: string, found: unknown, expected: unknown): void {
+  if (isDeepStrictEqual(found, expected)) return
+  throw new Error(`${what}: ${JSON.stringify(found)}, not ${JSON.stringify(expected)}`)
+}
+
+/** Of a story: five in a row open the circuit breaker of an instance. */
+const FAILURES_MAX = 3
+
+/** Has the bank answer a requery of each instance: of a payment that it does not know. */
+async function closeBreakers(drive: Drive): Promise<void> {
+  const unknown = { key: 'none', kobo: 50_000, state: 'paid' } as const
+  for (const requery of [true, false]) {
+    const each = { kind: 'notify', report: unknown, isGenuine: true, requery } as const
+    same('answer', await execute(drive, each), 'UNCONFIRMED')
+  }
+}
+
+let count = 0
+
+/** Plays a story, and fails with all that was done. */
+async function play(commands: readonly Command[]): Promise<void> {
+  count += 1
+  const done: string[] = []
+  bank.mishaps.clear()
+  const to = await payee(trusting, Bank.BANK_PALMPAY)
+  const drive: Drive = { world: newWorld(), to, prefix: `b${count}` }
+  let failures = 0
+  await closeBreakers(drive)
+  try {
+    for (const each of commands) {
+      if (each.kind === 'fail' && ++failures > FAILURES_MAX) continue
+      done.push(JSON.stringify(each))
+      const expected = step(drive.world, each)
+      same('answer', await execute(drive, each), expected)
+    }
+    await compare(drive)
+  } catch (error) {
+    throw new Error(`${done.join('\n')}\n${(error as Error).message}`, { cause: error })
+  } finally {
+    // Otherwise its retries would ask the bank during a later story.
+    await trusting.database.pool.query(
+      "update bank_notification set state = 'PROCESSED', next_try_at = null where state = 'PENDING'",
+    )
+  }
+}
+
+const story = fc.array(command, { minLength: 1, maxLength: 12, size: 'max' })
+
+test(
+  'what a bank reports is credited once, and only if it is confirmed or trusted',
+  async () => {
+    console.log(`MODEL_SEED=${MODEL_SEED}`)
+    expect(
+      await tryStories(story, play, { seconds: MODEL_SECONDS, seed: MODEL_SEED }),
+    ).toBeUndefined()
+    console.log(`${count} stories`)
+  },
+  (MODEL_SECONDS + 300) * 1_000,
+)

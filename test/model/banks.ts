@@ -1,0 +1,135 @@
+/**
+ * What Inflow must do with what a bank reports: notifications that repeat, contradict, are forged or come before the
+ * bank confirms them. `step` changes the world and returns what the bank, or an operator, is answered.
+ *
+ * The signature covers the payment, so an instance may be set to trust it without a requery. What was refused once is
+ * credited only if the bank confirms it, whichever instance gets the next report.
+ */
+
+/** A payment as a notification describes it, or the bank's own records. */
+export interface Report {
+  readonly key: string
+  readonly kobo: number
+  readonly state: 'paid' | 'reversed'
+}
+
+export interface Notification {
+  readonly report: Report
+  state: 'PENDING' | 'PROCESSED' | 'MANUAL_REVIEW'
+  outcome: string
+  tries: number
+  wasRefused: boolean
+  isResolved: boolean
+}
+
+export interface World {
+  /** What the bank knows of payments, by key. */
+  readonly truth: Map<string, Report>
+  /** Whether the bank fails to answer the next requery. */
+  fails: boolean
+  readonly notifications: Map<string, Notification>
+  /** What is credited, by key. */
+  readonly payments: Map<string, { readonly kobo: number; status: 'SUCCESS' | 'REVERSED' }>
+}
+
+export type Command =
+  | {
+      readonly kind: 'notify'
+      readonly report: Report
+      readonly isGenuine: boolean
+      /** Whether it arrives at the instance that requeries everything. */
+      readonly requery: boolean
+    }
+  | { readonly kind: 'know'; readonly key: string; readonly truth: Report | undefined }
+  | { readonly kind: 'fail' }
+  | { readonly kind: 'retry' | 'resolve'; readonly report: Report }
+
+export const newWorld = (): World => ({
+  ...{ truth: new Map(), fails: false, notifications: new Map(), payments: new Map() },
+})
+
+/** The same body is the same notification. */
+export const bodyOf = ({ key, kobo, state }: Report) => `${key} ${kobo} ${state}`
+
+export function step(world: World, command: Command): string {
+  switch (command.kind) {
+    case 'notify':
+      return command.isGenuine ? receive(world, command.report, command.requery) : 'UNAUTHENTICATED'
+    case 'know':
+      if (command.truth) world.truth.set(command.key, command.truth)
+      else world.truth.delete(command.key)
+      return 'done'
+    case 'fail':
+      world.fails = true
+      return 'done'
+    case 'retry':
+    case 'resolve':
+      return review(world, command.kind, world.notifications.get(bodyOf(command.report)))
+  }
+}
+
+function receive(world: World, report: Report, requery: boolean): string {
+  const body = bodyOf(report)
+  const stored = world.notifications.get(body) ?? {
+    ...{ report, state: 'PENDING', outcome: 'RETRY', tries: 0, wasRefused: false },
+    isResolved: false,
+  }
+  world.notifications.set(body, stored)
+  if (stored.state === 'PROCESSED') {
+    return stored.outcome === 'RECORDED' ? 'DUPLICATE' : stored.outcome
+  }
+  return process(world, stored, requery)
+}
+
+/** An operator has what is in manual review tried again, or ends its review. */
+function review(world: World, kind: 'retry' | 'resolve', found: Notification | undefined): string {
+  if (found === undefined) return 'not_found'
+  if (kind === 'resolve' && found.isResolved) return 'done'
+  if (found.state !== 'MANUAL_REVIEW') return 'not_held'
+  // Any instance may try it: it was refused, so each of them asks the bank.
+  if (kind === 'retry') process(world, found, true)
+  else Object.assign(found, { state: 'PROCESSED', isResolved: true })
+  return 'done'
+}
+
+function process(world: World, notification: Notification, requery: boolean): string {
+  const outcome = outcomeOf(world, notification.report, requery)
+  notification.outcome = outcome
+  notification.tries += 1
+  if (outcome === 'MANUAL_REVIEW') notification.state = 'MANUAL_REVIEW'
+  else {
+    // The bank may confirm it later.
+    const isOpen = outcome === 'RETRY' || outcome === 'UNCONFIRMED'
+    notification.state = isOpen ? 'PENDING' : 'PROCESSED'
+  }
+  if (outcome === 'MANUAL_REVIEW' || outcome === 'UNCONFIRMED') notification.wasRefused = true
+  return outcome
+}
+
+function outcomeOf(world: World, report: Report, requery: boolean): string {
+  const reports = [...world.notifications.values()].filter((each) => each.report.key === report.key)
+  const isAsked = requery || reports.some(({ wasRefused }) => wasRefused)
+  if (!isAsked) return apply(world, report, report)
+  if (world.fails) {
+    world.fails = false
+    return 'RETRY'
+  }
+  const known = world.truth.get(report.key)
+  if (known === undefined) return 'UNCONFIRMED'
+  return known.kobo === report.kobo ? apply(world, report, known) : 'MANUAL_REVIEW'
+}
+
+/** @param known the payment as the bank confirms it, or as it is trusted */
+function apply({ payments }: World, report: Report, known: Report): string {
+  const recorded = payments.get(report.key)
+  if (known.state === 'reversed') {
+    if (recorded === undefined) return report.state === 'paid' ? 'UNCONFIRMED' : 'MANUAL_REVIEW'
+    if (recorded.status === 'REVERSED') return 'DUPLICATE'
+    recorded.status = 'REVERSED'
+    return 'RECORDED'
+  }
+  if (report.state === 'reversed') return 'RETRY'
+  if (recorded) return recorded.kobo === known.kobo ? 'DUPLICATE' : 'MANUAL_REVIEW'
+  payments.set(report.key, { kobo: known.kobo, status: 'SUCCESS' })
+  return 'RECORDED'
+}

@@ -1,0 +1,209 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ENTITIES } from '../../src/app/entities.ts'
+import { type Database, openDatabase } from '../../src/postgres/orm.ts'
+import { useDatabase } from '../support/database.ts'
+import type { Command, Mood, Outcome, World } from './deliveries.ts'
+import { adopt, compare, compareHours } from './deliveries-compare.ts'
+import { type Drive, type NewEndpoint, run, startDrive, stopDrive } from './deliveries-drive.ts'
+import { MODEL_SECONDS, MODEL_SEED, tryStories } from './try-stories.ts'
+
+const db = useDatabase()
+let second: Database
+
+beforeAll(async () => {
+  second = await openDatabase(db.url, ENTITIES)
+})
+
+afterAll(async () => {
+  await second?.close()
+})
+
+/** The last one has no endpoints. */
+const BUSINESSES = ['A', 'B', 'C'] as const
+const KINDS = ['PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD', 'PAYMENT_REVERSED', 'ACCOUNT_CREATED']
+const HOUR_MS = 3_600_000
+
+/** Of which some end a lease, a retry, an overlap, the pause of an endpoint, a warning's notice or a retention. */
+const WAITS_MS = [
+  -20 * 60_000,
+  1_000,
+  45_000,
+  75_000,
+  14 * 60_000,
+  4 * HOUR_MS,
+  25 * HOUR_MS,
+  123 * HOUR_MS,
+]
+const RETENTION_MS = 31 * 24 * HOUR_MS
+
+/** More events than the place moves at once from which an ordered endpoint's next delivery is looked for. */
+const CROWD = Array.from({ length: 600 }, () => {
+  return { business: 'C', live: true, kind: 'PAYMENT_NOTIFICATION' }
+})
+
+const kinds = fc.constantFrom<readonly string[]>([], [], ['PAYMENT_NOTIFICATION'], KINDS)
+
+const newEndpoint: fc.Arbitrary<NewEndpoint> = fc.record({
+  business: fc.constantFrom('A', 'A', 'A', 'B'),
+  live: fc.constantFrom(true, true, true, false),
+  ordered: fc.boolean(),
+  kinds,
+  concurrency: fc.constantFrom(1, 2, 10),
+})
+
+const weighted = <Kind extends string>(weights: Readonly<Record<Kind, number>>) =>
+  fc.oneof(
+    ...Object.entries<number>(weights).map(([kind, weight]) => {
+      return { weight, arbitrary: fc.constant(kind as Kind) }
+    }),
+  )
+
+/** What happens next. To which endpoint or delivery, the world says by then. */
+const intent = fc.record({
+  kind: weighted({
+    ...{ publish: 10, crowd: 2, wait: 10, mood: 8, release: 8, redeliver: 5, skip: 4, recover: 3 },
+    ...{ enable: 2, disable: 2, delete: 1, test: 1, order: 2, move: 1, choose: 1, rotate: 2 },
+    ...{ expireEvents: 1, cut: 1, retain: 2 },
+  }),
+  which: fc.nat(99),
+  other: fc.nat(99),
+  flag: fc.boolean(),
+  kinds,
+  waitMs: fc.constantFrom(...WAITS_MS),
+  mood: fc.constantFrom<Mood>(
+    'ok',
+    'ok',
+    'fail',
+    'fail',
+    'close',
+    'gone',
+    'later',
+    'odd',
+    'hold',
+    'hold',
+    'hold',
+  ),
+  outcome: fc.constantFrom<Outcome>('ok', 'ok', 'fail', 'close', 'gone'),
+  overlapMs: fc.constantFrom(0, 45_000, 2 * HOUR_MS, 24 * HOUR_MS),
+  events: fc.array(
+    fc.record({
+      business: fc.constantFrom('A', 'A', 'A', 'B'),
+      live: fc.constantFrom(true, true, true, false),
+      kind: fc.constantFrom(...KINDS),
+    }),
+    { minLength: 1, maxLength: 5 },
+  ),
+})
+type Intent = typeof intent extends fc.Arbitrary<infer Each> ? Each : never
+
+const choose = <Item>(items: readonly Item[], which: number): Item | undefined =>
+  items[which % items.length]
+
+/** The commands of an intent; none if the world has nothing that it could be about. */
+function toCommands(world: World, { kind, which, other, flag, ...more }: Intent): Command[] {
+  const endpoint = choose([...world.endpoints.keys()], which)!
+  switch (kind) {
+    case 'publish':
+      return [{ kind, events: more.events }]
+    case 'crowd':
+      return [{ kind: 'publish', events: CROWD }]
+    case 'wait':
+      return [{ kind, ms: more.waitMs }]
+    case 'mood':
+      return [{ kind, endpoint, mood: more.mood }]
+    case 'release': {
+      const request = choose([...world.held.keys()], which)
+      return request === undefined ? [] : [{ kind, request, outcome: more.outcome }]
+    }
+    case 'redeliver':
+    case 'skip': {
+      // Half of them are about a request in progress, or about what is pending.
+      const held = [...world.held.values()].map((each) => each.delivery)
+      const pending = world.deliveries.filter(({ state }) => state === 'PENDING')
+      const likely = held.length > 0 ? held : pending
+      const delivery = choose(flag && likely.length > 0 ? likely : world.deliveries, other)
+      return delivery ? [{ kind, endpoint: delivery.endpoint, event: delivery.event }] : []
+    }
+    case 'recover': {
+      const since = flag ? choose(world.deliveries, other) : undefined
+      return [{ kind, endpoint, sinceMs: since?.created.fromMs ?? 0 }]
+    }
+    case 'order':
+      return [{ kind, endpoint, ordered: flag }]
+    case 'move':
+      return [{ kind, endpoint, path: `/${endpoint}/${other % 2}` }]
+    case 'choose':
+      return [{ kind, endpoint, kinds: more.kinds }]
+    case 'rotate':
+      return [{ kind, endpoint, overlapMs: more.overlapMs }]
+    case 'expireEvents':
+      return [{ kind, upTo: other % (world.events.length + 1) }]
+    case 'cut':
+      return world.events.at(-1)?.partition === world.partition ? [{ kind }] : []
+    case 'retain':
+      return flag ? [{ kind: 'wait', ms: RETENTION_MS }, { kind }] : [{ kind }]
+    default:
+      return [{ kind, endpoint }]
+  }
+}
+
+const story = fc.record({
+  endpoints: fc.array(newEndpoint, { minLength: 1, maxLength: 4 }),
+  /** Of the second instance's clock. */
+  skewMs: fc.constantFrom(0, 20_000),
+  intents: fc.array(intent, { minLength: 1, maxLength: 30, size: 'max' }),
+})
+type Story = typeof story extends fc.Arbitrary<infer Each> ? Each : never
+
+/** A command as one line. */
+const textOf = (command: Command) =>
+  command.kind === 'publish' && command.events === CROWD ? 'a crowd' : JSON.stringify(command)
+
+let count = 0
+
+/** Plays a story, and fails with all that was done. */
+async function play({ endpoints, skewMs, intents }: Story): Promise<void> {
+  count += 1
+  const done = endpoints.map((each, index) => `e${index}: ${JSON.stringify(each)}`)
+  done.push(`the clock of the second instance is ${skewMs} ms ahead`)
+  let drive: Drive | undefined
+  try {
+    drive = await startDrive([db.database, second], BUSINESSES, endpoints, skewMs)
+    const { world } = drive
+    const playAll = async (commands: readonly Command[]) => {
+      for (const command of commands) {
+        done.push(textOf(command))
+        await run(drive as Drive, command)
+        await adopt(drive as Drive)
+      }
+    }
+    for (const each of intents) await playAll(toCommands(world, each))
+    await compare(drive)
+    const names = [...world.endpoints.keys()]
+    await playAll(names.map((endpoint) => ({ kind: 'mood', endpoint, mood: 'ok' })))
+    await playAll(
+      [...world.held.keys()].map((request) => ({ kind: 'release', request, outcome: 'ok' })),
+    )
+    const ended = drive
+    drive = undefined
+    await stopDrive(ended)
+    await compareHours(ended)
+  } catch (error) {
+    throw new Error(`${done.join('\n')}\n${(error as Error).message}`, { cause: error })
+  } finally {
+    if (drive) await stopDrive(drive)
+  }
+}
+
+test(
+  'webhooks are sent as the model says, whatever receivers, callers and clocks do',
+  async () => {
+    console.log(`MODEL_SEED=${MODEL_SEED}`)
+    expect(
+      await tryStories(story, play, { seconds: MODEL_SECONDS, seed: MODEL_SEED }),
+    ).toBeUndefined()
+    console.log(`${count} stories`)
+  },
+  (MODEL_SECONDS + 300) * 1_000,
+)
