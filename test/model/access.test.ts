@@ -156,7 +156,10 @@ function toCommand(
   const callers = of(...(isKeys ? (['key'] as const) : (['token', 'session'] as const)))
   const others = more.by % 10 === 0 ? of('key', 'token', 'session') : callers
   const isAdmin = others.length === 0 || (!isKeys && more.by % 10 >= 5)
-  const by = isAdmin ? ADMIN : choose(others, more.by + other).name
+  // An operator of one business, who wants what is another's, too.
+  const isOfOne = !isKeys && more.by % 10 === 9 && world.credentials.has('TA')
+  const chosen = isAdmin ? ADMIN : choose(others, more.by + other).name
+  const by = isOfOne ? 'TA' : chosen
   const from = isKeys ? choose(ADDRESSES, other) : undefined
   const command = { by, at, name, ...(from !== undefined && { from }) }
   const business = choose(BUSINESSES, which)
@@ -287,6 +290,10 @@ const FIRST: readonly Command[] = [
   },
   { kind: 'createCode', by: 'TB', at: 0, name: 'C' },
   {
+    ...{ kind: 'importKey', by: ADMIN, at: 1, name: 'I', business: 'A', live: true, text: 'k0' },
+    ...{ scopes: [], cidrs: [], expiresMs: DAY_MS },
+  },
+  {
     kind: 'createLink',
     by: ADMIN,
     at: 0,
@@ -409,6 +416,10 @@ async function withdraw(
   const toMs = world.nowMs[at]! + choose([-1_000, -MINUTE_MS, 500, 1_000], other)
   await run({ kind: 'move', by: ADMIN, at, toMs: Math.max(toMs, MOVED_MS.min) })
   await run(useOf(each, at, other, `${name}b`))
+  if (each.imported === undefined) return
+  const again = { business: each.businesses![0]!, scopes: [], cidrs: [], expiresMs: NEVER }
+  const key = { ...again, live: each.live, text: each.imported }
+  await run({ kind: 'importKey', by: ADMIN, at, name: `${name}c`, ...key })
 }
 
 /** A user signs in at the provider, who comes back at once, just in time, or too late, maybe to the other instance. */
@@ -432,14 +443,16 @@ async function visit(
 /** So many sessions of one caller that there may be no more, or that are over; and one who wants to sign in. */
 async function crowd(
   world: World,
-  { which, at, other }: Intent,
+  { which, at, other, by, flag }: Intent,
   name: string,
   run: (...commands: readonly Command[]) => Promise<void>,
 ): Promise<void> {
   const all = [...world.credentials.values()]
   const sessions = all.filter((each) => each.kind === 'session' && each.count === 1)
-  const { name: session, parent } = choose(sessions, which)
+  const { name: session, parent, expiresMs } = choose(sessions, which)
+  if (by % 3 === 0) await run({ kind: 'revokeSession', by: ADMIN, at, target: session })
   await run({ kind: 'copySession', by: ADMIN, at, name, session, count: 98 + (other % 3) })
+  if (by % 3 === 1) await run({ kind: 'move', by: ADMIN, at, toMs: expiresMs - (flag ? 1 : 0) })
   const isKept = parent === ADMIN || world.credentials.has(parent)
   const signIn = { kind: 'signIn', by: ADMIN, at, credential: parent, replaces: undefined } as const
   if (!isKept) return
