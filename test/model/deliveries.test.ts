@@ -62,7 +62,18 @@ const weighted = <Kind extends string>(weights: Readonly<Record<Kind, number>>) 
 /** What happens next. To which endpoint or delivery, the world says by then. */
 const intent = fc.record({
   kind: weighted({
-    ...{ publish: 10, crowd: 2, wait: 10, mood: 8, release: 8, redeliver: 5, skip: 4, recover: 3 },
+    ...{
+      late: 10,
+      outage: 5,
+      publish: 6,
+      crowd: 1,
+      wait: 8,
+      mood: 5,
+      release: 5,
+      redeliver: 5,
+      skip: 4,
+      recover: 3,
+    },
     ...{ enable: 2, disable: 2, delete: 1, test: 1, order: 2, move: 1, choose: 1, rotate: 2 },
     ...{ expireEvents: 1, cut: 1, retain: 2 },
   }),
@@ -100,10 +111,69 @@ type Intent = typeof intent extends fc.Arbitrary<infer Each> ? Each : never
 const choose = <Item>(items: readonly Item[], which: number): Item | undefined =>
   items[which % items.length]
 
+/** A command, or what the world by then says. */
+type Step = Command | ((world: World) => Command | undefined)
+
+/** A request is not answered in time: meanwhile its delivery is sent again, or ended, or its lease ends. */
+function answerLate(world: World, { which, other, flag, outcome }: Intent): Step[] {
+  const enabled = [...world.endpoints.values()].filter((each) => !each.disabled && !each.isDeleted)
+  const at = choose(enabled, which)
+  if (at === undefined) return []
+  const { name: endpoint, business, live } = at
+  const event = { business, live, kind: 'PAYMENT_NOTIFICATION' }
+  const heldAt = ({ held }: World) =>
+    [...held.values()].find((each) => each.delivery.endpoint === endpoint)
+  const change =
+    (kind: 'skip' | 'redeliver') =>
+    (later: World): Command | undefined => {
+      const held = heldAt(later)
+      return held && { kind, endpoint, event: held.delivery.event }
+    }
+  const endLease: Command = { kind: 'wait', ms: 75_000 }
+  const meanwhile: Step[][] = [
+    [change('skip')],
+    [endLease],
+    [change('skip'), change('redeliver')],
+    [endLease, change('redeliver')],
+    [{ kind: 'disable', endpoint }, endLease, { kind: 'enable', endpoint }],
+  ]
+  const mood: Mood = flag ? 'ok' : 'fail'
+  return [
+    { kind: 'mood', endpoint, mood: 'hold' },
+    { kind: 'publish', events: other % 2 === 1 ? [event, event] : [event] },
+    ...(flag ? [] : [{ kind: 'mood', endpoint, mood } as const]),
+    ...choose(meanwhile, other)!,
+    { kind: 'mood', endpoint, mood },
+    (later) => {
+      const request = heldAt(later)?.request.number
+      return request === undefined ? undefined : { kind: 'release', request, outcome }
+    },
+  ]
+}
+
+/** A receiver fails for longer than its retries last. */
+function failLong(world: World, { which, other, flag }: Intent): Step[] {
+  const at = choose([...world.endpoints.values()], which)!
+  const { name: endpoint, business, live } = at
+  const event = { business, live, kind: 'PAYMENT_NOTIFICATION' }
+  return [
+    { kind: 'mood', endpoint, mood: flag ? 'fail' : 'close' },
+    { kind: 'publish', events: [event, event] },
+    ...Array.from({ length: 2 + (other % 3) }, (): Command => ({ kind: 'wait', ms: 4 * HOUR_MS })),
+    { kind: 'mood', endpoint, mood: 'ok' },
+    { kind: 'wait', ms: 4 * HOUR_MS },
+  ]
+}
+
 /** The commands of an intent; none if the world has nothing that it could be about. */
-function toCommands(world: World, { kind, which, other, flag, ...more }: Intent): Command[] {
+function toSteps(world: World, intended: Intent): Step[] {
+  const { kind, which, other, flag, ...more } = intended
   const endpoint = choose([...world.endpoints.keys()], which)!
   switch (kind) {
+    case 'late':
+      return answerLate(world, intended)
+    case 'outage':
+      return failLong(world, intended)
     case 'publish':
       return [{ kind, events: more.events }]
     case 'crowd':
@@ -152,7 +222,7 @@ const story = fc.record({
   endpoints: fc.array(newEndpoint, { minLength: 1, maxLength: 4 }),
   /** Of the second instance's clock. */
   skewMs: fc.constantFrom(0, 20_000),
-  intents: fc.array(intent, { minLength: 1, maxLength: 30, size: 'max' }),
+  intents: fc.array(intent, { minLength: 1, maxLength: 15, size: 'max' }),
 })
 type Story = typeof story extends fc.Arbitrary<infer Each> ? Each : never
 
@@ -171,14 +241,16 @@ async function play({ endpoints, skewMs, intents }: Story): Promise<void> {
   try {
     drive = await startDrive([db.database, second], BUSINESSES, endpoints, skewMs)
     const { world } = drive
-    const playAll = async (commands: readonly Command[]) => {
-      for (const command of commands) {
+    const playAll = async (steps: readonly Step[]) => {
+      for (const each of steps) {
+        const command = typeof each === 'function' ? each(world) : each
+        if (command === undefined) continue
         done.push(textOf(command))
         await run(drive as Drive, command)
         await adopt(drive as Drive)
       }
     }
-    for (const each of intents) await playAll(toCommands(world, each))
+    for (const each of intents) await playAll(toSteps(world, each))
     await compare(drive)
     const names = [...world.endpoints.keys()]
     await playAll(names.map((endpoint) => ({ kind: 'mood', endpoint, mood: 'ok' })))
