@@ -120,7 +120,13 @@ export async function startAccess(
   const audit = await client(AdminService, 'grpc').listAuditEntries({ pageSize: 1 }, { headers })
   const auditNumber = audit.head!.number
   return {
-    ...{ ...service, auditNumber, ids, secrets, flows: new Map(), worlds: [world], calls: 0 },
+    ...service,
+    auditNumber,
+    ids,
+    secrets,
+    flows: new Map(),
+    worlds: [world],
+    calls: 0,
   }
 }
 
@@ -166,7 +172,10 @@ async function overlap(drive: AccessDrive, commands: readonly Command[]): Promis
 }
 
 const TABLES: Readonly<Record<string, string>> = {
-  ...{ key: 'api_key', tok: 'internal_token', plk: 'portal_link', ses: 'session' },
+  key: 'api_key',
+  tok: 'internal_token',
+  plk: 'portal_link',
+  ses: 'session',
   sic: 'sign_in_code',
 }
 

@@ -41,10 +41,16 @@ beforeAll(async () => {
   const publicUrl = `http://127.0.0.1:${port}`
   provider = await startProvider(`${publicUrl}/console/oidc/callback`)
   const settings = {
-    ...{ GRPC_PORT: '0', PUBLIC_URL: publicUrl, TRUSTED_PROXIES: '127.0.0.1' },
-    ...{ RATE_LIMIT_KEY: 'off', RATE_LIMIT_ADDRESS: 'off', RATE_LIMIT_FAILED: 'off' },
-    ...{ OIDC_ISSUER: provider.issuer, OIDC_CLIENT_ID: CLIENT.client_id },
-    ...{ OIDC_CLIENT_SECRET: CLIENT.client_secret, OIDC_BUSINESSES_CLAIM: 'businesses' },
+    GRPC_PORT: '0',
+    PUBLIC_URL: publicUrl,
+    TRUSTED_PROXIES: '127.0.0.1',
+    RATE_LIMIT_KEY: 'off',
+    RATE_LIMIT_ADDRESS: 'off',
+    RATE_LIMIT_FAILED: 'off',
+    OIDC_ISSUER: provider.issuer,
+    OIDC_CLIENT_ID: CLIENT.client_id,
+    OIDC_CLIENT_SECRET: CLIENT.client_secret,
+    OIDC_BUSINESSES_CLAIM: 'businesses',
   }
   const clocks = [newClock(), newClock()]
   started = await Promise.all(
@@ -172,7 +178,7 @@ function toCommand(
   }
   const onTarget = (found: string | undefined, make: (target: string) => Command) =>
     found === undefined ? undefined : make(found)
-  const key = { ...{ business, live: flag, cidrs }, scopes: choose(KEY_SCOPES, other), expiresMs }
+  const key = { business, live: flag, cidrs, scopes: choose(KEY_SCOPES, other), expiresMs }
   switch (kind) {
     case 'getCaller':
     case 'listBusinesses':
@@ -277,21 +283,44 @@ const story = fc.array(intent, { minLength: 1, maxLength: 40 })
 /** Credentials that each story begins with. */
 const FIRST: readonly Command[] = [
   {
-    ...{ kind: 'issueToken', by: ADMIN, at: 0, name: 'T', scopes: ['admin'] },
-    ...{ businesses: undefined, expiresMs: 90 * MINUTE_MS },
+    kind: 'issueToken',
+    by: ADMIN,
+    at: 0,
+    name: 'T',
+    scopes: ['admin'],
+    businesses: undefined,
+    expiresMs: 90 * MINUTE_MS,
   },
   {
-    ...{ kind: 'issueToken', by: ADMIN, at: 1, name: 'TA', scopes: ['admin'] },
-    ...{ businesses: ['A'], expiresMs: NEVER },
+    kind: 'issueToken',
+    by: ADMIN,
+    at: 1,
+    name: 'TA',
+    scopes: ['admin'],
+    businesses: ['A'],
+    expiresMs: NEVER,
   },
   {
-    ...{ kind: 'issueToken', by: ADMIN, at: 0, name: 'TB', scopes: ['read'] },
-    ...{ businesses: ['B'], expiresMs: 5 * MINUTE_MS },
+    kind: 'issueToken',
+    by: ADMIN,
+    at: 0,
+    name: 'TB',
+    scopes: ['read'],
+    businesses: ['B'],
+    expiresMs: 5 * MINUTE_MS,
   },
   { kind: 'createCode', by: 'TB', at: 0, name: 'C' },
   {
-    ...{ kind: 'importKey', by: ADMIN, at: 1, name: 'I', business: 'A', live: true, text: 'k0' },
-    ...{ scopes: [], cidrs: [], expiresMs: DAY_MS },
+    kind: 'importKey',
+    by: ADMIN,
+    at: 1,
+    name: 'I',
+    business: 'A',
+    live: true,
+    text: 'k0',
+    scopes: [],
+    cidrs: [],
+    expiresMs: DAY_MS,
   },
   {
     kind: 'createLink',

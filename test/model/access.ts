@@ -201,7 +201,9 @@ function apply(world: World, command: Command, trusts: boolean): Answer {
       return signOut(world, command.session, command.at, trusts)
     case 'begin':
       world.flows.set(command.name as string, {
-        ...{ user: command.user, untilMs: nowMs + FLOW_MS, isUsed: false },
+        user: command.user,
+        untilMs: nowMs + FLOW_MS,
+        isUsed: false,
       })
       return 'done'
     case 'finish':

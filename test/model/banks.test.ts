@@ -43,7 +43,9 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 8,
     arbitrary: fc.record({
-      ...{ kind: fc.constant('notify' as const), report, requery: flag },
+      kind: fc.constant('notify' as const),
+      report,
+      requery: flag,
       isGenuine: fc.constantFrom(true, true, true, true, true, true, true, false),
     }),
   },

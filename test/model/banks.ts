@@ -45,7 +45,10 @@ export type Command =
   | { readonly kind: 'retry' | 'resolve'; readonly report: Report }
 
 export const newWorld = (): World => ({
-  ...{ truth: new Map(), fails: false, notifications: new Map(), payments: new Map() },
+  truth: new Map(),
+  fails: false,
+  notifications: new Map(),
+  payments: new Map(),
 })
 
 /** The same body is the same notification. */
@@ -71,7 +74,11 @@ export function step(world: World, command: Command): string {
 function receive(world: World, report: Report, requery: boolean): string {
   const body = bodyOf(report)
   const stored = world.notifications.get(body) ?? {
-    ...{ report, state: 'PENDING', outcome: 'RETRY', tries: 0, wasRefused: false },
+    report,
+    state: 'PENDING',
+    outcome: 'RETRY',
+    tries: 0,
+    wasRefused: false,
     isResolved: false,
   }
   world.notifications.set(body, stored)

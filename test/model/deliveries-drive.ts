@@ -82,7 +82,8 @@ function startInstance(
   const now = () => clock.nowMs + skewMs
   const webhooks = openWebhooks(database, {
     ...{ clock: { now }, leaseMs: LEASE_MS, retryScheduleMs: SCHEDULE_MS },
-    ...{ retentionDays: RETENTION_DAYS, requestTimeoutMs: 120_000 },
+    retentionDays: RETENTION_DAYS,
+    requestTimeoutMs: 120_000,
     observeBatches: () => ({
       ...createBatchWatch(),
       start: (items) => (error) => {
@@ -112,13 +113,23 @@ export async function startDrive(
   const tally = { answered: 0, recorded: 0, batches: 0 }
   const { rows } = await pool.query('select coalesce(max(position), 0) as last from event_log')
   const drive: Drive = {
-    ...{ pool, receiver, clock, tally, world: newWorld(), ids: new Map(), secrets: new Map() },
+    pool,
+    receiver,
+    clock,
+    tally,
+    world: newWorld(),
+    ids: new Map(),
+    secrets: new Map(),
     instances: [
       startInstance(databases[0], clock, 0, { tally }),
       startInstance(databases[1], clock, skewMs, { tally }),
     ],
-    ...{ inbox: [], waiting: new Map(), gate: Promise.resolve(), position: BigInt(rows[0].last) },
-    ...{ requests: 0, calls: 0 },
+    inbox: [],
+    waiting: new Map(),
+    gate: Promise.resolve(),
+    position: BigInt(rows[0].last),
+    requests: 0,
+    calls: 0,
   }
   receiver.answer((request) => answer(drive, request))
   for (const name of businesses) drive.ids.set(name, await addBusiness(databases[0]))
@@ -144,7 +155,10 @@ async function addEndpoint(drive: Drive, name: string, each: NewEndpoint): Promi
   drive.secrets.set(`${name} 1`, created.secret)
   drive.world.endpoints.set(name, {
     ...{ name, business, live, ordered, kinds, path: `/${name}/0`, after: 0, mood: 'ok' },
-    ...{ disabled: undefined, isDeleted: false, failing: undefined, warned: undefined },
+    disabled: undefined,
+    isDeleted: false,
+    failing: undefined,
+    warned: undefined,
     ...{ secrets: [{ number: 1, expires: undefined }], lastSequence: 0 },
   })
 }
@@ -162,8 +176,15 @@ async function answer(drive: Drive, incoming: ReceivedRequest): Promise<Answer> 
   drive.requests += 1
   const number = drive.requests
   drive.inbox.push({
-    ...{ number, outcome, endpoint: endpoint.name, path: incoming.path, eventId: event_id },
-    ...{ kind: event, sequence, previous, signedBy: signersOf(drive, endpoint, incoming) },
+    number,
+    outcome,
+    endpoint: endpoint.name,
+    path: incoming.path,
+    eventId: event_id,
+    kind: event,
+    sequence,
+    previous,
+    signedBy: signersOf(drive, endpoint, incoming),
     timestampMs: Number(incoming.headers['webhook-timestamp']) * 1_000,
   })
   if (outcome === 'hold') {
@@ -419,7 +440,9 @@ async function readLog(drive: Drive): Promise<void> {
   for (const row of rows) {
     drive.position = BigInt(row.position)
     logged(drive.world, {
-      ...{ id: row.event_id, live: row.live, kind: row.kind },
+      id: row.event_id,
+      live: row.live,
+      kind: row.kind,
       business: names.get(row.business_id)!,
       subject: names.get(row.subject_id),
       sequence: Number(row.business_sequence),

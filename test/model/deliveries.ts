@@ -173,14 +173,12 @@ export type Command =
 
 export const newWorld = (): World => ({
   ...{ clock: { fromMs: 0, toMs: 0 }, step: 0, endpoints: new Map(), events: [], deliveries: [] },
-  ...{
-    expected: [],
-    unexplained: [],
-    held: new Map(),
-    outcomes: new Map(),
-    counts: new Map(),
-    partition: 0,
-  },
+  expected: [],
+  unexplained: [],
+  held: new Map(),
+  outcomes: new Map(),
+  counts: new Map(),
+  partition: 0,
 })
 
 const plus = ({ fromMs, toMs }: Range, ms: number): Range => ({
@@ -364,9 +362,18 @@ export function logged(world: World, event: Omit<LogEvent, 'partition' | 'isExpi
   for (const endpoint of world.endpoints.values()) {
     if (!receives(world, endpoint, event) || endpoint.after > index) continue
     world.deliveries.push({
-      ...{ endpoint: endpoint.name, event: index, sequence: event.sequence, attempts: [] },
-      ...{ previous: endpoint.lastSequence, created: world.clock, due: world.clock },
-      ...{ state: 'PENDING', completed: undefined, failure: '', scheduleFrom: 0, claim: undefined },
+      endpoint: endpoint.name,
+      event: index,
+      sequence: event.sequence,
+      attempts: [],
+      previous: endpoint.lastSequence,
+      created: world.clock,
+      due: world.clock,
+      state: 'PENDING',
+      completed: undefined,
+      failure: '',
+      scheduleFrom: 0,
+      claim: undefined,
     })
     endpoint.lastSequence = event.sequence
   }

@@ -106,8 +106,11 @@ async function pay(scene: Scene, fresh: string, number: number, fields: Fields =
   const account = await openAccount(scene, `account ${fresh}`, { bank, ...fields })
   const statuses = [TransactionStatus.SUCCESS, TransactionStatus.PENDING, TransactionStatus.SUCCESS]
   const { transaction } = await scene.service.client(TransactionService).recordPayment({
-    ...{ bank, accountNumber: account.accountNumber, sessionId: plain(fresh) },
-    ...{ amountMinor: 700n + BigInt(number), status: statuses[number % 3]! },
+    bank,
+    accountNumber: account.accountNumber,
+    sessionId: plain(fresh),
+    amountMinor: 700n + BigInt(number),
+    status: statuses[number % 3]!,
     paidAt: timestampFromMs(Date.now() - number * HOUR_MS),
   })
   return transaction!
@@ -123,7 +126,9 @@ const held = made('HeldPaymentService.AcceptPayment')
 async function hold(scene: Scene, fresh: string, number: number, mode: Fields = {}) {
   const account = await openAccount(scene, `held ${fresh}`, { amountMinor: 100n, ...mode })
   const { transaction } = await scene.service.client(TransactionService).recordPayment({
-    ...{ bank: Bank.BANK_9PSB, accountNumber: account.accountNumber, sessionId: plain(fresh) },
+    bank: Bank.BANK_9PSB,
+    accountNumber: account.accountNumber,
+    sessionId: plain(fresh),
     amountMinor: 99n,
   })
   const request = { transactionId: transaction!.id }
@@ -272,7 +277,9 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     id: 'number',
     add: async ({ service, businessId }, fresh, number) => {
       const { token } = await service.client(AdminService).issueToken({
-        ...{ name: fresh, scopes: ['admin'], businessIds: [businessId] },
+        name: fresh,
+        scopes: ['admin'],
+        businessIds: [businessId],
       })
       if (even(number)) await service.client(AdminService).revokeToken({ tokenId: token!.id })
     },
@@ -350,7 +357,9 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
   'ReconciliationService.ListUnmatchedPayments': {
     add: async ({ service }, fresh, number) =>
       service.client(TransactionService).recordPayment({
-        ...{ bank: bankOf(number), accountNumber: '0000000000', sessionId: plain(fresh) },
+        bank: bankOf(number),
+        accountNumber: '0000000000',
+        sessionId: plain(fresh),
         amountMinor: 700n,
       }),
     remove: {
@@ -364,7 +373,8 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
   },
   'ReconciliationService.ListRecordedPayments': {
     request: () => ({
-      ...{ bank: Bank.BANK_9PSB, from: timestampFromMs(Date.now() - 99 * HOUR_MS) },
+      bank: Bank.BANK_9PSB,
+      from: timestampFromMs(Date.now() - 99 * HOUR_MS),
       to: timestampFromMs(Date.now() + HOUR_MS),
     }),
     id: 'transactionId',
@@ -474,11 +484,13 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
         equals({ status: 'PENDING' }, 'status', 'PENDING'),
         {
           request: { recordedFrom: '2020-01-01 00:00:00' },
-          ...{ matches: isCredited, isReordered: true },
+          matches: isCredited,
+          isReordered: true,
         },
         {
           request: { recordedTo: '2099-01-01 00:00:00' },
-          ...{ matches: isCredited, isReordered: true },
+          matches: isCredited,
+          isReordered: true,
         },
       ]
     },
@@ -565,11 +577,13 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
         equals({ holdStates: [1] }, 'holdState', 'HOLD_STATE_HELD'),
         {
           request: { live: true, recordedFrom: timestampFromMs(0) },
-          ...{ matches: isLive, isReordered: true },
+          matches: isLive,
+          isReordered: true,
         },
         {
           request: { live: true, recordedTo: toTimestamp('2099-01-01') },
-          ...{ matches: isLive, isReordered: true },
+          matches: isLive,
+          isReordered: true,
         },
       ]
     },
