@@ -440,6 +440,10 @@ async function withdraw(
   const target = parent !== undefined && (isCode || by % 2 === 0) ? parent : each
   const revoked = target.kind as keyof typeof REVOKED_BY
   if (!isCode) await run(useOf(each, at, other, name))
+  if (each.kind === 'session' && other % 3 === 0) {
+    await run({ kind: 'signOut', by: ADMIN, at, session: each.name })
+    return run(useOf(each, at, other, name))
+  }
   const revocation = { by: ADMIN, at: flag ? at : 1 - at, target: target.name }
   await run({ kind: REVOKED_BY[revoked], ...revocation })
   const toMs = world.nowMs[at]! + choose([-1_000, -MINUTE_MS, 500, 1_000], other)
