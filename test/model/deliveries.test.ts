@@ -87,6 +87,7 @@ const intent = fc.record({
   which: fc.nat(99),
   other: fc.nat(99),
   flag: fc.boolean(),
+  scene: fc.nat(4),
   kinds,
   waitMs: fc.constantFrom(...WAITS_MS),
   mood: fc.constantFrom<Mood>(
@@ -122,7 +123,7 @@ const choose = <Item>(items: readonly Item[], which: number): Item | undefined =
 type Step = Command | ((world: World) => Command | undefined)
 
 /** A request is not answered in time: meanwhile its delivery is sent again, or ended, or its lease ends. */
-function answerLate(world: World, { which, other, flag, outcome }: Intent): Step[] {
+function answerLate(world: World, { which, other, flag, scene, outcome }: Intent): Step[] {
   const enabled = [...world.endpoints.values()].filter((each) => !each.disabled && !each.isDeleted)
   const at = choose(enabled, which)
   if (at === undefined) return []
@@ -149,7 +150,7 @@ function answerLate(world: World, { which, other, flag, outcome }: Intent): Step
     { kind: 'mood', endpoint, mood: 'hold' },
     { kind: 'publish', events: other % 2 === 1 ? [event, event] : [event] },
     ...(flag ? [] : [{ kind: 'mood', endpoint, mood } as const]),
-    ...choose(meanwhile, other)!,
+    ...choose(meanwhile, scene)!,
     { kind: 'mood', endpoint, mood },
     (later) => {
       const request = heldAt(later)?.request.number
