@@ -11,21 +11,25 @@ import { readConfig } from '../../src/config/config.ts'
 import { notify, type Payee, payee } from '../notifications/scene.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
-import { useService } from '../support/service.ts'
+import { type TestService, useService } from '../support/service.ts'
 import { waitUntil } from '../support/wait-for.ts'
 import { bodyOf, type Command, newWorld, type Report, step, type World } from './banks.ts'
+import { connectTo } from './drive.ts'
 import { MODEL_SECONDS, MODEL_SEED, tryStories } from './try-stories.ts'
 
 const bank = useFakeBank()
-/** It trusts signatures. */
-const trusting = useService({ BANKS: 'PALMPAY=live', BANK_PALMPAY_REQUERY: 'off' }, bank.connectors)
+const service = useService({ BANKS: 'PALMPAY=live', BANK_PALMPAY_REQUERY: 'off' }, bank.connectors)
+/** It trusts signatures. All calls share one connection. */
+let trusting: TestService
 /** It asks the bank to confirm each payment. */
 let asking: Instance
 
 beforeAll(async () => {
   const ports = { HTTP_PORT: '0', GRPC_PORT: '0' }
   const config = readConfig({ BANKS: 'PALMPAY=live', ...ports }, bank.connectors())
-  asking = await startInstance(trusting.url, config)
+  asking = await startInstance(service.url, config)
+  const { client } = connectTo(service)
+  trusting = Object.create(service, { client: { value: client } })
 })
 
 afterAll(async () => {
