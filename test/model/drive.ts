@@ -260,6 +260,8 @@ async function call(drive: Drive, command: Command): Promise<Answer> {
     case 'preview':
       return settle(drive, command)
     case 'settleAll':
+      // Only that of one business waits until what was recorded before has its numbers.
+      await awaitEvents(drive)
       return settleAll(drive, { test: !command.live, force: true })
     case 'setTerms': {
       const { flatMinor, basisPoints, capMinor, schedule, workingDays, cutOffHour } = command.terms
