@@ -44,7 +44,8 @@ export async function compare(drive: Drive, compared: Compared): Promise<void> {
 
 /** Compares the held payments and the balances: they change with nearly every command. */
 export async function glance(drive: Drive): Promise<void> {
-  keepShown(drive, { held: await listHeld(drive), balances: await readBalances(drive) })
+  const [held, balances] = await Promise.all([listHeld(drive), readBalances(drive)])
+  keepShown(drive, { held, balances })
 }
 
 type Shown = ReturnType<typeof expectedLists>
@@ -129,16 +130,19 @@ async function list(drive: Drive, paged: string): Promise<string[]> {
 
 /** The held payments of all businesses, in two modes. */
 async function listHeld(drive: Drive): Promise<string[]> {
-  const found: Transaction[] = []
-  for (const [name, live] of modesOf(drive.worlds[0]!)) {
-    const held = await pages(async (pageToken) => {
-      const request = { businessId: idOf(drive, name), live, pageSize: 1, pageToken }
-      const page = await clientOf(drive, HeldPaymentService).listHeldPayments(request)
-      return { items: page.transactions, next: page.nextPageToken }
-    })
-    found.push(...held)
-  }
-  return found.map((each) => `${each.sessionId} ${show(drive, '', each)}`).toSorted()
+  const lists = await Promise.all(
+    modesOf(drive.worlds[0]!).map(([name, live]) =>
+      pages(async (pageToken) => {
+        const request = { businessId: idOf(drive, name), live, pageSize: 1, pageToken }
+        const page = await clientOf(drive, HeldPaymentService).listHeldPayments(request)
+        return { items: page.transactions, next: page.nextPageToken }
+      }),
+    ),
+  )
+  return lists
+    .flat()
+    .map((each) => `${each.sessionId} ${show(drive, '', each)}`)
+    .toSorted()
 }
 
 /** The open conflicts: others than those of this run are of earlier ones. */
@@ -188,14 +192,13 @@ async function pages<Item>(
   }
 }
 
-async function readBalances(drive: Drive) {
-  const balances: ReturnType<typeof fieldsOf>[] = []
-  for (const [name, live] of modesOf(drive.worlds[0]!)) {
-    const key = { businessId: idOf(drive, name), test: !live }
-    const { balance } = await clientOf(drive, SettlementService).getBalance(key)
-    balances.push(fieldsOf(balance))
-  }
-  return balances
+function readBalances(drive: Drive) {
+  return Promise.all(
+    modesOf(drive.worlds[0]!).map(async ([name, live]) => {
+      const key = { businessId: idOf(drive, name), test: !live }
+      return fieldsOf((await clientOf(drive, SettlementService).getBalance(key)).balance)
+    }),
+  )
 }
 
 const fieldsOf = (balance: ReturnType<typeof balanceOf> | undefined) => {
