@@ -160,9 +160,22 @@ const commandsFor = (to: string): readonly Command[] => [
   bring(true),
 ]
 
-/** Whether a command shows what others change, or must not wait for them. */
-const isWatching = (command: Command) =>
-  command.kind === 'preview' || (command.kind === 'settleAll' && !command.live)
+/** Whether a command of the other mode must not wait for those of this one. */
+const isIndependent = (command: Command) => command.kind === 'settleAll' && !command.live
+
+/** Whether callers or the world show which of two commands came first. */
+function interact(world: World, first: Command, second: Command): boolean {
+  const outcomes = ([one, other]: readonly [Command, Command]) =>
+    step(world, one).flatMap((before) =>
+      step(before.world, other).map((after) => {
+        const answers =
+          one === first ? [before.answer, after.answer] : [after.answer, before.answer]
+        return `${answers} ${textOfWorld(after.world)}`
+      }),
+    )
+  const reversed = new Set(outcomes([second, first]))
+  return first === second || outcomes([first, second]).some((outcome) => !reversed.has(outcome))
+}
 
 /** Whether a command names something that exists. */
 function isPossible(world: World, command: Command): boolean {
@@ -204,12 +217,19 @@ async function prepare(by: readonly Command[]): Promise<Drive> {
   return drive
 }
 
-/** The pairs of a state: the first one changes something, and so does the second, or it shows what will change. */
+/**
+ * The pairs of a state: the first one changes something, and what comes of them depends on their order, or the second
+ * must not wait for the first.
+ */
 function pairsOf(name: string, { to }: State, world: World): Pair[] {
   const possible = commandsFor(to).filter((command) => isPossible(world, command))
-  const changing = possible.filter((command) => doesChange(world, command))
-  const seconds = possible.filter((each) => changing.includes(each) || isWatching(each))
-  return changing.flatMap((first) => seconds.map((second) => [name, first, second] as const))
+  return possible
+    .filter((command) => doesChange(world, command))
+    .flatMap((first) =>
+      possible
+        .filter((second) => isIndependent(second) || interact(world, first, second))
+        .map((second) => [name, first, second] as const),
+    )
 }
 
 /** A call has no more statements. */
