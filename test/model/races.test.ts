@@ -83,6 +83,7 @@ const change = (kind: 'reverse' | 'accept' | 'return' | 'completeReturn'): Comma
   kind,
   payment: 'live s',
 })
+const acceptFirst: Command = { kind: 'accept', payment: 'live first' }
 const settle: Command = { kind: 'settle', business: 'A', live: true }
 const assign = (account: string, status: Report['status'] = 'SUCCESS'): Command => ({
   kind: 'assign',
@@ -123,6 +124,20 @@ const STATES: Readonly<Record<string, State>> = {
     by: [record(NOWHERE, 'PENDING'), record(NOWHERE, 'FAILED'), record(NOWHERE)],
   },
   'unmatched and assigned': { to: NOWHERE, by: [record(NOWHERE), assign('A0')] },
+  'unmatched, returned as pending, assigned as successful': {
+    to: NOWHERE,
+    by: [
+      record(NOWHERE, 'PENDING'),
+      { kind: 'returnUnmatched', report: report(NOWHERE, { status: 'PENDING' }) },
+      record(NOWHERE),
+      assign('A0'),
+      record(NOWHERE),
+    ],
+  },
+  'paid into an account that an acceptance has used up': {
+    to: 'A1',
+    by: [record('A1', 'SUCCESS', 'first'), acceptFirst, record('A1')],
+  },
   'unmatched and returned': { to: NOWHERE, by: [record(NOWHERE), returnUnmatched] },
 }
 
