@@ -52,10 +52,7 @@ export interface Cut {
 /** Composes the domains, opens the servers and starts the work. */
 export async function startService(given: ServiceOptions): Promise<Service> {
   const { config, database, log, tls, channel, clockEveryMs: everyMs } = given
-  const clock = createDatabaseClock({
-    ...{ pool: database.pool, clock: given.clock, log },
-    ...(everyMs !== undefined && { everyMs }),
-  })
+  const clock = createDatabaseClock({ pool: database.pool, clock: given.clock, log, everyMs })
   const tracing = await openTracing(config.tracing, log)
   const replicas = composeReplicas(given)
   const options: ServiceOptions = {

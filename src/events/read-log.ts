@@ -194,7 +194,7 @@ export async function readPositionBefore(
   while (from < to) {
     const middle = (from + to + 1n) / 2n
     const result = await pool.query<{ earlier: boolean }>({
-      name: 'event-log-earlier',
+      name: 'event-log-logged-before',
       text: 'select logged_at < $2 as earlier from event_log where position = $1',
       values: [middle, new Date(sinceMs)],
     })

@@ -20,7 +20,7 @@ interface Options {
   /** The clock of this machine. */
   readonly clock: Clock
   readonly log: Logger
-  readonly everyMs?: number
+  readonly everyMs?: number | undefined
 }
 
 const EVERY_MS = 10_000

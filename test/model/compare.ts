@@ -180,7 +180,8 @@ async function listUnmatched(drive: Drive): Promise<string[]> {
     .toSorted()
 }
 
-async function pages<Item>(
+/** All items of a list, page by page. */
+export async function pages<Item>(
   read: (token: string) => Promise<{ items: readonly Item[]; next: string }>,
 ): Promise<Item[]> {
   const all: Item[] = []

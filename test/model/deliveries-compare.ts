@@ -8,6 +8,7 @@ import {
   type Endpoint as ShownEndpoint,
 } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { readWebhookHours } from '../../src/webhooks/figures/hour-store.ts'
+import { pages } from './compare.ts'
 import { type Delivery, type Endpoint, type Range, SHOWN } from './deliveries.ts'
 import { type Drive, idOf, nextClient } from './deliveries-drive.ts'
 
@@ -247,18 +248,6 @@ async function compareDeliveryLists(drive: Drive, business: string): Promise<voi
 
 const byId = (drive: Drive, one: Delivery, other: Delivery) =>
   idOf(drive, one.endpoint) < idOf(drive, other.endpoint) ? -1 : 1
-
-async function pages<Item>(
-  read: (token: string) => Promise<{ items: readonly Item[]; next: string }>,
-): Promise<Item[]> {
-  const all: Item[] = []
-  for (let token = ''; ; ) {
-    const { items, next } = await read(token)
-    all.push(...items)
-    if (next === '') return all
-    token = next
-  }
-}
 
 /** What the last day's deliveries of each endpoint came to, by the clock of each instance. */
 async function compareStatistics(drive: Drive, business: string): Promise<void> {

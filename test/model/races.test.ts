@@ -18,7 +18,7 @@ import {
   textOf,
 } from './drive.ts'
 import { type Command, type Report, step, type World } from './money.ts'
-import { MODEL_SECONDS, MODEL_SEED } from './try-stories.ts'
+import { MODEL_SECONDS, MODEL_SEED, MODEL_TOGETHER } from './try-stories.ts'
 
 /**
  * Two changes of one payment, in each of its states, at two instances: the first change is held at each of its
@@ -361,15 +361,18 @@ test(
   LIMIT_MS,
 )
 
-test(
-  'a change whose connection breaks at any statement happens once, or not at all until it is repeated',
-  async () => {
-    const changes = Map.groupBy(pairs, ([name, first]) => `${name} ${textOf(first)}`)
-    const firsts = [...changes.values()].map(([pair]) => pair!)
-    expect(
-      await tryAll('changes', firsts, ([name, first]) => interrupt(name, first)),
-    ).toBeGreaterThan(0)
-    await verify()
-  },
-  LIMIT_MS,
-)
+// In `npm run test:model` alone, until an hour of it is clean.
+if (MODEL_TOGETHER > 1) {
+  test(
+    'a change whose connection breaks at any statement happens once, or not at all until it is repeated',
+    async () => {
+      const changes = Map.groupBy(pairs, ([name, first]) => `${name} ${textOf(first)}`)
+      const firsts = [...changes.values()].map(([pair]) => pair!)
+      expect(
+        await tryAll('changes', firsts, ([name, first]) => interrupt(name, first)),
+      ).toBeGreaterThan(0)
+      await verify()
+    },
+    LIMIT_MS,
+  )
+}

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import fc from 'fast-check'
+import { expect } from 'vitest'
 
 /** How long stories are tried, and from which seed: `MODEL_SEED` repeats a run. */
 export const MODEL_SECONDS = Number(process.env['MODEL_SECONDS'] ?? 10)
@@ -15,8 +16,18 @@ function seedOfCommit(): number {
   return /^[0-9a-f]{40}/.test(stdout) ? Number.parseInt(stdout.slice(0, 7), 16) : randomInt(2 ** 31)
 }
 
+/** Tries stories for a while, and fails with the shortest that was found to fail. */
+export async function expectStories<Story>(
+  story: fc.Arbitrary<Story>,
+  play: (story: Story) => Promise<void>,
+  seconds = MODEL_SECONDS,
+): Promise<void> {
+  console.log(`MODEL_SEED=${MODEL_SEED}`)
+  expect(await tryStories(story, play, { seconds, seed: MODEL_SEED })).toBeUndefined()
+}
+
 /** Tries stories for a while. @returns the shortest that was found to fail */
-export async function tryStories<Story>(
+async function tryStories<Story>(
   story: fc.Arbitrary<Story>,
   play: (story: Story) => Promise<void>,
   { seconds, seed }: { readonly seconds: number; readonly seed: number },
