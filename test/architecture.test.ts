@@ -253,7 +253,9 @@ test('the rules of a domain import neither the database nor the protocol', () =>
 test('only the start and the command line read the environment', () => {
   const readers = files.filter((file) => /\bprocess\.env\b/.test(sources.get(file) ?? ''))
   expect(
-    readers.filter((file) => !/^app\/(workers\/worker|launch\/main)\.ts|^cli\//.test(file)),
+    readers.filter(
+      (file) => !/^app\/(worker|supervise-workers|launch\/main)\.ts|^cli\//.test(file),
+    ),
   ).toEqual([])
 })
 

@@ -17,9 +17,8 @@ interface Dependencies {
   readonly draining: AbortSignal
 }
 
-/** The work that one worker does for all. */
+/** The work that no call waits for. Locks and leases let one instance at a time do what is done once. */
 interface BackgroundWork {
-  /** Does nothing if the work has begun, or the service is stopping. */
   start(): void
   /** Stops the work that is no domain's; the domains stop their own. */
   stop(): Promise<unknown>
@@ -29,21 +28,18 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
   const { options, domains, encrypter, draining } = dependencies
   const { config, database, clock, log } = options
   const { pool } = database
-  const { events, webhooks, relay, settlements, payments } = domains
-  const { metrics, common } = domains
+  const { relay, settlements, payments } = domains
+  const { metrics } = domains
   const auditExport = createAuditExport({ pool, keys: encrypter, log, metrics })
   const tables = partitionedTables(pool, clock, config)
   const partitions = createPartitionJob({ pool, clock, log, tables })
   const figures = createFiguresJob({ database, clock, log })
-  registerPartitionMetrics(common, pool, clock, tables)
+  registerPartitionMetrics(metrics, pool, clock, tables)
   const ownBackups = config.databaseUrl === undefined ? config.backupDir : undefined
-  registerBackupMetrics(common, pool, ownBackups)
-  let started = false
+  registerBackupMetrics(metrics, pool, ownBackups)
   let hashing: Promise<unknown> | undefined
   return {
     start() {
-      if (started || draining.aborted) return
-      started = true
       hashing = hashIdentityNumbers(database, encrypter, draining).then(
         (ids) =>
           ids.length > 0 && log.error({ accounts: ids.slice(0, 10) }, 'unreadable id numbers'),
@@ -52,8 +48,6 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
       auditExport.start()
       partitions.start()
       figures.start()
-      events.startBackground()
-      webhooks.startBackground()
       relay?.start()
       settlements.start()
       payments.start()

@@ -18,10 +18,6 @@ const certificates = inFile(
   'test/protocols/tls/certificate-metrics.test.ts',
 )
 const timer = inFile('src/tracing/timer.ts', 'test/tracing/exemplars.test.ts')
-const workers = inFile(
-  'src/app/workers/aggregate-metrics.ts',
-  'test/app/workers/aggregate-metrics.test.ts',
-)
 
 /** Metrics that alerts rely on: a wrong one wakes an engineer for nothing, or lets one sleep. */
 export const METRICS = [
@@ -76,10 +72,5 @@ export const METRICS = [
     'an exemplar names a trace that no collector has',
     'return span?.isRecorded ? span.context.traceId : undefined',
     'return span?.context.traceId',
-  ),
-  workers(
-    'the exemplar of several workers is the oldest one',
-    'known.timestamp < exemplar.timestamp',
-    'known.timestamp > exemplar.timestamp',
   ),
 ]
