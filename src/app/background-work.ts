@@ -1,4 +1,3 @@
-import { hashIdentityNumbers } from '../accounts/re-encrypt-accounts.ts'
 import { createAuditExport } from '../auth/audit/export-audit-head.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createFiguresJob } from '../overview/figures/figures-job.ts'
@@ -13,8 +12,6 @@ interface Dependencies {
   readonly options: ServiceOptions
   readonly domains: Domains
   readonly encrypter: Encrypter
-  /** Aborts when the service stops. */
-  readonly draining: AbortSignal
 }
 
 /** The work that no call waits for. Locks and leases let one instance at a time do what is done once. */
@@ -25,11 +22,10 @@ interface BackgroundWork {
 }
 
 export function createBackgroundWork(dependencies: Dependencies): BackgroundWork {
-  const { options, domains, encrypter, draining } = dependencies
+  const { options, domains, encrypter } = dependencies
   const { config, database, clock, log } = options
   const { pool } = database
-  const { relay, settlements, payments } = domains
-  const { metrics } = domains
+  const { relay, settlements, payments, metrics } = domains
   const auditExport = createAuditExport({ pool, keys: encrypter, log, metrics })
   const tables = partitionedTables(pool, clock, config)
   const partitions = createPartitionJob({ pool, clock, log, tables })
@@ -37,14 +33,8 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
   registerPartitionMetrics(metrics, pool, clock, tables)
   const ownBackups = config.databaseUrl === undefined ? config.backupDir : undefined
   registerBackupMetrics(metrics, pool, ownBackups)
-  let hashing: Promise<unknown> | undefined
   return {
     start() {
-      hashing = hashIdentityNumbers(database, encrypter, draining).then(
-        (ids) =>
-          ids.length > 0 && log.error({ accounts: ids.slice(0, 10) }, 'unreadable id numbers'),
-        (error: unknown) => log.warn({ err: error }, 'identity numbers are not searchable yet'),
-      )
       auditExport.start()
       partitions.start()
       figures.start()
@@ -52,7 +42,6 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
       settlements.start()
       payments.start()
     },
-    stop: () =>
-      Promise.all([hashing, auditExport.stop(), partitions.stop(), figures.stop(), relay?.stop()]),
+    stop: () => Promise.all([auditExport.stop(), partitions.stop(), figures.stop(), relay?.stop()]),
   }
 }

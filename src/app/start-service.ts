@@ -63,7 +63,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const domains = composeDomains(options, encrypter)
   const { metrics, webhooks, events, keyUses, payments, settlements, exchange, limits } = domains
   const console = config.console.enabled ? { ...domains.sessions, limits, clock, log } : undefined
-  const background = createBackgroundWork({ options, domains, encrypter, draining })
+  const background = createBackgroundWork({ options, domains, encrypter })
   const ready = createReady(database, payments.batches, stopping.signal)
   const open = () =>
     openServers({
