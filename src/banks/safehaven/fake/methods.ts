@@ -1,5 +1,5 @@
-import { getPath } from '../../banks/get-path.ts'
-import type { Clock } from '../../core/clock.ts'
+import type { Clock } from '../../../core/clock.ts'
+import { getPath } from '../../get-path.ts'
 import type { SafeHavenAccount, SafeHavenBooks } from './books.ts'
 import { toEntry, toJson } from './transfer.ts'
 

@@ -1,5 +1,5 @@
-import { formatAmount } from '../../core/money.ts'
-import { numberToken } from '../number-token.ts'
+import { formatAmount } from '../../../core/money.ts'
+import { numberToken } from '../../fake/number-token.ts'
 
 /** A transfer into an account of the fake Safe Haven. */
 export interface SafeHavenTransfer {

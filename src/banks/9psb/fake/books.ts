@@ -1,8 +1,8 @@
-import { parseNaira } from '../../banks/amount.ts'
-import { BANK_FACTS } from '../../banks/bank.ts'
-import { getPath } from '../../banks/get-path.ts'
-import type { Clock } from '../../core/clock.ts'
-import { createFakeIds } from '../fake-ids.ts'
+import type { Clock } from '../../../core/clock.ts'
+import { parseNaira } from '../../amount.ts'
+import { BANK_FACTS } from '../../bank.ts'
+import { createFakeIds } from '../../fake/fake-ids.ts'
+import { getPath } from '../../get-path.ts'
 import { type NinePsbTransaction, toListed } from './transaction.ts'
 
 export interface NinePsbAccount {

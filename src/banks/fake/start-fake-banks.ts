@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import type { BankCode } from '../banks/bank.ts'
-import { type FakeNinePsb, startFakeNinePsb } from './9psb/9psb.ts'
-import { type FakePalmPay, startFakePalmPay } from './palmpay/palmpay.ts'
-import { type FakeProvidus, startFakeProvidus } from './providus/providus.ts'
-import { type FakeSafeHaven, startFakeSafeHaven } from './safehaven/safehaven.ts'
+import { type FakeNinePsb, startFakeNinePsb } from '../9psb/fake/9psb.ts'
+import type { BankCode } from '../bank.ts'
+import { type FakePalmPay, startFakePalmPay } from '../palmpay/fake/palmpay.ts'
+import { type FakeProvidus, startFakeProvidus } from '../providus/fake/providus.ts'
+import { type FakeSafeHaven, startFakeSafeHaven } from '../safehaven/fake/safehaven.ts'
 
 /** The four fake banks, and the settings of a service that uses them. */
 export interface FakeBanks {

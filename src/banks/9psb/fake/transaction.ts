@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { formatAmount } from '../../core/money.ts'
-import { numberToken } from '../number-token.ts'
+import { formatAmount } from '../../../core/money.ts'
+import { numberToken } from '../../fake/number-token.ts'
 
 /** A payment that the fake 9PSB received. */
 export interface NinePsbTransaction {

@@ -1,10 +1,10 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createFaults } from '../../src/fake-banks/faults.ts'
-import { createNotifier } from '../../src/fake-banks/notifier.ts'
-import { ninePsbFixture } from '../banks/9psb-fixture.ts'
-import { accountOrder, signal } from '../banks/fixture.ts'
-import { providusFixture } from '../banks/providus-fixture.ts'
+import { createFaults } from '../../src/banks/fake/faults.ts'
+import { createNotifier } from '../../src/banks/fake/notifier.ts'
 import { startReceiver } from '../support/receiver.ts'
+import { ninePsbFixture } from './9psb-fixture.ts'
+import { accountOrder, signal } from './fixture.ts'
+import { providusFixture } from './providus-fixture.ts'
 
 async function receiverWith(body: string) {
   const receiver = await startReceiver()

@@ -1,5 +1,5 @@
-import { formatAmount } from '../../core/money.ts'
-import { numberToken } from '../number-token.ts'
+import { formatAmount } from '../../../core/money.ts'
+import { numberToken } from '../../fake/number-token.ts'
 
 /** After code 02 the bank does not retry, and records the payment as failed. */
 export type ProvidusNotificationStatus = 'pending' | 'acknowledged' | 'rejected'

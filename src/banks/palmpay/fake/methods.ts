@@ -1,4 +1,4 @@
-import { getPath } from '../../banks/get-path.ts'
+import { getPath } from '../../get-path.ts'
 import type { PalmPayBooks } from './books.ts'
 import { orderFields, type PalmPayOrder, toJson } from './order.ts'
 

@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto'
-import { getPath } from '../../banks/get-path.ts'
-import { parseBankJson } from '../../banks/http/bank-json.ts'
-import { type Clock, systemClock } from '../../core/clock.ts'
-import { createFaults, type Faults, type ServerFault } from '../faults.ts'
+import { type Clock, systemClock } from '../../../core/clock.ts'
+import { createFaults, type Faults, type ServerFault } from '../../fake/faults.ts'
 import {
   type FakeRequest,
   type FakeResponse,
   type FakeRoute,
   type Observe,
   startLoopbackServer,
-} from '../loopback-server.ts'
-import { createNotifier, type NotifyResult } from '../notifier.ts'
-import { payByHand } from '../pay-by-hand.ts'
+} from '../../fake/loopback-server.ts'
+import { createNotifier, type NotifyResult } from '../../fake/notifier.ts'
+import { payByHand } from '../../fake/pay-by-hand.ts'
+import { getPath } from '../../get-path.ts'
+import { parseBankJson } from '../../http/bank-json.ts'
 import { createProvidusBooks, type ProvidusAccount, type ProvidusPayment } from './books.ts'
 import {
   notFoundBody,

@@ -1,6 +1,6 @@
 import { createVerify } from 'node:crypto'
-import type { Clock } from '../../core/clock.ts'
-import type { FakeRequest, FakeResponse } from '../loopback-server.ts'
+import type { Clock } from '../../../core/clock.ts'
+import type { FakeRequest, FakeResponse } from '../../fake/loopback-server.ts'
 import type { SafeHavenCredentials } from './keys.ts'
 
 /** Issues and checks the tokens of the fake Safe Haven. */

@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto'
-import { numberToken } from '../number-token.ts'
+import { numberToken } from '../../fake/number-token.ts'
 import { signFake } from './signature.ts'
 
 /** Fields of PalmPay's JSON; numbers are bigints. */

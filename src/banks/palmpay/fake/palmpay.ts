@@ -1,14 +1,14 @@
-import { parseBankJson } from '../../banks/http/bank-json.ts'
-import { type Clock, systemClock } from '../../core/clock.ts'
-import { createFaults, type Faults, type ServerFault } from '../faults.ts'
+import { type Clock, systemClock } from '../../../core/clock.ts'
+import { createFaults, type Faults, type ServerFault } from '../../fake/faults.ts'
 import {
   type FakeRequest,
   type FakeRoute,
   type Observe,
   startLoopbackServer,
-} from '../loopback-server.ts'
-import { createNotifier, type NotifyResult } from '../notifier.ts'
-import { payByHand } from '../pay-by-hand.ts'
+} from '../../fake/loopback-server.ts'
+import { createNotifier, type NotifyResult } from '../../fake/notifier.ts'
+import { payByHand } from '../../fake/pay-by-hand.ts'
+import { parseBankJson } from '../../http/bank-json.ts'
 import { createPalmPayBooks, type PalmPayAccount, type PalmPayPayment } from './books.ts'
 import { generatePalmPayCredentials, type PalmPayCredentials, palmPayEnvironment } from './keys.ts'
 import { BAD_PARAMETER, createPalmPayMethods, type PalmPayBody } from './methods.ts'

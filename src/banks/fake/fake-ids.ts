@@ -1,5 +1,5 @@
-import { nuban } from '../banks/nuban.ts'
-import type { Clock } from '../core/clock.ts'
+import type { Clock } from '../../core/clock.ts'
+import { nuban } from '../nuban.ts'
 
 /**
  * Numbers issued by a fake bank. They differ between runs, and between fake banks that run at the

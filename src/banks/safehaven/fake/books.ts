@@ -1,7 +1,7 @@
-import { parseNaira } from '../../banks/amount.ts'
-import { BANK_FACTS } from '../../banks/bank.ts'
-import type { Clock } from '../../core/clock.ts'
-import { createFakeIds } from '../fake-ids.ts'
+import type { Clock } from '../../../core/clock.ts'
+import { parseNaira } from '../../amount.ts'
+import { BANK_FACTS } from '../../bank.ts'
+import { createFakeIds } from '../../fake/fake-ids.ts'
 import type { SafeHavenTransfer } from './transfer.ts'
 
 export interface SafeHavenAccount {

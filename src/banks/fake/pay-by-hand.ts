@@ -1,5 +1,5 @@
-import { getPath } from '../banks/get-path.ts'
-import { parseBankJson } from '../banks/http/bank-json.ts'
+import { getPath } from '../get-path.ts'
+import { parseBankJson } from '../http/bank-json.ts'
 import type { FakeRequest, FakeResponse } from './loopback-server.ts'
 
 /**
