@@ -10,7 +10,7 @@ import { newestBackupMs } from '../../postgres/backups/backup.ts'
  * @param folder the folder of backups of the embedded database; undefined: the server has its own backups
  */
 export function registerBackupMetrics(
-  common: Registry,
+  metrics: Registry,
   pool: Pool,
   folder: string | undefined,
 ): void {
@@ -18,13 +18,13 @@ export function registerBackupMetrics(
     name: 'inflow_backup_timestamp_seconds',
     help: 'When the newest backup of the embedded database in BACKUP_DIR was made, in Unix time; 0: there is none.',
     labelNames: ['folder'],
-    registers: [common],
+    registers: [metrics],
     async collect() {
       if (folder === undefined) return
       this.set({ folder }, ((await newestBackupMs(folder)) ?? 0) / 1_000)
     },
   })
-  registerSampledGauges(common, () => readArchiver(pool), [
+  registerSampledGauges(metrics, () => readArchiver(pool), [
     {
       name: 'inflow_wal_archive_failing',
       help: '1 while the latest attempt of the database server to archive its log failed, else 0.',

@@ -30,8 +30,8 @@ const SYNC_STATES = ['sync', 'quorum', 'potential', 'async', 'unknown'] as const
 const FORBIDDEN = '42501'
 
 /** Registers the state of the database server and its replication. No statement reads a table of ours. */
-export function registerDatabaseMetrics(common: Registry, pool: Pool): void {
-  registerSampledGauges(common, () => readServer(pool), [
+export function registerDatabaseMetrics(metrics: Registry, pool: Pool): void {
+  registerSampledGauges(metrics, () => readServer(pool), [
     {
       name: 'inflow_db_in_recovery',
       help: 'Whether the server of DATABASE_URL is a standby, which accepts no payments.',
@@ -75,7 +75,7 @@ export function registerDatabaseMetrics(common: Registry, pool: Pool): void {
   ])
   const most = (standbys: readonly Standbys[], of: (each: Standbys) => number) =>
     Math.max(0, ...standbys.map(of))
-  registerSampledGauges(common, () => readStandbys(pool), [
+  registerSampledGauges(metrics, () => readStandbys(pool), [
     {
       name: 'inflow_db_standbys',
       help: 'Connected standbys of the database server; unknown: the role may not see whether they are synchronous.',
