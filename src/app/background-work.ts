@@ -4,7 +4,6 @@ import type { Encrypter } from '../crypto/encryption.ts'
 import { createFiguresJob } from '../overview/figures/figures-job.ts'
 import { createPartitionJob } from '../postgres/partitions/job.ts'
 import { registerPartitionMetrics } from '../postgres/partitions/metrics.ts'
-import { registerBackupMetrics } from './backups/backup-metrics.ts'
 import type { Domains } from './compose-domains.ts'
 import { partitionedTables } from './partitioned-tables.ts'
 import type { ServiceOptions } from './service-options.ts'
@@ -36,8 +35,6 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
   const partitions = createPartitionJob({ pool, clock, log, tables })
   const figures = createFiguresJob({ database, clock, log })
   registerPartitionMetrics(common, pool, clock, tables)
-  const ownBackups = config.databaseUrl === undefined ? config.backupDir : undefined
-  registerBackupMetrics(common, pool, ownBackups)
   let started = false
   let hashing: Promise<unknown> | undefined
   return {
