@@ -3,7 +3,6 @@ import type { Encrypter } from '../crypto/encryption.ts'
 import { createFiguresJob } from '../overview/figures/figures-job.ts'
 import { createPartitionJob } from '../postgres/partitions/job.ts'
 import { registerPartitionMetrics } from '../postgres/partitions/metrics.ts'
-import { registerBackupMetrics } from './backups/backup-metrics.ts'
 import type { Domains } from './compose-domains.ts'
 import { partitionedTables } from './partitioned-tables.ts'
 import type { ServiceOptions } from './service-options.ts'
@@ -31,8 +30,6 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
   const partitions = createPartitionJob({ pool, clock, log, tables })
   const figures = createFiguresJob({ database, clock, log })
   registerPartitionMetrics(metrics, pool, clock, tables)
-  const ownBackups = config.databaseUrl === undefined ? config.backupDir : undefined
-  registerBackupMetrics(metrics, pool, ownBackups)
   return {
     start() {
       auditExport.start()

@@ -44,8 +44,6 @@ export const SERVICE_SETTINGS = z
     /** The connections of each process's pools; undefined: by the number of workers. */
     DATABASE_POOL_SIZE: integer(11, 1_000, '11 to 1000 connections').optional(),
     DATA_DIR: z.string().default('.inflow'),
-    /** The folder of backups of the embedded database; undefined: beside DATA_DIR. */
-    BACKUP_DIR: z.string().optional(),
     HOST: z
       .string()
       .refine(isHost, 'must be an address or a host name such as 127.0.0.1 or ::')

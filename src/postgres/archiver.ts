@@ -1,5 +1,5 @@
-import { epochMs } from '../epoch-ms.ts'
-import type { Queryable } from '../in-transaction.ts'
+import { epochMs } from './epoch-ms.ts'
+import type { Queryable } from './in-transaction.ts'
 
 /** How a server archives its log, by `archive_mode` and `pg_stat_archiver`, which every role may read. */
 interface Archiver {
