@@ -17,7 +17,7 @@ import type { EndpointContext } from './endpoints/endpoint-context.ts'
 import { listEndpoints } from './endpoints/list-endpoints.ts'
 import { rotateSecret, switchSecret } from './endpoints/rotate-secret.ts'
 import { updateEndpoint } from './endpoints/update-endpoint.ts'
-import { getEndpointStatistics } from './lists/get-endpoint-statistics.ts'
+import { getEndpointStatistics } from './lists/endpoint-statistics.ts'
 import {
   toDeliveryFilter,
   toEndpointFilter,

@@ -3,9 +3,8 @@ import { listBusinesses } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
-import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
 import type { Database } from '../../postgres/orm.ts'
-import type { Page } from '../../postgres/page-token.ts'
+import { cutPage, type Page } from '../../postgres/page-token.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
 import type { Actor, Scope } from '../caller.ts'
 import { type Token, TokenEntity } from './token.entity.ts'
@@ -97,42 +96,32 @@ export async function revokeToken(
   })
 }
 
-/** How many tokens a page with a filter reads at most. */
-const ROWS_MAX = 2_000
-
 /**
  * One page of tokens, newest first.
  *
  * @param active only those that are neither revoked nor expired, or only others; undefined: all
  */
 export async function listTokens(
-  { orm, pool }: Database,
+  { orm }: Database,
   page: Page,
   active: boolean | undefined,
   nowMs: number,
 ): Promise<{ readonly rows: readonly Token[]; readonly nextPageToken: string }> {
   const after = page.after?.[0]
-  const scan = boundedScan({
-    columns: '*',
-    from: 'internal_token',
-    key: 'id',
-    order: 'desc',
-    range: after === undefined ? 'true' : 'id < $4',
-    filter:
-      '($2::boolean is null or $2 = (revoked_at is null and coalesce(expires_at > $3, true)))',
-    limit: '$1',
-    rowsMax: ROWS_MAX,
-  })
-  const { rows } = await pool.query<{ id: string | null; read_up_to: string | null }>(
-    `with ${scan} select page.id, edge.read_up_to from edge left join page on true
-      order by page.id desc`,
-    [page.limit + 1, active ?? null, new Date(nowMs), ...(after === undefined ? [] : [after])],
+  const now = new Date(nowMs)
+  const tokens = await orm.em.fork().find(
+    TokenEntity,
+    {
+      ...(after !== undefined && { id: { $lt: after } }),
+      ...(active === true && {
+        revokedAt: null,
+        $or: [{ expiresAt: null }, { expiresAt: { $gt: now } }],
+      }),
+      ...(active === false && {
+        $or: [{ revokedAt: { $ne: null } }, { expiresAt: { $lte: now } }],
+      }),
+    },
+    { orderBy: { id: 'desc' }, limit: page.limit + 1 },
   )
-  const found = rows.flatMap(({ id }) => (id === null ? [] : [id]))
-  const readUpTo = rows[0]?.read_up_to
-  const cut = cutScan(found, page, (id) => [id], readUpTo ? [readUpTo] : undefined)
-  const tokens = await orm.em
-    .fork()
-    .find(TokenEntity, { id: { $in: [...cut.rows] } }, { orderBy: { id: 'desc' } })
-  return { rows: tokens, nextPageToken: cut.nextPageToken }
+  return cutPage(tokens, page, ({ id }) => [id])
 }

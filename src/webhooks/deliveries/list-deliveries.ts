@@ -3,8 +3,6 @@ import { Fault } from '../../core/errors.ts'
 import { firstPositionAt } from '../../events/log-state.ts'
 import { cutScan } from '../../postgres/bounded-scan.ts'
 import { cutPage, invalidPageToken, readPage } from '../../postgres/page-token.ts'
-import { ENDPOINTS_MAX } from '../endpoints/endpoint.ts'
-import { findEndpoints } from '../lists/find-endpoints.ts'
 import { scanDeliveries } from '../lists/scan-deliveries.ts'
 import type { DeliveryPlace } from './delivery.ts'
 import {
@@ -16,9 +14,6 @@ import {
 
 /** The maximum number of attempts shown; only deliveries redelivered many times have more. */
 const ATTEMPTS_MAX = 100
-
-/** In both modes. */
-const ENDPOINTS_OF_BUSINESS_MAX = 2 * ENDPOINTS_MAX
 
 /** How much the clocks of instances and of the database may differ. */
 const CLOCK_SKEW_MS = 60_000
@@ -51,8 +46,12 @@ async function findEndpointIds(
   { endpointId, businessId, live }: ListDeliveries,
 ): Promise<readonly string[]> {
   if (endpointId === undefined) {
-    const filter = { businessIds: [businessId ?? ''], live }
-    return (await findEndpoints(pool, filter, undefined, ENDPOINTS_OF_BUSINESS_MAX)).ids
+    const { rows } = await pool.query<{ id: string }>(
+      `select id from webhook_endpoint
+        where business_id = $1 and live = coalesce($2, live) and deleted_at is null`,
+      [businessId ?? '', live ?? null],
+    )
+    return rows.map(({ id }) => id)
   }
   if (businessId === undefined && live === undefined) return [endpointId]
   const { rows } = await pool.query<{ id: string }>(

@@ -1,15 +1,22 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
-import { cutScan } from '../../postgres/bounded-scan.ts'
-import { readPage } from '../../postgres/page-token.ts'
+import { cutPage, readPage } from '../../postgres/page-token.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
-import { type EndpointFilter, findEndpoints } from '../lists/find-endpoints.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { readBlocks } from '../ordered/read-blocks.ts'
-import { EndpointEntity, type Secret, SecretEntity } from './endpoint.entity.ts'
+import { type Endpoint, EndpointEntity, type Secret, SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 
 /** More than the endpoints of a business, in both modes. */
 const PAGE_SIZE_DEFAULT = 200
+
+/** Which endpoints to list, of those that are not deleted; an undefined field does not filter. */
+export interface EndpointFilter {
+  readonly businessIds: readonly string[] | undefined
+  readonly live?: boolean | undefined
+  readonly enabled?: boolean | undefined
+  /** Whether the latest attempt failed. */
+  readonly failing?: boolean | undefined
+}
 
 interface ListEndpoints extends EndpointFilter {
   /** 0: all endpoints of a business. */
@@ -23,27 +30,32 @@ export async function listEndpoints(
   request: ListEndpoints,
 ): Promise<{ readonly rows: readonly EndpointWithSecrets[]; readonly nextPageToken: string }> {
   const page = readPage(request.pageSize || PAGE_SIZE_DEFAULT, request.pageToken, 1)
-  const { ids, readUpTo } = await findEndpoints(
-    context.pool,
-    request,
-    page.after?.[0],
-    page.limit + 1,
+  const after = page.after?.[0]
+  const { businessIds, live, enabled, failing } = request
+  const em = context.orm.em.fork()
+  const found = await em.find(
+    EndpointEntity,
+    {
+      deletedAt: null,
+      ...(after !== undefined && { id: { $lt: after } }),
+      ...(businessIds && { business: { $in: [...businessIds] } }),
+      ...(live !== undefined && { live }),
+      ...(enabled !== undefined && { disabledAt: enabled ? null : { $ne: null } }),
+      ...(failing !== undefined && { failingSince: failing ? { $ne: null } : null }),
+    },
+    { orderBy: { id: 'desc' }, limit: page.limit + 1 },
   )
-  const cut = cutScan(ids, page, (id) => [id], readUpTo && [readUpTo])
-  return { ...cut, rows: await describe(context, cut.rows) }
+  const { rows, nextPageToken } = cutPage(found, page, ({ id }) => [id])
+  return { rows: await describe(context, em, rows), nextPageToken }
 }
 
-/** What lists show of endpoints, newest first. */
+/** What lists show of endpoints. */
 async function describe(
-  { orm, pool, clock, encrypter }: EndpointContext,
-  ids: readonly string[],
+  { pool, clock, encrypter }: EndpointContext,
+  em: EntityManager,
+  endpoints: readonly Endpoint[],
 ): Promise<EndpointWithSecrets[]> {
-  const em = orm.em.fork()
-  const endpoints = await em.find(
-    EndpointEntity,
-    { id: { $in: [...ids] }, deletedAt: null },
-    { orderBy: { id: 'desc' } },
-  )
+  const ids = endpoints.map(({ id }) => id)
   const secrets = await activeSecrets(em, ids, clock.now())
   const ordered = endpoints.filter((endpoint) => endpoint.ordered).map((endpoint) => endpoint.id)
   const blocks = await readBlocks(pool, ordered)

@@ -1,5 +1,6 @@
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
+import type { EndpointContext } from '../endpoints/endpoint-context.ts'
 
 const HOUR_MS = 3_600_000
 const HOURS = 24
@@ -45,8 +46,37 @@ interface Row {
   readonly oldest_ms: number
 }
 
+interface Request {
+  /** Empty: all endpoints of the business. */
+  readonly endpointIds: readonly string[]
+  /** Empty: any business that the caller may see. */
+  readonly businessId: string
+  /** The businesses that the caller may see; undefined: all. */
+  readonly allowed: ReadonlySet<string> | undefined
+}
+
+/** The statistics of the requested endpoints that are not deleted, and that the caller may see. */
+export async function getEndpointStatistics(
+  { pool, clock }: EndpointContext,
+  request: Request,
+): Promise<readonly EndpointStatistics[]> {
+  const { endpointIds, businessId, allowed } = request
+  const { rows } = await pool.query<{ id: string }>(
+    `select id from webhook_endpoint
+      where deleted_at is null and ($2 = '' or business_id = $2)
+        and ($3::text[] is null or business_id = any ($3))
+        and (id = any ($1::text[]) or $1 = '{}' and business_id = $2)
+      order by id desc`,
+    [endpointIds, businessId, allowed ? [...allowed] : null],
+  )
+  const ids = rows.map(({ id }) => id)
+  const visible = new Set(ids)
+  const requested = endpointIds.length === 0 ? ids : endpointIds.filter((id) => visible.has(id))
+  return readStatistics(pool, requested, clock.now())
+}
+
 /** Counts the latest deliveries of endpoints, by the index of their positions. */
-export async function readStatistics(
+async function readStatistics(
   pool: Queryable,
   endpointIds: readonly string[],
   nowMs: number,

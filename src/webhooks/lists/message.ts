@@ -15,10 +15,10 @@ import type {
 import { fromTimestamp } from '../../protobuf/timestamp.ts'
 import type { DeliveryState } from '../deliveries/delivery.ts'
 import type { DeliveryFilter } from '../deliveries/read-deliveries.ts'
+import type { EndpointFilter } from '../endpoints/list-endpoints.ts'
 import { toDeliveryState } from '../message.ts'
 import type { ShownRequest } from '../sender/shown-request.ts'
 import type { EndpointStatistics } from './endpoint-statistics.ts'
-import type { EndpointFilter } from './find-endpoints.ts'
 
 /** @param allowed the businesses that the caller may see; undefined: all */
 export function toEndpointFilter(
