@@ -10,6 +10,7 @@ import { secretText } from '../config/settings.ts'
 import { readStartConfig } from '../config/start-settings.ts'
 import { findUnknown, unknownRisk } from '../config/unknown-settings.ts'
 import { systemClock } from '../core/clock.ts'
+import { withTimeout } from '../core/with-timeout.ts'
 import { createEncrypter } from '../crypto/encryption.ts'
 import { freePorts } from '../net/free-ports.ts'
 import { type EmbeddedPostgres, startEmbedded } from '../postgres/embedded/embedded.ts'
@@ -44,7 +45,7 @@ export async function run(env: NodeJS.ProcessEnv, argv: readonly string[] = []):
   try {
     const file = loadEnvFile(env, argv)
     const warning = file && exposure(file)
-    if (warning !== undefined) report([`warning: ${warning}`])
+    if (warning !== undefined) void report([`warning: ${warning}`])
     const config = readStartConfig(env, file)
     const log = openLog(config, secretText(env, 'MASTER_KEY'))
     for (const { found, advice } of findUnknown(env, file).map(unknownRisk)) {
@@ -52,13 +53,18 @@ export async function run(env: NodeJS.ProcessEnv, argv: readonly string[] = []):
     }
     await serve(config, log)
   } catch (error) {
-    report(startFaults(error))
+    await withTimeout(report(startFaults(error)), REPORT_MS)
     process.exit(1)
   }
 }
 
-function report(faults: readonly string[]): void {
-  for (const line of faults) process.stderr.write(`inflow: ${line}\n`)
+/** How long a reader of standard error has to take the faults. */
+const REPORT_MS = 5_000
+
+/** Prints lines to standard error. @returns once they are written: `process.exit` drops what waits for a slow reader */
+function report(lines: readonly string[]): Promise<void> {
+  const text = lines.map((line) => `inflow: ${line}\n`).join('')
+  return new Promise((resolve) => process.stderr.write(text, () => resolve()))
 }
 
 async function serve(given: Config, log: Logger): Promise<void> {
@@ -131,7 +137,7 @@ async function serve(given: Config, log: Logger): Promise<void> {
       reloads,
       delayMs: config.shutdownDelaySeconds * 1_000,
       log,
-      report,
+      report: (faults) => void report(faults),
     })
     await logStart(serving, service)
     print(readyText(urls, credentials, config.banks['9PSB']))
