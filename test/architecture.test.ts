@@ -65,7 +65,6 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   openapi: ['auth', 'banks', 'events', 'server', 'webhooks'],
   // Writes the dashboards.
   ops: [],
-  'fake-banks': ['banks'],
   client: [],
   console: [],
   doctor: [
@@ -83,7 +82,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'transactions',
     'webhooks',
   ],
-  cli: ['app', 'auth', 'banks', 'client', 'config', 'crypto', 'doctor', 'fake-banks', 'postgres'],
+  cli: ['app', 'auth', 'banks', 'client', 'config', 'crypto', 'doctor', 'postgres'],
 }
 
 /** What every folder may import. */
@@ -250,10 +249,18 @@ test('the rules of a domain import neither the database nor the protocol', () =>
   }
 })
 
+test('the service does not contain the banks of this machine', () => {
+  const isFake = (file: string) => /^banks\/(\w+\/)?fake\//.test(file)
+  const others = imports.filter(({ from, to }) => isFake(to) && !isFake(from))
+  expect(others.map(({ from }) => from)).toEqual(['cli/service/fake-banks.ts'])
+})
+
 test('only the start and the command line read the environment', () => {
   const readers = files.filter((file) => /\bprocess\.env\b/.test(sources.get(file) ?? ''))
   expect(
-    readers.filter((file) => !/^app\/(workers\/worker|launch\/main)\.ts|^cli\//.test(file)),
+    readers.filter(
+      (file) => !/^app\/(worker|supervise-workers|launch\/main)\.ts|^cli\//.test(file),
+    ),
   ).toEqual([])
 })
 

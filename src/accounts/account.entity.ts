@@ -99,11 +99,6 @@ export const AccountEntity = defineEntity({
         'create index account_id_number_hash_index on "account" (id_number_hash) where id_number_hash is not null',
     },
     {
-      name: 'account_unhashed_index',
-      expression:
-        'create index account_unhashed_index on "account" (id) where id_number_encrypted is not null and id_number_hash is null',
-    },
-    {
       name: 'account_opening_index',
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "account" (${columns.nextTryAt}) where status = 'PENDING'`,
@@ -120,6 +115,10 @@ export const AccountEntity = defineEntity({
     },
   ],
   checks: [
+    {
+      name: 'account_id_number_hash',
+      expression: 'id_number_encrypted is null or id_number_hash is not null',
+    },
     { name: 'account_bank', expression: "bank in ('9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY')" },
     {
       name: 'account_connector',

@@ -73,34 +73,6 @@ export function encryptedAccounts({ pool, orm }: Database): EncryptedRows {
   }
 }
 
-/**
- * Adds the search hash to identity numbers that were stored without one.
- *
- * @returns the ids of accounts whose identity number cannot be decrypted
- */
-export async function hashIdentityNumbers(
-  { pool, orm }: Database,
-  encrypter: Encrypter,
-  signal: AbortSignal,
-): Promise<readonly string[]> {
-  const unreadable: string[] = []
-  let after = ''
-  while (!signal.aborted) {
-    const page = await selectEncrypted(orm.em.fork())
-      .where('id', '>', after)
-      .where('idNumberEncrypted', 'is not', null)
-      .where('idNumberHash', 'is', null)
-      .orderBy('id')
-      .limit(200)
-      .execute()
-    const last = page.at(-1)
-    if (last === undefined) break
-    after = last.id
-    unreadable.push(...(await reEncryptAll(pool, encrypter, page)).unreadable)
-  }
-  return unreadable
-}
-
 /** Whether an account has a value that is not under the current key. */
 function isStale(
   { head }: Encrypter,

@@ -9,7 +9,7 @@ import { createKeyHashes } from '../businesses/store.ts'
 import { createTimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createBatchMetrics } from '../postgres/metrics/batches.ts'
-import { createMetrics, createRegistry } from '../server/metrics.ts'
+import { createMetrics } from '../server/metrics.ts'
 import { createSettlements } from '../settlement/settlements.ts'
 import { createAttemptMetrics } from '../webhooks/metrics/attempt-metrics.ts'
 import { createWebhooks, type Webhooks, type WebhooksOptions } from '../webhooks/webhooks.ts'
@@ -30,12 +30,9 @@ export type Domains = ReturnType<typeof composeDomains>
 
 /** Composes the domains. Nothing is started. */
 export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
-  const { config, database, clock, log, channel, tracing } = options
+  const { config, database, clock, log, tracing } = options
   const timeText = createTimeText(config.displayTimeZone)
-  const openMetrics = tracing !== undefined
-  const metrics = createMetrics(openMetrics)
-  // With several workers, metrics that are the same in each come from the worker that is scraped.
-  const common = channel ? createRegistry(openMetrics) : metrics
+  const metrics = createMetrics(tracing !== undefined)
   const observeBatches = createBatchMetrics(metrics)
   const webhooks = composeWebhooks(options, {
     ...{ encrypter, timeText, observeBatches },
@@ -44,7 +41,7 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   })
   const relay = composeRelay({ config, database, clock, log, metrics, tracing })
   const events = composeEvents({
-    ...{ config, database, clock, log, metrics, common, channel, tracing },
+    ...{ config, database, clock, log, metrics, tracing },
     wakeReaders() {
       webhooks.wake()
       relay?.wake()
@@ -70,7 +67,7 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
     report: exchange.report,
   })
   return {
-    ...{ timeText, metrics, common, webhooks, relay, events, keyUses, aliasOf, payments },
+    ...{ timeText, metrics, webhooks, relay, events, keyUses, aliasOf, payments },
     ...{ settlements, exchange, limits },
     sessions: composeSessions(options, encrypter),
   }
@@ -83,7 +80,7 @@ function composeWebhooks(
     'encrypter' | 'timeText' | 'metrics' | 'observeBatches' | 'onCommit'
   >,
 ): Webhooks {
-  const { config, database, clock, log, channel, localWebhooks, tracing } = options
+  const { config, database, clock, log, localWebhooks, tracing } = options
   return createWebhooks({
     ...given,
     database,
@@ -91,7 +88,6 @@ function composeWebhooks(
     bankNames: config.bankNames,
     log,
     tracing,
-    others: channel,
     allowHttp: localWebhooks,
     allowedCidrs: [...(localWebhooks ? LOOPBACK : []), ...config.webhookAllowedCidrs],
     retentionDays: config.deliveryRetentionDays,

@@ -14,7 +14,6 @@ import type { Database } from '../postgres/orm.ts'
 import { sessionOptions } from '../postgres/session.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
-import type { WorkerChannel } from './workers/worker-channel.ts'
 
 interface Options {
   readonly config: Config
@@ -22,9 +21,6 @@ interface Options {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Registry
-  /** The registry of metrics whose values are the same in every worker. */
-  readonly common: Registry
-  readonly channel: WorkerChannel | undefined
   readonly tracing: Tracing | undefined
   /** Called when the event log has new events. */
   readonly wakeReaders: () => void
@@ -33,19 +29,15 @@ interface Options {
 /** The event log of this process. */
 export interface Events {
   readonly tail: Tail
-  /** Reports a commit that added events to the process that sequences them. */
+  /** Sequences the events that a commit added. */
   onCommit(): void
-  /** Sequences in this process what any worker committed. */
-  sequence(): void
   start(): void
-  /** Starts the work that one worker does for all: sequencing and retention. */
-  startBackground(): void
   stop(): Promise<void>
 }
 
 /** Composes the tail, the sequencer, the heartbeats and the retention of events. */
 export function composeEvents(options: Options): Events {
-  const { config, database, clock, log, metrics, common, channel, wakeReaders } = options
+  const { config, database, clock, log, metrics, wakeReaders } = options
   const { pool } = database
   const tail = new Tail(database, log)
   const onAdvance = (): void => {
@@ -56,10 +48,6 @@ export function composeEvents(options: Options): Events {
     pool: database.recordingPool,
     ...{ log, metrics, onAdvance, tracing: options.tracing },
   })
-  let background = false
-  const onCommit = channel
-    ? () => (background ? sequencer.wake() : channel.onCommit())
-    : sequencer.wake
   const heartbeats = createHeartbeats(options, onAdvance)
   const retention = createRetention({
     pool,
@@ -68,18 +56,12 @@ export function composeEvents(options: Options): Events {
     retentionDays: config.eventRetentionDays,
     dispatchedUpTo: () => dispatchedUpTo(pool),
   })
-  registerEventMetrics({ own: metrics, common }, pool, tail)
+  registerEventMetrics(metrics, pool, tail)
   return {
     tail,
-    onCommit,
-    sequence: sequencer.wake,
+    onCommit: sequencer.wake,
     start() {
-      for (const heartbeat of heartbeats) heartbeat.start()
-    },
-    startBackground() {
-      background = true
-      sequencer.start()
-      retention.start()
+      for (const each of [...heartbeats, sequencer, retention]) each.start()
     },
     async stop() {
       await Promise.all([tail, sequencer, retention, ...heartbeats].map((each) => each.stop()))

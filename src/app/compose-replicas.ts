@@ -52,35 +52,27 @@ export function composeReplicas(options: ServiceOptions): ReplicatedDatabase | u
 }
 
 function registerReplicaMetrics(metrics: Registry, replicas: readonly Replica[]): void {
-  const gauge = (
-    name: string,
-    help: string,
-    aggregator: 'min' | 'max',
-    measure: (replica: Replica) => number,
-  ) =>
+  const gauge = (name: string, help: string, measure: (replica: Replica) => number) =>
     new Gauge({
       name,
       help,
-      aggregator,
       labelNames: ['replica'],
       registers: [metrics],
       collect() {
         for (const replica of replicas) this.set({ replica: replica.name }, measure(replica))
       },
     })
-  gauge('inflow_replica_usable', 'Whether reads go to the replica.', 'min', (replica) =>
+  gauge('inflow_replica_usable', 'Whether reads go to the replica.', (replica) =>
     replica.fault() === undefined ? 1 : 0,
   )
   gauge(
     'inflow_replica_lag_seconds',
     'For how long the replica has not been usable, or has been behind the primary.',
-    'max',
     (replica) => replica.lag().seconds,
   )
   gauge(
     'inflow_replica_lag_bytes',
     'How much of the log of the primary the replica lacked at the last check; 0: it is fresh.',
-    'max',
     (replica) => replica.lag().bytes,
   )
 }

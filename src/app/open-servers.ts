@@ -29,6 +29,13 @@ interface ServersOptions<Bank> {
   readonly tls: Tls | undefined
 }
 
+/** Where a service listens. */
+export interface Ports {
+  readonly httpPort: number
+  readonly grpcPort: number
+  readonly opsPort: number | undefined
+}
+
 /** The servers of a service. */
 interface Servers {
   readonly http: HttpServer
@@ -41,7 +48,9 @@ interface Servers {
 export async function openServers<Bank>(options: ServersOptions<Bank>): Promise<Servers> {
   const { config, invokers, notifications, log, tls } = options
   const { host, opsPort, trustedProxies } = config
-  const common = { host, requestIds: createRequestIds(), log, tls, limits: config }
+  // Several workers listen on the same ports.
+  const reusePort = config.workers > 1
+  const common = { host, reusePort, requestIds: createRequestIds(), log, tls, limits: config }
   const operations = { metrics: options.exposition, ready: options.ready, notes: options.notes }
   const opened: (HttpServer | GrpcServer)[] = []
   const opens = async <Server extends HttpServer | GrpcServer>(opening: Promise<Server>) => {
@@ -75,7 +84,13 @@ export async function openServers<Bank>(options: ServersOptions<Bank>): Promise<
       opsPort === undefined
         ? undefined
         : await opens(
-            openOpsServer({ ...common, ...operations, port: opsPort, trustedProxies: [] }),
+            openOpsServer({
+              ...common,
+              ...operations,
+              reusePort: false,
+              port: opsPort,
+              trustedProxies: [],
+            }),
           )
     return { http, grpc, ops }
   } catch (error) {

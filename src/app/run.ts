@@ -26,9 +26,9 @@ import { createStartLink } from './console/start-link.ts'
 import { ENTITIES } from './entities.ts'
 import { closeOnSignals } from './lifecycle/close-on-signals.ts'
 import { logStart } from './lifecycle/log-start.ts'
+import type { Ports } from './open-servers.ts'
 import { openLog, readKeyRing, startFaults, startInstance, textOf } from './start-instance.ts'
-import type { Ports } from './workers/messages.ts'
-import { startWorkers } from './workers/start-workers.ts'
+import { superviseWorkers } from './supervise-workers.ts'
 import { type Credentials, readAdminToken, writeCredentials } from './write-credentials.ts'
 
 /** Connections of the embedded database that the service leaves to the command line and psql. */
@@ -61,7 +61,8 @@ function report(faults: readonly string[]): void {
   for (const line of faults) process.stderr.write(`inflow: ${line}\n`)
 }
 
-async function serve(config: Config, log: Logger): Promise<void> {
+async function serve(given: Config, log: Logger): Promise<void> {
+  const config = withPossibleWorkers(given, log)
   const print = (line: string) => process.stdout.write(`${line}\n`)
   const embedded = config.databaseUrl === undefined
   // Workers read the files themselves; reading them here too finds faults before workers start.
@@ -142,6 +143,17 @@ async function serve(config: Config, log: Logger): Promise<void> {
   }
 }
 
+/** Several processes can share a port on Linux only (SO_REUSEPORT, which distributes connections). */
+function withPossibleWorkers(config: Config, log: Logger): Config {
+  if (config.workers === 1 || process.platform === 'linux') return config
+  const found = `WORKERS is ${config.workers}, and only Linux distributes connections among processes`
+  log.warn(
+    { found, advice: 'one process serves: start instances on other ports' },
+    'risk of a setting',
+  )
+  return { ...config, workers: 1 }
+}
+
 /** The service, as the audit log records it. */
 async function readSystem(config: Config): Promise<Actor> {
   const { current, others } = await readKeyRing(config)
@@ -174,31 +186,51 @@ async function serveHere(serving: Serving): Promise<Running> {
   }
 }
 
+/** Several processes share the ports; each has an operations port of its own. */
 async function serveByWorkers(serving: Serving): Promise<Running> {
   const { config, database, adminToken, localWebhooks, log } = serving
   const failed = Promise.withResolvers<readonly string[]>()
   const ports = await choosePorts(config)
-  const workers = await startWorkers({
-    workers: config.workers,
-    order: { databaseUrl: database.url, adminToken, localWebhooks, ports },
+  const workers = await superviseWorkers({
+    orders: ports.map((own, index) => ({
+      number: index + 1,
+      databaseUrl: database.url,
+      adminToken,
+      localWebhooks,
+      ports: own,
+    })),
     log,
-    openMetrics: config.tracing !== undefined,
-    onFailure: ({ faults }) => failed.resolve(faults),
+    onFailure: failed.resolve,
   })
-  return { ...ports, ...workers, failed: failed.promise }
+  return { ...(ports[0] as Ports), ...workers, failed: failed.promise }
 }
 
-/** Replaces port 0 by a free port: all workers, replacements too, must listen on the same ports. */
-async function choosePorts({ host, httpPort, grpcPort, opsPort }: Config): Promise<Ports> {
-  const free = await freePorts(host, 3).catch((error: unknown) => {
-    throw listenFault('HTTP_PORT', { host, port: 0 }, error)
-  })
-  const [http = 0, grpc = 0, ops = 0] = free
-  return {
-    httpPort: httpPort || http,
-    grpcPort: grpcPort || grpc,
-    opsPort: opsPort === undefined ? undefined : opsPort || ops,
+/**
+ * The ports of each worker: they share two, and the operations port of each is OPS_PORT plus the number of workers
+ * before it. A port 0 is replaced by a free one, as replacements must listen on the same ports. Processes that share a
+ * port would share it with another program that does the same, so it must be free now.
+ */
+async function choosePorts({ host, workers, ...config }: Config): Promise<Ports[]> {
+  const { httpPort, grpcPort, opsPort } = config
+  const opsPorts =
+    opsPort === undefined
+      ? []
+      : Array.from({ length: workers }, (_, index) => opsPort && opsPort + index)
+  const settingOf = (port: number) => {
+    if (port === grpcPort) return 'GRPC_PORT'
+    return opsPorts.includes(port) && port !== httpPort ? 'OPS_PORT' : 'HTTP_PORT'
   }
+  const [http = 0, grpc = 0, ...ops] = await freePorts(host, [
+    httpPort,
+    grpcPort,
+    ...opsPorts,
+  ]).catch((error: NodeJS.ErrnoException & { port?: number }) => {
+    const { port = 0 } = error
+    throw listenFault(settingOf(port), { host, port }, error)
+  })
+  return Array.from({ length: workers }, (_, index) => {
+    return { httpPort: http, grpcPort: grpc, opsPort: ops[index] }
+  })
 }
 
 function connectionSettings(config: Config): Readonly<Record<string, string>> {

@@ -5,7 +5,6 @@ import type { KeyRing } from '../crypto/encryption.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Tls } from '../server/tls.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import type { WorkerChannel } from './workers/worker-channel.ts'
 
 /** What a service is started with. */
 export interface ServiceOptions {
@@ -26,8 +25,6 @@ export interface ServiceOptions {
   readonly localWebhooks: boolean
   /** For both servers; undefined: they use plain text. */
   readonly tls?: Tls | undefined
-  /** The channel to the other workers of this machine; undefined: there are none. */
-  readonly channel?: WorkerChannel | undefined
   /** Undefined: nothing is traced. `startService` opens it, as the settings say. */
   readonly tracing?: Tracing | undefined
 }

@@ -8,7 +8,6 @@ import type { Database } from '../postgres/orm.ts'
 import type { Tls } from '../server/tls.ts'
 import { createLog } from './log.ts'
 import type { Service } from './start-service.ts'
-import type { WorkerChannel } from './workers/worker-channel.ts'
 
 /** The process must end within 10 s of a signal; stopping the database gets the rest. */
 export const CLOSE_MS = 8_500
@@ -50,14 +49,13 @@ interface InstanceOptions {
   readonly localWebhooks: boolean
   readonly log: Logger
   readonly tls: Tls | undefined
-  readonly channel?: WorkerChannel
 }
 
 /** Starts the service in this process. */
 export async function startInstance(options: InstanceOptions): Promise<Service> {
   const { masterKey, dataDir } = options.config
   const keys = await readKeyRing(options.config)
-  // The primary process, which only starts workers, does not need it.
+  // The first process, which only starts workers, does not need it.
   const { startService } = await import('./start-service.ts')
   // Otherwise Node writes the compile cache at exit, and the first stop takes seconds longer.
   flushCompileCache()

@@ -29,14 +29,8 @@ export interface Service {
   readonly grpcPort: number
   /** Undefined: /metrics and /readyz are at the HTTP port. */
   readonly opsPort: number | undefined
-  /** The metrics of this process, without those of the database. */
+  /** The metrics of this process as they are now: /metrics renders them at most once a second. */
   readonly metrics: Registry
-  /** Begins the work that one worker does for all. Without other workers it has begun. */
-  startBackground(): void
-  /** Another worker's commits added events. */
-  onCommit(): void
-  /** Another worker made webhooks due. */
-  deliveriesDue(): void
   /** Reports that the service is about to stop: it is not ready any more, and goes on serving. */
   announceStop(): void
   /** Finishes what is in progress, and stops. The database stays open. @returns what it cut */
@@ -51,7 +45,7 @@ export interface Cut {
 
 /** Composes the domains, opens the servers and starts the work. */
 export async function startService(given: ServiceOptions): Promise<Service> {
-  const { config, database, log, tls, channel, clockEveryMs: everyMs } = given
+  const { config, database, log, tls, clockEveryMs: everyMs } = given
   const clock = createDatabaseClock({ pool: database.pool, clock: given.clock, log, everyMs })
   const tracing = await openTracing(config.tracing, log)
   const replicas = composeReplicas(given)
@@ -67,16 +61,15 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const draining = drain.signal
   const loops = watchLoops(log, given.clock)
   const domains = composeDomains(options, encrypter)
-  const { metrics, common, webhooks, events, keyUses, payments, settlements, exchange, limits } =
-    domains
+  const { metrics, webhooks, events, keyUses, payments, settlements, exchange, limits } = domains
   const console = config.console.enabled ? { ...domains.sessions, limits, clock, log } : undefined
-  const background = createBackgroundWork({ options, domains, encrypter, draining })
+  const background = createBackgroundWork({ options, domains, encrypter })
   const ready = createReady(database, payments.batches, stopping.signal)
   const open = () =>
     openServers({
       ...{ config, log, tls, console, notifications: payments.notifications },
       invokers: composeInvokers({ options, domains, encrypter, draining }),
-      exposition: channel?.exposition(metrics, common) ?? createExposition(metrics),
+      exposition: createExposition(metrics),
       ready: ready.reasons,
       notes: () =>
         [clock.note(), ...ready.notes(), ...loops.notes()].filter((note) => note !== undefined),
@@ -93,7 +86,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   replicas?.start(metrics)
   registerServerMetrics(metrics, { http, grpc, ...(ops && { ops }) }, clock)
   const endMetrics = registerMetrics({
-    ...{ options, metrics, common, loops, ready: ready.reasons },
+    ...{ options, metrics, loops, ready: ready.reasons },
     replicaPools: replicas?.pools ?? new Map(),
   })
   const { recordingPool } = database
@@ -105,7 +98,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   webhooks.start()
   keyUses.start()
   payments.breakers.start()
-  if (channel === undefined) background.start()
+  background.start()
   const announceStop = (): void => {
     stopping.abort()
     for (const server of [http, grpc, ops]) server?.announceStop()
@@ -115,9 +108,6 @@ export async function startService(given: ServiceOptions): Promise<Service> {
     grpcPort: grpc.port,
     opsPort: ops?.port,
     metrics,
-    startBackground: background.start,
-    onCommit: events.sequence,
-    deliveriesDue: webhooks.deliveriesDue,
     announceStop,
     async close() {
       announceStop()

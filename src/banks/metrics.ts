@@ -63,7 +63,6 @@ export function createBankMetrics(register: Registry): BankMetrics {
     name: 'inflow_bank_breaker_state',
     help: 'State of the circuit breaker of a bank: 0 closed, 1 half-open, 2 open.',
     labelNames: ['bank'],
-    aggregator: 'max',
     registers,
     collect() {
       for (const [bank, state] of breakers) this.set({ bank }, BREAKER_VALUES[state()])
@@ -74,7 +73,6 @@ export function createBankMetrics(register: Registry): BankMetrics {
     name: 'inflow_bank_access_denied',
     help: 'Whether a bank denied the latest call access: wrong credentials, signature or address.',
     labelNames: ['bank'],
-    aggregator: 'max',
     registers,
     collect() {
       for (const [bank, isDenied] of denials) this.set({ bank }, Number(isDenied()))
@@ -90,7 +88,6 @@ export function createBankMetrics(register: Registry): BankMetrics {
     name: 'inflow_bank_last_notification_timestamp_seconds',
     help: 'Time of the last authentic notification from a bank to this instance.',
     labelNames: ['bank'],
-    aggregator: 'max',
     registers,
   })
   const unmatched = new Counter({
@@ -115,7 +112,6 @@ export function createBankMetrics(register: Registry): BankMetrics {
     name: 'inflow_bank_last_reconciliation_timestamp_seconds',
     help: 'Time when this instance last finished a reconciliation run of a bank.',
     labelNames: ['bank'],
-    aggregator: 'max',
     registers,
   })
   // From the start, because Prometheus sees no increase from absent to 1.

@@ -20,8 +20,6 @@ interface ProgressOptions {
   readonly now: () => number
   /** Whether there are lines where there is no terminal. */
   readonly lines: boolean
-  /** How a count is written. */
-  readonly format?: (count: number) => string
 }
 
 const WIDTH = 30
@@ -36,7 +34,7 @@ const COLUMNS = 80
 
 /** Begins when it is created, so work of less than ten seconds prints no line. */
 export function createProgress(options: ProgressOptions): Progress {
-  const { output, now, lines, format = plain } = options
+  const { output, now, lines } = options
   const isTerminal = output.isTTY === true
   let shownMs = isTerminal ? Number.NEGATIVE_INFINITY : now()
   let drawn = false
@@ -49,15 +47,15 @@ export function createProgress(options: ProgressOptions): Progress {
       if (nowMs - shownMs < (isTerminal ? REDRAW_MS : LINE_INTERVAL_MS) && !isLast) return
       if (!isTerminal && !lines) return
       shownMs = nowMs
-      const speed = speedText({ ...stage, done, total, nowMs }, format)
+      const speed = speedText({ ...stage, done, total, nowMs })
       const share = total > 0 ? Math.min(done / total, 1) : undefined
       if (isTerminal) {
         drawn = true
-        const line = `${text} ${bar(share)}${counts(done, total, format, '/')}${speed}`
+        const line = `${text} ${bar(share)}${counts(done, total, '/')}${speed}`
         output.write(`\r\u001b[2K${line.slice(0, (output.columns || COLUMNS) - 1)}`)
       } else {
         const percent = share === undefined ? '' : ` (${Math.floor(share * 100)}%)`
-        output.write(`${text}: ${counts(done, total, format, ' of about ')}${percent}${speed}\n`)
+        output.write(`${text}: ${counts(done, total, ' of about ')}${percent}${speed}\n`)
       }
     },
     end() {
@@ -68,23 +66,12 @@ export function createProgress(options: ProgressOptions): Progress {
 }
 
 /** The progress of a command, on standard error; with `json`, only on a terminal. */
-export function commandProgress(
-  json: boolean | undefined,
-  format?: (count: number) => string,
-): Progress {
-  const shared = { output: process.stderr, now: () => performance.now(), lines: json !== true }
-  return createProgress({ ...shared, ...(format && { format }) })
-}
-
-/** "1.5 GiB" */
-export function formatBytes(count: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
-  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, count)) / 10))
-  return `${(count / 1024 ** power).toFixed(power === 0 ? 0 : 1)} ${units[power]}`
-}
-
-function plain(count: number): string {
-  return Math.round(count).toLocaleString('en')
+export function commandProgress(json: boolean | undefined): Progress {
+  return createProgress({
+    output: process.stderr,
+    now: () => performance.now(),
+    lines: json !== true,
+  })
 }
 
 /** Without a total there is no bar. */
@@ -94,13 +81,13 @@ function bar(share: number | undefined): string {
   return `[${'#'.repeat(full)}${'-'.repeat(WIDTH - full)}] ${Math.floor(share * 100)}% `
 }
 
-function counts(
-  done: number,
-  total: number,
-  format: (count: number) => string,
-  separator: string,
-): string {
+function counts(done: number, total: number, separator: string): string {
   return total > 0 ? `${format(done)}${separator}${format(Math.max(done, total))}` : format(done)
+}
+
+/** "1,200" */
+function format(count: number): string {
+  return Math.round(count).toLocaleString('en')
 }
 
 interface Speed {
@@ -113,7 +100,7 @@ interface Speed {
 }
 
 /** ", 1,200/s, 2 min 5 s left"; empty as long as it is unknown. */
-function speedText(speed: Speed, format: (count: number) => string): string {
+function speedText(speed: Speed): string {
   const { startedMs, startedAt, done, total, nowMs } = speed
   const elapsedMs = nowMs - startedMs
   if (elapsedMs < RATE_MS_MIN || done <= startedAt) return ''

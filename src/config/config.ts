@@ -106,8 +106,6 @@ function composeConfig(
     set === 'off' ? undefined : (set ?? (embedded ? undefined : fallback))
   return {
     ...rest,
-    /** Beside the data folder, so that a lost data folder is not a lost backup. */
-    backupDir: settings.backupDir ?? `${settings.dataDir.replace(/\/+$/, '')}-backups`,
     banks,
     /** Undefined: nothing is traced. */
     tracing,

@@ -89,7 +89,6 @@ const DEPENDENT: Readonly<Record<string, (config: Config) => string>> = {
   CONSOLE: (config) => toggle(config.console.enabled),
   DATABASE_LISTEN_URL: ({ databaseUrl }) => (databaseUrl ? maskSecret(databaseUrl) : ''),
   DATABASE_POOL_SIZE: ({ workers }) => `${Math.max(11, Math.ceil(28 / workers))}`,
-  BACKUP_DIR: ({ backupDir }) => backupDir,
   BANKS: () => 'all sandbox',
   ALLOW_SIMULATED_LIVE_ACCOUNTS: () => 'off',
   RATE_LIMIT_KEY: ({ rateLimits }) => rateText(rateLimits.key),

@@ -44,8 +44,6 @@ export const SERVICE_SETTINGS = z
     /** The connections of each process's pools; undefined: by the number of workers. */
     DATABASE_POOL_SIZE: integer(11, 1_000, '11 to 1000 connections').optional(),
     DATA_DIR: z.string().default('.inflow'),
-    /** The folder of backups of the embedded database; undefined: beside DATA_DIR. */
-    BACKUP_DIR: z.string().optional(),
     HOST: z
       .string()
       .refine(isHost, 'must be an address or a host name such as 127.0.0.1 or ::')
@@ -187,11 +185,20 @@ export const SERVICE_SETTINGS = z
       // Undefined if it is invalid itself.
       const proxied = (given.TRUSTED_PROXIES as readonly string[] | undefined)?.length !== 0
       rule(proxied || !given.PROXY_PROTOCOL, 'PROXY_PROTOCOL', 'requires TRUSTED_PROXIES')
+      const { OPS_PORT, WORKERS = 1 } = given
       const ports = [given.HTTP_PORT, given.GRPC_PORT]
+      const opsPorts = Array.from({ length: WORKERS }, (_, index) => OPS_PORT && OPS_PORT + index)
       rule(
-        !given.OPS_PORT || !ports.includes(given.OPS_PORT),
+        !OPS_PORT || !ports.some((port) => opsPorts.includes(port)),
         'OPS_PORT',
-        'must differ from HTTP_PORT and GRPC_PORT',
+        WORKERS === 1
+          ? 'must differ from HTTP_PORT and GRPC_PORT'
+          : 'and the ports after it, one for each of WORKERS, must differ from HTTP_PORT and GRPC_PORT',
+      )
+      rule(
+        !OPS_PORT || OPS_PORT + WORKERS - 1 <= 65_535,
+        'OPS_PORT',
+        'leaves too few ports for WORKERS',
       )
       const scoped = given.TLS_CLIENT_SCOPES.size !== 0
       rule(TLS_CLIENT_CA || !scoped, 'TLS_CLIENT_SCOPES', 'requires TLS_CLIENT_CA')

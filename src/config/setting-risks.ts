@@ -27,6 +27,12 @@ export function settingRisks(config: Config): readonly SettingRisk[] {
       advice: `set BANK_${code}_REQUERY=on, unless the bank cannot be asked`,
     })
   }
+  if (config.workers > 1 && config.opsPort === undefined) {
+    risks.push({
+      found: `WORKERS is ${config.workers} and OPS_PORT is not set: /metrics and /readyz are those of whichever worker responds`,
+      advice: 'set OPS_PORT: each worker serves its own there, or at one of the ports after it',
+    })
+  }
   return risks
 }
 

@@ -23,7 +23,6 @@ const DEPENDENT: Readonly<Record<string, string>> = {
   DATABASE_URL: 'none: embedded',
   DATABASE_LISTEN_URL: 'DATABASE_URL',
   DATABASE_POOL_SIZE: '28 divided by WORKERS, at least 11',
-  BACKUP_DIR: 'none: DATA_DIR with -backups at its end',
   HTTP_INTERNAL: 'on; off with TLS_CLIENT_CA',
   CONSOLE: 'as HTTP_INTERNAL',
   MASTER_KEY: 'embedded: generated into DATA_DIR; else required',

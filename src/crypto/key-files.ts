@@ -10,11 +10,6 @@ const PREVIOUS = 'master.key.previous'
 /** The most earlier keys that may be kept at once. */
 export const PREVIOUS_MAX = 5
 
-/** The files of the data folder that may have keys. */
-export function keyFilesOf(dataDir: string): string[] {
-  return [CURRENT, PREVIOUS].map((name) => join(dataDir, name))
-}
-
 /**
  * Reads the master keys of the data folder. The first start creates the first key.
  *

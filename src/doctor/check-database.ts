@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import type { Config } from '../config/config.ts'
+import { readArchiver } from '../postgres/archiver.ts'
 import { leavesWorking, type Migration, readMigrations } from '../postgres/migrate.ts'
 import { connectionsOfService, type Database } from '../postgres/orm.ts'
 import { readServerRisks, type ServerRisk } from '../postgres/server-risks.ts'
@@ -45,6 +46,28 @@ export async function checkServerSettings({ pool, url }: Database): Promise<read
   const settings = await readSettings(pool)
   checkServer(new URL(url).host, settings, findings)
   checkRisks(settings, await readServerRisks(pool), findings)
+  return findings.all
+}
+
+/** Checks whether the server of DATABASE_URL archives its log. */
+export async function checkArchiver(pool: Pool): Promise<readonly Finding[]> {
+  const findings = createFindings('Backups')
+  const archiver = await readArchiver(pool)
+  if (archiver === undefined || !archiver.enabled) {
+    findings.warn(
+      'the server does not archive its log (archive_mode is off), so it cannot be restored to a point in time',
+      'archive it and make base backups (Backups in the guide to operations), unless it is backed up in another way',
+    )
+  } else if (archiver.failing) {
+    findings.warn(
+      `the server cannot archive its log: ${archiver.lastFailedSegment}, ${archiver.failures} failures`,
+      "mend archive_command (see the server's log): the log fills the disk, and a restore ends where it failed",
+    )
+  } else {
+    const { lastArchivedMs } = archiver
+    const at = lastArchivedMs === undefined ? 'none yet' : new Date(lastArchivedMs).toISOString()
+    findings.ok(`the server archives its log; its last segment: ${at}`)
+  }
   return findings.all
 }
 

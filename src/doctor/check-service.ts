@@ -110,7 +110,7 @@ const FAILING_SECONDS = 60
 
 const FAILING_LOOP = /^inflow_loop_failing_seconds\{loop="([^"]*)"\} (\S+)$/gm
 
-/** The background work that fails in any worker, from the metrics, which are those of all. */
+/** The background work that fails, from the metrics. With several workers, those of the one that responds. */
 async function findFailingLoops(opsUrl: string, tls: Servers['tls']): Promise<readonly string[]> {
   const { text } = await get(new URL('/metrics', opsUrl), tls)
   return [...text.matchAll(FAILING_LOOP)]

@@ -10,22 +10,15 @@ const PERIOD_MS = 1_000
 
 /**
  * Registers the gauges of the event pipeline.
- *
- * @param own the registry for the gauges of this process
- * @param common the registry for the gauges of the database, which are the same in every process
  */
-export function registerEventMetrics(
-  { own, common }: Readonly<Record<'own' | 'common', Registry>>,
-  pool: Pool,
-  tail: Tail,
-): void {
+export function registerEventMetrics(metrics: Registry, pool: Pool, tail: Tail): void {
   const gauge = (name: string, help: string, measure: (lag: Lag) => number) => ({
     name,
     help,
     measure: (lag: Lag | undefined) => lag && measure(lag),
   })
   registerSampledGauges(
-    common,
+    metrics,
     () => readLag(pool),
     [
       gauge(
@@ -57,7 +50,7 @@ export function registerEventMetrics(
   const ofFollowers =
     (measure: (lag: FollowerLag) => number) => (followers: readonly FollowerLag[]) =>
       followers.map((each) => ({ labels: { follower: each.name }, value: measure(each) }))
-  registerSampledGauges(common, () => readFollowerLags(pool), [
+  registerSampledGauges(metrics, () => readFollowerLags(pool), [
     {
       name: 'inflow_log_follower_lag_seconds',
       help: 'Age of the first event of the log that the figures, or the index of due settlements, do not contain.',
@@ -74,7 +67,7 @@ export function registerEventMetrics(
   new Gauge({
     name: 'inflow_event_subscribers_waiting',
     help: 'Subscribers that have received all events and wait for more.',
-    registers: [own],
+    registers: [metrics],
     collect() {
       this.set(tail.sizes().waiting)
     },
@@ -82,7 +75,7 @@ export function registerEventMetrics(
   new Gauge({
     name: 'inflow_event_tail_entries',
     help: 'Events in memory for subscribers.',
-    registers: [own],
+    registers: [metrics],
     collect() {
       this.set(tail.sizes().entries)
     },

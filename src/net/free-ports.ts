@@ -1,12 +1,28 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 
-/** Returns distinct ports that were free a moment ago. */
-export async function freePorts(host: string, count: number): Promise<readonly number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen({ host, port: 0 }))
-  // Keep every port open until all are known, so that they differ.
-  await Promise.all(servers.map((server) => once(server, 'listening')))
-  const ports = servers.map((server) => (server.address() as AddressInfo).port)
-  await Promise.all(servers.map((server) => once(server.close(), 'close')))
-  return ports
+/**
+ * Finds distinct ports that were free a moment ago.
+ *
+ * @param wanted a port each; 0: any
+ * @throws the error of listening, with its `port`
+ */
+export async function freePorts(
+  host: string,
+  wanted: readonly number[],
+): Promise<readonly number[]> {
+  const servers = wanted.map(() => createServer())
+  try {
+    // Every port stays open until all are known, so that they differ.
+    await Promise.all(
+      servers.map(async (server, index) => {
+        server.listen({ host, port: wanted[index] })
+        await once(server, 'listening')
+      }),
+    )
+    return servers.map((server) => (server.address() as AddressInfo).port)
+  } finally {
+    const open = servers.filter(({ listening }) => listening)
+    await Promise.all(open.map((server) => once(server.close(), 'close')))
+  }
 }

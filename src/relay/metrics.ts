@@ -8,7 +8,7 @@ import type { Relay } from './relay.ts'
 
 const PERIOD_MS = 1_000
 
-/** Below the time that a worker has to report its metrics. */
+/** Below the time that a scrape has. */
 const TIMEOUT_MS = 500
 
 interface Dependencies {

@@ -9,10 +9,10 @@ const PEM = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
 
 /** Registers when the certificates expire that the service uses now. */
 export function registerCertificateMetrics(
-  common: Registry,
+  metrics: Registry,
   read: () => Promise<CertificateFiles>,
 ): void {
-  registerSampledGauges(common, read, [
+  registerSampledGauges(metrics, read, [
     {
       name: 'inflow_certificate_expiry_timestamp_seconds',
       help: 'When the first certificate of the file of a setting expires.',

@@ -40,9 +40,7 @@ export function boundConnections(
   limits: ConnectionLimits,
   addressKnown = true,
 ): Connections {
-  // A full worker closes a connection that node:cluster hands to it. Otherwise the connection would be
-  // handed back and out again without end. (`dropMaxConnection` is newer than its types.)
-  Object.assign(server, { maxConnections: limits.connectionsMax, dropMaxConnection: true })
+  server.maxConnections = limits.connectionsMax
   const perAddress = new Map<string, number>()
   const open = new Set<Socket>()
   const admit = (socket: Socket, address: string): boolean => {

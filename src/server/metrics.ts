@@ -29,9 +29,6 @@ export function createRegistry(openMetrics: boolean): Registry {
 export function createMetrics(openMetrics: boolean): Registry {
   const metrics = createRegistry(openMetrics)
   collectDefaultMetrics({ register: metrics })
-  // Across workers the latest start counts, so that each restart of a worker is visible.
-  const started = metrics.getSingleMetric('process_start_time_seconds')
-  if (started) Object.assign(started, { aggregator: 'max' })
   return metrics
 }
 
@@ -44,7 +41,6 @@ export function registerServerMetrics(
   new Gauge({
     name: 'inflow_clock_offset_seconds',
     help: "How far this machine's clock is ahead of the database's.",
-    aggregator: 'average',
     registers: [metrics],
     collect() {
       this.set(clock.offsetMs() / 1_000)

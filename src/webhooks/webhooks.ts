@@ -53,17 +53,8 @@ export interface WebhooksOptions {
   readonly resolve?: Resolve | undefined
   readonly retryScheduleMs?: readonly number[]
   readonly concurrencyLimits?: ConcurrencyLimits
-  /** The other processes of this machine that send webhooks, if any. */
-  readonly others?: OtherProcesses | undefined
   readonly metrics?: AttemptMetrics
   readonly observeBatches?: ObserveBatches
-}
-
-interface OtherProcesses {
-  /** Notifies them that deliveries are due. Cheap. */
-  deliveriesDue(): void
-  /** This process's share of an endpoint's concurrent requests. */
-  concurrencyOf(endpointId: string, concurrency: number): number
 }
 
 /** Webhooks: the rpcs for endpoints and deliveries, and the delivery itself. */
@@ -72,21 +63,17 @@ export interface Webhooks {
   /** What the use cases of endpoints and deliveries need, for other rpcs that call them. */
   readonly context: EndpointContext
   readonly retention: Pick<DeliveryRetention, 'run'>
-  /** Starts sending due deliveries. */
+  /** Starts creating deliveries from events, sending what is due, and deleting old ones. */
   start(): void
-  /** Starts creating deliveries from events, and deleting old ones. */
-  startBackground(): void
   /** Notifies that the event log has new events. Cheap; may be called at any rate. */
   wake(): void
-  /** Notifies that another process created deliveries. Cheap. */
-  deliveriesDue(): void
   /** Ends within about 8 s: waits for the attempts in progress, then releases their claims. */
   stop(): Promise<void>
 }
 
 /** @throws RangeError if a range is malformed */
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { database, encrypter, clock, timeText, log, leaseMs, onCommit, others } = options
+  const { database, encrypter, clock, timeText, log, leaseMs, onCommit } = options
   const { retryScheduleMs: scheduleMs = RETRY_SCHEDULE_MS } = options
   const { orm } = database
   // Losing a commit in a crash is safe: at worst a delivery is repeated, with the same id.
@@ -109,7 +96,6 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   const worker = new Worker({
     ...background,
     limits: options.concurrencyLimits ?? CONCURRENCY_LIMITS,
-    concurrencyOf: others?.concurrencyOf,
     createRate: rates.create,
     steps: {
       send: createSender({
@@ -125,10 +111,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       }),
     },
   })
-  const onDue = (): void => {
-    worker.wake()
-    others?.deliveriesDue()
-  }
+  const onDue = (): void => worker.wake()
   const dispatcher = createDispatcher({ ...background, worker, onDue, tracing: options.tracing })
   const retention = createDeliveryRetention({
     ...background,
@@ -147,14 +130,11 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     start() {
       worker.start()
       counter.start()
-    },
-    startBackground() {
       dispatcher.start()
       retention.start()
     },
     // The dispatcher wakes the worker when it creates deliveries.
     wake: dispatcher.wake,
-    deliveriesDue: () => worker.wake(),
     async stop() {
       await Promise.all([dispatcher.stop(), worker.stop(), retention.stop()])
       await Promise.all([httpClient.close(), rates.stop(), counter.stop()])

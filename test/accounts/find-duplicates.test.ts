@@ -11,8 +11,7 @@ import { callerKey, type Scope } from '../../src/auth/caller.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { startInflow } from '../cli/run-inflow.ts'
-import { creation, until } from '../protocols/rest/rest.ts'
-import { startInstance } from '../support/instance.ts'
+import { creation } from '../protocols/rest/rest.ts'
 import { ADMIN_TOKEN, MASTER_KEY, useService } from '../support/service.ts'
 
 const service = useService()
@@ -78,19 +77,6 @@ test('only a token with scope admin may search by identity number', async () => 
   await expect(asCaller(['read', 'payments:write'], '1')).rejects.toMatchObject(denied)
   await expect(asCaller(['read'], '')).resolves.toBeDefined()
   await expect(asCaller(['admin'], '10000000001')).resolves.toBeDefined()
-})
-
-test('finds accounts stored without a hash once an instance has started', async () => {
-  const [reference] = await open({ idNumber: '10000000004' })
-  const { pool } = service.database
-  await pool.query('update account set id_number_hash = null where reference = $1', [reference])
-  expect(await find({ idNumber: '10000000004' })).toEqual([])
-  const instance = await startInstance(service.url)
-  await until(
-    () => find({ idNumber: '10000000004' }),
-    (found) => found.length === 1,
-  )
-  await instance.close()
 })
 
 test('the command reads the number from standard input, which other users cannot see', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { BankCode } from '../../src/banks/bank.ts'
-import { type FakeBanks, startFakeBanks } from '../../src/fake-banks/start-fake-banks.ts'
+import { type FakeBanks, startFakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
 import { runHere } from '../cli/run-inflow.ts'
 import { asJson, creation, GENERATE, send, until } from '../protocols/rest/rest.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'

@@ -1,13 +1,13 @@
 import { onTestFinished } from 'vitest'
 import { createNinePsb } from '../../src/banks/9psb/9psb.ts'
-import { readNinePsbSettings } from '../../src/banks/9psb/settings.ts'
-import type { LiveConnector } from '../../src/banks/bank.ts'
-import { type Clock, systemClock } from '../../src/core/clock.ts'
 import {
   type FakeNinePsb,
   type FakeNinePsbOptions,
   startFakeNinePsb,
-} from '../../src/fake-banks/9psb/9psb.ts'
+} from '../../src/banks/9psb/fake/9psb.ts'
+import { readNinePsbSettings } from '../../src/banks/9psb/settings.ts'
+import type { LiveConnector } from '../../src/banks/bank.ts'
+import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { httpTo, settingsOf } from './fixture.ts'
 
 export const ENV = {

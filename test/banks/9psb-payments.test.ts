@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
+import type { NinePsbFault } from '../../src/banks/9psb/fake/9psb.ts'
 import type { BankPayment, NotificationOutcome } from '../../src/banks/bank.ts'
 import { BankUnreachableError, NotListedError } from '../../src/banks/http/bank-http.ts'
-import type { NinePsbFault } from '../../src/fake-banks/9psb/9psb.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { ninePsbFixture } from './9psb-fixture.ts'
 import { abortedOnce, bankNotification, bankPayment, signal } from './fixture.ts'

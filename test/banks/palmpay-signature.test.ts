@@ -1,10 +1,10 @@
 import { createHash, generateKeyPairSync, publicDecrypt } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { generatePalmPayCredentials } from '../../src/banks/palmpay/fake/keys.ts'
+import { isRequestSigned, signFake } from '../../src/banks/palmpay/fake/signature.ts'
 import { isSigned, isUnambiguous, signFields } from '../../src/banks/palmpay/signature.ts'
 import { parsePrivateKey, parsePublicKey } from '../../src/banks/rsa-key.ts'
-import { generatePalmPayCredentials } from '../../src/fake-banks/palmpay/keys.ts'
-import { isRequestSigned, signFake } from '../../src/fake-banks/palmpay/signature.ts'
 
 const { merchantPrivateKey, merchantPublicKey, bankPrivateKey, bankPublicKey } =
   generatePalmPayCredentials()

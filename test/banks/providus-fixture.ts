@@ -1,12 +1,12 @@
 import { onTestFinished } from 'vitest'
 import type { LiveConnector } from '../../src/banks/bank.ts'
-import { createProvidus } from '../../src/banks/providus/providus.ts'
-import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
 import {
   type FakeProvidus,
   type FakeProvidusOptions,
   startFakeProvidus,
-} from '../../src/fake-banks/providus/providus.ts'
+} from '../../src/banks/providus/fake/providus.ts'
+import { createProvidus } from '../../src/banks/providus/providus.ts'
+import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
 import { httpTo, settingsOf } from './fixture.ts'
 
 /** The test credentials that the bank publishes. */

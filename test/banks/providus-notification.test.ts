@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { readNotification } from '../../src/banks/providus/notification.ts'
-import { authSignature } from '../../src/banks/providus/signature.ts'
 import {
   notificationBody,
   type ProvidusTransaction,
-} from '../../src/fake-banks/providus/transaction.ts'
+} from '../../src/banks/providus/fake/transaction.ts'
+import { readNotification } from '../../src/banks/providus/notification.ts'
+import { authSignature } from '../../src/banks/providus/signature.ts'
 import { bankNotification } from './fixture.ts'
 import { ENV } from './providus-fixture.ts'
 

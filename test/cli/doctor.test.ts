@@ -440,7 +440,7 @@ test('finds the service of its own settings, over TLS with its own certificate',
   const TLS_KEY = join(folder, 'key.pem')
   writeFileSync(TLS_CERT, cert)
   writeFileSync(TLS_KEY, key)
-  const [http = 0, grpc = 0, ops = 0] = await freePorts('127.0.0.1', 3)
+  const [http = 0, grpc = 0, ops = 0] = await freePorts('127.0.0.1', [0, 0, 0])
   const settings = {
     ...{ DATABASE_URL: service.url, TLS_CERT, TLS_KEY },
     ...{ HTTP_PORT: `${http}`, GRPC_PORT: `${grpc}`, OPS_PORT: `${ops}` },

@@ -42,7 +42,6 @@ test('every setting has a default', () => {
     databasePoolSize: undefined,
     pooler: { transactionPooling: false, preparedStatements: true },
     dataDir: '.inflow',
-    backupDir: '.inflow-backups',
     host: '127.0.0.1',
     httpPort: 8080,
     console: {
@@ -149,12 +148,7 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     { pooler: { transactionPooling: false, preparedStatements: false } },
   ],
   ['DATABASE_POOL_SIZE', '28', { databasePoolSize: 28 }],
-  [
-    'DATA_DIR',
-    '/var/lib/inflow',
-    { dataDir: '/var/lib/inflow', backupDir: '/var/lib/inflow-backups' },
-  ],
-  ['BACKUP_DIR', '/mnt/backups', { backupDir: '/mnt/backups' }],
+  ['DATA_DIR', '/var/lib/inflow', { dataDir: '/var/lib/inflow' }],
   ['HOST', '0.0.0.0', { host: '0.0.0.0' }],
   ['HOST', '::', { host: '::' }],
   ['HOST', 'pay.example.com', { host: 'pay.example.com' }],
@@ -511,10 +505,10 @@ describe('an invalid setting', () => {
   })
 })
 
-test('this file has a valid value of every setting, and an invalid one of all but folders', () => {
+test('this file has a valid value of every setting, and an invalid one of all but the folder', () => {
   const names = new Set([...Object.keys(SERVICE_SETTINGS.shape), 'BANKS'])
   const right = new Set([...RIGHT, ...OF_CONSOLE].map(([name]) => name))
-  const wrong = new Set([...WRONG.map(([name]) => name), 'DATA_DIR', 'BACKUP_DIR'])
+  const wrong = new Set([...WRONG.map(([name]) => name), 'DATA_DIR'])
   expect(right).toEqual(names)
   expect(wrong).toEqual(names)
 })

@@ -79,7 +79,7 @@ afterAll(() => {
 })
 
 async function settings(): Promise<Record<string, string>> {
-  const [http, grpc, ops] = await freePorts('127.0.0.1', 3)
+  const [http, grpc, ops] = await freePorts('127.0.0.1', [0, 0, 0])
   return {
     ...imageEnv,
     PATH: `${join(app, 'node_modules/.bin')}:${dirname(process.execPath)}:/usr/bin:/bin`,

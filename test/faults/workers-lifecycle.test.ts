@@ -2,11 +2,12 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { asJson, send } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { grpcClient } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { backgroundOf, isAlive, logOf, workersOf } from '../support/workers.ts'
+import { answeredBy, isAlive, logOf, opsPortsOf, workersOf } from '../support/workers.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
 /** Time limit for waits on a busy machine. */
@@ -37,11 +38,71 @@ async function start(workers: number, env: NodeJS.ProcessEnv = {}): Promise<Serv
 
 const pidsOf = (service: ServiceProcess) => [...workersOf(service).values()]
 
-/** Adds an event, which the worker with the background work sequences. */
-async function publish({ grpcUrl }: ServiceProcess): Promise<void> {
+/** Creates a business, over a connection of its own. */
+async function createBusiness({ grpcUrl }: ServiceProcess) {
   const businesses = grpcClient(BusinessService, grpcUrl)
-  await businesses.createBusiness({ name: 'Acme' }, { timeoutMs: 10_000 })
+  return businesses.createBusiness({ name: 'Acme' }, { timeoutMs: 10_000 })
 }
+
+const CONNECTIONS_MAX = 200
+
+test('connections spread over the workers, each of which serves its own metrics', async () => {
+  const service = await start(3, { OPS_PORT: '0', LOG_LEVEL: 'debug' })
+  // Which worker gets a connection is up to the system.
+  for (let made = 0; answeredBy(service, '/CreateBusiness').size < 3; made++) {
+    expect(made).toBeLessThan(CONNECTIONS_MAX)
+    await createBusiness(service)
+  }
+  const ports = opsPortsOf(service)
+  expect(ports).toHaveLength(3)
+  const series =
+    'inflow_rpc_requests_total{method="/inflow.business.v1.BusinessService/CreateBusiness"'
+  for (const port of ports) {
+    const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+    expect(metrics).toContain(series)
+    expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200)
+  }
+})
+
+test('calls in progress complete when the service stops, and no process is left', async () => {
+  const service = await start(3)
+  const { secretKey } = await createBusiness(service)
+  const begun = Array.from({ length: 6 }, (_, index) =>
+    send(service.httpUrl, {
+      path: '/v2/thirdparty/generateVirtualAccount/',
+      headers: asJson(secretKey),
+      body: JSON.stringify({
+        reference: `slow-${index}`,
+        email: 'ada@example.com',
+        firstName: 'Ada',
+        lastName: 'Obi',
+        bank: '9PSB',
+        // The sandbox responds to this phone number after two seconds.
+        phone: '08000000003',
+      }),
+    }),
+  )
+  await vi.waitFor(async () => {
+    const { rows } = await db.database.pool.query(
+      "select count(*)::int as count from account where merchant_reference like 'slow-%'",
+    )
+    expect(rows[0].count).toBe(begun.length)
+  }, WAIT_MS)
+  const pids = pidsOf(service)
+  expect(pids.filter(isAlive)).toHaveLength(3)
+  const stopped = service.stop()
+  expect((await Promise.all(begun)).map(({ status }) => status)).toEqual(begun.map(() => 200))
+  expect(await stopped).toBe(0)
+  expect(pids.filter(isAlive)).toEqual([])
+  await expect(fetch(`${service.httpUrl}/healthz`)).rejects.toThrow()
+})
+
+test('a port that another program shares in the same way is refused', async () => {
+  const first = await start(2)
+  const { port } = new URL(first.httpUrl)
+  const settings = { DATABASE_URL: db.url, WORKERS: '2', HTTP_PORT: port }
+  await expect(startProcess(settings, true)).rejects.toThrow(`HTTP_PORT ${port} is in use`)
+})
 
 test('the workers end when the primary process is killed', async () => {
   const service = await start(3)
@@ -65,8 +126,7 @@ test('replacements listen on the same ports after all workers die at once', asyn
     expect((await fetch(`${service.opsUrl}/readyz`)).status).toBe(200)
     const metrics = await (await fetch(`${service.opsUrl}/metrics`)).text()
     expect(metrics).toMatch(/^inflow_connections\{server="ops"\} [1-9]/m)
-    await publish(service)
-    expect(isAlive(workersOf(service).get(backgroundOf(service))!)).toBe(true)
+    await createBusiness(service)
   }
   expect(await service.stop()).toBe(0)
   expect(pidsOf(service).filter(isAlive)).toEqual([])

@@ -94,7 +94,6 @@ function startInstance(
     }),
   })
   webhooks.start()
-  webhooks.startBackground()
   return { webhooks, client: clientOf(webhooks), now, skewMs }
 }
 
@@ -402,7 +401,7 @@ async function settle(drive: Drive): Promise<void> {
     await sequence(drive.pool)
     for (const { webhooks } of drive.instances) {
       webhooks.wake()
-      webhooks.deliveriesDue()
+      webhooks.context.onDue()
     }
     await readLog(drive)
     const reason = await whyNotQuiet(drive)

@@ -1,7 +1,7 @@
 import { afterAll } from 'vitest'
-import { startFakeNinePsb } from '../../src/fake-banks/9psb/9psb.ts'
-import { startFakePalmPay } from '../../src/fake-banks/palmpay/palmpay.ts'
-import { startFakeSafeHaven } from '../../src/fake-banks/safehaven/safehaven.ts'
+import { startFakeNinePsb } from '../../src/banks/9psb/fake/9psb.ts'
+import { startFakePalmPay } from '../../src/banks/palmpay/fake/palmpay.ts'
+import { startFakeSafeHaven } from '../../src/banks/safehaven/fake/safehaven.ts'
 import { ENV } from '../banks/9psb-fixture.ts'
 
 /** Older than the grace period, so that a run does not leave the payment to its notification. */

@@ -16,8 +16,8 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import type { PalmPayOrder } from '../../src/banks/palmpay/fake/order.ts'
 import { newId } from '../../src/core/ids.ts'
-import type { PalmPayOrder } from '../../src/fake-banks/palmpay/order.ts'
 import { toResultMessage, toStatementRow } from '../../src/reconciliation/message.ts'
 import {
   type ReconcileDependencies,

@@ -52,7 +52,7 @@ export async function startPostgres({ bin, folder, settings }: Options): Promise
   const user = serverUser(folder)
   const password = 'inflow-test'
   if (!existsSync(join(folder, 'PG_VERSION'))) await createCluster(bin, folder, password)
-  const [port = 0] = await freePorts('127.0.0.1', 1)
+  const [port = 0] = await freePorts('127.0.0.1', [0])
   const own = { port, listen_addresses: '127.0.0.1', unix_socket_directories: '' }
   const flags = Object.entries({ ...settings, ...own }).flatMap(([name, value]) => [
     '-c',

@@ -16,10 +16,10 @@ function startProcess(argument: string, cwd = '.'): number {
 test('the processes of a folder name it or a file in it, not a path that begins with its name', async () => {
   const folder = await makeFolder('processes')
   const own = new Set([startProcess(folder), startProcess(join(folder, 'service.log'))])
-  const other = new Set([startProcess(`${folder}.sh`), startProcess(`${folder}-backup/run`)])
+  const other = new Set([startProcess(`${folder}.sh`), startProcess(`${folder}-other/run`)])
   const pidsOf = (...paths: string[]) => new Set(processesOf(...paths).map(({ pid }) => pid))
   await waitFor(() => expect(pidsOf(folder)).toEqual(own))
-  await waitFor(() => expect(pidsOf(`${folder}.sh`, `${folder}-backup`)).toEqual(other))
+  await waitFor(() => expect(pidsOf(`${folder}.sh`, `${folder}-other`)).toEqual(other))
   expect(pidsOf(folder)).toEqual(own)
 })
 

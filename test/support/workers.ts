@@ -7,6 +7,7 @@ export interface LogLine {
   readonly msg: string
   readonly worker?: number
   readonly workerPid?: number
+  readonly ops_port?: number
   readonly rpc?: string
   /** What a risk is. */
   readonly found?: string
@@ -25,10 +26,10 @@ export function workersOf(service: ServiceProcess): Map<number, number> {
   return new Map(ready.map(({ worker, workerPid }) => [worker!, workerPid!]))
 }
 
-/** The number of the worker with the background work. */
-export function backgroundOf(service: ServiceProcess): number {
-  const given = logOf(service).filter(({ msg }) => msg === 'background work assigned')
-  return given.at(-1)!.worker!
+/** The operations ports of the workers. */
+export function opsPortsOf(service: ServiceProcess): number[] {
+  const ready = logOf(service).filter(({ msg }) => msg === 'worker ready')
+  return [...new Set(ready.map(({ ops_port }) => ops_port!))]
 }
 
 /** Kills a worker, and waits for its replacement. */

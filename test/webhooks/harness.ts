@@ -98,7 +98,6 @@ export function useWebhooks(): Harness {
       const onCommit = () => void pump().catch(() => undefined)
       const webhooks = openWebhooks(on, { onCommit, ...options })
       webhooks.start()
-      webhooks.startBackground()
       running.add(webhooks)
       closing.push(async () => {
         await webhooks.stop()

@@ -3,7 +3,7 @@ import type { Config } from '../../config/config.ts'
 import { newestMigration } from '../../postgres/migrate.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { VERSION } from '../console/version.ts'
-import type { Ports } from '../workers/messages.ts'
+import type { Ports } from '../open-servers.ts'
 
 /** Logs what has started: versions, mode, ports, and the settings that decide what the service does. */
 export async function logStart(

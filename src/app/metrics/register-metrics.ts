@@ -18,8 +18,6 @@ interface Dependencies {
   readonly options: ServiceOptions
   /** The metrics of this process. */
   readonly metrics: Registry
-  /** Those that are the same in each process. */
-  readonly common: Registry
   /** Of this process. */
   readonly loops: LoopWatch
   /** The pools of the replicas, by their names. */
@@ -35,14 +33,14 @@ interface Dependencies {
  * @returns what ends the measuring
  */
 export function registerMetrics(dependencies: Dependencies): () => void {
-  const { options, metrics, common, loops, replicaPools, ready } = dependencies
+  const { options, metrics, loops, replicaPools, ready } = dependencies
   const { database, clock, config, tls } = options
   const { pool, recordingPool, relaxedPool } = database
-  registerBuild(common, options)
+  registerBuild(metrics, options)
   new Gauge({
     name: 'inflow_ready',
     help: 'Whether the process can serve calls, as /readyz says.',
-    registers: [common],
+    registers: [metrics],
     async collect() {
       this.set((await ready()).length === 0 ? 1 : 0)
     },
@@ -52,18 +50,17 @@ export function registerMetrics(dependencies: Dependencies): () => void {
     help: 'For how long background work has failed, by its name; a loop that works has no value.',
     labelNames: ['loop'],
     registers: [metrics],
-    aggregator: 'max',
     collect() {
       this.reset()
       for (const [loop, ms] of loops.failingMs()) this.set({ loop }, ms / 1_000)
     },
   })
-  registerDatabaseMetrics(common, pool)
-  registerPendingMetrics(common, pool)
-  registerBacklogMetrics(common, pool)
-  registerSettlementMetrics(common, pool, clock)
-  registerReviewMetrics(common, database, clock)
-  registerCertificateMetrics(common, async () => {
+  registerDatabaseMetrics(metrics, pool)
+  registerPendingMetrics(metrics, pool)
+  registerBacklogMetrics(metrics, pool)
+  registerSettlementMetrics(metrics, pool, clock)
+  registerReviewMetrics(metrics, database, clock)
+  registerCertificateMetrics(metrics, async () => {
     const caFile = config.relay?.caFile
     const relay = caFile === undefined ? undefined : await readFile(caFile).catch(() => undefined)
     return { ...tls?.certificates(), ...(relay && { RELAY_TLS_CA: relay }) }
@@ -74,9 +71,9 @@ export function registerMetrics(dependencies: Dependencies): () => void {
   })
 }
 
-function registerBuild(common: Registry, { database }: ServiceOptions): void {
+function registerBuild(metrics: Registry, { database }: ServiceOptions): void {
   let postgres = 'unknown'
-  registerSampledGauges(common, async () => {
+  registerSampledGauges(metrics, async () => {
     const found = await readServerVersion(database.pool).catch(() => undefined)
     // An upgrade of the server is rare; while it does not respond, its version is the last one.
     if (found !== undefined) postgres = found.version

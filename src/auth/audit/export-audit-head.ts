@@ -23,19 +23,16 @@ export function createAuditExport({ pool, keys, log, metrics }: Options): Loop {
   const entries = new Gauge({
     name: 'inflow_audit_entries',
     help: 'Entries of the audit log when its head was last exported. It never decreases.',
-    aggregator: 'max',
     registers: [metrics],
   })
   const invalid = new Gauge({
     name: 'inflow_audit_head_invalid',
     help: 'Whether the head of the audit log did not match its MAC when it was last exported: 1: it was changed in the database.',
-    aggregator: 'max',
     registers: [metrics],
   })
   const exported = new Gauge({
     name: 'inflow_audit_last_export_timestamp_seconds',
     help: 'Time when this instance last exported the head of the audit log; 0: never.',
-    aggregator: 'max',
     registers: [metrics],
   })
   return createLoop({

@@ -1,19 +1,7 @@
 import type { Noun } from '../command-line.ts'
 import { EXIT, Failure } from '../failure.ts'
 
-const NAMES = [
-  ...[
-    'serve',
-    'init',
-    'config',
-    'migrate',
-    'master-key',
-    'backup',
-    'doctor',
-    'health',
-    'fake-banks',
-  ],
-]
+const NAMES = ['serve', 'init', 'config', 'migrate', 'master-key', 'doctor', 'health', 'fake-banks']
 
 /** The nouns that only a checkout has. Help does not list them, and using one says where it is. */
 export const ABSENT_NOUNS: readonly Noun[] = NAMES.map((name) => ({

@@ -10,10 +10,9 @@ import { systemClock } from '../../core/clock.ts'
 import { createEncrypter } from '../../crypto/encryption.ts'
 import { readKeyFiles } from '../../crypto/key-files.ts'
 import { checkAdministrators } from '../../doctor/check-administrators.ts'
-import { checkArchiver, checkBackups } from '../../doctor/check-backups.ts'
 import { checkBanks, checkBankWork } from '../../doctor/check-banks.ts'
 import { checkCertificates } from '../../doctor/check-certificates.ts'
-import { checkDatabase } from '../../doctor/check-database.ts'
+import { checkArchiver, checkDatabase } from '../../doctor/check-database.ts'
 import { checkEncryption } from '../../doctor/check-encryption.ts'
 import { checkEvents } from '../../doctor/check-events.ts'
 import { checkFolder } from '../../doctor/check-folder.ts'
@@ -83,9 +82,6 @@ async function runChecks({
       findings.push(...(await guard('Data folder', () => checkFolder(config.dataDir))))
     }
     findings.push(...(await guard('Database', () => checkDatabaseAndWork(config, env, measure))))
-    if (config.databaseUrl === undefined) {
-      findings.push(...(await guard('Backups', () => checkBackups(config, Date.now()))))
-    }
     findings.push(...(await checkBanks(config.liveBanks)))
   }
   findings.push(...(await guard('Service', () => findAndCheckService(serviceUrl, config, env))))

@@ -29,11 +29,6 @@ export const MACHINE_NOUNS: readonly Noun[] = [
     load: async () => (await import('./master-key.ts')).masterKey,
   },
   {
-    name: 'backup',
-    summary: 'backups of the embedded database: create, list, check, restore',
-    load: async () => (await import('./backup/backup.ts')).backup,
-  },
-  {
     name: 'doctor',
     summary: 'check settings, database, keys, events, banks and service, and say what to do',
     load: async () => (await import('./doctor.ts')).doctor,

@@ -24,8 +24,7 @@ export async function withDatabase<Result>(
   return withEmbedded(dataDir, ifMissing, (own) => withUrl(own, use))
 }
 
-/** Runs `use` with the URL of the embedded database, which it starts unless a service runs it already. */
-export async function withEmbedded<Result>(
+async function withEmbedded<Result>(
   dataDir: string,
   ifMissing: 'create' | 'must exist',
   use: (url: string) => Promise<Result>,

@@ -30,7 +30,7 @@ export async function readPending(pool: Pool): Promise<readonly PendingOfBank[]>
 }
 
 /** Registers the notifications that banks have sent and that are not processed yet. */
-export function registerPendingMetrics(common: Registry, pool: Pool): void {
+export function registerPendingMetrics(metrics: Registry, pool: Pool): void {
   const gauge = (name: string, help: string, measure: (of: PendingOfBank) => number) => ({
     name,
     help,
@@ -41,7 +41,7 @@ export function registerPendingMetrics(common: Registry, pool: Pool): void {
         return { labels: { bank }, value: found === undefined ? 0 : measure(found) }
       }),
   })
-  registerSampledGauges(common, () => readPending(pool), [
+  registerSampledGauges(metrics, () => readPending(pool), [
     gauge(
       'inflow_bank_notifications_pending',
       'Notifications of a bank that are not processed yet, because the bank has not confirmed them or processing failed: up to 10,000.',

@@ -41,13 +41,6 @@ export const database: Dashboard = {
       { below: 86_400 },
     ),
     stat(
-      'Age of the backup',
-      'Of the embedded database. A server of your own has backups of its own.',
-      's',
-      'time() - max(inflow_backup_timestamp_seconds)',
-      { from: 26 * 3_600 },
-    ),
-    stat(
       'Archiving fails',
       'Whether the server failed to archive the latest part of its log.',
       'short',

@@ -33,7 +33,7 @@ async function readWaiting({ read }: Database, nowMs: number): Promise<readonly 
 }
 
 /** Registers what waits for a decision of an operator. */
-export function registerReviewMetrics(common: Registry, database: Database, clock: Clock): void {
+export function registerReviewMetrics(metrics: Registry, database: Database, clock: Clock): void {
   const gauge = (name: string, help: string, measure: (of: Waiting) => number) => ({
     name,
     help,
@@ -42,7 +42,7 @@ export function registerReviewMetrics(common: Registry, database: Database, cloc
       waiting.map((each) => ({ labels: { kind: each.kind }, value: measure(each) })),
   })
   registerSampledGauges(
-    common,
+    metrics,
     () => readWaiting(database, clock.now()),
     [
       gauge(

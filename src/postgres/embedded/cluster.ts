@@ -190,7 +190,7 @@ async function grantAccess(user: ServerUser, path: string): Promise<void> {
     )
   }
   if ((await stat(path)).uid === user.uid) return
-  // The state after root restored a backup. The folder comes last: its owner marks completion.
+  // The state after root copied the data folder. The folder comes last: its owner marks completion.
   const names = await readdir(path, { recursive: true })
   for (const entry of [...names.map((name) => join(path, name)), path]) {
     await lchown(entry, user.uid, user.gid)

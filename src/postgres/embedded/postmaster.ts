@@ -79,7 +79,7 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
   let output = ''
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     await stopOrphan(cluster, folder, log)
-    const [port = 0] = await freePorts('127.0.0.1', 1)
+    const [port = 0] = await freePorts('127.0.0.1', [0])
     const launched = await launch(options, port)
     if (typeof launched !== 'string') return running(launched, port, log)
     output = launched

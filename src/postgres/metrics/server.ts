@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import type { Registry } from 'prom-client'
 import { registerSampledGauges } from '../../core/sampled-gauges.ts'
+import { readArchiver } from '../archiver.ts'
 import { DEADLINES } from '../client.ts'
 
 /** The state of the database server. */
@@ -29,9 +30,9 @@ const SYNC_STATES = ['sync', 'quorum', 'potential', 'async', 'unknown'] as const
 /** SQLSTATE insufficient_privilege */
 const FORBIDDEN = '42501'
 
-/** Registers the state of the database server and its replication. No statement reads a table of ours. */
-export function registerDatabaseMetrics(common: Registry, pool: Pool): void {
-  registerSampledGauges(common, () => readServer(pool), [
+/** Registers the state of the database server, its replication and its archive. No statement reads a table of ours. */
+export function registerDatabaseMetrics(metrics: Registry, pool: Pool): void {
+  registerSampledGauges(metrics, () => readServer(pool), [
     {
       name: 'inflow_db_in_recovery',
       help: 'Whether the server of DATABASE_URL is a standby, which accepts no payments.',
@@ -75,7 +76,7 @@ export function registerDatabaseMetrics(common: Registry, pool: Pool): void {
   ])
   const most = (standbys: readonly Standbys[], of: (each: Standbys) => number) =>
     Math.max(0, ...standbys.map(of))
-  registerSampledGauges(common, () => readStandbys(pool), [
+  registerSampledGauges(metrics, () => readStandbys(pool), [
     {
       name: 'inflow_db_standbys',
       help: 'Connected standbys of the database server; unknown: the role may not see whether they are synchronous.',
@@ -95,6 +96,13 @@ export function registerDatabaseMetrics(common: Registry, pool: Pool): void {
       name: 'inflow_db_standby_lag_bytes',
       help: 'How much of the log of the primary the slowest standby has not replayed.',
       measure: (standbys) => most(standbys, ({ lagBytes }) => lagBytes),
+    },
+  ])
+  registerSampledGauges(metrics, () => readArchiver(pool), [
+    {
+      name: 'inflow_wal_archive_failing',
+      help: '1 while the latest attempt of the database server to archive its log failed, else 0.',
+      measure: (archiver) => archiver && (archiver.failing ? 1 : 0),
     },
   ])
 }

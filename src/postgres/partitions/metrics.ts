@@ -14,7 +14,7 @@ const PERIOD_MS = 60_000
 
 /** Registers how long the partitions that are made ahead will last. */
 export function registerPartitionMetrics(
-  common: Registry,
+  metrics: Registry,
   pool: Pool,
   clock: Clock,
   tables: readonly PartitionedTable[],
@@ -29,7 +29,7 @@ export function registerPartitionMetrics(
     return values
   }
   registerSampledGauges(
-    common,
+    metrics,
     read,
     [
       {

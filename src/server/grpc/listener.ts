@@ -20,6 +20,7 @@ interface GrpcListenerOptions {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
+  readonly reusePort?: boolean
   readonly limits: ConnectionLimits
   readonly tls?: Tls | undefined
   /** Undefined: every connection comes from its peer. */
@@ -55,14 +56,14 @@ export interface GrpcListener {
  * @throws ConfigError when the server cannot listen at the address
  */
 export async function listen(options: GrpcListenerOptions, accept: Accept): Promise<GrpcListener> {
-  const { host, limits, tls, proxies } = options
+  const { host, port: wanted, reusePort = false, limits, tls, proxies } = options
   const { server, connections } =
     proxies === undefined
       ? openDirect(tls, limits, accept)
       : openProxied({ ...options, proxies }, accept)
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(listenFault('GRPC_PORT', options, error)))
-    server.listen({ host, port: options.port, backlog: LISTEN_BACKLOG }, () => resolve())
+    server.listen({ host, port: wanted, reusePort, backlog: LISTEN_BACKLOG }, () => resolve())
   })
   // An error of accept, such as too few file descriptors, must not affect other connections.
   server.on('error', () => undefined)

@@ -20,6 +20,8 @@ export interface GrpcServerOptions {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
+  /** Whether other processes listen on the same port. */
+  readonly reusePort?: boolean
   readonly reflection: boolean
   readonly requestIds: () => string
   readonly log: Logger

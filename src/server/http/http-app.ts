@@ -24,6 +24,8 @@ export interface HttpAppOptions {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
+  /** Whether other processes listen on the same port. */
+  readonly reusePort?: boolean
   /** CIDRs of proxies whose X-Forwarded-For is trusted; none: the peer is the caller. */
   readonly trustedProxies: readonly string[]
   readonly requestIds: () => string
@@ -113,7 +115,8 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     app,
     async listen(setting, posts) {
       refuseOtherPaths(app, posts)
-      const at = { host, port: options.port, backlog: LISTEN_BACKLOG }
+      const { port: wanted, reusePort = false } = options
+      const at = { host, port: wanted, reusePort, backlog: LISTEN_BACKLOG }
       await app.listen(at).catch((error: unknown) => {
         throw listenFault(setting, options, error)
       })

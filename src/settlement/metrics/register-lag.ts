@@ -5,8 +5,8 @@ import { registerSampledGauges } from '../../core/sampled-gauges.ts'
 import { findFirstDue } from '../due/list-overdue.ts'
 
 /** Registers for how long the balance that has been due for longest waits for its settlement. */
-export function registerSettlementMetrics(common: Registry, pool: Pool, clock: Clock): void {
-  registerSampledGauges(common, async () => {
+export function registerSettlementMetrics(metrics: Registry, pool: Pool, clock: Clock): void {
+  registerSampledGauges(metrics, async () => {
     const first = await findFirstDue(pool, { businessIds: undefined, live: true })
     return first === undefined ? 0 : Math.max(0, clock.now() - first.dueAtMs) / 1_000
   }, [

@@ -181,15 +181,6 @@ export async function estimateTransactions(client: Queryable): Promise<number> {
   return rows[0]?.estimate ?? 0
 }
 
-/** When the latest transaction was recorded, in epoch milliseconds; undefined if there is none. */
-export async function readLatestRecordedMs(client: Queryable): Promise<number | undefined> {
-  // Ids begin with their time.
-  const { rows } = await client.query<{ at_ms: number }>(
-    `select ${epochMs('created_at')} as at_ms from transaction order by id desc limit 1`,
-  )
-  return rows[0]?.at_ms
-}
-
 /**
  * The transaction ids of postings without a transaction, in the next postings by transaction id.
  *

@@ -30,8 +30,6 @@ interface WorkerOptions {
   readonly unclear: UnclearClaims
   readonly steps: AttemptSteps
   readonly createRate: CreateRate
-  /** This process's share of an endpoint's concurrent requests. */
-  readonly concurrencyOf?: ((endpointId: string, concurrency: number) => number) | undefined
 }
 
 /** The size of a page of endpoints, and the number of recently served endpoints remembered. */
@@ -118,7 +116,7 @@ export class Worker implements Loop {
 
   /** Sends deliveries created as claimed. While the worker stops, it releases them instead. */
   async enqueue(claims: readonly Claim[], endpoints: readonly LimitedEndpoint[]): Promise<void> {
-    this.#remember(ownShare(endpoints, this.#options))
+    this.#remember(endpoints)
     if (this.#closing) await releaseOrLeave(claims, this.#options)
     else this.#attempts.enqueue(claims)
   }
@@ -183,7 +181,7 @@ export class Worker implements Loop {
       pendingFrom,
       limit: PAGE_MAX,
     })
-    const due = ownShare(page, this.#options).filter((endpoint) => endpoint.due)
+    const due = page.filter((endpoint) => endpoint.due)
     return { page, due: this.#roundRobin.order(due) }
   }
 
@@ -226,17 +224,6 @@ export class Worker implements Loop {
     await this.#loop.stop()
     while (this.#attempts.count() > 0 && !this.#stopped) await sleep(DRAIN_CHECK_MS)
   }
-}
-
-/** The endpoints with this process's share of their concurrency, except those without any. */
-function ownShare<E extends LimitedEndpoint>(
-  endpoints: readonly E[],
-  { concurrencyOf }: WorkerOptions,
-): readonly E[] {
-  if (concurrencyOf === undefined) return endpoints
-  return endpoints
-    .map((each) => ({ ...each, concurrency: concurrencyOf(each.id, each.concurrency) }))
-    .filter(({ concurrency }) => concurrency > 0)
 }
 
 /** Releases claims; if that fails, their leases expire. */

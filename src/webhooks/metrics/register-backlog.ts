@@ -16,7 +16,7 @@ const UNHEALTHY = ['failing', 'disabled'] as const
 const COUNTED_MAX = 1_000
 
 /** Registers the backlog of deliveries and the state of endpoints, as the database has them. */
-export function registerBacklogMetrics(common: Registry, pool: Pool): void {
+export function registerBacklogMetrics(metrics: Registry, pool: Pool): void {
   const pendingFrom = createPendingFrom(pool, PENDING_FROM_MAX_AGE_MS)
   const gauge = (name: string, help: string, measure: (of: PendingDeliveries) => number) => ({
     name,
@@ -32,7 +32,7 @@ export function registerBacklogMetrics(common: Registry, pool: Pool): void {
       ),
   })
   registerSampledGauges(
-    common,
+    metrics,
     async () => readPending(pool, await pendingFrom(performance.now())),
     [
       gauge(
@@ -54,7 +54,7 @@ export function registerBacklogMetrics(common: Registry, pool: Pool): void {
     { periodMs: PERIOD_MS },
   )
   registerSampledGauges(
-    common,
+    metrics,
     () => countUnhealthyByState(pool, COUNTED_MAX),
     [
       {

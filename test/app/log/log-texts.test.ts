@@ -17,7 +17,7 @@ interface Text {
 const ADDRESS_SAMPLER = 'server/interceptors/refusal-log.ts'
 
 /** The folders without a log of the service. */
-const OTHERS = /^(cli|console|client|openapi|fake-banks|doctor)\//
+const OTHERS = /^(cli|console|client|openapi|banks\/(\w+\/)?fake|doctor)\//
 
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts') && !OTHERS.test(name) && name !== 'main.ts')

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { notificationBody } from '../../../src/fake-banks/palmpay/order.ts'
-import { startFakePalmPay } from '../../../src/fake-banks/palmpay/palmpay.ts'
+import { notificationBody } from '../../../src/banks/palmpay/fake/order.ts'
+import { startFakePalmPay } from '../../../src/banks/palmpay/fake/palmpay.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { notificationOf, usePalmPay } from './fixture.ts'
 

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
 import type { AccountOrder, BankNotification } from '../../../src/banks/bank.ts'
 import type { BankHttp } from '../../../src/banks/http/bank-http.ts'
-import { createSafeHaven } from '../../../src/banks/safehaven/safehaven.ts'
-import { readSafeHavenSettings } from '../../../src/banks/safehaven/settings.ts'
-import { type Clock, systemClock } from '../../../src/core/clock.ts'
-import { generateSafeHavenCredentials } from '../../../src/fake-banks/safehaven/keys.ts'
+import { generateSafeHavenCredentials } from '../../../src/banks/safehaven/fake/keys.ts'
 import {
   type FakeSafeHaven,
   type FakeSafeHavenOptions,
   startFakeSafeHaven,
-} from '../../../src/fake-banks/safehaven/safehaven.ts'
+} from '../../../src/banks/safehaven/fake/safehaven.ts'
+import { createSafeHaven } from '../../../src/banks/safehaven/safehaven.ts'
+import { readSafeHavenSettings } from '../../../src/banks/safehaven/settings.ts'
+import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { accountOrder, httpTo, readSettingsOf } from '../fixture.ts'
 
 export const SECRET = 'a-secret-of-the-path-0123456789'

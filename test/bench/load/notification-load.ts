@@ -1,5 +1,5 @@
-import { startFakeNinePsb } from '../../../src/fake-banks/9psb/9psb.ts'
-import { notificationBody } from '../../../src/fake-banks/9psb/transaction.ts'
+import { startFakeNinePsb } from '../../../src/banks/9psb/fake/9psb.ts'
+import { notificationBody } from '../../../src/banks/9psb/fake/transaction.ts'
 import { childProcessMain } from '../child-process-main.ts'
 import { type HttpConnection, openHttpConnection } from './http-connection.ts'
 import { type Caller, type LoadCommand, type LoadResult, runCallers } from './run-callers.ts'

@@ -83,7 +83,6 @@ test('deliveries claimed at creation by a crashed process are sent after the lea
   const crashing = openWebhooks(lost, { leaseMs: 1_500 })
   const peer = await harness.receiver()
   crashing.start()
-  crashing.startBackground()
   const { business, id } = await addWarm(crashing, peer)
   peer.answer('hang')
   await harness.publish(paymentEvent(business))
@@ -104,7 +103,6 @@ test('a process whose lease has ended does not record its attempt', async () => 
   const late = openWebhooks(harness.database, { leaseMs: 500 })
   const peer = await harness.receiver()
   late.start()
-  late.startBackground()
   const { business, id } = await addWarm(late, peer)
   peer.answer(() =>
     peer.requests.length === 2 ? { status: 500, delayMs: 1_500 } : { status: 200 },
@@ -126,7 +124,6 @@ test('a process that stops releases them', async () => {
   const stopping = openWebhooks(harness.database)
   const peer = await harness.receiver()
   stopping.start()
-  stopping.startBackground()
   const { business, id } = await addWarm(stopping, peer)
   peer.answer('hang')
   await harness.publish(paymentEvent(business))

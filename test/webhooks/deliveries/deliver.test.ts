@@ -37,7 +37,6 @@ async function receiver(): Promise<Receiver> {
 function started(options: Partial<WebhooksOptions> = {}, on = database): Webhooks {
   const webhooks = openWebhooks(on, options)
   webhooks.start()
-  webhooks.startBackground()
   closing.push(webhooks.stop)
   return webhooks
 }
@@ -138,7 +137,6 @@ describe('an event', () => {
     const later = paymentEvent(business)
     await logEvents(database, [later])
     webhooks.start()
-    webhooks.startBackground()
     expect((await peer.next()).headers['webhook-id']).toBe(later.id)
     expect(peer.requests).toHaveLength(1)
   })
@@ -302,7 +300,6 @@ describe('a worker', () => {
     const { id } = await addEndpoint(crashing, business, peer.url)
     await logEvents(database, [paymentEvent(business)])
     crashing.start()
-    crashing.startBackground()
     await peer.next()
     await lost.close()
 
@@ -322,7 +319,6 @@ describe('a worker', () => {
     await addEndpoint(stopping, business, peer.url)
     await logEvents(database, [paymentEvent(business)])
     stopping.start()
-    stopping.startBackground()
     await peer.next()
     await stopping.stop()
 
@@ -343,7 +339,6 @@ describe('a worker', () => {
     const { id } = await addEndpoint(late, business, peer.url)
     await logEvents(database, [paymentEvent(business)])
     late.start()
-    late.startBackground()
     await peer.next()
     started()
     await peer.next()

@@ -1,0 +1,113 @@
+import { execFile, execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { inflow } from '../cli/run-inflow.ts'
+import { makeFolder } from '../support/folder.ts'
+import { grpcClient } from '../support/grpc-client.ts'
+import { findPostgres, startPostgres } from '../support/postgres-server.ts'
+import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+vi.setConfig({ testTimeout: 120_000 })
+
+const run = promisify(execFile)
+const bin = findPostgres() ?? ''
+
+/** pg_dump refuses a server that is newer than itself. */
+const EMBEDDED_VERSION = 18
+
+function canDump(): boolean {
+  const program = join(bin, 'pg_dump')
+  if (!existsSync(program)) return false
+  const text = execFileSync(program, ['--version'], { encoding: 'utf8' })
+  return Number(/\d+/.exec(text)?.[0]) >= EMBEDDED_VERSION
+}
+
+async function start(environment: NodeJS.ProcessEnv): Promise<ServiceProcess> {
+  const service = await startProcess(environment)
+  onTestFinished(async () => void (await service.stop()))
+  return service
+}
+
+/** Starts a service with a database and a key of its own, which has one account. */
+async function startEmbeddedService() {
+  const folder = await makeFolder('move')
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const data = join(folder, 'data')
+  const service = await start({ DATA_DIR: data, MASTER_KEY: undefined })
+  const { business } = await grpcClient(BusinessService, service.grpcUrl).createBusiness({
+    name: 'Ada',
+  })
+  const businessId = business!.id
+  const { account } = await grpcClient(AccountService, service.grpcUrl).createAccount({
+    businessId,
+    reference: 'order-1',
+    bank: Bank.BANK_PROVIDUS,
+    firstName: 'Ada',
+    lastName: 'Obi',
+    email: 'ada@example.com',
+    phone: '08012345678',
+    idType: 1,
+    idNumber: '22222222222',
+  })
+  return { folder, data, service, businessId, accountNumber: account!.accountNumber }
+}
+
+/** Expects that a service has the account, in an epoch, and that its ledger and audit log verify. */
+async function expectWhole(
+  { grpcUrl }: ServiceProcess,
+  { businessId, accountNumber }: { readonly businessId: string; readonly accountNumber: string },
+  epoch: number,
+) {
+  const { accounts } = await grpcClient(AccountService, grpcUrl).listAccounts({ businessId })
+  expect(accounts.map((each) => each.accountNumber)).toEqual([accountNumber])
+  await waitFor(async () => {
+    const listed = await grpcClient(EventService, grpcUrl).listEvents({ businessId, limit: 1 })
+    expect(listed.epoch).toBe(epoch)
+  })
+  const env = { INFLOW_GRPC_URL: grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  for (const noun of ['ledger', 'audit']) {
+    const { code, stderr } = await inflow([noun, 'verify'], { env })
+    expect([noun, code, stderr]).toEqual([noun, 0, expect.any(String)])
+  }
+}
+
+test('a copy of the data folder of a stopped service serves what was in it', async () => {
+  const { folder, data, service, ...account } = await startEmbeddedService()
+  expect(await service.stop()).toBe(0)
+  const copy = join(folder, 'copy')
+  await run('cp', ['-RLp', data, copy])
+  await rm(data, { recursive: true })
+  const next = await start({ DATA_DIR: copy, MASTER_KEY: undefined })
+  await expectWhole(next, account, 1)
+  const env = { INFLOW_GRPC_URL: next.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  const bumped = await inflow(['events', 'epoch', 'bump', '--yes'], { env })
+  expect([bumped.code, bumped.stderr]).toEqual([0, expect.any(String)])
+  await expectWhole(next, account, 2)
+})
+
+test('pg_dump moves the embedded database to a server of its own, where a new epoch begins', async ({
+  skip,
+}) => {
+  skip(!canDump(), `there is no pg_dump of PostgreSQL ${EMBEDDED_VERSION} or later`)
+  const { folder, data, service, ...account } = await startEmbeddedService()
+  const read = (name: string) => readFileSync(join(data, name), 'utf8').trim()
+  const port = read('postgres/postmaster.pid').split('\n')[3]
+  const embedded = `postgres://inflow:${read('postgres.password')}@127.0.0.1:${port}/inflow`
+  const dump = join(folder, 'inflow.dump')
+  await run(join(bin, 'pg_dump'), ['--format=custom', `--file=${dump}`, embedded])
+  expect(await service.stop()).toBe(0)
+  const server = await startPostgres({ bin, folder: join(folder, 'own') })
+  onTestFinished(server.stop)
+  await run(join(bin, 'pg_restore'), ['--no-owner', `--dbname=${server.url}`, dump])
+  const MASTER_KEY = read('master.key')
+  await expectWhole(await start({ DATABASE_URL: server.url, MASTER_KEY }), account, 2)
+})
