@@ -1,4 +1,4 @@
-import type { Bank } from '../../../../gen/browser/inflow/type/v1/bank_pb.ts'
+import type { Bank } from '../../../../gen/inflow/type/v1/bank_pb.ts'
 import type { ValueFormat } from '../../../core/statement/row.ts'
 import { BANKS } from '../../format/banks.ts'
 
