@@ -1,3 +1,5 @@
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import { createExchange } from '../auth/rate-limits/exchange.ts'
 import { createKnownCredentials } from '../auth/rate-limits/known-credentials.ts'
 import { createRateLimits } from '../auth/rate-limits/rate-limits.ts'
@@ -6,16 +8,20 @@ import { createTokenHashes } from '../auth/tokens/store.ts'
 import { createAliasOf } from '../businesses/aliases.ts'
 import { createKeyUses } from '../businesses/key-uses.ts'
 import { createKeyHashes } from '../businesses/store.ts'
-import { createTimeText } from '../core/clock.ts'
+import type { Config } from '../config/config.ts'
+import { type Clock, createTimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createBatchMetrics } from '../postgres/metrics/batches.ts'
+import type { Database } from '../postgres/orm.ts'
+import { registerRelayMetrics } from '../relay/metrics.ts'
+import { createRelay, type Relay } from '../relay/relay.ts'
 import { createMetrics } from '../server/metrics.ts'
 import { createSettlements } from '../settlement/settlements.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import { createAttemptMetrics } from '../webhooks/metrics/attempt-metrics.ts'
 import { createWebhooks, type Webhooks, type WebhooksOptions } from '../webhooks/webhooks.ts'
 import { composeEvents } from './compose-events.ts'
 import { composePayments } from './compose-payments.ts'
-import { composeRelay } from './compose-relay.ts'
 import { composeSessions } from './console/compose-sessions.ts'
 import type { ServiceOptions } from './service-options.ts'
 
@@ -96,4 +102,43 @@ function composeWebhooks(
     requestTimeoutMs: Math.min(WEBHOOK_TIMEOUT_MS, config.webhookLeaseMs / 2),
     proxyUrl: config.webhookProxyUrl,
   })
+}
+
+const DAY_MS = 86_400_000
+
+interface Options {
+  readonly config: Config
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: Registry
+  readonly tracing: Tracing | undefined
+}
+
+/** The relay that RELAY_URL asks for. Its metrics appear once it starts. */
+function composeRelay(options: Options): Relay | undefined {
+  const { config, database, clock, log, metrics } = options
+  const { relay: settings, eventRetentionDays } = config
+  if (settings === undefined) return undefined
+  const { pool } = database
+  const relay = createRelay({
+    pool,
+    log,
+    tracing: options.tracing,
+    random: Math.random,
+    format: settings.format,
+    async openSink() {
+      // Loading the client of NATS takes time, which only those who use it spend.
+      const { openJetStreamSink } = await import('../relay/jetstream/jetstream-sink.ts')
+      const retentionMs = eventRetentionDays * DAY_MS
+      return openJetStreamSink(settings, { replicas: settings.replicas, retentionMs })
+    },
+  })
+  return {
+    ...relay,
+    start(afterMs) {
+      registerRelayMetrics(metrics, { relay, pool, clock })
+      relay.start(afterMs)
+    },
+  }
 }

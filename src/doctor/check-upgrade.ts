@@ -1,4 +1,4 @@
-import { listInstances, type RunningInstance } from '../crypto/running-instances.ts'
+import { listInstances, type RunningInstance } from '../crypto/key-heartbeat.ts'
 import { type Migration, readMigrations } from '../postgres/migrate.ts'
 import type { Database } from '../postgres/orm.ts'
 import {

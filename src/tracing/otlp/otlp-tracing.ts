@@ -10,14 +10,21 @@ import {
   trace,
 } from '@opentelemetry/api'
 import { resourceFromAttributes } from '@opentelemetry/resources'
-import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  type Sampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
 import type { TracingConfig } from '../../config/tracing-settings.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 import type { TraceContext } from '../traceparent.ts'
 import type { Attributes, RootOptions, Span, Tracing } from '../tracing.ts'
 import { createExporter } from './exporter.ts'
-import { createSampler } from './sampler.ts'
 
 /** How long the last spans have to reach the collector when the service stops. */
 const CLOSE_MS = 2_000
@@ -119,4 +126,15 @@ function startSpan(
 /** @param isRemote whether it is of another process or of another time */
 function toApi({ traceId, spanId, flags }: TraceContext, isRemote: boolean): SpanContext {
   return { traceId, spanId, traceFlags: flags, isRemote }
+}
+
+/** The sampler that the settings name. Each decides alike for all spans of a trace. */
+function createSampler({ isParentBased, ratio }: TracingConfig['sampler']): Sampler {
+  const root = createRoot(ratio)
+  return isParentBased ? new ParentBasedSampler({ root }) : root
+}
+
+function createRoot(ratio: number): Sampler {
+  if (ratio === 1) return new AlwaysOnSampler()
+  return ratio === 0 ? new AlwaysOffSampler() : new TraceIdRatioBasedSampler(ratio)
 }
