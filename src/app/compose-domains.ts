@@ -22,7 +22,7 @@ import { createAttemptMetrics } from '../webhooks/metrics/attempt-metrics.ts'
 import { createWebhooks, type Webhooks, type WebhooksOptions } from '../webhooks/webhooks.ts'
 import { composeEvents } from './compose-events.ts'
 import { composePayments } from './compose-payments.ts'
-import { composeSessions } from './console/compose-sessions.ts'
+import { composeSessions } from './compose-sessions.ts'
 import type { ServiceOptions } from './service-options.ts'
 
 /** This machine's own addresses. */

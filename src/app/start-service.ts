@@ -18,13 +18,13 @@ import type { Tracing } from '../tracing/tracing.ts'
 import { composeDomains, type Domains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
 import { composeReplicas } from './compose-replicas.ts'
-import { VERSION } from './console/version.ts'
 import { encryptedTables } from './encrypted-tables.ts'
-import { registerMetrics } from './metrics/register-metrics.ts'
 import { openServers } from './open-servers.ts'
 import { partitionedTables } from './partitioned-tables.ts'
 import { createReady } from './ready.ts'
+import { registerMetrics } from './register-metrics.ts'
 import type { ServiceOptions } from './service-options.ts'
+import { VERSION } from './version.ts'
 
 /** How long requests and streams have to end by themselves when the service stops. */
 const DRAIN_MS = 3_000
