@@ -200,6 +200,6 @@ export async function openTracing(
   log: Logger,
 ): Promise<Tracing | undefined> {
   if (config === undefined) return undefined
-  const { createOtlpTracing } = await import('../tracing/otlp/otlp-tracing.ts')
+  const { createOtlpTracing } = await import('../tracing/otlp-tracing.ts')
   return createOtlpTracing(config, log)
 }

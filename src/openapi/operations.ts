@@ -4,7 +4,7 @@ import { readPolicy } from '../auth/method-policy.ts'
 import { ignoresUnknownFields } from '../server/rpc/unknown-fields.ts'
 import { commentOf } from './comments.ts'
 import type { ErrorResponses } from './error-responses.ts'
-import { RESPONSES } from './examples/responses.ts'
+import { RESPONSES } from './example-responses.ts'
 import { headerRefs, responseHeaders } from './headers.ts'
 import type { Schemas } from './schemas.ts'
 

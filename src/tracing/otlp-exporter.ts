@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
-import type { TracingConfig } from '../../config/tracing-settings.ts'
+import type { TracingConfig } from '../config/tracing-settings.ts'
 
 /** A collector that is unavailable is reported this often. */
 const LOG_EVERY_MS = 60_000
