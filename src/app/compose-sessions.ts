@@ -24,7 +24,12 @@ export function composeSessions(options: ServiceOptions, encrypter: Encrypter) {
     bootstrapToken: adminToken,
   })
   const settings = {
-    ...{ database, clock, adminToken, maxMs, authenticateToken },
+    database,
+    clock,
+    adminToken,
+    idleMs,
+    maxMs,
+    authenticateToken,
     auditKeys: encrypter,
   }
   const banks = Object.values(config.banks)

@@ -199,6 +199,7 @@ test('a user has ten minutes to come back', async () => {
   const encrypter = createEncrypter(MASTER_KEY)
   const users = createSignInUser({
     ...{ database, clock, encrypter, auditKeys: encrypter, adminToken: undefined },
+    idleMs: 3_600_000,
     maxMs: 3_600_000,
     provider: createProvider({
       issuer: new URL(provider.issuer),
