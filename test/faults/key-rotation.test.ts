@@ -12,7 +12,7 @@ import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { detailsText, identityContext } from '../../src/accounts/account.ts'
+import { detailsText, identityContext, identityText } from '../../src/accounts/account.ts'
 import { newId } from '../../src/core/ids.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { asJson, creation, GENERATE, send, until } from '../protocols/rest/rest.ts'
@@ -122,7 +122,7 @@ async function countReEncrypted(): Promise<number> {
   return rows[0].count
 }
 
-/** Accounts of the first release: a hash without a key id, and no hash of the identity number. */
+/** Many accounts with identity numbers under the key that is replaced. */
 async function insertOldAccounts(businessId: string): Promise<void> {
   const rows = Array.from({ length: ACCOUNTS }, (_, index) => {
     const id = newId('acc', 1_700_000_000_000 + index)
@@ -136,24 +136,26 @@ async function insertOldAccounts(businessId: string): Promise<void> {
       idType: 'nin',
       idNumber,
     } as const
-    const hash = oldEncrypter.fingerprint(detailsText(details)).subarray(5)
+    const hash = oldEncrypter.fingerprint(detailsText(details))
+    const idHash = oldEncrypter.fingerprint(identityText('nin', idNumber))
     const encrypted = oldEncrypter.encrypt(idNumber, identityContext(id))
-    return { id, number: `T${String(index).padStart(9, '0')}`, encrypted, hash, at: index }
+    return { id, number: `T${String(index).padStart(9, '0')}`, encrypted, idHash, hash, at: index }
   })
   await db.database.pool.query(
     `insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
         account_name, status, first_name, last_name, email, phone, id_type, id_number_encrypted,
-        details_hash, attempts, claimed_until, created_at)
+        id_number_hash, details_hash, attempts, claimed_until, created_at)
       select id, $1, true, 'R-' || id, 'old-' || at, 'PALMPAY', number, 'Acme/Ada Obi', 'ACTIVE', 'Ada',
-        'Obi', 'ada@example.com', '08012345678', 'nin', decode(encrypted, 'hex'), decode(hash, 'hex'),
-        1, now(), now()
-      from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::int[])
-        as r(id, number, encrypted, hash, at)`,
+        'Obi', 'ada@example.com', '08012345678', 'nin', decode(encrypted, 'hex'),
+        decode(id_hash, 'hex'), decode(hash, 'hex'), 1, now(), now()
+      from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[])
+        as r(id, number, encrypted, id_hash, hash, at)`,
     [
       businessId,
       rows.map((row) => row.id),
       rows.map((row) => row.number),
       rows.map((row) => row.encrypted.toString('hex')),
+      rows.map((row) => row.idHash.toString('hex')),
       rows.map((row) => row.hash.toString('hex')),
       rows.map((row) => row.at),
     ],
