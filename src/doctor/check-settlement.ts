@@ -1,5 +1,5 @@
 import type { Database } from '../postgres/orm.ts'
-import { countOverdue } from '../settlement/runs/count-overdue.ts'
+import { countOverdue } from '../settlement/overdue.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** Due settlements complete within seconds; a million payments take minutes. */

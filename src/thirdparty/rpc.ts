@@ -17,7 +17,7 @@ import { readLogState } from '../events/log-state.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
-import { getBalance } from '../settlement/balances/get-balance.ts'
+import { getBalance } from '../settlement/get-balance.ts'
 import {
   createGetShown,
   type ListTransactions,

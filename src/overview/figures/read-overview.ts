@@ -1,7 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { findFirstDue } from '../../settlement/due/list-overdue.ts'
-import { oldestUnsettledAt } from '../../settlement/runs/oldest-unsettled.ts'
+import { findFirstDue, oldestUnsettledAt } from '../../settlement/overdue.ts'
 import { type Due, readDue } from '../../webhooks/deliveries/backlog.ts'
 import { countReviewItems, type ReviewCount } from '../review/list-review-items.ts'
 import type { Scope } from '../scope.ts'

@@ -2,7 +2,7 @@ import { countInReview, listInReview } from '../../accounts/openings/list-in-rev
 import * as notifications from '../../notifications/oldest-held.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { invalidPageToken } from '../../postgres/page-token.ts'
-import { countOverdueBalances, listOverdue } from '../../settlement/due/list-overdue.ts'
+import { countOverdueBalances, listOverdue } from '../../settlement/overdue.ts'
 import {
   countWaitingConflicts,
   listOldestConflicts,

@@ -7,9 +7,9 @@ import {
 } from '../../../gen/inflow/thirdparty/v2/settlement_pb.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { CURRENCY, toMajorNumber } from '../../core/money.ts'
+import type { EntryPage } from '../../settlement/list-entries.ts'
 import { isSettlement } from '../../settlement/message.ts'
 import { netOf, type Settlement } from '../../settlement/settlement.ts'
-import type { EntryPage } from '../../settlement/statements/list-entries.ts'
 
 export function toSettlement(settlement: Settlement, timeText: TimeText): SettlementMessage {
   const { grossMinor, feesMinor, splitsMinor, completedAtMs } = settlement

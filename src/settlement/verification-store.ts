@@ -1,20 +1,20 @@
 import type { PoolClient } from 'pg'
-import { splitShares } from '../../accounts/splits/split.sql.ts'
-import { assert } from '../../core/errors.ts'
-import { BALANCE_KEYS, MONEY_EVENTS } from '../../events/balance-changes/balance-changes.sql.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
-import type { Queryable } from '../../postgres/in-transaction.ts'
-import { isShare } from '../../transactions/ledger/append-postings.ts'
-import type { Discrepancy } from '../../transactions/ledger/verify-transactions.ts'
+import { splitShares } from '../accounts/splits/split.sql.ts'
+import { assert } from '../core/errors.ts'
+import { BALANCE_KEYS, MONEY_EVENTS } from '../events/balance-changes/balance-changes.sql.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import { isShare } from '../transactions/ledger/append-postings.ts'
+import type { Discrepancy } from '../transactions/ledger/verify-transactions.ts'
 import {
   CREDITS_PAYMENT,
   IS_UNSETTLED,
   joinPostings,
   joinTransaction,
   TRANSACTIONS,
-} from '../../transactions/transaction.sql.ts'
-import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from '../runs/store.ts'
-import type { BalanceKey, Settlement } from '../settlement.ts'
+} from '../transactions/transaction.sql.ts'
+import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './runs/store.ts'
+import type { BalanceKey, Settlement } from './settlement.ts'
 
 /** The time by the database's clock. */
 export async function readDatabaseTime(client: Queryable): Promise<number> {

@@ -1,22 +1,22 @@
 import type { PoolClient } from 'pg'
-import { Fault } from '../../core/errors.ts'
-import { newId } from '../../core/ids.ts'
+import { Fault } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
 import {
   findSequenceBounds,
   lastSequenceBefore,
-} from '../../events/balance-changes/business-sequences.ts'
-import { hasConsistentSums } from '../../events/balance-changes/running-sums.ts'
-import { findWrongEventCounts, verifyEvents } from '../../transactions/ledger/verify-events.ts'
-import { verifyShares } from '../../transactions/ledger/verify-shares.ts'
+} from '../events/balance-changes/business-sequences.ts'
+import { hasConsistentSums } from '../events/balance-changes/running-sums.ts'
+import { findWrongEventCounts, verifyEvents } from '../transactions/ledger/verify-events.ts'
+import { verifyShares } from '../transactions/ledger/verify-shares.ts'
 import {
   type Discrepancy,
   type Scope,
   type TransactionKey,
   verifyTransactions,
-} from '../../transactions/ledger/verify-transactions.ts'
-import { readBalance } from '../balances/store.ts'
-import { type BalanceKey, BEFORE_ALL } from '../settlement.ts'
-import { findUnknownSettlements, listSettlements, verifySettlement } from './store.ts'
+} from '../transactions/ledger/verify-transactions.ts'
+import { readBalance } from './get-balance.ts'
+import { type BalanceKey, BEFORE_ALL } from './settlement.ts'
+import { findUnknownSettlements, listSettlements, verifySettlement } from './verification-store.ts'
 
 /** A part of a verification. */
 export interface Part {

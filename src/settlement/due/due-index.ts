@@ -106,3 +106,33 @@ export function toArrays(keys: readonly BalanceKey[]): [string[], boolean[]] {
 export function nameOf({ businessId, live }: BalanceKey): string {
   return `${live ? 'live' : 'test'} ${businessId}`
 }
+
+/**
+ * Locks the index of what is due until the commit, so that no balance is lost from it:
+ *
+ * - `exclusive`: the follower, the sweep, and changes of terms and holidays, until their commit;
+ * - `shared`: who replaces the row of one balance because a settlement completed or nothing was due.
+ *
+ * A row is computed from payments, terms and holidays that are read after the lock is taken, in a later
+ * statement. So a row that the follower found, and therefore did not insert, is not removed for want of
+ * the payment that the follower saw; and no row is computed from terms that are changed before it
+ * is visible. Rows that a shared lock writes at the same time can only be too early, which the job
+ * corrects.
+ *
+ * It is the last lock but those of rows of the index: its holder waits for no settlement.
+ */
+export async function lockDue(client: Queryable, mode: 'exclusive' | 'shared'): Promise<void> {
+  const lock = mode === 'shared' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock'
+  await client.query(`select ${lock}(hashtextextended('index of due settlements', 0))`)
+}
+
+/**
+ * Restarts the sweep of the index, with the next run of the job: due times have changed, or events are
+ * missing. The caller holds the exclusive lock of the index.
+ */
+export async function requestSweep(client: Queryable): Promise<void> {
+  await client.query(
+    `update settlement_sweep set next_at = '-infinity', after_business_id = '', after_live = false,
+      is_expected = true where id = 1`,
+  )
+}

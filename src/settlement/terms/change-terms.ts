@@ -1,15 +1,51 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
+import { getBusiness } from '../../businesses/get-business.ts'
+import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
+import type { Database } from '../../postgres/orm.ts'
 import { cutPage, invalidPageToken, readPage } from '../../postgres/page-token.ts'
 import { queriesOf, queryableOf } from '../../postgres/queries-of.ts'
-import { lockDue } from '../due/lock-due.ts'
-import { requestSweep } from '../due/request-sweep.ts'
+import { lockDue, refreshDue, requestSweep } from '../due/due-index.ts'
 import { HolidayEntity } from '../settlement.entity.ts'
+import { DEFAULT_TERMS, findTerms, type Terms, upsertTerms } from './terms.ts'
+
+/** @throws Fault not_found if the business does not exist */
+export async function getTerms(database: Database, businessId: string): Promise<Terms> {
+  await getBusiness(database, businessId)
+  return (await findTerms(database.orm.em.fork(), businessId)) ?? DEFAULT_TERMS
+}
+
+/** @throws Fault not_found if the business does not exist */
+export async function updateTerms(
+  { database, clock }: { readonly database: Database; readonly clock: Clock },
+  businessId: string,
+  terms: Terms,
+  actor: Actor,
+): Promise<Terms> {
+  await getBusiness(database, businessId)
+  await database.orm.em.fork().transactional(async (em) => {
+    await upsertTerms(em, businessId, terms, clock.now())
+    const client = queryableOf(em)
+    await lockDue(client, 'exclusive')
+    await refreshDue(client, [
+      { businessId, live: false },
+      { businessId, live: true },
+    ])
+    const { feeFlatMinor, feeCapMinor, ...rest } = terms
+    await appendAudit(em, actor, {
+      action: 'terms.update',
+      targetId: businessId,
+      businessId,
+      details: { ...rest, feeFlatMinor: `${feeFlatMinor}`, feeCapMinor: `${feeCapMinor}` },
+    })
+  })
+  return terms
+}
 
 /** A day that is not a working day. */
-export interface Holiday {
+interface Holiday {
   /** YYYY-MM-DD */
   readonly day: string
   readonly name: string

@@ -1,14 +1,15 @@
 import type { Pool } from 'pg'
-import { KEEP_EVENTS } from '../../events/balance-changes/balance-changes.sql.ts'
-import { FIRST_SESSION, verifySessions } from '../../transactions/ledger/verify-sessions.ts'
+import { invalidFields } from '../core/errors.ts'
+import { KEEP_EVENTS } from '../events/balance-changes/balance-changes.sql.ts'
+import { pageTokenOf } from '../postgres/page-token.ts'
+import { FIRST_SESSION, verifySessions } from '../transactions/ledger/verify-sessions.ts'
 import {
   type Discrepancy,
   estimateTransactions,
   findOrphanPostings,
-} from '../../transactions/ledger/verify-transactions.ts'
-import type { BalanceKey } from '../settlement.ts'
-import { decodeCursor, encodeCursor, type VerificationCursor } from './cursor.ts'
-import { findNextBalance, readDatabaseTime } from './store.ts'
+} from '../transactions/ledger/verify-transactions.ts'
+import type { BalanceKey } from './settlement.ts'
+import { findNextBalance, readDatabaseTime } from './verification-store.ts'
 import { type Part, verifyBalance } from './verify-balance.ts'
 
 /** The progress of a verification. */
@@ -30,6 +31,7 @@ export interface Verification {
 const REPORTED_MAX = 1_000
 
 const POSTINGS_MAX = 20_000
+
 const SESSIONS_MAX = 20_000
 
 /** The statement timeout: one statement sums all events of a balance. */
@@ -135,4 +137,54 @@ async function* verifyAllSessions(pool: Pool): AsyncGenerator<Part> {
     }
     after = page.last
   }
+}
+
+/** Where a verification continues. Times by the database's clock, in epoch milliseconds. */
+interface VerificationCursor {
+  /** What was written before was verified earlier. */
+  readonly sinceMs: number
+  /** When this verification began: the next one continues there. */
+  readonly startedAtMs: number
+  /** The last balance that was verified; undefined: the verification has not begun. */
+  readonly after: BalanceKey | undefined
+}
+
+function encodeCursor({ sinceMs, startedAtMs, after }: VerificationCursor): string {
+  return pageTokenOf([
+    `${sinceMs}`,
+    `${startedAtMs}`,
+    ...(after === undefined ? [] : [after.businessId, `${after.live}`]),
+  ])
+}
+
+/** @throws Fault validation_failed */
+function decodeCursor(text: string): VerificationCursor {
+  const parts = partsOf(text)
+  const [sinceMs, startedAtMs] = parts.slice(0, 2).map(Number)
+  const [, , businessId, live] = parts
+  if (
+    (parts.length !== 2 && parts.length !== 4) ||
+    !isTime(sinceMs) ||
+    !isTime(startedAtMs) ||
+    (live !== undefined && live !== 'true' && live !== 'false')
+  ) {
+    throw invalidFields([{ field: 'from', message: 'is not a cursor of a verification' }])
+  }
+  const after = businessId === undefined ? undefined : { businessId, live: live === 'true' }
+  return { sinceMs, startedAtMs, after }
+}
+
+function partsOf(text: string): string[] {
+  try {
+    const parts: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
+    const isText = (part: unknown) => typeof part === 'string' && !part.includes('\0')
+    return Array.isArray(parts) && parts.every(isText) ? parts : []
+  } catch {
+    return []
+  }
+}
+
+/** A time that PostgreSQL and ids can hold. */
+function isTime(ms: number | undefined): ms is number {
+  return Number.isInteger(ms) && ms !== undefined && ms >= 0 && ms < 32 ** 9
 }
