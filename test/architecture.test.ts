@@ -97,11 +97,11 @@ const MAY_IMPORT_GEN = [
   /^app\/compose-invokers\.ts$/,
   // The policies of methods are options in the contract.
   /^auth\/method-policy\.ts$/,
-  /\/(rpc|message)\.ts$/,
+  /\/([\w-]+-)?(rpc|message)\.ts$/,
   /^events\/(subscribe|tail-window|event-kinds)\.ts$/,
-  // `webhooks.ts` composes that domain's rpcs; the bodies read the payload of events; the
-  // catalogue describes messages of the contract.
-  /^webhooks\/(sender\/(wiaxy-)?body|webhooks|catalogue\/[\w-]+)\.ts$/,
+  // `webhooks.ts` composes that domain's rpcs; the bodies read the payload of events; the catalogue
+  // of kinds describes messages of the contract.
+  /^webhooks\/(sender\/(wiaxy-)?body|webhooks|list-event-kinds|example-payloads)\.ts$/,
 ]
 
 interface Import {

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { listExpiringCertificates } from '../webhooks/connections/expiring-certificates.ts'
+import { listExpiringCertificates } from '../webhooks/connections/client-certificate.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 const DAY_MS = 86_400_000

@@ -2,7 +2,7 @@ import type { DescMessage, JsonObject } from '@bufbuild/protobuf'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import { createTimeText } from '../core/clock.ts'
 import { EVENT_KINDS, type EventKindFacts } from '../events/event-kinds.ts'
-import { listEventKinds } from '../webhooks/catalogue/list-event-kinds.ts'
+import { listEventKinds } from '../webhooks/list-event-kinds.ts'
 import { isAlwaysThere, type Schemas } from './schemas.ts'
 
 const HEADERS: Readonly<Record<string, readonly [description: string, example: string]>> = {

@@ -10,7 +10,7 @@ import { registerDatabaseMetrics } from '../../postgres/metrics/server.ts'
 import { readServerVersion } from '../../postgres/replicas/standbys.ts'
 import { registerCertificateMetrics } from '../../server/certificate-metrics.ts'
 import { registerSettlementMetrics } from '../../settlement/overdue.ts'
-import { registerBacklogMetrics } from '../../webhooks/metrics/register-backlog.ts'
+import { registerBacklogMetrics } from '../../webhooks/backlog-metrics.ts'
 import { VERSION } from '../console/version.ts'
 import type { ServiceOptions } from '../service-options.ts'
 

@@ -2,8 +2,8 @@ import type { FieldFault } from '../../core/errors.ts'
 import { endpointKindFaults } from '../../events/event-kinds.ts'
 import type { ConnectionChange } from '../connections/connection.ts'
 import { changeFaults } from '../connections/connection-faults.ts'
+import { urlRefusal } from '../sender/address-guard.ts'
 import type { EndpointContext } from './endpoint-context.ts'
-import { urlRefusal } from './endpoint-url.ts'
 
 /** The settings of an endpoint that validation in the contract cannot check. */
 interface Requested {

@@ -1,23 +1,23 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
-import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import {
   type RehearsalCandidate,
   RehearsalVerdict,
-} from '../../../gen/inflow/webhook/v1/rehearsal_pb.ts'
-import type { RehearseResponseSchema } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import type { LogEntry } from '../../events/read-log.ts'
-import type { RequestFormat } from '../endpoints/endpoint.ts'
-import { toRequestFormat } from '../message.ts'
+} from '../../gen/inflow/webhook/v1/rehearsal_pb.ts'
+import type { RehearseResponseSchema } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import type { LogEntry } from '../events/read-log.ts'
+import type { RequestFormat } from './endpoints/endpoint.ts'
+import { toRequestFormat } from './message.ts'
 import {
   type MadeUpEvent,
   MERCHANT_REFERENCE,
   type Progress,
   REFERENCE,
   type Verdict,
-} from './steps.ts'
+} from './rehearsal-steps.ts'
 
 const ACCOUNT_AGE_MS = 3_600_000
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { dispatchEvents } from '../../../src/webhooks/dispatch/dispatch-events.ts'
-import { claimOrdered, SCANNED_MAX } from '../../../src/webhooks/ordered/claim-ordered.ts'
+import { claimOrdered, SCANNED_MAX } from '../../../src/webhooks/deliveries/claim-ordered.ts'
+import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
 import { nodesOf } from '../../postgres/explained-database.ts'
 import { explain } from '../../support/explained-client.ts'
 import type { ReceivedRequest } from '../../support/receiver.ts'

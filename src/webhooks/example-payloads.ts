@@ -1,19 +1,19 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { type AccountSchema, AccountStatus } from '../../../gen/inflow/account/v1/account_pb.ts'
-import { AmountRule } from '../../../gen/inflow/account/v1/terms_pb.ts'
-import { EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
-import { SettlementStatus } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
-import type { ShareSchema } from '../../../gen/inflow/settlement/v1/share_pb.ts'
+import { type AccountSchema, AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
+import { AmountRule } from '../../gen/inflow/account/v1/terms_pb.ts'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
+import type { ShareSchema } from '../../gen/inflow/settlement/v1/share_pb.ts'
 import {
   HoldState,
   type Transaction,
   TransactionStatus,
   Variance,
-} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { DisabledReason, EndpointStatus } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
-import type { LogEntry } from '../../events/read-log.ts'
+} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { DisabledReason, EndpointStatus } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import type { LogEntry } from '../events/read-log.ts'
 
 type Payload = MessageInitShape<typeof EventSchema>['payload']
 

@@ -1,11 +1,11 @@
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault } from '../../core/errors.ts'
-import type { StoredDelivery } from '../deliveries/delivery.ts'
-import { noSuchDelivery } from '../deliveries/list-deliveries.ts'
-import { findDelivery } from '../deliveries/read-deliveries.ts'
 import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
 import type { EndpointContext } from '../endpoints/endpoint-context.ts'
+import type { StoredDelivery } from './delivery.ts'
+import { noSuchDelivery } from './list-deliveries.ts'
+import { findDelivery } from './read-deliveries.ts'
 
 /**
  * Ends a pending delivery, so that the next events of an ordered endpoint are sent. Raising the fence ends

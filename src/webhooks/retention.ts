@@ -1,11 +1,15 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import type { Clock } from '../../core/clock.ts'
-import { createLoop, type Loop } from '../../core/loop.ts'
-import { LOCKED_MS } from '../../postgres/partitions/partitions.ts'
-import { inCte } from '../deliveries/delivery-keys.ts'
-import { deleteSupersededPositions } from '../dispatch/dispatcher-position.ts'
-import { dropDeliveries } from './drop-deliveries.ts'
+import type { Clock } from '../core/clock.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
+import {
+  dropPartition,
+  isLocked,
+  LOCKED_MS,
+  listPartitions,
+} from '../postgres/partitions/partitions.ts'
+import { inCte } from './deliveries/delivery.ts'
+import { deleteSupersededPositions } from './dispatcher-position.ts'
 
 interface RetentionOptions {
   readonly pool: Pool
@@ -34,6 +38,7 @@ const EVERY_MS = 600_000
 
 /** Bounds: deliveries scanned per statement, and statements per loop of one run. */
 const ROWS_MAX = 2_000
+
 const STATEMENTS_MAX = 2_000
 
 export function createDeliveryRetention(options: RetentionOptions): DeliveryRetention {
@@ -116,4 +121,59 @@ async function purgeEndpoints(pool: Pool, beforeMs: number): Promise<void> {
       delete from webhook_endpoint where id = any(array(select id from old))`,
     values: [new Date(beforeMs)],
   })
+}
+
+/**
+ * Drops the partitions whose deliveries were all created before a time, in whatever state they are,
+ * and the partitions of their attempts. Stops at one that others use; a later run drops it.
+ *
+ * @returns how many partitions of deliveries, and whether it left a partition because others used it
+ */
+async function dropDeliveries(
+  pool: Pool,
+  beforeMs: number,
+): Promise<{ dropped: number; inUse: boolean }> {
+  let dropped = 0
+  try {
+    for (const { name, lower, upper } of await listPartitions(pool, 'webhook_delivery')) {
+      if (upper === undefined) break
+      if ((await newestCreatedAtMs(pool, lower ?? '0', upper)) >= beforeMs) break
+      await keepSequences(pool, lower ?? '0', upper)
+      if (!(await dropPartition(pool, 'webhook_delivery', name))) break
+      dropped++
+    }
+    for (const { name, upper } of await listPartitions(pool, 'webhook_attempt')) {
+      if (upper === undefined || !(await dropPartition(pool, 'webhook_attempt', name))) break
+    }
+  } catch (error) {
+    if (!isLocked(error)) throw error
+    return { dropped, inUse: true }
+  }
+  return { dropped, inUse: false }
+}
+
+/** Keeps what the next delivery of an endpoint states as the previous one, before its row is dropped. */
+async function keepSequences(pool: Pool, lower: string, upper: string): Promise<void> {
+  await pool.query({
+    name: 'webhook-keep-sequences',
+    text: `update webhook_endpoint e set dropped_sequence = last.sequence
+      from webhook_endpoint of_id cross join lateral (
+        select sequence from webhook_delivery
+        where endpoint_id = of_id.id and position >= $1 and position < $2
+        order by position desc limit 1) last
+      where e.id = of_id.id and e.dropped_sequence <> last.sequence`,
+    values: [lower, upper],
+  })
+}
+
+/** When the newest delivery of a partition was created; -Infinity if there is none. */
+async function newestCreatedAtMs(pool: Pool, lower: string, upper: string): Promise<number> {
+  // Ids begin with the time.
+  const { rows } = await pool.query<{ created_at: Date }>({
+    name: 'webhook-newest-delivery',
+    text: `select created_at from webhook_delivery where position >= $1 and position < $2
+      order by id desc limit 1`,
+    values: [lower, upper],
+  })
+  return rows[0]?.created_at.getTime() ?? Number.NEGATIVE_INFINITY
 }

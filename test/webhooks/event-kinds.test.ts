@@ -2,12 +2,12 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Fastify from 'fastify'
 import { describe, expect, test } from 'vitest'
-import { EventAudience } from '../../../gen/inflow/type/v1/event_kind_pb.ts'
-import { readConfig } from '../../../src/config/config.ts'
-import { KINDS_ON_REQUEST } from '../../../src/events/event-kinds.ts'
-import { listEventKinds } from '../../../src/webhooks/catalogue/list-event-kinds.ts'
-import { addBusiness, openWebhooks, timeText } from '../fixture.ts'
-import { clientOf, useWebhooks } from '../harness.ts'
+import { EventAudience } from '../../gen/inflow/type/v1/event_kind_pb.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { KINDS_ON_REQUEST } from '../../src/events/event-kinds.ts'
+import { listEventKinds } from '../../src/webhooks/list-event-kinds.ts'
+import { addBusiness, openWebhooks, timeText } from './fixture.ts'
+import { clientOf, useWebhooks } from './harness.ts'
 
 const kinds = listEventKinds(timeText, readConfig({}).bankNames)
 const webhookKinds = kinds.filter(({ audience }) => audience !== EventAudience.SUBSCRIBERS)

@@ -1,7 +1,7 @@
-import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
-import { formatAmount } from '../../core/money.ts'
-import type { LogEntry } from '../../events/read-log.ts'
-import type { RequestFormat } from '../endpoints/endpoint.ts'
+import { forEachConcurrently } from '../core/for-each-concurrently.ts'
+import { formatAmount } from '../core/money.ts'
+import type { LogEntry } from '../events/read-log.ts'
+import type { RequestFormat } from './endpoints/endpoint.ts'
 
 /** `data.reference` of the made-up account. No real one has an S or an L. */
 export const REFERENCE = 'R-REHEARSALREHEARSAL34'

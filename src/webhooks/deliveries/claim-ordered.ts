@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import { DEADLINES } from '../../postgres/client.ts'
+import { lastPosition } from '../dispatcher-position.ts'
 import {
   type Claim,
   type ClaimRow,
@@ -9,11 +10,10 @@ import {
   claimDeliveries,
   readClaims,
   selectClaimed,
-} from '../deliveries/claim-deliveries.ts'
-import type { Allotment } from '../deliveries/concurrency-limiter.ts'
-import { inCte } from '../deliveries/delivery-keys.ts'
-import type { ClaimKey, UnclearClaims } from '../deliveries/end-claims.ts'
-import { lastPosition } from '../dispatch/dispatcher-position.ts'
+} from './claim-deliveries.ts'
+import type { Allotment } from './concurrency-limiter.ts'
+import { inCte } from './delivery.ts'
+import type { ClaimKey, UnclearClaims } from './end-claims.ts'
 
 /** `ordered_from` moves by more positions than this: so most claims do not write it. */
 const MOVED_MIN = 500

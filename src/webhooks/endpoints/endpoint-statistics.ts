@@ -1,6 +1,6 @@
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import type { EndpointContext } from '../endpoints/endpoint-context.ts'
+import type { EndpointContext } from './endpoint-context.ts'
 
 const HOUR_MS = 3_600_000
 const HOURS = 24
