@@ -31,7 +31,7 @@ import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import type { StoredConflict } from '../transactions/conflicts/payment-conflict.ts'
-import { createPaymentCounter } from '../transactions/metrics/count-payments.ts'
+import { createPaymentCounter } from '../transactions/count-payments.ts'
 import {
   createRecordPayment,
   type RecordPayment,

@@ -13,7 +13,7 @@ import {
   pageTokenOf,
   readPage,
 } from '../postgres/page-token.ts'
-import { isFiltered, type PaymentFilter, paymentConditions } from './lists/payment-filter.ts'
+import { isFiltered, type PaymentFilter, paymentConditions } from './payment-filter.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
 import { CREDITS_PAYMENT } from './transaction.sql.ts'
 import type { StoredTransaction, TransactionStatus } from './transaction.ts'

@@ -213,7 +213,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/transactions/reverse-store.ts',
+    'src/transactions/reverse-transaction.ts',
     [
       'test/settlement/shares/reverse.test.ts',
       'test/model/money.test.ts',
@@ -233,7 +233,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/transactions/shares/share-store.ts',
+    'src/transactions/share-store.ts',
     [
       'test/settlement/shares/reverse.test.ts',
       'test/model/money.test.ts',

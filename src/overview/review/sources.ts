@@ -6,12 +6,12 @@ import { countOverdueBalances, listOverdue } from '../../settlement/overdue.ts'
 import {
   countWaitingConflicts,
   listOldestConflicts,
-} from '../../transactions/review/oldest-conflicts.ts'
-import { countHeld, listOldestHeld } from '../../transactions/review/oldest-held.ts'
+} from '../../transactions/conflicts/resolve-conflict.ts'
 import {
   countWaitingUnmatched,
   listOldestUnmatched,
-} from '../../transactions/review/oldest-unmatched.ts'
+} from '../../transactions/unmatched/oldest-unmatched.ts'
+import { countHeld, listOldestHeld } from '../../transactions/variance/list-held.ts'
 import { countUnhealthy, listUnhealthy } from '../../webhooks/endpoints/list-unhealthy.ts'
 import type { Scope } from '../scope.ts'
 import type { ReviewItem, ReviewKind } from './item.ts'

@@ -8,7 +8,7 @@ import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { findSettlement } from '../../settlement/runs/list-settlements.ts'
 import { findConflict } from '../../transactions/conflicts/resolve-conflict.ts'
-import { searchTransactions } from '../../transactions/history/search-transactions.ts'
+import { searchTransactions } from '../../transactions/find-transactions.ts'
 import { searchUnmatched } from '../../transactions/unmatched/resolve-unmatched.ts'
 import {
   findDeliveryWithEndpoint,

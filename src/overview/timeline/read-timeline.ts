@@ -3,7 +3,7 @@ import { Fault } from '../../core/errors.ts'
 import { findEventsOf, type LoggedEvent } from '../../events/lookup/find-events-of.ts'
 import { listOfPayment, type PaymentNotification } from '../../notifications/list-of-payment.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { type PaymentHistory, readPaymentHistory } from '../../transactions/history/read-history.ts'
+import { type PaymentHistory, readPaymentHistory } from '../../transactions/read-history.ts'
 import {
   awaitsSettlement,
   creditedAtOf,

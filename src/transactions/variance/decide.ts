@@ -1,8 +1,7 @@
 import type { LockedTerms } from '../../accounts/terms/one-time-store.ts'
 import type { StoredTransaction } from '../transaction.ts'
-import { newVariance } from './hold.ts'
 import type { Decided } from './record-store.ts'
-import { varianceOf } from './variance.ts'
+import { newVariance, varianceOf } from './variance.ts'
 
 /** A payment into a one-time account, and what is decided of it. */
 interface DecidedPayment {

@@ -8,7 +8,7 @@ import { listEntries } from '../../../src/settlement/list-entries.ts'
 import { settle } from '../../../src/settlement/runs/settle.ts'
 import { updateTerms } from '../../../src/settlement/terms/change-terms.ts'
 import { reverseTransaction } from '../../../src/transactions/reverse-transaction.ts'
-import { createSetSplit } from '../../../src/transactions/shares/set-split.ts'
+import { createSetSplit } from '../../../src/transactions/set-split.ts'
 import { sequence } from '../../support/events.ts'
 import { SYSTEM } from '../../support/operator.ts'
 import {

@@ -2,7 +2,7 @@ import type { BankCode } from '../../banks/bank.ts'
 import { boundedScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import { isRecorded } from '../unmatched/store.ts'
+import { isRecorded } from './store.ts'
 
 /** An unmatched payment that waits for an operator. */
 interface WaitingUnmatched {

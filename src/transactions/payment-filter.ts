@@ -1,8 +1,7 @@
-import type { BankCode } from '../../banks/bank.ts'
-import type { StoredTransaction, TransactionStatus } from '../transaction.ts'
-import type { HoldState } from '../variance/hold.ts'
-import { HOLD_OF, VARIANCE_OF } from '../variance/variance.sql.ts'
-import type { Variance } from '../variance/variance.ts'
+import type { BankCode } from '../banks/bank.ts'
+import type { StoredTransaction, TransactionStatus } from './transaction.ts'
+import { HOLD_OF, VARIANCE_OF } from './variance/variance.sql.ts'
+import type { HoldState, Variance } from './variance/variance.ts'
 
 /** What a list of payments may be filtered by, and no index is ordered by; an absent field does not filter. */
 export interface PaymentFilter {

@@ -1,12 +1,12 @@
-import { joinAccount } from '../../accounts/account.sql.ts'
-import { firstIdAt } from '../../core/ids.ts'
-import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
-import type { Queryable } from '../../postgres/in-transaction.ts'
-import type { Page } from '../../postgres/page-token.ts'
-import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from '../queries.ts'
-import type { StoredTransaction, TransactionStatus } from '../transaction.ts'
+import { joinAccount } from '../accounts/account.sql.ts'
+import { firstIdAt } from '../core/ids.ts'
+import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import type { Page } from '../postgres/page-token.ts'
 import { type PaymentFilter, paymentConditions } from './payment-filter.ts'
+import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
+import type { StoredTransaction, TransactionStatus } from './transaction.ts'
 
 /** How many transactions a page reads at most. */
 const ROWS_MAX = 2_000

@@ -1,8 +1,8 @@
 import { Counter, type Registry } from 'prom-client'
-import { BANK_CODES, type BankCode } from '../../banks/bank.ts'
-import { Fault } from '../../core/errors.ts'
-import { isRetryable } from '../../postgres/is-retryable.ts'
-import type { RecordResult } from '../transaction.ts'
+import { BANK_CODES, type BankCode } from '../banks/bank.ts'
+import { Fault } from '../core/errors.ts'
+import { isRetryable } from '../postgres/is-retryable.ts'
+import type { RecordResult } from './transaction.ts'
 
 /** Counts the payments that banks, internal services and jobs report. */
 export interface PaymentCounter {
