@@ -1,6 +1,6 @@
 import { getBusiness } from '../businesses/get-business.ts'
 import { Fault } from '../core/errors.ts'
-import { committedChanges } from '../events/balance-changes/balance-changes.sql.ts'
+import { committedChanges } from '../events/balance-changes.sql.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Balance, BalanceKey } from './settlement.ts'

@@ -1,14 +1,7 @@
 import { getBusiness } from '../businesses/get-business.ts'
 import { Fault } from '../core/errors.ts'
-import {
-  balanceUpTo,
-  ENTRIES_IN_RANGE,
-  MONEY_EVENTS,
-} from '../events/balance-changes/balance-changes.sql.ts'
-import {
-  findSequenceBounds,
-  lastSequenceBefore,
-} from '../events/balance-changes/business-sequences.ts'
+import { balanceUpTo, ENTRIES_IN_RANGE, MONEY_EVENTS } from '../events/balance-changes.sql.ts'
+import { findSequenceBounds, lastSequenceBefore } from '../events/business-sequences.ts'
 import { cutScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'

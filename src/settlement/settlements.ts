@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
-import { awaitNumbers } from '../events/balance-changes/await-numbers.ts'
+import { awaitNumbers } from '../events/business-sequences.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import type { Tracing } from '../tracing/tracing.ts'

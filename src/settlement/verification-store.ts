@@ -1,7 +1,7 @@
 import type { PoolClient } from 'pg'
 import { splitShares } from '../accounts/splits/split.sql.ts'
 import { assert } from '../core/errors.ts'
-import { BALANCE_KEYS, MONEY_EVENTS } from '../events/balance-changes/balance-changes.sql.ts'
+import { BALANCE_KEYS, MONEY_EVENTS } from '../events/balance-changes.sql.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { isShare } from '../transactions/ledger/append-postings.ts'

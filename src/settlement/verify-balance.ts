@@ -3,9 +3,9 @@ import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import {
   findSequenceBounds,
+  hasConsistentSums,
   lastSequenceBefore,
-} from '../events/balance-changes/business-sequences.ts'
-import { hasConsistentSums } from '../events/balance-changes/running-sums.ts'
+} from '../events/business-sequences.ts'
 import { findWrongEventCounts, verifyEvents } from '../transactions/ledger/verify-events.ts'
 import { verifyShares } from '../transactions/ledger/verify-shares.ts'
 import {

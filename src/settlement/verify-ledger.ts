@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import { invalidFields } from '../core/errors.ts'
-import { KEEP_EVENTS } from '../events/balance-changes/balance-changes.sql.ts'
+import { KEEP_EVENTS } from '../events/balance-changes.sql.ts'
 import { pageTokenOf } from '../postgres/page-token.ts'
 import { FIRST_SESSION, verifySessions } from '../transactions/ledger/verify-sessions.ts'
 import {

@@ -1,10 +1,7 @@
 import { joinAccount } from '../accounts/account.sql.ts'
 import { invalidFields } from '../core/errors.ts'
-import { ENTRIES_IN_RANGE } from '../events/balance-changes/balance-changes.sql.ts'
-import {
-  findSequenceBounds,
-  lastSequenceBefore,
-} from '../events/balance-changes/business-sequences.ts'
+import { ENTRIES_IN_RANGE } from '../events/balance-changes.sql.ts'
+import { findSequenceBounds, lastSequenceBefore } from '../events/business-sequences.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import {

@@ -7,10 +7,10 @@ import {
   type SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import type { CredentialStatus } from '../../src/auth/caller.ts'
-import { bumpEpoch } from '../../src/events/bump-epoch.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
+import { bumpEpoch } from '../../src/events/sequencer.ts'
 import { type StreamTiming, subscribe } from '../../src/events/subscribe.ts'
 import { Tail } from '../../src/events/tail.ts'
 import { readBalance } from '../../src/settlement/get-balance.ts'

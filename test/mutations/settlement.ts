@@ -143,7 +143,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/events/balance-changes/balance-changes.sql.ts',
+    'src/events/balance-changes.sql.ts',
     ['test/settlement/sequences.test.ts', 'test/settlement/balance-snapshots.test.ts'],
     [
       [

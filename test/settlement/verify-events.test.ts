@@ -1,7 +1,7 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
-import { archiveEvents } from '../../src/events/retention-store.ts'
+import { archiveEvents } from '../../src/events/retention.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
 import { updateTerms } from '../../src/settlement/terms/change-terms.ts'
 import { type Verification, verifyLedger } from '../../src/settlement/verify-ledger.ts'

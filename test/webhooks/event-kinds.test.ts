@@ -27,7 +27,7 @@ const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
   ACCOUNT_EXPIRED: ['expected_amount', 'metadata'],
 }
 
-const SRC = join(import.meta.dirname, '../../../src')
+const SRC = join(import.meta.dirname, '../../src')
 
 test('has every kind that the service records', () => {
   const sources = readdirSync(SRC, { recursive: true, encoding: 'utf8' })

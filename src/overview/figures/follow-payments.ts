@@ -1,6 +1,6 @@
 import type { PoolClient } from 'pg'
 import type { Logger } from 'pino'
-import { MOVES_MONEY } from '../../events/balance-changes/balance-changes.sql.ts'
+import { MOVES_MONEY } from '../../events/balance-changes.sql.ts'
 import { followLog, type LogFollower } from '../../events/follow-log.ts'
 import { lookUpOutbox, selectEventsBetween } from '../../events/log.sql.ts'
 import type { Database } from '../../postgres/orm.ts'

@@ -1,6 +1,6 @@
 import { type AuditedActor, findLatestActor } from '../../auth/audit/find-latest-actor.ts'
 import { Fault } from '../../core/errors.ts'
-import { findEventsOf, type LoggedEvent } from '../../events/lookup/find-events-of.ts'
+import { findEventsOf, type LoggedEvent } from '../../events/find-event.ts'
 import { listOfPayment, type PaymentNotification } from '../../notifications/list-of-payment.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { type PaymentHistory, readPaymentHistory } from '../../transactions/read-history.ts'

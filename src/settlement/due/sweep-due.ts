@@ -1,7 +1,7 @@
 import type { PoolClient } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { newestBalances } from '../../events/balance-changes/balance-changes.sql.ts'
+import { newestBalances } from '../../events/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'

@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import { splitShares } from '../../accounts/splits/split.sql.ts'
 import { getBusiness } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
-import { MONEY_EVENTS } from '../../events/balance-changes/balance-changes.sql.ts'
+import { MONEY_EVENTS } from '../../events/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Database } from '../../postgres/orm.ts'
 import {

@@ -1,10 +1,7 @@
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
-import {
-  findSequenceBounds,
-  lastSequenceBefore,
-} from '../../events/balance-changes/business-sequences.ts'
+import { findSequenceBounds, lastSequenceBefore } from '../../events/business-sequences.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'

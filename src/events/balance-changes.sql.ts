@@ -1,5 +1,5 @@
-import { boundedScan } from '../../postgres/bounded-scan.ts'
-import { lookUpOutbox } from '../log.sql.ts'
+import { boundedScan } from '../postgres/bounded-scan.ts'
+import { lookUpOutbox } from './log.sql.ts'
 
 /**
  * SQL: whether an event `l` of the log has no archived entry yet. Its row remains until its partition is
