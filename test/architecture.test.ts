@@ -250,7 +250,7 @@ test('the rules of a domain import neither the database nor the protocol', () =>
 })
 
 test('the service does not contain the banks of this machine', () => {
-  const isFake = (file: string) => /^banks\/(\w+\/)?fake\//.test(file)
+  const isFake = (file: string) => /^banks\/(\w+\/)?fake(\/|\.ts$)/.test(file)
   const others = imports.filter(({ from, to }) => isFake(to) && !isFake(from))
   expect(others.map(({ from }) => from)).toEqual(['cli/service/fake-banks.ts'])
 })

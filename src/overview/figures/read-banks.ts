@@ -1,6 +1,6 @@
 import { countPending } from '../../accounts/openings/list-in-review.ts'
 import { BANK_CODES, type BankCode } from '../../banks/bank.ts'
-import { listBreakers } from '../../banks/breakers/list-breakers.ts'
+import { listBreakers } from '../../banks/breakers.ts'
 import { latestNotificationAt } from '../../notifications/notification-status.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { listRuns } from '../../reconciliation/list-runs.ts'

@@ -1,6 +1,6 @@
 import { defineEntity, p } from '@mikro-orm/core'
-import type { BankCode } from '../bank.ts'
-import type { BreakerState } from '../http/circuit-breaker.ts'
+import type { BankCode } from './bank.ts'
+import type { BreakerState } from './http/circuit-breaker.ts'
 
 /**
  * The live banks whose circuit breaker is not closed, or that deny access, as a process of the service finds

@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
-import type { AccountOrder, AccountResult, BankConnector } from '../bank.ts'
-import { BANK_FACTS } from '../bank.ts'
-import { nuban } from '../nuban.ts'
+import type { AccountOrder, AccountResult, BankConnector } from './bank.ts'
+import { BANK_FACTS } from './bank.ts'
+import { nuban } from './nuban.ts'
 
 /** The increment of the database sequence: serials are allocated in blocks. */
 const BLOCK_SIZE = 256
