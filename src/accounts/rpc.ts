@@ -29,6 +29,7 @@ import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { type ImportedRow, importAccounts } from './import-accounts.ts'
+import { listWithSplits } from './list-accounts.ts'
 import {
   toAccountMessage,
   toAccountStatus,
@@ -40,7 +41,6 @@ import {
 import { resolveAccount } from './resolve-account.ts'
 import { approveRecipient, listRecipients, revokeRecipient } from './splits/approvals.ts'
 import { checkSplit, NEEDS_APPROVAL, type RequestedSplit } from './splits/check-split.ts'
-import { listWithSplits } from './splits/list-with-splits.ts'
 import { readSplit, toRecipientMessage } from './splits/message.ts'
 import type { Split } from './splits/split.ts'
 import { findSplit } from './splits/split-store.ts'

@@ -1,4 +1,4 @@
-import { listOpenAccounts } from '../accounts/list-open-accounts.ts'
+import { listOpenAccounts } from '../accounts/requery-accounts.ts'
 import type { AccountAtBank, BankCode } from '../banks/bank.ts'
 import type { Database } from '../postgres/orm.ts'
 import { findPaidAccounts } from '../transactions/find-paid-accounts.ts'

@@ -10,7 +10,7 @@ import {
   switchConnector,
   updatePending,
 } from '../../src/accounts/openings/opening-store.ts'
-import { claimEnded, endAccounts } from '../../src/accounts/terms/end-store.ts'
+import { claimEnded, endAccounts } from '../../src/accounts/terms/end-accounts.ts'
 import { newId } from '../../src/core/ids.ts'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'

@@ -14,7 +14,7 @@ export const ACCESS = [
     ],
   ),
   ...inFile(
-    'src/accounts/terms/end-store.ts',
+    'src/accounts/terms/end-accounts.ts',
     ['test/accounts/one-time.test.ts'],
     [
       [
@@ -41,7 +41,7 @@ export const ACCESS = [
     ],
   ),
   ...inFile(
-    'src/accounts/search/search-accounts.ts',
+    'src/accounts/search-accounts.ts',
     ['test/overview/search.test.ts'],
     [
       [

@@ -1,4 +1,4 @@
-import { searchAccounts } from '../../accounts/search/search-accounts.ts'
+import { searchAccounts } from '../../accounts/search-accounts.ts'
 import { searchTokens } from '../../auth/tokens/search-tokens.ts'
 import { isPaymentKey } from '../../banks/bank-fields.ts'
 import { searchBusinesses, searchKeys } from '../../businesses/search-businesses.ts'

@@ -1,7 +1,7 @@
-import { isAccountNumber } from '../../banks/bank-fields.ts'
-import type { Queryable } from '../../postgres/in-transaction.ts'
-import type { StoredAccount } from '../account.ts'
-import { ACCOUNT_COLUMNS, type AccountRow, toStored } from '../store.ts'
+import { isAccountNumber } from '../banks/bank-fields.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import type { StoredAccount } from './account.ts'
+import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
 
 /** What to search among. */
 export interface AccountScope {
