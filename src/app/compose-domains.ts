@@ -3,7 +3,7 @@ import { createKnownCredentials } from '../auth/rate-limits/known-credentials.ts
 import { createRateLimits } from '../auth/rate-limits/rate-limits.ts'
 import { createShareBuckets } from '../auth/rate-limits/share-buckets.ts'
 import { createTokenHashes } from '../auth/tokens/store.ts'
-import { createAliasOf } from '../businesses/aliases.ts'
+import { createAliasOf } from '../businesses/get-business.ts'
 import { createKeyUses } from '../businesses/key-uses.ts'
 import { createKeyHashes } from '../businesses/store.ts'
 import { createTimeText } from '../core/clock.ts'

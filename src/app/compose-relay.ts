@@ -32,7 +32,7 @@ export function composeRelay(options: Options): Relay | undefined {
     format: settings.format,
     async openSink() {
       // Loading the client of NATS takes time, which only those who use it spend.
-      const { openJetStreamSink } = await import('../relay/jetstream/jetstream-sink.ts')
+      const { openJetStreamSink } = await import('../relay/jetstream-sink.ts')
       const retentionMs = eventRetentionDays * DAY_MS
       return openJetStreamSink(settings, { replicas: settings.replicas, retentionMs })
     },

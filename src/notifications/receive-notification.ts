@@ -25,7 +25,7 @@ import {
 import { encryptNotification } from './raw-notification.ts'
 import type { StoredNotification } from './store.ts'
 import type { StoreNotification } from './store-notification.ts'
-import { endReceipt, inTrace, traceNotification, withTrace } from './trace/trace-notification.ts'
+import { endReceipt, inTrace, traceNotification, withTrace } from './trace-notification.ts'
 
 /** How long a bank waits for the response; processing continues after that. */
 const RESPONSE_TIMEOUT_MS = 20_000

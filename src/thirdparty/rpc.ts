@@ -32,8 +32,10 @@ import {
 } from '../transactions/variance/decide-held.ts'
 import { findHeldId, listHeldPayments } from '../transactions/variance/list-held.ts'
 import { createToEventBody } from '../webhooks/sender/body.ts'
-import { type AccountDependencies, createAccountMethods } from './accounts/rpc.ts'
+import { type AccountDependencies, createAccountMethods } from './accounts-rpc.ts'
 import {
+  readSplit,
+  readTimes,
   toAccountDetails,
   toBalance,
   toCustomerAccount,
@@ -43,11 +45,9 @@ import {
   toTransaction,
   toVirtualAccount,
 } from './message.ts'
-import { createPaymentMethods, type PaymentDependencies } from './payments/rpc.ts'
-import { readTimes } from './read-times.ts'
-import { createSettlementMethods } from './settlement/rpc.ts'
-import { readSplit } from './splits/message.ts'
-import { createWebhookMethods, type WebhookDependencies } from './webhooks/rpc.ts'
+import { createPaymentMethods, type PaymentDependencies } from './payments-rpc.ts'
+import { createSettlementMethods } from './settlement-rpc.ts'
+import { createWebhookMethods, type WebhookDependencies } from './webhooks-rpc.ts'
 
 /** The number of events in a page if the caller sets no limit. */
 const EVENTS_DEFAULT = 100

@@ -14,7 +14,7 @@ import { claimEnded, endAccounts } from '../../src/accounts/terms/end-accounts.t
 import { newId } from '../../src/core/ids.ts'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
-import { listAccountsPage } from '../../src/reconciliation/list-accounts-page.ts'
+import { listAccountsPage } from '../../src/reconciliation/run-page.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { expectStories, MODEL_SECONDS } from './try-stories.ts'
 

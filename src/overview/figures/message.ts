@@ -15,10 +15,8 @@ import { toInt64 } from '../../protobuf/int64.ts'
 import { toTimestamp } from '../../protobuf/timestamp.ts'
 import { toRunMessage } from '../../reconciliation/message.ts'
 import { toCountMessage } from '../review/message.ts'
-import type { BankState } from './read-banks.ts'
-import type { Health } from './read-health.ts'
 import type { HourFigures } from './read-hours.ts'
-import type { Overview } from './read-overview.ts'
+import type { BankState, Health, Overview } from './read-overview.ts'
 
 export function toOverviewMessage(
   overview: Overview,

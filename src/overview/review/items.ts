@@ -1,7 +1,7 @@
 import type { listInReview } from '../../accounts/openings/list-in-review.ts'
 import { BANK_FACTS } from '../../banks/bank.ts'
 import { formatAmount } from '../../core/money.ts'
-import type * as notifications from '../../notifications/oldest-held.ts'
+import type * as notifications from '../../notifications/held-notifications.ts'
 import type { listOverdue } from '../../settlement/overdue.ts'
 import type { listOldestConflicts } from '../../transactions/conflicts/resolve-conflict.ts'
 import type { StoredTransaction } from '../../transactions/transaction.ts'

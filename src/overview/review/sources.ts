@@ -1,5 +1,5 @@
 import { countInReview, listInReview } from '../../accounts/openings/list-in-review.ts'
-import * as notifications from '../../notifications/oldest-held.ts'
+import * as notifications from '../../notifications/held-notifications.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { invalidPageToken } from '../../postgres/page-token.ts'
 import { countOverdueBalances, listOverdue } from '../../settlement/overdue.ts'

@@ -1,17 +1,17 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
-import { NotificationState } from '../../../gen/inflow/notification/v1/notification_pb.ts'
+import { NotificationState } from '../../gen/inflow/notification/v1/notification_pb.ts'
 import {
   type ExpectedStepSchema,
   type Step,
   StepSchema,
   type Timeline,
   TimelineSchema,
-} from '../../../gen/inflow/overview/v1/timeline_pb.ts'
-import { toTimestamp } from '../../protobuf/timestamp.ts'
-import { toConflictMessage } from '../../transactions/conflicts/message.ts'
-import { toRecorderMessage, toTransactionMessage } from '../../transactions/message.ts'
-import type { StoredAttempt } from '../../webhooks/deliveries/delivery.ts'
-import { toAttemptMessage, toDeliveryMessage } from '../../webhooks/message.ts'
+} from '../../gen/inflow/overview/v1/timeline_pb.ts'
+import { toTimestamp } from '../protobuf/timestamp.ts'
+import { toConflictMessage } from '../transactions/conflicts/message.ts'
+import { toRecorderMessage, toTransactionMessage } from '../transactions/message.ts'
+import type { StoredAttempt } from '../webhooks/deliveries/delivery.ts'
+import { toAttemptMessage, toDeliveryMessage } from '../webhooks/message.ts'
 import { ATTEMPTS_MAX, type PaymentTimeline } from './read-timeline.ts'
 
 /** All response bodies together: a message of gRPC is at most 4 MiB. */

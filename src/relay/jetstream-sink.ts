@@ -9,13 +9,13 @@ import {
   type StreamInfo,
 } from '@nats-io/jetstream'
 import { headers, type NatsConnection } from '@nats-io/transport-node'
+import { type EventMessage, type EventSink, type MirrorStream, SinkConflict } from './event-sink.ts'
 import {
-  type EventMessage,
-  type EventSink,
-  type MirrorStream,
-  SinkConflict,
-} from '../event-sink.ts'
-import { connectNats, manageStreams, type NatsSettings, REQUEST_MS } from './connection.ts'
+  connectNats,
+  manageStreams,
+  type NatsSettings,
+  REQUEST_MS,
+} from './jetstream-connection.ts'
 import {
   configOf,
   ENDED_SUBJECTS,

@@ -1,24 +1,29 @@
 import { create } from '@bufbuild/protobuf'
 import type { ServiceImpl } from '@connectrpc/connect'
-import type { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
-import { CustomerAccountsSchema } from '../../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
-import type { AccountStatus } from '../../accounts/account.ts'
-import { attachIdentity, type Identity } from '../../accounts/attach-identity.ts'
-import { closeAccount } from '../../accounts/close-account.ts'
-import { listWithSplits } from '../../accounts/list-accounts.ts'
-import { checkSplit } from '../../accounts/splits/check-split.ts'
-import type { Split } from '../../accounts/splits/split.ts'
-import { findSplit, findSplits } from '../../accounts/splits/split-store.ts'
-import { updateAccount } from '../../accounts/update-account.ts'
-import { actorOf, callingBusiness } from '../../auth/caller.ts'
-import type { BankNames, IdKind } from '../../banks/bank.ts'
-import type { TimeText } from '../../core/clock.ts'
-import { assert } from '../../core/errors.ts'
-import { cutPage, readPage } from '../../postgres/page-token.ts'
-import type { SetSplit } from '../../transactions/set-split.ts'
-import { toCustomerAccount, toFoundAccount, toFullAccount, toPageToken } from '../message.ts'
-import { readSplit } from '../splits/message.ts'
-import { readExpiry } from '../terms/message.ts'
+import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import { CustomerAccountsSchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
+import type { AccountStatus } from '../accounts/account.ts'
+import { attachIdentity, type Identity } from '../accounts/attach-identity.ts'
+import { closeAccount } from '../accounts/close-account.ts'
+import { listWithSplits } from '../accounts/list-accounts.ts'
+import { checkSplit } from '../accounts/splits/check-split.ts'
+import type { Split } from '../accounts/splits/split.ts'
+import { findSplit, findSplits } from '../accounts/splits/split-store.ts'
+import { updateAccount } from '../accounts/update-account.ts'
+import { actorOf, callingBusiness } from '../auth/caller.ts'
+import type { BankNames, IdKind } from '../banks/bank.ts'
+import type { TimeText } from '../core/clock.ts'
+import { assert } from '../core/errors.ts'
+import { cutPage, readPage } from '../postgres/page-token.ts'
+import type { SetSplit } from '../transactions/set-split.ts'
+import {
+  readExpiry,
+  readSplit,
+  toCustomerAccount,
+  toFoundAccount,
+  toFullAccount,
+  toPageToken,
+} from './message.ts'
 
 export type AccountDependencies = Parameters<typeof updateAccount>[0] &
   Omit<Parameters<typeof closeAccount>[0], 'pool'> & {

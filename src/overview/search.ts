@@ -1,22 +1,18 @@
-import { searchAccounts } from '../../accounts/search-accounts.ts'
-import { searchTokens } from '../../auth/tokens/search-tokens.ts'
-import { isPaymentKey } from '../../banks/bank-fields.ts'
-import { searchBusinesses, searchKeys } from '../../businesses/search-businesses.ts'
-import { findEvent } from '../../events/find-event.ts'
-import { findNotification } from '../../notifications/held-notifications.ts'
-import type { Queryable } from '../../postgres/in-transaction.ts'
-import type { Database } from '../../postgres/orm.ts'
-import { findSettlement } from '../../settlement/runs/list-settlements.ts'
-import { findConflict } from '../../transactions/conflicts/resolve-conflict.ts'
-import { searchTransactions } from '../../transactions/find-transactions.ts'
-import { searchUnmatched } from '../../transactions/unmatched/resolve-unmatched.ts'
-import {
-  findDeliveryWithEndpoint,
-  findEndpoint,
-} from '../../webhooks/endpoints/search-endpoints.ts'
-import { includes, type Scope } from '../scope.ts'
+import { searchAccounts } from '../accounts/search-accounts.ts'
+import { searchTokens } from '../auth/tokens/search-tokens.ts'
+import { isPaymentKey } from '../banks/bank-fields.ts'
+import { searchBusinesses, searchKeys } from '../businesses/search-businesses.ts'
+import { findEvent } from '../events/find-event.ts'
+import { findNotification } from '../notifications/held-notifications.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import type { Database } from '../postgres/orm.ts'
+import { findSettlement } from '../settlement/runs/list-settlements.ts'
+import { findConflict } from '../transactions/conflicts/resolve-conflict.ts'
+import { searchTransactions } from '../transactions/find-transactions.ts'
+import { searchUnmatched } from '../transactions/unmatched/resolve-unmatched.ts'
+import { findDeliveryWithEndpoint, findEndpoint } from '../webhooks/endpoints/search-endpoints.ts'
 import * as found from './found.ts'
-import { type Query, readQuery } from './query.ts'
+import { includes, type Scope } from './scope.ts'
 
 /** The most results of a kind. */
 const RESULTS_MAX = 10
@@ -185,4 +181,60 @@ async function conflicts({ read }: Database, id: string, scope: Scope): Look {
   const [transaction] = await read((on) => searchTransactions(on, conflict.transaction, any))
   const result = found.fromConflict(conflict, transaction?.account.live ?? true)
   return includes(scope, result) ? [result] : []
+}
+
+/** What a text may be, by its shape. */
+interface Query {
+  /** Without the space around it. */
+  readonly text: string
+  /** The kind of an identifier of this service, as its prefix names it: "txn", "acc", … */
+  readonly prefix: string | undefined
+  /** Whether it may be an identifier that a bank or a business gave. */
+  readonly isForeignId: boolean
+  /** Whether it may be the beginning of a business's name. */
+  readonly isName: boolean
+  /** The range of ids of the tokens and the keys that it identifies. */
+  readonly credential: CredentialRange | undefined
+}
+
+/** Ids from the first to the last, both included. */
+interface CredentialRange {
+  readonly kind: 'tok' | 'key'
+  readonly first: string
+  readonly last: string
+}
+
+const ID = /^([a-z]{2,3})_[0-9a-z]{26}$/
+
+/** An id, or a secret: the prefix that lists show has the first ten characters, and a secret all of them. */
+const CREDENTIAL = /^(tok|it|key|sk_live|sk_test)_([0-9a-z]{10,26})(?:_[A-Za-z0-9_-]{0,43})?$/
+
+/** The characters of the unique part of an id. */
+const UNIQUE_LENGTH = 26
+
+export function readQuery(query: string): Query {
+  const text = query.trim()
+  const credential = credentialOf(text)
+  const prefix = ID.exec(text)?.[1]
+  const isOurs = prefix !== undefined || credential !== undefined
+  const isAddress = text.includes('@')
+  return {
+    text,
+    prefix,
+    isForeignId: !isOurs && !isAddress,
+    isName: !isOurs && !isAddress && text !== '',
+    credential,
+  }
+}
+
+/** Ids have the same length and alphabet, so any collation orders them like this. */
+function credentialOf(text: string): CredentialRange | undefined {
+  const [, name = '', unique = ''] = CREDENTIAL.exec(text) ?? []
+  if (unique === '') return undefined
+  const kind = name === 'tok' || name === 'it' ? 'tok' : 'key'
+  return {
+    kind,
+    first: `${kind}_${unique.padEnd(UNIQUE_LENGTH, '0')}`,
+    last: `${kind}_${unique.padEnd(UNIQUE_LENGTH, 'z')}`,
+  }
 }

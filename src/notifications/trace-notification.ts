@@ -1,8 +1,8 @@
-import type { Acknowledgement, BankCode, BankNotification } from '../../banks/bank.ts'
-import { currentRequest, inRequest } from '../../core/request-scope.ts'
-import { type PaymentTrace, paymentTraceOf } from '../../tracing/payment-trace.ts'
-import { parseTraceparent } from '../../tracing/traceparent.ts'
-import type { Tracing } from '../../tracing/tracing.ts'
+import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.ts'
+import { currentRequest, inRequest } from '../core/request-scope.ts'
+import { type PaymentTrace, paymentTraceOf } from '../tracing/payment-trace.ts'
+import { parseTraceparent } from '../tracing/traceparent.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 
 const ROUTE = '/banks/:bank/notifications'
 

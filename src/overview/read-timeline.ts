@@ -1,16 +1,16 @@
-import { type AuditedActor, findLatestActor } from '../../auth/audit/find-latest-actor.ts'
-import { Fault } from '../../core/errors.ts'
-import { findEventsOf, type LoggedEvent } from '../../events/find-event.ts'
-import { listOfPayment, type PaymentNotification } from '../../notifications/list-of-payment.ts'
-import type { Database } from '../../postgres/orm.ts'
-import { type PaymentHistory, readPaymentHistory } from '../../transactions/read-history.ts'
+import { type AuditedActor, findLatestActor } from '../auth/audit/find-latest-actor.ts'
+import { Fault } from '../core/errors.ts'
+import { findEventsOf, type LoggedEvent } from '../events/find-event.ts'
+import { listOfPayment, type PaymentNotification } from '../notifications/list-notifications.ts'
+import type { Database } from '../postgres/orm.ts'
+import { type PaymentHistory, readPaymentHistory } from '../transactions/read-history.ts'
 import {
   awaitsSettlement,
   creditedAtOf,
   type StoredTransaction,
-} from '../../transactions/transaction.ts'
-import type { AttemptedDelivery } from '../../webhooks/deliveries/read-deliveries.ts'
-import { listAtPositions } from '../../webhooks/deliveries/read-deliveries.ts'
+} from '../transactions/transaction.ts'
+import type { AttemptedDelivery } from '../webhooks/deliveries/read-deliveries.ts'
+import { listAtPositions } from '../webhooks/deliveries/read-deliveries.ts'
 
 /** Everything that is stored about a payment. */
 export interface PaymentTimeline extends PaymentHistory {

@@ -6,7 +6,7 @@ import {
   type StreamInfo,
 } from '@nats-io/jetstream'
 import { nanos } from '@nats-io/transport-node'
-import type { EventMessage, MirrorStream } from '../event-sink.ts'
+import type { EventMessage, MirrorStream } from './event-sink.ts'
 
 /** What the stream that takes events captures. */
 export const SUBJECTS = 'inflow.events.>'

@@ -1,19 +1,19 @@
 import type { ServiceImpl } from '@connectrpc/connect'
-import type { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
-import type { AccountKey } from '../../accounts/get-account.ts'
+import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import type { AccountKey } from '../accounts/get-account.ts'
 import {
   type Actor,
   actorOf,
   type BusinessCaller,
   callingBusiness,
   callSourceKey,
-} from '../../auth/caller.ts'
-import type { TimeText } from '../../core/clock.ts'
-import { assert } from '../../core/errors.ts'
-import { parseAmount } from '../../core/money.ts'
-import { type PaymentTrace, paymentTraceOf } from '../../tracing/payment-trace.ts'
-import type { ShownTransaction } from '../../transactions/transaction.ts'
-import { toTransaction } from '../message.ts'
+} from '../auth/caller.ts'
+import type { TimeText } from '../core/clock.ts'
+import { assert } from '../core/errors.ts'
+import { parseAmount } from '../core/money.ts'
+import { type PaymentTrace, paymentTraceOf } from '../tracing/payment-trace.ts'
+import type { ShownTransaction } from '../transactions/transaction.ts'
+import { toTransaction } from './message.ts'
 
 /** A new payment, or an earlier one that is reported again. */
 type SimulatedPayment =
