@@ -9,15 +9,19 @@ import {
 import { restrictionOf } from '../auth/caller.ts'
 import { fromBankCode } from '../banks/message.ts'
 import { toTimestamp } from '../protobuf/timestamp.ts'
-import { toOverviewMessage } from './figures/message.ts'
 import { type OverviewDependencies, readOverview } from './figures/read-overview.ts'
 import type { Found, FoundKind } from './found.ts'
+import {
+  toCountMessage,
+  toItemMessage,
+  toOverviewMessage,
+  toReviewKinds,
+  toTimelineMessage,
+} from './message.ts'
 import { readTimeline } from './read-timeline.ts'
 import { listReviewItems } from './review/list-review-items.ts'
-import { toCountMessage, toItemMessage, toReviewKinds } from './review/message.ts'
 import { scopeOf } from './scope.ts'
 import { search } from './search.ts'
-import { toTimelineMessage } from './timeline-message.ts'
 
 interface Dependencies extends OverviewDependencies {
   /** Returns when a payment of the business is due for settlement, given when it was recorded. */

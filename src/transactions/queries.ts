@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
 import { joinAccount } from '../accounts/account.sql.ts'
-import type { Metadata } from '../accounts/terms/terms.ts'
+import type { Metadata } from '../accounts/terms.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'

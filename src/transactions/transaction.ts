@@ -1,4 +1,4 @@
-import type { Metadata, PaymentTerms } from '../accounts/terms/terms.ts'
+import type { Metadata, PaymentTerms } from '../accounts/terms.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { PaymentTrace } from '../tracing/payment-trace.ts'
 import type { PaymentVariance } from './variance/variance.ts'

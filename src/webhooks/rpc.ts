@@ -27,12 +27,11 @@ import { recover, redeliver } from './deliveries/redeliver.ts'
 import { sendTestEvent } from './deliveries/send-test-event.ts'
 import { skipDelivery } from './deliveries/skip-delivery.ts'
 import { createEndpoint } from './endpoints/create-endpoint.ts'
-import { deleteEndpoint } from './endpoints/delete-endpoint.ts'
 import type { EndpointContext } from './endpoints/endpoint-context.ts'
 import { type EndpointStatistics, getEndpointStatistics } from './endpoints/endpoint-statistics.ts'
 import { type EndpointFilter, listEndpoints } from './endpoints/list-endpoints.ts'
 import { rotateSecret, switchSecret } from './endpoints/rotate-secret.ts'
-import { updateEndpoint } from './endpoints/update-endpoint.ts'
+import { deleteEndpoint, updateEndpoint } from './endpoints/update-endpoint.ts'
 import { listEventKinds } from './list-event-kinds.ts'
 import {
   toAttemptMessage,

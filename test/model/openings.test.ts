@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
+import { claimEnded, endAccounts } from '../../src/accounts/end-accounts.ts'
 import {
   claimDue,
   claimPending,
@@ -10,7 +11,6 @@ import {
   switchConnector,
   updatePending,
 } from '../../src/accounts/openings/opening-store.ts'
-import { claimEnded, endAccounts } from '../../src/accounts/terms/end-accounts.ts'
 import { newId } from '../../src/core/ids.ts'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'

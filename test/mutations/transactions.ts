@@ -72,7 +72,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/unmatched/insert-unmatched.ts',
+    'src/transactions/unmatched/store.ts',
     ['test/transactions/record-payment.test.ts'],
     [
       [

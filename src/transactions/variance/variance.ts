@@ -1,5 +1,5 @@
-import { areNamesAlike } from '../../accounts/terms/payer-name.ts'
-import type { AllowedPayer, PaymentTerms } from '../../accounts/terms/terms.ts'
+import type { AllowedPayer, PaymentTerms } from '../../accounts/terms.ts'
+import { areNamesAlike } from '../../accounts/terms.ts'
 
 /** How a payment differs from the terms of its account. */
 export const VARIANCES = [

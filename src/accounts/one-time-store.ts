@@ -1,7 +1,7 @@
 import type { PoolClient } from 'pg'
-import { textArray } from '../../postgres/binary-arrays.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
-import { type TermsRow, toTerms } from '../store.ts'
+import { textArray } from '../postgres/binary-arrays.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import { type TermsRow, toTerms } from './store.ts'
 import type { AccountTerms } from './terms.ts'
 
 /** The terms of a locked one-time account. */

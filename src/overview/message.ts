@@ -1,5 +1,24 @@
-import { create, type MessageInitShape } from '@bufbuild/protobuf'
+import { create, type DescMethod, type MessageInitShape } from '@bufbuild/protobuf'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { NotificationState } from '../../gen/inflow/notification/v1/notification_pb.ts'
+import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
+import {
+  type BankState as BankMessage,
+  BankStateSchema,
+  type Health as HealthMessage,
+  HealthSchema,
+  HourFiguresSchema,
+  type HourFigures as HourMessage,
+  WaitingSchema,
+} from '../../gen/inflow/overview/v1/figures_pb.ts'
+import type { GetOverviewResponseSchema } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import {
+  type ReviewCount as CountMessage,
+  type ReviewItem as ItemMessage,
+  ReviewKind as KindMessage,
+  ReviewCountSchema,
+  ReviewItemSchema,
+} from '../../gen/inflow/overview/v1/review_pb.ts'
 import {
   type ExpectedStepSchema,
   type Step,
@@ -7,12 +26,24 @@ import {
   type Timeline,
   TimelineSchema,
 } from '../../gen/inflow/overview/v1/timeline_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import packageJson from '../../package.json' with { type: 'json' }
+import { fromBankCode } from '../banks/message.ts'
+import { toInt64 } from '../protobuf/int64.ts'
 import { toTimestamp } from '../protobuf/timestamp.ts'
+import { toRunMessage } from '../reconciliation/message.ts'
 import { toConflictMessage } from '../transactions/conflicts/message.ts'
 import { toRecorderMessage, toTransactionMessage } from '../transactions/message.ts'
 import type { StoredAttempt } from '../webhooks/deliveries/delivery.ts'
 import { toAttemptMessage, toDeliveryMessage } from '../webhooks/message.ts'
+import type { HourFigures } from './figures/read-hours.ts'
+import type { BankState, Health, Overview } from './figures/read-overview.ts'
 import { ATTEMPTS_MAX, type PaymentTimeline } from './read-timeline.ts'
+import { REVIEW_KINDS, type ReviewAction, type ReviewItem, type ReviewKind } from './review/item.ts'
+import type { ReviewCount } from './review/list-review-items.ts'
 
 /** All response bodies together: a message of gRPC is at most 4 MiB. */
 const BODY_BYTES_MAX = 1024 ** 2
@@ -176,3 +207,113 @@ function expectedSteps({ deliveries, settlesAtMs }: PaymentTimeline) {
 }
 
 type ExpectedOf = NonNullable<MessageInitShape<typeof ExpectedStepSchema>['step']>
+
+export function toOverviewMessage(
+  overview: Overview,
+): MessageInitShape<typeof GetOverviewResponseSchema> {
+  const { atMs, day, weekBefore, review, banks, health } = overview
+  return {
+    at: toTimestamp(atMs),
+    hours: day.hours.map(toHourMessage),
+    weekBefore: weekBefore.hours.map(toHourMessage),
+    total: toHourMessage(day.total),
+    weekBeforeTotal: toHourMessage(weekBefore.total),
+    review: review.map(toCountMessage),
+    waiting: toWaitingMessage(overview),
+    banks: banks.map(toBankMessage),
+    ...(health && { health: toHealthMessage(health) }),
+  }
+}
+
+const toTime = (atMs: number | undefined) => (atMs === undefined ? undefined : toTimestamp(atMs))
+
+function toHourMessage(hour: HourFigures): HourMessage {
+  const { startsAtMs, attempts, delivered, failed, delayP95Ms, ...payments } = hour
+  return create(HourFiguresSchema, {
+    ...payments,
+    amountMinor: toInt64(payments.amountMinor),
+    reversedMinor: toInt64(payments.reversedMinor),
+    startsAt: toTimestamp(startsAtMs),
+    attempts: BigInt(attempts),
+    delivered: BigInt(delivered),
+    failed: BigInt(failed),
+    delayP95Ms: BigInt(delayP95Ms),
+  })
+}
+
+function toWaitingMessage({ atMs, waiting }: Overview) {
+  const { deliveries, oldestDueAtMs, oldestUnsettledAtMs, nextSettlementAtMs } = waiting
+  const lagMs = nextSettlementAtMs === undefined ? 0 : Math.max(0, atMs - nextSettlementAtMs)
+  return create(WaitingSchema, {
+    dueDeliveries: deliveries,
+    oldestDeliveryDueAt: toTime(oldestDueAtMs),
+    oldestUnsettledAt: toTime(oldestUnsettledAtMs),
+    nextSettlementAt: toTime(nextSettlementAtMs),
+    settlementLagSeconds: BigInt(Math.floor(lagMs / 1_000)),
+  })
+}
+
+function toBankMessage(state: BankState): BankMessage {
+  return create(BankStateSchema, {
+    bank: fromBankCode(state.bank),
+    connector: state.connector,
+    breaker: state.breaker,
+    breakerSince: toTime(state.breakerSinceMs),
+    accessDenied: state.accessDenied,
+    lastNotificationAt: toTime(state.lastNotificationAtMs),
+    lastPaymentAt: toTime(state.lastPaymentAtMs),
+    pendingOpenings: state.pendingOpenings,
+    reconciliationRuns: state.runs.map(toRunMessage),
+  })
+}
+
+function toHealthMessage({ notReady, standbys, sequencerLagMs, ...health }: Health): HealthMessage {
+  return create(HealthSchema, {
+    ...health,
+    notReady: [...notReady],
+    sequencerLagMs: BigInt(sequencerLagMs),
+    standbys: standbys.map(({ replayLagMs, ...standby }) => ({
+      ...standby,
+      replayLagMs: BigInt(Math.round(replayLagMs)),
+    })),
+    version: packageJson.version,
+  })
+}
+
+const ACTIONS: Readonly<Record<ReviewAction, DescMethod>> = {
+  assign: ReconciliationService.method.assignUnmatchedPayment,
+  return: ReconciliationService.method.returnUnmatchedPayment,
+  'retry notification': NotificationService.method.retryNotification,
+  'resolve notification': NotificationService.method.resolveNotification,
+  'resolve conflict': ReconciliationService.method.resolvePaymentConflict,
+  'resolve account': AccountService.method.resolveAccount,
+  'accept payment': HeldPaymentService.method.acceptPayment,
+  'return payment': HeldPaymentService.method.returnPayment,
+  'complete return': HeldPaymentService.method.completeReturn,
+  'update endpoint': WebhookService.method.updateEndpoint,
+  'delete endpoint': WebhookService.method.deleteEndpoint,
+  settle: SettlementService.method.settle,
+}
+
+export function toItemMessage(item: ReviewItem): ItemMessage {
+  const { key: _, kind, sinceMs, bank, actions, ...rest } = item
+  return create(ReviewItemSchema, {
+    ...rest,
+    kind: KindMessage[kind],
+    since: toTimestamp(sinceMs),
+    ...(bank && { bank: fromBankCode(bank) }),
+    actions: actions.map((action) => {
+      const { parent, name } = ACTIONS[action]
+      return `${parent.typeName}/${name}`
+    }),
+  })
+}
+
+export function toCountMessage({ kind, count, more }: ReviewCount): CountMessage {
+  return create(ReviewCountSchema, { kind: KindMessage[kind], count, more })
+}
+
+/** @param kinds validated: none is unspecified */
+export function toReviewKinds(kinds: readonly KindMessage[]): readonly ReviewKind[] {
+  return REVIEW_KINDS.filter((kind) => kinds.includes(KindMessage[kind]))
+}

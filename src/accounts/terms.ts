@@ -1,4 +1,4 @@
-import { type Fault, invalidFields } from '../../core/errors.ts'
+import { type Fault, invalidFields } from '../core/errors.ts'
 
 /** How the amount of a payment has to compare with the expected one. */
 export const AMOUNT_RULES = ['ANY', 'EXACT', 'AT_LEAST', 'AT_MOST'] as const
@@ -98,4 +98,79 @@ export function termsText(
         ],
     Object.entries(metadata ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)),
   ])
+}
+
+/** Options of a validated request to open an account. */
+interface TermsOptions extends Omit<RequestedTerms, 'amountRule' | 'allowedPayers'> {
+  /** Undefined: EXACT if an amount is expected, otherwise ANY. */
+  readonly amountRule: AmountRule | undefined
+  /** Each has an account number or a name; what it has not is empty. */
+  readonly allowedPayers: readonly {
+    readonly accountNumber: string
+    readonly bankCode: string
+    readonly name: string
+  }[]
+}
+
+/**
+ * The terms that a business requests; undefined: a permanent account.
+ *
+ * @throws Fault validation_failed (a name that no payer's name can be compared with)
+ */
+export function toRequestedTerms(options: TermsOptions): RequestedTerms | undefined {
+  const isExpected = options.expectedAmountMinor !== undefined
+  const faults = options.allowedPayers.flatMap(({ name }, index) => {
+    if (name === '' || wordsOf(name).size >= COMMON_MIN) return []
+    const message =
+      'must have two words of two letters or more, other than titles like "Mr" and "Ltd"'
+    return [{ field: `allowedPayers[${index}].name`, message }]
+  })
+  if (faults.length > 0) throw invalidFields(faults)
+  return termsOf({
+    ...options,
+    amountRule: options.amountRule ?? (isExpected ? 'EXACT' : 'ANY'),
+    allowedPayers: options.allowedPayers.map(
+      ({ name, accountNumber, bankCode }): AllowedPayer =>
+        name === '' ? { accountNumber, bankCode } : { name },
+    ),
+  })
+}
+
+/** Undefined if there are no pairs. */
+export function metadataOf(pairs: Metadata): Metadata | undefined {
+  return Object.keys(pairs).length === 0 ? undefined : { ...pairs }
+}
+
+/**
+ * Words that many names share: titles, and what kind of company it is. Two of them in common do not make two
+ * names alike.
+ */
+const COMMON_WORDS: ReadonlySet<string> = new Set(
+  (
+    'MR MRS MS MISS MASTER DR PROF REV PASTOR ENGR BARR CHIEF PRINCE PRINCESS ALHAJI ALHAJA MALLAM HAJIA SIR LADY ' +
+    'AND THE OF FOR LTD LIMITED PLC LLC INC CO COMPANY NIG NIGERIA ENT ENTERPRISE ENTERPRISES VENTURES GLOBAL ' +
+    'INTERNATIONAL SERVICES GROUP HOLDINGS'
+  ).split(' '),
+)
+
+/**
+ * The words of a name that distinguish it, in upper case and without accents: "Mr. Ọbi, Àdá K." → OBI, ADA. Words
+ * of one letter are initials.
+ */
+export function wordsOf(name: string): ReadonlySet<string> {
+  const words = name
+    .normalize('NFKD')
+    .replaceAll(/\p{M}/gu, '')
+    .toUpperCase()
+    .split(/[^\p{L}\p{N}]+/u)
+  return new Set(words.filter((word) => [...word].length >= 2 && !COMMON_WORDS.has(word)))
+}
+
+/** How many words two names must have in common. */
+const COMMON_MIN = 2
+
+/** Whether two names have two words in common. */
+export function areNamesAlike(a: string, b: string): boolean {
+  const words = wordsOf(b)
+  return [...wordsOf(a)].filter((word) => words.has(word)).length >= COMMON_MIN
 }
