@@ -1,9 +1,9 @@
 /**
- * Prints `buf/validate/validate.proto` from the descriptor inside @bufbuild/protovalidate, as no npm
- * package ships that file. Part of `npm run generate`. `inflow proto export` copies it, so it is exact:
+ * Prints `buf/validate/validate.proto`, which the contract imports, from the descriptor inside
+ * @bufbuild/protovalidate, as no npm package ships that file. npm runs it after each installation, so the file
+ * is that of the installed version, and git ignores it. `inflow proto export` copies it, so it is exact:
  * compiled, it is that descriptor, and programs may load it beside the library of their language.
  */
-import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { getExtension } from '@bufbuild/protobuf'
@@ -25,7 +25,7 @@ const target = join(import.meta.dirname, file.name)
 mkdirSync(dirname(target), { recursive: true })
 writeFileSync(
   target,
-  [
+  indent([
     '// The rules of protovalidate, by Buf Technologies, Inc., under Apache-2.0. Printed from the npm package',
     '// @bufbuild/protovalidate; https://github.com/bufbuild/protovalidate has the same with comments.',
     'syntax = "proto2";',
@@ -36,9 +36,21 @@ writeFileSync(
     ...file.messageType.map(printMessage),
     ...file.extension.map((field) => `extend ${field.extendee} {\n${printField(field)}\n}`),
     '',
-  ].join('\n'),
+  ]),
 )
-execFileSync('buf', ['format', '--write', 'proto', '--path', target], { stdio: 'inherit' })
+
+function indent(parts: readonly string[]): string {
+  let depth = 0
+  const lines = parts.join('\n').split('\n')
+  return lines
+    .map((line) => {
+      if (line.startsWith('}')) depth--
+      const indented = '  '.repeat(line === '' ? 0 : depth) + line
+      if (line.endsWith('{')) depth++
+      return indented
+    })
+    .join('\n')
+}
 
 function printFileOptions(): string[] {
   const { goPackage, javaPackage, javaOuterClassname, javaMultipleFiles } = file.options ?? {}

@@ -5,7 +5,7 @@ import {
   type Transaction,
   TransactionSchema,
   TransactionStatus,
-} from '../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
+} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   addArrivals,
   keepUncounted,

@@ -6,8 +6,8 @@ import {
   Finding,
   RecordedPaymentSchema,
   StatementResultSchema,
-} from '../../gen/browser/inflow/reconciliation/v1/statement_pb.ts'
-import { TransactionStatus } from '../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
+} from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { readCsv } from '../../src/cli/reconciliation/read-csv.ts'
 import { csvText } from '../../src/console/files/csv.ts'
 import { extraOf, isOpen, outcomeOf } from '../../src/console/pages/reconciliation/outcome.ts'

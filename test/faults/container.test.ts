@@ -66,8 +66,10 @@ beforeAll(async () => {
     cpSync(join(ROOT, name), join(app, name), { recursive: true, verbatimSymlinks: true })
   const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` }
   for (const command of installCommands()) await run('sh', ['-c', command], { cwd: app, env })
-  if (existsSync(join(ROOT, 'dist/console')))
-    cpSync(join(ROOT, 'dist/console'), join(app, 'dist/console'), { recursive: true })
+  for (const built of ['dist/console', 'dist/docs']) {
+    if (existsSync(join(ROOT, built)))
+      cpSync(join(ROOT, built), join(app, built), { recursive: true })
+  }
   // The copy of an image is readable by all.
   execFileSync('chmod', ['-R', 'a+rX', app])
 }, 300_000)

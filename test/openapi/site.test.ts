@@ -1,12 +1,11 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { slugOf } from '../../src/openapi/site/html.ts'
-import { renderMarkdown } from '../../src/openapi/site/markdown.ts'
+import { renderGuide, slugOf } from '../../src/openapi/site/guide.ts'
 import { useService } from '../support/service.ts'
 
 const service = useService()
-const SITE = join(import.meta.dirname, '../../gen/docs')
+const SITE = join(import.meta.dirname, '../../dist/docs')
 
 const get = (path: string, headers: Record<string, string> = {}) =>
   fetch(service.httpUrl + path, { headers, redirect: 'manual' })
@@ -18,9 +17,11 @@ test('every page is served, with a policy that allows nothing from elsewhere', a
     expect([path, response.status]).toEqual([path, 200])
     expect(await response.text()).toBe(await readFile(join(SITE, name), 'utf8'))
     const policy = response.headers.get('content-security-policy')
-    const own = name.endsWith('.html') ? " script-src 'self'; style-src 'self';" : ''
+    // Scalar writes its styles into the page.
+    const styles = path === '/docs' ? "'self' 'unsafe-inline'" : "'self'"
+    const own = name.endsWith('.html') ? ` script-src 'self'; style-src ${styles};` : ''
     expect(policy).toContain(`default-src 'none';${own}`)
-    expect(policy).not.toMatch(/unsafe|\*|https?:/)
+    expect(policy?.replace(own, '')).not.toMatch(/unsafe|\*|https?:/)
   }
   expect((await get('/docs/')).status).toBe(200)
   expect((await get('/docs/..%2f..%2fpackage.json')).status).toBe(404)
@@ -46,7 +47,7 @@ test('every link leads to a page, and to a place of it', async () => {
     }
   }
   expect(broken).toEqual([])
-  expect(links).toBeGreaterThan(500)
+  expect(links).toBeGreaterThan(200)
 })
 
 test('a page is sent compressed, and not again to who has it', async () => {
@@ -62,11 +63,8 @@ test('a page is sent compressed, and not again to who has it', async () => {
   expect([again.status, await again.text()]).toEqual([304, ''])
 })
 
-test('markup in a comment of the contract stays text', () => {
-  const { html } = renderMarkdown(
-    '<script>alert(1)</script> [x](javascript:alert(1))',
-    (href) => href,
-  )
+test('markup in a guide stays text', () => {
+  const { html } = renderGuide('x', '<script>alert(1)</script> [x](javascript:alert(1))')
   expect(html).not.toMatch(/<script|href="javascript/)
 })
 

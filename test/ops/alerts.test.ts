@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { slugOf } from '../../src/openapi/site/html.ts'
+import { slugOf } from '../../src/openapi/site/guide.ts'
 import { makeFolder } from '../support/folder.ts'
 import { alerts, dashboards, hasPromtool, PROMETHEUS, records } from './rules.ts'
 

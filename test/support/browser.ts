@@ -30,11 +30,11 @@ interface Report {
   readonly passes: readonly unknown[]
 }
 
-/** What axe finds to be serious, by rule and place. */
-export async function seriousFaults(page: Page): Promise<string[]> {
+/** What axe finds to be serious, by rule and place. @param exclude a selector of what is not ours */
+export async function seriousFaults(page: Page, exclude?: string): Promise<string[]> {
   // The policy of the page refuses scripts that are added to it.
   const { violations, passes } = (await page.evaluate(
-    `${axe}; axe.run({ resultTypes: ['violations'] })`,
+    `${axe}; axe.run(${JSON.stringify({ exclude: exclude ?? [] })}, { resultTypes: ['violations'] })`,
   )) as Report
   // It has looked.
   expect(passes.length).toBeGreaterThan(10)

@@ -2,7 +2,7 @@ import {
   normalizeHeader,
   STATEMENT_COLUMNS,
   type StatementColumn,
-} from '../../core/statement/columns.ts'
+} from '../../core/statement-columns.ts'
 import { EXIT, Failure } from '../failure.ts'
 
 /** Reads `session=NIP Session,amount=Credit`. @throws Failure */

@@ -9,7 +9,7 @@ import {
 } from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import type { StatementColumn } from '../../core/statement/columns.ts'
+import type { StatementColumn } from '../../core/statement-columns.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { enumName, enumOption, lagosTime } from '../options.ts'
 import { note, print } from '../output.ts'

@@ -1,4 +1,4 @@
-import type { Initialized } from '../../app/init/initialize.ts'
+import type { Initialized } from '../../app/initialize.ts'
 import type { Finding } from '../../doctor/finding.ts'
 import { visible } from '../output.ts'
 

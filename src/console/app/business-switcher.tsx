@@ -1,6 +1,6 @@
 import { useQuery } from '@connectrpc/connect-query'
 import { useDeferredValue, useState } from 'react'
-import { BusinessService } from '../../../gen/browser/inflow/business/v1/business_service_pb.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { useMay, useSession } from '../session/session.tsx'
 import { useShownObject } from '../session/shown-object.tsx'
 import { useChooseScope, useViewScope } from '../session/view-scope.ts'

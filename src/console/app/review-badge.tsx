@@ -1,5 +1,5 @@
 import { useQuery } from '@connectrpc/connect-query'
-import { OverviewService } from '../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
+import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { useViewScope } from '../session/view-scope.ts'
 
 /** How often the count is read: no stream has all that needs an operator. */

@@ -1,7 +1,7 @@
 import { useQuery } from '@connectrpc/connect-query'
 import { type KeyboardEvent, useDeferredValue, useEffect, useRef, useState } from 'react'
 import { useLocation } from 'wouter'
-import { OverviewService } from '../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
+import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { useHref, useViewScope } from '../session/view-scope.ts'
 import { Icon } from '../ui/icons.tsx'
 import { pathOfResult } from './search-paths.ts'

@@ -1,4 +1,4 @@
-import { ResultKind, type SearchResult } from '../../../gen/browser/inflow/overview/v1/search_pb.ts'
+import { ResultKind, type SearchResult } from '../../../gen/inflow/overview/v1/search_pb.ts'
 
 /** The page of a result. */
 export function pathOfResult({ kind, id, reference, businessId }: SearchResult): string {

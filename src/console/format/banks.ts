@@ -1,4 +1,4 @@
-import { Bank } from '../../../gen/browser/inflow/type/v1/bank_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 
 interface NamedBank {
   readonly bank: Bank

@@ -1,7 +1,4 @@
-import {
-  HeaderOmission,
-  type WebhookRequest,
-} from '../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
+import { HeaderOmission, type WebhookRequest } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 
 interface CurlHeader {
   readonly name: string

@@ -3,7 +3,7 @@ import {
   type Transaction,
   TransactionStatus,
   Variance,
-} from '../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
+} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import type { Tone } from '../ui/status.tsx'
 
 interface Named<Value> {

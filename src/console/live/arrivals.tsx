@@ -1,5 +1,5 @@
 import { type ReactNode, useEffect, useRef, useState } from 'react'
-import type { Event } from '../../../gen/browser/inflow/event/v1/event_pb.ts'
+import type { Event } from '../../../gen/inflow/event/v1/event_pb.ts'
 import { useEvents } from './live.tsx'
 
 /** How long after an event a list is read again: what the event causes is made meanwhile. */

@@ -9,8 +9,8 @@ import {
   useRef,
   useState,
 } from 'react'
-import type { Event } from '../../../gen/browser/inflow/event/v1/event_pb.ts'
-import { EventService } from '../../../gen/browser/inflow/event/v1/event_service_pb.ts'
+import type { Event } from '../../../gen/inflow/event/v1/event_pb.ts'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { useMay } from '../session/session.tsx'
 import { useViewScope, type ViewScope } from '../session/view-scope.ts'
 

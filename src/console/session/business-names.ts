@@ -1,5 +1,5 @@
 import { useQuery } from '@connectrpc/connect-query'
-import { BusinessService } from '../../../gen/browser/inflow/business/v1/business_service_pb.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 
 /** What one call looks up. */
 const IDS_MAX = 200

@@ -1,9 +1,9 @@
 import { type DescMethod, getOption } from '@bufbuild/protobuf'
 import { useQuery } from '@connectrpc/connect-query'
 import { createContext, type ReactNode, useContext } from 'react'
-import { Credential, policy } from '../../../gen/browser/inflow/auth/v1/policy_pb.ts'
-import type { Caller, Service } from '../../../gen/browser/inflow/session/v1/session_pb.ts'
-import { SessionService } from '../../../gen/browser/inflow/session/v1/session_service_pb.ts'
+import { Credential, policy } from '../../../gen/inflow/auth/v1/policy_pb.ts'
+import type { Caller, Service } from '../../../gen/inflow/session/v1/session_pb.ts'
+import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { Failure } from '../ui/lists/failure.tsx'
 import { Waiting } from '../ui/lists/waiting.tsx'
 

@@ -1,4 +1,4 @@
-import type { Transaction } from '../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
+import type { Transaction } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { paymentState } from '../format/payments.ts'
 import { Status } from './status.tsx'
 

@@ -1,12 +1,17 @@
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { FastifyInstance } from 'fastify'
+import { Fault } from '../../core/errors.ts'
 import { type Coding, codingOf } from './content-coding.ts'
 
-const FOLDER = join(import.meta.dirname, '../../../gen')
+const ROOT = join(import.meta.dirname, '../../..')
+
+/** Where `npm run build:docs` puts the reference and the guides. */
+const DOCS = join(ROOT, 'dist/docs')
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -20,6 +25,9 @@ const TYPES: Readonly<Record<string, string>> = {
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+/** Scalar, which shows the reference, writes its styles into the page. */
+const REFERENCE_POLICY = POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+
 const QUALITY = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }
 
 interface Document {
@@ -28,29 +36,36 @@ interface Document {
 }
 
 /**
- * Serves what `npm run generate` made for readers: the description of the REST API as `/openapi.json` and
- * `/openapi.yaml`, and the reference and the guides as `/docs` and `/docs/<name>`.
+ * Serves what readers need: the description of the REST API as `/openapi.json` and `/openapi.yaml`, and the
+ * reference and the guides as `/docs` and `/docs/<name>`.
  */
 export async function registerDocuments(app: FastifyInstance): Promise<void> {
-  const documents = new Map(['openapi.json', 'openapi.yaml'].map((name) => [`/${name}`, name]))
-  for (const name of await readdir(join(FOLDER, 'docs'))) {
-    const path = name === 'index.html' ? '/docs' : `/docs/${name.replace('.html', '')}`
-    documents.set(path, `docs/${name}`)
+  for (const name of ['openapi.json', 'openapi.yaml'])
+    registerDocument(app, `/${name}`, join(ROOT, 'gen', name))
+  if (!existsSync(DOCS)) {
+    app.get('/docs', () => {
+      throw new Fault('unknown_path', 'The documentation is not built: run npm run build:docs')
+    })
+    return
   }
-  for (const [path, name] of documents) registerDocument(app, path, name)
+  for (const name of await readdir(DOCS)) {
+    const path = name === 'index.html' ? '/docs' : `/docs/${name.replace('.html', '')}`
+    registerDocument(app, path, join(DOCS, name))
+  }
 }
 
-function registerDocument(app: FastifyInstance, path: string, name: string): void {
-  const type = TYPES[extname(name)]
+function registerDocument(app: FastifyInstance, path: string, file: string): void {
+  const type = TYPES[extname(file)]
   if (type === undefined) return
   let document: Promise<Document> | undefined
   app.get(path, async (request, reply) => {
     // Few services are asked for them: they are read and compressed at the first request.
-    document ??= load(join(FOLDER, name))
+    document ??= load(file)
     const { etag, bodies } = await document
     // It is the same for everybody, and changes only with the version of the service.
     reply.headers({ etag, 'cache-control': 'public, no-cache', vary: 'accept-encoding' })
-    if (type.startsWith('text/html')) reply.header('content-security-policy', POLICY)
+    if (type.startsWith('text/html'))
+      reply.header('content-security-policy', path === '/docs' ? REFERENCE_POLICY : POLICY)
     if (namesTag(request.headers['if-none-match'], etag)) return reply.code(304).send()
     const coding = codingOf(request.headers['accept-encoding'])
     if (coding !== 'identity') reply.header('content-encoding', coding)

@@ -1,4 +1,4 @@
-import type { Actor, AuditEntry } from '../../../../gen/browser/inflow/admin/v1/audit_pb.ts'
+import type { Actor, AuditEntry } from '../../../../gen/inflow/admin/v1/audit_pb.ts'
 import { shorten, words } from '../../format/ids.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { Code } from '../../ui/controls/code.tsx'

@@ -1,4 +1,4 @@
-import { AdminService } from '../../../../gen/browser/inflow/admin/v1/admin_service_pb.ts'
+import { AdminService } from '../../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { Action } from '../../ui/controls/action.tsx'
 import { AreaField, ChecksField, TextField } from '../../ui/form/fields.tsx'
 

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from '@connectrpc/connect-query'
-import { CallerKind, type Session } from '../../../../gen/browser/inflow/session/v1/session_pb.ts'
-import { SessionService } from '../../../../gen/browser/inflow/session/v1/session_service_pb.ts'
+import { CallerKind, type Session } from '../../../../gen/inflow/session/v1/session_pb.ts'
+import { SessionService } from '../../../../gen/inflow/session/v1/session_service_pb.ts'
 import { useBusinessNames } from '../../session/business-names.ts'
 import { useSession } from '../../session/session.tsx'
 import { useUrlState } from '../../session/view-scope.ts'

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from '@connectrpc/connect-query'
-import { AdminService } from '../../../../gen/browser/inflow/admin/v1/admin_service_pb.ts'
-import type { Token } from '../../../../gen/browser/inflow/admin/v1/token_pb.ts'
+import { AdminService } from '../../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import type { Token } from '../../../../gen/inflow/admin/v1/token_pb.ts'
 import { msOf } from '../../format/time.ts'
 import { useBusinessNames } from '../../session/business-names.ts'
 import { useUrlState } from '../../session/view-scope.ts'

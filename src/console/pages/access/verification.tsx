@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'react'
 import {
   AdminService,
   type VerifyAuditResponse,
-} from '../../../../gen/browser/inflow/admin/v1/admin_service_pb.ts'
+} from '../../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'

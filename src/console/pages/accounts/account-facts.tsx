@@ -1,5 +1,5 @@
-import type { Account } from '../../../../gen/browser/inflow/account/v1/account_pb.ts'
-import { FeeBearer } from '../../../../gen/browser/inflow/account/v1/split_pb.ts'
+import type { Account } from '../../../../gen/inflow/account/v1/account_pb.ts'
+import { FeeBearer } from '../../../../gen/inflow/account/v1/split_pb.ts'
 import { useBusinessNames } from '../../session/business-names.ts'
 import { PageLink } from '../../ui/href.tsx'
 import { Facts } from '../../ui/page.tsx'

@@ -1,10 +1,7 @@
 import { useQuery } from '@connectrpc/connect-query'
 import { useParams } from 'wouter'
-import {
-  type Account,
-  AccountStatus,
-} from '../../../../gen/browser/inflow/account/v1/account_pb.ts'
-import { AccountService } from '../../../../gen/browser/inflow/account/v1/account_service_pb.ts'
+import { type Account, AccountStatus } from '../../../../gen/inflow/account/v1/account_pb.ts'
+import { AccountService } from '../../../../gen/inflow/account/v1/account_service_pb.ts'
 import { useShowObject } from '../../session/shown-object.tsx'
 import { Action } from '../../ui/controls/action.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'

@@ -1,11 +1,11 @@
 import { useInfiniteQuery } from '@connectrpc/connect-query'
-import type { Account } from '../../../../gen/browser/inflow/account/v1/account_pb.ts'
+import type { Account } from '../../../../gen/inflow/account/v1/account_pb.ts'
 import {
   HoldState,
   type Transaction,
   TransactionStatus,
-} from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
-import { TransactionService } from '../../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
+} from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { TransactionService } from '../../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { useArrivals } from '../../live/arrivals.tsx'
 import { useHref } from '../../session/view-scope.ts'
 import { Empty } from '../../ui/lists/empty.tsx'

@@ -1,4 +1,4 @@
-import type { Account } from '../../../../gen/browser/inflow/account/v1/account_pb.ts'
+import type { Account } from '../../../../gen/inflow/account/v1/account_pb.ts'
 import { useBusinessNames } from '../../session/business-names.ts'
 import { useHref, useViewScope } from '../../session/view-scope.ts'
 import { type Column, Table } from '../../ui/lists/table.tsx'

@@ -2,14 +2,14 @@ import {
   type Account,
   AccountStatus,
   OpeningState,
-} from '../../../../gen/browser/inflow/account/v1/account_pb.ts'
-import type { Split } from '../../../../gen/browser/inflow/account/v1/split_pb.ts'
+} from '../../../../gen/inflow/account/v1/account_pb.ts'
+import type { Split } from '../../../../gen/inflow/account/v1/split_pb.ts'
 import {
   type AllowedPayer,
   AmountRule,
   type PaymentTerms,
-} from '../../../../gen/browser/inflow/account/v1/terms_pb.ts'
-import { Bank } from '../../../../gen/browser/inflow/type/v1/bank_pb.ts'
+} from '../../../../gen/inflow/account/v1/terms_pb.ts'
+import { Bank } from '../../../../gen/inflow/type/v1/bank_pb.ts'
 import { naira } from '../../format/money.ts'
 import type { Choice } from '../../ui/controls/filters.tsx'
 import type { Tone } from '../../ui/status.tsx'

@@ -1,9 +1,6 @@
 import { useInfiniteQuery } from '@connectrpc/connect-query'
-import {
-  type Account,
-  AccountStatus,
-} from '../../../../gen/browser/inflow/account/v1/account_pb.ts'
-import { AccountService } from '../../../../gen/browser/inflow/account/v1/account_service_pb.ts'
+import { type Account, AccountStatus } from '../../../../gen/inflow/account/v1/account_pb.ts'
+import { AccountService } from '../../../../gen/inflow/account/v1/account_service_pb.ts'
 import { useArrivals } from '../../live/arrivals.tsx'
 import { useUrlState, useViewScope } from '../../session/view-scope.ts'
 import { ChoiceFilter, FilterBar, TextFilter } from '../../ui/controls/filters.tsx'

@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { AccountService } from '../../../../gen/browser/inflow/account/v1/account_service_pb.ts'
+import { AccountService } from '../../../../gen/inflow/account/v1/account_service_pb.ts'
 import { parseNaira } from '../../format/money.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 import { Action } from '../../ui/controls/action.tsx'

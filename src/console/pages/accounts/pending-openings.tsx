@@ -3,8 +3,8 @@ import {
   type Account,
   AccountStatus,
   OpeningState,
-} from '../../../../gen/browser/inflow/account/v1/account_pb.ts'
-import { AccountService } from '../../../../gen/browser/inflow/account/v1/account_service_pb.ts'
+} from '../../../../gen/inflow/account/v1/account_pb.ts'
+import { AccountService } from '../../../../gen/inflow/account/v1/account_service_pb.ts'
 import { useHref, useViewScope } from '../../session/view-scope.ts'
 import { PageLink } from '../../ui/href.tsx'
 import { type Column, Table } from '../../ui/lists/table.tsx'

@@ -1,10 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { useState } from 'react'
-import type { Account } from '../../../../gen/browser/inflow/account/v1/account_pb.ts'
+import type { Account } from '../../../../gen/inflow/account/v1/account_pb.ts'
 import {
   AccountService,
   type ResolveAccountRequestSchema,
-} from '../../../../gen/browser/inflow/account/v1/account_service_pb.ts'
+} from '../../../../gen/inflow/account/v1/account_service_pb.ts'
 import { useRestricted } from '../../session/session.tsx'
 import { Action } from '../../ui/controls/action.tsx'
 import { SelectField, TextField } from '../../ui/form/fields.tsx'

@@ -1,6 +1,6 @@
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
-import type { Key } from '../../../../gen/browser/inflow/business/v1/business_pb.ts'
-import { BusinessService } from '../../../../gen/browser/inflow/business/v1/business_service_pb.ts'
+import type { Key } from '../../../../gen/inflow/business/v1/business_pb.ts'
+import { BusinessService } from '../../../../gen/inflow/business/v1/business_service_pb.ts'
 import { HOUR } from '../../format/time.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 import { Action } from '../../ui/controls/action.tsx'

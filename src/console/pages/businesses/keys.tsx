@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from '@connectrpc/connect-query'
-import type { Key } from '../../../../gen/browser/inflow/business/v1/business_pb.ts'
-import { BusinessService } from '../../../../gen/browser/inflow/business/v1/business_service_pb.ts'
+import type { Key } from '../../../../gen/inflow/business/v1/business_pb.ts'
+import { BusinessService } from '../../../../gen/inflow/business/v1/business_service_pb.ts'
 import { msOf } from '../../format/time.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 import { Empty } from '../../ui/lists/empty.tsx'

@@ -1,4 +1,4 @@
-import type { Business } from '../../../../gen/browser/inflow/business/v1/business_pb.ts'
+import type { Business } from '../../../../gen/inflow/business/v1/business_pb.ts'
 import { count } from '../../format/money.ts'
 
 /** `50 a second, 100 at once`. */

@@ -1,4 +1,4 @@
-import { Schedule, type Terms } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
+import { Schedule, type Terms } from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { naira } from '../../format/money.ts'
 import { PageLink } from '../../ui/href.tsx'
 import { Facts } from '../../ui/page.tsx'

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from '@connectrpc/connect-query'
-import { AccountService } from '../../../../gen/browser/inflow/account/v1/account_service_pb.ts'
-import type { ApprovedRecipient } from '../../../../gen/browser/inflow/account/v1/split_pb.ts'
+import { AccountService } from '../../../../gen/inflow/account/v1/account_service_pb.ts'
+import type { ApprovedRecipient } from '../../../../gen/inflow/account/v1/split_pb.ts'
 import { useMay } from '../../session/session.tsx'
 import { Action } from '../../ui/controls/action.tsx'
 import { TextField } from '../../ui/form/fields.tsx'

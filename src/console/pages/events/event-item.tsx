@@ -1,5 +1,5 @@
 import { memo } from 'react'
-import type { Event } from '../../../../gen/browser/inflow/event/v1/event_pb.ts'
+import type { Event } from '../../../../gen/inflow/event/v1/event_pb.ts'
 import { count } from '../../format/money.ts'
 import { PageLink } from '../../ui/href.tsx'
 import { Icon } from '../../ui/icons.tsx'

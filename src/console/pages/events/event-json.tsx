@@ -1,6 +1,6 @@
 import { toJsonString } from '@bufbuild/protobuf'
-import { type Event, EventSchema } from '../../../../gen/browser/inflow/event/v1/event_pb.ts'
-import { EventService } from '../../../../gen/browser/inflow/event/v1/event_service_pb.ts'
+import { type Event, EventSchema } from '../../../../gen/inflow/event/v1/event_pb.ts'
+import { EventService } from '../../../../gen/inflow/event/v1/event_service_pb.ts'
 import { curlOfCall } from '../../format/curl.ts'
 import { Code } from '../../ui/controls/code.tsx'
 import { CopyButton } from '../../ui/controls/copy-button.tsx'

@@ -1,11 +1,8 @@
 import { useQuery } from '@connectrpc/connect-query'
 import { useParams } from 'wouter'
-import { EventService } from '../../../../gen/browser/inflow/event/v1/event_service_pb.ts'
-import {
-  type Delivery,
-  DeliveryStatus,
-} from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
-import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+import { EventService } from '../../../../gen/inflow/event/v1/event_service_pb.ts'
+import { type Delivery, DeliveryStatus } from '../../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { useMay } from '../../session/session.tsx'
 import { useShowObject } from '../../session/shown-object.tsx'

@@ -1,4 +1,4 @@
-import type { Event } from '../../../../gen/browser/inflow/event/v1/event_pb.ts'
+import type { Event } from '../../../../gen/inflow/event/v1/event_pb.ts'
 
 /** The most events that are kept of those that arrived, both shown and waiting. */
 const EVENTS_MAX = 300

@@ -1,4 +1,4 @@
-import type { BankState } from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
+import type { BankState } from '../../../../gen/inflow/overview/v1/figures_pb.ts'
 import { bankName } from '../../format/banks.ts'
 import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Section } from '../../ui/page.tsx'

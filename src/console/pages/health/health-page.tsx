@@ -3,8 +3,8 @@ import type {
   Health,
   Standby,
   Waiting as WaitingFigures,
-} from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
-import { OverviewService } from '../../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
+} from '../../../../gen/inflow/overview/v1/figures_pb.ts'
+import { OverviewService } from '../../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { durationText } from '../../format/time.ts'
 import { useService } from '../../session/session.tsx'

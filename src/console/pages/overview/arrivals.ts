@@ -1,4 +1,4 @@
-import type { HourFigures } from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
+import type { HourFigures } from '../../../../gen/inflow/overview/v1/figures_pb.ts'
 
 /** Payments that arrived since the figures were read, by second, oldest first. */
 export type Arrivals = readonly Second[]

@@ -1,5 +1,5 @@
-import type { BankState } from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
-import type { ReconciliationRun } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_run_pb.ts'
+import type { BankState } from '../../../../gen/inflow/overview/v1/figures_pb.ts'
+import type { ReconciliationRun } from '../../../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
 import { bankName } from '../../format/banks.ts'
 import { msOf } from '../../format/time.ts'
 import { type Column, Table } from '../../ui/lists/table.tsx'

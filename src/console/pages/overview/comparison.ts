@@ -1,4 +1,4 @@
-import type { HourFigures } from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
+import type { HourFigures } from '../../../../gen/inflow/overview/v1/figures_pb.ts'
 import { durationText, HOUR, msOf } from '../../format/time.ts'
 
 /** The last hour that is over, beside the same one a week before. */

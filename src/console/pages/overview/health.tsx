@@ -1,7 +1,4 @@
-import type {
-  Health as Figures,
-  Waiting,
-} from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
+import type { Health as Figures, Waiting } from '../../../../gen/inflow/overview/v1/figures_pb.ts'
 import { count } from '../../format/money.ts'
 import { durationText } from '../../format/time.ts'
 import { Facts, Section } from '../../ui/page.tsx'

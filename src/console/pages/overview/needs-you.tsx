@@ -1,9 +1,6 @@
 import { useQuery } from '@connectrpc/connect-query'
-import { OverviewService } from '../../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
-import {
-  type ReviewItem,
-  ReviewKind,
-} from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
+import { OverviewService } from '../../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { type ReviewItem, ReviewKind } from '../../../../gen/inflow/overview/v1/review_pb.ts'
 import { naira } from '../../format/money.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 import { PageLink } from '../../ui/href.tsx'

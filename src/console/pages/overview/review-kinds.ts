@@ -1,4 +1,4 @@
-import { ReviewKind } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
+import { ReviewKind } from '../../../../gen/inflow/overview/v1/review_pb.ts'
 
 /** What an item is, for one and for several. */
 export const REVIEW_KINDS: Readonly<Record<number, readonly [one: string, many: string]>> = {

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react'
-import type { HourFigures } from '../../../../gen/browser/inflow/overview/v1/figures_pb.ts'
-import type { GetOverviewResponse } from '../../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
+import type { HourFigures } from '../../../../gen/inflow/overview/v1/figures_pb.ts'
+import type { GetOverviewResponse } from '../../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { count, naira, shortNaira } from '../../format/money.ts'
 import { durationText, lagosClock, lagosDay, msOf } from '../../format/time.ts'
 import { Sparkline } from '../../ui/charts/sparkline.tsx'

@@ -4,8 +4,8 @@ import {
   HeaderOmission,
   type WebhookHeader,
   type WebhookRequest,
-} from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
-import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+} from '../../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { curlOfWebhook } from '../../format/curl.ts'
 import { Code } from '../../ui/controls/code.tsx'
 import { CopyButton } from '../../ui/controls/copy-button.tsx'

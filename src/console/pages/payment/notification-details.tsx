@@ -1,6 +1,6 @@
 import { useMutation } from '@connectrpc/connect-query'
-import { NotificationService } from '../../../../gen/browser/inflow/notification/v1/notification_service_pb.ts'
-import type { BankNotified } from '../../../../gen/browser/inflow/overview/v1/timeline_pb.ts'
+import { NotificationService } from '../../../../gen/inflow/notification/v1/notification_service_pb.ts'
+import type { BankNotified } from '../../../../gen/inflow/overview/v1/timeline_pb.ts'
 import { words } from '../../format/ids.ts'
 import { useMay } from '../../session/session.tsx'
 import { Button } from '../../ui/controls/button.tsx'

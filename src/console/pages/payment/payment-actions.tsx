@@ -1,10 +1,10 @@
-import { HeldPaymentService } from '../../../../gen/browser/inflow/transaction/v1/held_payment_service_pb.ts'
+import { HeldPaymentService } from '../../../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
 import {
   HoldState,
   type Transaction,
   TransactionStatus,
-} from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
-import { TransactionService } from '../../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
+} from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { TransactionService } from '../../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { naira } from '../../format/money.ts'
 import { Action } from '../../ui/controls/action.tsx'
 

@@ -1,13 +1,10 @@
-import type {
-  Timeline,
-  TimelineDelivery,
-} from '../../../../gen/browser/inflow/overview/v1/timeline_pb.ts'
+import type { Timeline, TimelineDelivery } from '../../../../gen/inflow/overview/v1/timeline_pb.ts'
 import {
   type Transaction,
   TransactionStatus,
-} from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
-import { DeliveryStatus } from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
-import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+} from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { DeliveryStatus } from '../../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { useBusinessName } from '../../app/business-switcher.tsx'
 import { bankName } from '../../format/banks.ts'
 import { naira } from '../../format/money.ts'

@@ -1,4 +1,4 @@
-import type { Posting } from '../../../../gen/browser/inflow/overview/v1/timeline_pb.ts'
+import type { Posting } from '../../../../gen/inflow/overview/v1/timeline_pb.ts'
 import { words } from '../../format/ids.ts'
 import { naira } from '../../format/money.ts'
 

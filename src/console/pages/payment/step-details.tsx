@@ -4,7 +4,7 @@ import type {
   PaymentReversed,
   PaymentSettled,
   Timeline,
-} from '../../../../gen/browser/inflow/overview/v1/timeline_pb.ts'
+} from '../../../../gen/inflow/overview/v1/timeline_pb.ts'
 import { count, naira } from '../../format/money.ts'
 import { HOLD_STATES, nameOf, VARIANCES } from '../../format/payments.ts'
 import { PageLink } from '../../ui/href.tsx'

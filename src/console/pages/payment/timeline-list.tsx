@@ -1,5 +1,5 @@
 import type { KeyboardEvent } from 'react'
-import type { Timeline } from '../../../../gen/browser/inflow/overview/v1/timeline_pb.ts'
+import type { Timeline } from '../../../../gen/inflow/overview/v1/timeline_pb.ts'
 import {
   clockText,
   dayText,

@@ -2,11 +2,8 @@ import type {
   ExpectedStep,
   Step,
   Timeline,
-} from '../../../../gen/browser/inflow/overview/v1/timeline_pb.ts'
-import {
-  HoldState,
-  RecorderKind,
-} from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
+} from '../../../../gen/inflow/overview/v1/timeline_pb.ts'
+import { HoldState, RecorderKind } from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { bankName } from '../../format/banks.ts'
 import { words } from '../../format/ids.ts'
 import { naira } from '../../format/money.ts'

@@ -1,8 +1,8 @@
 import { useQuery } from '@connectrpc/connect-query'
 import { useEffect, useRef } from 'react'
-import type { Event } from '../../../../gen/browser/inflow/event/v1/event_pb.ts'
-import { OverviewService } from '../../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
-import type { Timeline } from '../../../../gen/browser/inflow/overview/v1/timeline_pb.ts'
+import type { Event } from '../../../../gen/inflow/event/v1/event_pb.ts'
+import { OverviewService } from '../../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import type { Timeline } from '../../../../gen/inflow/overview/v1/timeline_pb.ts'
 import { msOf } from '../../format/time.ts'
 import { useEvents } from '../../live/live.tsx'
 

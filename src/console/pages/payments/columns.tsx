@@ -1,7 +1,7 @@
 import {
   type Transaction,
   TransactionStatus,
-} from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
+} from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { bankName } from '../../format/banks.ts'
 import { nameOf, VARIANCES } from '../../format/payments.ts'
 import { PageLink } from '../../ui/href.tsx'

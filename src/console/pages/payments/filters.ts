@@ -4,8 +4,8 @@ import type {
   Transaction,
   TransactionStatus,
   Variance,
-} from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
-import { Bank } from '../../../../gen/browser/inflow/type/v1/bank_pb.ts'
+} from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { Bank } from '../../../../gen/inflow/type/v1/bank_pb.ts'
 import { bankOf } from '../../format/banks.ts'
 import { parseNaira } from '../../format/money.ts'
 import { byCode, HOLD_STATES, STATUSES, VARIANCES } from '../../format/payments.ts'

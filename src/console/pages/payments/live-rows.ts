@@ -1,4 +1,4 @@
-import type { Transaction } from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
+import type { Transaction } from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
 
 /** The most rows that are kept of those that arrived, both shown and waiting. */
 export const LIVE_ROWS_MAX = 200

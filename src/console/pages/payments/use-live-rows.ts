@@ -1,9 +1,9 @@
 import { useEffect, useMemo, useRef, useState } from 'react'
-import type { Event } from '../../../../gen/browser/inflow/event/v1/event_pb.ts'
+import type { Event } from '../../../../gen/inflow/event/v1/event_pb.ts'
 import {
   HoldState,
   type Transaction,
-} from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
+} from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { useEvents, useLive } from '../../live/live.tsx'
 import { arrive, joinRows, NO_ROWS, release } from './live-rows.ts'
 

@@ -1,4 +1,4 @@
-import { Action } from '../../../../gen/browser/inflow/reconciliation/v1/statement_pb.ts'
+import { Action } from '../../../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { Status, type Tone } from '../../ui/status.tsx'
 import type { Outcome } from './outcome.ts'
 

@@ -1,4 +1,4 @@
-import { STATEMENT_COLUMNS, type StatementColumn } from '../../../core/statement/columns.ts'
+import { STATEMENT_COLUMNS, type StatementColumn } from '../../../core/statement-columns.ts'
 import { count } from '../../format/money.ts'
 import type { ReadStatement } from './statement-csv.ts'
 

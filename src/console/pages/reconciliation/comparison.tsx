@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import type { Bank } from '../../../../gen/browser/inflow/type/v1/bank_pb.ts'
+import type { Bank } from '../../../../gen/inflow/type/v1/bank_pb.ts'
 import { count, naira } from '../../format/money.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { PageLink } from '../../ui/href.tsx'

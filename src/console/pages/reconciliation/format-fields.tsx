@@ -1,5 +1,5 @@
-import type { Bank } from '../../../../gen/browser/inflow/type/v1/bank_pb.ts'
-import type { ValueFormat } from '../../../core/statement/row.ts'
+import type { Bank } from '../../../../gen/inflow/type/v1/bank_pb.ts'
+import type { ValueFormat } from '../../../core/statement-row.ts'
 import { BANKS } from '../../format/banks.ts'
 
 /** Whose statement it is, and how its values are written. */

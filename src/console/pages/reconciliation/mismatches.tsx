@@ -1,5 +1,5 @@
 import { Fragment, type ReactNode } from 'react'
-import { TransactionStatus } from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
+import { TransactionStatus } from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { nameOf, STATUSES } from '../../format/payments.ts'
 import { PageLink } from '../../ui/href.tsx'
 import { Id, Money } from '../../ui/values.tsx'

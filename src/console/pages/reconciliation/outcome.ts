@@ -5,8 +5,8 @@ import {
   type RecordedPayment,
   RetryReason,
   type StatementResult,
-} from '../../../../gen/browser/inflow/reconciliation/v1/statement_pb.ts'
-import { TransactionStatus } from '../../../../gen/browser/inflow/transaction/v1/transaction_pb.ts'
+} from '../../../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { TransactionStatus } from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import type { StatementRow } from './statement-csv.ts'
 
 /** Where a payment belongs: `missing` is recorded nowhere here, `extra` is not in the statement. */

@@ -1,4 +1,4 @@
-import { ReconciliationService } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { ReconciliationService } from '../../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { useMay } from '../../session/session.tsx'
 import { Page, Section } from '../../ui/page.tsx'
 import { Runs } from './runs.tsx'

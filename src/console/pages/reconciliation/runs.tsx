@@ -2,8 +2,8 @@ import { useQuery } from '@connectrpc/connect-query'
 import {
   type ReconciliationRun,
   RunScope,
-} from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_run_pb.ts'
-import { ReconciliationService } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+} from '../../../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
+import { ReconciliationService } from '../../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { bankName } from '../../format/banks.ts'
 import { count } from '../../format/money.ts'
 import { Failure } from '../../ui/lists/failure.tsx'

@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'react'
-import { Bank } from '../../../../gen/browser/inflow/type/v1/bank_pb.ts'
-import type { StatementColumn } from '../../../core/statement/columns.ts'
+import { Bank } from '../../../../gen/inflow/type/v1/bank_pb.ts'
+import type { StatementColumn } from '../../../core/statement-columns.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { ColumnChoice } from './column-choice.tsx'
 import { Comparison } from './comparison.tsx'

@@ -1,6 +1,6 @@
 import { createQueryOptions, useTransport } from '@connectrpc/connect-query'
 import { useQueries } from '@tanstack/react-query'
-import { AdminService } from '../../../../gen/browser/inflow/admin/v1/admin_service_pb.ts'
+import { AdminService } from '../../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { msOf } from '../../format/time.ts'
 import { useMay } from '../../session/session.tsx'
 import { useViewScope } from '../../session/view-scope.ts'

@@ -1,6 +1,6 @@
 import { useQuery } from '@connectrpc/connect-query'
-import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
-import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+import type { ReviewItem } from '../../../../gen/inflow/overview/v1/review_pb.ts'
+import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { durationText } from '../../format/time.ts'
 import { Failure } from '../../ui/lists/failure.tsx'

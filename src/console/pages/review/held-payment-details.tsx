@@ -1,6 +1,6 @@
 import { useQuery } from '@connectrpc/connect-query'
-import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
-import { TransactionService } from '../../../../gen/browser/inflow/transaction/v1/transaction_service_pb.ts'
+import type { ReviewItem } from '../../../../gen/inflow/overview/v1/review_pb.ts'
+import { TransactionService } from '../../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { HOLD_STATES, nameOf, VARIANCES } from '../../format/payments.ts'
 import { PageLink } from '../../ui/href.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'

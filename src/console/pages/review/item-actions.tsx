@@ -1,6 +1,6 @@
 import { type ReactNode, useMemo } from 'react'
-import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
-import { ReviewKind } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
+import type { ReviewItem } from '../../../../gen/inflow/overview/v1/review_pb.ts'
+import { ReviewKind } from '../../../../gen/inflow/overview/v1/review_pb.ts'
 import { useMay } from '../../session/session.tsx'
 import { PageLink } from '../../ui/href.tsx'
 import { DECISIONS } from './decisions.tsx'

@@ -1,7 +1,4 @@
-import {
-  type ReviewItem,
-  ReviewKind,
-} from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
+import { type ReviewItem, ReviewKind } from '../../../../gen/inflow/overview/v1/review_pb.ts'
 import { ConflictDetails } from './conflict-details.tsx'
 import { EndpointDetails } from './endpoint-details.tsx'
 import { HeldPaymentDetails } from './held-payment-details.tsx'

@@ -2,7 +2,7 @@ import {
   type ReviewCount,
   type ReviewItem,
   ReviewKind,
-} from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
+} from '../../../../gen/inflow/overview/v1/review_pb.ts'
 
 interface NamedKind {
   readonly kind: ReviewKind

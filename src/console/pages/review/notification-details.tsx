@@ -2,9 +2,9 @@ import { useInfiniteQuery, useMutation } from '@connectrpc/connect-query'
 import {
   type Notification,
   NotificationResult,
-} from '../../../../gen/browser/inflow/notification/v1/notification_pb.ts'
-import { NotificationService } from '../../../../gen/browser/inflow/notification/v1/notification_service_pb.ts'
-import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
+} from '../../../../gen/inflow/notification/v1/notification_pb.ts'
+import { NotificationService } from '../../../../gen/inflow/notification/v1/notification_service_pb.ts'
+import type { ReviewItem } from '../../../../gen/inflow/overview/v1/review_pb.ts'
 import { enumWords } from '../../format/ids.ts'
 import { useMay } from '../../session/session.tsx'
 import { Button } from '../../ui/controls/button.tsx'

@@ -1,6 +1,6 @@
 import { useState } from 'react'
-import { AccountService } from '../../../../gen/browser/inflow/account/v1/account_service_pb.ts'
-import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
+import { AccountService } from '../../../../gen/inflow/account/v1/account_service_pb.ts'
+import type { ReviewItem } from '../../../../gen/inflow/overview/v1/review_pb.ts'
 import { useRestricted } from '../../session/session.tsx'
 import { Action } from '../../ui/controls/action.tsx'
 import { SelectField, TextField } from '../../ui/form/fields.tsx'

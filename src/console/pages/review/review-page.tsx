@@ -1,10 +1,10 @@
 import { useInfiniteQuery, useQuery } from '@connectrpc/connect-query'
-import { OverviewService } from '../../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
+import { OverviewService } from '../../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import {
   type ReviewCount,
   type ReviewItem,
   ReviewKind,
-} from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
+} from '../../../../gen/inflow/overview/v1/review_pb.ts'
 import { useUrlState, useViewScope } from '../../session/view-scope.ts'
 import { ListFrame } from '../../ui/lists/list.tsx'
 import { Page } from '../../ui/page.tsx'

@@ -1,5 +1,5 @@
 import { useId } from 'react'
-import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
+import type { ReviewItem } from '../../../../gen/inflow/overview/v1/review_pb.ts'
 import { useBusinessName } from '../../app/business-switcher.tsx'
 import { bankName } from '../../format/banks.ts'
 import { useViewScope } from '../../session/view-scope.ts'

@@ -1,6 +1,6 @@
 import { useQuery } from '@connectrpc/connect-query'
-import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
-import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import type { ReviewItem } from '../../../../gen/inflow/overview/v1/review_pb.ts'
+import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { Failure } from '../../ui/lists/failure.tsx'
 import { Waiting } from '../../ui/lists/waiting.tsx'

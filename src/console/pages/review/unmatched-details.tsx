@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from '@connectrpc/connect-query'
-import type { ReviewItem } from '../../../../gen/browser/inflow/overview/v1/review_pb.ts'
-import { ReconciliationService } from '../../../../gen/browser/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import type { ReviewItem } from '../../../../gen/inflow/overview/v1/review_pb.ts'
+import { ReconciliationService } from '../../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { nameOf, STATUSES } from '../../format/payments.ts'
 import { Failure } from '../../ui/lists/failure.tsx'
 import { Waiting } from '../../ui/lists/waiting.tsx'

@@ -1,5 +1,5 @@
 import { useQuery } from '@connectrpc/connect-query'
-import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { naira } from '../../format/money.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 import { Failure } from '../../ui/lists/failure.tsx'

@@ -1,6 +1,6 @@
 import { useQuery } from '@connectrpc/connect-query'
-import type { SettlementDay } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
-import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import type { SettlementDay } from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'

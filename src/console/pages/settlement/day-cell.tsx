@@ -1,4 +1,4 @@
-import type { SettlementDay } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
+import type { SettlementDay } from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { count, naira, shortNaira } from '../../format/money.ts'
 import { dayName } from './lagos-calendar.ts'
 

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from '@connectrpc/connect-query'
-import type { Holiday } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
-import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import type { Holiday } from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { Action } from '../../ui/controls/action.tsx'
 import { TextField } from '../../ui/form/fields.tsx'
 import { ListFrame } from '../../ui/lists/list.tsx'

@@ -1,4 +1,4 @@
-import type { Discrepancy } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
+import type { Discrepancy } from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { count } from '../../format/money.ts'
 import { durationText } from '../../format/time.ts'
 import { useNow } from '../../ui/clock.ts'

@@ -1,4 +1,4 @@
-import type { PreviewSettlementResponse } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import type { PreviewSettlementResponse } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { Money, Time } from '../../ui/values.tsx'
 

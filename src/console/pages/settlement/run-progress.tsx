@@ -1,4 +1,4 @@
-import { SettlementStatus } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementStatus } from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { count, naira } from '../../format/money.ts'
 import { durationText } from '../../format/time.ts'
 import { useNow } from '../../ui/clock.ts'

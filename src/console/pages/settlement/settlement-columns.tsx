@@ -1,7 +1,7 @@
 import {
   type Settlement,
   SettlementStatus,
-} from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
+} from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { count } from '../../format/money.ts'
 import type { Column } from '../../ui/lists/table.tsx'
 import { Status } from '../../ui/status.tsx'

@@ -1,10 +1,7 @@
 import { useInfiniteQuery, useQuery } from '@connectrpc/connect-query'
 import { useParams } from 'wouter'
-import type {
-  Entry,
-  Settlement,
-} from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
-import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import type { Entry, Settlement } from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { useBusinessName } from '../../app/business-switcher.tsx'
 import { shorten, words } from '../../format/ids.ts'
 import { count } from '../../format/money.ts'

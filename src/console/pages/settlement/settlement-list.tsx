@@ -1,5 +1,5 @@
 import { useInfiniteQuery } from '@connectrpc/connect-query'
-import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { useBusinessNames } from '../../session/business-names.ts'
 import { useHref, useViewScope } from '../../session/view-scope.ts'
 import { Button } from '../../ui/controls/button.tsx'

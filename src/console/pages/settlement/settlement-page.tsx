@@ -1,4 +1,4 @@
-import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { useMay, useRestricted } from '../../session/session.tsx'
 import { useUrlState, useViewScope } from '../../session/view-scope.ts'
 import { Page } from '../../ui/page.tsx'

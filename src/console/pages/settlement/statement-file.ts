@@ -6,11 +6,11 @@ import {
   BalanceSchema,
   type Entry,
   EntrySchema,
-} from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
+} from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import {
   type ListEntriesResponse,
   SettlementService,
-} from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+} from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { formatAmount } from '../../../core/money.ts'
 import { csvText } from '../../files/csv.ts'
 import { msOf } from '../../format/time.ts'

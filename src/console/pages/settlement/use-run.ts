@@ -2,8 +2,8 @@ import { createClient } from '@connectrpc/connect'
 import { useTransport } from '@connectrpc/connect-query'
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { Settlement } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
-import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import type { Settlement } from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 
 /** A request to settle, which runs for as long as it needs. */

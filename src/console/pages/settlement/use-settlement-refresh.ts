@@ -1,6 +1,6 @@
 import { createConnectQueryKey } from '@connectrpc/connect-query'
 import { useQueryClient } from '@tanstack/react-query'
-import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { useEvents } from '../../live/live.tsx'
 
 /** Reads the settlements, balances and the calendar again when one completes. */

@@ -1,8 +1,8 @@
 import { createClient } from '@connectrpc/connect'
 import { useTransport } from '@connectrpc/connect-query'
 import { useEffect, useRef, useState } from 'react'
-import type { Discrepancy } from '../../../../gen/browser/inflow/settlement/v1/settlement_pb.ts'
-import { SettlementService } from '../../../../gen/browser/inflow/settlement/v1/settlement_service_pb.ts'
+import type { Discrepancy } from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 
 /** A verification of the ledger, as far as it is. */
 interface Verification {

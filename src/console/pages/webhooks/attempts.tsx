@@ -2,7 +2,7 @@ import {
   type Attempt,
   type Delivery,
   DeliveryStatus,
-} from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
+} from '../../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { durationText } from '../../format/time.ts'
 import { Code } from '../../ui/controls/code.tsx'
 import { Status } from '../../ui/status.tsx'

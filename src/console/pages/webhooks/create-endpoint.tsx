@@ -1,5 +1,5 @@
-import type { EndpointProfile } from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
-import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+import type { EndpointProfile } from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 import { Action } from '../../ui/controls/action.tsx'
 import { BusinessField } from '../../ui/form/business-field.tsx'

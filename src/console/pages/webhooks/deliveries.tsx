@@ -1,10 +1,7 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { useInfiniteQuery } from '@connectrpc/connect-query'
-import {
-  type Delivery,
-  DeliveryStatus,
-} from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
-import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+import { type Delivery, DeliveryStatus } from '../../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { words } from '../../format/ids.ts'
 import { durationText } from '../../format/time.ts'
 import { useArrivals } from '../../live/arrivals.tsx'

@@ -1,13 +1,10 @@
 import { useQuery } from '@connectrpc/connect-query'
 import { useParams } from 'wouter'
-import {
-  type Delivery,
-  DeliveryStatus,
-} from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
+import { type Delivery, DeliveryStatus } from '../../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import {
   type GetDeliveryResponse,
   WebhookService,
-} from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+} from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { words } from '../../format/ids.ts'
 import { useShowObject } from '../../session/shown-object.tsx'
 import { Action } from '../../ui/controls/action.tsx'

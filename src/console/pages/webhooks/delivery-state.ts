@@ -1,7 +1,4 @@
-import {
-  type Delivery,
-  DeliveryStatus,
-} from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
+import { type Delivery, DeliveryStatus } from '../../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { msOf } from '../../format/time.ts'
 import type { Tone } from '../../ui/status.tsx'
 

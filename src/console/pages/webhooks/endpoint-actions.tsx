@@ -4,8 +4,8 @@ import {
   type Endpoint,
   EndpointProfile,
   EndpointStatus,
-} from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
-import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+} from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { count } from '../../format/money.ts'
 import { DAY, HOUR, localField } from '../../format/time.ts'
 import { useHref } from '../../session/view-scope.ts'

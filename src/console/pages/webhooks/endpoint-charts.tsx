@@ -1,5 +1,5 @@
 import { useMemo } from 'react'
-import type { EndpointStatistics } from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
+import type { EndpointStatistics } from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { durationText, msOf } from '../../format/time.ts'
 import { Chart } from '../../ui/charts/chart.tsx'
 import { Section } from '../../ui/page.tsx'

@@ -1,7 +1,4 @@
-import type {
-  Endpoint,
-  EndpointStatistics,
-} from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
+import type { Endpoint, EndpointStatistics } from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { words } from '../../format/ids.ts'
 import { count } from '../../format/money.ts'
 import { durationText } from '../../format/time.ts'

@@ -1,10 +1,10 @@
-import type { ConfiguredCertificate } from '../../../../gen/browser/inflow/webhook/v1/endpoint_options_pb.ts'
+import type { ConfiguredCertificate } from '../../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
 import {
   type Endpoint,
   EndpointProfile,
   type EndpointStatistics,
   LegacySignature,
-} from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
+} from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { words } from '../../format/ids.ts'
 import { count } from '../../format/money.ts'
 import { durationText } from '../../format/time.ts'

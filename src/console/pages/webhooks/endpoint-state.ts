@@ -3,7 +3,7 @@ import {
   type Endpoint,
   type EndpointStatistics,
   EndpointStatus,
-} from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
+} from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import type { Tone } from '../../ui/status.tsx'
 
 interface EndpointState {

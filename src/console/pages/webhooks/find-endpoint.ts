@@ -1,7 +1,7 @@
 import { skipToken, useQuery } from '@connectrpc/connect-query'
-import { OverviewService } from '../../../../gen/browser/inflow/overview/v1/overview_service_pb.ts'
-import { ResultKind } from '../../../../gen/browser/inflow/overview/v1/search_pb.ts'
-import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+import { OverviewService } from '../../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ResultKind } from '../../../../gen/inflow/overview/v1/search_pb.ts'
+import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { useSession } from '../../session/session.tsx'
 import { useUrlState } from '../../session/view-scope.ts'
 

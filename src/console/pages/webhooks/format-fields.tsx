@@ -3,7 +3,7 @@ import {
   type Endpoint,
   EndpointProfile,
   LegacySignature,
-} from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
+} from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { CheckField, SelectField, TextField } from '../../ui/form/fields.tsx'
 import type { FormValues } from '../../ui/form/form-values.ts'
 

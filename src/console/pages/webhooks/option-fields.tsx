@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import type { ConfiguredOptions } from '../../../../gen/browser/inflow/webhook/v1/endpoint_options_pb.ts'
+import type { ConfiguredOptions } from '../../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
 import type { Choice } from '../../ui/controls/filters.tsx'
 import { AreaField, CheckField, SelectField, TextField } from '../../ui/form/fields.tsx'
 import { authenticationText } from './options-text.ts'

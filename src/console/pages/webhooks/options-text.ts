@@ -4,7 +4,7 @@ import type {
   ClientCertificateSchema,
   ConfiguredOptions,
   EndpointOptionsSchema,
-} from '../../../../gen/browser/inflow/webhook/v1/endpoint_options_pb.ts'
+} from '../../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
 import type { FormValues } from '../../ui/form/form-values.ts'
 
 /** How requests authenticate themselves, in words; undefined: not at all. */

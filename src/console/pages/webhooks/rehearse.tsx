@@ -1,13 +1,13 @@
 import { ConnectError, createClient } from '@connectrpc/connect'
 import { useTransport } from '@connectrpc/connect-query'
 import { useEffect, useRef, useState } from 'react'
-import type { Endpoint } from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
+import type { Endpoint } from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import {
   type RehearsalStep,
   type RehearsalSummary,
   RehearsalVerdict,
-} from '../../../../gen/browser/inflow/webhook/v1/rehearsal_pb.ts'
-import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+} from '../../../../gen/inflow/webhook/v1/rehearsal_pb.ts'
+import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { useMay } from '../../session/session.tsx'
 import { Button } from '../../ui/controls/button.tsx'
 import { Dialog } from '../../ui/controls/dialog.tsx'

@@ -2,7 +2,7 @@ import {
   HeaderOmission,
   type WebhookHeader,
   type WebhookRequest,
-} from '../../../../gen/browser/inflow/webhook/v1/delivery_pb.ts'
+} from '../../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { curlOfWebhook } from '../../format/curl.ts'
 import { Code } from '../../ui/controls/code.tsx'
 import { CopyButton } from '../../ui/controls/copy-button.tsx'

@@ -1,9 +1,6 @@
 import { useQuery } from '@connectrpc/connect-query'
-import type {
-  Endpoint,
-  EndpointStatistics,
-} from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
-import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+import type { Endpoint, EndpointStatistics } from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 
 /** What one call computes. */
 const IDS_MAX = 100

@@ -1,9 +1,6 @@
 import { useInfiniteQuery } from '@connectrpc/connect-query'
-import {
-  type Endpoint,
-  EndpointStatus,
-} from '../../../../gen/browser/inflow/webhook/v1/endpoint_pb.ts'
-import { WebhookService } from '../../../../gen/browser/inflow/webhook/v1/webhook_service_pb.ts'
+import { type Endpoint, EndpointStatus } from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { useBusinessNames } from '../../session/business-names.ts'
 import { useHref, useUrlState, useViewScope } from '../../session/view-scope.ts'
 import { ChoiceFilter, FilterBar } from '../../ui/controls/filters.tsx'

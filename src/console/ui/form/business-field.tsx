@@ -1,6 +1,6 @@
 import { useQuery } from '@connectrpc/connect-query'
 import { useDeferredValue, useId, useState } from 'react'
-import { BusinessService } from '../../../../gen/browser/inflow/business/v1/business_service_pb.ts'
+import { BusinessService } from '../../../../gen/inflow/business/v1/business_service_pb.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 import { TextField } from './fields.tsx'
 

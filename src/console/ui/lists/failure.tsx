@@ -1,8 +1,5 @@
 import { ConnectError } from '@connectrpc/connect'
-import {
-  BadRequestSchema,
-  ErrorInfoSchema,
-} from '../../../../gen/browser/google/rpc/error_details_pb.ts'
+import { BadRequestSchema, ErrorInfoSchema } from '../../../../gen/google/rpc/error_details_pb.ts'
 import { Button } from '../controls/button.tsx'
 
 /** What a call failed with, in words: its text, the fields at fault, and the id to find it in the log by. */

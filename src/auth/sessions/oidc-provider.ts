@@ -1,0 +1,138 @@
+import type { ClientAuth, Configuration } from 'openid-client'
+import { shareResult } from '../../core/shared-result.ts'
+import { createSemaphore } from '../../postgres/semaphore.ts'
+import { type Claims, claimOf } from './oidc-claims.ts'
+
+/** The provider, and this service as its client. */
+export interface ProviderSettings {
+  readonly issuer: URL
+  readonly clientId: string
+  /** Undefined: a public client. */
+  readonly clientSecret: string | undefined
+  /** The scopes to ask for, by spaces. */
+  readonly requestScopes: string
+  /** Where the provider sends the browser back to. */
+  readonly redirectUri: string
+  /** Claims that are asked for at the provider if the ID token lacks one. */
+  readonly claims: readonly string[]
+}
+
+/** What one sign-in keeps until the browser comes back. */
+export interface Flow {
+  readonly state: string
+  readonly nonce: string
+  readonly verifier: string
+}
+
+/** The OpenID Connect provider. Both methods reject when it is unavailable or its response is not valid. */
+export interface Provider {
+  /** Begins the authorization code flow, with PKCE. */
+  begin(): Promise<{ readonly url: string; readonly flow: Flow }>
+  /**
+   * Returns the claims of the user who came back.
+   *
+   * @param search of the URL that the browser came back to
+   */
+  finish(search: string, flow: Flow): Promise<Claims>
+}
+
+/** For each request to the provider. */
+const TIMEOUT_SECONDS = 5
+
+/** How long the provider's settings are kept, after which changes of it are seen; a failure is kept for less. */
+const DISCOVERED_MS = 3_600_000
+const FAILED_MS = 5_000
+
+/** Requests to the provider at once. */
+const CONCURRENCY_MAX = 8
+
+type Library = typeof import('openid-client')
+
+/** Nothing is read from the provider, and its library is not loaded, before the first sign-in. */
+export function createProvider(settings: ProviderSettings): Provider {
+  const limit = createSemaphore(CONCURRENCY_MAX)
+  let discovered: { readonly client: Discovered; readonly untilMs: number } | undefined
+  const discover = shareResult(async () => {
+    const value = await discoverProvider(settings)
+    const atMs = performance.now()
+    discovered = { client: value, untilMs: atMs + DISCOVERED_MS }
+    return { value, atMs }
+  }, FAILED_MS)
+  const clientOf = async (): Promise<Discovered> => {
+    if (discovered && performance.now() < discovered.untilMs) return discovered.client
+    return (await discover()).value
+  }
+  return {
+    async begin() {
+      const { library, configuration } = await clientOf()
+      const verifier = library.randomPKCECodeVerifier()
+      const flow = { state: library.randomState(), nonce: library.randomNonce(), verifier }
+      const url = library.buildAuthorizationUrl(configuration, {
+        redirect_uri: settings.redirectUri,
+        scope: settings.requestScopes,
+        code_challenge: await library.calculatePKCECodeChallenge(verifier),
+        code_challenge_method: 'S256',
+        state: flow.state,
+        nonce: flow.nonce,
+      })
+      return { url: url.href, flow }
+    },
+    finish: (search, flow) =>
+      limit(async () => readClaims(await clientOf(), settings, search, flow)),
+  }
+}
+
+interface Discovered {
+  readonly library: Library
+  readonly configuration: Configuration
+}
+
+async function discoverProvider(settings: ProviderSettings): Promise<Discovered> {
+  const library = await import('openid-client')
+  const { issuer, clientId, clientSecret } = settings
+  // The settings allow http for a provider on this machine only.
+  const insecure = issuer.protocol === 'http:' ? [library.allowInsecureRequests] : []
+  const configuration = await library.discovery(
+    issuer,
+    clientId,
+    undefined,
+    authenticate(library, clientSecret),
+    // The signature of an ID token counts, although it comes from the provider itself over TLS.
+    { timeout: TIMEOUT_SECONDS, execute: [library.enableNonRepudiationChecks, ...insecure] },
+  )
+  return { library, configuration }
+}
+
+/** By the method that the provider states; `client_secret_basic` if it states none (OpenID Connect Discovery). */
+function authenticate(library: Library, secret: string | undefined): ClientAuth {
+  if (secret === undefined) return library.None()
+  const [basic, post] = [library.ClientSecretBasic(secret), library.ClientSecretPost(secret)]
+  return (server, ...rest) => {
+    const methods = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic']
+    const method = methods.includes('client_secret_basic') ? basic : post
+    return method(server, ...rest)
+  }
+}
+
+async function readClaims(
+  { library, configuration }: Discovered,
+  { redirectUri, claims: needed }: ProviderSettings,
+  search: string,
+  { state, nonce, verifier }: Flow,
+): Promise<Claims> {
+  const url = new URL(redirectUri)
+  url.search = search
+  const tokens = await library.authorizationCodeGrant(configuration, url, {
+    pkceCodeVerifier: verifier,
+    expectedState: state,
+    expectedNonce: nonce,
+    idTokenExpected: true,
+  })
+  const claims: Claims = { ...tokens.claims() }
+  const { sub } = claims
+  const lacks = needed.some((name) => claimOf(claims, name) === undefined)
+  const { userinfo_endpoint: endpoint } = configuration.serverMetadata()
+  if (!lacks || endpoint === undefined || typeof sub !== 'string') return claims
+  const { access_token } = tokens
+  return { ...(await library.fetchUserInfo(configuration, access_token, sub)), ...claims }
+}
