@@ -2,7 +2,7 @@ import type { DescEnumValue, DescExtension, DescField, DescMessage } from '@bufb
 import { getOption, ScalarType } from '@bufbuild/protobuf'
 import { type GeneratedFile, getComments, type Schema } from '@bufbuild/protoplugin'
 import type { EventKindOptions } from '../gen/inflow/type/v1/event_kind_pb.ts'
-import { isAlwaysThere } from '../src/webhooks/catalogue/is-always-there.ts'
+import { isAlwaysThere } from '../src/webhooks/list-event-kinds.ts'
 
 const SCALARS: Readonly<Partial<Record<ScalarType, string>>> = {
   [ScalarType.STRING]: 'string',

@@ -97,11 +97,11 @@ const MAY_IMPORT_GEN = [
   /^app\/compose-invokers\.ts$/,
   // The policies of methods are options in the contract.
   /^auth\/method-policy\.ts$/,
-  /\/(rpc|message)\.ts$/,
+  /\/([\w-]+-)?(rpc|message)\.ts$/,
   /^events\/(subscribe|tail-window|event-kinds)\.ts$/,
-  // `webhooks.ts` composes that domain's rpcs; the bodies read the payload of events; the
-  // catalogue describes messages of the contract.
-  /^webhooks\/(sender\/(wiaxy-)?body|webhooks|catalogue\/[\w-]+)\.ts$/,
+  // `webhooks.ts` composes that domain's rpcs; the bodies read the payload of events; the catalogue
+  // of kinds describes messages of the contract.
+  /^webhooks\/(sender\/(wiaxy-)?body|webhooks|list-event-kinds|example-payloads)\.ts$/,
 ]
 
 interface Import {
@@ -175,7 +175,7 @@ test('only a domain itself imports its statements and entities', () => {
   const wrong = inside.filter(({ from, to }) => {
     if (folderOf(from) === folderOf(to) || folderOf(from) === COMPOSITION) return false
     if (to.endsWith('.entity.ts')) return !from.endsWith('.entity.ts')
-    return /\/(store|queries)\.ts$/.test(to) && from !== MEASURES
+    return /\/(store|verification-store|queries)\.ts$/.test(to) && from !== MEASURES
   })
   expect(wrong.map(show)).toEqual([])
 })
@@ -250,7 +250,7 @@ test('the rules of a domain import neither the database nor the protocol', () =>
 })
 
 test('the service does not contain the banks of this machine', () => {
-  const isFake = (file: string) => /^banks\/(\w+\/)?fake\//.test(file)
+  const isFake = (file: string) => /^banks\/(\w+\/)?fake(\/|\.ts$)/.test(file)
   const others = imports.filter(({ from, to }) => isFake(to) && !isFake(from))
   expect(others.map(({ from }) => from)).toEqual(['cli/service/fake-banks.ts'])
 })

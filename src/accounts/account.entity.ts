@@ -3,7 +3,7 @@ import type { BankCode, ConnectorName, IdKind } from '../banks/bank.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 import type { AccountStatus } from './account.ts'
 import type { OpeningState } from './openings/opening.ts'
-import type { AllowedPayer, AmountRule, Metadata } from './terms/terms.ts'
+import type { AllowedPayer, AmountRule, Metadata } from './terms.ts'
 
 const IN_REVIEW = "status = 'PENDING' and opening_state = 'MANUAL_REVIEW'"
 

@@ -1,7 +1,7 @@
 import type { BankCode, ConnectorName, IdKind, IsSimulated, Verification } from '../banks/bank.ts'
 import type { OpeningState } from './openings/opening.ts'
 import { type Split, splitText } from './splits/split.ts'
-import { type AccountTerms, type Metadata, type RequestedTerms, termsText } from './terms/terms.ts'
+import { type AccountTerms, type Metadata, type RequestedTerms, termsText } from './terms.ts'
 
 /**
  * The states of an account.

@@ -2,13 +2,12 @@ import type { Pool } from 'pg'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import { accessDenied } from '../banks/access-denied.ts'
-import type { BankOf } from '../banks/bank.ts'
+import type { BankOf, Closing } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
-import { isOpened, type OpenAccount } from './account.ts'
-import { closeAtBank } from './close-at-bank.ts'
+import { isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { encodeAccountEvent } from './message.ts'
 import { closeOpen } from './openings/opening-store.ts'
@@ -65,4 +64,21 @@ export async function closeAccount(
   })
   if (closed) onCommit()
   return account
+}
+
+/**
+ * Closes an account at its bank, if the connector that opened it still serves the bank, and supports closing. A
+ * bank does not know the accounts of the sandbox: their numbers may be a stranger's.
+ */
+export async function closeAtBank(
+  bankOf: BankOf,
+  account: StoredAccount & OpenAccount,
+): Promise<Closing> {
+  const served = bankOf(account)
+  if (served?.name !== account.connector) return { kind: 'closed' }
+  const { closeAccount: close } = served.connector
+  if (close === undefined) return { kind: 'closed' }
+  const { reference, accountNumber, bankAccountId } = account
+  const signal = AbortSignal.timeout(served.callTimeoutMs)
+  return close({ reference, accountNumber, bankAccountId }, signal)
 }

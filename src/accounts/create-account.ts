@@ -33,7 +33,7 @@ import {
   type Reservation,
 } from './store.ts'
 import { withoutIdentity } from './stored-details.ts'
-import { expiryOf, newExpiryFault } from './terms/terms.ts'
+import { expiryOf, newExpiryFault } from './terms.ts'
 
 /** How long a caller waits for the bank, or for the call that is asking it. The call to the bank goes on. */
 const WAIT_MS = 20_000

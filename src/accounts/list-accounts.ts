@@ -3,6 +3,8 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Page } from '../postgres/page-token.ts'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from './account.ts'
 import type { OpeningState } from './openings/opening.ts'
+import type { Split } from './splits/split.ts'
+import { findSplits } from './splits/split-store.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
 
 /** Which accounts to list; an undefined field does not filter. */
@@ -133,4 +135,25 @@ function idsByIdentity(
   ]
   // `offset 0` makes the planner use the index on `id_number_hash`.
   return `select id from (select id from account where ${where.join(' and ')} offset 0) matching`
+}
+
+/** A page of accounts, and the splits that they have now, by account. */
+export async function listWithSplits(
+  on: Queryable,
+  filter: Parameters<typeof listAccounts>[1],
+  page: Parameters<typeof listAccounts>[2],
+): Promise<{
+  readonly found: readonly StoredAccount[]
+  readonly readUpTo: string | undefined
+  readonly splits: ReadonlyMap<string, Split>
+}> {
+  const { accounts: found, readUpTo } = await listAccounts(on, filter, page)
+  return {
+    found,
+    readUpTo,
+    splits: await findSplits(
+      on,
+      found.map(({ id }) => id),
+    ),
+  }
 }

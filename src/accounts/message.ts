@@ -1,5 +1,5 @@
-import { create } from '@bufbuild/protobuf'
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { create, type MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import {
   type Account as AccountMessage,
   AccountSchema,
@@ -7,7 +7,22 @@ import {
   IdType,
   OpeningState as OpeningStateMessage,
 } from '../../gen/inflow/account/v1/account_pb.ts'
-import type { ImportedAccount as ImportedMessage } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import type {
+  CreateAccountRequest,
+  ImportedAccount as ImportedMessage,
+} from '../../gen/inflow/account/v1/account_service_pb.ts'
+import {
+  ApprovedRecipientSchema,
+  FeeBearer as FeeBearerMessage,
+  type Split as SplitMessage,
+  SplitSchema,
+} from '../../gen/inflow/account/v1/split_pb.ts'
+import {
+  type AllowedPayerSchema,
+  AmountRule as AmountRuleMessage,
+  type PaymentTerms as PaymentTermsMessage,
+  PaymentTermsSchema,
+} from '../../gen/inflow/account/v1/terms_pb.ts'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { ImportOutcome, type ImportResult } from '../../gen/inflow/type/v1/import_pb.ts'
 import { BANK_FACTS, type IdKind } from '../banks/bank.ts'
@@ -22,9 +37,17 @@ import {
 } from './account.ts'
 import type { ImportedAccount, RowResult } from './import-accounts.ts'
 import type { OpeningState } from './openings/opening.ts'
-import { toSplitMessage } from './splits/message.ts'
-import type { Split } from './splits/split.ts'
-import { toTermsMessage } from './terms/message.ts'
+import type { Approval } from './splits/approvals.ts'
+import type { RequestedSplit } from './splits/check-split.ts'
+import { FEE_BEARERS, type FeeBearer, type ShareNames, type Split } from './splits/split.ts'
+import {
+  type AccountTerms,
+  type AllowedPayer,
+  AMOUNT_RULES,
+  type AmountRule,
+  type RequestedTerms,
+  toRequestedTerms,
+} from './terms.ts'
 
 const STATUSES: Readonly<Record<AccountStatus, AccountStatusMessage>> = {
   PENDING: AccountStatusMessage.PENDING,
@@ -144,4 +167,81 @@ export function toImportResults(results: readonly RowResult[]): ImportResult[] {
 
 export function toAccountStatus(status: AccountStatusMessage): AccountStatus | undefined {
   return ACCOUNT_STATUSES.find((name) => STATUSES[name] === status)
+}
+
+const RULES: Readonly<Record<AmountRule, AmountRuleMessage>> = {
+  ANY: AmountRuleMessage.ANY,
+  EXACT: AmountRuleMessage.EXACT,
+  AT_LEAST: AmountRuleMessage.AT_LEAST,
+  AT_MOST: AmountRuleMessage.AT_MOST,
+}
+
+function toTermsMessage(terms: AccountTerms): PaymentTermsMessage {
+  const { expiresAtMs, usedAtMs, endedAtMs } = terms
+  return create(PaymentTermsSchema, {
+    amountMinor: terms.expectedAmountMinor ?? 0n,
+    amountRule: RULES[terms.amountRule],
+    singleUse: terms.singleUse,
+    allowedPayers: terms.allowedPayers.map(toPayerMessage),
+    ...(expiresAtMs !== undefined && { expiresAt: timestampFromMs(expiresAtMs) }),
+    ...(usedAtMs !== undefined && { usedAt: timestampFromMs(usedAtMs) }),
+    ...(endedAtMs !== undefined && { endedAt: timestampFromMs(endedAtMs) }),
+  })
+}
+
+export function toPayerMessage(payer: AllowedPayer): MessageInitShape<typeof AllowedPayerSchema> {
+  return 'name' in payer
+    ? { name: payer.name }
+    : { accountNumber: payer.accountNumber, bankCode: payer.bankCode }
+}
+
+/**
+ * @param request a validated request
+ * @throws Fault validation_failed
+ */
+export function readTerms(request: CreateAccountRequest): RequestedTerms | undefined {
+  const { amountMinor, expiresAt, expiresInSeconds, singleUse, allowedPayers } = request
+  return toRequestedTerms({
+    expectedAmountMinor: amountMinor === 0n ? undefined : amountMinor,
+    amountRule: AMOUNT_RULES.find((rule) => RULES[rule] === request.amountRule),
+    expiresAtMs: expiresAt && fromTimestamp(expiresAt),
+    expiresInSeconds,
+    singleUse,
+    allowedPayers,
+  })
+}
+
+const BEARERS: Readonly<Record<FeeBearer, FeeBearerMessage>> = {
+  OWNER: FeeBearerMessage.OWNER,
+  SHARED: FeeBearerMessage.SHARED,
+}
+
+const NAMES: ShareNames = { points: 'basisPoints', amount: 'amountMinor' }
+
+function toSplitMessage({ recipients, feeBearer }: Split): SplitMessage {
+  return create(SplitSchema, {
+    recipients: recipients.map(({ businessId, basisPoints = 0, fixedMinor = 0n }) => {
+      return { businessId, basisPoints, amountMinor: fixedMinor }
+    }),
+    feeBearer: BEARERS[feeBearer],
+  })
+}
+
+export function toRecipientMessage({ approvedAt, ...key }: Approval) {
+  return create(ApprovedRecipientSchema, { ...key, approvedAt: timestampFromDate(approvedAt) })
+}
+
+/** @param message of a validated request */
+export function readSplit(
+  message: SplitMessage | undefined,
+  allowed: ReadonlySet<string> | undefined,
+): RequestedSplit | undefined {
+  if (message === undefined) return undefined
+  const recipients = message.recipients.map(({ businessId, basisPoints, amountMinor }) => ({
+    businessId,
+    basisPoints: basisPoints === 0 ? undefined : basisPoints,
+    fixedMinor: amountMinor === 0n ? undefined : amountMinor,
+  }))
+  const feeBearer = FEE_BEARERS.find((each) => BEARERS[each] === message.feeBearer) ?? 'OWNER'
+  return { split: { recipients, feeBearer }, names: NAMES, allowed }
 }

@@ -29,23 +29,24 @@ import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { type ImportedRow, importAccounts } from './import-accounts.ts'
+import { listWithSplits } from './list-accounts.ts'
 import {
+  readSplit,
+  readTerms,
   toAccountMessage,
   toAccountStatus,
   toIdKind,
   toImportedAccount,
   toImportResults,
   toOpeningStates,
+  toRecipientMessage,
 } from './message.ts'
 import { resolveAccount } from './resolve-account.ts'
 import { approveRecipient, listRecipients, revokeRecipient } from './splits/approvals.ts'
 import { checkSplit, NEEDS_APPROVAL, type RequestedSplit } from './splits/check-split.ts'
-import { listWithSplits } from './splits/list-with-splits.ts'
-import { readSplit, toRecipientMessage } from './splits/message.ts'
 import type { Split } from './splits/split.ts'
 import { findSplit } from './splits/split-store.ts'
-import { readTerms } from './terms/message.ts'
-import { metadataOf } from './terms/read-terms.ts'
+import { metadataOf } from './terms.ts'
 
 interface Dependencies {
   readonly database: Database

@@ -9,7 +9,7 @@ import type { AccountEntity } from './account.entity.ts'
 import { TAKES_PAYMENTS } from './account.sql.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
 import { insertSplits, type NewSplit, splitsValue } from './splits/split-store.ts'
-import type { AccountTerms, Metadata } from './terms/terms.ts'
+import type { AccountTerms, Metadata } from './terms.ts'
 
 /** A PENDING account, stored before the bank is asked to open it. */
 export interface Reservation {

@@ -2,7 +2,7 @@ import type { BankCode, IdKind } from '../banks/bank.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { type AccountDetails, detailsText, identityContext } from './account.ts'
 import type { Split } from './splits/split.ts'
-import type { AllowedPayer, AmountRule, Metadata } from './terms/terms.ts'
+import type { AllowedPayer, AmountRule, Metadata } from './terms.ts'
 
 /** The columns of an account that its details are stored in. */
 interface StoredDetails {

@@ -12,7 +12,7 @@ import { detailsText, isOpened, type StoredAccount } from './account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { findSplits } from './splits/split-store.ts'
 import { readDetails, readHashedDetails, withoutIdentity } from './stored-details.ts'
-import { expiryOf, newExpiryFault } from './terms/terms.ts'
+import { expiryOf, newExpiryFault } from './terms.ts'
 
 /** What may change after the account is open; undefined: unchanged. */
 interface AccountChange {

@@ -13,7 +13,7 @@ import { createSignIn } from '../auth/sessions/sign-in.ts'
 import { createSignInUser } from '../auth/sessions/sign-in-user.ts'
 import { createAuthenticateToken } from '../auth/tokens/authenticate-token.ts'
 import { createTokenHashes } from '../auth/tokens/store.ts'
-import { createAliasOf } from '../businesses/aliases.ts'
+import { createAliasOf } from '../businesses/get-business.ts'
 import { createKeyUses } from '../businesses/key-uses.ts'
 import { createKeyHashes } from '../businesses/store.ts'
 import type { Config } from '../config/config.ts'
@@ -36,8 +36,8 @@ import { createOwnOrigin } from '../server/http/session-cookie.ts'
 import { createMetrics } from '../server/metrics.ts'
 import { createSettlements } from '../settlement/settlements.ts'
 import type { Tracing } from '../tracing/tracing.ts'
+import { createAttemptMetrics } from '../webhooks/attempt-metrics.ts'
 import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
-import { createAttemptMetrics } from '../webhooks/metrics/attempt-metrics.ts'
 import { createWebhooks, type Webhooks, type WebhooksOptions } from '../webhooks/webhooks.ts'
 import { composePayments } from './compose-payments.ts'
 import type { ServiceOptions } from './service-options.ts'
@@ -147,7 +147,7 @@ function composeRelay(options: RelayOptions): Relay | undefined {
     format: settings.format,
     async openSink() {
       // Loading the client of NATS takes time, which only those who use it spend.
-      const { openJetStreamSink } = await import('../relay/jetstream/jetstream-sink.ts')
+      const { openJetStreamSink } = await import('../relay/jetstream-sink.ts')
       const retentionMs = eventRetentionDays * DAY_MS
       return openJetStreamSink(settings, { replicas: settings.replicas, retentionMs })
     },

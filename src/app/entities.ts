@@ -12,7 +12,7 @@ import {
   SignInCodeEntity,
 } from '../auth/sessions/session.entity.ts'
 import { TokenEntity } from '../auth/tokens/token.entity.ts'
-import { BreakerEntity } from '../banks/breakers/breaker.entity.ts'
+import { BreakerEntity } from '../banks/breaker.entity.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 import { KeyEntity } from '../businesses/key.entity.ts'
 import { KeyHolderEntity, MasterKeyEntity } from '../crypto/master-key.entity.ts'

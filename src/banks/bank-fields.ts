@@ -1,4 +1,4 @@
-import { getPath } from './get-path.ts'
+import { parsed } from '../config/settings.ts'
 
 /** A JSON object from a bank, as `parseBankJson` returns it. */
 export type BankFields = Readonly<Record<string, unknown>>
@@ -21,4 +21,72 @@ export function isPaymentKey(text: string): boolean {
 
 export function isAccountNumber(text: string): boolean {
   return /^\d{10}$/.test(text)
+}
+
+/**
+ * Parses a naira amount as banks write it, without floats: "1500.5" → 150050n.
+ *
+ * @returns kobo; undefined unless the text is a plain decimal with at most 15 integer digits and
+ * two decimals: `1e3` and `1.005` are rejected
+ */
+export function parseNaira(text: string): bigint | undefined {
+  const match = /^(\d{1,15})(?:\.(\d{1,2}))?$/.exec(text)
+  if (!match) return undefined
+  return BigInt(`${match[1]}${(match[2] ?? '').padEnd(2, '0')}`)
+}
+
+/**
+ * Returns the text at a path of a bank's JSON, unchanged; a number is the text of its token (see
+ * `parseBankJson`).
+ *
+ * @param path names joined by dots: `customer.account.number`
+ * @returns an empty string if there is no text
+ */
+export function getPath(body: unknown, path: string): string {
+  let value = body
+  for (const name of path.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return ''
+    value = (value as Readonly<Record<string, unknown>>)[name]
+  }
+  return typeof value === 'string' ? value : ''
+}
+
+/** A JSON object with nested fields. */
+export interface JsonFields {
+  readonly [name: string]: unknown
+}
+
+/** A setting with a JSON object of extra fields for a bank's create request. */
+export const createFields = parsed(
+  parseFields,
+  'must be a JSON object such as {"order":{"country":"NGA"}}',
+).default({})
+
+/** @returns `fields` overridden by `overrides`; nested objects are merged the same way */
+export function mergeFields(fields: JsonFields, overrides: JsonFields): JsonFields {
+  const merged: Record<string, unknown> = { ...fields }
+  for (const [name, value] of Object.entries(overrides)) {
+    const current = merged[name]
+    const isNested = isFields(current) && isFields(value)
+    Object.defineProperty(merged, name, {
+      value: isNested ? mergeFields(current, value) : value,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    })
+  }
+  return merged
+}
+
+function isFields(value: unknown): value is JsonFields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function parseFields(text: string): JsonFields | undefined {
+  try {
+    const fields: unknown = JSON.parse(text)
+    return isFields(fields) ? fields : undefined
+  } catch {
+    return undefined
+  }
 }

@@ -271,3 +271,6 @@ export type BankOf = (account: {
 
 /** Whether the sandbox serves a bank in live mode, where it invents account numbers. */
 export type IsSimulated = (bank: BankCode) => boolean
+
+/** At these banks the session id is also the bank's key of a payment. */
+export const KEYED_BY_SESSION: ReadonlySet<BankCode> = new Set(['9PSB', 'SAFEHAVEN'])

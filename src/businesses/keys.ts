@@ -224,3 +224,45 @@ export async function keyOwner(orm: MikroORM, keyId: string): Promise<Owner | un
   const key = await orm.em.fork().findOne(KeyEntity, keyId, { fields: ['business', 'live'] })
   return key ? { businessId: key.business, live: key.live } : undefined
 }
+
+/** How long the replaced key stays valid unless the caller states an overlap. */
+const OVERLAP_MS = 24 * 3_600_000
+
+interface KeyRotation {
+  readonly keyId: string
+  /** Undefined: 24 hours. */
+  readonly overlapMs: number | undefined
+  /** When the new key expires; undefined: never. */
+  readonly expiresAt: Date | undefined
+}
+
+/**
+ * Issues a key that replaces another, with the same mode, addresses and scopes. The replaced key stays
+ * valid for the overlap, but never longer than before.
+ *
+ * @throws Fault not_found, key_inactive
+ */
+export async function rotateKey(
+  database: Database,
+  clock: Clock,
+  { keyId, overlapMs = OVERLAP_MS, expiresAt }: KeyRotation,
+  actor: Actor,
+): Promise<IssuedKey & { readonly replaced: Key }> {
+  return database.orm.em.fork().transactional(async (em) => {
+    const nowMs = clock.now()
+    const replaced = await lockActiveKey(em, keyId, nowMs)
+    const endMs = nowMs + overlapMs
+    const endsMs = Math.min(replaced.expiresAt?.getTime() ?? endMs, endMs)
+    wrap(replaced).assign({ expiresAt: new Date(endsMs) })
+    const { business, live, allowedCidrs, scopes } = replaced
+    const requested = { businessId: business, live, allowedCidrs, scopes, expiresAt }
+    const issued = addKey(em, requested, nowMs)
+    await appendAudit(em, actor, {
+      action: 'key.rotate',
+      targetId: keyId,
+      businessId: business,
+      details: { overlapMs, keyId: issued.key.id, ...keyDetails(issued.key) },
+    })
+    return { ...issued, replaced }
+  })
+}

@@ -1,18 +1,28 @@
-import { durationMs } from '@bufbuild/protobuf/wkt'
+import { create } from '@bufbuild/protobuf'
+import { durationMs, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
+import { wrap } from '@mikro-orm/core'
+import {
+  type Business as BusinessMessage,
+  BusinessSchema,
+  type Key as KeyMessage,
+  KeySchema,
+} from '../../gen/inflow/business/v1/business_pb.ts'
 import type { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
-import { actorOf, type KeyScope, restrictionOf } from '../auth/caller.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import { type Actor, actorOf, type KeyScope, restrictionOf } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
+import { lockRow } from '../postgres/lock-row.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { type Business, BusinessEntity } from './business.entity.ts'
 import { createBusiness } from './create-business.ts'
-import { getBusiness, listBusinesses } from './get-business.ts'
-import { importKey, issueKey, listKeys, revokeKey, updateKey } from './keys.ts'
-import { toBusinessMessage, toKeyMessage } from './message.ts'
-import { rotateKey } from './rotate-key.ts'
+import { businessNotFound, getBusiness, listBusinesses } from './get-business.ts'
+import type { Key } from './key.entity.ts'
+import { importKey, issueKey, listKeys, revokeKey, rotateKey, updateKey } from './keys.ts'
+import { changeRateLimit } from './own-rate-limit.ts'
 import { searchBusinesses } from './search-businesses.ts'
-import { updateBusiness } from './update-business.ts'
 
 export function createBusinessRpc(
   database: Database,
@@ -96,4 +106,69 @@ function choose(
 ): readonly string[] | undefined {
   if (requested.length === 0) return allowed && [...allowed]
   return allowed === undefined ? requested : requested.filter((id) => allowed.has(id))
+}
+
+function toBusinessMessage(business: Business): BusinessMessage {
+  return create(BusinessSchema, {
+    id: business.id,
+    name: business.name,
+    alias: business.alias,
+    rateLimitPerSecond: business.rateLimitPerSecond ?? 0,
+    rateLimitBurst: business.rateLimitBurst ?? 0,
+    createdAt: timestampFromDate(business.createdAt),
+  })
+}
+
+function toKeyMessage(key: Key): KeyMessage {
+  return create(KeySchema, {
+    id: key.id,
+    businessId: key.business,
+    prefix: key.prefix,
+    createdAt: timestampFromDate(key.createdAt),
+    live: key.live,
+    allowedCidrs: key.allowedCidrs,
+    scopes: key.scopes,
+    imported: key.imported,
+    ...(key.lastUsedAt && { lastUsedAt: timestampFromDate(key.lastUsedAt) }),
+    ...(key.expiresAt && { expiresAt: timestampFromDate(key.expiresAt) }),
+    ...(key.revokedAt && { revokedAt: timestampFromDate(key.revokedAt) }),
+  })
+}
+
+/** The change; absent fields stay unchanged. */
+interface BusinessChange {
+  readonly businessId: string
+  readonly name?: string | undefined
+  /** Applies to accounts that are opened from now on; open accounts keep their names. */
+  readonly alias?: string | undefined
+  /** 0: the default rate and burst. */
+  readonly rateLimitPerSecond?: number | undefined
+  /** 0: twice the sustained rate. */
+  readonly rateLimitBurst?: number | undefined
+}
+
+/** @throws Fault not_found, validation_failed (a burst that is too large or has no rate) */
+async function updateBusiness(
+  database: Database,
+  { businessId, name, alias, rateLimitPerSecond, rateLimitBurst }: BusinessChange,
+  actor: Actor,
+): Promise<Business> {
+  return database.orm.em.fork().transactional(async (em) => {
+    await lockRow(em, BusinessEntity, businessId)
+    const business = await em.findOne(BusinessEntity, businessId)
+    if (!business) throw businessNotFound()
+    const details = {
+      ...(name !== undefined && { name }),
+      ...(alias !== undefined && { alias }),
+      ...changeRateLimit(business, { rateLimitPerSecond, rateLimitBurst }),
+    }
+    wrap(business).assign(details)
+    await appendAudit(em, actor, {
+      action: 'business.update',
+      targetId: businessId,
+      businessId,
+      details,
+    })
+    return business
+  })
 }

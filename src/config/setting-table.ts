@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { BANK_CODES, BANK_FACTS, type BankCode } from '../banks/bank.ts'
-import { CONNECTOR_SETTINGS } from '../banks/connector-settings.ts'
+import { CONNECTOR_SETTINGS } from '../banks/live-bank.ts'
 import { SERVICE_SETTINGS } from './service-settings.ts'
 import { isSecret } from './settings.ts'
 import { TRACING_SETTINGS } from './tracing-settings.ts'

@@ -1,7 +1,7 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { countOpeningsInReview } from '../accounts/resolve-account.ts'
 import type { BankCode } from '../banks/bank.ts'
-import { listBreakers } from '../banks/breakers/list-breakers.ts'
+import { listBreakers } from '../banks/breakers.ts'
 import type { Config } from '../config/config.ts'
 import {
   countInReview,

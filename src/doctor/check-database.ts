@@ -17,7 +17,7 @@ import {
   selectReplica,
 } from '../postgres/replicas/server-state.ts'
 import { readServerRisks, type ServerRisk } from '../postgres/server-risks.ts'
-import { countOverdue } from '../settlement/runs/count-overdue.ts'
+import { countOverdue } from '../settlement/overdue.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** The oldest PostgreSQL that the service runs on. */

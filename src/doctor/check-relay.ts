@@ -2,7 +2,7 @@ import type { JetStreamManager, StreamConfig, StreamInfo } from '@nats-io/jetstr
 import type { NatsConnection } from '@nats-io/transport-node'
 import type { Pool } from 'pg'
 import { readLogState } from '../events/log-state.ts'
-import type { NatsSettings } from '../relay/jetstream/connection.ts'
+import type { NatsSettings } from '../relay/jetstream-connection.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 const HOUR_NANOS = 3_600e9
@@ -20,7 +20,7 @@ export async function checkRelay(
   eventRetentionDays: number,
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Relay')
-  const { connectNats, manageStreams } = await import('../relay/jetstream/connection.ts')
+  const { connectNats, manageStreams } = await import('../relay/jetstream-connection.ts')
   const connection = await connectNats(settings).catch((error: Error) => {
     const found = `no NATS server of RELAY_URL accepts the connection: ${error.message}`
     findings.fail(found, 'start it, or check RELAY_URL and its credentials')
@@ -44,13 +44,13 @@ async function checkStreams(
   eventRetentionDays: number,
   findings: Findings,
 ): Promise<void> {
-  const { findLatest } = await import('../relay/jetstream/jetstream-sink.ts')
+  const { findLatest } = await import('../relay/jetstream-sink.ts')
   const info = await findLatest(manager)
   if (info === undefined) {
     findings.warn('there is no stream yet', 'start an instance with RELAY_URL')
     return
   }
-  const { placeOfStream } = await import('../relay/jetstream/stream-config.ts')
+  const { placeOfStream } = await import('../relay/stream-config.ts')
   const { epoch, after } = placeOfStream(info)
   const state = await readLogState(pool)
   const behind = Number(state.end.position - after) - info.state.last_seq

@@ -5,11 +5,10 @@ import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop } from '../core/loop.ts'
 import { addressRanges, parseAddress } from '../net/address-ranges.ts'
 import type { ObserveBatches } from '../postgres/batch-metrics.ts'
-import { createFinishProcessing } from './finish-processing.ts'
+import { createFinishProcessing, createStoreNotification } from './notification-batches.ts'
 import { createReceiveNotification, type ReceiveDependencies } from './receive-notification.ts'
 import { createRetryNotifications } from './retry-notifications.ts'
 import { deleteOldNotifications } from './store.ts'
-import { createStoreNotification } from './store-notification.ts'
 
 /** Receives the notifications of live banks. */
 export interface Notifications {

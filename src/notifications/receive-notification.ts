@@ -15,8 +15,8 @@ import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { PaymentTrace } from '../tracing/payment-trace.ts'
 import { inSpan } from '../tracing/tracing.ts'
-import type { FinishProcessing } from './finish-processing.ts'
 import { withHeldEvent } from './message.ts'
+import type { FinishProcessing, StoreNotification } from './notification-batches.ts'
 import {
   failedProcessing,
   type ProcessDependencies,
@@ -24,8 +24,7 @@ import {
 } from './process-notification.ts'
 import { encryptNotification } from './raw-notification.ts'
 import type { StoredNotification } from './store.ts'
-import type { StoreNotification } from './store-notification.ts'
-import { endReceipt, inTrace, traceNotification, withTrace } from './trace/trace-notification.ts'
+import { endReceipt, inTrace, traceNotification, withTrace } from './trace-notification.ts'
 
 /** How long a bank waits for the response; processing continues after that. */
 const RESPONSE_TIMEOUT_MS = 20_000

@@ -7,7 +7,7 @@ import { failedProcessing, processNotification } from './process-notification.ts
 import { decryptNotification } from './raw-notification.ts'
 import { processingLeaseMs, type ReceiveDependencies } from './receive-notification.ts'
 import { claimDueNotifications, type DueNotification } from './store.ts'
-import { traceRetry } from './trace/trace-notification.ts'
+import { traceRetry } from './trace-notification.ts'
 
 /** How many notifications one turn processes, all of them concurrently. */
 const NOTIFICATIONS_MAX = 16

@@ -9,7 +9,7 @@ import type { Encrypter } from '../crypto/encryption.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { listHeld, resolveHeld, retryHeld, showNotification } from './held-notifications.ts'
-import { listNotifications } from './lists/list-notifications.ts'
+import { listNotifications } from './list-notifications.ts'
 import { toNotificationMessage, toNotificationState, toOutcomes } from './message.ts'
 
 interface Dependencies {

@@ -3,7 +3,7 @@ import packageJson from '../../package.json' with { type: 'json' }
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import { createTimeText } from '../core/clock.ts'
 import { EVENT_KINDS, type EventKindFacts } from '../events/event-kinds.ts'
-import { listEventKinds } from '../webhooks/catalogue/list-event-kinds.ts'
+import { listEventKinds } from '../webhooks/list-event-kinds.ts'
 import { commentOf, packageCommentOf } from './comments.ts'
 import { createErrorResponses, ERROR_SCHEMA } from './error-responses.ts'
 import { RESPONSE_HEADERS } from './headers.ts'

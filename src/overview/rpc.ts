@@ -1,15 +1,27 @@
+import { create } from '@bufbuild/protobuf'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import {
+  ResultKind,
+  type SearchResult,
+  SearchResultSchema,
+} from '../../gen/inflow/overview/v1/search_pb.ts'
 import { restrictionOf } from '../auth/caller.ts'
-import { toOverviewMessage } from './figures/message.ts'
+import { fromBankCode } from '../banks/message.ts'
+import { toTimestamp } from '../protobuf/timestamp.ts'
 import { type OverviewDependencies, readOverview } from './figures/read-overview.ts'
+import type { Found, FoundKind } from './found.ts'
+import {
+  toCountMessage,
+  toItemMessage,
+  toOverviewMessage,
+  toReviewKinds,
+  toTimelineMessage,
+} from './message.ts'
+import { readTimeline } from './read-timeline.ts'
 import { listReviewItems } from './review/list-review-items.ts'
-import { toCountMessage, toItemMessage, toReviewKinds } from './review/message.ts'
 import { scopeOf } from './scope.ts'
-import { toResultKind, toResultMessage } from './search/message.ts'
-import { search } from './search/search.ts'
-import { toTimelineMessage } from './timeline/message.ts'
-import { readTimeline } from './timeline/read-timeline.ts'
+import { search } from './search.ts'
 
 interface Dependencies extends OverviewDependencies {
   /** Returns when a payment of the business is due for settlement, given when it was recorded. */
@@ -48,4 +60,18 @@ export function createOverviewRpc(dependencies: Dependencies): ServiceImpl<typeo
       }
     },
   }
+}
+
+function toResultMessage({ kind, atMs, bank, ...found }: Found): SearchResult {
+  return create(SearchResultSchema, {
+    ...found,
+    kind: toResultKind(kind),
+    at: toTimestamp(atMs),
+    ...(bank && { bank: fromBankCode(bank) }),
+  })
+}
+
+/** The contract has the same names. */
+function toResultKind(kind: FoundKind): ResultKind {
+  return ResultKind[kind]
 }

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { type Actor, credentialIdOf } from '../auth/caller.ts'
 import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
-import { KEYED_BY_SESSION } from '../banks/payment-key.ts'
+import { KEYED_BY_SESSION } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import {
   confirmAndRecord,

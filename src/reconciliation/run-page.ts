@@ -1,8 +1,10 @@
-import type { AccountAtBank } from '../banks/bank.ts'
+import { listOpenAccounts } from '../accounts/requery-accounts.ts'
+import type { AccountAtBank, BankCode } from '../banks/bank.ts'
 import { BankUnreachableError, NotListedError } from '../banks/http/bank-http.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
+import type { Database } from '../postgres/orm.ts'
 import { inSpan } from '../tracing/tracing.ts'
-import { listAccountsPage } from './list-accounts-page.ts'
+import { findPaidAccounts } from '../transactions/find-paid-accounts.ts'
 import { type RecordMissingDependencies, recordMissing } from './record-missing.ts'
 import type { ClaimedRun } from './run-store.ts'
 
@@ -24,6 +26,7 @@ interface PageResult {
 
 /** How many accounts a step covers, and how many of them concurrently. */
 const ACCOUNTS_MAX = 32
+
 const ACCOUNTS_CONCURRENCY = 8
 
 /** No account has so many payments in a period: a bank that repeats pages must not loop forever. */
@@ -122,4 +125,39 @@ async function runPage(
   if (listed === undefined) return { missed: 0, cursor: undefined }
   const missed = await recordMissing(dependencies, run.bank, served, listed.payments)
   return { missed, cursor: listed.next }
+}
+
+interface AccountsRequest {
+  readonly bank: BankCode
+  /** The last account of the page before; empty at the beginning. */
+  readonly afterId: string
+  /** Only accounts with a payment since then; undefined: all. */
+  readonly paidSinceMs: number | undefined
+  readonly limit: number
+}
+
+interface AccountsPage {
+  readonly accounts: readonly AccountAtBank[]
+  /** Where the next page begins; undefined at the end. */
+  readonly cursor: string | undefined
+}
+
+/** How many accounts one statement reads, whether or not they have payments. */
+const SCANNED_MAX = 2_000
+
+/** Lists the open accounts that the real bank has opened: it does not know those of the sandbox. */
+export async function listAccountsPage(
+  { pool, orm }: Pick<Database, 'pool' | 'orm'>,
+  { bank, afterId, paidSinceMs, limit }: AccountsRequest,
+): Promise<AccountsPage> {
+  const scannedMax = paidSinceMs === undefined ? limit : SCANNED_MAX
+  const scanned = await listOpenAccounts(orm.em.fork(), bank, afterId, scannedMax)
+  const ids = scanned.map(({ id }) => id)
+  const paid =
+    paidSinceMs === undefined ? undefined : await findPaidAccounts(pool, ids, paidSinceMs)
+  const requested = scanned.filter(({ id }) => paid?.has(id) ?? true)
+  const accounts = requested.slice(0, limit)
+  const last = requested.length > limit ? accounts.at(-1) : scanned.at(-1)
+  const more = requested.length > limit || scanned.length === scannedMax
+  return { accounts, cursor: more ? last?.id : undefined }
 }

@@ -18,7 +18,8 @@ import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
 import { toInt64 } from '../protobuf/int64.ts'
-import type { CalendarDay } from './calendar/get-calendar.ts'
+import type { CalendarDay } from './get-calendar.ts'
+import type { Entry } from './list-entries.ts'
 import {
   type Balance,
   netOf,
@@ -26,7 +27,6 @@ import {
   type Settlement,
   type SettlementStatus,
 } from './settlement.ts'
-import type { Entry } from './statements/store.ts'
 import { SCHEDULES, type Schedule } from './terms/schedule.ts'
 import type { Terms } from './terms/terms.ts'
 

@@ -5,8 +5,9 @@ import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
-import { getBalance } from './balances/get-balance.ts'
-import { getSettlementCalendar } from './calendar/get-calendar.ts'
+import { getBalance } from './get-balance.ts'
+import { getSettlementCalendar } from './get-calendar.ts'
+import { listEntries } from './list-entries.ts'
 import {
   toBalanceMessage,
   toDayMessage,
@@ -20,10 +21,14 @@ import { listSettlements } from './runs/list-settlements.ts'
 import { previewSettlement } from './runs/preview-settlement.ts'
 import type { SettlementContext } from './runs/run-settlement.ts'
 import { settle } from './runs/settle.ts'
-import { listEntries } from './statements/list-entries.ts'
-import { addHoliday, listHolidays, removeHoliday } from './terms/holidays.ts'
-import { getTerms, updateTerms } from './terms/update-terms.ts'
-import { verifyLedger } from './verification/verify-ledger.ts'
+import {
+  addHoliday,
+  getTerms,
+  listHolidays,
+  removeHoliday,
+  updateTerms,
+} from './terms/change-terms.ts'
+import { verifyLedger } from './verify-ledger.ts'
 
 export function createSettlementRpc(
   dependencies: SettlementContext,

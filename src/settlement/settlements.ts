@@ -1,11 +1,23 @@
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
-import { awaitNumbers } from '../events/balance-changes/await-numbers.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
+import { awaitNumbers } from '../events/business-sequences.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import type { Tracing } from '../tracing/tracing.ts'
+import { followPayments } from './due/follow-payments.ts'
+import { sweepDue } from './due/sweep-due.ts'
 import { createSettlementRpc } from './rpc.ts'
-import { createSettlementJob } from './runs/job.ts'
+import {
+  advanceSettlements,
+  leastProgress,
+  type Progress,
+  type Run,
+  resumeRequests,
+  settleDue,
+} from './runs/advance-settlements.ts'
+import type { SettlementContext } from './runs/run-settlement.ts'
+import { CALL_MAX_MS } from './runs/settle.ts'
 import type { BalanceKey } from './settlement.ts'
 import { createFindCalendar, readCalendars } from './terms/calendar.ts'
 
@@ -51,4 +63,52 @@ export function createSettlements({ database, clock, log, tracing, onCommit }: S
       return (businessId: string) => calendars.get(businessId)?.settledBy
     },
   }
+}
+
+/** Settles payments by the schedule. */
+interface SettlementJob extends Pick<Loop, 'start' | 'stop'> {
+  /**
+   * One run, until the signal aborts: completes unfinished settlements and settles what is due.
+   *
+   * @throws if a balance could not be settled; all others are settled nevertheless
+   */
+  run(signal?: AbortSignal): Promise<void>
+}
+
+/** The interval between runs. A long run also looks for newly due payments at this interval. */
+const EVERY_MS = 5_000
+
+/**
+ * Every instance runs this job. The lock of a balance lets one instance at a time start a
+ * settlement, and the row lock of a settlement lets one at a time process it: instances share the
+ * work, and none of it is done twice.
+ */
+export function createSettlementJob(context: SettlementContext): SettlementJob {
+  const { clock, log } = context
+  const run = async (signal?: AbortSignal): Promise<void> => {
+    const shouldContinue = () => !signal?.aborted
+    const run: Run = { ...context, shouldContinue, onLocked: 'skip', failed: new Map() }
+    let progress: Progress
+    do {
+      const untilMs = clock.now() + EVERY_MS
+      await followPayments(run)
+      await sweepDue(run)
+      do progress = await advanceSettlements(run)
+      while (progress === 'more' && shouldContinue() && clock.now() < untilMs)
+      const nowMs = clock.now()
+      // Until then, the call that made the request may still be processing it.
+      progress = leastProgress(progress, await resumeRequests(run, nowMs - CALL_MAX_MS))
+      progress = leastProgress(progress, await settleDue(run, nowMs + EVERY_MS))
+    } while (progress === 'more' && shouldContinue())
+    if (run.failed.size === 0) return
+    const [cause] = run.failed.values()
+    throw new Error(`${run.failed.size} balances could not be settled`, { cause })
+  }
+  const loop = createLoop({
+    name: 'settlement',
+    log,
+    everyMs: EVERY_MS,
+    turn: async (signal) => void (await run(signal)),
+  })
+  return { start: loop.start, stop: loop.stop, run }
 }

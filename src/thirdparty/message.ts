@@ -1,4 +1,4 @@
-import { create } from '@bufbuild/protobuf'
+import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import type { GenerateVirtualAccountRequest } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import {
   type Balance as BalanceMessage,
@@ -8,16 +8,23 @@ import {
   CustomerAccountSchema,
   MetaSchema,
   PayerAccountSchema,
+  type Split as SplitMessage,
+  type SplitSchema,
+  type TermsSchema,
   type Transaction as TransactionMessage,
   type VirtualAccount,
   VirtualAccountSchema,
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
-import type { AccountDetails, StoredAccount } from '../accounts/account.ts'
-import type { Split } from '../accounts/splits/split.ts'
-import { metadataOf } from '../accounts/terms/read-terms.ts'
+import type { AccountDetails, AccountStatus, StoredAccount } from '../accounts/account.ts'
+import { toPayerMessage } from '../accounts/message.ts'
+import { NEEDS_APPROVAL, type RequestedSplit } from '../accounts/splits/check-split.ts'
+import type { FeeBearer, ShareNames, Split } from '../accounts/splits/split.ts'
+import type { AccountTerms, AmountRule, RequestedTerms } from '../accounts/terms.ts'
+import { metadataOf, toRequestedTerms } from '../accounts/terms.ts'
 import type { BankCode, BankNames, IdKind } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
-import { CURRENCY, toMajorNumber } from '../core/money.ts'
+import { type FieldFault, invalidFields } from '../core/errors.ts'
+import { CURRENCY, formatAmount, parseAmount, toMajorNumber } from '../core/money.ts'
 import type { Balance } from '../settlement/settlement.ts'
 import type { Settled } from '../transactions/ledger/list-settled.ts'
 import {
@@ -25,8 +32,6 @@ import {
   type ShownTransaction,
   type StoredTransaction,
 } from '../transactions/transaction.ts'
-import { toSplit } from './splits/message.ts'
-import { readTerms, toTerms } from './terms/message.ts'
 
 /** The account fields that external businesses see. */
 type VisibleAccount = Pick<
@@ -199,4 +204,96 @@ export function toBalance(balance: Balance): BalanceMessage {
     fees: toMajorNumber(balance.feesMinor),
     currency: CURRENCY,
   })
+}
+
+/**
+ * @param request a validated request
+ * @returns undefined for a permanent account
+ * @throws Fault validation_failed (an expiry that is no time, or a payer's name)
+ */
+function readTerms(
+  request: GenerateVirtualAccountRequest,
+  timeText: TimeText,
+): RequestedTerms | undefined {
+  const { amount, amountRule, expiresAt, expiresIn, singleUse, allowedPayers } = request
+  return toRequestedTerms({
+    expectedAmountMinor: amount === '' ? undefined : parseAmount(amount),
+    amountRule: (amountRule || undefined) as AmountRule | undefined,
+    expiresAtMs: expiresAt === '' ? undefined : readExpiry(expiresAt, timeText),
+    expiresInSeconds: expiresIn,
+    singleUse,
+    allowedPayers,
+  })
+}
+
+/** @throws Fault validation_failed (it is no time) */
+export function readExpiry(text: string, timeText: TimeText): number {
+  const atMs = timeText.parse(text)
+  if (atMs !== undefined) return atMs
+  const message = 'must be RFC 3339 or YYYY-MM-DD HH:MM:SS'
+  throw invalidFields([{ field: 'expiresAt', message }])
+}
+
+function toTerms(
+  terms: AccountTerms,
+  status: AccountStatus,
+  timeText: TimeText,
+): MessageInitShape<typeof TermsSchema> {
+  const { expectedAmountMinor, expiresAtMs, amountRule, singleUse } = terms
+  return {
+    amountRule,
+    singleUse,
+    status,
+    allowedPayers: terms.allowedPayers.map(toPayerMessage),
+    ...(expectedAmountMinor !== undefined && { amount: toMajorNumber(expectedAmountMinor) }),
+    ...(expiresAtMs !== undefined && { expiresAt: timeText.format(expiresAtMs) }),
+  }
+}
+
+const NAMES: ShareNames = { points: 'percentage', amount: 'amount' }
+
+/** @param message of a validated request */
+export function readSplit(message: SplitMessage | undefined): RequestedSplit | undefined {
+  if (message === undefined) return undefined
+  const recipients = message.recipients.map(({ businessId, percentage, amount }) => ({
+    businessId,
+    // A percentage with two decimals is a number of basis points, as naira are of kobo.
+    basisPoints: percentage === '' ? undefined : Number(parseAmount(percentage)),
+    fixedMinor: amount === '' ? undefined : parseAmount(amount),
+  }))
+  const feeBearer = (message.feeBearer || 'OWNER') as FeeBearer
+  return { split: { recipients, feeBearer }, names: NAMES, allowed: NEEDS_APPROVAL }
+}
+
+function toSplit({ recipients, feeBearer }: Split): MessageInitShape<typeof SplitSchema> {
+  return {
+    recipients: recipients.map(({ businessId, basisPoints, fixedMinor }) => ({
+      businessId,
+      percentage: basisPoints === undefined ? '' : formatAmount(BigInt(basisPoints)),
+      amount: fixedMinor === undefined ? '' : formatAmount(fixedMinor),
+    })),
+    feeBearer,
+  }
+}
+
+/**
+ * Reads the times of a request, by the names of their fields.
+ *
+ * @returns epoch milliseconds; undefined for an empty text
+ * @throws Fault validation_failed that names each field at fault
+ */
+export function readTimes<Field extends string>(
+  timeText: TimeText,
+  texts: Readonly<Record<Field, string>>,
+): Readonly<Record<Field, number | undefined>> {
+  const faults: FieldFault[] = []
+  const times = Object.entries<string>(texts).map(([field, text]) => {
+    const time = text === '' ? undefined : timeText.parse(text)
+    if (time === undefined && text !== '') {
+      faults.push({ field, message: 'must be YYYY-MM-DD HH:MM:SS or RFC 3339' })
+    }
+    return [field, time]
+  })
+  if (faults.length > 0) throw invalidFields(faults)
+  return Object.fromEntries(times)
 }

@@ -1,30 +1,48 @@
 import { create } from '@bufbuild/protobuf'
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
+import {
+  type Settlement as SettlementMessage,
+  SettlementSchema,
+  type StatementEntry,
+  StatementEntrySchema,
+} from '../../gen/inflow/thirdparty/v2/settlement_pb.ts'
 import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { CustomerAccountsSchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import { type StoredAccount, toVerification } from '../accounts/account.ts'
 import type { CreateAccountCall } from '../accounts/create-account.ts'
-import { getAccount, getAccountsOfCustomer } from '../accounts/get-account.ts'
+import { type AccountKey, getAccount, getAccountsOfCustomer } from '../accounts/get-account.ts'
 import { checkSplit } from '../accounts/splits/check-split.ts'
 import type { Split } from '../accounts/splits/split.ts'
 import { findSplit, findSplits } from '../accounts/splits/split-store.ts'
-import { callingBusiness, callSourceKey } from '../auth/caller.ts'
+import {
+  type Actor,
+  actorOf,
+  type BusinessCaller,
+  callingBusiness,
+  callSourceKey,
+} from '../auth/caller.ts'
 import type { BankCode, BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
-import { Fault, invalidFields } from '../core/errors.ts'
+import { assert, Fault, invalidFields } from '../core/errors.ts'
+import { CURRENCY, parseAmount, toMajorNumber } from '../core/money.ts'
 import { endpointKindFaults } from '../events/event-kinds.ts'
 import { readLogState } from '../events/log-state.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
-import { getBalance } from '../settlement/balances/get-balance.ts'
+import { getBalance } from '../settlement/get-balance.ts'
+import { type EntryPage, listEntries } from '../settlement/list-entries.ts'
+import { isSettlement } from '../settlement/message.ts'
+import { listSettlements } from '../settlement/runs/list-settlements.ts'
+import { netOf, type Settlement } from '../settlement/settlement.ts'
+import { type PaymentTrace, paymentTraceOf } from '../tracing/payment-trace.ts'
 import {
   createGetShown,
   type ListTransactions,
   listTransactions,
 } from '../transactions/find-transactions.ts'
 import { listSettled } from '../transactions/ledger/list-settled.ts'
-import type { TransactionStatus } from '../transactions/transaction.ts'
+import type { ShownTransaction, TransactionStatus } from '../transactions/transaction.ts'
 import {
   acceptPayment,
   type DecisionDependencies,
@@ -32,8 +50,10 @@ import {
 } from '../transactions/variance/decide-held.ts'
 import { findHeldId, listHeldPayments } from '../transactions/variance/list-held.ts'
 import { createToEventBody } from '../webhooks/sender/body.ts'
-import { type AccountDependencies, createAccountMethods } from './accounts/rpc.ts'
+import { type AccountDependencies, createAccountMethods } from './accounts-rpc.ts'
 import {
+  readSplit,
+  readTimes,
   toAccountDetails,
   toBalance,
   toCustomerAccount,
@@ -43,11 +63,7 @@ import {
   toTransaction,
   toVirtualAccount,
 } from './message.ts'
-import { createPaymentMethods, type PaymentDependencies } from './payments/rpc.ts'
-import { readTimes } from './read-times.ts'
-import { createSettlementMethods } from './settlement/rpc.ts'
-import { readSplit } from './splits/message.ts'
-import { createWebhookMethods, type WebhookDependencies } from './webhooks/rpc.ts'
+import { createWebhookMethods, type WebhookDependencies } from './webhooks-rpc.ts'
 
 /** The number of events in a page if the caller sets no limit. */
 const EVENTS_DEFAULT = 100
@@ -228,4 +244,133 @@ function readPeriod(
     recordedFromMs: times.recorded_from,
     recordedToMs: times.recorded_to,
   }
+}
+
+/** A new payment, or an earlier one that is reported again. */
+type SimulatedPayment =
+  | { readonly reference: string; readonly amountMinor: bigint; readonly payerName: string }
+  | { readonly sessionId: string }
+
+interface PaymentDependencies {
+  readonly timeText: TimeText
+  readonly simulatePayment: (
+    caller: BusinessCaller,
+    payment: SimulatedPayment,
+    actor: Actor,
+    trace: PaymentTrace,
+  ) => Promise<ShownTransaction>
+  readonly requeryAccount: (key: AccountKey) => Promise<{
+    readonly account: { readonly reference: string }
+    readonly found: number
+    readonly recorded: number
+  }>
+}
+
+type PaymentMethods = Pick<
+  ServiceImpl<typeof ThirdPartyService>,
+  'simulatePayment' | 'requeryTransaction'
+>
+
+/** How a business gets payments that were not reported: from the sandbox, and from its banks. */
+function createPaymentMethods(dependencies: PaymentDependencies): PaymentMethods {
+  const { timeText } = dependencies
+  return {
+    async simulatePayment({ reference, amount, payerName, sessionId }, context) {
+      const payment =
+        sessionId !== '' ? { sessionId } : { reference, ...readAmount(amount), payerName }
+      const caller = callingBusiness(context)
+      const recorded = await dependencies.simulatePayment(
+        caller,
+        payment,
+        actorOf(context),
+        paymentTraceOf(context.values.get(callSourceKey)),
+      )
+      return { status: true, message: 'Payment simulated', data: toTransaction(recorded, timeText) }
+    },
+    async requeryTransaction({ reference }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const requeried = await dependencies.requeryAccount({ businessId, live, reference })
+      const { account, found, recorded } = requeried
+      const data = { reference: account.reference, found, recorded }
+      return { status: true, message: 'Payments requested from the bank', data }
+    },
+  }
+}
+
+/** @param amount a validated amount */
+function readAmount(amount: string): { readonly amountMinor: bigint } {
+  const amountMinor = parseAmount(amount)
+  assert(amountMinor, 'validation requires an amount greater than 0')
+  return { amountMinor }
+}
+
+type SettlementMethods = Pick<
+  ServiceImpl<typeof ThirdPartyService>,
+  'listSettlements' | 'getStatement'
+>
+
+/** How a business explains its balance. */
+function createSettlementMethods({
+  database,
+  timeText,
+}: Pick<Dependencies, 'database' | 'timeText'>): SettlementMethods {
+  return {
+    async listSettlements({ pageSize, pageToken }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const list = { businessId, live, pageSize, pageToken }
+      const { rows, nextPageToken } = await database.read((on) =>
+        listSettlements(on, list, undefined),
+      )
+      const settlements = rows.map((settlement) => toSettlement(settlement, timeText))
+      return {
+        status: true,
+        message: 'Settlements retrieved',
+        data: { settlements, ...toPageToken(nextPageToken) },
+      }
+    },
+    async getStatement({ from, to, pageSize, pageToken }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const times = readTimes(timeText, { from, to })
+      const period = { fromMs: times.from, toMs: times.to }
+      const page = await listEntries(database, { businessId, live, ...period, pageSize, pageToken })
+      const data = {
+        openingBalance: toBalance(page.opening),
+        entries: page.entries.map((entry) => toStatementEntry(entry, timeText)),
+        closingBalance: toBalance(page.closing),
+        ...toPageToken(page.nextPageToken),
+      }
+      return { status: true, message: 'Statement retrieved', data }
+    },
+  }
+}
+
+function toSettlement(settlement: Settlement, timeText: TimeText): SettlementMessage {
+  const { grossMinor, feesMinor, splitsMinor, completedAtMs } = settlement
+  return create(SettlementSchema, {
+    settlementId: settlement.id,
+    status: settlement.status,
+    transactionCount: Number(settlement.transactionCount),
+    grossAmount: toMajorNumber(grossMinor),
+    fees: toMajorNumber(feesMinor),
+    splits: toMajorNumber(splitsMinor),
+    netAmount: toMajorNumber(netOf(settlement)),
+    currency: CURRENCY,
+    cutOffAt: timeText.format(settlement.cutOffAtMs),
+    startedAt: timeText.format(settlement.startedAtMs),
+    ...(completedAtMs !== undefined && { completedAt: timeText.format(completedAtMs) }),
+  })
+}
+
+function toStatementEntry(entry: EntryPage['entries'][number], timeText: TimeText): StatementEntry {
+  const { kind, subjectId, sessionId } = entry
+  return create(StatementEntrySchema, {
+    sequence: Number(entry.sequence),
+    event: kind,
+    bookedAt: timeText.format(entry.bookedAtMs),
+    ...(isSettlement(kind) && { settlementId: subjectId }),
+    ...(sessionId !== '' && { sessionId }),
+    pending: toMajorNumber(entry.pendingMinor),
+    available: toMajorNumber(entry.availableMinor),
+    fees: toMajorNumber(entry.feesMinor),
+  })
 }

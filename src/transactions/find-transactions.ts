@@ -1,19 +1,18 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
+import { joinAccount } from '../accounts/account.sql.ts'
 import { isCreditable } from '../accounts/account.ts'
 import { getAccount } from '../accounts/get-account.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, IsSimulated } from '../banks/bank.ts'
-import { assert, Fault } from '../core/errors.ts'
+import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
 import { ReversalEntity } from './exceptions.entity.ts'
 import { listByRecordedTime } from './list-by-recorded-time.ts'
-import { listOfSession } from './list-of-session.ts'
-import { isFiltered, type PaymentFilter } from './lists/payment-filter.ts'
-import { type Sources, scanAll, scanByPaidAt } from './lists/scan-transactions.ts'
+import { isFiltered, matchesPayment, type PaymentFilter } from './payment-filter.ts'
 import {
   findBySessions,
   findOwner,
@@ -22,8 +21,13 @@ import {
   listBy,
   type RecordedKey,
   type SessionKey,
+  TRANSACTION_COLUMNS,
   type TransactionFilter,
+  type TransactionRow,
+  toStored,
 } from './queries.ts'
+import { type Sources, scanAll, scanByPaidAt } from './scan-transactions.ts'
+import { joinSession } from './transaction.sql.ts'
 import type { Reversal, ShownTransaction, StoredTransaction } from './transaction.ts'
 
 /** Finds one transaction of one business by its session id. Throws Fault not_found. */
@@ -173,4 +177,84 @@ async function accountOf(
     if (error instanceof Fault && error.reason === 'not_found') return null
     throw error
   }
+}
+
+interface OfSession extends Omit<TransactionFilter, 'accountId'>, PaymentFilter {
+  /** The businesses that the caller may see, if none is named; absent: all. */
+  readonly allowed?: ReadonlySet<string> | undefined
+  readonly sessionId: string
+  /** The returned reference or the business's own; empty: any account. */
+  readonly reference: string
+  readonly recordedFromMs: number | undefined
+  readonly recordedToMs: number | undefined
+  readonly pageToken: string
+  readonly pageTokenField?: PageTokenField
+}
+
+/**
+ * The payments with one session id of a business, or of all that the caller may see, on one page: two banks may
+ * use the same one.
+ *
+ * @throws Fault validation_failed with a recorded period, or the token of another page
+ */
+async function listOfSession(
+  pool: Queryable,
+  request: OfSession,
+): Promise<{ readonly rows: readonly StoredTransaction[]; readonly nextPageToken: string }> {
+  const { recordedFromMs, recordedToMs, pageToken, pageTokenField } = request
+  if (recordedFromMs !== undefined || recordedToMs !== undefined || pageToken !== '') {
+    const field = pageTokenField === 'page_token' ? 'session_id' : 'sessionId'
+    const message = 'cannot be combined with a recorded period or a page token'
+    throw invalidFields([{ field, message }])
+  }
+  const { reference, fromMs, toMs } = request
+  const found = await findAll(pool, request)
+  const rows = found.filter(
+    ({ account, ...each }) =>
+      (reference === '' || [account.reference, account.merchantReference].includes(reference)) &&
+      matchesPayment(request, { account, ...each }) &&
+      (fromMs === undefined || each.paidAtMs >= fromMs) &&
+      (toMs === undefined || each.paidAtMs < toMs),
+  )
+  return { rows, nextPageToken: '' }
+}
+
+/** At every bank, the latest payment first. */
+async function findAll(
+  pool: Queryable,
+  { businessId, live, sessionId, allowed }: OfSession,
+): Promise<readonly StoredTransaction[]> {
+  const businessIds = businessId === '' ? allowed && [...allowed] : [businessId]
+  const { rows } = await pool.query<TransactionRow>(
+    `select ${TRANSACTION_COLUMNS} from (select) one
+      ${joinSession('s.session_id = $1 and s.live = coalesce($2, s.live)', '(t.business_id = any ($3::text[]) or $3 is null)')}
+      ${joinAccount('t.account_id')}
+      order by t.paid_at desc, t.id desc`,
+    [sessionId, live ?? null, businessIds ?? null],
+  )
+  return rows.map(toStored)
+}
+
+/** What to search among; undefined: all. */
+interface Scope {
+  readonly businessIds: readonly string[] | undefined
+  readonly live: boolean | undefined
+}
+
+/** The transactions of an id or of a session id, newest first: at most one of each bank and mode. */
+export async function searchTransactions(
+  on: Queryable,
+  text: string,
+  { businessIds, live }: Scope,
+): Promise<readonly StoredTransaction[]> {
+  const ofId = `select * from transaction where id = $1`
+  const ofSession = `select t.* from (select) one ${joinSession('s.session_id = $1')}`
+  const { rows } = await on.query<TransactionRow>(
+    `select ${TRANSACTION_COLUMNS} from (${text.startsWith('txn_') ? `${ofId} union ${ofSession}` : ofSession}) t
+      ${joinAccount('t.account_id')}
+      where ($2::text[] is null or t.business_id = any ($2)) and ($3::boolean is null or t.live = $3)
+      order by t.id desc`,
+    [text, businessIds ?? null, live ?? null],
+  )
+  return rows.map(toStored)
 }

@@ -1,10 +1,7 @@
 import { joinAccount } from '../accounts/account.sql.ts'
 import { invalidFields } from '../core/errors.ts'
-import { ENTRIES_IN_RANGE } from '../events/balance-changes/balance-changes.sql.ts'
-import {
-  findSequenceBounds,
-  lastSequenceBefore,
-} from '../events/balance-changes/business-sequences.ts'
+import { ENTRIES_IN_RANGE } from '../events/balance-changes.sql.ts'
+import { findSequenceBounds, lastSequenceBefore } from '../events/business-sequences.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import {
@@ -13,7 +10,7 @@ import {
   pageTokenOf,
   readPage,
 } from '../postgres/page-token.ts'
-import { isFiltered, type PaymentFilter, paymentConditions } from './lists/payment-filter.ts'
+import { isFiltered, type PaymentFilter, paymentConditions } from './payment-filter.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
 import { CREDITS_PAYMENT } from './transaction.sql.ts'
 import type { StoredTransaction, TransactionStatus } from './transaction.ts'

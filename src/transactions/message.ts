@@ -23,7 +23,7 @@ import { encodeEvent } from '../events/message.ts'
 import { fromTimestamp, toTimestamp } from '../protobuf/timestamp.ts'
 import type { PaymentTrace } from '../tracing/payment-trace.ts'
 import type { ImportedTransaction } from './import-transactions.ts'
-import type { PaymentFilter } from './lists/payment-filter.ts'
+import type { PaymentFilter } from './payment-filter.ts'
 import {
   type Payer,
   type RecordedBy,
@@ -33,8 +33,7 @@ import {
   TRANSACTION_STATUSES,
   type TransactionStatus,
 } from './transaction.ts'
-import type { HoldState } from './variance/hold.ts'
-import type { Variance } from './variance/variance.ts'
+import type { HoldState, Variance } from './variance/variance.ts'
 
 const STATUSES: Readonly<Record<TransactionStatus, StatusMessage>> = {
   PENDING: StatusMessage.PENDING,

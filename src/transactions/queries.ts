@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
 import { joinAccount } from '../accounts/account.sql.ts'
-import type { Metadata } from '../accounts/terms/terms.ts'
+import type { Metadata } from '../accounts/terms.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
@@ -8,7 +8,6 @@ import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
-import { SHOWN_COLUMNS, type ShownRow, toShown } from './shown-row.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
 import { joinSession, lockSettled, SHOWN_SETTLED } from './transaction.sql.ts'
 import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
@@ -285,5 +284,42 @@ export function toStored(row: TransactionRow): StoredTransaction {
       metadata: row.metadata ?? undefined,
     },
     variance: toVariance(row.variance),
+  }
+}
+
+/** The fields that a business sees, of a transaction `t` and its account `a`. */
+const SHOWN_COLUMNS = `t.session_id, t.bank, t.amount_minor, t.status, ${SHOWN_SETTLED},
+  ${epochMs('t.paid_at')}, a.reference, a.account_number, a.account_name, a.first_name,
+  a.last_name, a.email, a.one_time, a.expected_amount_minor, a.metadata, ${VARIANCE}`
+
+/** A row of these columns, after its place in the look-up. */
+type ShownRow = [
+  ...[at: number, sessionId: string, bank: BankCode, amountMinor: string],
+  ...[status: TransactionStatus, settled: boolean, paidAtMs: number],
+  ...[reference: string, accountNumber: string, accountName: string],
+  ...[firstName: string, lastName: string, email: string],
+  ...[oneTime: boolean, expectedAmountMinor: string | null, metadata: Metadata | null],
+  variance: VarianceArray | null,
+]
+
+function toShown(row: ShownRow): ShownTransaction {
+  return {
+    sessionId: row[1],
+    bank: row[2],
+    amountMinor: BigInt(row[3]),
+    status: row[4],
+    settled: row[5],
+    paidAtMs: row[6],
+    account: {
+      reference: row[7],
+      accountNumber: row[8],
+      accountName: row[9],
+      firstName: row[10],
+      lastName: row[11],
+      email: row[12],
+      terms: expectationOf(row[13], row[14]),
+      metadata: row[15] ?? undefined,
+    },
+    variance: toVariance(row[16]),
   }
 }

@@ -16,9 +16,8 @@ import {
   type RecordResult,
   type StoredTransaction,
 } from './transaction.ts'
-import { insertUnmatched, type NewUnmatched } from './unmatched/insert-unmatched.ts'
 import { encodeUnmatchedEvent } from './unmatched/message.ts'
-import { resolutionsOf } from './unmatched/store.ts'
+import { insertUnmatched, type NewUnmatched, resolutionsOf } from './unmatched/store.ts'
 import type { UnmatchedPayment } from './unmatched/unmatched-payment.ts'
 import { finalizeOneTimePayments } from './variance/record-one-time.ts'
 

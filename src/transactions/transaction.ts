@@ -1,7 +1,7 @@
-import type { Metadata, PaymentTerms } from '../accounts/terms/terms.ts'
+import type { Metadata, PaymentTerms } from '../accounts/terms.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { PaymentTrace } from '../tracing/payment-trace.ts'
-import type { PaymentVariance } from './variance/hold.ts'
+import type { PaymentVariance } from './variance/variance.ts'
 
 /** The statuses of a transaction, the same in every protocol. */
 export const TRANSACTION_STATUSES = ['PENDING', 'SUCCESS', 'FAILED', 'REVERSED'] as const

@@ -1,40 +1,49 @@
-import { durationMs } from '@bufbuild/protobuf/wkt'
+import { durationMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
-import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import {
+  DeliveryStatus,
+  HeaderOmission,
+  type WebhookRequest,
+} from '../../gen/inflow/webhook/v1/delivery_pb.ts'
+import {
+  EndpointStatus,
+  type EndpointStatistics as StatisticsMessage,
+} from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import type {
+  ListDeliveriesRequest,
+  ListEndpointsRequest,
+  WebhookService,
+} from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { actorOf, restrictionOf } from '../auth/caller.ts'
 import type { BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
-import { listEventKinds } from './catalogue/list-event-kinds.ts'
 import { toRequestedOptions } from './connections/message.ts'
+import type { DeliveryState } from './deliveries/delivery.ts'
 import { getDelivery, listDeliveries } from './deliveries/list-deliveries.ts'
+import type { DeliveryFilter } from './deliveries/read-deliveries.ts'
 import { recover, redeliver } from './deliveries/redeliver.ts'
 import { sendTestEvent } from './deliveries/send-test-event.ts'
+import { skipDelivery } from './deliveries/skip-delivery.ts'
 import { createEndpoint } from './endpoints/create-endpoint.ts'
-import { deleteEndpoint } from './endpoints/delete-endpoint.ts'
 import type { EndpointContext } from './endpoints/endpoint-context.ts'
-import { listEndpoints } from './endpoints/list-endpoints.ts'
+import { type EndpointStatistics, getEndpointStatistics } from './endpoints/endpoint-statistics.ts'
+import { type EndpointFilter, listEndpoints } from './endpoints/list-endpoints.ts'
 import { rotateSecret, switchSecret } from './endpoints/rotate-secret.ts'
-import { updateEndpoint } from './endpoints/update-endpoint.ts'
-import { getEndpointStatistics } from './lists/endpoint-statistics.ts'
-import {
-  toDeliveryFilter,
-  toEndpointFilter,
-  toRequestMessage,
-  toStatisticsMessage,
-} from './lists/message.ts'
+import { deleteEndpoint, updateEndpoint } from './endpoints/update-endpoint.ts'
+import { listEventKinds } from './list-event-kinds.ts'
 import {
   toAttemptMessage,
   toDeliveryMessage,
+  toDeliveryState,
   toEndpointMessage,
   toFormatChange,
   toRequestFormat,
 } from './message.ts'
-import { skipDelivery } from './ordered/skip-delivery.ts'
-import { toCandidate, toProgressMessage } from './rehearsal/message.ts'
-import type { Rehearse } from './rehearsal/rehearse.ts'
-import { createShowRequest } from './sender/shown-request.ts'
+import { toCandidate, toProgressMessage } from './rehearsal-message.ts'
+import type { Rehearse } from './rehearse.ts'
+import { createShowRequest, type ShownRequest } from './sender/shown-request.ts'
 
 export function createWebhookRpc(
   context: EndpointContext,
@@ -127,5 +136,79 @@ export function createWebhookRpc(
       return { recovered: BigInt(recovered) }
     },
     listEventKinds: () => ({ kinds }),
+  }
+}
+
+/** @param allowed the businesses that the caller may see; undefined: all */
+function toEndpointFilter(
+  { businessId, live, status, failing }: ListEndpointsRequest,
+  allowed: ReadonlySet<string> | undefined,
+): EndpointFilter {
+  return {
+    businessIds: businessId === '' ? allowed && [...allowed] : [businessId],
+    live,
+    enabled: status === EndpointStatus.UNSPECIFIED ? undefined : status === EndpointStatus.ENABLED,
+    failing,
+  }
+}
+
+function toDeliveryFilter(request: ListDeliveriesRequest): DeliveryFilter {
+  const { status, statuses, from, to } = request
+  return {
+    endpointId: request.endpointId || undefined,
+    eventId: request.eventId || undefined,
+    businessId: request.businessId || undefined,
+    live: request.live,
+    states: toDeliveryStates(status === DeliveryStatus.UNSPECIFIED ? statuses : [status]),
+    fromMs: from && fromTimestamp(from),
+    toMs: to && fromTimestamp(to),
+  }
+}
+
+function toDeliveryStates(
+  statuses: readonly DeliveryStatus[],
+): readonly DeliveryState[] | undefined {
+  if (statuses.length === 0) return undefined
+  return statuses.map(toDeliveryState).filter((state) => state !== undefined)
+}
+
+function toRequestMessage({ method, url, headers, body }: ShownRequest): WebhookRequest {
+  return {
+    $typeName: 'inflow.webhook.v1.WebhookRequest',
+    ...{ method, url, body },
+    headers: headers.map(({ name, value, omission }) => ({
+      $typeName: 'inflow.webhook.v1.WebhookHeader',
+      ...{ name, value, omission: OMISSIONS[omission ?? 'none'] },
+    })),
+  }
+}
+
+const OMISSIONS = {
+  none: HeaderOmission.UNSPECIFIED,
+  secret: HeaderOmission.SECRET,
+  'by attempt': HeaderOmission.BY_ATTEMPT,
+} as const
+
+function toStatisticsMessage(statistics: EndpointStatistics): StatisticsMessage {
+  const { oldestPendingMs, latencyP50Ms, latencyP95Ms } = statistics
+  return {
+    $typeName: 'inflow.webhook.v1.EndpointStatistics',
+    endpointId: statistics.endpointId,
+    from: timestampFromMs(statistics.fromMs),
+    deliveryCount: statistics.deliveries,
+    attemptCount: BigInt(statistics.attempts),
+    deliveredCount: statistics.delivered,
+    failedCount: statistics.failed,
+    pendingCount: statistics.pending,
+    ...(oldestPendingMs !== undefined && { oldestPendingAt: timestampFromMs(oldestPendingMs) }),
+    ...{ latencyP50Ms, latencyP95Ms },
+    hours: statistics.hours.map((hour) => ({
+      $typeName: 'inflow.webhook.v1.EndpointStatisticsHour',
+      from: timestampFromMs(hour.fromMs),
+      deliveredCount: hour.delivered,
+      failedCount: hour.failed,
+      latencyP50Ms: hour.latencyP50Ms,
+      latencyP95Ms: hour.latencyP95Ms,
+    })),
   }
 }

@@ -9,7 +9,7 @@ import {
   CreateAccountResponseSchema,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
+import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { creation, GENERATE } from '../protocols/rest/rest.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { AccountStatus, OpeningState } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
+import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { useService } from '../support/service.ts'
 

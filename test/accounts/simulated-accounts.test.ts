@@ -7,7 +7,7 @@ import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_p
 import { RecordOutcome } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { restPath } from '../../proto/contract-services.ts'
-import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
+import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { notify, payment } from '../notifications/scene.ts'
 import { allMethods, PROTOCOLS, REST } from '../protocols/matrix/protocols.ts'
 import { creation } from '../protocols/rest/rest.ts'

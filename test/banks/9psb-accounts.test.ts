@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { NinePsbFault } from '../../src/banks/9psb/fake/9psb.ts'
+import type { NinePsbFault } from '../../src/banks/9psb/fake.ts'
 import { ninePsbFixture } from './9psb-fixture.ts'
 import { abortedOnce, accountOrder, signal } from './fixture.ts'
 

@@ -4,7 +4,7 @@ import {
   type FakeNinePsb,
   type FakeNinePsbOptions,
   startFakeNinePsb,
-} from '../../src/banks/9psb/fake/9psb.ts'
+} from '../../src/banks/9psb/fake.ts'
 import { readNinePsbSettings } from '../../src/banks/9psb/settings.ts'
 import type { LiveConnector } from '../../src/banks/bank.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'

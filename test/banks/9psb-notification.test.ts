@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type NinePsbTransaction, notificationBody } from '../../src/banks/9psb/fake/transaction.ts'
-import { readNotification } from '../../src/banks/9psb/notification.ts'
-import { notificationHash } from '../../src/banks/9psb/signature.ts'
+import { type NinePsbTransaction, notificationBody } from '../../src/banks/9psb/fake.ts'
+import { notificationHash, readNotification } from '../../src/banks/9psb/notification.ts'
 import { bankNotification } from './fixture.ts'
 
 const PASSWORD = 'hdUof9b92D0WS40HnOhgtsem'

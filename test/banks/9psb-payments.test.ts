@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { NinePsbFault } from '../../src/banks/9psb/fake/9psb.ts'
+import type { NinePsbFault } from '../../src/banks/9psb/fake.ts'
 import type { BankPayment, NotificationOutcome } from '../../src/banks/bank.ts'
 import { BankUnreachableError, NotListedError } from '../../src/banks/http/bank-http.ts'
 import { startReceiver } from '../support/receiver.ts'

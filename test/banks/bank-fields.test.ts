@@ -1,10 +1,16 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { parseNaira } from '../../src/banks/amount.ts'
-import { fieldsOf, isAccountNumber, isPaymentKey, textOf } from '../../src/banks/bank-fields.ts'
-import { createFields, mergeFields } from '../../src/banks/create-fields.ts'
+import {
+  createFields,
+  fieldsOf,
+  getPath,
+  isAccountNumber,
+  isPaymentKey,
+  mergeFields,
+  parseNaira,
+  textOf,
+} from '../../src/banks/bank-fields.ts'
 import { equalSecrets } from '../../src/banks/equal-secrets.ts'
-import { getPath } from '../../src/banks/get-path.ts'
 
 describe('the text at a path of a bank’s JSON', () => {
   const body = { a: { b: { c: ' x ' } }, list: ['y'], number: 7, nothing: null }

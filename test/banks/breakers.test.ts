@@ -4,7 +4,7 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import type { BankCode } from '../../src/banks/bank.ts'
-import { createReportBreakers } from '../../src/banks/breakers/report-breakers.ts'
+import { createReportBreakers } from '../../src/banks/breakers.ts'
 import type { BreakerState } from '../../src/banks/http/circuit-breaker.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { checkBankWork } from '../../src/doctor/check-banks.ts'

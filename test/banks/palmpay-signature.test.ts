@@ -1,8 +1,11 @@
 import { createHash, generateKeyPairSync, publicDecrypt } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { generatePalmPayCredentials } from '../../src/banks/palmpay/fake/keys.ts'
-import { isRequestSigned, signFake } from '../../src/banks/palmpay/fake/signature.ts'
+import {
+  generatePalmPayCredentials,
+  isRequestSigned,
+  signFake,
+} from '../../src/banks/palmpay/fake.ts'
 import { isSigned, isUnambiguous, signFields } from '../../src/banks/palmpay/signature.ts'
 import { parsePrivateKey, parsePublicKey } from '../../src/banks/rsa-key.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ProvidusFault } from '../../src/banks/providus/fake/providus.ts'
+import type { ProvidusFault } from '../../src/banks/providus/fake.ts'
 import { abortedOnce, accountOrder, signal } from './fixture.ts'
 import { providusFixture } from './providus-fixture.ts'
 

@@ -4,7 +4,7 @@ import {
   type FakeProvidus,
   type FakeProvidusOptions,
   startFakeProvidus,
-} from '../../src/banks/providus/fake/providus.ts'
+} from '../../src/banks/providus/fake.ts'
 import { createProvidus } from '../../src/banks/providus/providus.ts'
 import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
 import { httpTo, settingsOf } from './fixture.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { BankPayment, NotificationOutcome } from '../../src/banks/bank.ts'
-import type { ProvidusFault } from '../../src/banks/providus/fake/providus.ts'
+import type { ProvidusFault } from '../../src/banks/providus/fake.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { abortedOnce, bankNotification, bankPayment, signal } from './fixture.ts'
 import { providusFixture } from './providus-fixture.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { type AccountOrder, BANK_CODES, BANK_FACTS } from '../../src/banks/bank.ts'
 import { isNuban } from '../../src/banks/nuban.ts'
-import { createSandboxBank, MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
+import { createSandboxBank, MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { useDatabase } from '../support/database.ts'
 
 const db = useDatabase()

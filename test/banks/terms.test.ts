@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { termsFields as ninePsbFields } from '../../src/banks/9psb/terms.ts'
+import { termsFields as ninePsbFields } from '../../src/banks/9psb/9psb.ts'
 import type { OrderTerms } from '../../src/banks/bank.ts'
-import { termsFields as safeHavenFields } from '../../src/banks/safehaven/terms.ts'
+import { termsFields as safeHavenFields } from '../../src/banks/safehaven/open-account.ts'
 import { ninePsbFixture } from './9psb-fixture.ts'
 import { accountOrder, signal } from './fixture.ts'
 

@@ -2,7 +2,7 @@ import { describe, expect, expectTypeOf, test } from 'vitest'
 import type { WebhookPayerAccount } from '../../gen/webhook_data.ts'
 import type { WebhookEvent, WebhookEventOf, WebhookKind } from '../../src/client/verify-webhook.ts'
 import { createTimeText } from '../../src/core/clock.ts'
-import { listEventKinds } from '../../src/webhooks/catalogue/list-event-kinds.ts'
+import { listEventKinds } from '../../src/webhooks/list-event-kinds.ts'
 
 /** What a receiver does with events: the compiler checks it, and the test below runs it. */
 function summaryOf(event: WebhookEvent): string {

@@ -1,6 +1,6 @@
 import type { PoolClient } from 'pg'
 import { expect, test } from 'vitest'
-import { bumpEpoch } from '../../src/events/bump-epoch.ts'
+import { bumpEpoch } from '../../src/events/sequencer.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'

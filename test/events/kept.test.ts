@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest'
 import { readLogState } from '../../src/events/log-state.ts'
-import { raiseFloor } from '../../src/events/retention-store.ts'
+import { raiseFloor } from '../../src/events/retention.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 

@@ -1,9 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { bumpEpoch } from '../../src/events/bump-epoch.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { readBusinessLog, readLog } from '../../src/events/read-log.ts'
-import { createRetention } from '../../src/events/retention.ts'
-import { claimRun } from '../../src/events/retention-store.ts'
+import { claimRun, createRetention } from '../../src/events/retention.ts'
+import { bumpEpoch } from '../../src/events/sequencer.ts'
 import {
   cutPartition,
   dropPartition,

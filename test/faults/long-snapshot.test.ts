@@ -4,7 +4,7 @@ import { ENTITIES } from '../../src/app/entities.ts'
 import { type EmbeddedPostgres, startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
-import { readBalance } from '../../src/settlement/balances/store.ts'
+import { readBalance } from '../../src/settlement/get-balance.ts'
 import { writeEvents } from '../support/events.ts'
 import { makeFolder } from '../support/folder.ts'
 

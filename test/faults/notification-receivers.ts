@@ -1,10 +1,10 @@
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { notificationBody as ninePsbBody } from '../../src/banks/9psb/fake/transaction.ts'
+import { notificationBody as ninePsbBody } from '../../src/banks/9psb/fake.ts'
 import type { BankCode } from '../../src/banks/bank.ts'
 import type { NotifyResult } from '../../src/banks/fake/notifier.ts'
 import type { FakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
-import { notificationBody as providusBody } from '../../src/banks/providus/fake/transaction.ts'
-import { authSignature } from '../../src/banks/providus/signature.ts'
+import { notificationBody as providusBody } from '../../src/banks/providus/fake.ts'
+import { authSignature } from '../../src/banks/providus/notification.ts'
 
 /** A request to the notification endpoint. */
 export interface NotificationRequest {

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
+import { claimEnded, endAccounts } from '../../src/accounts/end-accounts.ts'
 import {
   claimDue,
   claimPending,
@@ -10,11 +11,10 @@ import {
   switchConnector,
   updatePending,
 } from '../../src/accounts/openings/opening-store.ts'
-import { claimEnded, endAccounts } from '../../src/accounts/terms/end-store.ts'
 import { newId } from '../../src/core/ids.ts'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
-import { listAccountsPage } from '../../src/reconciliation/list-accounts-page.ts'
+import { listAccountsPage } from '../../src/reconciliation/run-page.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { expectStories, MODEL_SECONDS } from './try-stories.ts'
 

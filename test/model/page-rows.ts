@@ -10,7 +10,7 @@ import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_p
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
+import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { newId } from '../../src/core/ids.ts'
 import { HAPPY } from '../protocols/matrix/rows.ts'
 import { CUSTOMER, DEAF_URL, type Scene } from '../protocols/matrix/scene.ts'

@@ -3,7 +3,7 @@ import { inFile } from './mutation.ts'
 /** Accounts, sessions and notifications: what is opened twice, outlives its credential, or is credited unconfirmed. */
 export const ACCESS = [
   ...inFile(
-    'src/accounts/terms/one-time-store.ts',
+    'src/accounts/one-time-store.ts',
     ['test/transactions/variance/record.test.ts', 'test/accounts/one-time.test.ts'],
     [
       [
@@ -14,7 +14,7 @@ export const ACCESS = [
     ],
   ),
   ...inFile(
-    'src/accounts/terms/end-store.ts',
+    'src/accounts/end-accounts.ts',
     ['test/accounts/one-time.test.ts'],
     [
       [
@@ -41,7 +41,7 @@ export const ACCESS = [
     ],
   ),
   ...inFile(
-    'src/accounts/search/search-accounts.ts',
+    'src/accounts/search-accounts.ts',
     ['test/overview/search.test.ts'],
     [
       [

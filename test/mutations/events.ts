@@ -95,7 +95,7 @@ export const EVENTS = [
     ],
   ),
   ...inFile(
-    'src/events/retention-store.ts',
+    'src/events/retention.ts',
     ['test/events/retention.test.ts'],
     [
       [
@@ -159,7 +159,7 @@ export const EVENTS = [
     ],
   ),
   ...inFile(
-    'src/events/retention-store.ts',
+    'src/events/retention.ts',
     ['test/events/kept.test.ts', 'test/events/kept-ticks.test.ts', 'test/events/retention.test.ts'],
     [
       [

@@ -102,7 +102,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/settlement/runs/due-store.ts',
+    'src/settlement/runs/preview-settlement.ts',
     ['test/settlement/job.test.ts', 'test/settlement/settlement.test.ts'],
     [
       [
@@ -127,7 +127,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/settlement/balances/store.ts',
+    'src/settlement/get-balance.ts',
     ['test/settlement/settlement.test.ts', 'test/settlement/sequences.test.ts'],
     [
       [
@@ -143,7 +143,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/events/balance-changes/balance-changes.sql.ts',
+    'src/events/balance-changes.sql.ts',
     ['test/settlement/sequences.test.ts', 'test/settlement/balance-snapshots.test.ts'],
     [
       [
@@ -213,7 +213,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/transactions/reverse-store.ts',
+    'src/transactions/reverse-transaction.ts',
     [
       'test/settlement/shares/reverse.test.ts',
       'test/model/money.test.ts',
@@ -233,7 +233,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/transactions/shares/share-store.ts',
+    'src/transactions/share-store.ts',
     [
       'test/settlement/shares/reverse.test.ts',
       'test/model/money.test.ts',
@@ -248,7 +248,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/settlement/verification/store.ts',
+    'src/settlement/verification-store.ts',
     [
       'test/settlement/shares/reverse.test.ts',
       'test/model/money.test.ts',
@@ -263,7 +263,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/settlement/statements/store.ts',
+    'src/settlement/list-entries.ts',
     [
       'test/settlement/shares/reverse.test.ts',
       'test/model/money.test.ts',
@@ -289,7 +289,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/settlement/due/refresh-due.ts',
+    'src/settlement/due/due-index.ts',
     ['test/settlement/due-modes.test.ts', 'test/settlement/due.test.ts'],
     [
       [

@@ -72,7 +72,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/unmatched/insert-unmatched.ts',
+    'src/transactions/unmatched/store.ts',
     ['test/transactions/record-payment.test.ts'],
     [
       [
@@ -217,7 +217,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/conflicts/store.ts',
+    'src/transactions/conflicts/resolve-conflict.ts',
     ['test/notifications/held.test.ts'],
     [
       [
@@ -228,7 +228,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/list-of-session.ts',
+    'src/transactions/find-transactions.ts',
     ['test/protocols/rest/listed-rows.test.ts'],
     [
       [

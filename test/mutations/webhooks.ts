@@ -3,7 +3,7 @@ import { inFile } from './mutation.ts'
 /** Deliveries that are lost, repeated, reordered or sent to another business. */
 export const WEBHOOKS = [
   ...inFile(
-    'src/webhooks/deliveries/complete-attempts.ts',
+    'src/webhooks/deliveries/record-attempt.ts',
     ['test/webhooks/deliveries/end-claims.test.ts', 'test/webhooks/deliveries/deliveries.test.ts'],
     [
       [
@@ -59,7 +59,7 @@ export const WEBHOOKS = [
     [['an expired secret still signs', `(s.expires_at is null or s.expires_at > \${now})`, 'true']],
   ),
   ...inFile(
-    'src/webhooks/dispatch/dispatch-events.ts',
+    'src/webhooks/dispatch.ts',
     [
       'test/webhooks/deliveries/end-claims.test.ts',
       'test/webhooks/deliveries/deliver.test.ts',
@@ -92,7 +92,7 @@ export const WEBHOOKS = [
     ],
   ),
   ...inFile(
-    'src/webhooks/deliveries/resend-deliveries.ts',
+    'src/webhooks/deliveries/redeliver.ts',
     ['test/webhooks/deliveries/deliveries.test.ts'],
     [
       [
@@ -103,7 +103,7 @@ export const WEBHOOKS = [
     ],
   ),
   ...inFile(
-    'src/webhooks/dispatch/dispatch-events.ts',
+    'src/webhooks/dispatch.ts',
     ['test/webhooks/deliveries/claimed-as-made.test.ts'],
     [
       [
@@ -121,7 +121,7 @@ export const WEBHOOKS = [
     ],
   ),
   ...inFile(
-    'src/webhooks/retention/retention.ts',
+    'src/webhooks/retention.ts',
     ['test/webhooks/deliveries/retention.test.ts'],
     [
       [
@@ -133,8 +133,8 @@ export const WEBHOOKS = [
     ],
   ),
   ...inFile(
-    'src/webhooks/ordered/claim-ordered.ts',
-    ['test/webhooks/ordered/ordered.test.ts'],
+    'src/webhooks/deliveries/claim-ordered.ts',
+    ['test/webhooks/deliveries/ordered.test.ts'],
     [
       [
         'an ordered endpoint is sent its next event while one is in progress',

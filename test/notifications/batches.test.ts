@@ -1,9 +1,11 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createFinishProcessing } from '../../src/notifications/finish-processing.ts'
+import {
+  createFinishProcessing,
+  createStoreNotification,
+} from '../../src/notifications/notification-batches.ts'
 import { createAssignSession } from '../../src/notifications/payment-sessions.ts'
 import type { NewNotification, Processed } from '../../src/notifications/store.ts'
-import { createStoreNotification } from '../../src/notifications/store-notification.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useFakeBank } from '../support/fake-bank.ts'
 import { useService } from '../support/service.ts'

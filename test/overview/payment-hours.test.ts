@@ -2,9 +2,12 @@ import fc from 'fast-check'
 import type { Pool, PoolClient } from 'pg'
 import pino from 'pino'
 import { beforeEach, expect, test } from 'vitest'
-import { bumpEpoch } from '../../src/events/bump-epoch.ts'
-import { countUncounted, deleteOldHours } from '../../src/overview/figures/figures-job.ts'
-import { followPayments } from '../../src/overview/figures/follow-payments.ts'
+import { bumpEpoch } from '../../src/events/sequencer.ts'
+import {
+  countUncounted,
+  deleteOldHours,
+  followPayments,
+} from '../../src/overview/figures/figures-job.ts'
 import { createSemaphore } from '../../src/postgres/semaphore.ts'
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
 import {

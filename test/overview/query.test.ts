@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readQuery } from '../../src/overview/search/query.ts'
+import { readQuery } from '../../src/overview/search.ts'
 
 const UNIQUE = '01m83cw9qnqv8d4h0yt9a4hsdz'
 

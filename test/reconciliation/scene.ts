@@ -1,6 +1,6 @@
 import { afterAll } from 'vitest'
-import { startFakeNinePsb } from '../../src/banks/9psb/fake/9psb.ts'
-import { startFakePalmPay } from '../../src/banks/palmpay/fake/palmpay.ts'
+import { startFakeNinePsb } from '../../src/banks/9psb/fake.ts'
+import { startFakePalmPay } from '../../src/banks/palmpay/fake.ts'
 import { startFakeSafeHaven } from '../../src/banks/safehaven/fake/safehaven.ts'
 import { ENV } from '../banks/9psb-fixture.ts'
 

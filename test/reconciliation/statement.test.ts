@@ -16,7 +16,7 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import type { PalmPayOrder } from '../../src/banks/palmpay/fake/order.ts'
+import type { PalmPayOrder } from '../../src/banks/palmpay/fake.ts'
 import { newId } from '../../src/core/ids.ts'
 import { toResultMessage, toStatementRow } from '../../src/reconciliation/message.ts'
 import {

@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import { listEntries } from '../../src/settlement/statements/list-entries.ts'
+import { listEntries } from '../../src/settlement/list-entries.ts'
 import { useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 

@@ -1,8 +1,8 @@
 import { beforeEach, expect, test } from 'vitest'
-import { claimDue } from '../../src/settlement/due/claim-due.ts'
 import { followPayments } from '../../src/settlement/due/follow-payments.ts'
+import { claimDue } from '../../src/settlement/runs/advance-settlements.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
-import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
+import { updateTerms } from '../../src/settlement/terms/change-terms.ts'
 import { useDatabase } from '../support/database.ts'
 import { SYSTEM } from '../support/operator.ts'
 import {

@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
-import { registerSettlementMetrics } from '../../src/settlement/metrics/register-lag.ts'
+import { registerSettlementMetrics } from '../../src/settlement/overdue.ts'
 import { useDatabase } from '../support/database.ts'
 import { testClock } from './fixture.ts'
 

@@ -4,7 +4,7 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { encryptedAccounts } from '../../src/accounts/re-encrypt-accounts.ts'
-import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
+import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { keyIdOf } from '../../src/businesses/secret-key.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { creation } from '../protocols/rest/rest.ts'

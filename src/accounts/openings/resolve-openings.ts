@@ -3,9 +3,10 @@ import type { Logger } from 'pino'
 import type { BankCode, NamedConnector } from '../../banks/bank.ts'
 import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
+import { withTimeout } from '../../core/with-timeout.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 import { identityContext } from '../account.ts'
-import { claimMs, type OpenAtBank } from './open-at-bank.ts'
+import { claimMs, type OpenAtBank, type OpeningOutcome } from './open-at-bank.ts'
 import { claimDue, type DueOpening } from './opening-store.ts'
 
 /** How many openings one turn claims; all run at once. */
@@ -67,5 +68,23 @@ async function retryOpening(
     log.info(line, 'retried opening an account')
   } catch (error) {
     log.warn({ err: error, bank, reference, attempt }, 'retrying to open an account failed')
+  }
+}
+
+/** How long the outcome of an opening may take to be stored after its request ended. */
+const STORE_MS = 2_000
+
+/** An opening goes on when its caller has stopped waiting, so a service that stops waits for it. */
+export function trackOpenings(open: OpenAtBank) {
+  const inProgress = new Set<Promise<OpeningOutcome>>()
+  const openAtBank: OpenAtBank = (request) => {
+    const opening = open(request).finally(() => inProgress.delete(opening))
+    inProgress.add(opening)
+    return opening
+  }
+  return {
+    openAtBank,
+    /** Resolves when no opening is in progress, or after 2 s. */
+    ended: async () => void (await withTimeout(Promise.allSettled([...inProgress]), STORE_MS)),
   }
 }

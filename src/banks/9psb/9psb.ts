@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
+import { toMajorNumber } from '../../core/money.ts'
 import { DENIED } from '../access-denied.ts'
 import type {
   AccountOrder,
@@ -8,11 +9,11 @@ import type {
   BankPayment,
   LiveConnector,
   NotificationOutcome,
+  OrderTerms,
   PaymentPage,
   Requery,
 } from '../bank.ts'
-import { type JsonFields, mergeFields } from '../create-fields.ts'
-import { getPath } from '../get-path.ts'
+import { getPath, type JsonFields, mergeFields } from '../bank-fields.ts'
 import {
   AccessDeniedError,
   type BankHttp,
@@ -23,7 +24,6 @@ import {
 import { createCalls, type NinePsbResponse } from './calls.ts'
 import { readNotification, readTransaction } from './notification.ts'
 import type { NinePsbSettings } from './settings.ts'
-import { termsFields } from './terms.ts'
 
 interface NinePsbOptions {
   readonly settings: NinePsbSettings
@@ -210,4 +210,40 @@ function acknowledge(outcome: NotificationOutcome): Acknowledgement {
     ? '{"code":"99","message":"Not processed, send it again"}'
     : '{"code":"00","message":"Success"}'
   return { status: 200, contentType, body }
+}
+
+const AMOUNT_TYPES = {
+  EXACT: 'EXACT',
+  AT_LEAST: 'HIGHEROREXACT',
+  AT_MOST: 'LOWEROREXACT',
+} as const
+
+const HOUR_MS = 3_600_000
+
+/** The bank's own limit. */
+const EXPIRY_HOURS_MAX = 24
+
+/**
+ * What the bank enforces of an account's terms: the amount; and the expiry, in whole hours, if that is within a day.
+ * An hour that has begun counts, so that the bank never expires an account before we do. Source: the bank's document
+ * "Virtual Account Service".
+ */
+export function termsFields(
+  terms: OrderTerms | undefined,
+  nowMs: number,
+): { readonly amount?: JsonFields; readonly account?: JsonFields } {
+  if (terms === undefined) return {}
+  const { expectedAmountMinor, amountRule, expiresAtMs } = terms
+  const hours =
+    expiresAtMs === undefined ? Infinity : Math.max(1, Math.ceil((expiresAtMs - nowMs) / HOUR_MS))
+  return {
+    ...(expectedAmountMinor !== undefined &&
+      amountRule !== 'ANY' && {
+        amount: {
+          amount: toMajorNumber(expectedAmountMinor),
+          amounttype: AMOUNT_TYPES[amountRule],
+        },
+      }),
+    ...(hours <= EXPIRY_HOURS_MAX && { account: { type: 'DYNAMIC', expiry: { hours } } }),
+  }
 }

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.ts'
-import { getPath } from '../get-path.ts'
+import { getPath } from '../bank-fields.ts'
 import { createAccessToken, type IssuedToken } from '../http/access-token.ts'
 import {
   AccessDeniedError,

@@ -1,12 +1,11 @@
-import { AMOUNT_MINOR_MAX } from '../../core/money.ts'
-import { parseNaira } from '../amount.ts'
+import { createHash } from 'node:crypto'
+import { AMOUNT_MINOR_MAX, formatAmount } from '../../core/money.ts'
 import type { BankNotification, BankPayment, Reading } from '../bank.ts'
+import { getPath, parseNaira } from '../bank-fields.ts'
 import { equalSecrets } from '../equal-secrets.ts'
-import { getPath } from '../get-path.ts'
 import { parseBankJson } from '../http/bank-json.ts'
 import { parseLagosTime } from '../lagos-time.ts'
 import { plainText } from '../plain-text.ts'
-import { isBasic, notificationHash } from './signature.ts'
 
 interface NotificationCredentials {
   readonly notificationUser: string
@@ -83,4 +82,37 @@ export function readTransaction(body: unknown): BankPayment | string {
     },
     narration: plainText(getPath(body, 'order.description'), 500),
   }
+}
+
+/** The fields that the hash of a notification covers; texts are unchanged. */
+interface HashedFields {
+  readonly senderAccountNumber: string
+  readonly senderBankCode: string
+  readonly accountNumber: string
+  readonly amountMinor: bigint
+}
+
+/**
+ * Returns the hash of a notification: SHA-512 in upper-case hexadecimal.
+ *
+ * It omits the session id and has no separator between the fields, so digits can move from one
+ * field to the next: the hash proves knowledge of the password but does not identify a payment.
+ *
+ * @param password the password of the Basic authentication of notifications
+ */
+export function notificationHash(fields: HashedFields, password: string): string {
+  const { senderAccountNumber, senderBankCode, accountNumber, amountMinor } = fields
+  return createHash('sha512')
+    .update(
+      password + senderAccountNumber + senderBankCode + accountNumber + formatAmount(amountMinor),
+    )
+    .digest('hex')
+    .toUpperCase()
+}
+
+/** Whether an `Authorization` header is Basic authentication with these credentials. */
+function isBasic(header: string | undefined, user: string, password: string): boolean {
+  const [, encoded] = /^Basic +([A-Za-z0-9+/=]+)$/i.exec(header ?? '') ?? []
+  const given = Buffer.from(encoded ?? '', 'base64').toString('utf8')
+  return equalSecrets(given, `${user}:${password}`)
 }

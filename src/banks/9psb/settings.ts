@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { type ReadSettings, type Settings, secret } from '../../config/settings.ts'
-import { createFields } from '../create-fields.ts'
+import { createFields } from '../bank-fields.ts'
 import { path, text, timeoutMs, url } from '../settings.ts'
 
 /** `BANK_9PSB_…`: for requests to 9PSB and for its notifications. */

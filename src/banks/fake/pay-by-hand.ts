@@ -1,4 +1,4 @@
-import { getPath } from '../get-path.ts'
+import { getPath } from '../bank-fields.ts'
 import { parseBankJson } from '../http/bank-json.ts'
 import type { FakeRequest, FakeResponse } from './loopback-server.ts'
 

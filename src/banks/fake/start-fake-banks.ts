@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { type FakeNinePsb, startFakeNinePsb } from '../9psb/fake/9psb.ts'
+import { type FakeNinePsb, startFakeNinePsb } from '../9psb/fake.ts'
 import type { BankCode } from '../bank.ts'
-import { type FakePalmPay, startFakePalmPay } from '../palmpay/fake/palmpay.ts'
-import { type FakeProvidus, startFakeProvidus } from '../providus/fake/providus.ts'
+import { type FakePalmPay, startFakePalmPay } from '../palmpay/fake.ts'
+import { type FakeProvidus, startFakeProvidus } from '../providus/fake.ts'
 import { type FakeSafeHaven, startFakeSafeHaven } from '../safehaven/fake/safehaven.ts'
 
 /** The four fake banks, and the settings of a service that uses them. */

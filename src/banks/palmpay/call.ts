@@ -1,6 +1,5 @@
 import type { Clock } from '../../core/clock.ts'
-import { type BankFields, fieldsOf } from '../bank-fields.ts'
-import { getPath } from '../get-path.ts'
+import { type BankFields, fieldsOf, getPath } from '../bank-fields.ts'
 import {
   type BankHttp,
   type BankResponse,

@@ -1,4 +1,6 @@
+import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
+import { AMOUNT_MINOR_MAX } from '../../core/money.ts'
 import { DENIED } from '../access-denied.ts'
 import type {
   Acknowledgement,
@@ -7,19 +9,29 @@ import type {
   NotificationOutcome,
   PaymentListing,
   PaymentPage,
+  Reading,
   Requery,
 } from '../bank.ts'
+import {
+  type BankFields,
+  fieldsOf,
+  getPath,
+  isAccountNumber,
+  isPaymentKey,
+  textOf,
+} from '../bank-fields.ts'
 import {
   AccessDeniedError,
   type BankHttp,
   BankUnreachableError,
   type OnAccess,
 } from '../http/bank-http.ts'
+import { parseBankJson } from '../http/bank-json.ts'
+import { plainText } from '../plain-text.ts'
 import { createPalmPayCall, type PalmPayCall, SUCCESS } from './call.ts'
-import { readNotification } from './notification.ts'
 import { createOpening } from './open-account.ts'
-import { readOrder } from './order.ts'
 import type { PalmPaySettings } from './settings.ts'
+import { isSigned, isUnambiguous, type SignedFields } from './signature.ts'
 
 export interface PalmPayOptions {
   readonly settings: PalmPaySettings
@@ -114,4 +126,91 @@ async function listOrders(
   })
   const hasMore = list.length >= PAGE_SIZE && pageIndex < PAGES_MAX
   return { payments, next: hasMore ? String(pageIndex + 1) : undefined }
+}
+
+interface NotificationRules {
+  /** Our app: PalmPay signs the notifications of all merchants with the same key. */
+  readonly appId: string
+  readonly publicKey: KeyObject
+}
+
+/** Verifies and parses a notification. */
+function readNotification(rawBody: Buffer, rules: NotificationRules): Reading {
+  const body = fieldsOf(parseBankJson(rawBody.toString('utf8')))
+  if (body === undefined) return { kind: 'unauthenticated', cause: 'the body is not a JSON object' }
+  const { sign, ...fields } = body
+  if (typeof sign !== 'string' || sign === '')
+    return { kind: 'unauthenticated', cause: 'no signature' }
+  const signed = signedFields(fields)
+  if (!isSigned(signed, sign, rules.publicKey)) {
+    return { kind: 'unauthenticated', cause: 'the signature is invalid' }
+  }
+  const appId = textOf(fields, 'appId')
+  if (appId !== '' && appId !== rules.appId) {
+    return { kind: 'unauthenticated', cause: 'for another app' }
+  }
+  const order = readOrder(fields)
+  if (order.kind === 'other') return { kind: 'ignored', cause: order.cause }
+  if (order.kind === 'malformed') return order
+  return { kind: 'payment', payment: order.payment, bound: isUnambiguous(signed) }
+}
+
+/** Drops null fields; numbers are their tokens, lists and objects are signed as JSON. */
+function signedFields(fields: BankFields): SignedFields {
+  return Object.fromEntries(
+    Object.entries(fields)
+      .filter(([, value]) => value !== null)
+      .map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+  )
+}
+
+/** A collection order in a notification, a requery or a list. */
+type Order =
+  | { readonly kind: 'paid'; readonly payment: BankPayment }
+  /** Not a payment into a virtual account: a payout, a checkout or an unsuccessful order. */
+  | { readonly kind: 'other'; readonly cause: string }
+  | { readonly kind: 'malformed'; readonly cause: string }
+
+const PAID = '1'
+
+/** Parses an order. Its amounts are in kobo. */
+function readOrder(fields: unknown): Order {
+  // Payouts and checkouts have a merchant's order id, and their statuses have other meanings.
+  if (textOf(fields, 'orderId') !== '')
+    return { kind: 'other', cause: 'not a payment into a virtual account' }
+  const accountNumber = textOf(fields, 'virtualAccountNo')
+  if (accountNumber === '') return { kind: 'other', cause: 'no virtual account number' }
+  const status = textOf(fields, 'orderStatus')
+  if (status === '') return malformed('orderStatus', status)
+  if (status !== PAID) return { kind: 'other', cause: `orderStatus is ${status}` }
+  if (!isAccountNumber(accountNumber)) return malformed('virtualAccountNo', accountNumber)
+  const orderNo = textOf(fields, 'orderNo')
+  if (!isPaymentKey(orderNo)) return malformed('orderNo', orderNo)
+  const sessionId = textOf(fields, 'sessionId') || orderNo
+  if (!isPaymentKey(sessionId)) return malformed('sessionId', sessionId)
+  const amount = textOf(fields, 'orderAmount')
+  const amountMinor = /^[1-9]\d{0,15}$/.test(amount) ? BigInt(amount) : undefined
+  if (!amountMinor || amountMinor > AMOUNT_MINOR_MAX) return malformed('orderAmount', amount)
+  const currency = textOf(fields, 'currency') || 'NGN'
+  if (currency !== 'NGN') return malformed('currency', currency)
+  const createdTime = textOf(fields, 'createdTime')
+  const payment: BankPayment = {
+    bankKey: orderNo,
+    sessionId,
+    accountNumber,
+    amountMinor,
+    paidAtMs: /^\d{12,14}$/.test(createdTime) ? Number(createdTime) : undefined,
+    payer: {
+      name: plainText(getPath(fields, 'payerAccountName'), 200),
+      accountNumber: plainText(getPath(fields, 'payerAccountNo'), 40),
+      bankCode: '',
+      bankName: plainText(getPath(fields, 'payerBankName'), 200),
+    },
+    narration: plainText(getPath(fields, 'reference'), 500),
+  }
+  return { kind: 'paid', payment }
+}
+
+function malformed(name: string, value: string): Order {
+  return { kind: 'malformed', cause: `${name} is ${JSON.stringify(plainText(value, 80))}` }
 }

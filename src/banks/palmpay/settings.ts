@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { parsed, type ReadSettings, type Settings, secret } from '../../config/settings.ts'
-import { createFields } from '../create-fields.ts'
+import { createFields } from '../bank-fields.ts'
 import { parsePrivateKey, parsePublicKey } from '../rsa-key.ts'
 import { INVALID_RSA_KEY, path, text, timeoutMs, url } from '../settings.ts'
 

@@ -1,14 +1,12 @@
+import { createHash } from 'node:crypto'
 import { AMOUNT_MINOR_MAX } from '../../core/money.ts'
-import { parseNaira } from '../amount.ts'
 import type { BankNotification, BankPayment, Reading } from '../bank.ts'
-import { isAccountNumber, isPaymentKey } from '../bank-fields.ts'
+import { getPath, isAccountNumber, isPaymentKey, parseNaira } from '../bank-fields.ts'
 import { equalSecrets } from '../equal-secrets.ts'
-import { getPath } from '../get-path.ts'
 import { parseBankJson } from '../http/bank-json.ts'
 import { parseLagosTime } from '../lagos-time.ts'
 import { plainText } from '../plain-text.ts'
 import type { ProvidusSettings } from './settings.ts'
-import { isAuthSignature } from './signature.ts'
 
 type AmountField = ProvidusSettings['amountField']
 
@@ -78,4 +76,17 @@ export function readTransaction(body: unknown, amountField: AmountField): BankPa
 export function fieldText(body: unknown, field: string): string {
   const text = getPath(body, field).trim()
   return /^null$/i.test(text) ? '' : text
+}
+
+/**
+ * Returns the signature of every call in either direction: SHA-512 of `clientId:clientSecret` in
+ * upper-case hexadecimal. It is constant: it authenticates the caller but not the content.
+ */
+export function authSignature(clientId: string, clientSecret: string): string {
+  return createHash('sha512').update(`${clientId}:${clientSecret}`).digest('hex').toUpperCase()
+}
+
+/** Compares a signature with the expected one, ignoring case. */
+function isAuthSignature(header: string | undefined, expected: string): boolean {
+  return equalSecrets((header ?? '').trim().toUpperCase(), expected)
 }

@@ -1,22 +1,27 @@
 import { DENIED } from '../access-denied.ts'
 import type {
+  AccountOrder,
+  AccountResult,
   Acknowledgement,
   BankNotification,
+  BankPayment,
   LiveConnector,
   NotificationOutcome,
+  Requery,
 } from '../bank.ts'
+import { type JsonFields, mergeFields } from '../bank-fields.ts'
 import {
   AccessDeniedError,
   type BankHttp,
+  type BankRequest,
+  type BankResponse,
   BankUnreachableError,
   type OnAccess,
 } from '../http/bank-http.ts'
 import { parseBankJson } from '../http/bank-json.ts'
-import { fieldText, readNotification } from './notification.ts'
-import { denialOf, orderBody, toAccountResult } from './open-account.ts'
-import { type ProvidusSend, requery } from './requery.ts'
+import { plainText } from '../plain-text.ts'
+import { authSignature, fieldText, readNotification, readTransaction } from './notification.ts'
 import type { ProvidusSettings } from './settings.ts'
-import { authSignature } from './signature.ts'
 
 interface ProvidusOptions {
   readonly settings: ProvidusSettings
@@ -112,4 +117,137 @@ function codeOf(outcome: NotificationOutcome, deniedCode: '02' | '03'): keyof ty
   if (outcome === 'DUPLICATE') return '01'
   if (outcome === 'UNCONFIRMED') return deniedCode
   return outcome === 'RETRY' || outcome === 'UNAUTHENTICATED' ? '03' : '00'
+}
+
+/** The bank accepts no reference of ours, so a retry looks like a new request. */
+function orderBody(order: AccountOrder, createFields: JsonFields): JsonFields {
+  return mergeFields(mergeFields({ bvn: '' }, createFields), { account_name: order.accountName })
+}
+
+/**
+ * Maps a response to the result of an order. Only an explicit rejection proves that no account was
+ * opened.
+ */
+function toAccountResult(order: AccountOrder, { status, text }: BankResponse): AccountResult {
+  const body = parseBankJson(text)
+  const code = fieldText(body, 'responseCode')
+  const cause = causeOf(status, code, body)
+  const accountNumber = fieldText(body, 'account_number')
+  const successful = flag(body, 'requestSuccessful')
+  if (successful === true && code === '00' && /^\d{10}$/.test(accountNumber)) {
+    const accountName = fieldText(body, 'account_name') || order.accountName
+    return { kind: 'opened', accountNumber, accountName, bankAccountId: '' }
+  }
+  const isRejected = successful === false && code !== '' && code !== '00' && accountNumber === ''
+  // 03 is an error of the bank, which may pass.
+  if (isRejected && status < 500) return refused(cause, code !== '03')
+  if (REJECTED_STATUSES.has(status) && accountNumber === '') {
+    return refused(cause, status !== TOO_MANY_REQUESTS)
+  }
+  return { kind: 'unknown', cause, next: 'manual review' }
+}
+
+const TOO_MANY_REQUESTS = 429
+
+/** Statuses of requests that were not executed, whatever the body. */
+const REJECTED_STATUSES: ReadonlySet<number> = new Set([404, 405, TOO_MANY_REQUESTS])
+
+function refused(cause: string, isLasting: boolean): AccountResult {
+  return { kind: 'unavailable', cause, ...(isLasting && { refusal: 'request' }) }
+}
+
+const AUTHENTICATION_FAILED = '05'
+
+/** Why the bank denies us access; undefined if it does not. */
+function denialOf({ status, text }: BankResponse): string | undefined {
+  const body = parseBankJson(text)
+  const code = fieldText(body, 'responseCode')
+  const isDenied =
+    code === AUTHENTICATION_FAILED
+      ? status < 500 && flag(body, 'requestSuccessful') !== true
+      : status === 401 || status === 403
+  return isDenied ? causeOf(status, code, body) : undefined
+}
+
+function causeOf(status: number, code: string, body: unknown): string {
+  const message = plainText(fieldText(body, 'responseMessage'), 200)
+  return `HTTP ${status}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
+}
+
+function flag(body: unknown, field: string): unknown {
+  if (typeof body !== 'object' || body === null || !Object.hasOwn(body, field)) return undefined
+  return (body as Readonly<Record<string, unknown>>)[field]
+}
+
+/** Sends a request with our credentials. @throws BankUnreachableError */
+type ProvidusSend = (request: Omit<BankRequest, 'headers'>) => Promise<BankResponse>
+
+interface RequeryOptions {
+  readonly settings: ProvidusSettings
+  readonly send: ProvidusSend
+}
+
+/**
+ * Requeries a payment by its settlement id and, if that finds nothing or the path is not served, by
+ * its session id. The bank has to return both identifiers unchanged, as the signature of a
+ * notification covers neither.
+ */
+async function requery(
+  { settings, send }: RequeryOptions,
+  payment: BankPayment,
+  signal: AbortSignal,
+): Promise<Requery> {
+  const { verifySettlementPath, verifySessionPath, amountField } = settings
+  const ask = async (path: string): Promise<Requery> => {
+    try {
+      const response = await send({ method: 'GET', path, signal })
+      return classify(response, payment, amountField)
+    } catch (error) {
+      if (!(error instanceof BankUnreachableError)) throw error
+      const denied = error instanceof AccessDeniedError && DENIED
+      return { kind: 'unknown', cause: error.message, ...denied }
+    }
+  }
+  const settlementId = encodeURIComponent(payment.bankKey)
+  const bySettlement = await ask(`${verifySettlementPath}?settlement_id=${settlementId}`)
+  if (bySettlement.kind === 'confirmed' || payment.sessionId === payment.bankKey) {
+    return bySettlement
+  }
+  const sessionId = encodeURIComponent(payment.sessionId)
+  const bySession = await ask(`${verifySessionPath}?session_id=${sessionId}`)
+  // The request that failed might have found it.
+  const isUnclear = bySession.kind === 'denied' && bySettlement.kind === 'unknown'
+  return isUnclear ? bySettlement : bySession
+}
+
+function classify(
+  { status, text }: BankResponse,
+  reported: BankPayment,
+  amountField: ProvidusSettings['amountField'],
+): Requery {
+  const body = parseBankJson(text)
+  // If nothing is found, the bank returns an empty payment with this remark.
+  const isEmpty = fieldText(body, 'accountNumber') === '' && fieldText(body, 'settlementId') === ''
+  if (isEmpty && status < 500 && /not found/i.test(fieldText(body, 'tranRemarks'))) {
+    return {
+      kind: 'denied',
+      cause: `HTTP ${status}: ${fieldText(body, 'tranRemarks').slice(0, 100)}`,
+    }
+  }
+  if (status !== 200) return { kind: 'unknown', cause: `HTTP ${status}` }
+  const payment = readTransaction(body, amountField)
+  if (typeof payment === 'string')
+    return { kind: 'unknown', cause: `malformed payment in the requery: ${payment}` }
+  if (payment.bankKey !== reported.bankKey) {
+    return { kind: 'denied', cause: 'the bank has another settlement id for it' }
+  }
+  const sessionId = fieldText(body, 'sessionId')
+  if (
+    sessionId !== '' &&
+    sessionId !== reported.sessionId &&
+    reported.sessionId !== reported.bankKey
+  ) {
+    return { kind: 'denied', cause: 'the bank has another session id for it' }
+  }
+  return { kind: 'confirmed', payment }
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { choice, type ReadSettings, type Settings, secret } from '../../config/settings.ts'
-import { createFields } from '../create-fields.ts'
+import { createFields } from '../bank-fields.ts'
 import { path, text, timeoutMs, url } from '../settings.ts'
 
 /** `BANK_PROVIDUS_…` */

@@ -1,6 +1,6 @@
+import { type KeyObject, sign } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
-import { type BankFields, fieldsOf, textOf } from '../bank-fields.ts'
-import { getPath } from '../get-path.ts'
+import { type BankFields, fieldsOf, getPath, textOf } from '../bank-fields.ts'
 import { createAccessToken } from '../http/access-token.ts'
 import {
   AccessDeniedError,
@@ -12,7 +12,6 @@ import {
 } from '../http/bank-http.ts'
 import { parseBankJson } from '../http/bank-json.ts'
 import { plainText } from '../plain-text.ts'
-import { signClientAssertion } from './client-assertion.ts'
 import type { SafeHavenSettings } from './settings.ts'
 
 /** The result of a call. */
@@ -166,4 +165,35 @@ function parseResponse({ status, text }: BankResponse): SafeHavenResponse {
   if (code >= 400 && code < 500 && code !== 408) return { kind: 'refused', code, cause }
   if (code >= 200 && code < 300 && body) return { kind: 'success', cause, body }
   return { kind: 'unclear', cause: body ? cause : `HTTP ${status} without a JSON object` }
+}
+
+/** The claims and the key with which a client requests a token. */
+interface ClientAssertion {
+  /** The company's URL. */
+  readonly issuer: string
+  /** The OAuth client id. */
+  readonly clientId: string
+  /** The API's URL. */
+  readonly audience: string
+  readonly lifetimeSeconds: number
+  readonly privateKey: KeyObject
+}
+
+/** Returns the JWT (RS256) used in place of a client secret. Source: RFC 7523, section 3. */
+function signClientAssertion(assertion: ClientAssertion, nowMs: number): string {
+  const iat = Math.floor(nowMs / 1_000)
+  const claims = {
+    iss: assertion.issuer,
+    sub: assertion.clientId,
+    aud: assertion.audience,
+    iat,
+    exp: iat + assertion.lifetimeSeconds,
+  }
+  const text = `${base64url({ alg: 'RS256', typ: 'JWT' })}.${base64url(claims)}`
+  const signature = sign('RSA-SHA256', Buffer.from(text), assertion.privateKey)
+  return `${text}.${signature.toString('base64url')}`
+}
+
+function base64url(value: object): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url')
 }

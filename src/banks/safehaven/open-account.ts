@@ -1,16 +1,23 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock } from '../../core/clock.ts'
+import { toMajorNumber } from '../../core/money.ts'
 import { DENIED } from '../access-denied.ts'
-import type { AccountOrder, AccountResult } from '../bank.ts'
-import { type BankFields, fieldsOf, isAccountNumber, textOf } from '../bank-fields.ts'
-import { mergeFields } from '../create-fields.ts'
-import { getPath } from '../get-path.ts'
+import type { AccountOrder, AccountResult, OrderTerms } from '../bank.ts'
+import {
+  type BankFields,
+  fieldsOf,
+  getPath,
+  isAccountNumber,
+  type JsonFields,
+  mergeFields,
+  textOf,
+} from '../bank-fields.ts'
 import { plainText } from '../plain-text.ts'
 import type { SafeHavenCall, SafeHavenResponse } from './call.ts'
 import type { AccountSettings, SafeHavenSettings } from './settings.ts'
-import { termsFields } from './terms.ts'
 
 type VirtualSettings = Extract<AccountSettings, { kind: 'virtual' }>
+
 type SubAccountSettings = Extract<AccountSettings, { kind: 'sub-account' }>
 
 /**
@@ -162,4 +169,33 @@ function isId(text: string): boolean {
 
 function manualReview(cause: string): AccountResult {
   return { kind: 'unknown', cause, next: 'manual review' }
+}
+
+/** Which differences the bank lets pass. */
+const AMOUNT_CONTROLS = {
+  EXACT: 'Fixed',
+  AT_LEAST: 'OverPayment',
+  AT_MOST: 'UnderPayment',
+} as const
+
+/** The shortest validity that the settings allow, too. */
+const VALID_SECONDS_MIN = 60
+
+/**
+ * What the bank enforces of the terms of an expiring account: the amount and the expiry. What has no term keeps its
+ * setting. Rounded up, so that the bank never expires an account before we do.
+ */
+export function termsFields(terms: OrderTerms | undefined, nowMs: number): JsonFields {
+  if (terms === undefined) return {}
+  const { expectedAmountMinor, amountRule, expiresAtMs } = terms
+  return {
+    ...(expectedAmountMinor !== undefined &&
+      amountRule !== 'ANY' && {
+        amountControl: AMOUNT_CONTROLS[amountRule],
+        amount: toMajorNumber(expectedAmountMinor),
+      }),
+    ...(expiresAtMs !== undefined && {
+      validFor: Math.max(VALID_SECONDS_MIN, Math.ceil((expiresAtMs - nowMs) / 1_000)),
+    }),
+  }
 }

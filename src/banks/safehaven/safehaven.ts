@@ -4,22 +4,31 @@ import { DENIED } from '../access-denied.ts'
 import type {
   AccountAtBank,
   Acknowledgement,
+  BankNotification,
   BankPayment,
   Closing,
   LiveConnector,
   NotificationOutcome,
   PaymentListing,
   PaymentPage,
+  Reading,
   Requery,
 } from '../bank.ts'
-import { fieldsOf } from '../bank-fields.ts'
-import type { BankHttp, OnAccess } from '../http/bank-http.ts'
+import { type BankFields, fieldsOf, textOf } from '../bank-fields.ts'
+import { equalSecrets } from '../equal-secrets.ts'
+import {
+  AccessDeniedError,
+  type BankHttp,
+  BankUnreachableError,
+  NotListedError,
+  type OnAccess,
+} from '../http/bank-http.ts'
+import { parseBankJson } from '../http/bank-json.ts'
+import { plainText } from '../plain-text.ts'
 import { createSafeHavenCall, type SafeHavenCall } from './call.ts'
-import { readNotification } from './notification.ts'
 import { createOpenAccount } from './open-account.ts'
 import type { SafeHavenSettings } from './settings.ts'
-import { listStatement } from './statement.ts'
-import { readTransfer } from './transfer.ts'
+import { readPayment, readTransfer } from './transfer.ts'
 
 export interface SafeHavenOptions {
   readonly settings: SafeHavenSettings
@@ -123,4 +132,111 @@ async function closeAccount(
   const isGone = response.kind === 'refused' && response.code === 404
   if (response.kind === 'success' || isGone) return { kind: 'closed' }
   return { kind: 'unavailable', cause: response.cause, ...(response.kind === 'denied' && DENIED) }
+}
+
+/** Parses a notification. It is not signed, so the bank always has to confirm it. */
+function readNotification(notification: BankNotification, secret: string): Reading {
+  if (!equalSecrets(notification.pathSecret, secret)) {
+    return { kind: 'unauthenticated', cause: 'wrong secret in the path' }
+  }
+  const body = fieldsOf(parseBankJson(notification.rawBody.toString('utf8')))
+  const transfer = body && fieldsOf(body['data'])
+  if (!body || !transfer) return { kind: 'malformed', cause: 'not a JSON object with `data`' }
+  const kind = plainText(kindOf(body), 80)
+  if (kind === 'transfer') return toReading(transfer, true)
+  if (kind === 'virtualAccount.transfer') return toReading(transfer, false)
+  // An inward transfer of an unknown kind is reviewed, so that no money is lost.
+  return textOf(transfer, 'type').toLowerCase() === 'inwards'
+    ? { kind: 'malformed', cause: `inward transfer of unknown kind "${kind}"` }
+    : { kind: 'ignored', cause: `unknown kind "${kind}"` }
+}
+
+/** The bank uses three names for this field. */
+function kindOf(body: BankFields): string {
+  return ['type', 'eventType', 'event'].map((name) => textOf(body, name)).find(Boolean) ?? ''
+}
+
+function toReading(fields: BankFields, directed: boolean): Reading {
+  const transfer = readTransfer(fields, directed)
+  switch (transfer.kind) {
+    case 'paid':
+      return { kind: 'payment', payment: transfer.payment, bound: false }
+    case 'reversed':
+      return { kind: 'reversal', payment: transfer.payment, bound: false }
+    case 'outward':
+      return { kind: 'ignored', cause: 'outward transfer' }
+    case 'pending':
+    case 'failed':
+      return { kind: 'ignored', cause: `status ${transfer.status}` }
+    case 'malformed':
+      return transfer
+  }
+}
+
+const PAGE_SIZE = 100
+
+/** More pages than any period has: bounds the listing if the bank repeats pages. */
+const PAGES_MAX = 1_000
+
+/** The one rejection that does not concern the account. */
+const TOO_MANY_REQUESTS = 429
+
+/**
+ * Lists the credits of one account. Some may not be transfers, so an unrecorded payment has to be
+ * requeried before it is recorded.
+ *
+ * @throws BankUnreachableError, NotListedError
+ */
+async function listStatement(
+  accountsPath: string,
+  call: SafeHavenCall,
+  listing: PaymentListing & { readonly account: AccountAtBank },
+  signal: AbortSignal,
+  warn: ((text: string) => void) | undefined,
+): Promise<PaymentPage> {
+  const page = Number(listing.page ?? 0)
+  const query = new URLSearchParams({
+    page: String(page),
+    limit: String(PAGE_SIZE),
+    fromDate: new Date(listing.fromMs).toISOString(),
+    toDate: new Date(listing.toMs).toISOString(),
+    type: 'Credit',
+  })
+  const id = encodeURIComponent(listing.account.bankAccountId)
+  const response = await call('GET', `${accountsPath}/${id}/statement?${query}`, undefined, signal)
+  if (response.kind !== 'success') {
+    const text = `Safe Haven returned no statement: ${response.cause}`
+    if (response.kind === 'denied') throw new AccessDeniedError(text)
+    const isAboutAccount = response.kind === 'refused' && response.code !== TOO_MANY_REQUESTS
+    throw isAboutAccount
+      ? new NotListedError(text)
+      : new BankUnreachableError(text, response.kind !== 'unreached')
+  }
+  const entries = response.body['data']
+  if (!Array.isArray(entries)) throw new NotListedError('the statement has no list')
+  const payments = entries.flatMap((entry): BankPayment[] => {
+    const payment = readEntry(fieldsOf(entry) ?? {}, listing.account)
+    if (payment && 'cause' in payment)
+      warn?.(`skipped a malformed credit in a statement of Safe Haven: ${payment.cause}`)
+    return payment && !('cause' in payment) ? [payment] : []
+  })
+  const pages = pagesOf(response.body) ?? (entries.length >= PAGE_SIZE ? PAGES_MAX : 0)
+  const hasMore = entries.length > 0 && page + 1 < Math.min(pages, PAGES_MAX)
+  return { payments, next: hasMore ? String(page + 1) : undefined }
+}
+
+/** A statement entry has fewer fields than a transfer: the requested account is filled in. */
+function readEntry(fields: BankFields, account: AccountAtBank) {
+  if (textOf(fields, 'type').toLowerCase() !== 'credit' || fields['isReversed'] === true) return
+  return readPayment({
+    ...fields,
+    sessionId: textOf(fields, 'sessionId') || textOf(fields, 'paymentReference'),
+    creditAccountNumber: textOf(fields, 'creditAccountNumber') || account.accountNumber,
+    createdAt: textOf(fields, 'createdAt') || textOf(fields, 'transactionDate'),
+  })
+}
+
+function pagesOf(body: BankFields): number | undefined {
+  const text = textOf(fieldsOf(body['pagination']) ?? {}, 'pages')
+  return /^\d{1,6}$/.test(text) ? Number(text) : undefined
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { choice, integer, parsed, type ReadSettings, secret } from '../../config/settings.ts'
 import { BANK_FACTS } from '../bank.ts'
-import { createFields } from '../create-fields.ts'
+import { createFields } from '../bank-fields.ts'
 import { parsePrivateKey } from '../rsa-key.ts'
 import { INVALID_RSA_KEY, path, text, timeoutMs, url } from '../settings.ts'
 

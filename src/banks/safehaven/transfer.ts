@@ -1,8 +1,13 @@
 import { AMOUNT_MINOR_MAX } from '../../core/money.ts'
-import { parseNaira } from '../amount.ts'
 import type { BankPayment } from '../bank.ts'
-import { type BankFields, isAccountNumber, isPaymentKey, textOf } from '../bank-fields.ts'
-import { getPath } from '../get-path.ts'
+import {
+  type BankFields,
+  getPath,
+  isAccountNumber,
+  isPaymentKey,
+  parseNaira,
+  textOf,
+} from '../bank-fields.ts'
 import { plainText } from '../plain-text.ts'
 
 /** A transfer in a notification or a requery. */

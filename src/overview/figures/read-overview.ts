@@ -1,13 +1,20 @@
+import { countPending } from '../../accounts/openings/list-in-review.ts'
+import { BANK_CODES, type BankCode } from '../../banks/bank.ts'
+import { listBreakers } from '../../banks/breakers.ts'
 import type { Clock } from '../../core/clock.ts'
+import { readLag } from '../../events/lag.ts'
+import { readLogState } from '../../events/log-state.ts'
+import { latestNotificationAt } from '../../notifications/notification-status.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { findFirstDue } from '../../settlement/due/list-overdue.ts'
-import { oldestUnsettledAt } from '../../settlement/runs/oldest-unsettled.ts'
-import { type Due, readDue } from '../../webhooks/deliveries/backlog.ts'
+import { listStandbys, readServerVersion, type Standby } from '../../postgres/replicas/standbys.ts'
+import { listRuns } from '../../reconciliation/list-runs.ts'
+import { findFirstDue, oldestUnsettledAt } from '../../settlement/overdue.ts'
+import { type Due, dispatchedUpTo, readDue } from '../../webhooks/deliveries/backlog.ts'
 import { countReviewItems, type ReviewCount } from '../review/list-review-items.ts'
 import type { Scope } from '../scope.ts'
-import { type BankModes, type BankState, readBanks } from './read-banks.ts'
-import { type Health, readHealth } from './read-health.ts'
+import { countUncounted } from './figures-job.ts'
 import { type DayFigures, readHours } from './read-hours.ts'
+import { readLastPayments } from './read-payment-hours.ts'
 
 /** What the first page of the console shows. */
 export interface Overview {
@@ -64,4 +71,97 @@ async function readWaiting(
   ])
   const oldestUnsettledAtMs = first && (await read((on) => oldestUnsettledAt(on, first)))
   return { ...due, oldestUnsettledAtMs, nextSettlementAtMs: first?.dueAtMs }
+}
+
+/** How each bank is served in live mode. */
+type BankModes = Readonly<Record<BankCode, 'sandbox' | 'live'>>
+
+/** The state of a bank in one mode. */
+export interface BankState {
+  readonly bank: BankCode
+  readonly connector: 'sandbox' | 'live'
+  /** The worst of all processes. */
+  readonly breaker: 'closed' | 'half-open' | 'open'
+  readonly breakerSinceMs: number | undefined
+  /** Whether it denied the latest call of a process access. */
+  readonly accessDenied: boolean
+  readonly lastNotificationAtMs: number | undefined
+  readonly lastPaymentAtMs: number | undefined
+  readonly runs: Awaited<ReturnType<typeof listRuns>>
+  readonly pendingOpenings: number
+}
+
+const OPENINGS_MAX = 1_000
+
+async function readBanks(
+  { orm, read }: Database,
+  modes: BankModes,
+  live: boolean,
+): Promise<readonly BankState[]> {
+  const isReal = (bank: BankCode) => live && modes[bank] === 'live'
+  const [breakers, runs, lastPayments, pending, notified] = await Promise.all([
+    listBreakers(orm.em.fork()),
+    read((on) => listRuns(on)),
+    read((on) => readLastPayments(on, live)),
+    read((on) => countPending(on, live, OPENINGS_MAX)),
+    Promise.all(
+      BANK_CODES.map(async (bank) =>
+        isReal(bank) ? latestNotificationAt(orm.em.fork(), bank) : undefined,
+      ),
+    ),
+  ])
+  return BANK_CODES.map((bank, index): BankState => {
+    const reported = isReal(bank) ? breakers.filter((each) => each.bank === bank) : []
+    const own = reported.filter(({ state }) => state !== 'closed')
+    return {
+      bank,
+      connector: isReal(bank) ? 'live' : 'sandbox',
+      breaker: own.some(({ state }) => state === 'open') ? 'open' : (own[0]?.state ?? 'closed'),
+      breakerSinceMs: own[0]?.openedAt.getTime(),
+      accessDenied: reported.some(({ denial }) => denial !== ''),
+      lastNotificationAtMs: notified[index]?.getTime(),
+      lastPaymentAtMs: lastPayments.get(bank),
+      runs: isReal(bank) ? runs.filter((run) => run.bank === bank) : [],
+      pendingOpenings: pending.get(bank) ?? 0,
+    }
+  })
+}
+
+/** The health of this instance and its database. */
+export interface Health {
+  /** Why the instance cannot serve calls; empty: it can. */
+  readonly notReady: readonly string[]
+  readonly databaseLatencyMs: number
+  readonly postgresVersion: string
+  readonly standbys: readonly Standby[]
+  readonly sequencerLagMs: number
+  readonly uncountedEvents: bigint
+  readonly undispatchedEvents: bigint
+}
+
+const STANDBYS_MAX = 20
+
+/** @param ready says why the instance cannot serve calls */
+async function readHealth(
+  { pool }: Database,
+  ready: () => Promise<readonly string[]>,
+): Promise<Health> {
+  const server = await readServerVersion(pool)
+  const [notReady, standbys, lag, { end }, dispatched, uncountedEvents] = await Promise.all([
+    ready(),
+    listStandbys(pool, STANDBYS_MAX),
+    readLag(pool),
+    readLogState(pool),
+    dispatchedUpTo(pool),
+    countUncounted(pool),
+  ])
+  return {
+    notReady,
+    databaseLatencyMs: Math.ceil(server.latencyMs),
+    postgresVersion: server.version,
+    standbys,
+    sequencerLagMs: Math.max(0, Math.round((lag?.seconds ?? 0) * 1000)),
+    uncountedEvents,
+    undispatchedEvents: end.position > dispatched ? end.position - dispatched : 0n,
+  }
 }

@@ -1,17 +1,17 @@
 import { countInReview, listInReview } from '../../accounts/openings/list-in-review.ts'
-import * as notifications from '../../notifications/oldest-held.ts'
+import * as notifications from '../../notifications/held-notifications.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { invalidPageToken } from '../../postgres/page-token.ts'
-import { countOverdueBalances, listOverdue } from '../../settlement/due/list-overdue.ts'
+import { countOverdueBalances, listOverdue } from '../../settlement/overdue.ts'
 import {
   countWaitingConflicts,
   listOldestConflicts,
-} from '../../transactions/review/oldest-conflicts.ts'
-import { countHeld, listOldestHeld } from '../../transactions/review/oldest-held.ts'
+} from '../../transactions/conflicts/resolve-conflict.ts'
 import {
   countWaitingUnmatched,
   listOldestUnmatched,
-} from '../../transactions/review/oldest-unmatched.ts'
+} from '../../transactions/unmatched/oldest-unmatched.ts'
+import { countHeld, listOldestHeld } from '../../transactions/variance/list-held.ts'
 import { countUnhealthy, listUnhealthy } from '../../webhooks/endpoints/list-unhealthy.ts'
 import type { Scope } from '../scope.ts'
 import type { ReviewItem, ReviewKind } from './item.ts'

@@ -1012,7 +1012,7 @@ create function settlement_guard() returns trigger language plpgsql as $$
     end if;
     return new;
   end $$;
--- What a payment differed in is fixed; the legal transitions are those of src/transactions/variance/hold.ts.
+-- What a payment differed in is fixed; the legal transitions are those of src/transactions/variance/variance.ts.
 create function payment_variance_guard() returns trigger language plpgsql as $$
   begin
     if (new.transaction_id, new.business_id, new.live, new.account_id, new.variance)

@@ -4,9 +4,7 @@ import { followLog, type LogFollower } from '../../events/follow-log.ts'
 import { lookUpOutbox, selectEventsBetween } from '../../events/log.sql.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { CREDITS_PAYMENT } from '../../transactions/transaction.sql.ts'
-import { lockDue } from './lock-due.ts'
-import { refreshDue } from './refresh-due.ts'
-import { requestSweep } from './request-sweep.ts'
+import { lockDue, refreshDue, requestSweep } from './due-index.ts'
 
 /** The index of what is due as what follows the log. A sweep makes sure of what it may lack. */
 const DUE: LogFollower = {

@@ -1,14 +1,13 @@
 import type { PoolClient } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { newestBalances } from '../../events/balance-changes/balance-changes.sql.ts'
+import { newestBalances } from '../../events/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { BalanceKey } from '../settlement.ts'
+import { computeDue, type Due, lockDue, nameOf, toArrays, upsertDue } from './due-index.ts'
 import { followPayments } from './follow-payments.ts'
-import { lockDue } from './lock-due.ts'
-import { computeDue, type Due, nameOf, toArrays, upsertDue } from './refresh-due.ts'
 
 /** Between the end of a sweep and the next one. */
 const EVERY_MS = 3_600_000

@@ -1,14 +1,15 @@
+import type { Pool } from 'pg'
 import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
+import { epochMs } from '../../postgres/epoch-ms.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
 import { errorTypeOf } from '../../tracing/tracing.ts'
-import { claimDue, postponeDue } from '../due/claim-due.ts'
+import { nameOf } from '../due/due-index.ts'
 import { followPayments } from '../due/follow-payments.ts'
-import { nameOf } from '../due/refresh-due.ts'
 import type { BalanceKey } from '../settlement.ts'
 import { readCalendar, readCalendars } from '../terms/calendar.ts'
+import type { Calendar } from '../terms/schedule.ts'
 import type { Terms } from '../terms/terms.ts'
 import type { OnLocked } from './batch-store.ts'
-import { listDue } from './list-due.ts'
 import { completeRequest, listOpenRequests, type SettlementRequest } from './requests-store.ts'
 import {
   processNextBatch,
@@ -31,6 +32,7 @@ export interface Run extends SettlementContext {
 }
 
 const RUNNING_MAX = 100
+
 const REQUESTS_MAX = 100
 
 /** How many balances an instance settles at once. */
@@ -41,6 +43,7 @@ const BATCHES_PER_TURN = 10
 
 /** A pause after each batch, three times as long as the batch, leaves the database to payments. */
 const PAUSE_FACTOR = 3
+
 const PAUSE_MAX_MS = 1_000
 
 /** The lesser progress of two. */
@@ -235,4 +238,104 @@ async function processFewBatches(run: Run, id: string): Promise<Progress> {
     await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
   return 'more'
+}
+
+/** How long an instance has a balance to itself; a crash delays its settlement by this. */
+const LEASE_MS = 30_000
+
+/** The wait after a failure, which doubles with each further one. */
+const BACKOFF_MIN_MS = 5_000
+
+const BACKOFF_MAX_MS = 600_000
+
+/** How many balances an instance claims together. */
+const CLAIMS_MAX = 20
+
+/**
+ * Takes the balances that have been due for longest, and moves them out of the way of other instances. A
+ * claim is no lock: that of the balance keeps settlements apart.
+ */
+export async function claimDue(pool: Pool, nowMs: number): Promise<BalanceKey[]> {
+  // Not prepared: a plan that was made while the index was empty would scan it.
+  const { rows } = await pool.query<{ business_id: string; live: boolean }>(
+    `with due as (
+        select business_id, live from settlement_due where next_at <= $1
+        order by next_at limit ${CLAIMS_MAX} for update skip locked
+      )
+      update settlement_due d set next_at = $2 from due
+      where d.business_id = due.business_id and d.live = due.live
+      returning d.business_id, d.live`,
+    [new Date(nowMs), new Date(nowMs + LEASE_MS)],
+  )
+  return rows.map(({ business_id, live }) => ({ businessId: business_id, live }))
+}
+
+/** Postpones a balance that could not be settled, also one that is not in the index. */
+export async function postponeDue(
+  pool: Pool,
+  { businessId, live }: BalanceKey,
+  nowMs: number,
+): Promise<void> {
+  await pool.query(
+    `insert into settlement_due as d (business_id, live, due_at, next_at, failures)
+      values ($1, $2, $3, $3::timestamptz + $4 * interval '1 ms', 1)
+      on conflict (business_id, live) do update set failures = d.failures + 1,
+        next_at = $3::timestamptz + least($4 * 2 ^ least(d.failures, 30), $5) * interval '1 ms'`,
+    [businessId, live, new Date(nowMs), BACKOFF_MIN_MS, BACKOFF_MAX_MS],
+  )
+}
+
+interface DueBalance extends BalanceKey {
+  readonly terms: Terms
+  readonly calendar: Calendar
+}
+
+/** What a request settles: all balances of a mode that are due at a time. */
+interface DueFilter {
+  readonly live: boolean
+  readonly nowMs: number
+  /** Ignores the schedule. */
+  readonly forced: boolean
+}
+
+/** The place of a balance in a list of what is due. */
+interface Place {
+  readonly dueAtMs: number | undefined
+  readonly businessId: string
+}
+
+const PAGE_MAX = 500
+
+/** The balances that a request settles, those that have been due for longest first. */
+async function* listDue(pool: Pool, filter: DueFilter): AsyncGenerator<DueBalance> {
+  let after: Place | undefined = { dueAtMs: undefined, businessId: '' }
+  while (after !== undefined) {
+    const page: readonly Place[] = await listPage(pool, filter, after)
+    const calendarOf = await readCalendars(pool, new Set(page.map((each) => each.businessId)))
+    for (const { businessId } of page) {
+      yield { businessId, live: filter.live, ...calendarOf(businessId) }
+    }
+    after = page.length < PAGE_MAX ? undefined : page.at(-1)
+  }
+}
+
+async function listPage(
+  pool: Pool,
+  { live, nowMs, forced }: DueFilter,
+  after: Place,
+): Promise<readonly Place[]> {
+  const { rows } = await pool.query<{ business_id: string; due_at_ms: number }>(
+    `select business_id, ${epochMs('due_at')} as due_at_ms from settlement_due
+      where (due_at, business_id, live) > ($1::timestamptz, $2, $3::boolean) and live = $3
+        and due_at <= $4::timestamptz
+      order by due_at, business_id, live limit $5`,
+    [
+      after.dueAtMs === undefined ? '-infinity' : new Date(after.dueAtMs),
+      after.businessId,
+      live,
+      forced ? 'infinity' : new Date(nowMs),
+      PAGE_MAX,
+    ],
+  )
+  return rows.map((row) => ({ businessId: row.business_id, dueAtMs: row.due_at_ms }))
 }

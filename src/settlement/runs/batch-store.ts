@@ -2,9 +2,9 @@ import type { PoolClient } from 'pg'
 import { hasSplit, splitShares } from '../../accounts/splits/split.sql.ts'
 import { assert } from '../../core/errors.ts'
 import { appendEvents } from '../../events/append-events.ts'
-import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
+import { moneyEvents } from '../../events/balance-changes.sql.ts'
 import { appendPostings } from '../../transactions/ledger/append-postings.ts'
-import type { Share } from '../../transactions/shares/share.ts'
+import type { Share } from '../../transactions/share-message.ts'
 import {
   CREDITS_PAYMENT,
   IS_UNSETTLED,

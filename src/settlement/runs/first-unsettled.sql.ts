@@ -1,4 +1,4 @@
-import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
+import { moneyEvents } from '../../events/balance-changes.sql.ts'
 import {
   CREDITS_PAYMENT,
   IS_UNSETTLED,

@@ -1,6 +1,7 @@
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
-import { listSettlementsBy } from './store.ts'
+import type { Settlement } from '../settlement.ts'
+import { listSettlementsBy, SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './store.ts'
 
 /** One page of settlements, newest first. @throws Fault validation_failed (the page token) */
 export async function listSettlements(
@@ -27,4 +28,12 @@ export async function listSettlements(
   }
   const found = await listSettlementsBy(pool, filter, page.after?.[0], page.limit + 1)
   return cutPage(found, page, (settlement) => [settlement.id])
+}
+
+export async function findSettlement(on: Queryable, id: string): Promise<Settlement | undefined> {
+  const { rows } = await on.query<SettlementRow>(
+    `select ${SETTLEMENT_COLUMNS} from settlement where id = $1`,
+    [id],
+  )
+  return rows[0] && toSettlement(rows[0])
 }

@@ -1,9 +1,18 @@
+import type { Pool } from 'pg'
+import { splitShares } from '../../accounts/splits/split.sql.ts'
 import { getBusiness } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
+import { MONEY_EVENTS } from '../../events/balance-changes.sql.ts'
+import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Database } from '../../postgres/orm.ts'
+import {
+  CREDITS_PAYMENT,
+  IS_UNSETTLED,
+  joinTransaction,
+} from '../../transactions/transaction.sql.ts'
 import type { BalanceKey } from '../settlement.ts'
 import { readCalendar } from '../terms/calendar.ts'
-import { type Preview, readPreview } from './due-store.ts'
+import type { Fee } from '../terms/terms.ts'
 
 /** The totals that settling a business now would produce. Times in epoch milliseconds. */
 interface SettlementPreview extends Preview {
@@ -31,4 +40,66 @@ export async function previewSettlement(
   const { oldestRecordedAtMs: oldestMs } = preview
   const nextSettlementAtMs = oldestMs === undefined ? undefined : calendar.settlesAt(oldestMs)
   return { ...preview, cutOffAtMs, nextSettlementAtMs }
+}
+
+/** The totals that settling a business would produce. Times in epoch milliseconds. */
+interface Preview {
+  readonly transactionCount: bigint
+  readonly grossMinor: bigint
+  readonly feesMinor: bigint
+  readonly splitsMinor: bigint
+  /** When the oldest unsettled payment was recorded. */
+  readonly oldestRecordedAtMs: number | undefined
+}
+
+/** @param cutOffAtMs only payments recorded before this time; undefined: all */
+export async function readPreview(
+  pool: Pool,
+  { businessId, live }: BalanceKey,
+  terms: Fee,
+  cutOffAtMs: number | undefined,
+): Promise<Preview> {
+  const { rows } = await pool.query<{
+    count: string
+    gross: string
+    fees: string
+    splits: string
+    recorded_at_ms: number | null
+  }>(
+    `select count(*) filter (where due) as count,
+        coalesce(sum(amount_minor) filter (where due), 0) as gross,
+        coalesce(sum(fee_minor) filter (where due), 0) as fees,
+        coalesce(sum(split_minor) filter (where due), 0) as splits,
+        ${epochMs('min(occurred_at)')} as recorded_at_ms
+      from (
+        select t.amount_minor, f.fee_minor, x.split_minor, e.occurred_at,
+          $5::timestamptz is null or e.occurred_at < $5 as due
+        from ${MONEY_EVENTS} ${joinTransaction('e.subject_id')}
+          cross join lateral (select settlement_fee(t.amount_minor, $2, $3, $4) as fee_minor) f
+          cross join lateral (select sum(share_minor) as split_minor
+            from ${splitShares('t.account_id', 't.created_at', 't.amount_minor', 'f.fee_minor')}) x
+        where e.business_id = $1 and e.live = $6 and e.kind ${CREDITS_PAYMENT}
+          and e.business_sequence > coalesce((
+            select scanned_sequence from settlement s where s.business_id = $1 and s.live = $6
+            order by to_sequence desc limit 1), -(2::numeric ^ 62)::bigint)
+          and ${IS_UNSETTLED}
+      ) unsettled`,
+    [
+      businessId,
+      terms.feeFlatMinor,
+      terms.feeBasisPoints,
+      terms.feeCapMinor,
+      cutOffAtMs === undefined ? null : new Date(cutOffAtMs),
+      live,
+    ],
+  )
+  const row = rows[0]
+  if (row === undefined) throw new Error('an aggregate query must return a row')
+  return {
+    transactionCount: BigInt(row.count),
+    grossMinor: BigInt(row.gross),
+    feesMinor: BigInt(row.fees),
+    splitsMinor: BigInt(row.splits),
+    oldestRecordedAtMs: row.recorded_at_ms ?? undefined,
+  }
 }

@@ -1,17 +1,13 @@
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
-import {
-  findSequenceBounds,
-  lastSequenceBefore,
-} from '../../events/balance-changes/business-sequences.ts'
+import { findSequenceBounds, lastSequenceBefore } from '../../events/business-sequences.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
 import type { Tracing } from '../../tracing/tracing.ts'
-import { appendShareEvents } from '../../transactions/shares/share-store.ts'
-import { lockDue } from '../due/lock-due.ts'
-import { refreshDue } from '../due/refresh-due.ts'
+import { appendShareEvents } from '../../transactions/share-store.ts'
+import { lockDue, refreshDue } from '../due/due-index.ts'
 import { encodeSettlementEvent } from '../message.ts'
 import { AFTER_ALL, type BalanceKey, FULL_MINOR, type Settlement } from '../settlement.ts'
 import { SETTLEMENT_INTERVAL_MS } from '../terms/schedule.ts'

@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
 import { firstIdAt } from '../../core/ids.ts'
-import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
+import { moneyEvents } from '../../events/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import {

@@ -2,8 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../core/clock.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { type Calendar, createCalendar } from './schedule.ts'
-import { findTermsOf, listAllHolidays } from './store.ts'
-import { DEFAULT_TERMS, type Terms } from './terms.ts'
+import { DEFAULT_TERMS, findTermsOf, listAllHolidays, type Terms } from './terms.ts'
 
 /** The terms of a business and the calendar that follows from them and the holidays. */
 interface TermsAndCalendar {

@@ -1,3 +1,7 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
+import type { Queryable } from '../../postgres/in-transaction.ts'
+import { queriesOf } from '../../postgres/queries-of.ts'
+import type { TermsEntity } from '../settlement.entity.ts'
 import type { Schedule } from './schedule.ts'
 
 /**
@@ -22,4 +26,86 @@ export const DEFAULT_TERMS: Terms = {
   feeFlatMinor: 0n,
   feeBasisPoints: 0,
   feeCapMinor: 0n,
+}
+
+/** The columns of a business's terms. */
+const TERMS = [
+  ...(['schedule', 'workingDays', 'cutOffMinutes'] as const),
+  ...(['feeFlatMinor', 'feeBasisPoints', 'feeCapMinor'] as const),
+] as const
+
+/** The terms of a business; undefined if it uses the default terms. */
+export async function findTerms(em: EntityManager, businessId: string): Promise<Terms | undefined> {
+  return queriesOf<typeof TermsEntity>(em)
+    .selectFrom('settlement_terms')
+    .select(TERMS)
+    .where('business', '=', businessId)
+    .executeTakeFirst()
+}
+
+/** The terms of those of the businesses that do not use the default terms, read by the client. */
+export async function findTermsOf(
+  client: Queryable,
+  businessIds: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, Terms>> {
+  if (businessIds.size === 0) return new Map()
+  const { rows } = await client.query<{
+    business_id: string
+    schedule: Schedule['schedule']
+    working_days: number
+    cut_off_minutes: number
+    fee_flat_minor: string
+    fee_basis_points: number
+    fee_cap_minor: string
+  }>({
+    name: 'settlement-terms-of',
+    text: `select business_id, schedule, working_days, cut_off_minutes, fee_flat_minor,
+        fee_basis_points, fee_cap_minor
+      from settlement_terms where business_id = any ($1::text[])`,
+    values: [[...businessIds]],
+  })
+  const termsOf = (row: (typeof rows)[number]): Terms => ({
+    schedule: row.schedule,
+    workingDays: row.working_days,
+    cutOffMinutes: row.cut_off_minutes,
+    feeFlatMinor: BigInt(row.fee_flat_minor),
+    feeBasisPoints: row.fee_basis_points,
+    feeCapMinor: BigInt(row.fee_cap_minor),
+  })
+  return new Map(rows.map((row) => [row.business_id, termsOf(row)]))
+}
+
+export async function upsertTerms(
+  em: EntityManager,
+  businessId: string,
+  terms: Terms,
+  nowMs: number,
+): Promise<void> {
+  const row = { ...terms, updatedAt: new Date(nowMs) }
+  await queriesOf<typeof TermsEntity>(em)
+    .insertInto('settlement_terms')
+    .values({ business: businessId, ...row })
+    .onConflict((conflict) => conflict.column('business').doUpdateSet(row))
+    .execute()
+}
+
+/** Days as YYYY-MM-DD. A country has about fifteen holidays a year; the query is bounded anyway. */
+export async function listHolidaysOf(
+  client: Queryable,
+  from: string,
+  to: string,
+): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await client.query<{ day: string; name: string }>(
+    `select to_char(day, 'YYYY-MM-DD') as day, name from holiday where day >= $1 and day < $2`,
+    [from, to],
+  )
+  return new Map(rows.map(({ day, name }) => [day, name]))
+}
+
+export async function listAllHolidays(client: Queryable): Promise<string[]> {
+  const { rows } = await client.query<{ day: string }>({
+    name: 'holidays',
+    text: `select to_char(day, 'YYYY-MM-DD') as day from holiday order by day desc limit 10000`,
+  })
+  return rows.map(({ day }) => day)
 }

@@ -10,7 +10,7 @@ import type { TransactionStatus } from '../transaction.ts'
  *      FAILED                 ▼                                ▼
  *                         REVERSED                    REVERSED, settled
  *
- * The posting of a payment that is held (see ../variance/hold.ts) credits the account `held`, in place of `pending`.
+ * The posting of a payment that is held (see ../variance/variance.ts) credits the account `held`, in place of `pending`.
  * Its acceptance moves the money to `pending`; only then can it be settled. A reversal mirrors an acceptance, too.
  *
  * If the account is split, `split` moves the shares of other businesses from the available balance of the owner to the

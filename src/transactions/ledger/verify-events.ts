@@ -5,7 +5,7 @@ import {
   MOVES_MONEY,
   SEQUENCER_STATE,
   unnumberedEvents,
-} from '../../events/balance-changes/balance-changes.sql.ts'
+} from '../../events/balance-changes.sql.ts'
 import { decodeTransactionEvent } from '../message.ts'
 import { CREDITS_PAYMENT, isSettled } from '../transaction.sql.ts'
 import type { Discrepancy, Scope } from './verify-transactions.ts'

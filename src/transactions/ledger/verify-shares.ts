@@ -3,7 +3,7 @@ import {
   MONEY_EVENTS,
   SEQUENCER_STATE,
   unnumberedEvents,
-} from '../../events/balance-changes/balance-changes.sql.ts'
+} from '../../events/balance-changes.sql.ts'
 import { isShare } from './append-postings.ts'
 import type { Discrepancy, Scope } from './verify-transactions.ts'
 

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import { isCreditable, isOpened, type OpenAccount } from '../../accounts/account.ts'
 import { getAccount } from '../../accounts/get-account.ts'
-import { lockOneTimeAccounts, useAccounts } from '../../accounts/terms/one-time-store.ts'
+import { lockOneTimeAccounts, useAccounts } from '../../accounts/one-time-store.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import { type Actor, credentialIdOf } from '../../auth/caller.ts'
 import type { BankCode, IsSimulated } from '../../banks/bank.ts'
@@ -15,7 +15,7 @@ import { readPage } from '../../postgres/page-token.ts'
 import { encodeArrival } from '../message.ts'
 import { findRecorded } from '../queries.ts'
 import type { StoredTransaction } from '../transaction.ts'
-import { decidePayment } from '../variance/decide.ts'
+import { decidePayment } from '../variance/record-one-time.ts'
 import type { Decided } from '../variance/record-store.ts'
 import {
   assignOpen,

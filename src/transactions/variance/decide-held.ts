@@ -1,5 +1,5 @@
 import type { Pool, PoolClient } from 'pg'
-import { useAccounts } from '../../accounts/terms/one-time-store.ts'
+import { useAccounts } from '../../accounts/one-time-store.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import type { Clock } from '../../core/clock.ts'

@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
 import { joinAccount } from '../../accounts/account.sql.ts'
-import { lockOneTimeAccounts } from '../../accounts/terms/one-time-store.ts'
+import { lockOneTimeAccounts } from '../../accounts/one-time-store.ts'
 import type { BankCode } from '../../banks/bank.ts'
 import { appendEvents } from '../../events/append-events.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'

@@ -1,13 +1,17 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import { lockOneTimeAccounts, useAccounts } from '../../accounts/terms/one-time-store.ts'
+import {
+  type LockedTerms,
+  lockOneTimeAccounts,
+  useAccounts,
+} from '../../accounts/one-time-store.ts'
 import { afterCommit } from '../../core/after-commit.ts'
 import { assert } from '../../core/errors.ts'
 import { inTransaction } from '../../postgres/in-transaction.ts'
 import type { Finalization, NewTransaction } from '../store.ts'
 import type { StoredTransaction } from '../transaction.ts'
-import { decidePayment, roundsOf } from './decide.ts'
 import { type Decided, finalizeOneTime, insertOneTime } from './record-store.ts'
+import { newVariance, varianceOf } from './variance.ts'
 
 /** A payment into a one-time account. */
 interface OneTimePayment<Row> {
@@ -101,4 +105,47 @@ async function writeInRounds<Row extends object, Payment extends OneTimePayment<
     }
     if (written.size > 0) afterCommit(log, onCommit)
   }
+}
+
+/** A payment into a one-time account, and what is decided of it. */
+interface DecidedPayment {
+  readonly transaction: StoredTransaction
+  readonly decided: Decided
+}
+
+/** Decides about a payment by the terms of its account, which the caller has locked until the commit. */
+export function decidePayment(terms: LockedTerms, payment: StoredTransaction): DecidedPayment {
+  if (payment.status !== 'SUCCESS') {
+    return { transaction: payment, decided: { variance: null, hold: null, isUse: false } }
+  }
+  const isUsed = terms.usedAtMs !== undefined
+  const variance = newVariance(varianceOf(terms, isUsed, payment))
+  return {
+    transaction: { ...payment, variance },
+    decided: {
+      variance: variance.variance,
+      hold: variance.hold ?? null,
+      isUse: terms.singleUse && variance.hold === undefined,
+    },
+  }
+}
+
+/**
+ * Splits payments into rounds. Of those into one single-use account, each round has one: what it does decides about
+ * the next.
+ */
+export function roundsOf<Payment>(
+  payments: readonly Payment[],
+  accountOf: (payment: Payment) => { readonly id: string; readonly isSingleUse: boolean },
+): readonly (readonly Payment[])[] {
+  const counts = new Map<string, number>()
+  const rounds: Payment[][] = []
+  for (const payment of payments) {
+    const { id, isSingleUse } = accountOf(payment)
+    const round = counts.get(id) ?? 0
+    if (isSingleUse) counts.set(id, round + 1)
+    rounds[round] ??= []
+    rounds[round]?.push(payment)
+  }
+  return rounds
 }

@@ -11,8 +11,7 @@ import {
   recordText,
   recordValues,
 } from '../store.ts'
-import type { HoldState } from './hold.ts'
-import type { Variance } from './variance.ts'
+import type { HoldState, Variance } from './variance.ts'
 
 /** What is decided of a payment whose money has arrived, while its account is locked. */
 export interface Decided {

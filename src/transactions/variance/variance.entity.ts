@@ -1,7 +1,6 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { TransactionEntity } from '../transaction.entity.ts'
-import type { HoldState } from './hold.ts'
-import type { Variance } from './variance.ts'
+import type { HoldState, Variance } from './variance.ts'
 
 const HELD = "hold in ('HELD', 'RETURN_REQUESTED')"
 

@@ -1,7 +1,6 @@
 import { ifOneTime } from '../../accounts/account.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
-import type { HoldState, PaymentVariance } from './hold.ts'
-import type { Variance } from './variance.ts'
+import type { HoldState, PaymentVariance, Variance } from './variance.ts'
 
 /** The columns of a variance, as the driver parses them. */
 export type VarianceArray = readonly [

@@ -1,5 +1,5 @@
 import type { FieldFault } from '../../core/errors.ts'
-import { type UrlRules, urlRefusal } from '../endpoints/endpoint-url.ts'
+import { type UrlRules, urlRefusal } from '../sender/address-guard.ts'
 import { certificateFaults } from './client-certificate.ts'
 import type {
   Authentication,

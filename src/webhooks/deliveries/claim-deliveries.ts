@@ -4,7 +4,7 @@ import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
 import { DEADLINES } from '../../postgres/client.ts'
 import type { RequestFormat } from '../endpoints/endpoint.ts'
 import type { Allotment, LimitedEndpoint } from './concurrency-limiter.ts'
-import { inCte } from './delivery-keys.ts'
+import { inCte } from './delivery.ts'
 import { type ClaimKey, releaseClaims } from './end-claims.ts'
 
 /** A delivery that this process may attempt until its lease ends. */

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import { integerArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
-import { type DeliveryKey, inCte, positionRange } from './delivery-keys.ts'
+import { type DeliveryKey, inCte, positionRange } from './delivery.ts'
 
 /** Identifies a claim: its delivery, and its fence. */
 export interface ClaimKey extends DeliveryKey {

@@ -5,13 +5,15 @@ import type { Clock } from '../../core/clock.ts'
 import { createLogSampler } from '../../core/log-sampler.ts'
 import type { ObserveBatches } from '../../postgres/batch-metrics.ts'
 import { createBatcher } from '../../postgres/batcher.ts'
+import { integerArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
+import { DEADLINES } from '../../postgres/client.ts'
+import type { AttemptMetrics, AttemptOutcome } from '../attempt-metrics.ts'
 import type { Health } from '../endpoints/endpoint.ts'
 import type { Failure } from '../endpoints/watch-health.ts'
 import type { EndedAttempt } from '../figures/count-attempts.ts'
-import type { AttemptMetrics, AttemptOutcome } from '../metrics/attempt-metrics.ts'
 import type { Outcome } from '../sender/http-client.ts'
 import type { Attempt } from './attempt-runner.ts'
-import { type Completion, completeAttempts } from './complete-attempts.ts'
+import { type DeliveryKey, type DeliveryState, positionRange } from './delivery.ts'
 import { parseRetryAfter, retryDelayMs } from './retry.ts'
 
 interface RecorderOptions {
@@ -31,9 +33,13 @@ interface RecorderOptions {
 }
 
 const BATCH_MAX = 256
+
 const QUEUE_MAX = 2_000
+
 const GATHER_MS = 10
+
 const RETRY_MIN_MS = 100
+
 const RETRY_MAX_MS = 2_000
 
 /**
@@ -140,4 +146,111 @@ function completionOf(
   const delayMs = retryDelayMs(scheduleMs, attempts, retryAfterMs, random())
   if (delayMs === undefined) return { ...base, state: 'FAILED', atMs: nowMs }
   return { ...base, state: 'PENDING', atMs: nowMs + delayMs }
+}
+
+/** A finished attempt, and the resulting state of its delivery. */
+export interface Completion extends DeliveryKey {
+  readonly fence: number
+  readonly state: DeliveryState
+  /** When the delivery is due again if it is pending, else when it was completed. */
+  readonly atMs: number
+  readonly startedAtMs: number
+  readonly latencyMs: number
+  readonly status: number | undefined
+  readonly responseBody: string
+  readonly error: string
+}
+
+/** The health of the endpoint of a failed attempt, or that the attempt was not recorded. */
+interface Row extends Health {
+  readonly id: string
+  readonly recorded: boolean
+}
+
+const HEALTHY: Health = { failingSinceMs: null, warnedAtMs: null }
+
+/**
+ * Records attempts whose claim is still valid. It also raises the fence, so that the statement can
+ * be repeated safely when it is unknown whether it took effect.
+ *
+ * The first failure after a success marks an endpoint as failing, and a success ends that.
+ *
+ * @returns for each failed attempt the health of its endpoint before it, for each successful one a
+ *   healthy endpoint; undefined if the claim had ended
+ */
+export async function completeAttempts(
+  pool: Pool,
+  completions: readonly Completion[],
+): Promise<(Health | undefined)[]> {
+  // `any(array(…))` keeps the planner on the primary key, and so does leaving out the state, which
+  // is PENDING while the claim is valid.
+  const result = await pool.query<Row>({
+    name: 'webhook-complete',
+    query_timeout: DEADLINES.hot,
+    text: `with input as (
+        select * from unnest($1::text[], $2::int4[], $3::text[], $4::timestamptz[],
+          $5::timestamptz[], $6::int4[], $7::int4[], $8::text[], $9::text[])
+          as i(id, claim, state, at, started_at, latency_ms, status, response_body, error)
+      ), recorded as (
+        update webhook_delivery d set state = i.state, attempts = d.attempts + 1,
+          claims = d.claims + 1, leased_until = null,
+          due_at = case when i.state = 'PENDING' then i.at else d.due_at end,
+          completed_at = case when i.state <> 'PENDING' then i.at end,
+          failure = case when i.state = 'FAILED' then 'the last attempt failed' end,
+          started_at = i.started_at, latency_ms = i.latency_ms, status = nullif(i.status, 0),
+          response_body = i.response_body, error = i.error
+        from input i
+        where d.id = any(array(select id from input)) and d.position between $10 and $11
+          and d.id = i.id and d.claims = i.claim
+        returning d.id, d.attempts, d.endpoint_id, i.started_at, i.error
+      ), moved as (
+        -- The previous attempt, which this statement's snapshot still shows: only the claimant
+        -- writes to a delivery while its claim is valid.
+        insert into webhook_attempt
+          (delivery_id, number, position, started_at, latency_ms, status, response_body, error)
+        select id, attempts, position, started_at, latency_ms, status, response_body, error
+        from webhook_delivery
+        where id = any(array(select id from recorded where attempts > 1))
+          and position between $10 and $11 and started_at is not null
+      ), outcome as (
+        select endpoint_id, bool_or(error = '') as success, min(started_at) as started_at
+        from recorded group by endpoint_id
+      ), changed as (
+        -- Always in the same order, so that two batches cannot deadlock.
+        select e.id, o.success, o.started_at
+        from outcome o join webhook_endpoint e on e.id = o.endpoint_id
+        where o.success = (e.failing_since is not null) order by e.id for no key update of e
+      ), updated as (
+        update webhook_endpoint e set warned_at = null,
+          failing_since = case when not c.success then c.started_at end
+        from changed c where e.id = c.id
+      )
+      -- Successful attempts are left out.
+      select i.id, r.id is not null as recorded,
+        (extract(epoch from e.failing_since) * 1000)::float8 as "failingSinceMs",
+        (extract(epoch from e.warned_at) * 1000)::float8 as "warnedAtMs"
+      from input i left join recorded r on r.id = i.id
+      left join webhook_endpoint e on e.id = r.endpoint_id
+      where r.id is null or i.error <> ''`,
+    values: toArrays(completions),
+  })
+  const reported = new Map(
+    result.rows.map(({ id, recorded, ...health }) => [id, recorded ? health : undefined]),
+  )
+  return completions.map(({ id }) => (reported.has(id) ? reported.get(id) : HEALTHY))
+}
+
+function toArrays(completions: readonly Completion[]): (Buffer | bigint)[] {
+  return [
+    textArray(completions.map((completion) => completion.id)),
+    integerArray(completions.map((completion) => completion.fence)),
+    textArray(completions.map((completion) => completion.state)),
+    timestampArray(completions.map((completion) => completion.atMs)),
+    timestampArray(completions.map((completion) => completion.startedAtMs)),
+    integerArray(completions.map((completion) => completion.latencyMs)),
+    integerArray(completions.map((completion) => completion.status ?? 0)),
+    textArray(completions.map((completion) => completion.responseBody)),
+    textArray(completions.map((completion) => completion.error)),
+    ...positionRange(completions),
+  ]
 }

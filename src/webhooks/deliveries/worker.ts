@@ -5,9 +5,10 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
-import { claimAllotted } from '../ordered/claim-ordered.ts'
 import { AttemptRunner, type AttemptSteps } from './attempt-runner.ts'
+import { createPendingFrom } from './backlog.ts'
 import { type Claim, listPendingEndpoints, type PendingEndpoint } from './claim-deliveries.ts'
+import { claimAllotted } from './claim-ordered.ts'
 import {
   type Allotment,
   type ConcurrencyLimiter,
@@ -16,7 +17,6 @@ import {
   type LimitedEndpoint,
 } from './concurrency-limiter.ts'
 import { failClaims, releaseClaims, type UnclearClaims } from './end-claims.ts'
-import { createPendingFrom } from './pending-from.ts'
 import { type CreateRate, limitRates } from './rate-limiter.ts'
 import { createRoundRobin } from './round-robin.ts'
 

@@ -2,16 +2,18 @@ import { ForeignKeyConstraintViolationException } from '@mikro-orm/core'
 import type { EntityManager } from '@mikro-orm/postgresql'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
-import { Fault, invalidFields } from '../../core/errors.ts'
+import { Fault, type FieldFault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
+import { endpointKindFaults } from '../../events/event-kinds.ts'
 import { readLogState } from '../../events/log-state.ts'
 import { applyConnection, connectionDetails } from '../connections/apply-connection.ts'
 import type { ConnectionChange } from '../connections/connection.ts'
+import { changeFaults } from '../connections/connection-faults.ts'
 import type { EndpointWithSecrets } from '../message.ts'
+import { urlRefusal } from '../sender/address-guard.ts'
 import { EndpointEntity, SecretEntity } from './endpoint.entity.ts'
 import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX, type RequestFormat } from './endpoint.ts'
 import type { EndpointContext } from './endpoint-context.ts'
-import { endpointFaults } from './endpoint-faults.ts'
 import { formatDetails, STANDARD_FORMAT, WIAXY_KINDS } from './request-format.ts'
 import { encryptSecret, newSecret, newTextSecret } from './signing-secret.ts'
 
@@ -139,4 +141,25 @@ async function ensureBelowMax(em: EntityManager, requested: NewEndpoint): Promis
     const text = `A business has at most ${ENDPOINTS_MAX} endpoints in each mode`
     throw new Fault('too_many_endpoints', text)
   }
+}
+
+/** The settings of an endpoint that validation in the contract cannot check. */
+interface Requested {
+  readonly url?: string | undefined
+  readonly kinds: readonly string[]
+  readonly connection: ConnectionChange
+}
+
+/** The faults of the settings to create or change an endpoint with. */
+export function endpointFaults(
+  { url, kinds, connection }: Requested,
+  { rules, clock }: Pick<EndpointContext, 'rules' | 'clock'>,
+): FieldFault[] {
+  const nowMs = clock.now()
+  const refusal = url === undefined ? undefined : urlRefusal(url, rules)
+  return [
+    ...(refusal === undefined ? [] : [{ field: 'url', message: refusal }]),
+    ...endpointKindFaults(kinds),
+    ...changeFaults(connection, rules, nowMs),
+  ]
 }

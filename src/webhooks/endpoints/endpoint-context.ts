@@ -2,7 +2,7 @@ import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Clock } from '../../core/clock.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
-import type { UrlRules } from './endpoint-url.ts'
+import type { UrlRules } from '../sender/address-guard.ts'
 
 /** The dependencies of the endpoint and delivery use cases. */
 export interface EndpointContext {

@@ -3,11 +3,11 @@ import type { Actor } from '../../auth/caller.ts'
 import { invalidFields } from '../../core/errors.ts'
 import { applyConnection, connectionDetails } from '../connections/apply-connection.ts'
 import type { ConnectionChange } from '../connections/connection.ts'
+import { firstPending } from '../deliveries/claim-ordered.ts'
 import type { EndpointWithSecrets } from '../message.ts'
-import { firstPending } from '../ordered/claim-ordered.ts'
+import { endpointFaults } from './create-endpoint.ts'
 import type { Endpoint } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
-import { endpointFaults } from './endpoint-faults.ts'
 import { lockEndpoint } from './find-endpoint.ts'
 import { activeSecrets } from './list-endpoints.ts'
 import { applyFormat, type FormatChange, formatDetails, WIAXY_KINDS } from './request-format.ts'
@@ -104,4 +104,29 @@ function enable(endpoint: Endpoint): void {
 function resetHealth(endpoint: Endpoint): void {
   endpoint.failingSince = null
   endpoint.warnedAt = null
+}
+
+/**
+ * Deletes an endpoint, and the headers and credentials it was given. Its row stays while deliveries refer to it. Pending deliveries are no longer
+ * claimed, attempts in progress finish, and retention fails the rest.
+ *
+ * @throws Fault not_found
+ */
+export async function deleteEndpoint(
+  { orm, clock }: EndpointContext,
+  endpointId: string,
+  actor: Actor,
+): Promise<void> {
+  await orm.em.fork().transactional(async (em) => {
+    const endpoint = await lockEndpoint(em, endpointId)
+    endpoint.deletedAt = new Date(clock.now())
+    endpoint.connectionEncrypted = null
+    endpoint.certificateExpiresAt = null
+    endpoint.connectionVersion += 1
+    await appendAudit(em, actor, {
+      action: 'endpoint.delete',
+      targetId: endpointId,
+      businessId: endpoint.business,
+    })
+  })
 }

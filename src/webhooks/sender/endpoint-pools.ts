@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { Pool } from 'undici'
 import type { ClientCertificate } from '../connections/connection.ts'
-import { type UrlRules, urlRefusal } from '../endpoints/endpoint-url.ts'
+import { type UrlRules, urlRefusal } from './address-guard.ts'
 import type { Connect } from './connect.ts'
 
 /** An endpoint to send requests to. */

@@ -1,6 +1,5 @@
 import { errors } from 'undici'
-import { CertificateError } from './connect.ts'
-import { RefusedError } from './guarded-resolve.ts'
+import { CertificateError, RefusedError } from './connect.ts'
 
 /** A request got no response. Its message is shown to users. */
 export class NoResponseError extends Error {

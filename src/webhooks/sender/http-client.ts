@@ -1,12 +1,17 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Dispatcher } from 'undici'
-import { createNameResolver, type Resolve } from '../../net/name-resolver.ts'
-import type { UrlRules } from '../endpoints/endpoint-url.ts'
-import { createConnect } from './connect.ts'
-import { createProxyConnect } from './connect-through-proxy.ts'
+import type { Duplex } from 'node:stream'
+import { type buildConnector, Client, type Dispatcher } from 'undici'
+import {
+  createLookup,
+  createNameResolver,
+  NameError,
+  type Resolve,
+} from '../../net/name-resolver.ts'
+import type { ClientCertificate } from '../connections/connection.ts'
+import type { UrlRules } from './address-guard.ts'
+import { CONNECT_TIMEOUT_MS, type Connect, createConnect, createGuardedResolve } from './connect.ts'
 import { createEndpointPools, type Destination } from './endpoint-pools.ts'
 import { failureText, NOT_HTTP, NoResponseError } from './failure-text.ts'
-import { createGuardedResolve } from './guarded-resolve.ts'
 
 /** The outcome of one request. */
 export interface Outcome {
@@ -58,12 +63,14 @@ interface HttpClientOptions {
 
 /** Of a longer response body, this much is read. */
 const BODY_READ_MAX_BYTES = 64 * 1_024
+
 const BODY_KEPT_BYTES = 4 * 1_024
 
 /** The maximum number of informational responses, such as 102, before the final one. */
 const INFORMATIONAL_MAX = 16
 
 const STOPPED = 'the service stopped'
+
 const NO_BYTES = Buffer.alloc(0)
 
 export function createHttpClient(options: HttpClientOptions): HttpClient {
@@ -199,4 +206,76 @@ function statusError(status: number): string {
   if (status >= 200 && status < 300) return ''
   if (status >= 300 && status < 400) return `redirects are not followed (${status})`
   return `responded with ${status}`
+}
+
+interface ProxyOptions {
+  /** http or https; its user and password are sent to the proxy only. */
+  readonly proxyUrl: string
+  /** Resolves the proxy, which may have any address. */
+  readonly resolve: Resolve
+  /** Throws for names that resolve here to an address that the guard refuses. */
+  readonly guardedResolve: Resolve
+  /** Presented to the receiver, and never to the proxy. */
+  readonly certificate?: ClientCertificate | undefined
+}
+
+/**
+ * Connects through an egress proxy with CONNECT and the host name, because such proxies have
+ * allowlists of names. The proxy resolves, and may refuse, names that cannot be resolved here.
+ *
+ * Each connection has its own connection to the proxy, so that none waits for another.
+ */
+function createProxyConnect(options: ProxyOptions): Connect {
+  const { guardedResolve, certificate } = options
+  const startTls = createConnect(guardedResolve, certificate)
+  const connect = async (target: buildConnector.Options): Promise<Duplex> => {
+    await guardedResolve(target.hostname).catch((error: unknown) => {
+      if (!(error instanceof NameError)) throw error
+    })
+    return openTunnel(options, target)
+  }
+  return (target, callback) => {
+    connect(target).then(
+      (socket) => {
+        // undici types the socket as a stream.
+        const httpSocket = socket as NonNullable<buildConnector.Options['httpSocket']>
+        if (target.protocol === 'https:') startTls({ ...target, httpSocket }, callback)
+        else callback(null, httpSocket)
+      },
+      (error: Error) => callback(error, null),
+    )
+  }
+}
+
+async function openTunnel(
+  { proxyUrl, resolve }: ProxyOptions,
+  { host, protocol, port }: buildConnector.Options,
+): Promise<Duplex> {
+  const proxy = new URL(proxyUrl)
+  const client = new Client(proxy.origin, {
+    allowH2: false,
+    connect: { timeout: CONNECT_TIMEOUT_MS, lookup: createLookup(resolve) },
+  })
+  try {
+    const { statusCode, socket } = await client.connect({
+      path: port ? `${host}` : `${host}:${protocol === 'https:' ? 443 : 80}`,
+      headers: authorization(proxy),
+      signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS),
+    })
+    if (statusCode >= 200 && statusCode < 300) return socket
+    socket.on('error', () => undefined).destroy()
+    throw new NoResponseError(`the egress proxy responded with ${statusCode}`)
+  } catch (error) {
+    if (error instanceof NoResponseError) throw error
+    throw new NoResponseError('the egress proxy does not respond', { cause: error })
+  } finally {
+    // The tunnel no longer belongs to the client.
+    void client.destroy()
+  }
+}
+
+function authorization({ username, password }: URL): Record<string, string> {
+  if (username === '' && password === '') return {}
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  return { 'proxy-authorization': `Basic ${Buffer.from(credentials).toString('base64')}` }
 }

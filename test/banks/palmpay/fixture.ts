@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
 import type { AccountOrder, BankNotification } from '../../../src/banks/bank.ts'
-import { generatePalmPayCredentials } from '../../../src/banks/palmpay/fake/keys.ts'
-import { type FakePalmPay, startFakePalmPay } from '../../../src/banks/palmpay/fake/palmpay.ts'
+import {
+  type FakePalmPay,
+  generatePalmPayCredentials,
+  startFakePalmPay,
+} from '../../../src/banks/palmpay/fake.ts'
 import { createPalmPay } from '../../../src/banks/palmpay/palmpay.ts'
 import { readPalmPaySettings } from '../../../src/banks/palmpay/settings.ts'
 import { systemClock } from '../../../src/core/clock.ts'

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { notificationBody } from '../../../src/banks/palmpay/fake/order.ts'
-import { startFakePalmPay } from '../../../src/banks/palmpay/fake/palmpay.ts'
+import { notificationBody, startFakePalmPay } from '../../../src/banks/palmpay/fake.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { notificationOf, usePalmPay } from './fixture.ts'
 

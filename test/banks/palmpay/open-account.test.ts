@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { startFakePalmPay } from '../../../src/banks/palmpay/fake/palmpay.ts'
+import { startFakePalmPay } from '../../../src/banks/palmpay/fake.ts'
 import { signal, usePalmPay } from './fixture.ts'
 
 const palm = usePalmPay()

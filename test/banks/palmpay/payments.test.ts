@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { BankUnreachableError } from '../../../src/banks/http/bank-http.ts'
-import { startFakePalmPay } from '../../../src/banks/palmpay/fake/palmpay.ts'
+import { startFakePalmPay } from '../../../src/banks/palmpay/fake.ts'
 import { notificationOf, signal, usePalmPay } from './fixture.ts'
 
 const palm = usePalmPay()

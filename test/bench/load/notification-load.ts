@@ -1,5 +1,4 @@
-import { startFakeNinePsb } from '../../../src/banks/9psb/fake/9psb.ts'
-import { notificationBody } from '../../../src/banks/9psb/fake/transaction.ts'
+import { notificationBody, startFakeNinePsb } from '../../../src/banks/9psb/fake.ts'
 import { childProcessMain } from '../child-process-main.ts'
 import { type HttpConnection, openHttpConnection } from './http-connection.ts'
 import { type Caller, type LoadCommand, type LoadResult, runCallers } from './run-callers.ts'

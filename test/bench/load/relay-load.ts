@@ -1,6 +1,6 @@
 import pg from 'pg'
 import pino from 'pino'
-import { openJetStreamSink } from '../../../src/relay/jetstream/jetstream-sink.ts'
+import { openJetStreamSink } from '../../../src/relay/jetstream-sink.ts'
 import { createRelay } from '../../../src/relay/relay.ts'
 import { childProcessMain } from '../child-process-main.ts'
 

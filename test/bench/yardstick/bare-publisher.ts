@@ -1,6 +1,6 @@
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, headers } from '@nats-io/transport-node'
-import { WINDOW_MAX } from '../../../src/relay/publish-window.ts'
+import { WINDOW_MAX } from '../../../src/relay/relay.ts'
 import { childProcessMain } from '../child-process-main.ts'
 
 /**

@@ -134,7 +134,7 @@ export const EXPLAINED: readonly Explained[] = [
     mutations: [[FULL_PAGE, FULL_PAGE.replace('?.id', '.id')]],
   },
   {
-    file: 'src/webhooks/endpoints/endpoint-url.ts',
+    file: 'src/webhooks/sender/address-guard.ts',
     why: 'a match has the group',
     mutations: [[SCHEME, SCHEME.replace('[1]?.', '[1].')]],
   },

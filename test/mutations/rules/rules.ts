@@ -63,7 +63,6 @@ export const RULES: readonly Rules[] = [
       'deliveries/retry.ts',
       'deliveries/round-robin.ts',
       'endpoints/endpoint.ts',
-      'endpoints/endpoint-url.ts',
       'endpoints/signing-secret.ts',
       'sender/address-guard.ts',
       'sender/body.ts',

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import type { PoolClient } from 'pg'
 import { describe, expect, test } from 'vitest'
 import { firstIdAt } from '../../../src/core/ids.ts'
-import { bumpEpoch } from '../../../src/events/bump-epoch.ts'
 import { readLogState } from '../../../src/events/log-state.ts'
+import { bumpEpoch } from '../../../src/events/sequencer.ts'
 import {
   cutPartition,
   dropPartition,

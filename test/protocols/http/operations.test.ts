@@ -1,6 +1,6 @@
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
+import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { allMethods, nameOf, PROTOCOLS } from '../matrix/protocols.ts'

@@ -3,7 +3,7 @@ import { AccountService } from '../../../gen/inflow/account/v1/account_service_p
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
+import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
 import { newId } from '../../../src/core/ids.ts'
 import { createEncrypter } from '../../../src/crypto/encryption.ts'
 import { encryptNotification } from '../../../src/notifications/raw-notification.ts'

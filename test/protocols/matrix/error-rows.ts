@@ -2,7 +2,7 @@ import { AccountService } from '../../../gen/inflow/account/v1/account_service_p
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
+import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
 import { encodeCursor } from '../../../src/events/cursor.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_ERRORS } from './bank-rows.ts'

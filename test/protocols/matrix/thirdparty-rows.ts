@@ -1,7 +1,7 @@
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
+import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
 import { BANK_ERRORS, openAccount, pendingAccount } from './bank-rows.ts'
 import { CUSTOMER, DEAF_URL, type Make, type Request, type Scene } from './scene.ts'
 import { newDelivery, pausedDelivery } from './webhook-rows.ts'

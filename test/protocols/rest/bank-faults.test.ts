@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { AccountStatus } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
-import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
+import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
 import { useService } from '../../support/service.ts'
 import { asJson, creation, GENERATE, golden, send } from './rest.ts'
 

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { SplitRecipient } from '../../../src/accounts/splits/split.ts'
-import { archiveEvents } from '../../../src/events/retention-store.ts'
+import { archiveEvents } from '../../../src/events/retention.ts'
 import { tamper, useDatabase } from '../../support/database.ts'
 import { sequence } from '../../support/events.ts'
 import { findDiscrepancies } from '../fixture.ts'

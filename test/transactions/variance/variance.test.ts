@@ -1,12 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { areNamesAlike, wordsOf } from '../../../src/accounts/terms/payer-name.ts'
 import {
   type AllowedPayer,
   AMOUNT_RULES,
+  areNamesAlike,
   type PaymentTerms,
-} from '../../../src/accounts/terms/terms.ts'
-import { roundsOf } from '../../../src/transactions/variance/decide.ts'
+  wordsOf,
+} from '../../../src/accounts/terms.ts'
+import { roundsOf } from '../../../src/transactions/variance/record-one-time.ts'
 import { VARIANCES, varianceOf } from '../../../src/transactions/variance/variance.ts'
 
 const NAMES = ['ADA OBI', 'Obi Ada Ngozi', 'BOLA ADE', 'Musa Bello', '', 'ACME NIGERIA LTD']

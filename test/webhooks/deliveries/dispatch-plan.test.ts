@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
-import { dispatchEvents } from '../../../src/webhooks/dispatch/dispatch-events.ts'
+import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
 import { useDatabase } from '../../support/database.ts'
 import { sequence, writeEvents } from '../../support/events.ts'
 

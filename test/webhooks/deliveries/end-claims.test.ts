@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest'
 import { type Claim, claimDeliveries } from '../../../src/webhooks/deliveries/claim-deliveries.ts'
 import {
-  type Completion,
-  completeAttempts,
-} from '../../../src/webhooks/deliveries/complete-attempts.ts'
-import {
   createUnclearClaims,
   failClaims,
   releaseClaims,
 } from '../../../src/webhooks/deliveries/end-claims.ts'
-import { dispatchEvents } from '../../../src/webhooks/dispatch/dispatch-events.ts'
+import {
+  type Completion,
+  completeAttempts,
+} from '../../../src/webhooks/deliveries/record-attempt.ts'
+import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
 import { logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
 import { addEndpoint, useWebhooks } from '../harness.ts'
 

@@ -1,12 +1,12 @@
 import type { Pool } from 'pg'
 import { describe, expect, test } from 'vitest'
+import { createPendingFrom } from '../../../src/webhooks/deliveries/backlog.ts'
 import {
   claimDeliveries,
   listPendingEndpoints,
 } from '../../../src/webhooks/deliveries/claim-deliveries.ts'
-import { completeAttempts } from '../../../src/webhooks/deliveries/complete-attempts.ts'
 import { releaseClaims } from '../../../src/webhooks/deliveries/end-claims.ts'
-import { createPendingFrom } from '../../../src/webhooks/deliveries/pending-from.ts'
+import { completeAttempts } from '../../../src/webhooks/deliveries/record-attempt.ts'
 import { nodesOf, type PlanNode } from '../../postgres/explained-database.ts'
 import { explain } from '../../support/explained-client.ts'
 import { paymentEvent } from '../fixture.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { dispatchEvents } from '../../../src/webhooks/dispatch/dispatch-events.ts'
+import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
 import { accountEvent, openWebhooks, paymentEvent, type TestEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, movableClock, until, useWebhooks } from '../harness.ts'
 

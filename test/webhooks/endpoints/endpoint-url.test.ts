@@ -1,8 +1,7 @@
 import { isIPv4 } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { urlRefusal } from '../../../src/webhooks/endpoints/endpoint-url.ts'
-import { createAddressGuard } from '../../../src/webhooks/sender/address-guard.ts'
+import { createAddressGuard, urlRefusal } from '../../../src/webhooks/sender/address-guard.ts'
 
 const guard = createAddressGuard([])
 const strict = { allowHttp: false, guard }

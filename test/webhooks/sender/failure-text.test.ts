@@ -1,8 +1,7 @@
 import { errors } from 'undici'
 import { expect, test } from 'vitest'
-import { CertificateError } from '../../../src/webhooks/sender/connect.ts'
+import { CertificateError, RefusedError } from '../../../src/webhooks/sender/connect.ts'
 import { failureText, NoResponseError } from '../../../src/webhooks/sender/failure-text.ts'
-import { RefusedError } from '../../../src/webhooks/sender/guarded-resolve.ts'
 
 const coded = (code: unknown) => Object.assign(new Error('internal'), { code })
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../core/clock.ts'
-import { parseNaira } from '../../amount.ts'
 import { BANK_FACTS } from '../../bank.ts'
+import { parseNaira } from '../../bank-fields.ts'
 import { createFakeIds } from '../../fake/fake-ids.ts'
 import type { SafeHavenTransfer } from './transfer.ts'
 

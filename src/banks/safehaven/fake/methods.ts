@@ -1,5 +1,5 @@
 import type { Clock } from '../../../core/clock.ts'
-import { getPath } from '../../get-path.ts'
+import { getPath } from '../../bank-fields.ts'
 import type { SafeHavenAccount, SafeHavenBooks } from './books.ts'
 import { toEntry, toJson } from './transfer.ts'
 

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../../core/clock.ts'
+import { getPath } from '../../bank-fields.ts'
 import { createFaults, type Faults, type ServerFault } from '../../fake/faults.ts'
 import {
   type FakeRequest,
@@ -9,7 +10,6 @@ import {
 } from '../../fake/loopback-server.ts'
 import { createNotifier, type Notifier, type NotifyResult } from '../../fake/notifier.ts'
 import { payByHand } from '../../fake/pay-by-hand.ts'
-import { getPath } from '../../get-path.ts'
 import { parseBankJson } from '../../http/bank-json.ts'
 import {
   createSafeHavenBooks,

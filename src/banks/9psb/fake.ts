@@ -1,0 +1,392 @@
+import { createHash } from 'node:crypto'
+import { type Clock, systemClock } from '../../core/clock.ts'
+import { formatAmount } from '../../core/money.ts'
+import { BANK_FACTS } from '../bank.ts'
+import { getPath, parseNaira } from '../bank-fields.ts'
+import { createFakeIds } from '../fake/fake-ids.ts'
+import { createFaults, type Faults, type ServerFault } from '../fake/faults.ts'
+import {
+  type FakeResponse,
+  type FakeRoute,
+  type Observe,
+  startLoopbackServer,
+} from '../fake/loopback-server.ts'
+import { createNotifier, type NotifyResult } from '../fake/notifier.ts'
+import { numberToken } from '../fake/number-token.ts'
+import { payByHand } from '../fake/pay-by-hand.ts'
+import { parseBankJson } from '../http/bank-json.ts'
+
+export type NinePsbOperation = 'authenticate' | 'create' | 'confirm' | 'deactivate'
+
+/** Faults of any server, code 99, a caller that is not admitted, and a payment that is not known yet. */
+export type NinePsbFault = ServerFault | '99' | '99 after' | 'S1' | 'not found'
+
+export interface FakeNinePsbOptions {
+  /** 0 picks a free port. */
+  readonly port: number
+  readonly credentials: {
+    readonly publicKey: string
+    readonly privateKey: string
+    readonly notificationUser: string
+    readonly notificationPassword: string
+  }
+  /** URL for its notifications, on this machine. */
+  readonly notify?: string
+  readonly clock?: Clock
+  /** Lifetime of tokens. */
+  readonly tokenSeconds?: number
+  /** HTTP status of responses with an error code; default 200. */
+  readonly errorStatus?: number
+  /** Delays before the five retries of a notification. */
+  readonly retryDelaysMs?: readonly number[]
+  readonly observe?: Observe | undefined
+}
+
+/** A fake 9PSB. */
+export interface FakeNinePsb {
+  readonly url: string
+  readonly faults: Faults<NinePsbOperation, NinePsbFault>
+  /** By number. */
+  readonly accounts: ReadonlyMap<string, NinePsbAccount>
+  readonly transactions: readonly NinePsbTransaction[]
+  /** Requests per operation, whatever their results. */
+  readonly requests: Readonly<Record<NinePsbOperation, number>>
+  /** Opens an account without an API call. */
+  openAccount(name: string, reference?: string): NinePsbAccount
+  /** Receives a payment without notifying. @param amount naira */
+  receive(accountNumber: string, amount: string, payment?: NinePsbPayment): NinePsbTransaction
+  /** Notifies of a payment, possibly late, repeatedly or out of order. */
+  notify(transaction: NinePsbTransaction): Promise<NotifyResult>
+  /** Receives a payment and notifies. @param amount naira */
+  pay(accountNumber: string, amount: string, payment?: NinePsbPayment): Promise<NotifyResult>
+  expireTokens(): void
+  close(): Promise<void>
+}
+
+const RETRY_DELAYS_MS = [2_000, 5_000, 15_000, 30_000, 60_000]
+
+const TOKENS_MAX = 1_000
+
+/**
+ * Starts a fake bank that behaves as the bank's document says. To pay into one of its accounts,
+ * send `POST /fake/pay {"account_number","amount"}`.
+ */
+export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<FakeNinePsb> {
+  const { port, credentials, clock = systemClock } = options
+  const faults = createFaults<NinePsbOperation, NinePsbFault>()
+  const books = createNinePsbBooks(clock)
+  const notifier = createNinePsbNotifier(options)
+  const notify = (transaction: NinePsbTransaction) =>
+    notifier.notify(notificationBody(transaction, credentials.notificationPassword))
+  const tokens = createTokens(options, clock)
+  const requests = { authenticate: 0, create: 0, confirm: 0, deactivate: 0 }
+  /** Checks the token, then executes the operation. */
+  const route = (
+    operation: NinePsbOperation,
+    handle: (body: unknown, text: string, fault: string | undefined) => NinePsbBody,
+  ): FakeRoute => ({
+    fault() {
+      requests[operation] += 1
+      return faults.take(operation)
+    },
+    respond({ headers, body: text }, fault) {
+      const isAuthenticated =
+        operation === 'authenticate' || tokens.isValid(headers['authorization'])
+      if (!isAuthenticated || fault === 'S1')
+        return toResponse(options, { code: 'S1', message: 'Invalid Credential' })
+      if (fault === '99') return toResponse(options, SYSTEM_ERROR)
+      const result = handle(parseBankJson(text), text, fault)
+      return toResponse(options, fault === '99 after' ? SYSTEM_ERROR : result)
+    },
+  })
+  const server = await startLoopbackServer({
+    port,
+    observe: options.observe,
+    routes: {
+      'POST /authenticate': route('authenticate', tokens.issue),
+      'POST /create': route('create', books.create),
+      'POST /confirmpayment': route('confirm', (body, _text, fault) =>
+        fault === 'not found' ? { ...SUCCESS, transactions: [] } : books.confirm(body),
+      ),
+      'POST /deactivate': route('deactivate', books.deactivate),
+      'POST /fake/pay': { respond: (request) => payByHand(request, books.receive, notify) },
+    },
+  })
+  return {
+    url: server.url,
+    faults,
+    accounts: books.accounts,
+    transactions: books.transactions,
+    requests,
+    openAccount: (name, reference = `fake-${books.accounts.size}`) => books.open(name, reference),
+    receive: books.receive,
+    notify,
+    pay: async (...payment) => notify(books.receive(...payment)),
+    expireTokens: tokens.expire,
+    close() {
+      notifier.close()
+      return server.close()
+    },
+  }
+}
+
+function createNinePsbNotifier(options: FakeNinePsbOptions) {
+  const { notificationUser: user, notificationPassword: password } = options.credentials
+  return createNotifier({
+    url: options.notify,
+    observe: options.observe,
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
+    },
+    retryDelaysMs: options.retryDelaysMs ?? RETRY_DELAYS_MS,
+    classify: ({ text }) =>
+      getPath(parseBankJson(text), 'code') === '00' ? 'acknowledged' : 'retry',
+  })
+}
+
+const SYSTEM_ERROR = { code: '99', message: 'Request processing error' }
+
+function toResponse({ errorStatus = 200 }: FakeNinePsbOptions, result: NinePsbBody): FakeResponse {
+  return { status: result['code'] === '00' ? 200 : errorStatus, body: JSON.stringify(result) }
+}
+
+function createTokens({ credentials, tokenSeconds = 7_200 }: FakeNinePsbOptions, clock: Clock) {
+  const expiresAtMs = new Map<string, number>()
+  let issued = 0
+  return {
+    issue(body: unknown): NinePsbBody {
+      const isKnown =
+        getPath(body, 'publickey') === credentials.publicKey &&
+        getPath(body, 'privatekey') === credentials.privateKey
+      if (!isKnown) {
+        return { access_token: null, expires_in: 0, code: 'S1', message: 'Invalid Credential' }
+      }
+      issued += 1
+      const token = `fake-token-${issued}`
+      expiresAtMs.set(token, clock.now() + tokenSeconds * 1_000)
+      if (expiresAtMs.size > TOKENS_MAX) expiresAtMs.delete(expiresAtMs.keys().next().value ?? '')
+      return { access_token: token, expires_in: tokenSeconds, ...SUCCESS }
+    },
+    isValid: (header: string | undefined) =>
+      (expiresAtMs.get(header?.replace(/^Bearer /, '') ?? '') ?? 0) > clock.now(),
+    expire: () => expiresAtMs.clear(),
+  }
+}
+
+interface NinePsbAccount {
+  readonly accountNumber: string
+  readonly reference: string
+  readonly name: string
+  active: boolean
+}
+
+/** The fields that a payment may set; the rest is generated. */
+type NinePsbPayment = Partial<
+  Pick<NinePsbTransaction, 'sessionId' | 'senderName' | 'senderAccountNumber' | 'description'>
+> & {
+  /** When it is received, epoch milliseconds; default: now. */
+  readonly atMs?: number
+}
+
+/** The JSON of a response. */
+type NinePsbBody = Readonly<Record<string, unknown>>
+
+/** The accounts and payments of the fake bank, and its API methods. */
+interface NinePsbBooks {
+  /** By number. */
+  readonly accounts: ReadonlyMap<string, NinePsbAccount>
+  readonly transactions: readonly NinePsbTransaction[]
+  /** @throws RangeError if there are too many */
+  open(name: string, reference: string): NinePsbAccount
+  /** @throws RangeError if no active account has the number, or for an invalid amount */
+  receive(accountNumber: string, amount: string, payment?: NinePsbPayment): NinePsbTransaction
+  /** @param text the request's body, parts of which are echoed */
+  create(body: unknown, text: string): NinePsbBody
+  deactivate(body: unknown, text: string): NinePsbBody
+  confirm(body: unknown): NinePsbBody
+}
+
+const SUCCESS = { code: '00', message: 'Success' }
+
+const ROWS_MAX = 200_000
+
+const LISTED_MAX = 10
+
+const SENDER_BANK = '000013'
+
+function createNinePsbBooks(clock: Clock): NinePsbBooks {
+  const ids = createFakeIds(clock, BANK_FACTS['9PSB'].nubanCode, SENDER_BANK)
+  const accounts = new Map<string, NinePsbAccount>()
+  const references = new Set<string>()
+  const transactions: NinePsbTransaction[] = []
+  /** By account, oldest first. */
+  const received = new Map<string, NinePsbTransaction[]>()
+  const open = (name: string, reference: string): NinePsbAccount => {
+    if (accounts.size >= ROWS_MAX)
+      throw new RangeError(`the limit of ${ROWS_MAX} accounts is reached`)
+    const account = { accountNumber: ids.accountNumber(), reference, name, active: true }
+    references.add(reference)
+    accounts.set(account.accountNumber, account)
+    received.set(account.accountNumber, [])
+    return account
+  }
+  return {
+    accounts,
+    transactions,
+    open,
+    receive(accountNumber, amount, payment = {}) {
+      const account = accounts.get(accountNumber)
+      const amountMinor = parseNaira(amount)
+      if (!account?.active) throw new RangeError(`no active account ${accountNumber}`)
+      if (!amountMinor) throw new RangeError(`invalid naira amount: ${amount}`)
+      if (transactions.length >= ROWS_MAX)
+        throw new RangeError(`the limit of ${ROWS_MAX} payments is reached`)
+      const { atMs = clock.now(), ...details } = payment
+      const [sessionId, date] = [ids.sessionId(atMs), ids.localTime(atMs)]
+      const transaction = { sessionId, date, amountMinor, ...transferTo(account), ...details }
+      transactions.push(transaction)
+      received.get(accountNumber)?.push(transaction)
+      return transaction
+    },
+    create(body, text) {
+      const reference = getPath(body, 'transaction.reference')
+      const fault = orderFault(body) ?? (references.has(reference) ? REFERENCE_USED : undefined)
+      const request = JSON.parse(text) as { customer?: { account?: object } }
+      const echo = (number: string | null, bank: string | null) => ({
+        ...request,
+        customer: { account: { ...request.customer?.account, expiry: null, number, bank } },
+      })
+      if (fault) return { ...rejection(fault), ...echo(null, null) }
+      const { accountNumber } = open(getPath(body, 'customer.account.name'), reference)
+      return { ...SUCCESS, ...echo(accountNumber, '9PSB') }
+    },
+    deactivate(body, text) {
+      const account = accounts.get(getPath(body, 'customer.account.number'))
+      const request = JSON.parse(text) as object
+      if (!account) return { ...rejection('account number to deactivate not found.'), ...request }
+      account.active = false
+      return { ...SUCCESS, ...request }
+    },
+    confirm: (body) => confirm(body, received.get(getPath(body, 'accountnumber')) ?? []),
+  }
+}
+
+/** The fields of a transfer to an account that its test may replace. */
+function transferTo(account: NinePsbAccount) {
+  return {
+    reference: account.reference,
+    accountNumber: account.accountNumber,
+    accountName: account.name,
+    senderName: 'BENSON MALIK',
+    senderAccountNumber: '1003245245',
+    senderBankCode: SENDER_BANK,
+    senderBankName: 'GTBank Plc',
+    description: `TRF/${account.name}`,
+  }
+}
+
+/** @param received the payments into the requested account, oldest first */
+function confirm(body: unknown, received: readonly NinePsbTransaction[]): NinePsbBody {
+  const reference = getPath(body, 'reference')
+  const sessionId = getPath(body, 'sessionid')
+  const amount = getPath(body, 'amount')
+  if (getPath(body, 'accountnumber') === '')
+    return { transactions: null, ...rejection('accountnumber is mandatory') }
+  if (reference + sessionId === '') {
+    return { transactions: null, ...rejection('reference or sessionid is mandatory') }
+  }
+  const matching = received.filter(
+    (transaction) =>
+      (reference === '' || transaction.reference === reference) &&
+      (sessionId === '' || transaction.sessionId === sessionId) &&
+      (amount === '' || transaction.amountMinor === parseNaira(amount)),
+  )
+  const latest = matching.slice(-LISTED_MAX).reverse()
+  return { transactions: latest.map(toListed), ...SUCCESS }
+}
+
+const REFERENCE_USED = 'reference number must be unique.'
+
+function rejection(reason: string): NinePsbBody {
+  return { code: '47', message: `Invalid transaction request - ${reason}` }
+}
+
+/** @returns the error in a request to open an account, if any */
+function orderFault(body: unknown): string | undefined {
+  const field = (path: string) => getPath(body, path).trim()
+  if (field('transaction.reference') === '') return 'reference is mandatory.'
+  if (field('customer.account.name') === '') return 'account name is mandatory.'
+  const type = field('customer.account.type')
+  if (type !== 'STATIC' && type !== 'DYNAMIC') return 'account type is invalid.'
+  if (type === 'DYNAMIC' && !/^([1-9]|1\d|2[0-4])$/.test(field('customer.account.expiry.hours'))) {
+    return 'expiry is invalid.'
+  }
+  if (field('order.currency') !== 'NGN') return 'currency is invalid.'
+  if (field('order.country') !== 'NGA') return 'country is invalid.'
+  if (!/^(ANY|EXACT|HIGHEROREXACT|LOWEROREXACT)$/.test(field('order.amounttype'))) {
+    return 'amounttype is invalid.'
+  }
+  return undefined
+}
+
+/** A payment that the fake 9PSB received. */
+export interface NinePsbTransaction {
+  /** The reference with which its account was created. */
+  readonly reference: string
+  readonly sessionId: string
+  /** Lagos time without a zone: `2023-06-07T09:35:29`. */
+  readonly date: string
+  readonly accountNumber: string
+  readonly accountName: string
+  readonly amountMinor: bigint
+  readonly senderName: string
+  readonly senderAccountNumber: string
+  readonly senderBankCode: string
+  readonly senderBankName: string
+  readonly description: string
+}
+
+/** @param password the password of the notifications' Basic authentication */
+export function notificationBody(transaction: NinePsbTransaction, password: string): string {
+  const { senderAccountNumber, senderBankCode, accountNumber, amountMinor } = transaction
+  const amount = formatAmount(amountMinor)
+  const hash = createHash('sha512')
+    .update([password, senderAccountNumber, senderBankCode, accountNumber, amount].join(''))
+    .digest('hex')
+    .toUpperCase()
+  return JSON.stringify({ ...toJson(transaction, amount.replace(/0$/, '')), hash })
+}
+
+/** As `confirmpayment` lists it. */
+function toListed(transaction: NinePsbTransaction): unknown {
+  return toJson(transaction, formatAmount(transaction.amountMinor).replace(/\.?0+$/, ''))
+}
+
+function toJson(transaction: NinePsbTransaction, amount: string): Record<string, unknown> {
+  return {
+    transaction: {
+      reference: transaction.reference,
+      sessionid: transaction.sessionId,
+      date: transaction.date,
+    },
+    customer: {
+      account: {
+        name: transaction.accountName,
+        number: transaction.accountNumber,
+        bank: '9PSB',
+        senderbankcode: transaction.senderBankCode,
+        senderbankname: transaction.senderBankName,
+        senderaccountnumber: transaction.senderAccountNumber,
+        sendername: transaction.senderName,
+      },
+    },
+    order: {
+      amount: numberToken(amount),
+      currency: 'NGN',
+      description: transaction.description,
+    },
+    message: 'Success',
+    code: '00',
+  }
+}

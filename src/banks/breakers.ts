@@ -1,0 +1,112 @@
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import { sql } from 'kysely'
+import type { Logger } from 'pino'
+import { createLoop, type Loop } from '../core/loop.ts'
+import { queriesOf } from '../postgres/queries-of.ts'
+import type { BankCode } from './bank.ts'
+import type { BreakerEntity } from './breaker.entity.ts'
+import type { BreakerState } from './http/circuit-breaker.ts'
+import type { BankCondition } from './serve-banks.ts'
+
+/** How often the banks' conditions are looked at. */
+const INTERVAL_MS = 2_000
+
+interface Options {
+  readonly orm: MikroORM
+  /** The id of this process. */
+  readonly processId: string
+  readonly conditions: ReadonlyMap<BankCode, () => BankCondition>
+  readonly log: Logger
+}
+
+/**
+ * Stores which banks have a breaker that is not closed in this process, or deny it access, so that an operator
+ * sees those of all processes. While there is none it asks the database nothing.
+ */
+export function createReportBreakers({ orm, processId, conditions, log }: Options): Loop {
+  let reported = 0
+  const loop = createLoop({
+    name: 'bank breakers',
+    log,
+    everyMs: INTERVAL_MS,
+    async turn() {
+      const tripped = [...conditions].flatMap(([bank, conditionOf]) => {
+        const { breaker: state, denial } = conditionOf()
+        return state === 'closed' && denial === '' ? [] : [{ bank, state, denial }]
+      })
+      if (tripped.length === 0 && reported === 0) return undefined
+      await replaceBreakers(orm.em.fork(), processId, tripped)
+      reported = tripped.length
+      return undefined
+    },
+  })
+  return {
+    ...loop,
+    async stop() {
+      await loop.stop()
+      // If the database is unavailable, the report expires by itself.
+      if (reported > 0) await replaceBreakers(orm.em.fork(), processId, []).catch(() => undefined)
+    },
+  }
+}
+
+/** A bank whose circuit breaker is not closed, or that denies access. */
+interface TrippedBreaker {
+  readonly bank: BankCode
+  readonly state: BreakerState
+  readonly denial: string
+}
+
+const NOW = sql<Date>`clock_timestamp()`
+
+/** Stores which breakers of a process are not closed and which banks deny it access, in place of those before. */
+async function replaceBreakers(
+  em: EntityManager,
+  processId: string,
+  tripped: readonly TrippedBreaker[],
+): Promise<void> {
+  const queries = queriesOf<typeof BreakerEntity>(em)
+  const banks = tripped.map(({ bank }) => bank)
+  await queries
+    .deleteFrom('bank_breaker')
+    .where(({ or, and, eb }) =>
+      or([
+        and([
+          eb('processId', '=', processId),
+          ...(banks.length > 0 ? [eb('bank', 'not in', banks)] : []),
+        ]),
+        eb('seenAt', '<', sql<Date>`clock_timestamp() - interval '1 day'`),
+      ]),
+    )
+    .execute()
+  if (tripped.length === 0) return
+  await queries
+    .insertInto('bank_breaker')
+    .values(tripped.map((each) => ({ ...each, processId, openedAt: NOW, seenAt: NOW })))
+    .onConflict((conflict) =>
+      conflict.columns(['bank', 'processId']).doUpdateSet(({ ref }) => ({
+        state: ref('excluded.state'),
+        denial: ref('excluded.denial'),
+        seenAt: NOW,
+      })),
+    )
+    .execute()
+}
+
+/** A process that died does not report any more; a few reports may be lost. */
+const REPORT_SECONDS_MAX = 30
+
+/** The banks whose circuit breaker is not closed, or that deny access, as every running process finds them. */
+export function listBreakers(em: EntityManager) {
+  return queriesOf<typeof BreakerEntity>(em)
+    .selectFrom('bank_breaker')
+    .select(['bank', 'processId', 'state', 'denial', 'openedAt'])
+    .where(
+      'seenAt',
+      '>',
+      sql<Date>`clock_timestamp() - ${REPORT_SECONDS_MAX} * interval '1 second'`,
+    )
+    .orderBy('bank')
+    .orderBy('openedAt')
+    .execute()
+}

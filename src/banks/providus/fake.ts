@@ -1,0 +1,398 @@
+import { createHash } from 'node:crypto'
+import { type Clock, systemClock } from '../../core/clock.ts'
+import { formatAmount } from '../../core/money.ts'
+import { BANK_FACTS } from '../bank.ts'
+import { getPath, parseNaira } from '../bank-fields.ts'
+import { createFakeIds } from '../fake/fake-ids.ts'
+import { createFaults, type Faults, type ServerFault } from '../fake/faults.ts'
+import {
+  type FakeRequest,
+  type FakeResponse,
+  type FakeRoute,
+  type Observe,
+  startLoopbackServer,
+} from '../fake/loopback-server.ts'
+import { createNotifier, type NotifyResult } from '../fake/notifier.ts'
+import { numberToken } from '../fake/number-token.ts'
+import { payByHand } from '../fake/pay-by-hand.ts'
+import { parseBankJson } from '../http/bank-json.ts'
+
+export type ProvidusOperation = 'create' | 'settlement' | 'session'
+
+/**
+ * Faults of any server, error codes inside HTTP 200 with the request executed or not, and a payment
+ * that is not known yet.
+ */
+export type ProvidusFault = ServerFault | '03' | '03 after' | '05' | '11' | 'not found'
+
+export interface FakeProvidusOptions {
+  /** 0 picks a free port. */
+  readonly port: number
+  readonly credentials: { readonly clientId: string; readonly clientSecret: string }
+  /** URL for its notifications, on this machine. */
+  readonly notify?: string
+  readonly clock?: Clock
+  /** Prefix of account names: `MERCHANT(Ada Obi)`. */
+  readonly merchant?: string
+  /** HTTP status of responses with an error code; default 200. */
+  readonly errorStatus?: number
+  /** HTTP status of a requery that finds nothing. */
+  readonly notFoundStatus?: number
+  /** Delays before the four retries of a notification. */
+  readonly retryDelaysMs?: readonly number[]
+  readonly observe?: Observe | undefined
+}
+
+/** A fake Providus. */
+export interface FakeProvidus {
+  readonly url: string
+  readonly faults: Faults<ProvidusOperation, ProvidusFault>
+  /** By number. */
+  readonly accounts: ReadonlyMap<string, ProvidusAccount>
+  readonly transactions: readonly ProvidusTransaction[]
+  /** Requests per operation, whatever their results. */
+  readonly requests: Readonly<Record<ProvidusOperation, number>>
+  /** Opens an account without an API call. */
+  openAccount(accountName: string): ProvidusAccount
+  /** Receives a payment without notifying. @param amount naira */
+  receive(accountNumber: string, amount: string, payment?: ProvidusPayment): ProvidusTransaction
+  /** Notifies of a payment, possibly late, repeatedly or out of order. */
+  notify(transaction: ProvidusTransaction): Promise<NotifyResult>
+  /** Receives a payment and notifies. @param amount naira */
+  pay(accountNumber: string, amount: string, payment?: ProvidusPayment): Promise<NotifyResult>
+  close(): Promise<void>
+}
+
+const RETRY_DELAYS_MS = [2_000, 5_000, 15_000, 60_000]
+
+/**
+ * Starts a fake bank that behaves as the bank's document says. To pay into one of its accounts,
+ * send `POST /fake/pay {"account_number","amount"}`.
+ */
+export async function startFakeProvidus(options: FakeProvidusOptions): Promise<FakeProvidus> {
+  const { port, credentials, clock = systemClock } = options
+  const { clientId, clientSecret } = credentials
+  const signature = createHash('sha512').update(`${clientId}:${clientSecret}`).digest('hex')
+  const faults = createFaults<ProvidusOperation, ProvidusFault>()
+  const books = createProvidusBooks(clock)
+  const notifier = createProvidusNotifier(options, signature)
+  const notify = async (transaction: ProvidusTransaction) =>
+    noteResult(transaction, await notifier.notify(notificationBody(transaction)))
+  const requests = { create: 0, settlement: 0, session: 0 }
+  /** Checks the signature, then executes the operation. */
+  const route = (
+    operation: ProvidusOperation,
+    handle: (request: FakeRequest) => FakeResponse,
+  ): FakeRoute => ({
+    fault() {
+      requests[operation] += 1
+      return faults.take(operation)
+    },
+    respond(request, fault) {
+      const { headers } = request
+      const isSigned = headers['x-auth-signature']?.toLowerCase() === signature
+      if (!isSigned || headers['client-id'] !== clientId) return rejection(options, '05')
+      if (fault === 'not found') return notFound(options)
+      if (fault === '03 after') handle(request)
+      return fault ? rejection(options, fault.slice(0, 2)) : handle(request)
+    },
+  })
+  const server = await startLoopbackServer({
+    port,
+    observe: options.observe,
+    routes: {
+      'POST /PiPCreateReservedAccountNumber': route('create', ({ body }) =>
+        create(body, books.open, options),
+      ),
+      'GET /PiPverifyTransaction_settlementid': route('settlement', ({ query }) =>
+        found(books.bySettlement(query.get('settlement_id') ?? ''), options),
+      ),
+      'GET /PiPverifyTransaction_sessionid': route('session', ({ query }) =>
+        found(books.bySession(query.get('session_id') ?? ''), options),
+      ),
+      'POST /fake/pay': { respond: (request) => payByHand(request, books.receive, notify) },
+    },
+  })
+  return {
+    url: server.url,
+    faults,
+    accounts: books.accounts,
+    transactions: books.transactions,
+    requests,
+    openAccount: books.open,
+    receive: books.receive,
+    notify,
+    pay: async (...payment) => notify(books.receive(...payment)),
+    close() {
+      notifier.close()
+      return server.close()
+    },
+  }
+}
+
+function createProvidusNotifier(options: FakeProvidusOptions, signature: string) {
+  return createNotifier({
+    url: options.notify,
+    observe: options.observe,
+    headers: {
+      'content-type': 'application/json',
+      'client-id': options.credentials.clientId,
+      'x-auth-signature': signature.toUpperCase(),
+    },
+    retryDelaysMs: options.retryDelaysMs ?? RETRY_DELAYS_MS,
+    classify: ({ text }) => VERDICTS.get(getPath(parseBankJson(text), 'responseCode')) ?? 'retry',
+  })
+}
+
+function noteResult(transaction: ProvidusTransaction, result: NotifyResult): NotifyResult {
+  const code = getPath(parseBankJson(result.responses.at(-1)?.text ?? ''), 'responseCode')
+  if (result.acknowledged) transaction.notificationStatus = 'acknowledged'
+  else if (code === '02') transaction.notificationStatus = 'rejected'
+  return result
+}
+
+function create(
+  body: string,
+  open: (accountName: string) => ProvidusAccount,
+  options: FakeProvidusOptions,
+): FakeResponse {
+  const name = getPath(parseBankJson(body), 'account_name').trim()
+  if (name === '') return rejection(options, '11')
+  return created(open(`${options.merchant ?? 'MERCHANT'}(${name})`))
+}
+
+/** How to treat response codes to a notification; the bank retries after any other. */
+const VERDICTS: ReadonlyMap<string, 'acknowledged' | 'final'> = new Map([
+  ['00', 'acknowledged'],
+  ['01', 'acknowledged'],
+  ['02', 'final'],
+])
+
+const MESSAGES: Readonly<Record<string, string>> = {
+  '03': 'Exception; Failed',
+  '05': 'Authentication failed',
+  '11': 'Error Completing Operation',
+}
+
+function rejection({ errorStatus = 200 }: FakeProvidusOptions, code: string): FakeResponse {
+  const body = { requestSuccessful: false, responseMessage: MESSAGES[code], responseCode: code }
+  return { status: errorStatus, body: JSON.stringify(body) }
+}
+
+function notFound({ notFoundStatus = 200 }: FakeProvidusOptions): FakeResponse {
+  return { status: notFoundStatus, body: notFoundBody() }
+}
+
+function found(
+  transaction: ProvidusTransaction | undefined,
+  options: FakeProvidusOptions,
+): FakeResponse {
+  return transaction ? { status: 200, body: requeryBody(transaction) } : notFound(options)
+}
+
+function created({ accountNumber, accountName }: ProvidusAccount): FakeResponse {
+  const body = {
+    account_number: accountNumber,
+    account_name: accountName,
+    bvn: '',
+    requestSuccessful: true,
+    responseMessage: 'Reserved Account Generated Successfully',
+    responseCode: '00',
+  }
+  return { status: 200, body: JSON.stringify(body) }
+}
+
+interface ProvidusAccount {
+  readonly accountNumber: string
+  readonly accountName: string
+}
+
+/** The fields that a payment may set; the rest is generated. */
+type ProvidusPayment = Partial<
+  Pick<
+    ProvidusTransaction,
+    | 'sessionId'
+    | 'settlementId'
+    | 'remarks'
+    | 'sourceAccountNumber'
+    | 'sourceAccountName'
+    | 'tranDateTime'
+  >
+> & {
+  /** The bank's fee in naira; default: none. */
+  readonly fee?: string
+  /** When it is received, epoch milliseconds; default: now. */
+  readonly atMs?: number
+}
+
+/** The accounts and payments of the fake bank. */
+interface ProvidusBooks {
+  /** By number. */
+  readonly accounts: ReadonlyMap<string, ProvidusAccount>
+  readonly transactions: readonly ProvidusTransaction[]
+  /** Every call opens an account: a retry looks like a new request. @throws RangeError */
+  open(accountName: string): ProvidusAccount
+  /** @throws RangeError for an unknown account or an invalid amount */
+  receive(accountNumber: string, amount: string, payment?: ProvidusPayment): ProvidusTransaction
+  bySettlement(settlementId: string): ProvidusTransaction | undefined
+  bySession(sessionId: string): ProvidusTransaction | undefined
+}
+
+const ROWS_MAX = 200_000
+
+const SENDER_BANK = '000004'
+
+function createProvidusBooks(clock: Clock): ProvidusBooks {
+  const ids = createFakeIds(clock, BANK_FACTS.PROVIDUS.nubanCode, SENDER_BANK)
+  const accounts = new Map<string, ProvidusAccount>()
+  const transactions: ProvidusTransaction[] = []
+  const settlements = new Map<string, ProvidusTransaction>()
+  const sessions = new Map<string, ProvidusTransaction>()
+  return {
+    accounts,
+    transactions,
+    open(accountName) {
+      if (accounts.size >= ROWS_MAX)
+        throw new RangeError(`the limit of ${ROWS_MAX} accounts is reached`)
+      const account = { accountNumber: ids.accountNumber(), accountName }
+      accounts.set(account.accountNumber, account)
+      return account
+    },
+    receive(accountNumber, amount, payment = {}) {
+      const { fee = '0', atMs = clock.now(), ...details } = payment
+      const [amountMinor, feeMinor] = [parseNaira(amount), parseNaira(fee)]
+      if (!accounts.has(accountNumber)) throw new RangeError(`no account ${accountNumber}`)
+      if (!amountMinor) throw new RangeError(`invalid naira amount: ${amount}`)
+      if (feeMinor === undefined || feeMinor > amountMinor)
+        throw new RangeError(`invalid fee: ${fee}`)
+      if (transactions.length >= ROWS_MAX)
+        throw new RangeError(`the limit of ${ROWS_MAX} payments is reached`)
+      const stamp = ids.localTime(atMs).replaceAll(/\D/g, '')
+      const transaction: ProvidusTransaction = {
+        sessionId: ids.sessionId(atMs),
+        settlementId: `${stamp}${String(transactions.length).padStart(10, '0')}`,
+        accountNumber,
+        amountMinor,
+        feeMinor,
+        remarks: 'FROM UBA/CASAFINA CREDIT-EASY LOAN',
+        sourceAccountNumber: '2093566866',
+        sourceAccountName: 'CASAFINA CREDIT-EASY LOAN',
+        sourceBankCode: SENDER_BANK,
+        sourceBankName: 'UNITED BANK FOR AFRICA',
+        tranDateTime: ids.localTime(atMs).replace('T', ' '),
+        notificationStatus: 'pending',
+        ...details,
+      }
+      transactions.push(transaction)
+      settlements.set(transaction.settlementId, transaction)
+      if (transaction.sessionId !== '') sessions.set(transaction.sessionId, transaction)
+      return transaction
+    },
+    bySettlement: (settlementId) => settlements.get(settlementId),
+    bySession: (sessionId) => sessions.get(sessionId),
+  }
+}
+
+/** After code 02 the bank does not retry, and records the payment as failed. */
+type ProvidusNotificationStatus = 'pending' | 'acknowledged' | 'rejected'
+
+/** A payment that the fake Providus received. */
+export interface ProvidusTransaction {
+  readonly sessionId: string
+  readonly settlementId: string
+  readonly accountNumber: string
+  readonly amountMinor: bigint
+  /** The bank's fee, deducted from the settled amount. */
+  readonly feeMinor: bigint
+  readonly remarks: string
+  /** Empty if unknown; the bank then sends " " or "null". */
+  readonly sourceAccountNumber: string
+  readonly sourceAccountName: string
+  readonly sourceBankCode: string
+  readonly sourceBankName: string
+  /** Lagos time without a zone: `2021-03-01 18:06:20`. */
+  readonly tranDateTime: string
+  notificationStatus: ProvidusNotificationStatus
+}
+
+/** Amounts are strings without trailing zeros. */
+export function notificationBody(transaction: ProvidusTransaction): string {
+  const { amountMinor, feeMinor, sourceAccountNumber, sourceAccountName } = transaction
+  const naira = (minor: bigint) => formatAmount(minor).replace(/\.?0+$/, '')
+  return JSON.stringify({
+    sessionId: transaction.sessionId,
+    accountNumber: transaction.accountNumber,
+    tranRemarks: transaction.remarks,
+    transactionAmount: naira(amountMinor),
+    settledAmount: naira(amountMinor - feeMinor),
+    feeAmount: naira(feeMinor),
+    vatAmount: '0',
+    currency: 'NGN',
+    initiationTranRef: '',
+    settlementId: transaction.settlementId,
+    sourceAccountNumber: sourceAccountNumber || ' ',
+    sourceAccountName: sourceAccountName || 'null',
+    sourceBankName: transaction.sourceBankName,
+    channelId: '1',
+    tranDateTime: transaction.tranDateTime,
+  })
+}
+
+/** As in requeries: amounts are numbers, and there are more fields than in notifications. */
+function requeryBody(transaction: ProvidusTransaction): string {
+  const { amountMinor, feeMinor, sourceAccountNumber, sourceAccountName } = transaction
+  return toRequeryBody({
+    sessionId: transaction.sessionId,
+    accountNumber: transaction.accountNumber,
+    tranRemarks: transaction.remarks,
+    transactionAmount: toNumber(amountMinor),
+    settledAmount: toNumber(amountMinor - feeMinor),
+    feeAmount: toNumber(feeMinor),
+    currency: 'NGN',
+    settlementId: transaction.settlementId,
+    sourceAccountNumber: sourceAccountNumber || ' ',
+    sourceAccountName: sourceAccountName || 'null',
+    sourceBankCode: transaction.sourceBankCode,
+    sourceBankName: transaction.sourceBankName,
+    channelId: '1',
+    tranDateTime: transaction.tranDateTime,
+    notification_acknowledgement: transaction.notificationStatus === 'pending' ? 0 : 1,
+  })
+}
+
+/** An empty payment with a remark. */
+function notFoundBody(): string {
+  return toRequeryBody({ tranRemarks: 'Transaction not found!!!' })
+}
+
+function toRequeryBody(fields: Readonly<Record<string, unknown>>): string {
+  const zero = toNumber(0n)
+  return JSON.stringify({
+    sessionId: '',
+    initiationTranRef: '',
+    accountNumber: '',
+    tranRemarks: '',
+    transactionAmount: zero,
+    settledAmount: zero,
+    feeAmount: zero,
+    vatAmount: zero,
+    currency: '',
+    settlementId: '',
+    sourceAccountNumber: '',
+    sourceAccountName: '',
+    sourceBankCode: '',
+    sourceBankName: '',
+    channelId: '',
+    tranDateTime: '',
+    settlementDateTime: '',
+    stamp_duty_flg: 0,
+    post_flg: 0,
+    notification_acknowledgement: 0,
+    ...fields,
+  })
+}
+
+/** `1000.0`, `76.75`. */
+function toNumber(minor: bigint): unknown {
+  return numberToken(formatAmount(minor).replace(/0$/, ''))
+}

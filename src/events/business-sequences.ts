@@ -1,0 +1,138 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Pool, PoolClient } from 'pg'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import {
+  balanceUpTo,
+  newestBalance,
+  SEQUENCER_STATE,
+  unnumberedEvents,
+} from './balance-changes.sql.ts'
+
+/** A business in one mode, which has sequence numbers of its own. */
+interface BusinessMode {
+  readonly businessId: string
+  readonly live: boolean
+}
+
+interface SequenceBounds {
+  readonly first: bigint
+  readonly last: bigint
+}
+
+/** The first and last sequence number that a business still has; undefined without events. */
+export async function findSequenceBounds(
+  client: Queryable,
+  { businessId, live }: BusinessMode,
+): Promise<SequenceBounds | undefined> {
+  const end = (table: string, direction: 'asc' | 'desc') =>
+    `(select business_sequence from ${table} where business_id = $1 and live = $2
+      order by business_sequence ${direction} limit 1)`
+  const { rows } = await client.query<{ first: string | null; last: string | null }>(
+    `select least(${end('archived_entry', 'asc')}, ${end('event_log', 'asc')}) as first,
+      greatest(${end('archived_entry', 'desc')}, ${end('event_log', 'desc')}) as last`,
+    [businessId, live],
+  )
+  const { first = null, last = null } = rows[0] ?? {}
+  return first === null || last === null ? undefined : { first: BigInt(first), last: BigInt(last) }
+}
+
+/** The booking time of the first event at or above a sequence number. */
+async function findBookedAt(
+  client: Queryable,
+  { businessId, live }: BusinessMode,
+  from: bigint,
+): Promise<number | undefined> {
+  const { rows } = await client.query<{ logged_at_ms: number }>(
+    `select ${epochMs('logged_at')} as logged_at_ms from (
+        (select business_sequence, logged_at from archived_entry
+        where business_id = $1 and live = $3 and business_sequence >= $2
+        order by business_sequence limit 1)
+        union all
+        (select business_sequence, logged_at from event_log
+        where business_id = $1 and live = $3 and business_sequence >= $2
+        order by business_sequence limit 1)
+      ) event order by business_sequence limit 1`,
+    [businessId, from, live],
+  )
+  return rows[0]?.logged_at_ms
+}
+
+/**
+ * The last sequence number of a business below the first event that was booked at `atMs` or later.
+ * Booking times rise with sequence numbers, so a binary search finds it. An event is booked when
+ * the sequencer numbers it, shortly after it occurred.
+ *
+ * @param bounds the first and last sequence number of the business
+ */
+export async function lastSequenceBefore(
+  client: Queryable,
+  key: BusinessMode,
+  atMs: number,
+  bounds: SequenceBounds,
+): Promise<bigint> {
+  let low = bounds.first
+  let high = bounds.last + 1n
+  while (low < high) {
+    // Rounds down, also for negative numbers.
+    const middle = (low + high) >> 1n
+    const bookedAtMs = await findBookedAt(client, key, middle)
+    if (bookedAtMs !== undefined && bookedAtMs < atMs) low = middle + 1n
+    else high = middle
+  }
+  return low - 1n
+}
+
+/** Numbers follow a commit within milliseconds, unless the sequencer is held up. */
+const POLL_MS = 10
+
+const WAIT_MAX_MS = 2_000
+
+const UNNUMBERED = unnumberedEvents('o.seq', '$1', '$2')
+
+/** Waits until the events of a business and mode that are committed now have their numbers, or for two seconds. */
+export async function awaitNumbers(
+  pool: Pool,
+  { businessId, live }: BusinessMode,
+  signal: AbortSignal,
+): Promise<void> {
+  /** The last of these events; null: those that are left have their numbers. */
+  let last: string | null = `${2n ** 62n}`
+  for (let waitedMs = 0; waitedMs < WAIT_MAX_MS && !signal.aborted; waitedMs += POLL_MS) {
+    const { rows }: { rows: { last: string | null }[] } = await pool.query({
+      name: 'event-unnumbered',
+      text: `with ${SEQUENCER_STATE} select max(seq) as last from (${UNNUMBERED}) o where seq <= $3`,
+      values: [businessId, live, last],
+    })
+    last = rows[0]?.last ?? null
+    if (last === null) return
+    await delay(POLL_MS)
+  }
+}
+
+/**
+ * Whether the running sums of a balance equal the sums of its sequenced events.
+ *
+ * @param after adds up from the last kept balance at or below this sequence number
+ */
+export async function hasConsistentSums(
+  client: PoolClient,
+  { businessId, live }: BusinessMode,
+  after: bigint,
+): Promise<boolean> {
+  const { rows } = await client.query<{ is_consistent: boolean }>(
+    `with start as (${balanceUpTo('$1', '$2', '$3')}), part as (
+        select pending_minor, available_minor, fees_minor from start
+        union all
+        select e.pending_minor, e.available_minor, e.fees_minor from money_event e
+        where e.business_id = $1 and e.live = $2
+          and e.business_sequence > coalesce((select business_sequence from start), -(2::numeric ^ 62)::bigint)
+      )
+      select (c.pending_minor, c.available_minor, c.fees_minor) = (
+        select coalesce(sum(pending_minor), 0), coalesce(sum(available_minor), 0), coalesce(sum(fees_minor), 0)
+        from part) as is_consistent
+      from (${newestBalance('$1', '$2')}) c`,
+    [businessId, live, after],
+  )
+  return rows[0]?.is_consistent ?? true
+}

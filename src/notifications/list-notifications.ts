@@ -1,0 +1,167 @@
+import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
+import { firstIdAt } from '../core/ids.ts'
+import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import { readPage } from '../postgres/page-token.ts'
+import type { ShownNotification } from './message.ts'
+import type { NotificationState } from './notification.entity.ts'
+
+interface ListNotifications {
+  readonly bank: BankCode | undefined
+  /** Empty: of any payment. Needs a bank. */
+  readonly sessionId: string
+  readonly state: NotificationState | undefined
+  readonly outcomes: readonly NotificationOutcome[] | undefined
+  /** When they were received; epoch milliseconds. */
+  readonly fromMs: number | undefined
+  readonly toMs: number | undefined
+  readonly pageSize: number
+  readonly pageToken: string
+}
+
+/** How many notifications a page reads at most, and the list of a payment on each side of a time. */
+const ROWS_MAX = 2_000
+
+interface Row {
+  readonly id: string | null
+  readonly bank: BankCode
+  readonly received_at_ms: number
+  readonly account_number: string
+  readonly session_id: string
+  readonly amount_minor: string
+  readonly state: NotificationState
+  readonly outcome: NotificationOutcome
+  readonly cause: string
+  readonly tries: number
+  readonly resolved_at_ms: number | null
+  readonly note: string
+  readonly read_up_to: string | null
+}
+
+/** One page of stored notifications, newest first. Their ids begin with the time at which they were received. */
+export async function listNotifications(on: Queryable, request: ListNotifications) {
+  const page = readPage(request.pageSize, request.pageToken, 1)
+  const values: unknown[] = [page.limit + 1]
+  const bind = (value: unknown) => `$${values.push(value)}`
+  const range = rangeOf(request, page.after?.[0], bind)
+  const conditions = conditionsOf(request, bind)
+  const scan = boundedScan({
+    columns: '*',
+    from: 'bank_notification',
+    key: 'id',
+    order: 'desc',
+    range: ['true', ...range].join(' and '),
+    filter: ['true', ...conditions].join(' and '),
+    limit: '$1',
+    rowsMax: ROWS_MAX,
+  })
+  const { rows } = await on.query<Row>(
+    `with ${scan}
+      select edge.read_up_to, n.id, n.bank, ${epochMs('n.received_at')} as received_at_ms, n.account_number,
+        n.session_id, n.amount_minor, n.state, n.outcome, n.cause, n.tries,
+        ${epochMs('n.resolved_at')} as resolved_at_ms, n.note
+      from edge left join page n on true order by n.id desc`,
+    values,
+  )
+  const found = rows.flatMap((row) => (row.id === null ? [] : [toShown(row, row.id)]))
+  const readUpTo = rows[0]?.read_up_to
+  return cutScan(found, page, ({ id }) => [id], readUpTo ? [readUpTo] : undefined)
+}
+
+function rangeOf(
+  { bank, sessionId, fromMs, toMs }: ListNotifications,
+  after: string | undefined,
+  bind: (value: unknown) => string,
+): readonly string[] {
+  const idAt = (atMs: number) => bind(firstIdAt('ntf', Math.max(0, Math.floor(atMs))))
+  const range: string[] = []
+  if (sessionId !== '') {
+    const [session, code] = [bind(sessionId), bind(bank)]
+    // At most banks the session id is the bank's key of a payment; at others the key is stored with it.
+    range.push(`bank_key = any (array(
+      select ${session} union select bank_key from bank_payment_key where session_id = ${session} and bank = ${code}))
+      and bank_key <> '' and bank = ${code}`)
+  }
+  if (after !== undefined) range.push(`id < ${bind(after)}`)
+  if (fromMs !== undefined) range.push(`id >= ${idAt(fromMs)}`)
+  if (toMs !== undefined) range.push(`id < ${idAt(toMs)}`)
+  return range
+}
+
+function conditionsOf(
+  { bank, state, outcomes }: ListNotifications,
+  bind: (value: unknown) => string,
+): readonly string[] {
+  return [
+    ...(bank === undefined ? [] : [`bank = ${bind(bank)}`]),
+    ...(state === undefined ? [] : [`state = ${bind(state)}`]),
+    ...(outcomes === undefined ? [] : [`outcome = any (${bind(outcomes)}::text[])`]),
+  ]
+}
+
+function toShown(row: Row, id: string): ShownNotification {
+  return {
+    id,
+    bank: row.bank,
+    receivedAtMs: row.received_at_ms,
+    accountNumber: row.account_number,
+    sessionId: row.session_id,
+    amountMinor: BigInt(row.amount_minor),
+    state: row.state,
+    outcome: row.outcome,
+    cause: row.cause,
+    tries: row.tries,
+    resolvedAtMs: row.resolved_at_ms ?? undefined,
+    note: row.note,
+  }
+}
+
+/** A notification of a payment. */
+export interface PaymentNotification {
+  readonly id: string
+  readonly receivedAtMs: number
+  readonly state: NotificationState
+  readonly outcome: string
+  readonly cause: string
+  readonly tries: number
+}
+
+/** How far from a time the notifications of a payment are looked for. */
+const WITHIN = "interval '2 minutes'"
+
+/**
+ * The notifications of a payment, oldest first. They are not indexed by session, which would cost each of them an
+ * entry: they are looked for among those that arrived near the time of the payment and of its recording.
+ */
+export async function listOfPayment(
+  on: Queryable,
+  payment: {
+    readonly bank: BankCode
+    readonly sessionId: string
+    readonly paidAtMs: number
+    readonly recordedAtMs: number
+  },
+  limit: number,
+): Promise<readonly PaymentNotification[]> {
+  const near = `select distinct n.id, n.received_at, n.state, n.outcome, n.cause, n.tries
+    from unnest($1::timestamptz[]) as w(at) cross join lateral (
+      (select * from bank_notification where received_at <= w.at and received_at > w.at - ${WITHIN}
+        order by received_at desc limit ${ROWS_MAX})
+      union all
+      (select * from bank_notification where received_at > w.at and received_at < w.at + ${WITHIN}
+        order by received_at limit ${ROWS_MAX})
+    ) n where n.session_id = $2 and n.bank = $3`
+  const { rows } = await on.query<PaymentNotification>({
+    name: 'bank-notification-of-payment',
+    text: `select id, ${epochMs('received_at')} as "receivedAtMs", state, outcome, cause, tries
+      from (${near}) n order by n.received_at, id limit $4`,
+    values: [
+      [new Date(payment.paidAtMs), new Date(payment.recordedAtMs)],
+      payment.sessionId,
+      payment.bank,
+      limit,
+    ],
+  })
+  return rows
+}

@@ -1,0 +1,196 @@
+import type { StoredAccount } from '../accounts/account.ts'
+import type { FoundToken } from '../auth/tokens/search-tokens.ts'
+import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
+import type { FoundKey, searchBusinesses } from '../businesses/search-businesses.ts'
+import type { findEvent } from '../events/find-event.ts'
+import type { findNotification } from '../notifications/held-notifications.ts'
+import { netOf, type Settlement } from '../settlement/settlement.ts'
+import type { ListedConflict } from '../transactions/conflicts/payment-conflict.ts'
+import type { StoredTransaction } from '../transactions/transaction.ts'
+import type { StoredUnmatched } from '../transactions/unmatched/unmatched-payment.ts'
+import type {
+  FoundEndpoint,
+  findDeliveryWithEndpoint,
+} from '../webhooks/endpoints/search-endpoints.ts'
+
+/** The kinds of results, as the contract names them. */
+export type FoundKind =
+  | 'TRANSACTION'
+  | 'ACCOUNT'
+  | 'EVENT'
+  | 'DELIVERY'
+  | 'ENDPOINT'
+  | 'BUSINESS'
+  | 'SETTLEMENT'
+  | 'TOKEN'
+  | 'KEY'
+  | 'NOTIFICATION'
+  | 'UNMATCHED_PAYMENT'
+  | 'PAYMENT_CONFLICT'
+
+/** One result, as the contract describes it. */
+export interface Found {
+  readonly kind: FoundKind
+  readonly id: string
+  readonly title: string
+  readonly subtitle: string
+  /** Empty: it belongs to none. */
+  readonly businessId: string
+  readonly atMs: number
+  readonly amountMinor?: bigint
+  readonly status?: string
+  readonly bank?: BankCode
+  /** False for what has no mode, too. */
+  readonly live: boolean
+  readonly reference?: string
+}
+
+/** The result of a lookup. */
+type Of<Look extends (...args: never[]) => unknown> = NonNullable<Awaited<ReturnType<Look>>>
+
+const atBank = (bank: BankCode, number: string | undefined) =>
+  `${number ?? 'no number yet'}, ${BANK_FACTS[bank].name}`
+
+export function fromTransaction(transaction: StoredTransaction): Found {
+  const { account, bank, sessionId } = transaction
+  return {
+    kind: 'TRANSACTION',
+    id: transaction.id,
+    title: sessionId,
+    subtitle: `${account.firstName} ${account.lastName}, ${atBank(bank, account.accountNumber)}`,
+    businessId: account.businessId,
+    atMs: transaction.paidAtMs,
+    amountMinor: transaction.amountMinor,
+    status: transaction.status,
+    bank,
+    live: account.live,
+    reference: sessionId,
+  }
+}
+
+export function fromAccount(account: StoredAccount): Found {
+  const { bank, merchantReference } = account
+  return {
+    kind: 'ACCOUNT',
+    id: account.id,
+    title: `${account.firstName} ${account.lastName}`,
+    subtitle: `${atBank(bank, account.accountNumber)}, ${merchantReference}`,
+    businessId: account.businessId,
+    atMs: account.createdAtMs,
+    status: account.status,
+    bank,
+    live: account.live,
+    reference: account.reference,
+  }
+}
+
+export function fromEvent(event: Of<typeof findEvent>): Found {
+  const { id, kind, businessId, live, position } = event
+  const subtitle = `position ${position}`
+  return { kind: 'EVENT', id, title: kind, subtitle, businessId, atMs: event.occurredAtMs, live }
+}
+
+export function fromDelivery({ delivery, endpoint }: Of<typeof findDeliveryWithEndpoint>): Found {
+  return {
+    kind: 'DELIVERY',
+    id: delivery.id,
+    title: delivery.eventKind,
+    subtitle: endpoint.url,
+    businessId: endpoint.businessId,
+    atMs: delivery.createdAtMs,
+    status: delivery.state,
+    live: endpoint.live,
+    reference: delivery.eventId,
+  }
+}
+
+export function fromEndpoint({ disabledReason, createdAtMs, url, ...found }: FoundEndpoint): Found {
+  const status = disabledReason === null ? 'ENABLED' : 'DISABLED'
+  const subtitle = disabledReason === null ? '' : `disabled: ${disabledReason}`
+  return { ...found, kind: 'ENDPOINT', title: url, subtitle, atMs: createdAtMs, status }
+}
+
+export function fromBusiness({
+  id,
+  name,
+  alias,
+  createdAt,
+}: Of<typeof searchBusinesses>[number]): Found {
+  const at = { atMs: createdAt.getTime(), live: false }
+  return { kind: 'BUSINESS', id, title: name, subtitle: alias, businessId: id, ...at }
+}
+
+export function fromSettlement(settlement: Settlement): Found {
+  return {
+    kind: 'SETTLEMENT',
+    id: settlement.id,
+    title: `${settlement.transactionCount} payments`,
+    subtitle: settlement.idempotencyKey,
+    businessId: settlement.businessId,
+    atMs: settlement.startedAtMs,
+    amountMinor: netOf(settlement),
+    status: settlement.status,
+    live: settlement.live,
+  }
+}
+
+const statusOf = ({ revoked }: { readonly revoked: boolean }) => (revoked ? 'REVOKED' : 'ACTIVE')
+
+export function fromToken(token: FoundToken): Found {
+  const { id, name: title, prefix: subtitle, createdAtMs: atMs } = token
+  const status = statusOf(token)
+  return { kind: 'TOKEN', id, title, subtitle, businessId: '', atMs, status, live: false }
+}
+
+export function fromKey(key: FoundKey): Found {
+  const { id, prefix: title, businessId, live, createdAtMs: atMs } = key
+  return { kind: 'KEY', id, title, subtitle: '', businessId, atMs, status: statusOf(key), live }
+}
+
+export function fromNotification(notification: Of<typeof findNotification>): Found {
+  const { accountNumber, bank } = notification
+  return {
+    kind: 'NOTIFICATION',
+    id: notification.id,
+    title: notification.sessionId || notification.id,
+    subtitle: atBank(bank, accountNumber || 'unreadable'),
+    businessId: '',
+    atMs: notification.receivedAtMs,
+    amountMinor: notification.amountMinor,
+    status: notification.state,
+    bank,
+    live: true,
+  }
+}
+
+export function fromUnmatched(payment: StoredUnmatched): Found {
+  const { bank, resolution } = payment
+  return {
+    kind: 'UNMATCHED_PAYMENT',
+    id: payment.id,
+    title: payment.sessionId,
+    subtitle: atBank(bank, payment.accountNumber),
+    businessId: '',
+    atMs: payment.paidAtMs,
+    amountMinor: payment.amountMinor,
+    ...(resolution !== undefined && { status: resolution }),
+    bank,
+    live: true,
+  }
+}
+
+export function fromConflict(conflict: ListedConflict, live: boolean): Found {
+  const { bank, recorded } = conflict
+  return {
+    kind: 'PAYMENT_CONFLICT',
+    id: conflict.id,
+    title: conflict.sessionId,
+    subtitle: `contradicts ${conflict.transaction}`,
+    businessId: recorded.businessId,
+    atMs: conflict.createdAt.getTime(),
+    amountMinor: conflict.amountMinor,
+    bank,
+    live,
+    reference: conflict.transaction,
+  }
+}

@@ -1,0 +1,106 @@
+import { type AuditedActor, findLatestActor } from '../auth/audit/find-latest.ts'
+import { Fault } from '../core/errors.ts'
+import { findEventsOf, type LoggedEvent } from '../events/find-event.ts'
+import { listOfPayment, type PaymentNotification } from '../notifications/list-notifications.ts'
+import type { Database } from '../postgres/orm.ts'
+import { type PaymentHistory, readPaymentHistory } from '../transactions/read-history.ts'
+import {
+  awaitsSettlement,
+  creditedAtOf,
+  type StoredTransaction,
+} from '../transactions/transaction.ts'
+import type { AttemptedDelivery } from '../webhooks/deliveries/read-deliveries.ts'
+import { listAtPositions } from '../webhooks/deliveries/read-deliveries.ts'
+
+/** Everything that is stored about a payment. */
+export interface PaymentTimeline extends PaymentHistory {
+  readonly notifications: readonly PaymentNotification[]
+  readonly events: readonly LoggedEvent[]
+  readonly deliveries: readonly AttemptedDelivery[]
+  /** Who reversed it. */
+  readonly reversedBy: AuditedActor | undefined
+  /** When it will be settled; undefined: it is settled, or will never be. */
+  readonly settlesAtMs: number | undefined
+  /** Whether there is more than this. */
+  readonly isCut: boolean
+}
+
+interface Dependencies {
+  readonly database: Database
+  readonly settlesAtOf: (
+    businessId: string,
+  ) => Promise<((recordedAtMs: number) => number) | undefined>
+}
+
+const NOTIFICATIONS_MAX = 20
+const CONFLICTS_MAX = 20
+const EVENTS_MAX = 20
+const DELIVERIES_MAX = 100
+export const ATTEMPTS_MAX = 20
+
+/** @throws Fault not_found */
+export async function readTimeline(
+  { database, settlesAtOf }: Dependencies,
+  transactionId: string,
+): Promise<PaymentTimeline> {
+  const { read, pool } = database
+  const history = await read((on) => readPaymentHistory(on, transactionId, CONFLICTS_MAX))
+  if (history === undefined) throw new Fault('not_found', 'There is no such transaction')
+  const { transaction } = history
+  const { account, reversal } = transaction
+  const [notifications, events, reversedBy, settlesAtMs] = await Promise.all([
+    account.live ? findNotifications(database, transaction) : [],
+    findEvents(database, transaction),
+    reversal &&
+      findLatestActor(pool, ['transaction.reverse', 'transaction.complete_return'], transactionId),
+    findSettlesAt(settlesAtOf, transaction),
+  ])
+  const shownEvents = events.slice(0, EVENTS_MAX)
+  const deliveries = await listAtPositions(
+    pool,
+    account.businessId,
+    shownEvents.map(({ position }) => position),
+    { deliveries: DELIVERIES_MAX + 1, attempts: ATTEMPTS_MAX },
+  )
+  const isCut =
+    history.conflicts.length > CONFLICTS_MAX ||
+    notifications.length > NOTIFICATIONS_MAX ||
+    events.length > EVENTS_MAX ||
+    deliveries.length > DELIVERIES_MAX
+  return {
+    ...history,
+    conflicts: history.conflicts.slice(0, CONFLICTS_MAX),
+    notifications: notifications.slice(0, NOTIFICATIONS_MAX),
+    events: shownEvents,
+    deliveries: deliveries.slice(0, DELIVERIES_MAX),
+    reversedBy,
+    settlesAtMs,
+    isCut,
+  }
+}
+
+function findNotifications({ read }: Database, transaction: StoredTransaction) {
+  const { bank, sessionId, paidAtMs, createdAtMs: recordedAtMs } = transaction
+  const payment = { bank, sessionId, paidAtMs, recordedAtMs }
+  return read((on) => listOfPayment(on, payment, NOTIFICATIONS_MAX + 1))
+}
+
+/** An event occurs in the millisecond of what it states. */
+function findEvents({ read }: Database, transaction: StoredTransaction) {
+  const { id, account, createdAtMs, variance, reversal } = transaction
+  const times = [createdAtMs, variance?.decidedAtMs, reversal?.reversedAtMs]
+  const subject = {
+    subjectId: id,
+    businessId: account.businessId,
+    occurredAtMs: times.filter((atMs) => atMs !== undefined),
+  }
+  return read((on) => findEventsOf(on, subject, EVENTS_MAX + 1))
+}
+
+async function findSettlesAt(
+  settlesAtOf: Dependencies['settlesAtOf'],
+  transaction: StoredTransaction,
+): Promise<number | undefined> {
+  if (!awaitsSettlement(transaction)) return undefined
+  return (await settlesAtOf(transaction.account.businessId))?.(creditedAtOf(transaction))
+}

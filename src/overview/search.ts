@@ -1,0 +1,240 @@
+import { searchAccounts } from '../accounts/search-accounts.ts'
+import { searchTokens } from '../auth/tokens/search-tokens.ts'
+import { isPaymentKey } from '../banks/bank-fields.ts'
+import { searchBusinesses, searchKeys } from '../businesses/search-businesses.ts'
+import { findEvent } from '../events/find-event.ts'
+import { findNotification } from '../notifications/held-notifications.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import type { Database } from '../postgres/orm.ts'
+import { findSettlement } from '../settlement/runs/list-settlements.ts'
+import { findConflict } from '../transactions/conflicts/resolve-conflict.ts'
+import { searchTransactions } from '../transactions/find-transactions.ts'
+import { searchUnmatched } from '../transactions/unmatched/resolve-unmatched.ts'
+import { findDeliveryWithEndpoint, findEndpoint } from '../webhooks/endpoints/search-endpoints.ts'
+import * as found from './found.ts'
+import { includes, type Scope } from './scope.ts'
+
+/** The most results of a kind. */
+const RESULTS_MAX = 10
+
+/** What a search found. */
+interface SearchResults {
+  readonly results: readonly found.Found[]
+  /** The kinds of which there is more. */
+  readonly more: readonly found.FoundKind[]
+}
+
+type Look = Promise<readonly found.Found[]>
+
+/** Finds what a text names. Only what its shape allows is looked up, and each by an index. */
+export async function search(
+  database: Database,
+  text: string,
+  scope: Scope,
+): Promise<SearchResults> {
+  const query = readQuery(text)
+  const looks = [
+    ...ownIdLooks(database, query, scope),
+    ...foreignIdLooks(database, query, scope),
+    ...credentialLooks(database, query, scope),
+    ...(scope.isOperator ? operatorLooks(database, query, scope) : []),
+  ]
+  const kinds = await Promise.all(looks)
+  return {
+    results: kinds.flatMap((results) => results.slice(0, RESULTS_MAX)),
+    more: kinds.flatMap((results) => results[RESULTS_MAX]?.kind ?? []),
+  }
+}
+
+/** One result that the scope includes, or none. */
+async function one<Row>(
+  row: Promise<Row | undefined>,
+  scope: Scope,
+  toFound: (row: Row) => found.Found,
+): Look {
+  const stored = await row
+  const result = stored && toFound(stored)
+  return result && includes(scope, result) ? [result] : []
+}
+
+const all = async <Row>(rows: Promise<readonly Row[]>, toFound: (row: Row) => found.Found): Look =>
+  (await rows).map(toFound)
+
+/** Looks by identifiers of this service. */
+function ownIdLooks({ pool, read }: Database, { text, prefix }: Query, scope: Scope): Look[] {
+  switch (prefix) {
+    case 'txn':
+      return [
+        all(
+          read((on) => searchTransactions(on, text, scope)),
+          found.fromTransaction,
+        ),
+      ]
+    case 'acc':
+      return [
+        all(
+          read((on) => searchAccounts(on, text, scope, RESULTS_MAX + 1)),
+          found.fromAccount,
+        ),
+      ]
+    case 'evt':
+      return [
+        one(
+          read((on) => findEvent(on, text)),
+          scope,
+          found.fromEvent,
+        ),
+      ]
+    case 'dlv':
+      return [one(findDeliveryWithEndpoint(pool, text), scope, found.fromDelivery)]
+    case 'ep':
+      return [one(findEndpoint(pool, text), scope, found.fromEndpoint)]
+    case 'stl':
+      return [
+        one(
+          read((on) => findSettlement(on, text)),
+          scope,
+          found.fromSettlement,
+        ),
+      ]
+    case 'biz':
+      return [businesses(read, text, scope)]
+    default:
+      return []
+  }
+}
+
+/** Looks by what banks and businesses call their own, by addresses and by names. */
+function foreignIdLooks({ read }: Database, query: Query, scope: Scope): Look[] {
+  const { text, isForeignId, isName } = query
+  const looks: Look[] = []
+  if (isForeignId && isPaymentKey(text)) {
+    looks.push(
+      all(
+        read((on) => searchTransactions(on, text, scope)),
+        found.fromTransaction,
+      ),
+    )
+  }
+  if (isForeignId || text.includes('@')) {
+    looks.push(
+      all(
+        read((on) => searchAccounts(on, text, scope, RESULTS_MAX + 1)),
+        found.fromAccount,
+      ),
+    )
+  }
+  if (isName) looks.push(businesses(read, text, scope))
+  return looks
+}
+
+function businesses(read: Database['read'], text: string, { businessIds }: Scope): Look {
+  const look = (on: Queryable) => searchBusinesses(on, text, businessIds, RESULTS_MAX + 1)
+  return all(read(look), found.fromBusiness)
+}
+
+function credentialLooks({ read }: Database, { credential }: Query, scope: Scope): Look[] {
+  if (credential?.kind !== 'key') return []
+  const { businessIds, live } = scope
+  const keys = read((on) => searchKeys(on, credential, businessIds, RESULTS_MAX + 1))
+  return [
+    all(
+      keys.then((rows) => rows.filter((key) => live === undefined || key.live === live)),
+      found.fromKey,
+    ),
+  ]
+}
+
+/** Looks for what belongs to no business, or concerns operators only. */
+function operatorLooks(database: Database, query: Query, scope: Scope): Look[] {
+  const { text, prefix, credential, isForeignId } = query
+  const { orm, read } = database
+  const looks: Look[] = []
+  if (prefix === 'cfl') {
+    // A contradicted payment may be of either mode; only real banks and internal services contradict.
+    looks.push(conflicts(database, text, scope))
+  }
+  if (scope.businessIds !== undefined) return looks
+  if (credential?.kind === 'tok') {
+    looks.push(
+      all(
+        read((on) => searchTokens(on, credential, RESULTS_MAX + 1)),
+        found.fromToken,
+      ),
+    )
+  }
+  if (scope.live === false) return looks
+  if (prefix === 'ntf') {
+    looks.push(one(findNotification(orm.em.fork(), text), scope, found.fromNotification))
+  }
+  if (prefix === 'unm' || (isForeignId && isPaymentKey(text))) {
+    const payments = read((on) => searchUnmatched(on, text, RESULTS_MAX + 1))
+    looks.push(all(payments, found.fromUnmatched))
+  }
+  return looks
+}
+
+async function conflicts({ read }: Database, id: string, scope: Scope): Look {
+  const conflict = await read((on) => findConflict(on, id))
+  if (conflict === undefined) return []
+  const any = { ...scope, live: undefined }
+  const [transaction] = await read((on) => searchTransactions(on, conflict.transaction, any))
+  const result = found.fromConflict(conflict, transaction?.account.live ?? true)
+  return includes(scope, result) ? [result] : []
+}
+
+/** What a text may be, by its shape. */
+interface Query {
+  /** Without the space around it. */
+  readonly text: string
+  /** The kind of an identifier of this service, as its prefix names it: "txn", "acc", … */
+  readonly prefix: string | undefined
+  /** Whether it may be an identifier that a bank or a business gave. */
+  readonly isForeignId: boolean
+  /** Whether it may be the beginning of a business's name. */
+  readonly isName: boolean
+  /** The range of ids of the tokens and the keys that it identifies. */
+  readonly credential: CredentialRange | undefined
+}
+
+/** Ids from the first to the last, both included. */
+interface CredentialRange {
+  readonly kind: 'tok' | 'key'
+  readonly first: string
+  readonly last: string
+}
+
+const ID = /^([a-z]{2,3})_[0-9a-z]{26}$/
+
+/** An id, or a secret: the prefix that lists show has the first ten characters, and a secret all of them. */
+const CREDENTIAL = /^(tok|it|key|sk_live|sk_test)_([0-9a-z]{10,26})(?:_[A-Za-z0-9_-]{0,43})?$/
+
+/** The characters of the unique part of an id. */
+const UNIQUE_LENGTH = 26
+
+export function readQuery(query: string): Query {
+  const text = query.trim()
+  const credential = credentialOf(text)
+  const prefix = ID.exec(text)?.[1]
+  const isOurs = prefix !== undefined || credential !== undefined
+  const isAddress = text.includes('@')
+  return {
+    text,
+    prefix,
+    isForeignId: !isOurs && !isAddress,
+    isName: !isOurs && !isAddress && text !== '',
+    credential,
+  }
+}
+
+/** Ids have the same length and alphabet, so any collation orders them like this. */
+function credentialOf(text: string): CredentialRange | undefined {
+  const [, name = '', unique = ''] = CREDENTIAL.exec(text) ?? []
+  if (unique === '') return undefined
+  const kind = name === 'tok' || name === 'it' ? 'tok' : 'key'
+  return {
+    kind,
+    first: `${kind}_${unique.padEnd(UNIQUE_LENGTH, '0')}`,
+    last: `${kind}_${unique.padEnd(UNIQUE_LENGTH, 'z')}`,
+  }
+}

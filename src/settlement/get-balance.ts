@@ -1,0 +1,65 @@
+import { getBusiness } from '../businesses/get-business.ts'
+import { Fault } from '../core/errors.ts'
+import { committedChanges } from '../events/balance-changes.sql.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import type { Database } from '../postgres/orm.ts'
+import type { Balance, BalanceKey } from './settlement.ts'
+
+/**
+ * The current balance of a business, including every committed payment.
+ *
+ * @throws Fault not_found (the business), unavailable (after a restore, until its events are numbered)
+ */
+export async function getBalance(database: Database, key: BalanceKey): Promise<Balance> {
+  await getBusiness(database, key.businessId)
+  const { isCurrent, ...balance } = await database.read((on) => readBalance(on, key))
+  if (!isCurrent) {
+    throw new Fault('unavailable', 'The database was restored and its event log is not ready yet', {
+      retryAfterSeconds: 1,
+    })
+  }
+  return balance
+}
+
+interface Row {
+  pending_minor: string
+  available_minor: string
+  fees_minor: string
+  is_current: boolean
+}
+
+/**
+ * The balance is the sum of three parts: the events that the sequencer has numbered, the committed
+ * events that have no sequence number yet (those of the last milliseconds), and the money that a
+ * running settlement has moved so far. One statement reads all three in one snapshot.
+ *
+ * @returns `isCurrent`: false after a restore, as long as the second part is unknown
+ */
+export async function readBalance(
+  client: Queryable,
+  { businessId, live }: BalanceKey,
+): Promise<Balance & { readonly isCurrent: boolean }> {
+  const { rows } = await client.query<Row>({
+    name: 'balance-read',
+    text: `with ${committedChanges('$1', '$2')}, part as (
+        select * from committed
+        union all
+        select -gross_minor, gross_minor - fees_minor - splits_minor, fees_minor from settlement
+        where business_id = $1 and live = $2 and status = 'RUNNING'
+      )
+      select coalesce(sum(pending_minor), 0) as pending_minor,
+        coalesce(sum(available_minor), 0) as available_minor,
+        coalesce(sum(fees_minor), 0) as fees_minor,
+        (select is_current from state) as is_current
+      from part`,
+    values: [businessId, live],
+  })
+  const row = rows[0]
+  if (row === undefined) throw new Error('an aggregate query must return a row')
+  return {
+    pendingMinor: BigInt(row.pending_minor),
+    availableMinor: BigInt(row.available_minor),
+    feesMinor: BigInt(row.fees_minor),
+    isCurrent: row.is_current,
+  }
+}

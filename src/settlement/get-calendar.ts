@@ -1,0 +1,284 @@
+import { LAGOS_OFFSET_MS } from '../banks/lagos-time.ts'
+import { getBusiness } from '../businesses/get-business.ts'
+import type { Clock } from '../core/clock.ts'
+import { firstIdAt } from '../core/ids.ts'
+import { moneyEvents } from '../events/balance-changes.sql.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import type { Database } from '../postgres/orm.ts'
+import {
+  CREDITS_PAYMENT,
+  IS_UNSETTLED,
+  lookUpTransaction,
+} from '../transactions/transaction.sql.ts'
+import type { BalanceKey } from './settlement.ts'
+import { readCalendar } from './terms/calendar.ts'
+import { listHolidaysOf } from './terms/terms.ts'
+
+const DAY_MS = 86_400_000
+
+interface Request {
+  /** Empty: all businesses that the caller may see. */
+  readonly businessId: string
+  /** The businesses that the caller may see; undefined: all. */
+  readonly allowed: ReadonlySet<string> | undefined
+  readonly live: boolean
+  /** YYYY-MM */
+  readonly month: string
+}
+
+/** What falls due on a day. */
+interface Due {
+  readonly balances: bigint
+  /** 0 without a business, like the next one. */
+  readonly transactions: bigint
+  readonly grossMinor: bigint
+}
+
+/** A day in Lagos. */
+export interface CalendarDay {
+  /** YYYY-MM-DD */
+  readonly day: string
+  readonly isWorkingDay: boolean
+  /** Empty if it is no holiday. */
+  readonly holidayName: string
+  readonly settled: SettledDay | undefined
+  readonly due: Due
+}
+
+interface SettlementCalendar {
+  readonly days: readonly CalendarDay[]
+  /** Only settlements that started since then count; undefined: all of the month. */
+  readonly settledFromMs: number | undefined
+  /** Whether more is unsettled than was read. */
+  readonly isDueCut: boolean
+}
+
+const NOTHING: Due = { balances: 0n, transactions: 0n, grossMinor: 0n }
+
+/** A month of settlements, by the day in Lagos. @throws Fault not_found (the business) */
+export async function getSettlementCalendar(
+  { database, clock }: { readonly database: Database; readonly clock: Clock },
+  { businessId, allowed, live, month }: Request,
+): Promise<SettlementCalendar> {
+  if (businessId !== '') await getBusiness(database, businessId)
+  const [year = 0, number = 0] = month.split('-').map(Number)
+  const first = Date.UTC(year, number - 1) / DAY_MS
+  const end = Date.UTC(year, number) / DAY_MS
+  const today = Math.floor((clock.now() + LAGOS_OFFSET_MS) / DAY_MS)
+  const businessIds = businessId === '' ? allowed && [...allowed] : [businessId]
+  const scope = { live, businessIds }
+  return database.read(async (on) => {
+    const ids = { first: firstIdAt('stl', startOf(first)), after: firstIdAt('stl', startOf(end)) }
+    const settled = await sumSettled(on, scope, ids)
+    const settledOn = new Map(settled.days.map((each) => [each.day, each]))
+    const due =
+      businessId === ''
+        ? await dueOfAll(on, scope, today, startOf(end))
+        : await dueOfBalance(on, { businessId, live }, today)
+    const holidays = await listHolidaysOf(on, textOf(first), textOf(end))
+    const days = Array.from({ length: end - first }, (_, index): CalendarDay => {
+      const day = first + index
+      const holidayName = holidays.get(textOf(day)) ?? ''
+      return {
+        day: textOf(day),
+        isWorkingDay: holidayName === '' && !isWeekend(day),
+        holidayName,
+        settled: settledOn.get(day),
+        due: due.days.get(day) ?? NOTHING,
+      }
+    })
+    return { days, settledFromMs: settled.fromMs, isDueCut: due.isCut }
+  })
+}
+
+interface DueDays {
+  readonly days: ReadonlyMap<number, Due>
+  readonly isCut: boolean
+}
+
+/** What is overdue counts for today. */
+async function dueOfAll(
+  on: Queryable,
+  scope: { readonly live: boolean; readonly businessIds: readonly string[] | undefined },
+  today: number,
+  beforeMs: number,
+): Promise<DueDays> {
+  const { days, isCut } = await countDue(on, scope, beforeMs)
+  const found = new Map<number, Due>()
+  for (const { day, balances } of days) {
+    const at = Math.max(day, today)
+    found.set(at, { ...NOTHING, balances: balances + (found.get(at)?.balances ?? 0n) })
+  }
+  return { days: found, isCut }
+}
+
+async function dueOfBalance(
+  on: Queryable,
+  key: { readonly businessId: string; readonly live: boolean },
+  today: number,
+): Promise<DueDays> {
+  const { terms, calendar } = await readCalendar(on, key.businessId)
+  const { parts, isCut } = await sumUnsettled(on, key, terms.cutOffMinutes)
+  const found = new Map<number, Due>()
+  for (const { recordedAtMs, count, grossMinor } of parts) {
+    const dueDay = Math.floor((calendar.settlesAt(recordedAtMs) + LAGOS_OFFSET_MS) / DAY_MS)
+    const day = Math.max(dueDay, today)
+    const { transactions, grossMinor: sum } = found.get(day) ?? NOTHING
+    const due = { balances: 0n, transactions: transactions + count, grossMinor: sum + grossMinor }
+    found.set(day, due)
+  }
+  const oldest = Math.min(...found.keys())
+  const due = found.get(oldest)
+  if (due !== undefined) found.set(oldest, { ...due, balances: 1n })
+  return { days: found, isCut }
+}
+
+/** Midnight in Lagos at the start of a day, in epoch milliseconds. @param day since 1 January 1970 */
+function startOf(day: number): number {
+  return day * DAY_MS - LAGOS_OFFSET_MS
+}
+
+/** YYYY-MM-DD */
+function textOf(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10)
+}
+
+function isWeekend(day: number): boolean {
+  return [0, 6].includes(new Date(day * DAY_MS).getUTCDay())
+}
+
+/** How many settlements, unsettled payments and due balances a calendar reads at most. */
+const SETTLEMENTS_MAX = 100_000
+
+const PAYMENTS_MAX = 50_000
+
+const BALANCES_MAX = 100_000
+
+/** SQL: the day of a time in Lagos, since 1 January 1970; and the seconds since its midnight. */
+const lagosDay = (time: string) => `floor((extract(epoch from ${time}) + 3600) / 86400)::int4`
+
+const lagosSeconds = (time: string) => `mod(extract(epoch from ${time}) + 3600, 86400)`
+
+/** What was settled on a day. */
+interface SettledDay {
+  /** Since 1 January 1970. */
+  readonly day: number
+  readonly settlements: bigint
+  readonly transactions: bigint
+  readonly grossMinor: bigint
+  readonly feesMinor: bigint
+  readonly splitsMinor: bigint
+}
+
+/**
+ * Sums the settlements of a period by the day on which they started, the latest ones first.
+ *
+ * @param ids the ids of the first settlement of the period and of the first one after it
+ * @returns `fromMs`: only those that started since then were read; undefined: all of the period
+ */
+async function sumSettled(
+  on: Queryable,
+  {
+    live,
+    businessIds,
+  }: { readonly live: boolean; readonly businessIds: readonly string[] | undefined },
+  ids: { readonly first: string; readonly after: string },
+): Promise<{ readonly days: readonly SettledDay[]; readonly fromMs: number | undefined }> {
+  const rowsMax = Math.ceil(SETTLEMENTS_MAX / (businessIds?.length ?? 1))
+  const latest = (cut: string) => {
+    const where = `live = ${live} and id >= $1 and id < $2 order by id desc ${cut}`
+    if (businessIds === undefined) return `(select * from settlement where ${where})`
+    return `(select s.* from unnest($3::text[]) as b(key) cross join lateral (
+        select * from settlement where business_id = b.key and ${where}) s)`
+  }
+  const { rows } = await on.query<Readonly<Record<string, string>> & { from_ms: number | null }>(
+    `with edge as materialized (
+        select id, started_at from ${latest(`offset ${rowsMax - 1} limit 1`)} e order by id desc limit 1
+      )
+      select ${lagosDay('started_at')} as day, count(*) as settlements,
+        sum(transaction_count) as transactions, sum(gross_minor) as gross, sum(fees_minor) as fees,
+        sum(splits_minor) as splits, (select ${epochMs('started_at')} from edge) as from_ms
+      from ${latest(`limit ${rowsMax}`)} s where id >= coalesce((select id from edge), '')
+      group by 1 order by 1`,
+    [ids.first, ids.after, ...(businessIds === undefined ? [] : [businessIds])],
+  )
+  const days = rows.map((row) => ({
+    day: Number(row['day']),
+    settlements: BigInt(row['settlements'] ?? 0),
+    transactions: BigInt(row['transactions'] ?? 0),
+    grossMinor: BigInt(row['gross'] ?? 0),
+    feesMinor: BigInt(row['fees'] ?? 0),
+    splitsMinor: BigInt(row['splits'] ?? 0),
+  }))
+  return { days, fromMs: rows[0]?.from_ms ?? undefined }
+}
+
+/** Unsettled payments of a balance that are due at the same time. */
+interface UnsettledPart {
+  /** When the first of them was recorded. */
+  readonly recordedAtMs: number
+  readonly count: bigint
+  readonly grossMinor: bigint
+}
+
+/**
+ * Sums the oldest unsettled payments of a balance by the day, in parts before and after the cut-off.
+ *
+ * @returns `isCut`: there are more
+ */
+async function sumUnsettled(
+  on: Queryable,
+  { businessId, live }: BalanceKey,
+  cutOffMinutes: number,
+): Promise<{ readonly parts: readonly UnsettledPart[]; readonly isCut: boolean }> {
+  const unsettled = moneyEvents({
+    join: ({ event }) => lookUpTransaction(`${event}.subject_id`),
+    where: ({ log, event }) => `${log}.business_id = $1 and ${log}.live = $2
+      and ${log}.business_sequence > coalesce((
+        select scanned_sequence from settlement s where s.business_id = $1 and s.live = $2
+        order by to_sequence desc limit 1), -(2::numeric ^ 62)::bigint)
+      and ${event}.kind ${CREDITS_PAYMENT} and ${IS_UNSETTLED}`,
+    order: 'asc',
+    limit: `${PAYMENTS_MAX + 1}`,
+  })
+  const { rows } = await on.query<{ at_ms: number; count: string; gross: string }>(
+    `select ${epochMs('min(e.occurred_at)')} as at_ms, count(*) as count, sum(e.pending_minor) as gross
+      from ${unsettled} e
+      group by ${lagosDay('e.occurred_at')}, ${lagosSeconds('e.occurred_at')} >= $3::int4 * 60`,
+    [businessId, live, cutOffMinutes],
+  )
+  const parts = rows.map((row) => ({
+    recordedAtMs: row.at_ms,
+    count: BigInt(row.count),
+    grossMinor: BigInt(row.gross),
+  }))
+  return { parts, isCut: parts.reduce((sum, { count }) => sum + count, 0n) > PAYMENTS_MAX }
+}
+
+/** How many balances have their oldest unsettled payment due on a day. */
+interface DueDay {
+  readonly day: number
+  readonly balances: bigint
+}
+
+/** @param beforeMs the end of the period: what is due earlier counts too */
+async function countDue(
+  on: Queryable,
+  {
+    live,
+    businessIds,
+  }: { readonly live: boolean; readonly businessIds: readonly string[] | undefined },
+  beforeMs: number,
+): Promise<{ readonly days: readonly DueDay[]; readonly isCut: boolean }> {
+  const { rows } = await on.query<{ day: number; balances: string }>(
+    `select ${lagosDay('due_at')} as day, count(*) as balances from (
+        select due_at from settlement_due
+        where live = $1 and due_at < $2 ${businessIds === undefined ? '' : 'and business_id = any ($3::text[])'}
+        order by due_at limit ${BALANCES_MAX + 1}
+      ) due group by 1`,
+    [live, new Date(beforeMs), ...(businessIds === undefined ? [] : [businessIds])],
+  )
+  const days = rows.map(({ day, balances }) => ({ day, balances: BigInt(balances) }))
+  return { days, isCut: days.reduce((sum, { balances }) => sum + balances, 0n) > BALANCES_MAX }
+}

@@ -1,0 +1,154 @@
+import type { Pool } from 'pg'
+import type { Registry } from 'prom-client'
+import type { Clock } from '../core/clock.ts'
+import { registerSampledGauges } from '../core/sampled-gauges.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import type { Database } from '../postgres/orm.ts'
+import { firstUnsettled } from './runs/first-unsettled.sql.ts'
+import { SettlementEntity, SettlementRequestEntity } from './settlement.entity.ts'
+import type { BalanceKey } from './settlement.ts'
+
+/** A balance whose oldest payment has been due for too long. */
+interface OverdueBalance extends BalanceKey {
+  readonly dueAtMs: number
+  /** Failed attempts in a row. */
+  readonly failures: number
+}
+
+/** Which balances; undefined: all. */
+interface OverdueFilter {
+  readonly businessIds: readonly string[] | undefined
+  readonly live: boolean | undefined
+  /** Due before this time. */
+  readonly byMs: number
+}
+
+/** A place in the list. */
+interface Place {
+  readonly dueAtMs: number
+  readonly businessId: string
+  readonly live: boolean
+}
+
+const FIRST: Place = { dueAtMs: 0, businessId: '', live: false }
+
+/** Balances that should have been settled, those that have been due for longest first. */
+export async function listOverdue(
+  on: Queryable,
+  filter: OverdueFilter,
+  after: Place | undefined,
+  limit: number,
+): Promise<readonly OverdueBalance[]> {
+  const { text, values } = overdue(filter, after ?? FIRST, limit)
+  const { rows } = await on.query<OverdueBalance>(
+    `select business_id as "businessId", live, ${epochMs('due_at')} as "dueAtMs", failures
+      from (${text}) d order by due_at, business_id, live`,
+    values,
+  )
+  return rows
+}
+
+/** How many there are, up to a bound. */
+export async function countOverdueBalances(
+  on: Queryable,
+  filter: OverdueFilter,
+  max: number,
+): Promise<number> {
+  const { text, values } = overdue(filter, FIRST, max)
+  const { rows } = await on.query<{ count: number }>(
+    `select count(*)::int as count from (${text}) d`,
+    values,
+  )
+  return rows[0]?.count ?? 0
+}
+
+function overdue({ businessIds, live, byMs }: OverdueFilter, after: Place, limit: number) {
+  const values: unknown[] = [limit, new Date(byMs), new Date(after.dueAtMs)]
+  values.push(after.businessId, after.live)
+  const bind = (value: unknown) => `$${values.push(value)}`
+  const where = [
+    'due_at <= $2',
+    '(due_at, business_id, live) > ($3, $4, $5::boolean)',
+    ...(businessIds === undefined ? [] : [`business_id = any (${bind(businessIds)}::text[])`]),
+    ...(live === undefined ? [] : [`live = ${live}`]),
+  ]
+  const text = `select * from settlement_due where ${where.join(' and ')}
+      order by due_at, business_id, live limit $1`
+  return { text, values }
+}
+
+/** The balance that is due first; undefined: nothing waits for settlement. */
+export async function findFirstDue(
+  on: Queryable,
+  { businessIds, live }: { readonly businessIds: readonly string[] | undefined; live: boolean },
+): Promise<OverdueBalance | undefined> {
+  const { text, values } = overdue({ businessIds, live, byMs: FAR_MS }, FIRST, 1)
+  const { rows } = await on.query<OverdueBalance>(
+    `select business_id as "businessId", live, ${epochMs('due_at')} as "dueAtMs", failures
+      from (${text}) d`,
+    values,
+  )
+  return rows[0]
+}
+
+/** After every time that a payment is due. */
+const FAR_MS = Date.UTC(2200, 0)
+
+/** Registers for how long the balance that has been due for longest waits for its settlement. */
+export function registerSettlementMetrics(metrics: Registry, pool: Pool, clock: Clock): void {
+  registerSampledGauges(metrics, async () => {
+    const first = await findFirstDue(pool, { businessIds: undefined, live: true })
+    return first === undefined ? 0 : Math.max(0, clock.now() - first.dueAtMs) / 1_000
+  }, [
+    {
+      name: 'inflow_settlement_lag_seconds',
+      help: 'How long the most overdue balance in live mode has waited for its settlement; 0: none is due.',
+      measure: (seconds) => seconds,
+    },
+  ])
+}
+
+/** What should have been settled, or completed, by a time. */
+interface Overdue {
+  /** Balances without a settlement. */
+  readonly balances: number
+  readonly settlements: number
+  readonly requests: number
+}
+
+export async function countOverdue({ pool, orm }: Database, byMs: number): Promise<Overdue> {
+  const em = orm.em.fork()
+  const by = { $lt: new Date(byMs) }
+  return {
+    balances: await countBalances(pool, byMs),
+    settlements: await em.count(SettlementEntity, { status: 'RUNNING', startedAt: by }),
+    requests: await em.count(SettlementRequestEntity, { completedAt: null, createdAt: by }),
+  }
+}
+
+async function countBalances(pool: Pool, byMs: number): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(
+    `select count(*)::int as count from settlement_due d where d.due_at <= $1 and not exists (
+        select from settlement s where s.business_id = d.business_id and s.live = d.live
+          and s.status = 'RUNNING')`,
+    [new Date(byMs)],
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** When the oldest unsettled payment of a balance was recorded, in epoch milliseconds; undefined: there is none. */
+export async function oldestUnsettledAt(
+  on: Queryable,
+  { businessId, live }: BalanceKey,
+): Promise<number | undefined> {
+  // Up to the last settlement, everything is settled.
+  const settled = `coalesce((select scanned_sequence from settlement s
+    where s.business_id = $1 and s.live = $2 order by to_sequence desc limit 1), -(2::numeric ^ 62)::bigint)`
+  const { rows } = await on.query<{ atMs: number }>(
+    `select ${epochMs('first.occurred_at')} as "atMs"
+      from ${firstUnsettled('$1', '$2', settled)} first`,
+    [businessId, live],
+  )
+  return rows[0]?.atMs
+}

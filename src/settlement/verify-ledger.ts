@@ -1,0 +1,190 @@
+import type { Pool } from 'pg'
+import { invalidFields } from '../core/errors.ts'
+import { KEEP_EVENTS } from '../events/balance-changes.sql.ts'
+import { pageTokenOf } from '../postgres/page-token.ts'
+import { FIRST_SESSION, verifySessions } from '../transactions/ledger/verify-sessions.ts'
+import {
+  type Discrepancy,
+  estimateTransactions,
+  findOrphanPostings,
+} from '../transactions/ledger/verify-transactions.ts'
+import type { BalanceKey } from './settlement.ts'
+import { findNextBalance, readDatabaseTime } from './verification-store.ts'
+import { type Part, verifyBalance } from './verify-balance.ts'
+
+/** The progress of a verification. */
+export interface Verification {
+  readonly transactions: number
+  /** About how many there are in all, by the statistics of the database; 0: unknown. */
+  readonly estimatedTransactions: number
+  readonly postings: number
+  /** Found since the previous progress. */
+  readonly discrepancies: readonly Discrepancy[]
+  /** Found in all, including those that were not returned. */
+  readonly discrepancyCount: number
+  readonly completed: boolean
+  /** Where a later verification continues. */
+  readonly cursor: string
+}
+
+/** How many discrepancies are returned; the others are only counted. */
+const REPORTED_MAX = 1_000
+
+const POSTINGS_MAX = 20_000
+
+const SESSIONS_MAX = 20_000
+
+/** The statement timeout: one statement sums all events of a balance. */
+const STATEMENT_MS = 600_000
+
+/** The key before all balances. */
+const FIRST: BalanceKey = { businessId: '', live: false }
+
+/**
+ * Recomputes the ledger, one balance after another. Each is read in a snapshot of its own, so payments continue
+ * and no snapshot is held for longer than one balance takes.
+ *
+ * @param from the cursor of an earlier verification: after an interruption it continues with the next balance,
+ * after a completed one with what was written since it began; empty: verifies everything
+ * @throws Fault validation_failed (the cursor)
+ */
+export async function* verifyLedger(pool: Pool, from = ''): AsyncGenerator<Verification> {
+  const nowMs = await readDatabaseTime(pool)
+  let cursor: VerificationCursor = { sinceMs: 0, startedAtMs: nowMs, after: undefined }
+  if (from !== '') {
+    const earlier = decodeCursor(from)
+    cursor =
+      earlier.after === undefined
+        ? { ...cursor, sinceMs: Math.min(earlier.sinceMs, nowMs) }
+        : earlier
+  }
+  const estimate = cursor.sinceMs === 0 ? await estimateTransactions(pool) : 0
+  let [transactions, postings, discrepancyCount, reported] = [0, 0, 0, 0]
+  const progress = (part: Part, completed = false): Verification => {
+    transactions += part.transactions
+    postings += part.postings
+    discrepancyCount += part.discrepancyCount
+    const discrepancies = part.discrepancies.slice(0, REPORTED_MAX - reported)
+    reported += discrepancies.length
+    const estimatedTransactions = estimate === 0 ? 0 : Math.max(estimate, transactions)
+    const result = { transactions, estimatedTransactions, postings, discrepancies }
+    return { ...result, discrepancyCount, completed, cursor: encodeCursor(cursor) }
+  }
+  for (;;) {
+    const key = await findNextBalance(pool, cursor.after ?? FIRST)
+    if (key === undefined) break
+    for await (const part of inSnapshot(pool, key, cursor.sinceMs)) {
+      if (part.transactions > 0 || part.discrepancyCount > 0) yield progress(part)
+    }
+    cursor = { ...cursor, after: key }
+  }
+  if (cursor.sinceMs === 0) {
+    for await (const part of verifyOrphans(pool)) yield progress(part)
+    for await (const part of verifyAllSessions(pool)) yield progress(part)
+  }
+  cursor = { sinceMs: cursor.startedAtMs, startedAtMs: cursor.startedAtMs, after: undefined }
+  yield progress(NOTHING, true)
+}
+
+const NOTHING: Part = { transactions: 0, postings: 0, discrepancies: [], discrepancyCount: 0 }
+
+async function* inSnapshot(pool: Pool, key: BalanceKey, sinceMs: number): AsyncGenerator<Part> {
+  const client = await pool.connect()
+  let isDone = false
+  try {
+    await client.query(
+      `begin isolation level repeatable read read only; set local statement_timeout = ${STATEMENT_MS}; ${KEEP_EVENTS}`,
+    )
+    yield* verifyBalance(client, key, sinceMs)
+    await client.query('commit')
+    isDone = true
+  } finally {
+    // Closing the connection ends the transaction if it is still open.
+    client.release(!isDone)
+  }
+}
+
+/** Finds postings whose transaction does not exist: they belong to no balance. */
+async function* verifyOrphans(pool: Pool): AsyncGenerator<Part> {
+  for (let after: string | undefined = ''; after !== undefined; ) {
+    const page: Awaited<ReturnType<typeof findOrphanPostings>> = await findOrphanPostings(
+      pool,
+      after,
+      POSTINGS_MAX,
+    )
+    const discrepancies = page.ids.map((subject) => ({
+      subject,
+      problem: 'has postings, but the transaction does not exist',
+    }))
+    if (discrepancies.length > 0) {
+      yield { ...NOTHING, discrepancies, discrepancyCount: discrepancies.length }
+    }
+    after = page.last
+  }
+}
+
+/** Finds sessions whose transaction does not exist or has another session. */
+async function* verifyAllSessions(pool: Pool): AsyncGenerator<Part> {
+  for (let after: typeof FIRST_SESSION | undefined = FIRST_SESSION; after !== undefined; ) {
+    const page: Awaited<ReturnType<typeof verifySessions>> = await verifySessions(
+      pool,
+      after,
+      SESSIONS_MAX,
+    )
+    const { discrepancies } = page
+    if (discrepancies.length > 0) {
+      yield { ...NOTHING, discrepancies, discrepancyCount: discrepancies.length }
+    }
+    after = page.last
+  }
+}
+
+/** Where a verification continues. Times by the database's clock, in epoch milliseconds. */
+interface VerificationCursor {
+  /** What was written before was verified earlier. */
+  readonly sinceMs: number
+  /** When this verification began: the next one continues there. */
+  readonly startedAtMs: number
+  /** The last balance that was verified; undefined: the verification has not begun. */
+  readonly after: BalanceKey | undefined
+}
+
+function encodeCursor({ sinceMs, startedAtMs, after }: VerificationCursor): string {
+  return pageTokenOf([
+    `${sinceMs}`,
+    `${startedAtMs}`,
+    ...(after === undefined ? [] : [after.businessId, `${after.live}`]),
+  ])
+}
+
+/** @throws Fault validation_failed */
+function decodeCursor(text: string): VerificationCursor {
+  const parts = partsOf(text)
+  const [sinceMs, startedAtMs] = parts.slice(0, 2).map(Number)
+  const [, , businessId, live] = parts
+  if (
+    (parts.length !== 2 && parts.length !== 4) ||
+    !isTime(sinceMs) ||
+    !isTime(startedAtMs) ||
+    (live !== undefined && live !== 'true' && live !== 'false')
+  ) {
+    throw invalidFields([{ field: 'from', message: 'is not a cursor of a verification' }])
+  }
+  const after = businessId === undefined ? undefined : { businessId, live: live === 'true' }
+  return { sinceMs, startedAtMs, after }
+}
+
+function partsOf(text: string): string[] {
+  try {
+    const parts: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
+    const isText = (part: unknown) => typeof part === 'string' && !part.includes('\0')
+    return Array.isArray(parts) && parts.every(isText) ? parts : []
+  } catch {
+    return []
+  }
+}
+
+/** A time that PostgreSQL and ids can hold. */
+function isTime(ms: number | undefined): ms is number {
+  return Number.isInteger(ms) && ms !== undefined && ms >= 0 && ms < 32 ** 9
+}

@@ -1,0 +1,110 @@
+import { create } from '@bufbuild/protobuf'
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import { CustomerAccountsSchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
+import type { AccountStatus } from '../accounts/account.ts'
+import { attachIdentity, type Identity } from '../accounts/attach-identity.ts'
+import { closeAccount } from '../accounts/close-account.ts'
+import { listWithSplits } from '../accounts/list-accounts.ts'
+import { checkSplit } from '../accounts/splits/check-split.ts'
+import type { Split } from '../accounts/splits/split.ts'
+import { findSplit, findSplits } from '../accounts/splits/split-store.ts'
+import { updateAccount } from '../accounts/update-account.ts'
+import { actorOf, callingBusiness } from '../auth/caller.ts'
+import type { BankNames, IdKind } from '../banks/bank.ts'
+import type { TimeText } from '../core/clock.ts'
+import { assert } from '../core/errors.ts'
+import { cutPage, readPage } from '../postgres/page-token.ts'
+import type { SetSplit } from '../transactions/set-split.ts'
+import {
+  readExpiry,
+  readSplit,
+  toCustomerAccount,
+  toFoundAccount,
+  toFullAccount,
+  toPageToken,
+} from './message.ts'
+
+export type AccountDependencies = Parameters<typeof updateAccount>[0] &
+  Omit<Parameters<typeof closeAccount>[0], 'pool'> & {
+    readonly setSplit: SetSplit
+    readonly timeText: TimeText
+    readonly bankNames: BankNames
+  }
+
+type AccountMethods = Pick<
+  ServiceImpl<typeof ThirdPartyService>,
+  'updateVirtualAccount' | 'upgradeVirtualAccount' | 'closeVirtualAccount' | 'listVirtualAccounts'
+>
+
+/** What a business does with its accounts, once they are open. */
+export function createAccountMethods(dependencies: AccountDependencies): AccountMethods {
+  const { database, setSplit, timeText, bankNames } = dependencies
+  const { pool, read } = database
+  const shown = (account: Parameters<typeof toFullAccount>[0], split: Split | undefined) =>
+    toFullAccount(account, split, timeText, bankNames)
+  return {
+    async updateVirtualAccount(request, context) {
+      const { businessId, live } = callingBusiness(context)
+      const { reference, firstName, lastName, email, phone, expiresAt, expiresIn } = request
+      const key = { businessId, live, reference }
+      const change = {
+        ...{ firstName, lastName, email, phone },
+        expiresAtMs: expiresAt === undefined ? undefined : readExpiry(expiresAt, timeText),
+        expiresInSeconds: expiresIn,
+      }
+      const requested = readSplit(request.split)
+      // Before anything is changed.
+      await checkSplit(pool, businessId, requested)
+      const account = await updateAccount(dependencies, key, change, actorOf(context))
+      if (requested !== undefined) await setSplit(key, requested, actorOf(context))
+      const split = await findSplit(pool, account.id)
+      return { status: true, message: 'Account updated', data: shown(account, split) }
+    },
+    async upgradeVirtualAccount({ reference, customer, idType, idNumber, bvn }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const target = { businessId, live, reference, customer }
+      const identity: Identity =
+        bvn === ''
+          ? { idType: idType as IdKind, idNumber, field: 'idNumber' }
+          : { idType: 'bvn', idNumber: bvn, field: 'bvn' }
+      const accounts = await attachIdentity(dependencies, target, identity, actorOf(context))
+      const splits = await findSplits(
+        pool,
+        accounts.map(({ id }) => id),
+      )
+      const [newest, ...others] = accounts.map((account) =>
+        toFoundAccount(account, splits.get(account.id), timeText, bankNames),
+      )
+      assert(newest, 'an upgrade without an account is refused')
+      const customerAccounts = create(CustomerAccountsSchema, {
+        accounts: [newest, ...others].map(toCustomerAccount),
+      })
+      const data = reference === '' ? { ...newest, customerAccounts } : newest
+      return { status: true, message: 'Account upgraded', data }
+    },
+    async closeVirtualAccount({ reference }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const key = { businessId, live, reference }
+      const account = await closeAccount({ ...dependencies, pool }, key, actorOf(context))
+      const data = shown(account, await findSplit(pool, account.id))
+      return { status: true, message: 'Account closed', data }
+    },
+    async listVirtualAccounts({ pageSize, pageToken, status }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const page = readPage(pageSize, pageToken, 1)
+      const filter = {
+        ...{ businessId, live, allowed: undefined, idNumberHashes: undefined },
+        status: (status || undefined) as AccountStatus | undefined,
+      }
+      const { found, splits } = await read((on) => listWithSplits(on, filter, page))
+      const { rows, nextPageToken } = cutPage(found, page, ({ id }) => [id])
+      const accounts = rows.map((account) => shown(account, splits.get(account.id)))
+      return {
+        status: true,
+        message: 'Accounts retrieved',
+        data: { accounts, ...toPageToken(nextPageToken) },
+      }
+    },
+  }
+}

@@ -1,0 +1,88 @@
+import { joinAccount } from '../accounts/account.sql.ts'
+import type { ConnectorName } from '../banks/bank.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import type { ListedConflict } from './conflicts/payment-conflict.ts'
+import { listConflictsOf } from './conflicts/resolve-conflict.ts'
+import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
+import type { StoredTransaction } from './transaction.ts'
+
+/** What is stored about one payment, but for its events. */
+export interface PaymentHistory {
+  /** With its reversal. */
+  readonly transaction: StoredTransaction
+  readonly accountId: string
+  /** Which connector opened the account. */
+  readonly connector: ConnectorName
+  /** Oldest first. */
+  readonly postings: readonly StoredPosting[]
+  /** The reports that contradict it, oldest first, and one more than asked for if there are more. */
+  readonly conflicts: readonly ListedConflict[]
+}
+
+/** One movement of money. */
+export interface StoredPosting {
+  readonly kind: string
+  /** Of a share, the recipient. */
+  readonly businessId: string
+  readonly debitAccount: string
+  readonly creditAccount: string
+  readonly amountMinor: bigint
+  readonly postedAtMs: number
+  readonly settlementId: string | undefined
+}
+
+/** @returns undefined if there is no such transaction */
+export async function readPaymentHistory(
+  on: Queryable,
+  id: string,
+  conflictsMax: number,
+): Promise<PaymentHistory | undefined> {
+  const { rows } = await on.query<HistoryRow>({
+    name: 'transaction-history',
+    text: `select ${TRANSACTION_COLUMNS}, t.account_id, a.connector, r.reason as reversal_reason,
+        ${epochMs('r.reversed_at')} as reversed_at_ms
+      from transaction t ${joinAccount('t.account_id')}
+      left join reversal r on r.transaction_id = t.id where t.id = $1`,
+    values: [id],
+  })
+  const [row] = rows
+  if (row === undefined) return undefined
+  const { reversal_reason: reason, reversed_at_ms: reversedAtMs } = row
+  const isReversed = reason !== null && reversedAtMs !== null
+  return {
+    transaction: { ...toStored(row), ...(isReversed && { reversal: { reason, reversedAtMs } }) },
+    accountId: row.account_id,
+    connector: row.connector,
+    postings: await readPostings(on, id),
+    conflicts: await listConflictsOf(on, id, conflictsMax + 1),
+  }
+}
+
+interface HistoryRow extends TransactionRow {
+  account_id: string
+  connector: ConnectorName
+  reversal_reason: string | null
+  reversed_at_ms: number | null
+}
+
+/** The primary key bounds them: one of each kind. */
+async function readPostings(on: Queryable, id: string): Promise<readonly StoredPosting[]> {
+  type Row = Omit<StoredPosting, 'amountMinor' | 'settlementId'> & {
+    readonly amount: string
+    readonly settlement: string | null
+  }
+  const { rows } = await on.query<Row>({
+    name: 'transaction-postings',
+    text: `select kind, business_id as "businessId", debit_account as "debitAccount",
+        credit_account as "creditAccount", amount_minor as amount,
+        ${epochMs('created_at')} as "postedAtMs", settlement_id as settlement
+      from ledger_posting where transaction_id = $1 order by created_at, kind`,
+    values: [id],
+  })
+  return rows.map(({ amount, settlement, ...posting }) => ({
+    ...posting,
+    amountMinor: BigInt(amount),
+    settlementId: settlement ?? undefined,
+  }))
+}

@@ -1,0 +1,134 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
+import { DEADLINES } from '../../postgres/client.ts'
+import { lastPosition } from '../dispatcher-position.ts'
+import {
+  type Claim,
+  type ClaimRow,
+  type ClaimTerms,
+  claimDeliveries,
+  readClaims,
+  selectClaimed,
+} from './claim-deliveries.ts'
+import type { Allotment } from './concurrency-limiter.ts'
+import { inCte } from './delivery.ts'
+import type { ClaimKey, UnclearClaims } from './end-claims.ts'
+
+/** `ordered_from` moves by more positions than this: so most claims do not write it. */
+const MOVED_MIN = 500
+
+/**
+ * How many deliveries of an endpoint one claim looks at for the first pending one. After an old one was sent again,
+ * there may be many that are completed: each claim then moves `ordered_from` by this many.
+ */
+export const SCANNED_MAX = 10_000
+
+/**
+ * Claims what was allotted, of the ordered endpoints by itself. If only that fails, it is logged: what was
+ * claimed of the others is sent.
+ */
+export async function claimAllotted(
+  pool: Pool,
+  allotments: readonly Allotment[],
+  ordered: ReadonlySet<string>,
+  terms: ClaimTerms,
+  { log, unclear }: { readonly log: Logger; readonly unclear: UnclearClaims },
+): Promise<{ claims: Claim[]; lost: ClaimKey[] }> {
+  const leasedUntilMs = terms.nowMs + terms.leaseMs
+  const others = allotments.filter(({ endpointId }) => !ordered.has(endpointId))
+  const otherIds = others.map(({ endpointId }) => endpointId)
+  const first =
+    others.length > 0
+      ? await unclear.watch({ endpointIds: otherIds, leasedUntilMs }, () =>
+          claimDeliveries(pool, others, terms),
+        )
+      : { claims: [], lost: [] }
+  const endpointIds = allotments
+    .map(({ endpointId }) => endpointId)
+    .filter((endpointId) => ordered.has(endpointId))
+  if (endpointIds.length === 0) return first
+  try {
+    const second = await unclear.watch({ endpointIds, leasedUntilMs }, () =>
+      claimOrdered(pool, endpointIds, terms),
+    )
+    return { claims: [...first.claims, ...second.claims], lost: [...first.lost, ...second.lost] }
+  } catch (error) {
+    if (first.claims.length + first.lost.length === 0) throw error
+    log.error({ err: error }, 'deliveries of ordered endpoints could not be claimed')
+    return first
+  }
+}
+
+/**
+ * Claims the first pending delivery of each ordered endpoint, if it is due and not leased. Two instances
+ * cannot claim two deliveries of one endpoint: both choose the first of their snapshot, and the second
+ * one finds it leased.
+ *
+ * The first one is looked for in the index of positions from `ordered_from`, before which none is
+ * pending. A claim moves that forward, unless a delivery is sent again meanwhile: that moves it back, to
+ * another value than before (`lowerOrderedFrom`). Where another transaction has locked the endpoint, it does not
+ * wait: the next claim moves it.
+ */
+export async function claimOrdered(
+  pool: Pool,
+  endpointIds: readonly string[],
+  { nowMs, leaseMs }: Pick<ClaimTerms, 'nowMs' | 'leaseMs'>,
+): Promise<{ claims: Claim[]; lost: ClaimKey[] }> {
+  // The limit of the inner scan keeps the state out of it, which would otherwise read all pending ones and sort.
+  const { rows } = await pool.query<ClaimRow>({
+    name: 'webhook-claim-ordered',
+    query_timeout: DEADLINES.hot,
+    text: `with head as materialized (
+        select e.id as endpoint_id, e.ordered_from, d.id, d.position, coalesce(d.position, (
+          select position from webhook_delivery
+          where endpoint_id = a.endpoint_id and position >= e.ordered_from
+          order by position offset ${SCANNED_MAX - 1} limit 1)) as reached
+        from unnest($1::text[]) as a(endpoint_id)
+        cross join lateral (select id, ordered_from from webhook_endpoint
+          where id = a.endpoint_id and deleted_at is null and disabled_at is null and ordered
+          offset 0) e
+        left join lateral (
+          select id, position from (
+            select id, position, state from webhook_delivery
+            where endpoint_id = a.endpoint_id and position >= e.ordered_from
+            order by position limit ${SCANNED_MAX}
+          ) of_endpoint where state = 'PENDING' limit 1
+        ) d on true
+      ), claimed as (
+        update webhook_delivery d set leased_until = $3, claims = d.claims + 1
+        where ${inCte('head', 'd')} and d.state = 'PENDING' and d.due_at <= $2
+          and (d.leased_until is null or d.leased_until <= $2)
+        returning d.id, d.endpoint_id, d.position, d.previous_sequence,
+          d.attempts - d.schedule_from as attempts, d.claims
+      ), moved as (
+        update webhook_endpoint e set ordered_from = h.reached
+        from head h cross join lateral (select id from webhook_endpoint
+          where id = h.endpoint_id and ordered_from = h.ordered_from for no key update skip locked) w
+        where e.id = w.id and h.reached > h.ordered_from + ${MOVED_MIN}
+      ), ${selectClaimed('$2')}`,
+    values: [endpointIds, new Date(nowMs), new Date(nowMs + leaseMs)],
+  })
+  return readClaims(pool, rows)
+}
+
+/**
+ * SQL: moves `ordered_from` back before deliveries that become pending again, always to another value. Also of an
+ * endpoint that is not ordered: one that becomes ordered meanwhile has locked its row.
+ *
+ * @param first SQL that selects `endpoint_id`, and `first`, the first of their positions
+ */
+export const lowerOrderedFrom = (first: string) => `update webhook_endpoint e
+  set ordered_from = least(e.ordered_from, again.first) - 1
+  from (${first}) again where e.id = again.endpoint_id and again.first is not null`
+
+/** A position before all pending deliveries of an endpoint, which becomes ordered. */
+export async function firstPending(em: EntityManager, endpointId: string): Promise<bigint> {
+  const [row] = await em.execute<{ position: string }[]>(
+    `select coalesce(
+      (select min(position) from webhook_delivery where endpoint_id = ? and state = 'PENDING'),
+      (${lastPosition()})) as position`,
+    [endpointId],
+  )
+  return BigInt(row?.position ?? 0)
+}

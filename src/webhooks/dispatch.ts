@@ -1,0 +1,199 @@
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
+import type { Clock } from '../core/clock.ts'
+import { newId } from '../core/ids.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
+import { KINDS_ON_REQUEST } from '../events/event-kinds.ts'
+import { lookUpOutbox, selectEventsAfter } from '../events/log.sql.ts'
+import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
+import type { Tracing } from '../tracing/tracing.ts'
+import { type ClaimRow, ENCRYPTED_SECRETS, readClaims } from './deliveries/claim-deliveries.ts'
+import type { Allotment } from './deliveries/concurrency-limiter.ts'
+import type { UnclearClaims } from './deliveries/end-claims.ts'
+import type { Worker } from './deliveries/worker.ts'
+import { lastPosition, tryLock } from './dispatcher-position.ts'
+
+interface DispatcherOptions {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly log: Logger
+  readonly tracing?: Tracing | undefined
+  readonly leaseMs: number
+  /** How long a disabled endpoint still gets deliveries, which are paused. */
+  readonly pausedMaxMs: number
+  readonly unclear: UnclearClaims
+  /** Sends the deliveries that are claimed immediately. */
+  readonly worker: Pick<Worker, 'allot' | 'enqueue'>
+  /** Called when it has created other deliveries that are due. */
+  readonly onDue: () => void
+}
+
+const EVENTS_MAX = 1_000
+
+/** "dlv_" and ten characters of time; the statement adds the random characters. */
+const ID_PREFIX_LENGTH = 14
+
+const IDLE_MS = 1_000
+
+/** How far before the last event dispatched here the last deliveries of endpoints are looked for first. */
+const RECENT_EVENTS = 10_000n
+
+/** Creates deliveries from the events of the log. A row lock elects the instance that does it. */
+export function createDispatcher(options: DispatcherOptions): Loop {
+  const { pool, clock, log, leaseMs, pausedMaxMs, worker, onDue, tracing, unclear } = options
+  let recentFrom = 0n
+  return createLoop({
+    name: 'webhook dispatcher',
+    log,
+    async turn() {
+      const nowMs = clock.now()
+      const span = tracing?.start('dispatch events')
+      const idPrefix = newId('dlv', nowMs).slice(0, ID_PREFIX_LENGTH)
+      const allotments = worker.allot()
+      const endpointIds = allotments.map(({ endpointId }) => endpointId)
+      const leasedUntilMs = nowMs + leaseMs
+      const { dispatched, claims } = await unclear.watch(
+        { endpointIds, leasedUntilMs },
+        async () => {
+          const dispatched = await dispatchEvents(pool, {
+            ...{ idPrefix, nowMs, eventsMax: EVENTS_MAX, allotments, leaseMs, recentFrom },
+            pausedBeforeMs: nowMs - pausedMaxMs,
+          })
+          return { dispatched, ...(await readClaims(pool, dispatched.claimed)) }
+        },
+      )
+      if (dispatched.position !== undefined) recentFrom = dispatched.position - RECENT_EVENTS
+      const due = dispatched.deliveries - claims.length
+      if (claims.length > 0) {
+        const endpoints = dispatched.claimed.map((row) => {
+          return { id: row.endpoint_id, concurrency: row.concurrency, rateLimit: row.rate_limit }
+        })
+        await worker.enqueue(claims, endpoints)
+      }
+      if (due > 0) onDue()
+      const { events, deliveries } = dispatched
+      if (events > 0) {
+        span?.set({ 'inflow.events': events, 'inflow.deliveries': deliveries })
+        span?.end()
+      }
+      return events === EVENTS_MAX ? 0 : IDLE_MS
+    },
+  })
+}
+
+interface DispatchOptions {
+  /** The start of the new deliveries' ids: "dlv_" and the time. */
+  readonly idPrefix: string
+  readonly nowMs: number
+  readonly eventsMax: number
+  /** How many new deliveries of which endpoints are claimed immediately. */
+  readonly allotments: readonly Allotment[]
+  readonly leaseMs: number
+  /**
+   * A position a little before the next events: where to look for the last delivery of an endpoint
+   * first. Any value is correct; one near the end opens few partitions.
+   */
+  readonly recentFrom: bigint
+  /** An endpoint that was disabled before this time gets no deliveries. */
+  readonly pausedBeforeMs: number
+}
+
+interface Dispatched {
+  /** The position that deliveries now exist up to; undefined if there were no events. */
+  readonly position: bigint | undefined
+  readonly events: number
+  readonly deliveries: number
+  /** The deliveries claimed immediately. */
+  readonly claimed: readonly ClaimRow[]
+}
+
+/** SQL: the kinds that an endpoint without kinds does not receive. */
+const ON_REQUEST = KINDS_ON_REQUEST.map((kind) => `'${kind}'`).join(', ')
+
+/** SQL: the sequence of the last event before these that the endpoint of `m` was sent; 0 if none. */
+const LAST_SEQUENCE = `(select d.sequence from webhook_delivery d
+    where d.endpoint_id = m.endpoint_id and d.position >= $7 and d.position < m.position
+    order by d.position desc limit 1),
+  last_delivery_sequence(m.endpoint_id, $7)`
+
+type Row = { position: string | null; events: number; deliveries: number } & (
+  | ClaimRow
+  | { endpoint_id: null }
+)
+
+/**
+ * Creates the deliveries of the next events and advances the dispatcher past them, in one
+ * statement. It does nothing while another instance is dispatching.
+ *
+ * The lock only saves work. If another instance commits after this statement's snapshot and before
+ * its lock, this one dispatches the same events again: their deliveries exist, so it creates none,
+ * and the highest position counts.
+ *
+ * Deliveries that this instance can send at once are created as claimed, which saves a second write
+ * of the row. Any instance may claim the others.
+ */
+export async function dispatchEvents(pool: Pool, options: DispatchOptions): Promise<Dispatched> {
+  const { nowMs, allotments, eventsMax } = options
+  const { rows } = await pool.query<Row>({
+    // With the limit as a parameter, PostgreSQL would plan it anew each time, ten times as long as it runs.
+    name: `webhook-dispatch-${eventsMax}`,
+    text: `with ${tryLock('webhook dispatcher')}, dispatcher as (
+        ${lastPosition('(select held from lock)')}
+      ), next as (
+        ${selectEventsAfter('(select position from dispatcher)', `${eventsMax}`)}
+      ), matched as (
+        select e.id as endpoint_id, n.position, n.business_sequence as sequence,
+          lag(n.business_sequence) over (partition by e.id order by n.position) as previous,
+          coalesce(e.disabled_at is null and not e.ordered
+          and row_number() over (partition by e.id order by n.position) <= a.share, false
+        ) as claimed
+        from next n
+        ${lookUpOutbox('n.outbox_seq')}
+        -- "offset 0" keeps the planner on the index, however many events it expects.
+        cross join lateral (select id, kinds, after_position, disabled_at, ordered from webhook_endpoint
+          where business_id = n.business_id and live = n.live and deleted_at is null
+            and (disabled_at is null or disabled_at >= $6) offset 0) e
+        left join unnest($3::text[], $4::int8[]) as a(endpoint_id, share) on a.endpoint_id = e.id
+        where e.after_position < n.position
+          and case
+            -- A test event goes to its endpoint only; an event about an endpoint to all others.
+            when o.kind = 'ENDPOINT_TEST' then o.subject_id = e.id
+            when o.subject_id = e.id then false
+            when e.kinds = '{}' then o.kind not in (${ON_REQUEST})
+            else o.kind = any(e.kinds) end
+      ), created as (
+        insert into webhook_delivery (id, endpoint_id, position, sequence, previous_sequence, state,
+          attempts, due_at, claims, leased_until, created_at)
+        select $1 || substr(replace(gen_random_uuid()::text, '-', ''), 17), endpoint_id, position,
+          sequence, coalesce(previous, ${LAST_SEQUENCE}), 'PENDING', 0, $2, claimed::int,
+          case when claimed then $5::timestamptz end, $2
+        from matched m
+        on conflict (endpoint_id, position) do nothing
+        returning id, endpoint_id, position, previous_sequence, claims
+      ), advanced as (
+        insert into webhook_dispatcher (position)
+        select max(position) from next having count(*) > 0
+        on conflict do nothing
+      ), grouped as (
+        select endpoint_id, string_agg(concat_ws(' ', id, 0, claims, position, previous_sequence), ','
+          order by position) as claimed from created where claims > 0 group by endpoint_id
+      )
+      select c.*, g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered, e.profile,
+        e.legacy_signature, e.event_name, e.payer_as_array, ${ENCRYPTED_SECRETS('g.endpoint_id', '$2')}
+      from (select (select max(position) from next) as position,
+          (select count(*)::int from next) as events, (select count(*)::int from created) as deliveries) c
+      left join grouped g on true left join webhook_endpoint e on e.id = g.endpoint_id`,
+    values: [
+      options.idPrefix,
+      new Date(nowMs),
+      textArray(allotments.map((allotment) => allotment.endpointId)),
+      bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
+      new Date(nowMs + options.leaseMs),
+      new Date(options.pausedBeforeMs),
+      options.recentFrom,
+    ],
+  })
+  const { position, events = 0, deliveries = 0 } = rows[0] ?? {}
+  const claimed = rows.filter((row) => row.endpoint_id !== null)
+  return { position: position ? BigInt(position) : undefined, events, deliveries, claimed }
+}
