@@ -1,25 +1,26 @@
 import { useQuery } from '@connectrpc/connect-query'
+import type { ReactNode } from 'react'
 import type {
+  BankState,
   Health,
   Standby,
   Waiting as WaitingFigures,
-} from '../../../../gen/inflow/overview/v1/figures_pb.ts'
-import { OverviewService } from '../../../../gen/inflow/overview/v1/overview_service_pb.ts'
-import { count } from '../../format/money.ts'
-import { durationText } from '../../format/time.ts'
-import { useService } from '../../session/session.tsx'
-import { useViewScope } from '../../session/view-scope.ts'
-import { Empty } from '../../ui/lists/empty.tsx'
-import { Failure } from '../../ui/lists/failure.tsx'
-import { type Column, Table } from '../../ui/lists/table.tsx'
-import { Waiting } from '../../ui/lists/waiting.tsx'
-import { Page, Section } from '../../ui/page.tsx'
-import { Status } from '../../ui/status.tsx'
-import { Time } from '../../ui/values.tsx'
-import { BankStates } from './bank-states.tsx'
-import { Figure, type FigureState } from './figure.tsx'
-import '../../styles/figures.css'
-import '../../styles/health.css'
+} from '../../../gen/inflow/overview/v1/figures_pb.ts'
+import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { bankName } from '../format/banks.ts'
+import { count } from '../format/money.ts'
+import { durationText } from '../format/time.ts'
+import { useService } from '../session/session.tsx'
+import { useViewScope } from '../session/view-scope.ts'
+import { Empty } from '../ui/lists/empty.tsx'
+import { Failure } from '../ui/lists/failure.tsx'
+import { type Column, Table } from '../ui/lists/table.tsx'
+import { Waiting } from '../ui/lists/waiting.tsx'
+import { Page, Section } from '../ui/page.tsx'
+import { Status } from '../ui/status.tsx'
+import { Time } from '../ui/values.tsx'
+import '../styles/figures.css'
+import '../styles/health.css'
 
 /** How often the health is read: no stream has it. A hidden tab does not read it. */
 const REFRESH_MS = 10_000
@@ -186,5 +187,128 @@ function Standbys({ standbys }: { readonly standbys: readonly Standby[] }) {
         />
       )}
     </Section>
+  )
+}
+
+/** `none`: the figure can be neither good nor bad. */
+type FigureState = 'good' | 'waiting' | 'bad' | 'none'
+
+const FIGURE_WORDS = { waiting: 'Behind', bad: 'Needs you' } as const
+
+/** One large figure, with what it means below. */
+function Figure({
+  title,
+  value,
+  note,
+  state,
+}: {
+  readonly title: string
+  readonly value: string
+  readonly note: ReactNode
+  readonly state: FigureState
+}) {
+  return (
+    <li className="figure">
+      <span className="figure-title">
+        {title}
+        {(state === 'waiting' || state === 'bad') && (
+          <Status tone={state}>{FIGURE_WORDS[state]}</Status>
+        )}
+      </span>
+      <span className="figure-value">{value}</span>
+      <span className="faint">{note}</span>
+    </li>
+  )
+}
+
+/** The banks: whether they answer, and when they were last heard of. */
+function BankStates({
+  banks,
+  live,
+}: {
+  readonly banks: readonly BankState[]
+  readonly live: boolean
+}) {
+  const columns = live ? BANK_COLUMNS : BANK_COLUMNS.filter(({ key }) => key !== 'reconciliation')
+  return (
+    <Section title="Banks">
+      <Table
+        label="Banks"
+        columns={columns}
+        rows={banks}
+        keyOf={({ bank, connector }) => `${bank} ${connector}`}
+      />
+    </Section>
+  )
+}
+
+const BANK_COLUMNS: readonly Column<BankState>[] = [
+  { key: 'bank', title: 'Bank', render: ({ bank }) => <strong>{bankName(bank)}</strong> },
+  { key: 'state', title: 'Calls', render: (bank) => <Breaker bank={bank} /> },
+  {
+    key: 'connector',
+    title: 'Connector',
+    render: ({ connector }) => (connector === 'live' ? 'the bank itself' : 'sandbox'),
+  },
+  {
+    key: 'notification',
+    title: 'Last notification',
+    render: ({ lastNotificationAt }) => <Time at={lastNotificationAt} />,
+  },
+  {
+    key: 'payment',
+    title: 'Last payment',
+    render: ({ lastPaymentAt }) => <Time at={lastPaymentAt} />,
+  },
+  {
+    key: 'reconciliation',
+    title: 'Reconciled to',
+    render: (bank) => <Reconciled bank={bank} />,
+  },
+  {
+    key: 'openings',
+    title: 'Openings pending',
+    isNumber: true,
+    render: ({ pendingOpenings }) => `${pendingOpenings}${pendingOpenings >= 1_000 ? '+' : ''}`,
+  },
+]
+
+function Breaker({ bank: { breaker, breakerSince, accessDenied } }: { readonly bank: BankState }) {
+  if (accessDenied) {
+    return (
+      <>
+        <Status tone="bad">Denied</Status>{' '}
+        <span className="faint">credentials or address: see inflow doctor</span>
+      </>
+    )
+  }
+  if (breaker === 'closed') return <Status tone="good">Succeed</Status>
+  return (
+    <>
+      <Status tone={breaker === 'open' ? 'bad' : 'waiting'}>
+        {breaker === 'open' ? 'Stopped' : 'Being tried'}
+      </Status>{' '}
+      <span className="faint">
+        since <Time at={breakerSince} />
+      </span>
+    </>
+  )
+}
+
+/** How far the bank's list of payments was compared with the recorded ones. */
+function Reconciled({ bank: { reconciliationRuns } }: { readonly bank: BankState }) {
+  const [run] = reconciliationRuns
+  if (run === undefined) return <span className="faint">–</span>
+  const failures = reconciliationRuns.reduce((sum, each) => sum + each.failureCount, 0)
+  return (
+    <>
+      <Time at={run.to} />
+      {failures > 0 && (
+        <>
+          {' '}
+          <Status tone="bad">{`${failures} failures`}</Status>
+        </>
+      )}
+    </>
   )
 }

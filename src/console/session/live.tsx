@@ -11,8 +11,8 @@ import {
 } from 'react'
 import type { Event } from '../../../gen/inflow/event/v1/event_pb.ts'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
-import { useMay } from '../session/session.tsx'
-import { useViewScope, type ViewScope } from '../session/view-scope.ts'
+import { useMay } from './session.tsx'
+import { useViewScope, type ViewScope } from './view-scope.ts'
 
 /** The state of the stream of events. */
 export type LiveState =
