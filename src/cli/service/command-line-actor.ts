@@ -1,6 +1,6 @@
 import { hostname, userInfo } from 'node:os'
-import type { AuditKeys } from '../auth/audit/audit-mac.ts'
-import type { Actor } from '../auth/caller.ts'
+import type { AuditKeys } from '../../auth/audit/audit-mac.ts'
+import type { Actor } from '../../auth/caller.ts'
 
 /** Who runs this command, for the audit entries of commands that work on the database itself. */
 export function commandLineActor(auditKeys: AuditKeys): Actor {

@@ -1,5 +1,5 @@
-import type { Noun } from '../command-line.ts'
-import { EXIT, Failure } from '../failure.ts'
+import type { Noun } from './command-line.ts'
+import { EXIT, Failure } from './failure.ts'
 
 const NAMES = ['serve', 'init', 'config', 'migrate', 'master-key', 'doctor', 'health', 'fake-banks']
 

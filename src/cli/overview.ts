@@ -1,19 +1,19 @@
 import type { Command } from 'commander'
-import type { BankState, HourFigures } from '../../../gen/inflow/overview/v1/figures_pb.ts'
+import type { BankState, HourFigures } from '../../gen/inflow/overview/v1/figures_pb.ts'
 import {
   type GetOverviewResponse,
   GetOverviewResponseSchema,
   OverviewService,
-} from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
-import { ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
-import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { formatAmount } from '../../core/money.ts'
-import { localTime } from '../local-time.ts'
-import { enumName } from '../options.ts'
-import { type Column, fields, table } from '../output.ts'
-import { printResponse } from '../print-response.ts'
-import { serviceAction } from '../service-action.ts'
-import { addOwnServiceOptions } from '../verb.ts'
+} from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { formatAmount } from '../core/money.ts'
+import { localTime } from './local-time.ts'
+import { enumName } from './options.ts'
+import { type Column, fields, table } from './output.ts'
+import { printResponse } from './print-response.ts'
+import { serviceAction } from './service-action.ts'
+import { addOwnServiceOptions } from './verb.ts'
 
 /** Figures of the last 24 hours beside those of the same hours a week before. */
 const compared =

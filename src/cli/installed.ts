@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-import { runCommandLine, SERVICE_NOUNS } from '../command-line.ts'
-import { endWithNpx } from '../end-with-npx.ts'
 import { ABSENT_NOUNS } from './absent-nouns.ts'
+import { runCommandLine, SERVICE_NOUNS } from './command-line.ts'
+import { endWithNpx } from './end-with-npx.ts'
 
 // The `inflow` command of the npm package: all that calls a service, and nothing of the service.
 

@@ -6,9 +6,8 @@ import {
 import { localTime } from '../local-time.ts'
 import { note } from '../output.ts'
 import { printResponse } from '../print-response.ts'
-import { serviceAction } from '../service-action.ts'
+import { type Service, serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
-import { urlOf } from './link.ts'
 
 /** `inflow console` */
 export function console(noun: Command): void {
@@ -24,3 +23,18 @@ const makeLink = serviceAction<object>(async (service, options) => {
   printResponse(options, CreateSignInCodeResponseSchema, response, () => urlOf(response, service))
   note(`It can be opened once, until ${localTime.format(response.expiresAt)}.`)
 })
+
+/** Where a code or a portal link is opened, as the service states it. */
+interface Link {
+  /** Empty without PUBLIC_URL. */
+  readonly url: string
+  readonly urlPath: string
+}
+
+/** The URL of a link: by PUBLIC_URL, else of the local service; else only the path is known. */
+export function urlOf({ url, urlPath }: Link, { httpUrl }: Service): string {
+  if (url !== '') return url
+  if (httpUrl !== undefined) return `${httpUrl}${urlPath}`
+  note('Open this path at the address of the HTTP server; PUBLIC_URL of the service states it.')
+  return urlPath
+}

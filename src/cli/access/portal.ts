@@ -21,7 +21,7 @@ import { type Column, fields, note, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
 import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
-import { urlOf } from './link.ts'
+import { urlOf } from './console.ts'
 
 const COLUMNS: readonly Column<PortalLink>[] = [
   { title: 'Id', of: ({ id }) => id },

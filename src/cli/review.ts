@@ -2,10 +2,10 @@ import type { Command } from 'commander'
 import {
   ListReviewItemsResponseSchema,
   OverviewService,
-} from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
-import { type ReviewItem, ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
-import { formatAmount } from '../../core/money.ts'
-import { localTime } from '../local-time.ts'
+} from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { type ReviewItem, ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
+import { formatAmount } from '../core/money.ts'
+import { localTime } from './local-time.ts'
 import {
   addModeOptions,
   addPageOptions,
@@ -16,11 +16,11 @@ import {
   nextPage,
   notePage,
   type PageOptions,
-} from '../options.ts'
-import { type Column, note, table } from '../output.ts'
-import { printResponse } from '../print-response.ts'
-import { serviceAction } from '../service-action.ts'
-import { addServiceOptions, addVerb } from '../verb.ts'
+} from './options.ts'
+import { type Column, note, table } from './output.ts'
+import { printResponse } from './print-response.ts'
+import { serviceAction } from './service-action.ts'
+import { addServiceOptions, addVerb } from './verb.ts'
 
 const COLUMNS: readonly Column<ReviewItem>[] = [
   { title: 'Kind', of: ({ kind }) => enumName(kind, ReviewKind) },

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { EXIT, Failure } from '../failure.ts'
+import { EXIT, Failure } from './failure.ts'
 
 /** Makes the folder a module of buf. The linter is for the contract, not for what it imports. */
 const BUF_YAML = `version: v2

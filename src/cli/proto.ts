@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
-import { print } from '../output.ts'
-import { addVerb } from '../verb.ts'
 import { exportContract } from './export-contract.ts'
+import { print } from './output.ts'
+import { addVerb } from './verb.ts'
 
 /** `inflow proto` */
 export function proto(noun: Command): void {

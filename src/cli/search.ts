@@ -2,15 +2,15 @@ import type { Command } from 'commander'
 import {
   OverviewService,
   SearchResponseSchema,
-} from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
-import { ResultKind, type SearchResult } from '../../../gen/inflow/overview/v1/search_pb.ts'
-import { formatAmount } from '../../core/money.ts'
-import { localTime } from '../local-time.ts'
-import { addModeOptions, enumName, type ModeOptions, modeOf } from '../options.ts'
-import { type Column, note, table } from '../output.ts'
-import { printResponse } from '../print-response.ts'
-import { serviceAction } from '../service-action.ts'
-import { addOwnServiceOptions } from '../verb.ts'
+} from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ResultKind, type SearchResult } from '../../gen/inflow/overview/v1/search_pb.ts'
+import { formatAmount } from '../core/money.ts'
+import { localTime } from './local-time.ts'
+import { addModeOptions, enumName, type ModeOptions, modeOf } from './options.ts'
+import { type Column, note, table } from './output.ts'
+import { printResponse } from './print-response.ts'
+import { serviceAction } from './service-action.ts'
+import { addOwnServiceOptions } from './verb.ts'
 
 const COLUMNS: readonly Column<SearchResult>[] = [
   { title: 'Kind', of: ({ kind }) => enumName(kind, ResultKind) },

@@ -5,10 +5,10 @@ import {
   type MessageShape,
   ScalarType,
 } from '@bufbuild/protobuf'
-import { parseAmount } from '../../core/money.ts'
-import { EXIT, Failure } from '../failure.ts'
-import { localTime } from '../local-time.ts'
-import { CsvError, readCsv, readText } from '../reconciliation/read-csv.ts'
+import { parseAmount } from '../core/money.ts'
+import { EXIT, Failure } from './failure.ts'
+import { localTime } from './local-time.ts'
+import { CsvError, readCsv, readText } from './reconciliation/read-csv.ts'
 
 /** What is wrong with a field of a row; an empty field is the row itself. */
 export interface RowFault {
