@@ -32,7 +32,6 @@ export const SLOW_FILES = [
   'test/app/main.test.ts',
   'test/app/metrics.test.ts',
   'test/app/start.test.ts',
-  'test/app/workers/limits.test.ts',
   'test/cli/doctor.test.ts',
   'test/cli/fake-banks.test.ts',
   'test/cli/init.test.ts',

@@ -7,10 +7,14 @@ import type { Proxies } from '../server/grpc/listener.ts'
 import { type GrpcServer, openGrpcServer } from '../server/grpc/server.ts'
 import type { NotificationReceiver } from '../server/http/bank-notifications.ts'
 import type { ConsoleSessions } from '../server/http/console-sessions.ts'
-import type { HttpServer } from '../server/http/http-app.ts'
+import { createHttpApp, type HttpAppOptions, type HttpServer } from '../server/http/http-app.ts'
 import { openHttpServer } from '../server/http/http-server.ts'
-import type { Exposition } from '../server/http/operations.ts'
-import { openOpsServer } from '../server/http/ops-server.ts'
+import {
+  type Exposition,
+  type Operations,
+  registerHealth,
+  registerOperations,
+} from '../server/http/operations.ts'
 import type { Invoker } from '../server/rpc/invokers.ts'
 import type { Tls } from '../server/tls.ts'
 
@@ -111,4 +115,12 @@ function trustedOf(cidrs: readonly string[]): Proxies {
       return address !== undefined && ranges.contains(address)
     },
   }
+}
+
+/** Opens the server of OPS_PORT: health, readiness and metrics, away from the public port. */
+function openOpsServer(options: HttpAppOptions & Operations): Promise<HttpServer> {
+  const { app, listen } = createHttpApp(options)
+  registerHealth(app)
+  registerOperations(app, options)
+  return listen('OPS_PORT', new Set())
 }

@@ -1,11 +1,15 @@
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import { type Actor, systemActor } from '../auth/caller.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import { findLatestDetails } from '../auth/audit/find-latest.ts'
+import { type Actor, BOOTSTRAP, systemActor } from '../auth/caller.ts'
+import { createSignInCode } from '../auth/sessions/sign-in-codes.ts'
 import { readAdministratorRisk } from '../auth/tokens/administrators.ts'
 import { type Config, ConfigError } from '../config/config.ts'
 import { exposure, loadEnvFile } from '../config/env-file.ts'
-import { settingRisks } from '../config/setting-risks.ts'
+import { settingRisks, simulatedLiveBanks } from '../config/setting-risks.ts'
 import { secretText } from '../config/settings.ts'
 import { readStartConfig } from '../config/start-settings.ts'
 import { findUnknown, unknownRisk } from '../config/unknown-settings.ts'
@@ -15,21 +19,20 @@ import { createEncrypter } from '../crypto/encryption.ts'
 import { freePorts } from '../net/free-ports.ts'
 import { type EmbeddedPostgres, startEmbedded } from '../postgres/embedded/embedded.ts'
 import { exitOnSignals } from '../postgres/embedded/exit-on-signals.ts'
-import { migrate, requireSchema, SchemaError } from '../postgres/migrate.ts'
+import { inTransaction } from '../postgres/in-transaction.ts'
+import { migrate, newestMigration, requireSchema, SchemaError } from '../postgres/migrate.ts'
 import { missingDatabase } from '../postgres/missing-database.ts'
 import { connectionsOfService, type Database, openDatabase, poolSizes } from '../postgres/orm.ts'
 import { readServerRisks } from '../postgres/server-risks.ts'
 import { requireSettings } from '../postgres/session.ts'
 import { listenFault } from '../server/listen-fault.ts'
 import { openTls } from '../server/tls.ts'
-import { auditSettings } from './audit-settings.ts'
-import { createStartLink } from './console/start-link.ts'
+import { closeOnSignals } from './close-on-signals.ts'
 import { ENTITIES } from './entities.ts'
-import { closeOnSignals } from './lifecycle/close-on-signals.ts'
-import { logStart } from './lifecycle/log-start.ts'
 import type { Ports } from './open-servers.ts'
 import { openLog, readKeyRing, startFaults, startInstance, textOf } from './start-instance.ts'
 import { superviseWorkers } from './supervise-workers.ts'
+import { VERSION } from './version.ts'
 import { type Credentials, readAdminToken, writeCredentials } from './write-credentials.ts'
 
 /** Connections of the embedded database that the service leaves to the command line and psql. */
@@ -311,4 +314,81 @@ function readyText(
     )
   }
   return lines.join('\n')
+}
+
+/** What the audit log calls the setting. */
+const SETTING = 'ALLOW_SIMULATED_LIVE_ACCOUNTS'
+
+/**
+ * Appends to the audit log that live accounts are simulated, at which banks, and later that they no
+ * longer are. A start that changes nothing adds nothing.
+ *
+ * @param system the service, as the audit log records it
+ */
+export async function auditSettings(pool: Pool, config: Config, system: Actor): Promise<void> {
+  const banks = simulatedLiveBanks(config)
+  const details = banks === undefined ? { value: 'off' } : { value: 'on', banks }
+  await inTransaction(pool, async (client) => {
+    // Instances that start together add one entry.
+    await client.query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [SETTING])
+    const latest = await findLatestDetails(client, 'setting.change', SETTING)
+    if (latest === JSON.stringify(details)) return
+    if (latest === undefined && banks === undefined) return
+    await appendAudit(client, system, { action: 'setting.change', targetId: SETTING, details })
+  })
+}
+
+/**
+ * Returns the URL that signs a browser of this machine in as ADMIN_TOKEN, once.
+ *
+ * @param system the service, as the audit log records it
+ */
+async function createStartLink(
+  database: Database,
+  adminToken: string,
+  httpUrl: string,
+  system: Actor,
+): Promise<string> {
+  const caller = {
+    kind: 'internal',
+    tokenId: BOOTSTRAP,
+    name: BOOTSTRAP,
+    scopes: new Set(['admin'] as const),
+  } as const
+  const dependencies = { database, clock: systemClock, adminToken }
+  const { urlPath } = await createSignInCode(dependencies, caller, system)
+  return `${httpUrl}${urlPath}`
+}
+
+/** Logs what has started: versions, mode, ports, and the settings that decide what the service does. */
+async function logStart(
+  { config, database, log }: { config: Config; database: Database; log: Logger },
+  { httpPort, grpcPort, opsPort }: Ports,
+): Promise<void> {
+  const { rows } = await database.pool.query<{ version: string }>(
+    "select current_setting('server_version') as version",
+  )
+  log.info(
+    {
+      version: VERSION,
+      node: process.versions.node,
+      postgres: rows[0]?.version,
+      schema: newestMigration(database.orm),
+      database: config.databaseUrl === undefined ? 'embedded' : 'external',
+      host: config.host,
+      http_port: httpPort,
+      grpc_port: grpcPort,
+      ops_port: opsPort,
+      workers: config.workers,
+      tls: config.tls !== undefined,
+      live_banks: Object.keys(config.liveBanks),
+      replicas: config.databaseReadUrls.length,
+      relay: config.relay !== undefined,
+      console: config.console.enabled,
+      log_level: config.logLevel,
+      shutdown_delay_seconds: config.shutdownDelaySeconds,
+      start_ms: Math.round(performance.now()),
+    },
+    'started',
+  )
 }

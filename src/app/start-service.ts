@@ -1,24 +1,30 @@
 import { hostname } from 'node:os'
+import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import { createAuditExport } from '../auth/audit/export-audit-head.ts'
 import { beginAuditLog } from '../auth/audit/head-store.ts'
+import type { TracingConfig } from '../config/tracing-settings.ts'
 import { newId } from '../core/ids.ts'
 import { watchLoops } from '../core/loop-watch.ts'
 import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
+import { createFiguresJob } from '../overview/figures/figures-job.ts'
 import { createDatabaseClock } from '../postgres/database-clock.ts'
 import { newestMigration } from '../postgres/migrate.ts'
+import { createPartitionJob } from '../postgres/partitions/job.ts'
+import { registerPartitionMetrics } from '../postgres/partitions/metrics.ts'
 import { createExposition, registerServerMetrics } from '../server/metrics.ts'
-import { openTracing } from '../tracing/open-tracing.ts'
-import { createBackgroundWork } from './background-work.ts'
-import { composeDomains } from './compose-domains.ts'
+import type { Tracing } from '../tracing/tracing.ts'
+import { composeDomains, type Domains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
 import { composeReplicas } from './compose-replicas.ts'
-import { VERSION } from './console/version.ts'
 import { encryptedTables } from './encrypted-tables.ts'
-import { registerMetrics } from './metrics/register-metrics.ts'
 import { openServers } from './open-servers.ts'
+import { partitionedTables } from './partitioned-tables.ts'
 import { createReady } from './ready.ts'
+import { registerMetrics } from './register-metrics.ts'
 import type { ServiceOptions } from './service-options.ts'
+import { VERSION } from './version.ts'
 
 /** How long requests and streams have to end by themselves when the service stops. */
 const DRAIN_MS = 3_000
@@ -146,4 +152,54 @@ function keysOf(options: ServiceOptions, encrypter: Encrypter): KeyHeartbeat {
     reread: rereadKeys,
     onFirstKey: () => beginAuditLog(database.pool, encrypter),
   })
+}
+
+interface Dependencies {
+  readonly options: ServiceOptions
+  readonly domains: Domains
+  readonly encrypter: Encrypter
+}
+
+/** The work that no call waits for. Locks and leases let one instance at a time do what is done once. */
+interface BackgroundWork {
+  start(): void
+  /** Stops the work that is no domain's; the domains stop their own. */
+  stop(): Promise<unknown>
+}
+
+function createBackgroundWork(dependencies: Dependencies): BackgroundWork {
+  const { options, domains, encrypter } = dependencies
+  const { config, database, clock, log } = options
+  const { pool } = database
+  const { relay, settlements, payments, metrics } = domains
+  const auditExport = createAuditExport({ pool, keys: encrypter, log, metrics })
+  const tables = partitionedTables(pool, clock, config)
+  const partitions = createPartitionJob({ pool, clock, log, tables })
+  const figures = createFiguresJob({ database, clock, log })
+  registerPartitionMetrics(metrics, pool, clock, tables)
+  return {
+    start() {
+      auditExport.start()
+      partitions.start()
+      figures.start()
+      relay?.start()
+      settlements.start()
+      payments.start()
+    },
+    stop: () => Promise.all([auditExport.stop(), partitions.stop(), figures.stop(), relay?.stop()]),
+  }
+}
+
+/**
+ * Starts tracing, if the settings ask for it. The SDK is loaded only then: that takes a tenth of a second.
+ *
+ * @throws Error that names the setting of a file that cannot be read
+ */
+export async function openTracing(
+  config: TracingConfig | undefined,
+  log: Logger,
+): Promise<Tracing | undefined> {
+  if (config === undefined) return undefined
+  const { createOtlpTracing } = await import('../tracing/otlp-tracing.ts')
+  return createOtlpTracing(config, log)
 }

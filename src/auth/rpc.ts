@@ -1,14 +1,22 @@
+import { create } from '@bufbuild/protobuf'
+import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import {
+  type AuditEntry as AuditEntryMessage,
+  AuditEntrySchema,
+} from '../../gen/inflow/admin/v1/audit_pb.ts'
+import { type Token as TokenMessage, TokenSchema } from '../../gen/inflow/admin/v1/token_pb.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
 import { readPage } from '../postgres/page-token.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
+import type { AuditEntry } from './audit/audit-hash.ts'
 import type { AuditKeys } from './audit/audit-mac.ts'
 import { listAuditEntries } from './audit/list-audit-entries.ts'
 import { verifyAudit } from './audit/verify-audit.ts'
 import { actorOf, restrictionOf, type Scope } from './caller.ts'
-import { toAuditEntryMessage, toTokenMessage } from './message.ts'
+import type { Token } from './tokens/token.entity.ts'
 import { issueToken, listTokens, revokeToken } from './tokens/tokens.ts'
 
 export function createAdminRpc(
@@ -73,4 +81,28 @@ export function createAdminRpc(
       }
     },
   }
+}
+
+function toTokenMessage(token: Token): TokenMessage {
+  return create(TokenSchema, {
+    id: token.id,
+    name: token.name,
+    description: token.description,
+    prefix: token.prefix,
+    scopes: token.scopes,
+    businessIds: token.businessIds ?? [],
+    createdAt: timestampFromDate(token.createdAt),
+    ...(token.expiresAt && { expiresAt: timestampFromDate(token.expiresAt) }),
+    ...(token.revokedAt && { revokedAt: timestampFromDate(token.revokedAt) }),
+    ...(token.lastUsedAt && { lastUsedAt: timestampFromDate(token.lastUsedAt) }),
+  })
+}
+
+export function toAuditEntryMessage(entry: AuditEntry): AuditEntryMessage {
+  const { atMs, actorKind, actorId, actorName, ...rest } = entry
+  return create(AuditEntrySchema, {
+    ...rest,
+    at: timestampFromMs(atMs),
+    actor: { kind: actorKind, id: actorId, name: actorName },
+  })
 }

@@ -4,7 +4,7 @@ import { createLoop } from '../core/loop.ts'
 import { checkMasterKey, MasterKeyError, registerMasterKey } from './check-master-key.ts'
 import type { EncryptedRows } from './encrypted-rows.ts'
 import type { Encrypter, KeyRing } from './encryption.ts'
-import { deleteHolder, type KeyHolder, upsertHolder } from './store.ts'
+import { deleteHolder, type KeyHolder, listHolders, upsertHolder } from './store.ts'
 
 /** How often an instance reports which keys it knows. */
 const INTERVAL_MS = 10_000
@@ -85,4 +85,12 @@ export function createKeyHeartbeat({
       await deleteHolder(orm.em.fork(), instance.id).catch(() => undefined)
     },
   }
+}
+
+/** A process that serves this database. */
+export type RunningInstance = Pick<KeyHolder, 'process' | 'version' | 'migration'>
+
+/** The processes that have reported lately; one that was killed counts for 45 s more. */
+export function listInstances(orm: MikroORM): Promise<readonly RunningInstance[]> {
+  return listHolders(orm.em.fork(), HEARTBEAT_TIMEOUT_SECONDS)
 }

@@ -1,9 +1,23 @@
-import type { Pool } from 'pg'
+import pg, { type Pool } from 'pg'
 import type { Config } from '../config/config.ts'
+import { replicaName } from '../config/replica-urls.ts'
+import { LOGGED_TIMELINE } from '../events/log-state.ts'
 import { readArchiver } from '../postgres/archiver.ts'
 import { leavesWorking, type Migration, readMigrations } from '../postgres/migrate.ts'
 import { connectionsOfService, type Database } from '../postgres/orm.ts'
+import { AHEAD_WARN_SECONDS } from '../postgres/partitions/job.ts'
+import { secondsAhead } from '../postgres/partitions/next-cut.ts'
+import type { PartitionedTable } from '../postgres/partitions/partitioned-table.ts'
+import { readTableState } from '../postgres/partitions/partitions.ts'
+import {
+  type PrimaryState,
+  readPrimary,
+  readReplica,
+  replicaFault,
+  selectReplica,
+} from '../postgres/replicas/server-state.ts'
 import { readServerRisks, type ServerRisk } from '../postgres/server-risks.ts'
+import { countOverdue } from '../settlement/runs/count-overdue.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** The oldest PostgreSQL that the service runs on. */
@@ -175,4 +189,111 @@ async function checkClock(pool: Pool, now: () => number, findings: Findings): Pr
   if (skewMinMs > SKEW_FAIL_MS) findings.fail(found, advice)
   else if (skewMinMs > SKEW_WARN_MS) findings.warn(found, advice)
   else findings.ok(found)
+}
+
+const HOUR_SECONDS = 3_600
+
+/** Checks that partitions are made ahead of the rows that need them. */
+export async function checkPartitions(
+  pool: Pool,
+  tables: readonly PartitionedTable[],
+  nowMs: number,
+): Promise<readonly Finding[]> {
+  const findings = createFindings('Database')
+  const late: string[] = []
+  for (const table of tables) {
+    const ahead = secondsAhead(table, await readTableState(pool, table, nowMs))
+    if (ahead >= AHEAD_WARN_SECONDS) continue
+    late.push(`${table.table} (${Math.floor(ahead / HOUR_SECONDS)} hours left)`)
+  }
+  if (late.length === 0) findings.ok('partitions are made ahead')
+  else {
+    findings.warn(
+      `partitions are not made ahead: ${late.join(', ')}`,
+      'check that an instance runs, and end transactions that have been open for hours (pg_stat_activity)',
+    )
+  }
+  return findings.all
+}
+
+/** Due settlements complete within seconds; a million payments take minutes. */
+const LATE_MS = 3_600_000
+
+/** Checks whether due settlements have completed. */
+export async function checkSettlement(
+  database: Database,
+  nowMs: number,
+): Promise<readonly Finding[]> {
+  const findings = createFindings('Settlement')
+  const overdue = await countOverdue(database, nowMs - LATE_MS)
+  const advice =
+    'check that an instance runs, and its log for settlement errors; then: inflow ledger verify'
+  const { balances, settlements, requests } = overdue
+  if (balances > 0) {
+    findings.warn(
+      `${balances} businesses have been due for settlement for more than an hour`,
+      advice,
+    )
+  }
+  if (settlements > 0)
+    findings.warn(`${settlements} settlements have been running for more than an hour`, advice)
+  if (requests > 0) {
+    findings.warn(
+      `${requests} settlement requests have been in progress for more than an hour`,
+      advice,
+    )
+  }
+  if (balances + settlements + requests === 0) findings.ok('no settlement is overdue')
+  return findings.all
+}
+
+const TIMEOUT_MS = 5_000
+
+/** A replica that is further behind does not catch up within the wait of a read. */
+const BEHIND_MAX_BYTES = 16 * 1024 ** 2
+
+/** Checks that each server of DATABASE_READ_URLS follows the primary. */
+export async function checkReplicas(
+  pool: Pool,
+  urls: readonly string[],
+): Promise<readonly Finding[]> {
+  const findings = createFindings('Database')
+  if (urls.length === 0) return findings.all
+  const primary = await readPrimary(pool, TIMEOUT_MS)
+  const checks = urls.map(async (url) => ({ url, ...(await checkReplica(url, primary)) }))
+  for (const { url, state, advice } of await Promise.all(checks)) {
+    const text = `the replica ${replicaName(url)} ${state}`
+    if (advice === undefined) findings.ok(text)
+    else findings.warn(`${text}: reads go to the primary`, advice)
+  }
+  return findings.all
+}
+
+interface Found {
+  readonly state: string
+  /** Undefined: reads go to the replica. */
+  readonly advice?: string
+}
+
+async function checkReplica(url: string, primary: PrimaryState): Promise<Found> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: TIMEOUT_MS })
+  client.on('error', () => undefined)
+  try {
+    await client.connect()
+    const replica = await readReplica(client, selectReplica(LOGGED_TIMELINE), TIMEOUT_MS)
+    const fault = replicaFault(replica, primary)
+    if (fault !== undefined) {
+      const advice = 'make it a standby of the primary, or remove it from DATABASE_READ_URLS'
+      return { state: `is not used, because ${fault}`, advice }
+    }
+    const bytes = Number(primary.bytes - (replica.bytes ?? 0n))
+    if (bytes <= BEHIND_MAX_BYTES) return { state: 'follows the primary' }
+    const megabytes = Math.round(bytes / 1024 ** 2)
+    return { state: `is ${megabytes} MB behind`, advice: 'find out why it replays the log slowly' }
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    return { state: `cannot be read (${message || code})`, advice: 'start it, or check the URL' }
+  } finally {
+    await client.end().catch(() => undefined)
+  }
 }

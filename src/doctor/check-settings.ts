@@ -1,11 +1,21 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { stat, statfs } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import type { MikroORM } from '@mikro-orm/postgresql'
+import type { Pool } from 'pg'
+import { readAdministratorRisk } from '../auth/tokens/administrators.ts'
 import { type Config, ConfigError } from '../config/config.ts'
 import type { EnvFile } from '../config/env-file.ts'
 import { settingRisks } from '../config/setting-risks.ts'
 import { readStartConfig } from '../config/start-settings.ts'
 import { findUnknown, unknownRisk } from '../config/unknown-settings.ts'
+import { checkMasterKey, MasterKeyError } from '../crypto/check-master-key.ts'
+import type { EncryptedRows } from '../crypto/encrypted-rows.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import { listInstancesWithoutKey, listKeyIds } from '../crypto/key-status.ts'
+import { listExpiringCertificates } from '../webhooks/connections/expiring-certificates.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** A token or key with fewer distinct characters is not random. */
@@ -183,4 +193,129 @@ function isLoopback(host: string): boolean {
 
 function isWeak(secret: string): boolean {
   return new Set(secret).size < DISTINCT_MIN
+}
+
+/** Checks that a caller can administer the service. In embedded mode, the data folder has a token. */
+export async function checkAdministrators(pool: Pool, config: Config): Promise<readonly Finding[]> {
+  const findings = createFindings('Settings')
+  if (config.databaseUrl === undefined) return findings.all
+  const risks = await readAdministratorRisk(pool, config)
+  for (const { found, advice } of risks) findings.warn(found, advice)
+  if (risks.length === 0) {
+    findings.ok(
+      config.adminToken === undefined
+        ? 'ADMIN_TOKEN is not set: issued tokens, certificates or users administer the service'
+        : 'the service can be administered',
+    )
+  }
+  return findings.all
+}
+
+/** How long before a certificate expires it is reported. */
+const WARN_MS = 30 * DAY_MS
+
+/** Checks that the client certificates of webhook endpoints do not expire soon. */
+export async function checkCertificates(pool: Pool, nowMs: number): Promise<readonly Finding[]> {
+  const findings = createFindings('Webhooks')
+  const { endpoints, expiring } = await listExpiringCertificates(pool, nowMs + WARN_MS)
+  if (endpoints > 0 && expiring.length === 0) {
+    findings.ok(`no client certificate of ${endpoints} endpoints expires within 30 days`)
+  }
+  for (const { id, expiresAtMs } of expiring) {
+    const day = new Date(expiresAtMs).toISOString().slice(0, 10)
+    const advice = `inflow webhook update ${id} --certificate-file … --certificate-key-file …`
+    const found = `the client certificate of the endpoint ${id}`
+    if (expiresAtMs <= nowMs) findings.fail(`${found} expired on ${day}`, advice)
+    else findings.warn(`${found} expires on ${day}`, advice)
+  }
+  return findings.all
+}
+
+/** Checks that the configured master keys match the database, and that none is unneeded. */
+export async function checkEncryption(
+  orm: MikroORM,
+  encrypter: Encrypter,
+  tables: readonly EncryptedRows[],
+): Promise<readonly Finding[]> {
+  const findings = createFindings('Encryption')
+  try {
+    await checkMasterKey(orm, encrypter, tables)
+  } catch (error) {
+    if (!(error instanceof MasterKeyError)) throw error
+    findings.fail(
+      error.message,
+      'without it, identity numbers and webhook secrets cannot be decrypted',
+    )
+    return findings.all
+  }
+  findings.ok(`the master key ${encrypter.keyId} matches the database`)
+  const registered = await listKeyIds(orm)
+  if (registered.length > 1) {
+    findings.warn(
+      `part of the database may be encrypted with a key other than ${encrypter.keyId}`,
+      'finish the rotation: inflow master-key rotate',
+    )
+  }
+  const unneeded = encrypter.knownKeyIds.filter(
+    (id) => id !== encrypter.keyId && !registered.includes(id),
+  )
+  if (registered.length > 0 && unneeded.length > 0) {
+    findings.warn(
+      `the earlier key ${unneeded.join(', ')} is no longer needed`,
+      'remove it from MASTER_KEY_PREVIOUS, and keep it with the backups of its time',
+    )
+  }
+  const lacking = await listInstancesWithoutKey(orm, encrypter)
+  if (lacking.length > 0) {
+    findings.warn(
+      `${lacking.length} running instances lack the key ${encrypter.keyId}`,
+      'add it to their MASTER_KEY_PREVIOUS, and restart them',
+    )
+  }
+  return findings.all
+}
+
+/** The files with secrets, relative to the data folder. */
+const SECRET_FILES = ['credentials.json', 'master.key', 'master.key.previous', 'postgres.password']
+
+const MIB = 1_048_576
+const FREE_WARN_BYTES = 2_048 * MIB
+const FREE_FAIL_BYTES = 256 * MIB
+
+/** Checks the permissions of the data folder, and the free space of its disk. */
+export async function checkFolder(dataDir: string): Promise<readonly Finding[]> {
+  const findings = createFindings('Data folder')
+  const folder = await stat(dataDir).catch(() => undefined)
+  if (folder === undefined) {
+    findings.ok(`${dataDir} does not exist; the embedded mode creates it at the first start`)
+    return findings.all
+  }
+  if ((folder.mode & 0o022) !== 0) {
+    findings.fail(`other users can write to ${dataDir}`, `chmod go-w ${dataDir}`)
+  }
+  const readable: string[] = []
+  for (const name of SECRET_FILES) {
+    const file = await stat(join(dataDir, name)).catch(() => undefined)
+    if (file !== undefined && (file.mode & 0o077) !== 0) readable.push(join(dataDir, name))
+  }
+  if (readable.length > 0) {
+    findings.fail(`other users can read ${readable.join(', ')}`, `chmod 600 ${readable.join(' ')}`)
+  } else {
+    findings.ok(`no other user can read the secrets in ${dataDir}`)
+  }
+  await checkFreeSpace(dataDir, findings)
+  return findings.all
+}
+
+async function checkFreeSpace(
+  dataDir: string,
+  findings: ReturnType<typeof createFindings>,
+): Promise<void> {
+  const { bavail, bsize } = await statfs(dataDir)
+  const freeBytes = bavail * bsize
+  const found = `${(freeBytes / MIB / 1_024).toFixed(1)} GiB free on the disk of ${dataDir}`
+  const advice = 'free some space: a full disk stops the database, and with it all payments'
+  if (freeBytes < FREE_FAIL_BYTES) findings.fail(found, advice)
+  else if (freeBytes < FREE_WARN_BYTES) findings.warn(found, advice)
+  else findings.ok(found)
 }

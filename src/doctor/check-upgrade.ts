@@ -1,11 +1,11 @@
-import { listInstances, type RunningInstance } from '../crypto/running-instances.ts'
-import { type Migration, readMigrations } from '../postgres/migrate.ts'
-import type { Database } from '../postgres/orm.ts'
+import { listInstances, type RunningInstance } from '../crypto/key-heartbeat.ts'
 import {
   listLongTransactions,
   listPreparedTransactions,
   standbyLagBytes,
-} from '../postgres/schema/long-transactions.ts'
+} from '../postgres/long-transactions.ts'
+import { type Migration, readMigrations } from '../postgres/migrate.ts'
+import type { Database } from '../postgres/orm.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** A migration waits two seconds for each lock, and repeats for about three minutes. */

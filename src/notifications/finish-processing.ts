@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
+import type { ObserveBatches } from '../postgres/batch-metrics.ts'
 import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
-import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import { type Finished, finishNotifications, type Processed } from './store.ts'
 
 /** Stores the result of processing a notification, unless it is already processed. */

@@ -4,7 +4,7 @@ import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop } from '../core/loop.ts'
 import { addressRanges, parseAddress } from '../net/address-ranges.ts'
-import type { ObserveBatches } from '../postgres/metrics/batches.ts'
+import type { ObserveBatches } from '../postgres/batch-metrics.ts'
 import { createFinishProcessing } from './finish-processing.ts'
 import { createReceiveNotification, type ReceiveDependencies } from './receive-notification.ts'
 import { createRetryNotifications } from './retry-notifications.ts'

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
+import type { ObserveBatches } from '../postgres/batch-metrics.ts'
 import { type Call, createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
-import type { ObserveBatches } from '../postgres/metrics/batches.ts'
 import {
   findNotifications,
   insertNotifications,

@@ -1,8 +1,9 @@
 import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 import { backoffMs } from '../core/backoff.ts'
 import type { Database } from './orm.ts'
-import { readWorksSince } from './schema/works-since.ts'
 
 /** The schema is not the one that this version of Inflow needs. */
 export class SchemaError extends Error {
@@ -208,4 +209,21 @@ function folderOf(orm: Database['orm']): string {
 
 function namesOf(migrations: readonly Migration[]): string {
   return migrations.map(({ name }) => name).join(', ')
+}
+
+/**
+ * Which versions can work with the schema after a migration: those that know this migration, or a later
+ * one. A migration that only adds states the oldest version that it leaves working, one that removes
+ * something states the migration of the release that stopped using it:
+ *
+ *     static readonly worksSince = 'Migration20261122000000_initial'
+ *
+ * A migration that states nothing ends all versions that do not know it.
+ *
+ * @returns the name of a migration
+ */
+async function readWorksSince(folder: string, name: string): Promise<string> {
+  const url = pathToFileURL(join(folder, `${name}.ts`)).href
+  const { [name]: migration } = (await import(url)) as Record<string, { worksSince?: string }>
+  return migration?.worksSince ?? name
 }

@@ -9,12 +9,11 @@ import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { createLogSampler } from '../core/log-sampler.ts'
+import type { ObserveBatches } from '../postgres/batch-metrics.ts'
 import type { BatchObserver } from '../postgres/batch-watch.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
-import type { ObserveBatches } from '../postgres/metrics/batches.ts'
-import { batchSpan } from '../tracing/batch-span.ts'
-import { inSpan } from '../tracing/tracing.ts'
+import { inSpan, type Span } from '../tracing/tracing.ts'
 import type { StoredConflict } from './conflicts/payment-conflict.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts/record-conflict.ts'
 import { encodeArrival } from './message.ts'
@@ -213,4 +212,35 @@ function toRow(
     eventId,
     payload: payment.status === 'SUCCESS' ? encodeArrival(stored, eventId, nowMs) : null,
   }
+}
+
+/** A statement that writes a batch. */
+interface BatchStatement {
+  /** The table that the batch is about. */
+  readonly table: string
+  readonly operation: 'INSERT' | 'UPDATE'
+}
+
+/**
+ * Begins the span of a statement that several calls share. It links all of them, and is a step of the first, so that
+ * the trace of a call that is alone in its batch shows everything.
+ *
+ * @param spans of the calls
+ * @returns undefined unless a call is recorded
+ */
+function batchSpan(
+  { operation, table }: BatchStatement,
+  spans: readonly (Span | undefined)[],
+): Span | undefined {
+  const first = spans.find((span) => span?.isRecorded)
+  return first?.child(`${operation} ${table}`, {
+    kind: 'client',
+    links: spans.flatMap((span) => (span?.isRecorded ? span.context : [])),
+    attributes: {
+      'db.system.name': 'postgresql',
+      'db.operation.name': operation,
+      'db.collection.name': table,
+      'db.operation.batch.size': spans.length,
+    },
+  })
 }

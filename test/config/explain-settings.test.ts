@@ -2,8 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { readEnvFile } from '../../src/config/env-file.ts'
-import { explainSettings } from '../../src/config/explain-settings.ts'
-import { maskSecret } from '../../src/config/mask-secret.ts'
+import { explainSettings, maskSecret } from '../../src/config/explain-settings.ts'
 import { temporaryFolder } from '../cli/run-inflow.ts'
 
 const KEY = Buffer.from(Array.from({ length: 32 }, (_, i) => i * 5)).toString('base64')

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { REASONS, type Reason } from '../../src/core/errors.ts'
-import { readErrorSections } from '../../src/openapi/error-sections.ts'
+import { readErrorSections } from '../../src/openapi/error-responses.ts'
 import { useService } from '../support/service.ts'
 
 const sections = readErrorSections()

@@ -53,6 +53,9 @@ const BUFFERS_MAX = 600
 
 const TRIES_MAX = 4
 
+/** Lists of what administrators make one by one, which a filter reads as a whole. */
+const ADMINISTRATIVE = new Set(['AdminService.ListTokens', 'WebhookService.ListEndpoints'])
+
 /** Methods that read everything: the verifications, and what an operator runs after a restore. */
 const WHOLE = new Set([
   'SettlementService.VerifyLedger',
@@ -159,7 +162,8 @@ describe('a page of a list', () => {
     }
   })
 
-  test.each(methods.filter(isList).map((method) => [nameOf(method), method] as const))(
+  const growing = methods.filter((method) => isList(method) && !ADMINISTRATIVE.has(nameOf(method)))
+  test.each(growing.map((method) => [nameOf(method), method] as const))(
     '%s costs the same wherever it is, whatever it is filtered by, however much there is',
     async (name, method) => {
       const max = rows[name]!.buffersMax ?? BUFFERS_MAX

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
+import { openTracing } from '../../src/app/start-service.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { openTracing } from '../../src/tracing/open-tracing.ts'
 import { parseTraceparent } from '../../src/tracing/traceparent.ts'
 import { startCollector } from '../support/collector.ts'
 import { useDatabase } from '../support/database.ts'

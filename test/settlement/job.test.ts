@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { checkSettlement } from '../../src/doctor/check-settlement.ts'
+import { checkSettlement } from '../../src/doctor/check-database.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { previewSettlement } from '../../src/settlement/runs/preview-settlement.ts'
 import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
+import { openTracing } from '../../src/app/start-service.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { openTracing } from '../../src/tracing/open-tracing.ts'
 import { paymentTraceOf } from '../../src/tracing/payment-trace.ts'
 import { formatTraceparent } from '../../src/tracing/traceparent.ts'
 

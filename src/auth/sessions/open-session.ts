@@ -27,6 +27,8 @@ export interface SessionSettings {
   readonly clock: Clock
   /** ADMIN_TOKEN; undefined: not set. */
   readonly adminToken: string | undefined
+  /** How long a session lasts without being used. */
+  readonly idleMs: number
   /** How long a session lasts at most. */
   readonly maxMs: number
 }
@@ -57,15 +59,15 @@ export interface OpenedSession {
  */
 export async function openSession(
   em: EntityManager,
-  { clock, adminToken, maxMs }: SessionSettings,
+  { clock, adminToken, idleMs, maxMs }: SessionSettings,
   grant: Grant,
   actor: Actor,
 ): Promise<OpenedSession> {
   const { kind, callerId, name, scopes, businessIds } = grant
   const nowMs = clock.now()
   const on = queryableOf(em)
-  const recent = { limit: SESSIONS_MAX, nowMs, beganSinceMs: nowMs - SESSION_MS_MAX }
-  if ((await countSessions(on, callerId, recent)) >= SESSIONS_MAX) {
+  const active = { nowMs, idleMs, beganSinceMs: nowMs - SESSION_MS_MAX }
+  if ((await countSessions(on, callerId, { ...active, limit: SESSIONS_MAX })) >= SESSIONS_MAX) {
     const text = `There are ${SESSIONS_MAX} sessions of this caller already: sign out of some first`
     throw new Fault('rate_limited', text, { retryAfterSeconds: RETRY_AFTER_SECONDS })
   }

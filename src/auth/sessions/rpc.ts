@@ -1,13 +1,30 @@
-import { durationMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { create } from '@bufbuild/protobuf'
+import { durationMs, timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
+import {
+  CallerKind,
+  type Caller as CallerMessage,
+  CallerSchema,
+  type PortalLink as PortalLinkMessage,
+  PortalLinkSchema,
+  type Session as SessionMessage,
+  SessionSchema,
+} from '../../../gen/inflow/session/v1/session_pb.ts'
 import type { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import type { Clock } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
-import { actorOf, callingToken, restrictionOf, type Scope } from '../caller.ts'
+import {
+  actorOf,
+  BOOTSTRAP,
+  callingToken,
+  type InternalCaller,
+  restrictionOf,
+  type Scope,
+  type SessionKind,
+} from '../caller.ts'
 import { revokeSession } from './end-session.ts'
-import { toCallerMessage, toPortalLinkMessage, toSessionMessage } from './message.ts'
 import { SESSION_MS_MAX } from './open-session.ts'
 import {
   createPortalLink,
@@ -15,8 +32,9 @@ import {
   PORTAL_SCOPES_DEFAULT,
   revokePortalLink,
 } from './portal-links.ts'
+import type { PortalLink } from './session.entity.ts'
 import { createSignInCode } from './sign-in-codes.ts'
-import { findSession, listSessionRows } from './store.ts'
+import { findSession, listSessionRows, type SessionRow } from './store.ts'
 
 /** How long a portal link is valid unless its creator states it. */
 const PORTAL_LINK_TTL_MS = 86_400_000
@@ -92,4 +110,58 @@ export function createSessionRpc(dependencies: Dependencies): ServiceImpl<typeof
       return { portalLink: toPortalLinkMessage(link) }
     },
   }
+}
+
+function toCallerMessage(caller: InternalCaller): CallerMessage {
+  const { tokenId, name, scopes, businessIds, expiresAtMs, session } = caller
+  const certificate = session === undefined && tokenId.startsWith('spiffe://')
+  return create(CallerSchema, {
+    kind: certificate ? CallerKind.CERTIFICATE : kindOf(session?.kind ?? 'token', tokenId),
+    id: tokenId,
+    name,
+    scopes: [...scopes],
+    businessIds: [...(businessIds ?? [])],
+    ...(expiresAtMs !== undefined && { expiresAt: timestampFromMs(expiresAtMs) }),
+    sessionId: session?.id ?? '',
+  })
+}
+
+function toSessionMessage(row: SessionRow, nowMs: number, idleMs: number): SessionMessage {
+  const { id, kind, callerId, name, scopes, businessIds, address, revokedAtMs } = row
+  const expired = Math.min(row.expiresAtMs, row.lastUsedAtMs + idleMs) <= nowMs
+  return create(SessionSchema, {
+    ...{ id, callerId, name, address },
+    kind: kindOf(kind, callerId),
+    scopes: [...scopes],
+    businessIds: [...(businessIds ?? [])],
+    createdAt: timestampFromMs(row.createdAtMs),
+    lastUsedAt: timestampFromMs(row.lastUsedAtMs),
+    expiresAt: timestampFromMs(row.expiresAtMs),
+    ...(revokedAtMs !== null && { revokedAt: timestampFromMs(revokedAtMs) }),
+    active: !row.revoked && !expired,
+  })
+}
+
+function kindOf(kind: SessionKind, callerId: string): CallerKind {
+  switch (kind) {
+    case 'portal':
+      return CallerKind.PORTAL_LINK
+    case 'oidc':
+      return CallerKind.OIDC
+    case 'token':
+      return callerId === BOOTSTRAP ? CallerKind.ADMIN_TOKEN : CallerKind.TOKEN
+  }
+}
+
+function toPortalLinkMessage(link: PortalLink): PortalLinkMessage {
+  return create(PortalLinkSchema, {
+    id: link.id,
+    businessId: link.businessId,
+    scopes: link.scopes,
+    description: link.description,
+    createdAt: timestampFromDate(link.createdAt),
+    expiresAt: timestampFromDate(link.expiresAt),
+    ...(link.revokedAt && { revokedAt: timestampFromDate(link.revokedAt) }),
+    ...(link.lastUsedAt && { lastUsedAt: timestampFromDate(link.lastUsedAt) }),
+  })
 }

@@ -107,16 +107,20 @@ export async function recordSessionUse(
   })
 }
 
-/** Counts the sessions of a caller that may still be used, up to a limit. */
+/**
+ * Counts the sessions of a caller that may still be used, up to a limit. Until the transaction ends, no other one counts
+ * them, so that sign-ins at the same time do not exceed a limit.
+ */
 export async function countSessions(
   on: Queryable,
   callerId: string,
-  { limit, nowMs, beganSinceMs }: { limit: number; nowMs: number; beganSinceMs: number },
+  { limit, nowMs, idleMs, beganSinceMs }: NonNullable<SessionFilter['active']> & { limit: number },
 ): Promise<number> {
+  await on.query("select pg_advisory_xact_lock(hashtextextended('session ' || $1, 0))", [callerId])
   const { rows } = await on.query<{ count: number }>(
     `select count(*)::int as count from (select from session where caller_id = $1 and id >= $2
-      and revoked_at is null and expires_at > $3 limit $4) found`,
-    [callerId, firstIdAt('ses', beganSinceMs), new Date(nowMs), limit],
+      and revoked_at is null and expires_at > $3 and last_used_at > $4 limit $5) found`,
+    [callerId, firstIdAt('ses', beganSinceMs), new Date(nowMs), new Date(nowMs - idleMs), limit],
   )
   return rows[0]?.count ?? 0
 }

@@ -7,8 +7,8 @@ import {
   type StatementColumn,
   StatementError,
   type StatementPositions,
-} from '../../core/statement/columns.ts'
-import { readCredit, type StatementCredit, type ValueFormat } from '../../core/statement/row.ts'
+} from '../../core/statement-columns.ts'
+import { readCredit, type StatementCredit, type ValueFormat } from '../../core/statement-row.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { CsvError, readCsv, readText } from './read-csv.ts'
 

@@ -14,7 +14,7 @@ import {
   normalizeHeader,
   STATEMENT_COLUMNS,
   type StatementColumn,
-} from '../../core/statement/columns.ts'
+} from '../../core/statement-columns.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { enumName, enumOption, lagosTime } from '../options.ts'
 import { type Column, jsonText, note, print, table } from '../output.ts'

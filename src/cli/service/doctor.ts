@@ -1,27 +1,32 @@
 import { styleText } from 'node:util'
 import type { Command } from 'commander'
-import { VERSION } from '../../app/console/version.ts'
 import { encryptedTables } from '../../app/encrypted-tables.ts'
 import { partitionedTables } from '../../app/partitioned-tables.ts'
+import { VERSION } from '../../app/version.ts'
 import type { Config } from '../../config/config.ts'
 import { withEnvFile } from '../../config/env-file.ts'
 import { settingText } from '../../config/settings.ts'
 import { systemClock } from '../../core/clock.ts'
 import { createEncrypter } from '../../crypto/encryption.ts'
 import { readKeyFiles } from '../../crypto/key-files.ts'
-import { checkAdministrators } from '../../doctor/check-administrators.ts'
 import { checkBanks, checkBankWork } from '../../doctor/check-banks.ts'
-import { checkCertificates } from '../../doctor/check-certificates.ts'
-import { checkArchiver, checkDatabase } from '../../doctor/check-database.ts'
-import { checkEncryption } from '../../doctor/check-encryption.ts'
+import {
+  checkArchiver,
+  checkDatabase,
+  checkPartitions,
+  checkReplicas,
+  checkSettlement,
+} from '../../doctor/check-database.ts'
 import { checkEvents } from '../../doctor/check-events.ts'
-import { checkFolder } from '../../doctor/check-folder.ts'
-import { checkPartitions } from '../../doctor/check-partitions.ts'
 import { checkRelay } from '../../doctor/check-relay.ts'
-import { checkReplicas } from '../../doctor/check-replicas.ts'
 import { checkService } from '../../doctor/check-service.ts'
-import { checkSettings } from '../../doctor/check-settings.ts'
-import { checkSettlement } from '../../doctor/check-settlement.ts'
+import {
+  checkAdministrators,
+  checkCertificates,
+  checkEncryption,
+  checkFolder,
+  checkSettings,
+} from '../../doctor/check-settings.ts'
 import { checkUpgrade } from '../../doctor/check-upgrade.ts'
 import type { Area, Finding, Level } from '../../doctor/finding.ts'
 import { measureDatabase } from '../../doctor/measure-database.ts'

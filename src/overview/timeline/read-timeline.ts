@@ -1,4 +1,4 @@
-import { type AuditedActor, findLatestActor } from '../../auth/audit/find-latest-actor.ts'
+import { type AuditedActor, findLatestActor } from '../../auth/audit/find-latest.ts'
 import { Fault } from '../../core/errors.ts'
 import { findEventsOf, type LoggedEvent } from '../../events/lookup/find-events-of.ts'
 import { listOfPayment, type PaymentNotification } from '../../notifications/list-of-payment.ts'

@@ -7,18 +7,24 @@ import {
   type StreamResponse,
   type UnaryResponse,
 } from '@connectrpc/connect'
+import {
+  createAsyncIterable,
+  type UniversalHandler,
+  type UniversalHandlerFn,
+  type UniversalServerResponse,
+} from '@connectrpc/connect/protocol'
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { readPolicy } from '../../auth/method-policy.ts'
-import { assert, type FieldFault, invalidFields } from '../../core/errors.ts'
+import { assert, Fault, type FieldFault, invalidFields } from '../../core/errors.ts'
 import { rateLimitHeaders } from '../http/headers.ts'
 import { malformedRequest } from '../http/malformed.ts'
-import { BODY_BYTES_MAX } from '../rest/gateway.ts'
+import { toErrorResponse } from '../rest/envelope.ts'
+import { BODY_BYTES_MAX, hasEncoding } from '../rest/gateway.ts'
 import { headersOf, type Invoker } from '../rpc/invokers.ts'
 import { refuseRepeatedKeys } from '../rpc/repeated-keys.ts'
 import { compileFindUnknown } from '../rpc/unknown-fields.ts'
 import { admissionKey, admit, peerKey } from './admission.ts'
-import { restateRefusals } from './restate-refusals.ts'
 import { boundTimeouts, TIMEOUT_MAX_MS } from './timeouts.ts'
 
 /** The largest message with a token: a batch of 1,000 payments has room. */
@@ -159,4 +165,56 @@ function responseOf(message: Message, context: HandlerContext) {
   assert(admission, 'every call passes the request gate')
   admission.give(message)
   return admission.response
+}
+
+/** Bodies that Connect decompresses as a whole; other protocols compress message by message. */
+const COMPRESSED_WHOLE = /^application\/(json|proto)\b/i
+
+/**
+ * Makes a handler of Connect refuse in our words where it would respond with a bare status, and a body
+ * that is too large with 413 where it would with 429, which asks clients to try again.
+ */
+function restateRefusals(handler: UniversalHandler): UniversalHandler {
+  const methods = handler.allowedMethods.join(', ')
+  const handle: UniversalHandlerFn = async (request) => {
+    const { header, contextValues } = request
+    const requestId = contextValues?.get(peerKey).requestId ?? ''
+    const compressible = COMPRESSED_WHOLE.test(header.get('content-type') ?? '')
+    if (!compressible && hasEncoding(header.get('content-encoding'))) {
+      const text = 'Send the body without Content-Encoding'
+      return respond(new Fault('unsupported_media_type', text), requestId)
+    }
+    const response = await handler(request)
+    if (response.status === 405) {
+      const fault = new Fault('method_not_allowed', `This path accepts only ${methods}`)
+      return respond(fault, requestId, { allow: methods })
+    }
+    if (response.status === 415) {
+      const text = 'Send the Content-Type of Connect or gRPC-Web, such as application/json'
+      return respond(new Fault('unsupported_media_type', text), requestId)
+    }
+    const tooLarge = response.status === 429 && contextValues?.get(admissionKey)?.isTooLarge()
+    return tooLarge ? { ...response, status: 413 } : response
+  }
+  return Object.assign(handle, handler)
+}
+
+/** Responds with the error envelope. */
+function respond(
+  fault: Fault,
+  requestId: string,
+  more: Readonly<Record<string, string>> = {},
+): UniversalServerResponse {
+  const { status, headers, body } = toErrorResponse(fault, requestId)
+  const bytes = Buffer.from(body)
+  return {
+    status,
+    header: new Headers({
+      ...headers,
+      ...more,
+      'content-type': 'application/json; charset=utf-8',
+      'content-length': `${bytes.length}`,
+    }),
+    body: createAsyncIterable([bytes]),
+  }
 }

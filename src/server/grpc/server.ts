@@ -1,5 +1,12 @@
 import type { DescService } from '@bufbuild/protobuf'
-import { logVerbosity, Server, ServerCredentials, setLogVerbosity } from '@grpc/grpc-js'
+import {
+  logVerbosity,
+  Server,
+  ServerCredentials,
+  ServerInterceptingCall,
+  type ServerInterceptor,
+  setLogVerbosity,
+} from '@grpc/grpc-js'
 import type { Logger } from 'pino'
 import { Fault } from '../../core/errors.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
@@ -11,7 +18,6 @@ import { addHealth } from './health.ts'
 import { GRPC_LIMITS, type GrpcLimits } from './limits.ts'
 import { type GrpcListener, listen, type Proxies } from './listener.ts'
 import { type MethodHost, toHandler, toMethodDefinition } from './methods.ts'
-import { oneWrite } from './one-write.ts'
 import { addReflection, REFLECTION_PATHS } from './reflection.ts'
 import { type MethodTraits, type StreamWatch, watchStreams } from './watch-streams.ts'
 
@@ -181,4 +187,21 @@ async function drain(
   }
   watch.stop()
   return cut
+}
+
+/**
+ * Sends the message and the status of a unary response in one write. Without it, grpc-js sends the
+ * status only after the message has left the process: a second write, one turn of the event loop
+ * later.
+ */
+const oneWrite: ServerInterceptor = (method, call) =>
+  method.requestStream || method.responseStream
+    ? (call as ServerInterceptingCall)
+    : new OneWriteCall(call)
+
+class OneWriteCall extends ServerInterceptingCall {
+  override sendMessage(message: unknown, sent: () => void): void {
+    super.sendMessage(message, () => undefined)
+    sent()
+  }
 }

@@ -1,4 +1,6 @@
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
+import { isIP, type Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import Fastify, {
   type FastifyError,
@@ -9,16 +11,14 @@ import Fastify, {
 import type { Logger } from 'pino'
 import { Fault, REASONS } from '../../core/errors.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
+import { addressRanges, parseAddress } from '../../net/address-ranges.ts'
 import { boundConnections, type ConnectionLimits, LISTEN_BACKLOG } from '../connections.ts'
 import { listenFault } from '../listen-fault.ts'
 import { sendFault } from '../rest/gateway.ts'
 import { toFault } from '../rpc/status.ts'
 import type { Tls } from '../tls.ts'
 import { type SecurityHeaders, securityHeaders } from './headers.ts'
-import { createLastResponses } from './last-responses.ts'
 import { handleMalformed, type MalformedHandlers, malformedRequest } from './malformed.ts'
-import { createPipelineBound } from './pipelines.ts'
-import { createTrustsProxy, dropUnknownCallers } from './trusted-proxies.ts'
 
 export interface HttpAppOptions {
   readonly host: string
@@ -229,4 +229,99 @@ function fromFastify(error: FastifyError): Fault {
     return malformedRequest('The request could not be read', error)
   }
   return toFault(error)
+}
+
+/** Ends the connections of a server with the responses that they wait for. */
+interface LastResponses {
+  /** From now on, a response states that its connection closes. */
+  announce(): void
+  /** Announces, and closes connections after responses whose head was sent before. */
+  closeConnections(): void
+  /** How many requests have no complete response. */
+  inProgress(): number
+}
+
+/**
+ * A client with a kept connection sends its next request there, unless the response states that the
+ * connection closes. A connection that is closed without that may cut a request that is on its way.
+ */
+function createLastResponses(server: Server): LastResponses {
+  const open = new Set<ServerResponse>()
+  let announced = false
+  server.prependListener('request', (_request, response) => {
+    if (announced) response.setHeader('connection', 'close')
+    open.add(response)
+    response.once('close', () => open.delete(response))
+  })
+  const announce = (): void => {
+    announced = true
+    for (const response of open) {
+      if (!response.headersSent) response.setHeader('connection', 'close')
+    }
+  }
+  return {
+    announce,
+    closeConnections() {
+      announce()
+      for (const response of open) {
+        // Such as a stream's, or one that began before the announcement.
+        const { socket } = response
+        response.once('close', () => socket?.destroySoon())
+      }
+    },
+    inProgress: () => open.size,
+  }
+}
+
+/** Requests of one connection that may wait for earlier responses. */
+const WAITING_MAX = 8
+
+/**
+ * Bounds pipelined requests of a connection (RFC 9112, section 9.3.2). Node handles every request of a
+ * packet and keeps all responses for a client that does not read them: a few thousand bytes would
+ * pin many megabytes. Real clients pipeline only a few requests.
+ *
+ * @returns whether to serve a request; if not, its connection is closed
+ */
+function createPipelineBound() {
+  const waiting = new WeakMap<Socket, number>()
+  return (request: IncomingMessage, response: ServerResponse): boolean => {
+    // Only a response that waits for an earlier one has no socket yet.
+    if (response.socket !== null) return true
+    const { socket } = request
+    const count = (waiting.get(socket) ?? 0) + 1
+    if (count > WAITING_MAX || socket.destroyed) {
+      // The remaining requests of the packet arrive here too.
+      socket.destroy()
+      return false
+    }
+    waiting.set(socket, count)
+    response.once('close', () => waiting.set(socket, (waiting.get(socket) ?? 1) - 1))
+    return true
+  }
+}
+
+/** Whether a peer is a proxy that states the address of its caller. */
+type TrustsProxy = (address: string) => boolean
+
+/** @param cidrs of the proxies */
+function createTrustsProxy(cidrs: readonly string[]): TrustsProxy {
+  const ranges = addressRanges(cidrs)
+  return (text) => {
+    const address = parseAddress(text)
+    return address !== undefined && ranges.contains(address)
+  }
+}
+
+/**
+ * Leaves of `X-Forwarded-For` only the addresses at its end: the caller behind anything else is
+ * unknown, so the nearest proxy that is known counts as the caller. Otherwise any text would be an address
+ * to rate limits, allowed ranges and the audit log.
+ */
+function dropUnknownCallers(headers: IncomingHttpHeaders): void {
+  const given = headers['x-forwarded-for']
+  if (given === undefined) return
+  const parts = `${given}`.split(',').map((part) => part.trim())
+  const known = parts.slice(parts.findLastIndex((part) => isIP(part) === 0) + 1)
+  headers['x-forwarded-for'] = known.join(', ')
 }

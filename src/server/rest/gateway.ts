@@ -1,11 +1,14 @@
+import { type DescMethod, getOption, type Message, toJson } from '@bufbuild/protobuf'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { http } from '../../../gen/google/api/annotations_pb.ts'
 import { Fault } from '../../core/errors.ts'
 import { rateLimitHeaders } from '../http/headers.ts'
 import type { CallContext } from '../rpc/call-context.ts'
 import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
+import { compileFindUnknown } from '../rpc/unknown-fields.ts'
+import { compileDecoder, type Decoder } from './decode.ts'
 import { toErrorResponse } from './envelope.ts'
 import { parseBody } from './parse-body.ts'
-import { type Route, readRoutes } from './routes.ts'
 
 /** The largest body of a request with a secret key: 64 KiB. */
 export const BODY_BYTES_MAX = 65_536
@@ -118,4 +121,44 @@ function requireJson(contentType: string | undefined): void {
 /** Whether a Content-Encoding header states that a body is compressed. */
 export function hasEncoding(encoding: string | null | undefined): boolean {
   return !!encoding && !/^\s*(identity)?\s*$/i.test(encoding)
+}
+
+/** One REST path and the method behind it. */
+interface Route {
+  /** The path, without a slash at its end. */
+  readonly path: string
+  readonly invoker: Invoker
+  readonly decode: Decoder
+  /** Writes every field except those with explicit presence that are not set. */
+  readonly encode: (response: Message) => string
+}
+
+/**
+ * Reads `google.api.http` from the descriptors.
+ *
+ * @throws Error for anything but POST with the whole body, which is all that the contract uses
+ */
+export function readRoutes(invokers: readonly Invoker[]): readonly Route[] {
+  return invokers.flatMap((invoker) => {
+    const path = postPath(invoker.method)
+    if (path === undefined) return []
+    const decode = compileDecoder(invoker.method.input, compileFindUnknown(invoker.method))
+    const encode = (response: Message) =>
+      JSON.stringify(toJson(invoker.method.output, response, { alwaysEmitImplicit: true }))
+    return [{ path, invoker, decode, encode }]
+  })
+}
+
+function postPath(method: DescMethod): string | undefined {
+  const options = method.proto.options
+  if (!options) return undefined
+  const rule = getOption(method, http)
+  if (rule.pattern.case === undefined) return undefined
+  const path = rule.pattern.value
+  if (rule.pattern.case !== 'post' || typeof path !== 'string' || rule.body !== '*') {
+    throw new Error(`${method.name}: only POST with body "*" is served`)
+  }
+  if (!/^(\/[A-Za-z0-9]+)+$/.test(path))
+    throw new Error(`${method.name}: "${path}" is no fixed path`)
+  return path
 }

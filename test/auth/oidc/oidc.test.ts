@@ -3,8 +3,8 @@ import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { CallerKind } from '../../../gen/inflow/session/v1/session_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
-import { createProvider } from '../../../src/auth/oidc/provider.ts'
-import { createSignInUser } from '../../../src/auth/oidc/sign-in-user.ts'
+import { createProvider } from '../../../src/auth/sessions/oidc-provider.ts'
+import { createSignInUser } from '../../../src/auth/sessions/sign-in-user.ts'
 import { createEncrypter } from '../../../src/crypto/encryption.ts'
 import { freePort } from '../../support/free-port.ts'
 import { MASTER_KEY } from '../../support/master-key.ts'
@@ -199,6 +199,7 @@ test('a user has ten minutes to come back', async () => {
   const encrypter = createEncrypter(MASTER_KEY)
   const users = createSignInUser({
     ...{ database, clock, encrypter, auditKeys: encrypter, adminToken: undefined },
+    idleMs: 3_600_000,
     maxMs: 3_600_000,
     provider: createProvider({
       issuer: new URL(provider.issuer),

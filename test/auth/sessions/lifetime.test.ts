@@ -28,7 +28,14 @@ function sessionsAt(startMs: number, adminToken: string | undefined = ADMIN_TOKE
     ...{ pool, relaxedPool, clock },
     bootstrapToken: adminToken,
   })
-  const settings = { database, clock, adminToken, maxMs: 12 * HOUR_MS, auditKeys: encrypter }
+  const settings = {
+    database,
+    clock,
+    adminToken,
+    idleMs: HOUR_MS,
+    maxMs: 12 * HOUR_MS,
+    auditKeys: encrypter,
+  }
   const authenticate = createAuthenticateSession({
     ...{ pool, relaxedPool, clock, adminToken, idleMs: HOUR_MS },
   })
@@ -189,10 +196,11 @@ test('is deleted long after its end', async () => {
 
 test('is refused beyond a hundred of one caller at once', async () => {
   const { clock, signIn } = sessionsAt(START_MS + 48 * HOUR_MS)
-  for (let count = 0; count < 100; count++) await signIn({ token: ADMIN_TOKEN }, SOURCE)
-  await expect(signIn({ token: ADMIN_TOKEN }, SOURCE)).rejects.toMatchObject({
-    reason: 'rate_limited',
-  })
-  clock.nowMs += 12 * HOUR_MS
-  expect(await signIn({ token: ADMIN_TOKEN }, SOURCE)).toBeDefined()
+  const begin = () => signIn({ token: ADMIN_TOKEN }, SOURCE)
+  const begun = await Promise.allSettled(Array.from({ length: 105 }, begin))
+  expect(begun.filter(({ status }) => status === 'fulfilled')).toHaveLength(100)
+  await expect(begin()).rejects.toMatchObject({ reason: 'rate_limited' })
+  // What was idle for too long has ended.
+  clock.nowMs += HOUR_MS
+  expect(await begin()).toBeDefined()
 })

@@ -7,7 +7,7 @@ import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { ENTITIES } from '../../../src/app/entities.ts'
-import { checkReplicas } from '../../../src/doctor/check-replicas.ts'
+import { checkReplicas } from '../../../src/doctor/check-database.ts'
 import { openDatabase, openReadPool } from '../../../src/postgres/orm.ts'
 import { createReplica } from '../../../src/postgres/replicas/replica.ts'
 import { readPrimary } from '../../../src/postgres/replicas/server-state.ts'

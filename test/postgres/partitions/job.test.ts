@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { firstIdAt } from '../../../src/core/ids.ts'
-import { checkPartitions } from '../../../src/doctor/check-partitions.ts'
+import { checkPartitions } from '../../../src/doctor/check-database.ts'
 import { createPartitionJob } from '../../../src/postgres/partitions/job.ts'
 import type { PartitionedTable } from '../../../src/postgres/partitions/partitioned-table.ts'
 import {

@@ -15,7 +15,7 @@ import {
 } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { ListTransactionsRequestSchema as InternalListSchema } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { compileDecoder } from '../../../src/server/rest/decode.ts'
-import { readRoutes } from '../../../src/server/rest/routes.ts'
+import { readRoutes } from '../../../src/server/rest/gateway.ts'
 import { createInvokers, type Invoker, implement } from '../../../src/server/rpc/invokers.ts'
 
 const inputs = ThirdPartyService.methods.map((method) => [method.name, method.input] as const)

@@ -3,8 +3,8 @@ import {
   type StatementColumn,
   StatementError,
   type StatementPositions,
-} from '../../../core/statement/columns.ts'
-import { readCredit, type StatementCredit, type ValueFormat } from '../../../core/statement/row.ts'
+} from '../../../core/statement-columns.ts'
+import { readCredit, type StatementCredit, type ValueFormat } from '../../../core/statement-row.ts'
 
 /** A record of a CSV file. */
 interface CsvRecord {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { withTimeout } from '../../core/with-timeout.ts'
-import { flushLog } from '../log.ts'
-import { CLOSE_MS } from '../start-instance.ts'
+import { withTimeout } from '../core/with-timeout.ts'
+import { flushLog } from './log.ts'
+import { CLOSE_MS } from './start-instance.ts'
 
 /** What runs until a signal. */
 interface Stoppable {

@@ -2,10 +2,10 @@ import type { Clock } from '../../core/clock.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { CallSource } from '../caller.ts'
-import type { OpenedSession, SessionSettings } from '../sessions/open-session.ts'
-import { openForGrant } from '../sessions/sign-in.ts'
-import { type ClaimRules, mapClaims } from './map-claims.ts'
-import type { Flow, Provider } from './provider.ts'
+import { type ClaimRules, mapClaims } from './oidc-claims.ts'
+import type { Flow, Provider } from './oidc-provider.ts'
+import type { OpenedSession, SessionSettings } from './open-session.ts'
+import { openForGrant } from './sign-in.ts'
 
 /** How long a user has to sign in at the provider. */
 export const FLOW_MS = 10 * 60_000

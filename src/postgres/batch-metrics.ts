@@ -1,5 +1,5 @@
 import { Counter, Histogram, type Registry } from 'prom-client'
-import type { BatchObserver } from '../batch-watch.ts'
+import type { BatchObserver } from './batch-watch.ts'
 
 /** The batchers that are measured. */
 export type BatcherName =

@@ -1,13 +1,13 @@
-import { beginAuditLog } from '../../auth/audit/head-store.ts'
-import type { Actor } from '../../auth/caller.ts'
-import { createBusiness } from '../../businesses/create-business.ts'
-import { listBusinesses } from '../../businesses/get-business.ts'
-import { systemClock } from '../../core/clock.ts'
-import { checkMasterKey, registerMasterKey } from '../../crypto/check-master-key.ts'
-import type { Encrypter } from '../../crypto/encryption.ts'
-import { inTransaction } from '../../postgres/in-transaction.ts'
-import type { Database } from '../../postgres/orm.ts'
-import { encryptedTables } from '../encrypted-tables.ts'
+import { beginAuditLog } from '../auth/audit/head-store.ts'
+import type { Actor } from '../auth/caller.ts'
+import { createBusiness } from '../businesses/create-business.ts'
+import { listBusinesses } from '../businesses/get-business.ts'
+import { systemClock } from '../core/clock.ts'
+import { checkMasterKey, registerMasterKey } from '../crypto/check-master-key.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import { inTransaction } from '../postgres/in-transaction.ts'
+import type { Database } from '../postgres/orm.ts'
+import { encryptedTables } from './encrypted-tables.ts'
 
 /** The advisory lock of a first start: any number not used elsewhere. */
 const INIT_LOCK = 4_736_352

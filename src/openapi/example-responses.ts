@@ -1,20 +1,20 @@
 import { create, type DescMessage, type JsonObject, toJson } from '@bufbuild/protobuf'
-import { RequeryResultSchema } from '../../../gen/inflow/thirdparty/v2/payment_pb.ts'
+import { RequeryResultSchema } from '../../gen/inflow/thirdparty/v2/payment_pb.ts'
 import {
   SettlementPageSchema,
   StatementPageSchema,
-} from '../../../gen/inflow/thirdparty/v2/settlement_pb.ts'
+} from '../../gen/inflow/thirdparty/v2/settlement_pb.ts'
 import {
   EventPageSchema,
   HeldPaymentPageSchema,
   TransactionPageSchema,
-} from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+} from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import {
   BalanceSchema,
   TransactionSchema,
   VirtualAccountSchema,
-} from '../../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
-import { VirtualAccountPageSchema } from '../../../gen/inflow/thirdparty/v2/virtual_account_pb.ts'
+} from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
+import { VirtualAccountPageSchema } from '../../gen/inflow/thirdparty/v2/virtual_account_pb.ts'
 import {
   DeletedWebhookSchema,
   DeliveryPageSchema,
@@ -22,7 +22,7 @@ import {
   TestEventSchema,
   WebhookListSchema,
   WebhookSchema,
-} from '../../../gen/inflow/thirdparty/v2/webhook_pb.ts'
+} from '../../gen/inflow/thirdparty/v2/webhook_pb.ts'
 
 const REFERENCE = 'R-ACDEFGHJKMNPQRTWXY34'
 const SESSION_ID = '090286261120100000123456789012'

@@ -1,8 +1,8 @@
 import type { Pool } from 'pg'
 import type { Registry } from 'prom-client'
-import { registerSampledGauges } from '../../core/sampled-gauges.ts'
-import { readArchiver } from '../archiver.ts'
-import { DEADLINES } from '../client.ts'
+import { registerSampledGauges } from '../core/sampled-gauges.ts'
+import { readArchiver } from './archiver.ts'
+import { DEADLINES } from './client.ts'
 
 /** The state of the database server. */
 interface Server {

@@ -1,5 +1,5 @@
 import { parseEnv } from 'node:util'
-import { assert } from '../../core/errors.ts'
+import { assert } from '../core/errors.ts'
 
 /** Settings by name. */
 export type SettingText = Readonly<Record<string, string>>

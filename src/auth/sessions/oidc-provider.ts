@@ -1,7 +1,7 @@
 import type { ClientAuth, Configuration } from 'openid-client'
 import { shareResult } from '../../core/shared-result.ts'
 import { createSemaphore } from '../../postgres/semaphore.ts'
-import { type Claims, claimOf } from './map-claims.ts'
+import { type Claims, claimOf } from './oidc-claims.ts'
 
 /** The provider, and this service as its client. */
 export interface ProviderSettings {

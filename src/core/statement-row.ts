@@ -1,6 +1,10 @@
-import { createTimeText } from '../clock.ts'
-import { AMOUNT_MINOR_MAX, parseAmount } from '../money.ts'
-import { type StatementColumn, StatementError, type StatementPositions } from './columns.ts'
+import { createTimeText } from './clock.ts'
+import { AMOUNT_MINOR_MAX, parseAmount } from './money.ts'
+import {
+  type StatementColumn,
+  StatementError,
+  type StatementPositions,
+} from './statement-columns.ts'
 
 /** How the values of a statement are written. */
 export interface ValueFormat {

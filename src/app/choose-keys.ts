@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { link, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { secretText } from '../../config/settings.ts'
-import { createPrivate, syncFolder } from '../../core/private-file.ts'
+import { secretText } from '../config/settings.ts'
+import { createPrivate, syncFolder } from '../core/private-file.ts'
 import { type SettingText, settingLines } from './setting-lines.ts'
 
 /** The keys of a first start that are not set yet, as settings. */
