@@ -21,52 +21,52 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   {
     name: 'overview',
     summary: 'figures of the day, what waits, the banks and the health of the service',
-    load: async () => (await import('./overview/overview.ts')).overview,
+    load: async () => (await import('./overview.ts')).overview,
   },
   {
     name: 'search',
     summary: 'find what an id, a reference, a number, an address or a name belongs to',
-    load: async () => (await import('./overview/search.ts')).search,
+    load: async () => (await import('./search.ts')).search,
   },
   {
     name: 'review',
     summary: 'what waits for a decision: list',
-    load: async () => (await import('./overview/review.ts')).review,
+    load: async () => (await import('./review.ts')).review,
   },
   {
     name: 'business',
     summary: 'businesses: create, update, list',
-    load: async () => (await import('./business/business.ts')).business,
+    load: async () => (await import('./access/business.ts')).business,
   },
   {
     name: 'key',
     summary: 'secret keys of a business: issue, import, update, rotate, revoke, list',
-    load: async () => (await import('./business/key.ts')).key,
+    load: async () => (await import('./access/key.ts')).key,
   },
   {
     name: 'token',
     summary: 'tokens for internal services and operators: issue, revoke, list',
-    load: async () => (await import('./business/token.ts')).token,
+    load: async () => (await import('./access/token.ts')).token,
   },
   {
     name: 'console',
     summary: 'the console: link, which signs a browser in',
-    load: async () => (await import('./console/console.ts')).console,
+    load: async () => (await import('./access/console.ts')).console,
   },
   {
     name: 'portal',
     summary: 'links that open the console for one business: link, list, revoke',
-    load: async () => (await import('./console/portal.ts')).portal,
+    load: async () => (await import('./access/portal.ts')).portal,
   },
   {
     name: 'session',
     summary: 'sessions of the console: list, revoke',
-    load: async () => (await import('./console/session.ts')).session,
+    load: async () => (await import('./access/session.ts')).session,
   },
   {
     name: 'audit',
     summary: 'the audit log of administrative changes: list, verify',
-    load: async () => (await import('./audit/audit.ts')).audit,
+    load: async () => (await import('./access/audit.ts')).audit,
   },
   {
     name: 'account',
@@ -81,7 +81,7 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   {
     name: 'import',
     summary: 'accounts and payments of another provider, from a file: accounts, transactions',
-    load: async () => (await import('./import/import.ts')).importNoun,
+    load: async () => (await import('./import.ts')).importNoun,
   },
   {
     name: 'transfer',
@@ -149,17 +149,17 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   {
     name: 'events',
     summary: 'the event log: tail, kinds, epoch bump',
-    load: async () => (await import('./events/events.ts')).events,
+    load: async () => (await import('./events.ts')).events,
   },
   {
     name: 'proto',
     summary: 'the contract for programs in other languages: export',
-    load: async () => (await import('./proto/proto.ts')).proto,
+    load: async () => (await import('./proto.ts')).proto,
   },
   {
     name: 'completion',
     summary: 'print the script that completes commands in a shell: bash, zsh, fish',
-    load: async () => (await import('./completion/completion.ts')).completion,
+    load: async () => (await import('./completion.ts')).completion,
   },
 ]
 

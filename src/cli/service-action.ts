@@ -14,10 +14,8 @@ import {
   RetryInfoSchema,
 } from '../../gen/google/rpc/error_details_pb.ts'
 import { EXIT, Failure } from './failure.ts'
-import { findService } from './find-service.ts'
-import { readTlsOptions, type TlsOptions } from './tls.ts'
-import { probeTls, tlsFailure } from './tls-failure.ts'
-import type { TokenOptions } from './token.ts'
+import { findService, type TokenOptions } from './find-service.ts'
+import { probeTls, readTlsOptions, type TlsOptions, tlsFailure } from './tls.ts'
 
 /** The deadline of one call. */
 const CALL_TIMEOUT_MS = 30_000

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { createProgram } from '../../src/cli/command-line.ts'
-import { type CommandNode, commandTree } from '../../src/cli/completion/command-tree.ts'
+import { type CommandNode, commandTree } from '../../src/cli/completion.ts'
 import { NOUNS, runHere } from './run-inflow.ts'
 
 /** How a shell is asked: each line of its output is a candidate, and `=` ends a question. */

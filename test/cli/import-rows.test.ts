@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { ImportedTransactionSchema } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { type FileRow, readRows } from '../../src/cli/import/read-rows.ts'
+import { type FileRow, readRows } from '../../src/cli/import-rows.ts'
 import { formatAmount } from '../../src/core/money.ts'
 import { temporaryFolder } from './run-inflow.ts'
 

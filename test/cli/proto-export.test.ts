@@ -121,9 +121,9 @@ test.each(['dist/cli', 'dist/src/cli'])('finds its files in a package with %s', 
   const root = temporaryFolder()
   onTestFinished(() => rmSync(root, { recursive: true, force: true }))
   cpSync(join(ROOT, 'proto/inflow'), join(root, 'proto/inflow'), { recursive: true })
-  for (const file of ['failure.ts', 'proto/export-contract.ts'])
+  for (const file of ['failure.ts', 'export-contract.ts'])
     cpSync(join(ROOT, 'src/cli', file), join(root, cli, file))
-  const module = join(root, cli, 'proto/export-contract.ts')
+  const module = join(root, cli, 'export-contract.ts')
   const script = `await (await import(${JSON.stringify(module)})).exportContract(${JSON.stringify(folder)}, false)`
   execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd: root })
   expect(filesIn(join(folder, 'inflow'))).toEqual(filesIn(join(ROOT, 'proto/inflow')))

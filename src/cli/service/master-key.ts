@@ -1,11 +1,34 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
-import type { KeyStatus } from '../../crypto/key-status.ts'
+import { encryptedTables } from '../../app/encrypted-tables.ts'
+import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
+import { beginAuditLog } from '../../auth/audit/head-store.ts'
+import { type Config, ConfigError, readConfig } from '../../config/config.ts'
+import {
+  checkMasterKey,
+  MasterKeyError,
+  registerMasterKey,
+  unregisterMasterKey,
+} from '../../crypto/check-master-key.ts'
+import { createEncrypter, type Encrypter } from '../../crypto/encryption.ts'
+import { dropPreviousKeys, readKeyFiles, replaceKeyFile } from '../../crypto/key-files.ts'
+import {
+  deleteRemovableKeys,
+  type KeyStatus,
+  listInstancesWithoutKey,
+  readKeyStatus,
+} from '../../crypto/key-status.ts'
+import { type ReEncryptionResult, reEncrypt } from '../../crypto/re-encrypt.ts'
+import { inTransaction } from '../../postgres/in-transaction.ts'
+import type { Database } from '../../postgres/orm.ts'
 import { confirm, YES } from '../confirm.ts'
 import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { type Column, jsonText, note, print, table } from '../output.ts'
+import { commandProgress } from '../progress.ts'
 import { addVerb } from '../verb.ts'
-import { readKeys, rotateMasterKey, withKeys } from './master-key-rotation.ts'
+import { commandLineActor } from './command-line-actor.ts'
+import { withDatabase } from './open-database.ts'
 
 interface Options extends EnvFileOption {
   readonly json?: boolean
@@ -103,5 +126,139 @@ function requireOnlyCurrent(keys: readonly KeyStatus[]): void {
       EXIT.refused,
       `instances still encrypt with ${ids}: set their MASTER_KEY to the new key, and rotate again`,
     )
+  }
+}
+
+/** How long a running service has to read the new key from its data folder. */
+const KEY_READ_MS = 60_000
+const POLL_MS = 500
+
+/** SQLSTATE undefined_table */
+const UNDEFINED_TABLE = '42P01'
+
+/** The configured keys, and the database that they encrypt. */
+interface Keys {
+  readonly database: Database
+  readonly encrypter: Encrypter
+  /** The folder of the key files; undefined: the keys are settings. */
+  readonly folder: string | undefined
+  /** Whether no service has used the database yet. */
+  readonly unused: boolean
+}
+
+/** @throws Failure when a setting is invalid, or the keys do not match the database */
+async function withKeys<Result>(
+  env: NodeJS.ProcessEnv,
+  use: (keys: Keys) => Promise<Result>,
+): Promise<Result> {
+  const { masterKey, masterKeyPrevious, dataDir } = readSettings(env)
+  return withDatabase(env, 'must exist', async (database) => {
+    const inFiles = masterKey === undefined
+    const ring = inFiles
+      ? await readKeyFiles(dataDir, 'must exist')
+      : { current: masterKey, others: masterKeyPrevious }
+    const encrypter = createEncrypter(ring.current, ring.others)
+    let unused: boolean
+    try {
+      unused = await checkMasterKey(database.orm, encrypter, encryptedTables(database))
+    } catch (error) {
+      if (error instanceof MasterKeyError) throw new Failure(EXIT.refused, error.message)
+      if ((error as { code?: unknown }).code !== UNDEFINED_TABLE) throw error
+      throw new Failure(EXIT.refused, 'the schema is not up to date: run `inflow migrate up`')
+    }
+    return use({ database, encrypter, folder: inFiles ? dataDir : undefined, unused })
+  })
+}
+
+function readKeys({ database, encrypter }: Keys): Promise<KeyStatus[]> {
+  return readKeyStatus(database.orm, encrypter, encryptedTables(database))
+}
+
+/**
+ * Re-encrypts everything with the current key, and unregisters earlier keys that are no longer
+ * needed. If the keys are files, it first creates a new key, unless a rotation was interrupted.
+ *
+ * @param confirmed called with the folder before its key is replaced; throws unless that is wanted
+ */
+function rotateMasterKey(
+  env: NodeJS.ProcessEnv,
+  json: boolean | undefined,
+  confirmed: (folder: string) => Promise<void>,
+): Promise<ReEncryptionResult & { readonly keys: readonly KeyStatus[] }> {
+  return withKeys(env, async (keys) => {
+    const { database, encrypter, folder, unused } = keys
+    const { orm, pool } = database
+    if (folder !== undefined && encrypter.knownKeyIds.length === 1) {
+      await confirmed(folder)
+      encrypter.use(await replaceKeyFile(folder))
+      note(
+        `Created the key ${encrypter.keyId}. The previous key is kept until it is no longer needed.`,
+      )
+    }
+    note(`Re-encrypting everything with the key ${encrypter.keyId}.`)
+    if (unused) await beginAuditLog(pool, encrypter)
+    // From now on, an instance that lacks the key does not start.
+    const registered = await registerMasterKey(orm, encrypter)
+    await waitForInstances(keys).catch(async (error: unknown) => {
+      // The key has encrypted nothing: instances that lack it keep running, and may restart.
+      if (registered) await unregisterMasterKey(orm, encrypter)
+      throw error
+    })
+    await recordRotation(keys)
+    const progress = commandProgress(json)
+    const result = await reEncrypt(encryptedTables(database), encrypter, ({ table, ...each }) =>
+      progress.show(`re-encrypting ${table}`, each.scanned, each.rows),
+    ).finally(progress.end)
+    const statuses = await readKeys(keys)
+    await deleteRemovableKeys(orm, statuses)
+    const needed = statuses.filter(({ current, removable }) => !current && !removable)
+    if (folder !== undefined && needed.length === 0 && result.unreadable === 0) {
+      await dropPreviousKeys(folder)
+      return { ...result, keys: statuses.filter(({ current }) => current) }
+    }
+    return { ...result, keys: statuses }
+  })
+}
+
+/** Records that a rotation begins, so that one that is interrupted is recorded too. */
+function recordRotation({ database, encrypter }: Keys): Promise<void> {
+  const { keyId: targetId, knownKeyIds } = encrypter
+  return inTransaction(database.pool, (client) =>
+    appendAudit(client, commandLineActor(encrypter), {
+      action: 'master_key.rotate',
+      targetId,
+      details: { knownKeyIds },
+    }),
+  )
+}
+
+/** Waits until every running instance knows the current key, as it must decrypt with it. */
+async function waitForInstances({ database, encrypter, folder }: Keys): Promise<void> {
+  const endMs = performance.now() + (folder === undefined ? 0 : KEY_READ_MS)
+  let notified = false
+  for (;;) {
+    const lacking = await listInstancesWithoutKey(database.orm, encrypter)
+    if (lacking.length === 0) return
+    if (performance.now() > endMs) {
+      throw new Failure(
+        EXIT.refused,
+        `${lacking.length} running instances lack the key ${encrypter.keyId}: nothing was changed`,
+        ['add it to their MASTER_KEY_PREVIOUS and restart them; a killed instance counts for 45 s'],
+      )
+    }
+    if (!notified) note('Waiting for the running service to read the key.')
+    notified = true
+    await wait(POLL_MS)
+  }
+}
+
+/** The settings of the service. @throws Failure when one is invalid */
+function readSettings(env: NodeJS.ProcessEnv): Config {
+  try {
+    return readConfig(env)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const [first = '', ...others] = error.faults
+    throw new Failure(EXIT.usage, first, others)
   }
 }

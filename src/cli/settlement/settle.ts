@@ -1,11 +1,13 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import {
   type Settlement,
+  type SettlementDay,
   SettlementStatus,
 } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import {
+  GetSettlementCalendarResponseSchema,
   ListSettlementsResponseSchema,
   type PreviewSettlementResponse,
   PreviewSettlementResponseSchema,
@@ -24,15 +26,14 @@ import {
   type PageOptions,
   time,
 } from '../options.ts'
-import { type Column, fields, table } from '../output.ts'
+import { type Column, fields, note, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
 import { commandProgress, type Progress } from '../progress.ts'
 import { type Service, serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
-import { addCalendar } from './calendar.ts'
 import { TERMS_OPTIONS, terms } from './settlement-terms.ts'
 
-const ROW: readonly Column<Settlement>[] = [
+const SETTLEMENT_COLUMNS: readonly Column<Settlement>[] = [
   { title: 'Started at', of: ({ startedAt }) => localTime.format(startedAt) },
   { title: 'Business', of: ({ businessId }) => businessId },
   { title: 'Mode', of: ({ live }) => (live ? 'live' : 'test') },
@@ -52,13 +53,14 @@ function splitsText({ splitsMinor }: { readonly splitsMinor: bigint }): string {
 
 /** A table of settlements; it has the splits if some settlements have any. */
 function settlementTable(settlements: readonly Settlement[]): string {
-  if (settlements.every(({ splitsMinor }) => splitsMinor === 0n)) return table(settlements, ROW)
-  const at = ROW.findIndex(({ title }) => title === 'Net')
+  if (settlements.every(({ splitsMinor }) => splitsMinor === 0n))
+    return table(settlements, SETTLEMENT_COLUMNS)
+  const at = SETTLEMENT_COLUMNS.findIndex(({ title }) => title === 'Net')
   const splits = { title: 'Splits', right: true, of: splitsText }
-  return table(settlements, ROW.toSpliced(at, 0, splits))
+  return table(settlements, SETTLEMENT_COLUMNS.toSpliced(at, 0, splits))
 }
 
-const PREVIEW: readonly Column<PreviewSettlementResponse>[] = [
+const PREVIEW_COLUMNS: readonly Column<PreviewSettlementResponse>[] = [
   { title: 'Transactions', of: ({ transactionCount }) => `${transactionCount}` },
   { title: 'Gross', of: ({ grossMinor }) => formatAmount(grossMinor) },
   { title: 'Fees', of: ({ feesMinor }) => formatAmount(feesMinor) },
@@ -214,7 +216,7 @@ const preview = serviceAction<{ business?: string; force?: boolean; test?: boole
       test: options.test ?? false,
     })
     printResponse(options, PreviewSettlementResponseSchema, response, () =>
-      fields(response, PREVIEW),
+      fields(response, PREVIEW_COLUMNS),
     )
   },
 )
@@ -241,3 +243,65 @@ const list = serviceAction<ListOptions>(async (service, options) => {
   )
   notePage(response)
 })
+
+const count = (number: bigint) => (number === 0n ? '' : `${number}`)
+const sum = (minor: bigint) => (minor === 0n ? '' : formatAmount(minor))
+
+const CALENDAR_COLUMNS: readonly Column<SettlementDay>[] = [
+  { title: 'Day', of: ({ day }) => day },
+  {
+    title: 'Working day',
+    of: ({ workingDay, holidayName }) => (workingDay ? 'yes' : holidayName || 'weekend'),
+  },
+  { title: 'Settlements', right: true, of: ({ settlementCount }) => count(settlementCount) },
+  { title: 'Transactions', right: true, of: ({ transactionCount }) => count(transactionCount) },
+  { title: 'Gross', right: true, of: ({ grossMinor }) => sum(grossMinor) },
+  { title: 'Net', right: true, of: ({ netMinor }) => sum(netMinor) },
+  { title: 'Balances due', right: true, of: ({ dueBalanceCount }) => count(dueBalanceCount) },
+  { title: 'Due', right: true, of: ({ dueTransactionCount }) => count(dueTransactionCount) },
+  { title: 'Due gross', right: true, of: ({ dueGrossMinor }) => sum(dueGrossMinor) },
+]
+
+/** Adds `inflow settle calendar`. */
+function addCalendar(noun: Command): void {
+  addVerb(noun, 'calendar', {
+    summary: 'show a month by the day in Lagos: working days, what was settled, what falls due',
+    example: 'settle calendar --month 2026-11',
+  })
+    .option('--business <id>', 'only of this business (default: all)')
+    .option('--month <month>', 'YYYY-MM (default: the present one)', month)
+    .option('--test', 'of test mode (default: live mode)')
+    .action(calendar)
+}
+
+interface CalendarOptions {
+  readonly business?: string
+  readonly month?: string
+  readonly test?: boolean
+}
+
+/** Formats a time as `YYYY-MM` in Lagos. */
+const LAGOS_MONTH = new Intl.DateTimeFormat('en-CA', {
+  timeZone: 'Africa/Lagos',
+  year: 'numeric',
+  month: '2-digit',
+})
+
+const calendar = serviceAction<CalendarOptions>(async (service, options) => {
+  const response = await service.client(SettlementService).getSettlementCalendar({
+    businessId: options.business ?? '',
+    month: options.month ?? LAGOS_MONTH.format(Date.now()),
+    test: options.test ?? false,
+  })
+  printResponse(options, GetSettlementCalendarResponseSchema, response, () =>
+    table(response.days, CALENDAR_COLUMNS),
+  )
+  const { settlementsFrom, dueIncomplete } = response
+  if (settlementsFrom) note(`Settlements count since ${localTime.format(settlementsFrom)}.`)
+  if (dueIncomplete) note('More falls due than is shown.')
+})
+
+function month(text: string): string {
+  if (/^20\d\d-(0[1-9]|1[0-2])$/.test(text)) return text
+  throw new InvalidArgumentError('Must be like 2026-11.')
+}

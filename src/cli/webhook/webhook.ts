@@ -1,8 +1,16 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import type { Client } from '@connectrpc/connect'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import {
+  type Delivery,
+  DeliverySchema,
+  DeliveryStatus,
+} from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { EndpointProfile, EndpointStatus } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { YES } from '../confirm.ts'
+import { EXIT, Failure } from '../failure.ts'
 import {
   addBusinessOption,
   addModeOptions,
@@ -12,9 +20,14 @@ import {
   enumsOption,
   time,
 } from '../options.ts'
+import { fields } from '../output.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import {
+  DELIVERY,
   listDeliveries,
+  outcomeOf,
   recoverDeliveries,
   redeliver,
   showDelivery,
@@ -37,10 +50,12 @@ import {
 } from './endpoints.ts'
 import { listen } from './listen.ts'
 import { addRehearse } from './rehearse.ts'
-import { testEndpoint } from './test.ts'
 
-const ENDPOINT = ['<endpoint-id>', 'the endpoint, as `inflow webhook list` names it'] as const
-const DELIVERY = ['<delivery-id>', 'the delivery, as `inflow webhook deliveries` names it'] as const
+const ENDPOINT_ID = ['<endpoint-id>', 'the endpoint, as `inflow webhook list` names it'] as const
+const DELIVERY_ID = [
+  '<delivery-id>',
+  'the delivery, as `inflow webhook deliveries` names it',
+] as const
 const ENDPOINT_EXAMPLE = 'ep_01jd9w3k6t8v2x4z6b8d0f2h4j'
 const DELIVERY_EXAMPLE = 'dlv_01jd9w3k6t8v2x4z6b8d0f2h4j'
 
@@ -113,14 +128,14 @@ function addEndpointVerbs(noun: Command): void {
     summary: 'remove an endpoint and drop its pending deliveries',
     example: `webhook remove ${ENDPOINT_EXAMPLE}`,
   })
-    .argument(...ENDPOINT)
+    .argument(...ENDPOINT_ID)
     .option(...YES)
     .action(removeEndpoint)
   const update = addVerb(noun, 'update', {
     summary: 'change an endpoint, or enable one that was disabled',
     example: `webhook update ${ENDPOINT_EXAMPLE} --enable`,
   })
-    .argument(...ENDPOINT)
+    .argument(...ENDPOINT_ID)
     .option('--url <url>', 'the URL that events are posted to')
     .addOption(new Option('--kind <kinds...>', 'event kinds').conflicts('allKinds'))
     .option('--all-kinds', 'all event kinds except ACCOUNT_CREATED')
@@ -134,7 +149,7 @@ function addEndpointVerbs(noun: Command): void {
       'create a new signing secret, shown only once; earlier ones also sign during the overlap, or until `switch`',
     example: `webhook rotate ${ENDPOINT_EXAMPLE} --overlap 48h`,
   })
-    .argument(...ENDPOINT)
+    .argument(...ENDPOINT_ID)
     .option(
       '--overlap <time>',
       'how long earlier secrets also sign, such as 48h, 30m or 0 (default: 24h)',
@@ -146,14 +161,14 @@ function addEndpointVerbs(noun: Command): void {
     summary: 'let the text that `rotate` added sign all requests (profile wiaxy)',
     example: `webhook switch ${ENDPOINT_EXAMPLE}`,
   })
-    .argument(...ENDPOINT)
+    .argument(...ENDPOINT_ID)
     .option(...YES)
     .action(switchSecret)
   addVerb(noun, 'test', {
     summary: 'send a test event to an endpoint and show the response',
     example: `webhook test ${ENDPOINT_EXAMPLE}`,
   })
-    .argument(...ENDPOINT)
+    .argument(...ENDPOINT_ID)
     .action(testEndpoint)
   addRehearse(noun)
 }
@@ -175,25 +190,25 @@ function addDeliveryVerbs(noun: Command): void {
     summary: 'show a delivery with its attempts, their responses, and the request as it is sent',
     example: `webhook delivery ${DELIVERY_EXAMPLE}`,
   })
-    .argument(...DELIVERY)
+    .argument(...DELIVERY_ID)
     .action(showDelivery)
   addVerb(noun, 'redeliver', {
     summary: 'send a delivery again, even if it was acknowledged',
     example: `webhook redeliver ${DELIVERY_EXAMPLE}`,
   })
-    .argument(...DELIVERY)
+    .argument(...DELIVERY_ID)
     .action(redeliver)
   addVerb(noun, 'skip', {
     summary: 'end a pending delivery, so that the next events of an ordered endpoint are sent',
     example: `webhook skip ${DELIVERY_EXAMPLE}`,
   })
-    .argument(...DELIVERY)
+    .argument(...DELIVERY_ID)
     .action(skipDelivery)
   addVerb(noun, 'recover', {
     summary: 'send again the deliveries that an endpoint has not acknowledged since a time',
     example: `webhook recover ${ENDPOINT_EXAMPLE} --since "2026-11-20 10:00:00"`,
   })
-    .argument(...ENDPOINT)
+    .argument(...ENDPOINT_ID)
     .requiredOption<Timestamp>('--since <time>', 'deliveries created at this time or later', time)
     .action(recoverDeliveries)
 }
@@ -209,4 +224,40 @@ function url(text: string): string {
     throw new InvalidArgumentError('Must be a URL such as http://localhost:3000/webhooks.')
   }
   return text
+}
+
+/** Longer than the timeout of the first attempt. */
+const FIRST_ATTEMPT_MS = 20_000
+const FIRST_ATTEMPT_POLL_MS = 200
+
+/** `inflow webhook test` */
+const testEndpoint = serviceAction<object>(async (service, options, endpointId) => {
+  const client = service.client(WebhookService)
+  const { eventId } = await client.sendTestEvent({ endpointId })
+  const delivery = await firstAttempt(client, endpointId, eventId)
+  if (delivery === undefined) {
+    throw new Failure(EXIT.refused, `the test event ${eventId} has not been attempted yet`, [
+      `check its delivery: inflow webhook deliveries --event ${eventId}`,
+    ])
+  }
+  printResponse(options, DeliverySchema, delivery, () => fields(delivery, DELIVERY))
+  if (delivery.latestAttempt?.error) {
+    throw new Failure(EXIT.refused, `not acknowledged: ${outcomeOf(delivery.latestAttempt)}`)
+  }
+})
+
+/** Waits for the first attempt of the event's delivery. @returns undefined after a timeout */
+async function firstAttempt(
+  client: Client<typeof WebhookService>,
+  endpointId: string,
+  eventId: string,
+): Promise<Delivery | undefined> {
+  const untilMs = performance.now() + FIRST_ATTEMPT_MS
+  while (performance.now() < untilMs) {
+    const { deliveries } = await client.listDeliveries({ endpointId, eventId })
+    const [delivery] = deliveries
+    if (delivery?.latestAttempt) return delivery
+    await delay(FIRST_ATTEMPT_POLL_MS)
+  }
+  return undefined
 }

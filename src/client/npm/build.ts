@@ -28,7 +28,7 @@ const ENTRIES = {
   './webhooks': 'src/client/verify-webhook',
   './contract': 'gen/contract',
 }
-const COMMAND = 'src/cli/installed/inflow.js'
+const COMMAND = 'src/cli/installed.js'
 
 /** The oldest that has `import.meta.dirname` and `util.styleText`. */
 const NODE = '>=20.12'

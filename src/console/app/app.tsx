@@ -1,13 +1,14 @@
+import { Code, ConnectError, type Interceptor } from '@connectrpc/connect'
 import { TransportProvider } from '@connectrpc/connect-query'
-import { QueryClientProvider } from '@tanstack/react-query'
+import { createConnectTransport } from '@connectrpc/connect-web'
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { Component, type ReactNode, Suspense, useState } from 'react'
 import { Route, Router, Switch } from 'wouter'
 import { navigate } from 'wouter/use-browser-location'
-import { LiveProvider } from '../live/live.tsx'
+import { LiveProvider } from '../session/live.tsx'
 import { SessionProvider } from '../session/session.tsx'
 import { ShownObjectProvider } from '../session/shown-object.tsx'
 import { SignIn } from '../session/sign-in.tsx'
-import { createQueries, createTransport } from '../session/transport.ts'
 import { Empty } from '../ui/lists/empty.tsx'
 import { Failure } from '../ui/lists/failure.tsx'
 import { Waiting } from '../ui/lists/waiting.tsx'
@@ -91,4 +92,46 @@ class FaultBoundary extends Component<{ children: ReactNode }, { error: unknown 
     if (this.state.error === undefined) return this.props.children
     return <Failure error={this.state.error} onRetry={() => window.location.reload()} />
   }
+}
+
+/** For a call without a stream, in milliseconds. */
+const CALL_MS = 30_000
+
+/**
+ * Calls the service that served the page, with the session's cookie.
+ *
+ * @param onSignedOut called when a call is refused because the session has ended
+ */
+function createTransport(onSignedOut: () => void) {
+  const noticeSignOut: Interceptor = (next) => async (request) => {
+    try {
+      return await next(request)
+    } catch (error) {
+      if (ConnectError.from(error).code === Code.Unauthenticated) onSignedOut()
+      throw error
+    }
+  }
+  return createConnectTransport({
+    baseUrl: window.location.origin,
+    useBinaryFormat: true,
+    interceptors: [noticeSignOut],
+    defaultTimeoutMs: CALL_MS,
+    fetch: (input, init) => fetch(input, { ...init, credentials: 'same-origin' }),
+  })
+}
+
+/** Reads are repeated where that may help; nothing else is. */
+function createQueries(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        staleTime: 5_000,
+        gcTime: 60_000,
+        refetchOnWindowFocus: false,
+        retry: (failures, error) =>
+          failures < 2 && ConnectError.from(error).code === Code.Unavailable,
+      },
+      mutations: { retry: false },
+    },
+  })
 }

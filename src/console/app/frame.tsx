@@ -1,11 +1,12 @@
+import { useQuery } from '@connectrpc/connect-query'
 import { type ReactNode, useEffect } from 'react'
 import { useLocation } from 'wouter'
+import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { useMay } from '../session/session.tsx'
 import { useHref, useViewScope } from '../session/view-scope.ts'
 import { PageLink } from '../ui/href.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { RAIL } from './pages.ts'
-import { ReviewBadge } from './review-badge.tsx'
 import { TopBar } from './top-bar.tsx'
 import { isTyping } from './typing.ts'
 
@@ -46,7 +47,7 @@ function Rail() {
 }
 
 /** How long the second key of a pair may take. */
-const PAIR_MS = 1_000
+const KEY_PAIR_MS = 1_000
 
 /** `g` and then the first letter of a page opens it, unless the viewer is typing. */
 function useRailKeys(): void {
@@ -61,7 +62,7 @@ function useRailKeys(): void {
         startedMs = Date.now()
         return
       }
-      if (Date.now() - startedMs > PAIR_MS) return
+      if (Date.now() - startedMs > KEY_PAIR_MS) return
       startedMs = 0
       const page = RAIL.find(
         ({ title, needs }) => title.toLowerCase().startsWith(event.key) && may(needs),
@@ -71,4 +72,27 @@ function useRailKeys(): void {
     window.addEventListener('keydown', onKey)
     return () => window.removeEventListener('keydown', onKey)
   })
+}
+
+/** How often the count is read: no stream has all that needs an operator. */
+const REVIEW_REFRESH_MS = 30_000
+
+/** How many items wait for an operator. */
+function ReviewBadge() {
+  const { live, businessId } = useViewScope()
+  const { data } = useQuery(
+    OverviewService.method.listReviewItems,
+    { live, businessId, pageSize: 1 },
+    { refetchInterval: REVIEW_REFRESH_MS },
+  )
+  const counts = data?.counts ?? []
+  const total = counts.reduce((sum, { count }) => sum + count, 0)
+  if (total === 0) return null
+  const isCut = counts.some(({ more }) => more)
+  return (
+    <span className="badge">
+      {`${total}${isCut ? '+' : ''}`}
+      <span className="hidden"> items wait</span>
+    </span>
+  )
 }

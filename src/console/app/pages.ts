@@ -129,7 +129,7 @@ export const RAIL: readonly RailPage[] = [
     icon: 'health',
     needs: ReconciliationService.method.listReconciliationRuns,
     component: page(
-      () => import('../pages/health/health-page.tsx'),
+      () => import('../pages/health-page.tsx'),
       (module) => module.HealthPage,
     ),
   },

@@ -2,9 +2,9 @@ import { useQuery } from '@connectrpc/connect-query'
 import { type KeyboardEvent, useDeferredValue, useEffect, useRef, useState } from 'react'
 import { useLocation } from 'wouter'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ResultKind, type SearchResult } from '../../../gen/inflow/overview/v1/search_pb.ts'
 import { useHref, useViewScope } from '../session/view-scope.ts'
 import { Icon } from '../ui/icons.tsx'
-import { pathOfResult } from './search-paths.ts'
 import { isTyping } from './typing.ts'
 
 /** Finds anything by what is at hand: a session, reference, number, e-mail or id. `/` or Ctrl K focuses it. */
@@ -130,4 +130,30 @@ function useFocusKey() {
     return () => window.removeEventListener('keydown', onKey)
   }, [])
   return input
+}
+
+/** The page of a result. */
+function pathOfResult({ kind, id, reference, businessId }: SearchResult): string {
+  switch (kind) {
+    case ResultKind.TRANSACTION:
+      return `/payments/${id}`
+    case ResultKind.ACCOUNT:
+      return `/accounts/${businessId}/${reference}`
+    case ResultKind.EVENT:
+      return `/events/${id}`
+    case ResultKind.DELIVERY:
+      return `/webhooks/deliveries/${id}`
+    case ResultKind.ENDPOINT:
+      return `/webhooks/${id}`
+    case ResultKind.BUSINESS:
+      return `/businesses/${id}`
+    case ResultKind.SETTLEMENT:
+      return `/settlement/${id}`
+    case ResultKind.TOKEN:
+      return '/access'
+    case ResultKind.KEY:
+      return `/businesses/${businessId}`
+    default:
+      return '/review'
+  }
 }

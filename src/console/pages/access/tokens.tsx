@@ -6,12 +6,12 @@ import { useBusinessNames } from '../../session/business-names.ts'
 import { useUrlState } from '../../session/view-scope.ts'
 import { Action } from '../../ui/controls/action.tsx'
 import { ChoiceFilter, FilterBar } from '../../ui/controls/filters.tsx'
+import { AreaField, ChecksField, TextField } from '../../ui/form/fields.tsx'
 import { Empty } from '../../ui/lists/empty.tsx'
 import { ListFrame } from '../../ui/lists/list.tsx'
 import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Status } from '../../ui/status.tsx'
 import { Time } from '../../ui/values.tsx'
-import { IssueToken } from './issue-token.tsx'
 
 const STATES = [
   { value: 'active', label: 'Active' },
@@ -124,5 +124,57 @@ function Revoke({ token: { id, name } }: { readonly token: Token }) {
       request={() => ({ tokenId: id })}
       onClosed={() => {}}
     />
+  )
+}
+
+const SCOPES = [
+  { value: 'read', label: 'read' },
+  { value: 'events:subscribe', label: 'events:subscribe' },
+  { value: 'payments:write', label: 'payments:write' },
+  { value: 'payments:reverse', label: 'payments:reverse' },
+  { value: 'splits:write', label: 'splits:write' },
+  { value: 'admin', label: 'admin (everything)' },
+]
+
+function IssueToken() {
+  return (
+    <Action
+      method={AdminService.method.issueToken}
+      label="Issue token"
+      kind="primary"
+      icon="plus"
+      target={({ token }) => token?.id ?? ''}
+      says="For a service or an operator. It also signs in to this console."
+      request={(_reason, form) => {
+        const expiresAt = form.time('expiresAt')
+        return {
+          name: form.text('name'),
+          description: form.text('description'),
+          scopes: form.all('scopes'),
+          businessIds: form.lines('businessIds'),
+          ...(expiresAt && { expiresAt }),
+        }
+      }}
+      result={({ token }) => (
+        <p>
+          Issued <code>{token?.id}</code> for {token?.name}.
+        </p>
+      )}
+      secret={({ secret }) => secret}
+      secretNote="It is shown only now: Inflow stores a hash of it and cannot show it again."
+    >
+      <div className="fields">
+        <TextField name="name" label="Name" required maxLength={100} placeholder="ledger" />
+        <TextField name="description" label="Purpose" maxLength={200} />
+      </div>
+      <ChecksField name="scopes" label="Scopes" choices={SCOPES} values={['read']} required />
+      <AreaField
+        name="businessIds"
+        label="Restricted to these businesses"
+        placeholder="biz_…"
+        hint="One a line. Empty: not restricted."
+      />
+      <TextField name="expiresAt" label="Expires" hint="Empty: never." type="datetime-local" />
+    </Action>
   )
 }

@@ -1,18 +1,24 @@
 import { useQuery } from '@connectrpc/connect-query'
+import { useState } from 'react'
 import { useParams } from 'wouter'
 import { type Account, AccountStatus } from '../../../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../../../gen/inflow/account/v1/account_service_pb.ts'
+import { FeeBearer, type Split } from '../../../../gen/inflow/account/v1/split_pb.ts'
+import { useBusinessNames } from '../../session/business-names.ts'
 import { useShowObject } from '../../session/shown-object.tsx'
 import { Action } from '../../ui/controls/action.tsx'
+import { Button } from '../../ui/controls/button.tsx'
+import { SelectField, TextField } from '../../ui/form/fields.tsx'
+import { PageLink } from '../../ui/href.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
 import { Waiting } from '../../ui/lists/waiting.tsx'
-import { Page, Section } from '../../ui/page.tsx'
+import { Facts, Page, Section } from '../../ui/page.tsx'
 import { Status } from '../../ui/status.tsx'
-import { AccountFacts, SplitFacts, TermsFacts } from './account-facts.tsx'
+import { Id, Time } from '../../ui/values.tsx'
 import { AccountPayments, type Payments, usePayments } from './account-payments.tsx'
-import { openingOf, stateOfAccount } from './account-words.ts'
+import { RECIPIENTS_MAX, readShare, readSplit } from './account-request.ts'
+import { expectedText, openingOf, payerText, shareText, stateOfAccount } from './account-words.ts'
 import { ResolveOpening } from './resolve-opening.tsx'
-import { SetSplit } from './set-split.tsx'
 import '../../styles/accounts.css'
 
 export function AccountPage() {
@@ -82,5 +88,159 @@ function CloseAccount({ account: { id, businessId, reference } }: { readonly acc
       request={() => ({ businessId, reference })}
       onClosed={() => {}}
     />
+  )
+}
+
+interface Props {
+  readonly account: Account
+}
+
+function AccountFacts({ account }: Props) {
+  const { businessId, customer, opening, accountNumber } = account
+  const nameOf = useBusinessNames([businessId])
+  return (
+    <Facts
+      facts={[
+        ['Number', accountNumber !== '' && <Id text={accountNumber} />],
+        ['Name', account.accountName],
+        ['Bank', account.bankName],
+        [
+          'Business',
+          <PageLink key="business" to={`/businesses/${businessId}`}>
+            {nameOf(businessId)}
+          </PageLink>,
+        ],
+        ['Own reference', <Id key="own" text={account.merchantReference} charsMax={40} />],
+        ['Reference', <Id key="reference" text={account.reference} charsMax={40} />],
+        ['Id', <Id key="id" text={account.id} charsMax={40} />],
+        ['Customer', customer && `${customer.firstName} ${customer.lastName}`],
+        ['E-mail', customer?.email],
+        ['Phone', customer?.phone],
+        ['Created', <Time key="created" at={account.createdAt} />],
+        ['Imported', account.importedAt && <Time key="imported" at={account.importedAt} />],
+        ['Opened by', account.simulated ? 'The sandbox: its number is invented' : undefined],
+        ['Opening', openingOf(opening?.state)?.label],
+        ['Attempts', opening && String(opening.attempts)],
+        ['Next try', opening?.nextTryAt && <Time at={opening.nextTryAt} />],
+      ]}
+    />
+  )
+}
+
+/** What a one-time account expects, and the business's own data. */
+function TermsFacts({ account: { terms, metadata } }: Props) {
+  const pairs = Object.entries(metadata)
+  if (!terms && pairs.length === 0) return null
+  return (
+    <Facts
+      facts={[
+        ['Expects', terms && expectedText(terms)],
+        ['Expires', terms?.expiresAt && <Time at={terms.expiresAt} />],
+        ['Use', terms && (terms.singleUse ? 'A single payment' : 'Any number of payments')],
+        ['Used up', terms?.usedAt && <Time at={terms.usedAt} />],
+        ['Closed by itself', terms?.endedAt && <Time at={terms.endedAt} />],
+        ['Who may pay', terms?.allowedPayers.map(payerText).join(', ')],
+        ...pairs.map(([key, value]) => [key, value] as const),
+      ]}
+    />
+  )
+}
+
+/** How its payments are divided. */
+function SplitFacts({ account: { split, businessId } }: Props) {
+  const recipients = split?.recipients ?? []
+  const nameOf = useBusinessNames(recipients.map((recipient) => recipient.businessId))
+  if (recipients.length === 0) {
+    return <Facts facts={[['Split', 'None: the business keeps everything']]} />
+  }
+  return (
+    <Facts
+      facts={[
+        ...recipients.map(
+          (recipient, index) =>
+            [
+              `Share ${index + 1}`,
+              <span key={recipient.businessId}>
+                {shareText(recipient)} to{' '}
+                <PageLink to={`/businesses/${recipient.businessId}`}>
+                  {nameOf(recipient.businessId)}
+                </PageLink>
+              </span>,
+            ] as const,
+        ),
+        ['The rest', nameOf(businessId) === businessId ? 'The owner' : nameOf(businessId)],
+        [
+          'Fee',
+          split?.feeBearer === FeeBearer.SHARED
+            ? 'In proportion to the shares'
+            : 'The owner bears it',
+        ],
+      ]}
+    />
+  )
+}
+
+/** Divides what is paid into an account from now on. */
+function SetSplit({ account }: { readonly account: Account }) {
+  const { id, businessId, reference, split } = account
+  return (
+    <Action
+      method={AccountService.method.setAccountSplit}
+      label="Set split"
+      target={id}
+      says="Divides the payments that are recorded from now on. The shares are taken in this order, and the business keeps the rest. Without rows it keeps everything."
+      request={(_reason, form) => ({ businessId, reference, split: readSplit(form) })}
+    >
+      <SplitFields split={split} />
+    </Action>
+  )
+}
+
+const BEARERS = [
+  { value: 'owner', label: 'The business' },
+  { value: 'shared', label: 'All, in proportion to their shares' },
+]
+
+function SplitFields({ split }: { readonly split: Split | undefined }) {
+  const recipients = split?.recipients ?? []
+  const [rows, setRows] = useState(Math.max(1, recipients.length))
+  return (
+    <>
+      {Array.from({ length: rows }, (_, index) => {
+        const recipient = recipients[index]
+        return (
+          // biome-ignore lint/suspicious/noArrayIndexKey: rows are only added at the end
+          <div className="fields" key={index}>
+            <TextField
+              name={`split.recipients[${index}].businessId`}
+              label={`Business ${index + 1}`}
+              placeholder="biz_…"
+              maxLength={60}
+              value={recipient?.businessId ?? ''}
+            />
+            <TextField
+              name={`split.recipients[${index}].basisPoints`}
+              label="Share"
+              placeholder="12.5% or 500.00"
+              value={recipient ? shareText(recipient) : ''}
+              check={(text) =>
+                readShare(text) ? undefined : 'A percentage such as 12.5%, or an amount of naira'
+              }
+            />
+          </div>
+        )
+      })}
+      {rows < RECIPIENTS_MAX && (
+        <Button icon="plus" onClick={() => setRows(rows + 1)}>
+          Another business
+        </Button>
+      )}
+      <SelectField
+        name="split.feeBearer"
+        label="Who bears the fee"
+        choices={BEARERS}
+        value={split?.feeBearer === FeeBearer.SHARED ? 'shared' : 'owner'}
+      />
+    </>
   )
 }

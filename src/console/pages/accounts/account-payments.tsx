@@ -6,7 +6,7 @@ import {
   TransactionStatus,
 } from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { useArrivals } from '../../live/arrivals.tsx'
+import { useArrivals } from '../../session/arrivals.tsx'
 import { useHref } from '../../session/view-scope.ts'
 import { Empty } from '../../ui/lists/empty.tsx'
 import { ListFrame } from '../../ui/lists/list.tsx'

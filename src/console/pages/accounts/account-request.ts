@@ -7,7 +7,7 @@ import { parseNaira } from '../../format/money.ts'
 import type { FormValues } from '../../ui/form/form-values.ts'
 import { bankOf } from './account-words.ts'
 
-export const RULE_OF: Readonly<Record<string, AmountRule>> = {
+const RULE_OF: Readonly<Record<string, AmountRule>> = {
   exact: AmountRule.EXACT,
   atLeast: AmountRule.AT_LEAST,
   atMost: AmountRule.AT_MOST,
@@ -49,7 +49,7 @@ export function readAccount(
 }
 
 /** `0123456789`, `0123456789 000013`, or a name. */
-export function readPayer(line: string) {
+function readPayer(line: string) {
   const [, accountNumber = '', bankCode = ''] = /^(\d{10})(?:\s+(\w+))?$/.exec(line) ?? []
   return accountNumber === '' ? { name: line } : { accountNumber, bankCode }
 }

@@ -83,7 +83,7 @@ const COLUMNS: readonly Column<Account>[] = [
   { key: 'created', title: 'Created', render: ({ createdAt }) => <Time at={createdAt} /> },
 ]
 
-export const OPENING: Column<Account> = {
+const OPENING: Column<Account> = {
   key: 'opening',
   title: 'Opening',
   render: ({ opening }) => openingOf(opening?.state)?.label,

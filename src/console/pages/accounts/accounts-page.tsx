@@ -1,17 +1,34 @@
-import { useInfiniteQuery } from '@connectrpc/connect-query'
-import { type Account, AccountStatus } from '../../../../gen/inflow/account/v1/account_pb.ts'
+import {
+  createQueryOptions,
+  useInfiniteQuery,
+  useQuery,
+  useTransport,
+} from '@connectrpc/connect-query'
+import { useQueries } from '@tanstack/react-query'
+import {
+  type Account,
+  AccountStatus,
+  OpeningState,
+} from '../../../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../../../gen/inflow/account/v1/account_service_pb.ts'
-import { useArrivals } from '../../live/arrivals.tsx'
-import { useUrlState, useViewScope } from '../../session/view-scope.ts'
+import { OverviewService } from '../../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ResultKind } from '../../../../gen/inflow/overview/v1/search_pb.ts'
+import { useArrivals } from '../../session/arrivals.tsx'
+import { useHref, useUrlState, useViewScope } from '../../session/view-scope.ts'
 import { ChoiceFilter, FilterBar, TextFilter } from '../../ui/controls/filters.tsx'
+import { PageLink } from '../../ui/href.tsx'
 import { Empty } from '../../ui/lists/empty.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
 import { ListFrame } from '../../ui/lists/list.tsx'
-import { Page } from '../../ui/page.tsx'
-import { AccountTable } from './account-table.tsx'
-import { BANKS, bankOf, OPENINGS, STATUSES } from './account-words.ts'
-import { FoundAccounts } from './found-accounts.tsx'
+import { type Column, Table } from '../../ui/lists/table.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
+import { Page, Section } from '../../ui/page.tsx'
+import { Status } from '../../ui/status.tsx'
+import { Id, Time } from '../../ui/values.tsx'
+import { AccountTable, CAUSE, pathOfAccount } from './account-table.tsx'
+import { BANKS, bankOf, OPENINGS, openingOf, STATUSES } from './account-words.ts'
 import { OpenAccount } from './open-account.tsx'
-import { PendingOpenings } from './pending-openings.tsx'
+import { ResolveOpening } from './resolve-opening.tsx'
 import '../../styles/accounts.css'
 
 export function AccountsPage() {
@@ -77,5 +94,107 @@ function NoAccounts() {
       Each customer of a business gets an account of their own. What is paid into it appears under
       Payments.
     </Empty>
+  )
+}
+
+/** The accounts that a reference, a number, an id or an e-mail address belongs to. */
+function FoundAccounts({ text }: { readonly text: string }) {
+  const { live, businessId } = useViewScope()
+  const transport = useTransport()
+  const found = useQuery(OverviewService.method.search, { query: text, live, businessId })
+  const results = found.data?.results.filter(({ kind }) => kind === ResultKind.ACCOUNT) ?? []
+  const reads = useQueries({
+    queries: results.map(({ businessId: owner, reference }) =>
+      createQueryOptions(
+        AccountService.method.getAccount,
+        { businessId: owner, reference },
+        { transport },
+      ),
+    ),
+  })
+  const error = found.error ?? reads.find((read) => read.error)?.error
+  if (error) return <Failure error={error} onRetry={() => void found.refetch()} />
+  if (found.isPending || reads.some(({ isPending }) => isPending)) return <Waiting rows={3} />
+  const accounts = reads.flatMap(({ data }) => data?.account ?? [])
+  if (accounts.length === 0) {
+    return (
+      <Empty title="No account has it">
+        A reference, an account number, an id and an e-mail address must be whole.
+      </Empty>
+    )
+  }
+  return <AccountTable accounts={accounts} />
+}
+
+/** The most that are shown above the list; the filter shows them all. */
+const OPENINGS_SHOWN_MAX = 10
+
+/** The openings that did not succeed yet, with their cause and what an operator may do. Nothing if there are none. */
+function PendingOpenings() {
+  const { live, businessId } = useViewScope()
+  const href = useHref()
+  const { data } = useQuery(AccountService.method.listAccounts, {
+    businessId,
+    live,
+    status: AccountStatus.PENDING,
+    pageSize: OPENINGS_SHOWN_MAX,
+  })
+  const accounts = data?.accounts ?? []
+  if (accounts.length === 0) return null
+  return (
+    <Section
+      title="Pending openings"
+      actions={
+        data?.nextPageToken !== '' && (
+          <PageLink to="/accounts" query={{ status: 'pending' }}>
+            All of them
+          </PageLink>
+        )
+      }
+    >
+      <Table
+        label="Pending openings"
+        columns={OPENING_COLUMNS}
+        rows={accounts}
+        keyOf={({ id }) => id}
+        hrefOf={(account) => href(pathOfAccount(account))}
+      />
+    </Section>
+  )
+}
+
+const OPENING_COLUMNS: readonly Column<Account>[] = [
+  {
+    key: 'own',
+    title: 'Own reference',
+    render: ({ merchantReference }) => <Id text={merchantReference} charsMax={24} />,
+  },
+  { key: 'bank', title: 'Bank', render: ({ bankName }) => bankName },
+  {
+    key: 'state',
+    title: 'Opening',
+    render: ({ opening }) => <OpeningStatus state={opening?.state} />,
+  },
+  CAUSE,
+  {
+    key: 'attempts',
+    title: 'Attempts',
+    isNumber: true,
+    render: ({ opening }) => opening?.attempts,
+  },
+  { key: 'next', title: 'Next try', render: ({ opening }) => <Time at={opening?.nextTryAt} /> },
+  { key: 'created', title: 'Since', render: ({ createdAt }) => <Time at={createdAt} /> },
+  { key: 'do', title: '', render: (account) => <ResolveOpening account={account} /> },
+]
+
+function OpeningStatus({ state }: { readonly state: OpeningState | undefined }) {
+  const opening = openingOf(state)
+  if (!opening) return null
+  return (
+    <span title={opening.says}>
+      <Status tone={state === OpeningState.MANUAL_REVIEW ? 'bad' : 'waiting'}>
+        {opening.label}
+      </Status>
+    </span>
   )
 }

@@ -1,24 +1,28 @@
-import { useQuery } from '@connectrpc/connect-query'
+import { useInfiniteQuery, useQuery } from '@connectrpc/connect-query'
 import { useParams } from 'wouter'
 import { AccountService } from '../../../../gen/inflow/account/v1/account_service_pb.ts'
+import type { ApprovedRecipient } from '../../../../gen/inflow/account/v1/split_pb.ts'
 import type { Business } from '../../../../gen/inflow/business/v1/business_pb.ts'
 import { BusinessService } from '../../../../gen/inflow/business/v1/business_service_pb.ts'
 import { SessionService } from '../../../../gen/inflow/session/v1/session_service_pb.ts'
+import { Schedule, type Terms } from '../../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { naira } from '../../format/money.ts'
 import { useMay } from '../../session/session.tsx'
 import { useShowObject } from '../../session/shown-object.tsx'
 import { Action } from '../../ui/controls/action.tsx'
 import { TextField } from '../../ui/form/fields.tsx'
 import { PageLink } from '../../ui/href.tsx'
+import { Empty } from '../../ui/lists/empty.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
+import { ListFrame } from '../../ui/lists/list.tsx'
+import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Waiting } from '../../ui/lists/waiting.tsx'
-import { Facts, Page } from '../../ui/page.tsx'
+import { Facts, Page, Section } from '../../ui/page.tsx'
 import { Id, Time } from '../../ui/values.tsx'
 import { Keys, useKeys } from './keys.tsx'
 import { PortalLinks, usePortalLinks } from './portal-links.tsx'
 import { rateText } from './rate-text.ts'
-import { SettlementTerms } from './settlement-terms.tsx'
-import { SplitRecipients, useSplitRecipients } from './split-recipients.tsx'
 import '../../styles/businesses.css'
 
 export function BusinessPage() {
@@ -139,5 +143,132 @@ function EditBusiness({ business }: { readonly business: Business }) {
         />
       </div>
     </Action>
+  )
+}
+
+/** When the payments of a business are settled, and for which fee. */
+function SettlementTerms({
+  businessId,
+  terms,
+}: {
+  readonly businessId: string
+  readonly terms: Terms
+}) {
+  return (
+    <Facts
+      facts={[
+        ['Settled', scheduleText(terms)],
+        ['Fee', feeText(terms)],
+        [
+          'Settlement',
+          <PageLink key="settlement" to="/settlement" query={{ business: businessId }}>
+            what falls due, and its terms
+          </PageLink>,
+        ],
+      ]}
+    />
+  )
+}
+
+function scheduleText({ schedule, workingDays, cutOff }: Terms): string {
+  const at = `${cutOff || '00:00'} in Lagos`
+  if (schedule === Schedule.INSTANT) return 'At once'
+  if (schedule === Schedule.DAILY) return `Daily at ${at}`
+  return `${workingDays} working ${workingDays === 1 ? 'day' : 'days'} later, at ${at}`
+}
+
+function feeText({ feeFlatMinor, feeBasisPoints, feeCapMinor }: Terms): string {
+  const parts = [
+    ...(feeBasisPoints > 0 ? [`${feeBasisPoints / 100} %`] : []),
+    ...(feeFlatMinor > 0n ? [naira(feeFlatMinor)] : []),
+  ]
+  if (parts.length === 0) return 'None'
+  const most = feeCapMinor > 0n ? `, at most ${naira(feeCapMinor)}` : ''
+  return `${parts.join(' and ')} of each payment${most}`
+}
+
+type RecipientPages = ReturnType<typeof useSplitRecipients>
+
+function useSplitRecipients(businessId: string) {
+  return useInfiniteQuery(
+    AccountService.method.listSplitRecipients,
+    { businessId, pageSize: 20, pageToken: '' },
+    {
+      pageParamKey: 'pageToken',
+      getNextPageParam: (last) => last.nextPageToken || undefined,
+      enabled: useMay()(AccountService.method.listSplitRecipients),
+    },
+  )
+}
+
+const RECIPIENT_COLUMNS: readonly Column<ApprovedRecipient>[] = [
+  { key: 'id', title: 'Business', render: ({ recipientId }) => <Id text={recipientId} /> },
+  { key: 'approved', title: 'Approved', render: ({ approvedAt }) => <Time at={approvedAt} /> },
+  { key: 'do', title: '', render: (approved) => <RevokeRecipient approved={approved} /> },
+]
+
+/** The businesses that this one may divide its payments with. */
+function SplitRecipients({
+  businessId,
+  pages,
+}: {
+  readonly businessId: string
+  readonly pages: RecipientPages
+}) {
+  const rows = pages.data?.pages.flatMap(({ recipients }) => recipients) ?? []
+  return (
+    <Section title="Split recipients" actions={<ApproveRecipient businessId={businessId} />}>
+      <ListFrame
+        pages={pages}
+        isEmpty={rows.length === 0}
+        empty={
+          <Empty
+            title="No recipients"
+            command={`inflow recipient approve biz_… --business ${businessId}`}
+          >
+            The business may divide its payments only with businesses that an operator has approved.
+          </Empty>
+        }
+      >
+        <Table
+          label="Split recipients"
+          columns={RECIPIENT_COLUMNS}
+          rows={rows}
+          keyOf={({ recipientId }) => recipientId}
+        />
+      </ListFrame>
+    </Section>
+  )
+}
+
+function ApproveRecipient({ businessId }: { readonly businessId: string }) {
+  return (
+    <Action
+      method={AccountService.method.approveSplitRecipient}
+      label="Approve a recipient"
+      icon="plus"
+      says="The business may divide the payments into any of its accounts with it, up to all of each payment."
+      request={(_reason, form) => ({ businessId, recipientId: form.text('recipientId') })}
+      target={({ recipient }) => recipient?.recipientId ?? ''}
+    >
+      <TextField name="recipientId" label="Recipient" placeholder="biz_…" maxLength={64} required />
+    </Action>
+  )
+}
+
+function RevokeRecipient({
+  approved: { businessId, recipientId },
+}: {
+  readonly approved: ApprovedRecipient
+}) {
+  return (
+    <Action
+      method={AccountService.method.revokeSplitRecipient}
+      label="Revoke"
+      kind="danger"
+      target={recipientId}
+      says="No further split may name it. Splits that name it stay until they are changed."
+      request={() => ({ businessId, recipientId })}
+    />
   )
 }

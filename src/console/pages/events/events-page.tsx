@@ -1,23 +1,25 @@
 import { useInfiniteQuery, useQuery } from '@connectrpc/connect-query'
-import { type ReactNode, useCallback, useMemo, useRef, useState } from 'react'
+import { memo, type ReactNode, useCallback, useMemo, useRef, useState } from 'react'
 import type { Event } from '../../../../gen/inflow/event/v1/event_pb.ts'
 import { EventService } from '../../../../gen/inflow/event/v1/event_service_pb.ts'
 import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { count } from '../../format/money.ts'
-import { useEvents, useLive } from '../../live/live.tsx'
+import { useEvents, useLive } from '../../session/live.tsx'
 import { useMay } from '../../session/session.tsx'
 import { useUrlState, useViewScope } from '../../session/view-scope.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { CopyButton } from '../../ui/controls/copy-button.tsx'
 import { ChoiceFilter, FilterBar } from '../../ui/controls/filters.tsx'
+import { PageLink } from '../../ui/href.tsx'
+import { Icon } from '../../ui/icons.tsx'
 import { Empty } from '../../ui/lists/empty.tsx'
 import { ListFrame } from '../../ui/lists/list.tsx'
 import { Page } from '../../ui/page.tsx'
 import { useReading } from '../../ui/reading.ts'
+import { Time } from '../../ui/values.tsx'
+import { EventJson, tailCommand } from './event-json.tsx'
+import { arriveEvents, type EventRows, NO_EVENTS, releaseEvents, subjectOf } from './event-rows.ts'
 import '../../styles/events.css'
-import { EventItem } from './event-item.tsx'
-import { tailCommand } from './event-json.tsx'
-import { arriveEvents, type EventRows, NO_EVENTS, releaseEvents } from './event-rows.ts'
 
 const PAGE_SIZE = 50
 
@@ -178,3 +180,43 @@ function OfBusiness({
     </ListFrame>
   )
 }
+
+/** One line of the tail, which opens in place. It is drawn again only if it opens or closes. */
+const EventItem = memo(function EventItem({
+  event,
+  isOpen,
+  onToggle,
+}: {
+  readonly event: Event
+  readonly isOpen: boolean
+  readonly onToggle: (id: string) => void
+}) {
+  const { text, to } = subjectOf(event)
+  return (
+    <li className="event">
+      <button
+        type="button"
+        className="event-line"
+        aria-expanded={isOpen}
+        onClick={() => onToggle(event.id)}
+      >
+        <Icon name={isOpen ? 'down' : 'right'} size={12} />
+        <span className="event-position">#{count(event.position)}</span>
+        <span className="event-time">
+          <Time at={event.occurredAt} />
+        </span>
+        <span className="event-kind">{event.kind}</span>
+        <code className="event-subject">{text}</code>
+      </button>
+      {isOpen && (
+        <div className="event-details">
+          <p className="page-actions">
+            <PageLink to={`/events/${event.id}`}>The event and its deliveries</PageLink>
+            {to !== '' && <PageLink to={to}>What it is about</PageLink>}
+          </p>
+          <EventJson event={event} />
+        </div>
+      )}
+    </li>
+  )
+})

@@ -1,12 +1,30 @@
+import { useQuery } from '@connectrpc/connect-query'
+import { useEffect, useState } from 'react'
+import type { Event } from '../../../../gen/inflow/event/v1/event_pb.ts'
+import type {
+  BankState,
+  Health as Figures,
+  Waiting as WaitingFigures,
+} from '../../../../gen/inflow/overview/v1/figures_pb.ts'
+import { OverviewService } from '../../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { type ReviewItem, ReviewKind } from '../../../../gen/inflow/overview/v1/review_pb.ts'
+import type { ReconciliationRun } from '../../../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
+import { bankName } from '../../format/banks.ts'
+import { count, naira } from '../../format/money.ts'
+import { durationText, msOf } from '../../format/time.ts'
+import { useEvents } from '../../session/live.tsx'
+import { useViewScope } from '../../session/view-scope.ts'
+import { PageLink } from '../../ui/href.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
+import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Waiting } from '../../ui/lists/waiting.tsx'
-import { Page } from '../../ui/page.tsx'
-import '../../styles/overview.css'
-import { Banks } from './banks.tsx'
-import { Health } from './health.tsx'
-import { NeedsYou } from './needs-you.tsx'
+import { Facts, Page, Section } from '../../ui/page.tsx'
+import { Status } from '../../ui/status.tsx'
+import { Time } from '../../ui/values.tsx'
+import { type Arrivals, addArrivals, keepUncounted, NO_ARRIVALS } from './arrivals.ts'
+import { REVIEW_KINDS } from './review-kinds.ts'
 import { Tiles } from './tiles.tsx'
-import { useOverview } from './use-overview.ts'
+import '../../styles/overview.css'
 
 /** What happened in the last 24 hours, what waits, and whether all is well. */
 export function OverviewPage() {
@@ -26,5 +44,248 @@ export function OverviewPage() {
         </>
       )}
     </Page>
+  )
+}
+
+/** How often the figures are read: no stream has those of webhooks, banks and the database. */
+const REFRESH_MS = 30_000
+
+/** The figures, and the payments that arrived since they were computed. */
+function useOverview() {
+  const { live, businessId } = useViewScope()
+  const read = useQuery(
+    OverviewService.method.getOverview,
+    { businessId, test: !live },
+    { refetchInterval: REFRESH_MS },
+  )
+  const [arrivals, setArrivals] = useState<Arrivals>(NO_ARRIVALS)
+  const { data, refetch } = read
+  const atMs = msOf(data?.at)
+  const uncounted = Number(data?.health?.uncountedEvents ?? 0n)
+  useEffect(() => {
+    if (atMs !== undefined) setArrivals((now) => keepUncounted(now, atMs, uncounted))
+  }, [atMs, uncounted])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: other figures begin anew
+  useEffect(() => setArrivals(NO_ARRIVALS), [live, businessId])
+  useEvents((events, missed) => {
+    if (missed) void refetch()
+    const payments = events
+      .filter(isPaymentOf(live, businessId))
+      .map(({ occurredAt, payload }) => ({
+        atMs: msOf(occurredAt) ?? 0,
+        amountMinor: payload.case === 'transaction' ? payload.value.amountMinor : 0n,
+      }))
+    if (payments.length > 0) setArrivals((now) => addArrivals(now, payments))
+  })
+  return { ...read, arrivals }
+}
+
+function isPaymentOf(live: boolean, businessId: string): (event: Event) => boolean {
+  return (event) =>
+    event.kind === 'PAYMENT_NOTIFICATION' &&
+    event.live === live &&
+    (businessId === '' || event.businessId === businessId)
+}
+
+const BANK_COLUMNS: readonly Column<BankState>[] = [
+  { key: 'bank', title: 'Bank', render: ({ bank }) => <strong>{bankName(bank)}</strong> },
+  { key: 'state', title: 'State', render: (bank) => <BankStatus bank={bank} /> },
+  {
+    key: 'notified',
+    title: 'Last notification',
+    isWide: true,
+    render: ({ lastNotificationAt }) => <Time at={lastNotificationAt} />,
+  },
+  {
+    key: 'payment',
+    title: 'Last payment',
+    render: ({ lastPaymentAt }) => <Time at={lastPaymentAt} />,
+  },
+  {
+    key: 'reconciled',
+    title: 'Last reconciliation',
+    isWide: true,
+    render: ({ reconciliationRuns }) => <LastRun runs={reconciliationRuns} />,
+  },
+  {
+    key: 'openings',
+    title: 'Openings pending',
+    isNumber: true,
+    render: ({ pendingOpenings }) =>
+      pendingOpenings >= 1_000 ? '1,000+' : String(pendingOpenings),
+  },
+]
+
+/** The banks as four rows. */
+function Banks({ banks }: { readonly banks: readonly BankState[] }) {
+  return (
+    <Section title="Banks">
+      <Table label="Banks" columns={BANK_COLUMNS} rows={banks} keyOf={({ bank }) => String(bank)} />
+    </Section>
+  )
+}
+
+/** Whether calls to the bank get through, and whether it is the real bank. */
+function BankStatus({ bank }: { readonly bank: BankState }) {
+  const { connector, breaker, breakerSince, accessDenied } = bank
+  const kind = connector === 'sandbox' ? 'Sandbox' : 'Live'
+  if (accessDenied) return <Status tone="bad">Denies access</Status>
+  if (breaker === 'closed') return <Status tone="good">{kind}</Status>
+  return (
+    <>
+      <Status tone={breaker === 'open' ? 'bad' : 'waiting'}>
+        {breaker === 'open' ? 'Not reached' : 'Trying again'}
+      </Status>{' '}
+      <span className="faint">
+        {kind}, since <Time at={breakerSince} />
+      </span>
+    </>
+  )
+}
+
+/** The run that ended last, or that is in progress. */
+function LastRun({ runs }: { readonly runs: readonly ReconciliationRun[] }) {
+  const failing = runs.find(({ failureCount }) => failureCount > 0)
+  const run = failing ?? runs[0]
+  // `to` is `from` if none has begun.
+  if (run === undefined || (run.missedCount === 0 && msOf(run.to) === msOf(run.from))) {
+    return <span className="faint">None</span>
+  }
+  if (failing) {
+    const times = failing.failureCount === 1 ? 'Failed' : `Failed ${failing.failureCount} times`
+    return <Status tone="bad">{times}</Status>
+  }
+  return (
+    <>
+      {run.inProgress ? 'In progress, up to ' : 'Up to '}
+      <Time at={run.to} />
+      {run.missedCount > 0 && <span className="soft"> · {run.missedCount} found missing</span>}
+    </>
+  )
+}
+
+/** How many items the overview shows. */
+const REVIEW_ITEMS_SHOWN = 5
+
+/** The oldest items of the review queue, each with the page where it is decided. */
+function NeedsYou() {
+  const { live, businessId } = useViewScope()
+  const { data, error, isPending, refetch } = useQuery(
+    OverviewService.method.listReviewItems,
+    { live, businessId, pageSize: REVIEW_ITEMS_SHOWN },
+    { refetchInterval: REFRESH_MS },
+  )
+  return (
+    <Section title="Needs you" actions={<PageLink to="/review">All</PageLink>}>
+      {isPending && <Waiting rows={REVIEW_ITEMS_SHOWN} />}
+      {error && <Failure error={error} onRetry={() => void refetch()} />}
+      {data?.items.length === 0 && <p className="faint">Nothing waits for a decision.</p>}
+      <ul className="needs">
+        {data?.items.map((item) => (
+          <NeedsYouItem key={`${item.kind} ${item.id}`} item={item} />
+        ))}
+      </ul>
+    </Section>
+  )
+}
+
+function NeedsYouItem({ item }: { readonly item: ReviewItem }) {
+  const { kind, text, since, amountMinor } = item
+  const [to, action] = placeOf(item)
+  return (
+    <li>
+      <span className="need-kind">{REVIEW_KINDS[kind]?.[0] ?? 'item'}</span>
+      <span className="need-text" title={text}>
+        {text}
+      </span>
+      <span className="need-amount">{amountMinor > 0n && naira(amountMinor)}</span>
+      <span className="faint">
+        <Time at={since} />
+      </span>
+      <PageLink to={to} className="button">
+        {action}
+      </PageLink>
+    </li>
+  )
+}
+
+/** Where an item is decided, and the word for it. */
+function placeOf({ kind, id, businessId, transactionId }: ReviewItem): readonly [string, string] {
+  switch (kind) {
+    case ReviewKind.UNMATCHED_PAYMENT:
+      return ['/review', 'Assign']
+    case ReviewKind.HELD_NOTIFICATION:
+      return ['/review', 'Review']
+    case ReviewKind.PAYMENT_CONFLICT:
+      return [`/payments/${transactionId}`, 'Compare']
+    case ReviewKind.HELD_PAYMENT:
+      return [`/payments/${id}`, 'Decide']
+    case ReviewKind.ACCOUNT_OPENING:
+      return [`/accounts/${businessId}/${id}`, 'Resolve']
+    case ReviewKind.ENDPOINT:
+      return [`/webhooks/${id}`, 'Open']
+    case ReviewKind.SETTLEMENT:
+      return ['/settlement', 'Settle']
+    default:
+      return ['/review', 'Review']
+  }
+}
+
+/** The service and its database, as the instance that answered sees them. */
+function Health({
+  health,
+  waiting,
+}: {
+  readonly health: Figures
+  readonly waiting: WaitingFigures | undefined
+}) {
+  const { notReady, standbys } = health
+  return (
+    <Section title="Health">
+      <Facts
+        facts={[
+          [
+            'Service',
+            notReady.length === 0 ? (
+              <Status key="ready" tone="good">
+                Ready
+              </Status>
+            ) : (
+              <Status key="ready" tone="bad">{`Not ready: ${notReady.join(', ')}`}</Status>
+            ),
+          ],
+          ['Database', `PostgreSQL ${health.postgresVersion}, ${health.databaseLatencyMs} ms`],
+          [
+            'Standbys',
+            standbys.length === 0
+              ? 'none'
+              : standbys.map(({ name, state, replayLagMs }) => (
+                  <div key={name}>
+                    {name}: {state}, {durationText(Number(replayLagMs))} behind
+                  </div>
+                )),
+          ],
+          [
+            'Events to number',
+            health.sequencerLagMs > 0n
+              ? `oldest ${durationText(Number(health.sequencerLagMs))}`
+              : 'none',
+          ],
+          ['Without deliveries', `${count(health.undispatchedEvents)} events`],
+          [
+            'Deliveries due',
+            waiting && waiting.dueDeliveries > 0 ? (
+              <>
+                {waiting.dueDeliveries >= 10_000 ? '10,000+' : count(waiting.dueDeliveries)}, oldest{' '}
+                <Time at={waiting.oldestDeliveryDueAt} />
+              </>
+            ) : (
+              'none'
+            ),
+          ],
+          ['Version', health.version],
+        ]}
+      />
+    </Section>
   )
 }

@@ -2,23 +2,35 @@ import { createConnectQueryKey, useInfiniteQuery, useTransport } from '@connectr
 import { type InfiniteData, useQueryClient } from '@tanstack/react-query'
 import { useMemo, useRef } from 'react'
 import { useSearchParams } from 'wouter'
-import type { Transaction } from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  type Transaction,
+  TransactionStatus,
+} from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { bankName } from '../../format/banks.ts'
 import { count } from '../../format/money.ts'
-import { useLive } from '../../live/live.tsx'
+import { nameOf, VARIANCES } from '../../format/payments.ts'
 import { useBusinessNames } from '../../session/business-names.ts'
+import { useLive } from '../../session/live.tsx'
 import { useHref, useViewScope } from '../../session/view-scope.ts'
 import { Button } from '../../ui/controls/button.tsx'
+import { PageLink } from '../../ui/href.tsx'
 import { Empty } from '../../ui/lists/empty.tsx'
 import { ListFrame } from '../../ui/lists/list.tsx'
-import { Table } from '../../ui/lists/table.tsx'
+import { type Column, Table } from '../../ui/lists/table.tsx'
 import { Page } from '../../ui/page.tsx'
+import { PaymentStatus } from '../../ui/payment-status.tsx'
 import { useReading } from '../../ui/reading.ts'
-import '../../styles/payments.css'
-import { allColumns, BUSINESS_COLUMNS } from './columns.tsx'
-import { type Filters, matches, readFilters, requestOf } from './filters.ts'
-import { PaymentFilters } from './payment-filters.tsx'
+import { Id, Money, Time } from '../../ui/values.tsx'
+import {
+  type Filters,
+  matches,
+  PaymentFilters,
+  readFilters,
+  requestOf,
+} from './payment-filters.tsx'
 import { useLiveRows } from './use-live-rows.ts'
+import '../../styles/payments.css'
 
 const PAGE_SIZE = 50
 
@@ -175,5 +187,90 @@ function NoPayments({ filters }: { readonly filters: Filters }) {
     >
       {arrives} This command simulates one into an account at a sandbox bank:
     </Empty>
+  )
+}
+
+const FIRST_COLUMNS: readonly Column<Transaction>[] = [
+  { key: 'paid', title: 'Paid', render: ({ paidAt }) => <Time at={paidAt} /> },
+  {
+    key: 'amount',
+    title: 'Amount',
+    isNumber: true,
+    render: ({ amountMinor, status }) => (
+      <Money minor={amountMinor} isReversed={status === TransactionStatus.REVERSED} />
+    ),
+  },
+  { key: 'status', title: 'Status', render: (payment) => <PaymentStatus payment={payment} /> },
+  { key: 'customer', title: 'Customer', render: ({ customerName }) => clipped(customerName) },
+  {
+    key: 'account',
+    title: 'Account',
+    isWide: true,
+    render: ({ businessId, accountReference, accountNumber }) => (
+      <PageLink to={`/accounts/${businessId}/${accountReference}`}>
+        <code>{accountNumber}</code>
+      </PageLink>
+    ),
+  },
+  { key: 'bank', title: 'Bank', isWide: true, render: ({ bank }) => bankName(bank) },
+  { key: 'payer', title: 'Payer', isWide: true, render: ({ payer }) => clipped(payer?.name ?? '') },
+  {
+    key: 'session',
+    title: 'Session',
+    isWide: true,
+    render: ({ sessionId }) => <Id text={sessionId} charsMax={15} />,
+  },
+]
+
+const LAST_COLUMNS: readonly Column<Transaction>[] = [
+  {
+    key: 'variance',
+    title: 'Variance',
+    isExtra: true,
+    render: ({ variance }) => nameOf(VARIANCES, variance),
+  },
+  {
+    key: 'reference',
+    title: 'Reference',
+    isExtra: true,
+    render: ({ merchantReference }) => clipped(merchantReference),
+  },
+  { key: 'email', title: 'E-mail', isExtra: true, render: ({ customerEmail }) => customerEmail },
+  {
+    key: 'narration',
+    title: 'Narration',
+    isExtra: true,
+    render: ({ narration }) => clipped(narration),
+  },
+  {
+    key: 'settles',
+    title: 'Settles',
+    isExtra: true,
+    render: ({ settlesAt, settled }) => (settled ? 'Settled' : <Time at={settlesAt} />),
+  },
+  { key: 'id', title: 'Id', isExtra: true, render: ({ id }) => <Id text={id} /> },
+]
+
+/** The columns of payments of all businesses. @param nameOf returns the name of a business by its id */
+function allColumns(nameOf: (businessId: string) => string): readonly Column<Transaction>[] {
+  const business: Column<Transaction> = {
+    key: 'business',
+    title: 'Business',
+    isWide: true,
+    render: ({ businessId }) => clipped(nameOf(businessId)),
+  }
+  return [...FIRST_COLUMNS, business, ...LAST_COLUMNS]
+}
+
+/** The columns of payments of one business. */
+const BUSINESS_COLUMNS: readonly Column<Transaction>[] = [...FIRST_COLUMNS, ...LAST_COLUMNS]
+
+/** A text that others wrote: whole on hover. */
+function clipped(text: string) {
+  if (text === '') return <span className="faint">–</span>
+  return (
+    <span className="clipped" title={text}>
+      {text}
+    </span>
   )
 }

@@ -4,7 +4,7 @@ import {
   HoldState,
   type Transaction,
 } from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { useEvents, useLive } from '../../live/live.tsx'
+import { useEvents, useLive } from '../../session/live.tsx'
 import { arrive, joinRows, NO_ROWS, release } from './live-rows.ts'
 
 /** The rows of a list that grows above as payments arrive, unless the viewer reads it. */

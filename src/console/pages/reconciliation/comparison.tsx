@@ -1,11 +1,17 @@
 import { useState } from 'react'
+import { Action } from '../../../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { TransactionStatus } from '../../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import type { Bank } from '../../../../gen/inflow/type/v1/bank_pb.ts'
+import { formatAmount } from '../../../core/money.ts'
+import { BANKS } from '../../format/banks.ts'
+import { csvText } from '../../format/csv.ts'
+import { enumWords } from '../../format/ids.ts'
 import { count, naira } from '../../format/money.ts'
 import { Button } from '../../ui/controls/button.tsx'
+import { Dialog } from '../../ui/controls/dialog.tsx'
 import { PageLink } from '../../ui/href.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
-import { ApplyButton } from './apply-button.tsx'
-import { ExportButton } from './export-button.tsx'
+import { saveFile } from '../../ui/save-file.ts'
 import { amountOf, type Group, isOpen, type Outcome } from './outcome.ts'
 import { OutcomeTable } from './outcome-table.tsx'
 import type { Comparison as ComparisonState } from './use-comparison.ts'
@@ -126,4 +132,113 @@ function Progress({
       <Button onClick={onStop}>Stop</Button>
     </div>
   )
+}
+
+/** Records what is missing, or has mismatches reviewed, after a confirmation. */
+function ApplyButton({
+  group,
+  outcomes,
+  onApply,
+}: {
+  readonly group: Group
+  readonly outcomes: readonly Outcome[]
+  readonly onApply: (outcomes: readonly Outcome[]) => void
+}) {
+  const [isOpen, setOpen] = useState(false)
+  const number = count(outcomes.length)
+  const sum = outcomes.reduce((total, outcome) => total + amountOf(outcome), 0n)
+  const label =
+    group === 'missing' ? `Record ${number} that the bank confirms` : `Have ${number} reviewed`
+  return (
+    <>
+      <Button kind="primary" onClick={() => setOpen(true)}>
+        {label}
+      </Button>
+      <Dialog title={label} isOpen={isOpen} onClose={() => setOpen(false)}>
+        <p>
+          {group === 'missing'
+            ? `A live bank is asked about each of the payments, ${naira(sum)} together, and those that it confirms are recorded and notified to their business. For a bank of the sandbox the statement is trusted.`
+            : 'Each contradiction is queued in Review. The recorded payments do not change.'}
+        </p>
+        <div className="dialog-buttons">
+          <Button onClick={() => setOpen(false)}>Cancel</Button>
+          <Button
+            kind="primary"
+            onClick={() => {
+              setOpen(false)
+              onApply(outcomes)
+            }}
+          >
+            {group === 'missing' ? 'Record' : 'Queue'}
+          </Button>
+        </div>
+      </Dialog>
+    </>
+  )
+}
+
+const CSV_HEADER = [
+  'finding',
+  'action',
+  'cause',
+  'line',
+  'session_id',
+  'bank_key',
+  'statement_account',
+  'statement_amount',
+  'statement_status',
+  'paid_at',
+  'payer',
+  'narration',
+  'transaction_id',
+  'recorded_account',
+  'recorded_amount',
+  'recorded_status',
+]
+
+/** Saves the payments that are shown. */
+function ExportButton({
+  group,
+  outcomes,
+  bank,
+}: {
+  readonly group: Group
+  readonly outcomes: readonly Outcome[]
+  readonly bank: Bank
+}) {
+  const code = BANKS.find((each) => each.bank === bank)?.code ?? 'bank'
+  return (
+    <Button
+      icon="download"
+      onClick={() =>
+        saveFile(`reconciliation-${code}-${group}.csv`, 'text/csv', [
+          csvText([CSV_HEADER, ...outcomes.map(toRecord)]),
+        ])
+      }
+    >
+      Export {outcomes.length} as CSV
+    </Button>
+  )
+}
+
+function toRecord({ group, action, cause, row, recorded }: Outcome): string[] {
+  const { line, credit } = row ?? {}
+  return [
+    group,
+    enumWords(Action, action).toLowerCase(),
+    cause,
+    line === undefined ? '' : `${line}`,
+    credit?.sessionId || recorded?.sessionId || '',
+    credit?.bankKey ?? '',
+    credit?.accountNumber ?? '',
+    credit ? formatAmount(credit.amountMinor) : '',
+    credit?.status ?? '',
+    credit?.paidAtMs === undefined ? '' : new Date(credit.paidAtMs).toISOString(),
+    credit?.payerName ?? '',
+    credit?.narration ?? '',
+    recorded?.transactionId ?? '',
+    recorded?.accountNumber ?? '',
+    recorded ? formatAmount(recorded.amountMinor) : '',
+    recorded ? enumWords(TransactionStatus, recorded.status).toUpperCase() : '',
+  ]
 }

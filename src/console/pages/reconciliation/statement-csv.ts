@@ -34,7 +34,7 @@ export interface StatementFormat extends ValueFormat {
 
 /** The largest file, in bytes, and the most rows: a browser holds all of them. */
 const FILE_BYTES_MAX = 32 * 1024 * 1024
-export const ROWS_MAX = 100_000
+const ROWS_MAX = 100_000
 
 const RECORD_BYTES_MAX = 65_536
 

@@ -1,17 +1,28 @@
-import { useInfiniteQuery, useQuery } from '@connectrpc/connect-query'
+import {
+  createQueryOptions,
+  useInfiniteQuery,
+  useQuery,
+  useTransport,
+} from '@connectrpc/connect-query'
+import { useQueries } from '@tanstack/react-query'
+import { type RefObject, useEffect, useRef } from 'react'
+import { AdminService } from '../../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { OverviewService } from '../../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import {
   type ReviewCount,
   type ReviewItem,
   ReviewKind,
 } from '../../../../gen/inflow/overview/v1/review_pb.ts'
+import { isTyping } from '../../app/typing.ts'
+import { msOf } from '../../format/time.ts'
+import { useMay } from '../../session/session.tsx'
 import { useUrlState, useViewScope } from '../../session/view-scope.ts'
+import { Empty } from '../../ui/lists/empty.tsx'
 import { ListFrame } from '../../ui/lists/list.tsx'
 import { Page } from '../../ui/page.tsx'
-import { EmptyQueue } from './empty-queue.tsx'
+import { Time } from '../../ui/values.tsx'
 import { countText, KINDS, keyOf, kindOf } from './kinds.ts'
 import { ReviewRow } from './review-row.tsx'
-import { useReviewKeys } from './use-review-keys.ts'
 import '../../styles/review.css'
 
 /** How often the queue is read: no stream has all that needs an operator. */
@@ -132,4 +143,93 @@ function Keys() {
       ))}
     </p>
   )
+}
+
+/** The changes that end an item, as the audit log names them. */
+const DECISIONS = [
+  'unmatched_payment.assign',
+  'unmatched_payment.return',
+  'notification.resolve',
+  'payment_conflict.resolve',
+  'account.resolve',
+  'transaction.accept',
+  'transaction.return',
+]
+
+/** Says that nothing waits, and when the last decision was made. */
+function EmptyQueue({ isFiltered }: { readonly isFiltered: boolean }) {
+  const lastMs = useLastDecision()
+  return (
+    <Empty title={isFiltered ? 'Nothing of this kind waits' : 'Nothing waits for a decision'}>
+      Payments without an account, held notifications, conflicts, openings without an answer and
+      failing endpoints appear here.
+      {lastMs !== undefined && (
+        <>
+          {' '}
+          The last decision was made <Time at={lastMs} />.
+        </>
+      )}
+    </Empty>
+  )
+}
+
+/** When the last item was ended, as far as the caller may read the audit log. */
+function useLastDecision(): number | undefined {
+  const transport = useTransport()
+  const { businessId } = useViewScope()
+  const enabled = useMay()(AdminService.method.listAuditEntries)
+  const read = useQueries({
+    queries: DECISIONS.map((action) => ({
+      ...createQueryOptions(
+        AdminService.method.listAuditEntries,
+        { action, businessId, pageSize: 1 },
+        { transport },
+      ),
+      enabled,
+    })),
+  })
+  const times = read.flatMap(({ data }) => msOf(data?.entries[0]?.at) ?? [])
+  return times.length === 0 ? undefined : Math.max(...times)
+}
+
+/** What a key moves by. */
+const STEPS: Readonly<Record<string, number>> = { j: 1, s: 1, k: -1 }
+
+/**
+ * `j` and `s` open the next item, `k` the one before; `a` and `r` press the button of the open item that is marked
+ * with them by `data-key`.
+ *
+ * @param at the index of the open item; -1: none
+ * @returns refers to the list
+ */
+function useReviewKeys(
+  at: number,
+  open: (index: number) => void,
+): RefObject<HTMLOListElement | null> {
+  const list = useRef<HTMLOListElement>(null)
+  const latest = useRef({ at, open })
+  latest.current = { at, open }
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return
+      if (isTyping(event.target) || document.querySelector('[role="dialog"]') !== null) return
+      const step = STEPS[event.key]
+      const now = latest.current
+      if (step !== undefined) now.open(Math.max(0, now.at + step))
+      else if (event.key === 'a' || event.key === 'r') press(list.current, event.key)
+      else return
+      event.preventDefault()
+    }
+    window.addEventListener('keydown', onKey)
+    return () => window.removeEventListener('keydown', onKey)
+  }, [])
+  useEffect(() => {
+    if (at < 0) return
+    list.current?.children[at]?.querySelector<HTMLElement>('[aria-expanded]')?.focus()
+  }, [at])
+  return list
+}
+
+function press(list: HTMLElement | null, key: string): void {
+  list?.querySelector<HTMLElement>(`[data-key="${key}"] :is(button, a)`)?.click()
 }

@@ -2,13 +2,17 @@ import { createQueryOptions, useInfiniteQuery, useTransport } from '@connectrpc/
 import { useQueries } from '@tanstack/react-query'
 import { useState } from 'react'
 import { BusinessService } from '../../../../gen/inflow/business/v1/business_service_pb.ts'
-import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import {
+  type PreviewSettlementResponse,
+  SettlementService,
+} from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { count } from '../../format/money.ts'
 import { useBusinessNames } from '../../session/business-names.ts'
 import { useViewScope } from '../../session/view-scope.ts'
 import { Button } from '../../ui/controls/button.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
 import { Section } from '../../ui/page.tsx'
-import { type BusinessPreview, PreviewTable } from './preview-table.tsx'
+import { Money, Time } from '../../ui/values.tsx'
 
 /** How many businesses one step asks for: each is a call. */
 const STEP = 20
@@ -108,4 +112,76 @@ function nothingText(
   const rest = previews.length - due.length
   if (previews.length === 1) return rest === 1 ? 'Nothing would be settled now.' : ''
   return rest === 0 ? '' : `Nothing would be settled for ${rest} of ${previews.length} businesses.`
+}
+
+/** What a settlement of a business would be. */
+interface BusinessPreview {
+  readonly businessId: string
+  readonly preview: PreviewSettlementResponse
+}
+
+const SUMS = ['grossMinor', 'feesMinor', 'splitsMinor', 'netMinor'] as const
+
+/** Previews of settlements, and their sums if there are several. */
+function PreviewTable({
+  previews,
+  nameOf,
+}: {
+  readonly previews: readonly BusinessPreview[]
+  readonly nameOf: (businessId: string) => string
+}) {
+  if (previews.length === 0) return null
+  return (
+    <div className="table-frame scrolls">
+      <table className="table" aria-label="Preview">
+        <thead>
+          <tr>
+            <th scope="col">Business</th>
+            <th scope="col">Recorded before</th>
+            {['Payments', 'Gross', 'Fees', 'Splits', 'Net'].map((title) => (
+              <th key={title} scope="col" className="number">
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {previews.map(({ businessId, preview }) => (
+            <tr key={businessId}>
+              <td>{nameOf(businessId)}</td>
+              <td>
+                <Time at={preview.cutOffAt} />
+              </td>
+              <td className="number">{count(preview.transactionCount)}</td>
+              {SUMS.map((name) => (
+                <td key={name} className="number">
+                  <Money minor={preview[name]} />
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+        {previews.length > 1 && <Sums previews={previews} />}
+      </table>
+    </div>
+  )
+}
+
+function Sums({ previews }: { readonly previews: readonly BusinessPreview[] }) {
+  const sumOf = (name: (typeof SUMS)[number] | 'transactionCount') =>
+    previews.reduce((sum, { preview }) => sum + preview[name], 0n)
+  return (
+    <tfoot>
+      <tr>
+        <th scope="row">Together</th>
+        <td />
+        <td className="number">{count(sumOf('transactionCount'))}</td>
+        {SUMS.map((name) => (
+          <td key={name} className="number">
+            <Money minor={sumOf(name)} />
+          </td>
+        ))}
+      </tr>
+    </tfoot>
+  )
 }

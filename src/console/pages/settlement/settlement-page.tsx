@@ -1,15 +1,23 @@
+import { useInfiniteQuery, useQuery } from '@connectrpc/connect-query'
 import { SettlementService } from '../../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { naira } from '../../format/money.ts'
+import { useBusinessNames } from '../../session/business-names.ts'
 import { useMay, useRestricted } from '../../session/session.tsx'
-import { useUrlState, useViewScope } from '../../session/view-scope.ts'
-import { Page } from '../../ui/page.tsx'
-import { BalanceFigures } from './balance-figures.tsx'
+import { useHref, useUrlState, useViewScope } from '../../session/view-scope.ts'
+import { Button } from '../../ui/controls/button.tsx'
+import { Empty } from '../../ui/lists/empty.tsx'
+import { Failure } from '../../ui/lists/failure.tsx'
+import { ListFrame } from '../../ui/lists/list.tsx'
+import { Table } from '../../ui/lists/table.tsx'
+import { Waiting } from '../../ui/lists/waiting.tsx'
+import { Page, Section } from '../../ui/page.tsx'
 import { Calendar } from './calendar.tsx'
 import { Holidays } from './holidays.tsx'
-import { dayAt } from './lagos-calendar.ts'
+import { dayAt, dayName, periodOf } from './lagos-calendar.ts'
 import { LedgerVerification } from './ledger-verification.tsx'
 import { Preview } from './preview.tsx'
 import { RunSettlement } from './run-settlement.tsx'
-import { SettlementList } from './settlement-list.tsx'
+import { settlementColumns } from './settlement-columns.tsx'
 import { StatementDownload } from './statement-download.tsx'
 import { SettlementTerms } from './terms.tsx'
 import { useSettlementRefresh } from './use-settlement-refresh.ts'
@@ -49,5 +57,83 @@ export function SettlementPage() {
       {may(SettlementService.method.listHolidays) && <Holidays />}
       {may(SettlementService.method.verifyLedger) && <LedgerVerification />}
     </Page>
+  )
+}
+
+/** What a business has: received, available, and the fees so far. */
+function BalanceFigures({ businessId }: { readonly businessId: string }) {
+  const { live } = useViewScope()
+  const read = useQuery(SettlementService.method.getBalance, { businessId, test: !live })
+  if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
+  const { balance } = read.data ?? {}
+  if (balance === undefined) return <Waiting rows={2} />
+  const figures = [
+    ['Pending', balance.pendingMinor, 'received, not settled yet'],
+    ['Available', balance.availableMinor, 'settled, less fees and reversals'],
+    ['Fees', balance.feesMinor, 'charged so far'],
+  ] as const
+  return (
+    <ul className="figures" aria-label="Balance">
+      {figures.map(([title, minor, note]) => (
+        <li key={title} className="figure">
+          <span className="figure-title">{title}</span>
+          <span className="figure-value">{naira(minor)}</span>
+          <span className="faint">{note}</span>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+/** The settlements of a day, or the latest ones. */
+function SettlementList({
+  day,
+  onAll,
+}: {
+  /** Empty: any day. */
+  readonly day: string
+  readonly onAll: () => void
+}) {
+  const { live, businessId } = useViewScope()
+  const href = useHref()
+  const pages = useInfiniteQuery(
+    SettlementService.method.listSettlements,
+    { live, businessId, pageToken: '', ...(day !== '' && periodOf(day, day)) },
+    {
+      pageParamKey: 'pageToken',
+      getNextPageParam: (last) => last.nextPageToken || undefined,
+    },
+  )
+  const rows = pages.data?.pages.flatMap(({ settlements }) => settlements) ?? []
+  const nameOf = useBusinessNames(rows.map((row) => row.businessId))
+  return (
+    <Section
+      title={day === '' ? 'Latest settlements' : `Settlements of ${dayName(day)}`}
+      actions={day !== '' && <Button onClick={onAll}>All days</Button>}
+    >
+      <ListFrame pages={pages} isEmpty={rows.length === 0} empty={<NoSettlements day={day} />}>
+        <Table
+          label="Settlements"
+          columns={settlementColumns(businessId === '' ? nameOf : undefined)}
+          rows={rows}
+          keyOf={({ id }) => id}
+          hrefOf={({ id }) => href(`/settlement/${id}`)}
+        />
+      </ListFrame>
+    </Section>
+  )
+}
+
+function NoSettlements({ day }: { readonly day: string }) {
+  const { live, businessId } = useViewScope()
+  if (day !== '') return <p className="soft">No settlement started on this day.</p>
+  const options = [businessId && ` --business ${businessId}`, !live && ' --test']
+  return (
+    <Empty
+      title="Nothing was settled yet"
+      command={`inflow settle run${options.filter(Boolean).join('')}`}
+    >
+      Payments are settled when they are due by the terms of their business.
+    </Empty>
   )
 }

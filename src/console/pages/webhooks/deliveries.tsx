@@ -4,7 +4,7 @@ import { type Delivery, DeliveryStatus } from '../../../../gen/inflow/webhook/v1
 import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { words } from '../../format/ids.ts'
 import { durationText } from '../../format/time.ts'
-import { useArrivals } from '../../live/arrivals.tsx'
+import { useArrivals } from '../../session/arrivals.tsx'
 import { useHref, useUrlState } from '../../session/view-scope.ts'
 import { ChoiceFilter, FilterBar, readTime, TimeFilter } from '../../ui/controls/filters.tsx'
 import { Empty } from '../../ui/lists/empty.tsx'

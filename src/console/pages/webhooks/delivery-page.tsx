@@ -1,22 +1,31 @@
 import { useQuery } from '@connectrpc/connect-query'
 import { useParams } from 'wouter'
-import { type Delivery, DeliveryStatus } from '../../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import {
+  type Attempt,
+  type Delivery,
+  DeliveryStatus,
+  HeaderOmission,
+  type WebhookHeader,
+  type WebhookRequest,
+} from '../../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import {
   type GetDeliveryResponse,
   WebhookService,
 } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { curlOfWebhook } from '../../format/curl.ts'
 import { words } from '../../format/ids.ts'
+import { durationText } from '../../format/time.ts'
 import { useShowObject } from '../../session/shown-object.tsx'
 import { Action } from '../../ui/controls/action.tsx'
+import { Code } from '../../ui/controls/code.tsx'
+import { CopyButton } from '../../ui/controls/copy-button.tsx'
 import { PageLink } from '../../ui/href.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
 import { Waiting } from '../../ui/lists/waiting.tsx'
 import { Facts, Page, Section } from '../../ui/page.tsx'
 import { Status } from '../../ui/status.tsx'
 import { Id, Time } from '../../ui/values.tsx'
-import { Attempts } from './attempts.tsx'
 import { nextReadMs, stateOfDelivery } from './delivery-state.ts'
-import { RequestShown } from './request-shown.tsx'
 import '../../styles/webhooks.css'
 
 export function DeliveryPage() {
@@ -140,5 +149,103 @@ function DeliveryActions({ delivery: { id, status } }: { readonly delivery: Deli
         />
       )}
     </>
+  )
+}
+
+/** A request with its headers and body, as the next attempt would send it. */
+function RequestShown({ request }: { readonly request: WebhookRequest }) {
+  return (
+    <>
+      <p className="request-line">
+        <code>
+          {request.method} {request.url}
+        </code>
+        <CopyButton text={curlOfWebhook(request)} what="the request as curl" label="Copy as curl" />
+      </p>
+      <table className="headers" aria-label="Headers">
+        <tbody>
+          {request.headers.map((header) => (
+            <tr key={header.name}>
+              <th scope="row">
+                <code>{header.name}</code>
+              </th>
+              <td>{valueShown(header)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <Code title="Body" text={request.body} />
+      <p className="faint hint">
+        As the next attempt would send it. The body of earlier attempts was the same.
+      </p>
+    </>
+  )
+}
+
+function valueShown({ value, omission }: WebhookHeader) {
+  if (omission === HeaderOmission.SECRET) return <span className="faint">secret</span>
+  if (omission === HeaderOmission.BY_ATTEMPT) {
+    return <span className="faint">differs by attempt, and is not stored</span>
+  }
+  return <code>{value}</code>
+}
+
+/** The attempts, oldest first; each opens in place. What is still to happen is grey. */
+function Attempts({
+  delivery,
+  attempts,
+}: {
+  readonly delivery: Delivery
+  readonly attempts: readonly Attempt[]
+}) {
+  const isPending = delivery.status === DeliveryStatus.PENDING
+  const earlier = delivery.attemptCount - attempts.length
+  return (
+    <ol className="attempts">
+      {earlier > 0 && <li className="faint">{earlier} earlier attempts are not listed.</li>}
+      {attempts.map((attempt, index) => (
+        <AttemptShown
+          key={attempt.number}
+          attempt={attempt}
+          isOpen={index === attempts.length - 1}
+        />
+      ))}
+      {isPending && (
+        <li className="faint next-attempt">
+          {attempts.length === 0 ? 'First attempt' : 'Next attempt'} <Time at={delivery.dueAt} />
+        </li>
+      )}
+      {!isPending && attempts.length === 0 && <li className="faint">It was never sent.</li>}
+    </ol>
+  )
+}
+
+function AttemptShown({
+  attempt,
+  isOpen,
+}: {
+  readonly attempt: Attempt
+  readonly isOpen: boolean
+}) {
+  const { number, statusCode, latencyMs, error, responseBody } = attempt
+  return (
+    <li>
+      <details open={isOpen}>
+        <summary>
+          <span>Attempt {number}</span>
+          <Status tone={error === '' ? 'good' : 'bad'}>
+            {statusCode === 0 ? 'No response' : String(statusCode)}
+          </Status>
+          <span className="number">{durationText(latencyMs)}</span>
+          {error !== '' && <span className="fault">{error}</span>}
+          <Time at={attempt.startedAt} />
+        </summary>
+        {responseBody === '' ? (
+          <p className="faint">The response has no body.</p>
+        ) : (
+          <Code title="Response body, its first 4 KiB" text={responseBody} />
+        )}
+      </details>
+    </li>
   )
 }

@@ -1,8 +1,15 @@
-import { useQuery } from '@connectrpc/connect-query'
+import { skipToken, useQuery } from '@connectrpc/connect-query'
+import { useMemo } from 'react'
 import { useParams } from 'wouter'
-import type { Endpoint } from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { OverviewService } from '../../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ResultKind } from '../../../../gen/inflow/overview/v1/search_pb.ts'
+import type { Endpoint, EndpointStatistics } from '../../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { durationText, msOf } from '../../format/time.ts'
+import { useSession } from '../../session/session.tsx'
 import { useShowObject } from '../../session/shown-object.tsx'
+import { useUrlState } from '../../session/view-scope.ts'
+import { Chart } from '../../ui/chart.tsx'
 import { PageLink } from '../../ui/href.tsx'
 import { Empty } from '../../ui/lists/empty.tsx'
 import { Failure } from '../../ui/lists/failure.tsx'
@@ -11,10 +18,8 @@ import { Page, Section } from '../../ui/page.tsx'
 import { Status } from '../../ui/status.tsx'
 import { Deliveries } from './deliveries.tsx'
 import { EndpointActions } from './endpoint-actions.tsx'
-import { EndpointCharts } from './endpoint-charts.tsx'
 import { EndpointFacts } from './endpoint-facts.tsx'
 import { stateOf } from './endpoint-state.ts'
-import { useEndpoint } from './find-endpoint.ts'
 import '../../styles/webhooks.css'
 
 export function EndpointPage() {
@@ -70,4 +75,75 @@ function Shown({ endpoint }: { readonly endpoint: Endpoint }) {
 /** What an operator calls an endpoint; its whole URL is below. */
 function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : url
+}
+
+/** All endpoints of a business: it can have 50 in each mode. */
+const PAGE_SIZE = 200
+
+/**
+ * Finds an endpoint by its id. Links of lists name its business, so that one call is enough; without it, a search
+ * says whose it is.
+ */
+function useEndpoint(endpointId: string) {
+  const { businessIds } = useSession()
+  const [of] = useUrlState('of')
+  const named = of !== '' ? of : businessIds.length === 1 ? (businessIds[0] ?? '') : ''
+  const found = useQuery(
+    OverviewService.method.search,
+    named === '' ? { query: endpointId } : skipToken,
+  )
+  const result = found.data?.results.find(
+    ({ kind, id }) => kind === ResultKind.ENDPOINT && id === endpointId,
+  )
+  const businessId = named !== '' ? named : result?.businessId
+  const list = useQuery(
+    WebhookService.method.listEndpoints,
+    businessId === undefined ? skipToken : { businessId, pageSize: PAGE_SIZE },
+  )
+  return {
+    endpoint: list.data?.endpoints.find(({ id }) => id === endpointId),
+    error: found.error ?? list.error,
+    /** There is no such endpoint. */
+    isMissing: list.data !== undefined || (found.data !== undefined && result === undefined),
+    refetch: () => void (found.error ? found.refetch() : list.refetch()),
+  }
+}
+
+const whole = (value: number) => (Number.isInteger(value) ? String(value) : '')
+
+/** The last 24 hours: how many were acknowledged and failed, and how long receivers took. */
+function EndpointCharts({ statistics }: { readonly statistics: EndpointStatistics }) {
+  const { hours } = statistics
+  const { times, counts, latencies } = useMemo(
+    () => ({
+      times: hours.map(({ from }) => (msOf(from) ?? 0) / 1_000),
+      counts: [
+        { label: 'Delivered', colour: '--good', values: hours.map((each) => each.deliveredCount) },
+        { label: 'Failed', colour: '--bad', values: hours.map((each) => each.failedCount) },
+      ],
+      latencies: [
+        {
+          label: 'p50',
+          colour: '--accent',
+          values: hours.map((each) => each.latencyP50Ms || null),
+        },
+        {
+          label: 'p95',
+          colour: '--waiting',
+          values: hours.map((each) => each.latencyP95Ms || null),
+        },
+      ],
+    }),
+    [hours],
+  )
+  return (
+    <div className="charts">
+      <Section title="Deliveries by hour">
+        <Chart label="Deliveries by hour" times={times} series={counts} format={whole} />
+      </Section>
+      <Section title="Latency by hour">
+        <Chart label="Latency by hour" times={times} series={latencies} format={durationText} />
+      </Section>
+    </div>
+  )
 }

@@ -14,8 +14,8 @@ import { AreaField } from '../form/fields.tsx'
 import { type FormValues, readForm } from '../form/form-values.ts'
 import { FormFault } from '../form/violations.tsx'
 import { Button, type ButtonProps } from './button.tsx'
+import { CommandLine } from './code.tsx'
 import { Dialog } from './dialog.tsx'
-import { Secret } from './secret.tsx'
 
 interface ActionProps<I extends DescMessage, O extends DescMessage> {
   readonly method: DescMethodUnary<I, O>
@@ -187,4 +187,32 @@ function useAuditEntry(): (target: string) => Promise<string> {
     const number = found?.entries[0]?.number
     return number === undefined ? '' : `#${number}`
   }
+}
+
+/** A secret that is shown once, and the box that says that it is kept. */
+function Secret({
+  text,
+  note = 'It is shown only now: Inflow cannot show it again.',
+  isKept,
+  setKept,
+}: {
+  readonly text: string
+  readonly note?: string | undefined
+  readonly isKept: boolean
+  readonly setKept: (isKept: boolean) => void
+}) {
+  return (
+    <>
+      <p>{note}</p>
+      <CommandLine text={text} what="the secret" />
+      <label className="choice">
+        <input
+          type="checkbox"
+          checked={isKept}
+          onChange={(event) => setKept(event.target.checked)}
+        />{' '}
+        I have kept it
+      </label>
+    </>
+  )
 }

@@ -1,0 +1,198 @@
+import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect'
+import { useTransport } from '@connectrpc/connect-query'
+import {
+  createContext,
+  type ReactNode,
+  useContext,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+} from 'react'
+import type { Event } from '../../../gen/inflow/event/v1/event_pb.ts'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { useMay } from './session.tsx'
+import { useViewScope, type ViewScope } from './view-scope.ts'
+
+/** The state of the stream of events. */
+export type LiveState =
+  | { readonly kind: 'live' }
+  | { readonly kind: 'connecting' }
+  /** The tab is hidden, or the viewer paused it. */
+  | { readonly kind: 'paused' }
+  | { readonly kind: 'reconnecting'; readonly atMs: number }
+  /** The caller may not subscribe. */
+  | { readonly kind: 'off' }
+
+/** @param missed there were more events, or the position was lost: what is shown must be read again */
+type Listener = (events: readonly Event[], missed: boolean) => void
+
+interface Live {
+  readonly state: LiveState
+  readonly isPaused: boolean
+  setPaused(paused: boolean): void
+  /** @returns a function that ends it */
+  listen(listener: Listener): () => void
+}
+
+const LiveContext = createContext<Live | undefined>(undefined)
+
+/** Events are passed on at most this often, so that a page draws a few times a second at any rate. */
+const FLUSH_MS = 250
+
+/** The most events that wait to be passed on; a page that shows all of them reads them again if there are more. */
+const WAITING_MAX = 500
+
+const RETRY_MIN_MS = 1_000
+const RETRY_MAX_MS = 30_000
+
+/**
+ * One stream of events for all pages, of the mode and business that they show. It ends while the tab is hidden or
+ * the viewer pauses it, and resumes at the event where it stopped.
+ */
+export function LiveProvider({ children }: { readonly children: ReactNode }) {
+  const transport = useTransport()
+  const allowed = useMay()(EventService.method.subscribe)
+  const { live, businessId } = useViewScope()
+  const [isPaused, setPaused] = useState(false)
+  const isHidden = useHidden()
+  const [state, setState] = useState<LiveState>({ kind: allowed ? 'connecting' : 'off' })
+  const listeners = useRef(new Set<Listener>())
+  const cursor = useRef({ scope: '', text: '' })
+  useEffect(() => {
+    if (!allowed) return setState({ kind: 'off' })
+    if (isPaused || isHidden) return setState({ kind: 'paused' })
+    const scope = `${live} ${businessId}`
+    if (cursor.current.scope !== scope) cursor.current = { scope, text: '' }
+    const pass: Listener = (events, missed) => {
+      for (const listener of listeners.current) listener(events, missed)
+    }
+    return follow(transport, { live, businessId }, cursor.current, setState, pass)
+  }, [transport, allowed, live, businessId, isPaused, isHidden])
+  const value = useMemo<Live>(
+    () => ({
+      state,
+      isPaused,
+      setPaused,
+      listen(listener) {
+        listeners.current.add(listener)
+        return () => listeners.current.delete(listener)
+      },
+    }),
+    [state, isPaused],
+  )
+  return <LiveContext value={value}>{children}</LiveContext>
+}
+
+export function useLive(): Live {
+  const live = useContext(LiveContext)
+  if (live === undefined) throw new Error('a page is inside of the live stream')
+  return live
+}
+
+/** Calls a function with the events that arrive while the component is shown. */
+export function useEvents(onEvents: Listener): void {
+  const { listen } = useLive()
+  const latest = useRef(onEvents)
+  latest.current = onEvents
+  useEffect(() => listen((events, missed) => latest.current(events, missed)), [listen])
+}
+
+/** Reads the stream until the returned function is called, and reads it again when it ends. */
+function follow(
+  transport: Transport,
+  { live, businessId }: ViewScope,
+  cursor: { text: string },
+  setState: (state: LiveState) => void,
+  pass: Listener,
+): () => void {
+  const client = createClient(EventService, transport)
+  const ended = new AbortController()
+  let waiting: Event[] = []
+  let isMissed = false
+  const flush = () => {
+    if (waiting.length === 0 && !isMissed) return
+    const events = waiting
+    const missed = isMissed
+    waiting = []
+    isMissed = false
+    pass(events, missed)
+  }
+  const flushing = setInterval(flush, FLUSH_MS)
+  const read = async (onOpen: () => void): Promise<void> => {
+    const stream = client.subscribe(
+      {
+        start: cursor.text === '' ? { case: undefined } : { case: 'cursor', value: cursor.text },
+        businessIds: businessId === '' ? [] : [businessId],
+        live,
+      },
+      { signal: ended.signal, timeoutMs: 0, onHeader: onOpen },
+    )
+    for await (const { item } of stream) {
+      if (item.case === undefined) continue
+      cursor.text = item.value.cursor
+      if (item.case !== 'event') continue
+      waiting.push(item.value)
+      if (waiting.length > 2 * WAITING_MAX) {
+        waiting = waiting.slice(-WAITING_MAX)
+        isMissed = true
+      }
+    }
+  }
+  const run = async (): Promise<void> => {
+    for (let failures = 0; !ended.signal.aborted; failures++) {
+      setState({ kind: 'connecting' })
+      try {
+        await read(() => {
+          failures = 0
+          setState({ kind: 'live' })
+        })
+      } catch (error) {
+        if (ended.signal.aborted) return
+        const { code } = ConnectError.from(error)
+        if (code === Code.OutOfRange || code === Code.FailedPrecondition) {
+          cursor.text = ''
+          isMissed = true
+        }
+        if (code === Code.Unauthenticated || code === Code.PermissionDenied) {
+          return setState({ kind: 'off' })
+        }
+      }
+      const waitMs = backoffMs(failures)
+      setState({ kind: 'reconnecting', atMs: Date.now() + waitMs })
+      await sleep(waitMs, ended.signal)
+    }
+  }
+  void run()
+  return () => {
+    ended.abort()
+    clearInterval(flushing)
+    // The stream resumes after them.
+    flush()
+  }
+}
+
+function backoffMs(failures: number): number {
+  const full = Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** Math.min(failures, 5))
+  return full * (0.5 + Math.random() / 2)
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}
+
+function useHidden(): boolean {
+  const [isHidden, setHidden] = useState(document.hidden)
+  useEffect(() => {
+    const onChange = () => setHidden(document.hidden)
+    document.addEventListener('visibilitychange', onChange)
+    return () => document.removeEventListener('visibilitychange', onChange)
+  }, [])
+  return isHidden
+}
