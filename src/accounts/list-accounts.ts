@@ -1,4 +1,5 @@
 import type { BankCode } from '../banks/bank.ts'
+import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Page } from '../postgres/page-token.ts'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from './account.ts'
@@ -36,8 +37,7 @@ export async function listAccounts(
   filter: AccountFilter,
   page: Page,
 ): Promise<ListedAccounts> {
-  const values: unknown[] = []
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues()
   const after = page.after?.[0]
   const older = after === undefined ? '' : ` and id < ${bind(after)}`
   const limit = bind(page.limit + 1)

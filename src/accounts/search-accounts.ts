@@ -1,4 +1,5 @@
 import { isAccountNumber } from '../banks/bank-fields.ts'
+import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { StoredAccount } from './account.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
@@ -21,8 +22,7 @@ export async function searchAccounts(
   scope: AccountScope,
   limit: number,
 ): Promise<readonly StoredAccount[]> {
-  const values: unknown[] = [text, limit]
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(text, limit)
   const parts = text.includes('@') ? emailParts(scope, bind) : columnParts(text, scope, bind)
   const { rows } = await on.query<AccountRow>(
     `select ${ACCOUNT_COLUMNS} from account

@@ -18,6 +18,7 @@ import { createKeyUses } from '../businesses/key-uses.ts'
 import { createKeyHashes } from '../businesses/store.ts'
 import type { Config } from '../config/config.ts'
 import { type Clock, createTimeText } from '../core/clock.ts'
+import { DAY_MS } from '../core/durations.ts'
 import type { Loop } from '../core/loop.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { registerEventMetrics } from '../events/metrics.ts'
@@ -121,8 +122,6 @@ function composeWebhooks(
     proxyUrl: config.webhookProxyUrl,
   })
 }
-
-const DAY_MS = 86_400_000
 
 interface RelayOptions {
   readonly config: Config

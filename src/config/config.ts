@@ -3,6 +3,7 @@ import type { RateLimit } from '../auth/rate-limits/token-bucket.ts'
 import { BANK_CODES, BANK_FACTS, type BankCode, type BankNames } from '../banks/bank.ts'
 import { CONNECTORS, type Connectors } from '../banks/connectors.ts'
 import { type LiveBank, readLiveBank } from '../banks/live-bank.ts'
+import { HOUR_MS, MINUTE_MS } from '../core/durations.ts'
 import { readConsole } from './console-settings.ts'
 import { SERVICE_SETTINGS, type ServiceSettings } from './service-settings.ts'
 import { createSettingReader, type Faults } from './settings.ts'
@@ -29,9 +30,6 @@ export class ConfigError extends Error {
     this.faults = faults
   }
 }
-
-const HOUR_MS = 3_600_000
-const MINUTE_MS = 60_000
 
 /**
  * Reads the settings. Nothing else reads the environment.

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { DAY_MS } from './durations.ts'
 
 /** The time, passed in so that tests can set it. */
 export interface Clock {
@@ -23,8 +24,6 @@ export interface TimeText {
 
 const PLAIN = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)$/
 const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
-
-const DAY_MS = 86_400_000
 
 /** Date cannot read what Intl writes for years with fewer or more than four digits. */
 const YEARS_MS = { from: Date.UTC(1001, 0), to: Date.UTC(9999, 0) }

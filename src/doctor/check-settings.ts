@@ -11,6 +11,7 @@ import type { EnvFile } from '../config/env-file.ts'
 import { settingRisks } from '../config/setting-risks.ts'
 import { readStartConfig } from '../config/start-settings.ts'
 import { findUnknown, unknownRisk } from '../config/unknown-settings.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { checkMasterKey, MasterKeyError } from '../crypto/check-master-key.ts'
 import type { EncryptedRows } from '../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
@@ -20,7 +21,6 @@ import { createFindings, type Finding } from './finding.ts'
 
 /** A token or key with fewer distinct characters is not random. */
 const DISTINCT_MIN = 12
-const DAY_MS = 86_400_000
 const EXPIRY_NOTICE_DAYS = 14
 
 interface Settings {

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import type { Owner } from '../auth/method-policy.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { bigintArray } from '../postgres/binary-arrays.ts'
 import { boundedScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
@@ -204,8 +205,6 @@ export async function readPositionBefore(
   }
   return from
 }
-
-const DAY_MS = 86_400_000
 
 /** The number of events that were logged in the last day. */
 export async function eventsPerDay(pool: Pool, nowMs: number): Promise<number> {

@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import {
   dropPartition,
@@ -23,8 +24,6 @@ const STATEMENTS_MAX = 50_000
 const REST = 3
 
 const REST_MAX_MS = 1_000
-
-const DAY_MS = 86_400_000
 
 /** The interval between runs. */
 const EVERY_MS = 600_000

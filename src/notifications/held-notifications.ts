@@ -5,6 +5,7 @@ import type { BankCode } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
+import { bindValues } from '../postgres/bind-values.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
@@ -43,8 +44,7 @@ export async function listHeld(
   },
 ) {
   const page = readPage(pageSize, pageToken, 1)
-  const values: unknown[] = [page.limit + 1]
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(page.limit + 1)
   const after = page.after?.[0]
   const { rows } = await on.query<HeldRow>(
     `select id, bank, ${epochMs('received_at')} as received_at_ms, account_number, session_id,

@@ -1,5 +1,6 @@
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { firstIdAt } from '../core/ids.ts'
+import { bindValues } from '../postgres/bind-values.ts'
 import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
@@ -42,8 +43,7 @@ interface Row {
 /** One page of stored notifications, newest first. Their ids begin with the time at which they were received. */
 export async function listNotifications(on: Queryable, request: ListNotifications) {
   const page = readPage(request.pageSize, request.pageToken, 1)
-  const values: unknown[] = [page.limit + 1]
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(page.limit + 1)
   const range = rangeOf(request, page.after?.[0], bind)
   const conditions = conditionsOf(request, bind)
   const scan = boundedScan({

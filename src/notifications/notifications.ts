@@ -2,6 +2,7 @@ import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { createLoop } from '../core/loop.ts'
 import { addressRanges, parseAddress } from '../net/address-ranges.ts'
 import type { ObserveBatches } from '../postgres/batch-metrics.ts'
@@ -35,7 +36,6 @@ interface Options
   readonly observe: (bank: BankCode, outcome: string) => void
 }
 
-const DAY_MS = 86_400_000
 const ROWS_MAX = 1_000
 const DELETE_EVERY_MS = 600_000
 

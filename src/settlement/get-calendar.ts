@@ -1,6 +1,7 @@
 import { LAGOS_OFFSET_MS } from '../banks/lagos-time.ts'
 import { getBusiness } from '../businesses/get-business.ts'
 import type { Clock } from '../core/clock.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { firstIdAt } from '../core/ids.ts'
 import { moneyEvents } from '../events/balance-changes.sql.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
@@ -14,8 +15,6 @@ import {
 import type { BalanceKey } from './settlement.ts'
 import { readCalendar } from './terms/calendar.ts'
 import { listHolidaysOf } from './terms/terms.ts'
-
-const DAY_MS = 86_400_000
 
 interface Request {
   /** Empty: all businesses that the caller may see. */

@@ -2,6 +2,7 @@ import type { Pool } from 'pg'
 import type { Registry } from 'prom-client'
 import type { Clock } from '../core/clock.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
+import { bindValues } from '../postgres/bind-values.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
@@ -64,9 +65,13 @@ export async function countOverdueBalances(
 }
 
 function overdue({ businessIds, live, byMs }: OverdueFilter, after: Place, limit: number) {
-  const values: unknown[] = [limit, new Date(byMs), new Date(after.dueAtMs)]
-  values.push(after.businessId, after.live)
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(
+    limit,
+    new Date(byMs),
+    new Date(after.dueAtMs),
+    after.businessId,
+    after.live,
+  )
   const where = [
     'due_at <= $2',
     '(due_at, business_id, live) > ($3, $4, $5::boolean)',

@@ -1,4 +1,5 @@
 import type { PoolClient } from 'pg'
+import { MINUTE_MS } from '../core/durations.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import {
@@ -32,8 +33,6 @@ const TRANSACTIONS_MAX = 5_000
 /** How many payloads are decoded at once: a few milliseconds of this process. */
 const EVENTS_MAX = 500
 const SETTLEMENTS_MAX = 100
-
-const MINUTE_MS = 60_000
 
 /**
  * How far a verification goes back before the point where it continues. Clocks differ, and an event gets its

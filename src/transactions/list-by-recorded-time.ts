@@ -2,6 +2,7 @@ import { joinAccount } from '../accounts/account.sql.ts'
 import { invalidFields } from '../core/errors.ts'
 import { ENTRIES_IN_RANGE } from '../events/balance-changes.sql.ts'
 import { findSequenceBounds, lastSequenceBefore } from '../events/business-sequences.ts'
+import { bindValues } from '../postgres/bind-values.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import {
@@ -105,8 +106,13 @@ async function readRange(
   const readsMore =
     isFiltered(filter) ||
     [accountId, filter.statuses, filter.fromMs, filter.toMs].some((each) => each !== undefined)
-  const values: unknown[] = [businessId, after, LAST, readsMore ? SCANNED_MAX : limit, live]
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(
+    businessId,
+    after,
+    LAST,
+    readsMore ? SCANNED_MAX : limit,
+    live,
+  )
   const time = (ms: number | undefined, fallback: string) =>
     `${bind(ms === undefined ? fallback : new Date(ms))}::timestamptz`
   const to = time(filter.recordedToMs, 'infinity')

@@ -4,6 +4,7 @@ import type { Metadata } from '../accounts/terms.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
+import { bindValues } from '../postgres/bind-values.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
@@ -216,8 +217,7 @@ export async function listBy(
   after: { readonly paidAtMs: number; readonly id: string } | undefined,
   limit: number,
 ): Promise<StoredTransaction[]> {
-  const values: unknown[] = []
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues()
   // An account has one business and mode. Filtering by these too would mislead the planner to their
   // index.
   const { accountId, businessId } = filter

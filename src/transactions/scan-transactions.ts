@@ -1,5 +1,6 @@
 import { joinAccount } from '../accounts/account.sql.ts'
 import { firstIdAt } from '../core/ids.ts'
+import { bindValues } from '../postgres/bind-values.ts'
 import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
@@ -36,8 +37,7 @@ export async function scanAll(
   filter: ScanFilter & { readonly live: boolean },
   page: Page,
 ): Promise<ScannedPage> {
-  const values: unknown[] = [page.limit + 1]
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(page.limit + 1)
   const range = reportedRange(filter, 'transaction', bind)
   const after = page.after?.[0]
   if (after !== undefined) range.push(`id < ${bind(after)}`)
@@ -96,8 +96,7 @@ export async function scanByPaidAt(
   page: Page,
   after: After | undefined,
 ): Promise<ScannedPage> {
-  const values: unknown[] = [page.limit + 1, sources.ids]
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(page.limit + 1, sources.ids)
   const range = paidRange(filter, after, bind)
   const conditions = [
     ...reportedRange(filter, 't', bind),

@@ -13,14 +13,13 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { DisabledReason, EndpointStatus } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { HOUR_MS } from '../core/durations.ts'
 import type { LogEntry } from '../events/read-log.ts'
 
 type Payload = MessageInitShape<typeof EventSchema>['payload']
 
 /** 20 November 2026, 09:00 UTC. */
 const AT_MS = Date.UTC(2026, 10, 20, 9)
-const HOUR_MS = 3_600_000
-
 const at = (hours: number) => timestampFromMs(AT_MS + hours * HOUR_MS)
 
 const ACCOUNT = {

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import {
   dropPartition,
@@ -30,8 +31,6 @@ export interface DeliveryRetention extends Pick<Loop, 'start' | 'stop'> {
    */
   run(signal?: AbortSignal): Promise<{ expired: number; dropped: number; inUse: boolean }>
 }
-
-const DAY_MS = 86_400_000
 
 /** The time between two runs. */
 const EVERY_MS = 600_000

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import { Gauge, type Registry } from 'prom-client'
+import { HOUR_MS } from '../../core/durations.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { type AuditKeys, isAuthenticHead } from './audit-mac.ts'
 import { readHead } from './head-store.ts'
@@ -11,8 +12,6 @@ interface Options {
   readonly log: Logger
   readonly metrics: Registry
 }
-
-const HOUR_MS = 3_600_000
 
 /**
  * Exports the head of the audit log every hour, and at each start: to the log, and as a metric. Kept

@@ -1,3 +1,5 @@
+import { CLOCK_SKEW_MAX_MS } from '../../core/durations.ts'
+import { bindValues } from '../../postgres/bind-values.ts'
 import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
@@ -20,9 +22,6 @@ export interface AuditFilter {
 
 /** The most entries that a page scans; for a restricted token, per business. */
 const SCAN_ROWS_MAX = 1_000
-
-/** The most that a database clock may have been set back. */
-const CLOCK_SKEW_MS = 60_000
 
 /** An entry with the head of the log. In the one row of an empty page, `number` is null. */
 interface Row extends StoredEntry {
@@ -83,8 +82,9 @@ async function readBounds(pool: Queryable, { fromMs, toMs }: AuditFilter): Promi
   const end = BigInt(rows[0]?.number ?? 0) + 1n
   return {
     above:
-      fromMs === undefined ? 0n : (await firstNumberAt(pool, fromMs - CLOCK_SKEW_MS, end)) - 1n,
-    below: toMs === undefined ? undefined : await firstNumberAt(pool, toMs + CLOCK_SKEW_MS, end),
+      fromMs === undefined ? 0n : (await firstNumberAt(pool, fromMs - CLOCK_SKEW_MAX_MS, end)) - 1n,
+    below:
+      toMs === undefined ? undefined : await firstNumberAt(pool, toMs + CLOCK_SKEW_MAX_MS, end),
   }
 }
 
@@ -113,8 +113,7 @@ async function readEntries(
   after: string | undefined,
   limit: number,
 ): Promise<Row[]> {
-  const values: unknown[] = []
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues()
   const order = filter.oldestFirst ? 'asc' : 'desc'
   const range = [
     `number > ${bind(above)}`,

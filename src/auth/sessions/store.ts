@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import { firstIdAt } from '../../core/ids.ts'
+import { bindValues } from '../../postgres/bind-values.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Scope, SessionKind } from '../caller.ts'
@@ -79,8 +80,7 @@ export async function listSessionRows(
   on: Queryable,
   { limit, before, active }: SessionFilter,
 ): Promise<readonly SessionRow[]> {
-  const values: unknown[] = [limit + 1]
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(limit + 1)
   const where = before === undefined ? [] : [`s.id < ${bind(before)}`]
   if (active !== undefined) {
     const { nowMs, idleMs, beganSinceMs } = active

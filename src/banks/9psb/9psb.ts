@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/clock.ts'
+import { HOUR_MS } from '../../core/durations.ts'
 import { assert } from '../../core/errors.ts'
 import { toMajorNumber } from '../../core/money.ts'
 import { DENIED } from '../access-denied.ts'
@@ -217,8 +218,6 @@ const AMOUNT_TYPES = {
   AT_LEAST: 'HIGHEROREXACT',
   AT_MOST: 'LOWEROREXACT',
 } as const
-
-const HOUR_MS = 3_600_000
 
 /** The bank's own limit. */
 const EXPIRY_HOURS_MAX = 24

@@ -1,3 +1,4 @@
+import { HOUR_MS } from '../../core/durations.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { addCounts, BUCKETS, quantileMs } from '../../webhooks/figures/delay-histogram.ts'
 import { readWebhookHours, type WebhookHour } from '../../webhooks/figures/hour-store.ts'
@@ -23,7 +24,6 @@ export interface DayFigures {
   readonly total: HourFigures
 }
 
-const HOUR_MS = 3_600_000
 const HOURS = 24
 const WEEK_MS = 7 * 24 * HOUR_MS
 

@@ -1,3 +1,4 @@
+import { MINUTE_MS } from '../../core/durations.ts'
 /** What the gRPC server allows a client, and how long it waits. */
 export interface GrpcLimits {
   /** The largest request message. RecordPayments takes 1,000 payments of at most some 3 KB each. */
@@ -38,8 +39,6 @@ export interface GrpcLimits {
 }
 
 const MIB = 1024 * 1024
-const MINUTE_MS = 60_000
-
 export const GRPC_LIMITS: GrpcLimits = {
   messageBytesMax: 4 * MIB,
   openMessageBytesMax: 4 * 1024,

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import { CLOCK_SKEW_MAX_MS } from '../../core/durations.ts'
 import { newId } from '../../core/ids.ts'
 import { findSequenceBounds, lastSequenceBefore } from '../../events/business-sequences.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
@@ -30,9 +31,6 @@ export interface SettlementContext {
 
 /** How many events one transaction processes: about twenty milliseconds. */
 const EVENTS_MAX = 500
-
-/** How far the clock of another instance may be ahead. A forced settlement allows for it. */
-const CLOCK_SKEW_MAX_MS = 60_000
 
 /** The longest delay between an event and its sequence number; normally milliseconds. */
 const SEQUENCING_DELAY_MAX_MS = 3_600_000

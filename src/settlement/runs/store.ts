@@ -1,6 +1,7 @@
 import type { Pool, PoolClient } from 'pg'
 import { firstIdAt } from '../../core/ids.ts'
 import { moneyEvents } from '../../events/balance-changes.sql.ts'
+import { bindValues } from '../../postgres/bind-values.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import {
@@ -140,8 +141,7 @@ export async function listSettlementsBy(
   after: string | undefined,
   limit: number,
 ): Promise<Settlement[]> {
-  const values: unknown[] = [limit]
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(limit)
   const { businessId, live, restriction } = filter
   // A requested business has already passed the caller's restriction.
   const businesses = businessId === undefined ? restriction && [...restriction] : [businessId]

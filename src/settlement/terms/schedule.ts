@@ -1,4 +1,5 @@
 import { LAGOS_OFFSET_MS } from '../../banks/lagos-time.ts'
+import { DAY_MS, MINUTE_MS } from '../../core/durations.ts'
 
 /** When payments become due for settlement. */
 export const SCHEDULES = ['INSTANT', 'DAILY', 'WORKING_DAYS'] as const
@@ -20,9 +21,6 @@ export interface Calendar {
   /** The latest time at which the job begins to settle a payment recorded at a time. */
   settledBy(recordedAtMs: number): number
 }
-
-const DAY_MS = 86_400_000
-const MINUTE_MS = 60_000
 
 /** The schedule starts at most one settlement of a balance in this time, also under INSTANT. */
 export const SETTLEMENT_INTERVAL_MS = MINUTE_MS

@@ -4,6 +4,7 @@ import { joinAccount } from '../../accounts/account.sql.ts'
 import type { BankCode } from '../../banks/bank.ts'
 import { appendEvents } from '../../events/append-events.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
+import { bindValues } from '../../postgres/bind-values.ts'
 import { boundedScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
@@ -84,8 +85,7 @@ export async function listOpenUnmatched(
   afterId: string | undefined,
   limit: number,
 ): Promise<{ readonly payments: StoredUnmatched[]; readonly readUpTo: string | undefined }> {
-  const values: unknown[] = [limit]
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(limit)
   const range = [
     'resolution is null',
     ...(bank === undefined ? [] : [`bank = ${bind(bank)}`]),

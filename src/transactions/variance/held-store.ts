@@ -3,6 +3,7 @@ import { joinAccount } from '../../accounts/account.sql.ts'
 import { lockOneTimeAccounts } from '../../accounts/one-time-store.ts'
 import type { BankCode } from '../../banks/bank.ts'
 import { appendEvents } from '../../events/append-events.ts'
+import { bindValues } from '../../postgres/bind-values.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { appendPostings } from '../ledger/append-postings.ts'
 import { lockTransaction, TRANSACTION_COLUMNS, type TransactionRow, toStored } from '../queries.ts'
@@ -152,8 +153,7 @@ export async function listHeldBy(
   after: string | undefined,
   limit: number,
 ): Promise<readonly StoredTransaction[]> {
-  const values: unknown[] = []
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues()
   // A requested business is one of the allowed ones.
   const businesses = businessId === undefined ? allowed && [...allowed] : [businessId]
   const ranges = [

@@ -1,7 +1,9 @@
 import type { Pool } from 'pg'
+import { CLOCK_SKEW_MAX_MS } from '../../core/durations.ts'
 import { Fault } from '../../core/errors.ts'
 import { leftJoinEvent } from '../../events/log.sql.ts'
 import { firstPositionAt } from '../../events/log-state.ts'
+import { bindValues } from '../../postgres/bind-values.ts'
 import { cutScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
@@ -20,9 +22,6 @@ import {
 /** The maximum number of attempts shown; only deliveries redelivered many times have more. */
 const ATTEMPTS_MAX = 100
 
-/** How much the clocks of instances and of the database may differ. */
-const CLOCK_SKEW_MS = 60_000
-
 interface ListDeliveries extends DeliveryFilter {
   readonly pageSize: number
   readonly pageToken: string
@@ -38,7 +37,8 @@ export async function listDeliveries(pool: Pool, request: ListDeliveries) {
     return cutPage(await listOfEvent(pool, eventId, request, after, limit), page, keyOf)
   }
   // A delivery is created after its event was logged.
-  const before = toMs === undefined ? undefined : await firstPositionAt(pool, toMs + CLOCK_SKEW_MS)
+  const before =
+    toMs === undefined ? undefined : await firstPositionAt(pool, toMs + CLOCK_SKEW_MAX_MS)
   const endpointIds = await findEndpointIds(pool, request)
   const scan = { endpointIds, states, fromMs, toMs, before, after, limit }
   const { deliveries, readUpTo } = await scanDeliveries(pool, scan)
@@ -121,8 +121,7 @@ interface Edge {
 async function scanDeliveries(pool: Queryable, request: ScanRequest): Promise<Scanned> {
   const { endpointIds, limit, fromMs } = request
   if (endpointIds.length === 0) return { deliveries: [], readUpTo: undefined }
-  const values: unknown[] = [limit, endpointIds]
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(limit, endpointIds)
   const range = rangeOf(request, bind)
   const rowsMax = Math.ceil(ROWS_MAX / endpointIds.length)
   const scanned = (columns: string, cut: string) =>
@@ -150,7 +149,7 @@ async function scanDeliveries(pool: Queryable, request: ScanRequest): Promise<Sc
   const deliveries = rows.flatMap((row) => (row.id === null ? [] : [toDelivery(row)]))
   const { edge_position: position, edge_endpoint: endpointId, edge_created_at_ms } = rows[0] ?? {}
   // Deliveries are created in the order of positions: before the edge there are older ones only.
-  const isOlder = fromMs !== undefined && (edge_created_at_ms ?? 0) < fromMs - CLOCK_SKEW_MS
+  const isOlder = fromMs !== undefined && (edge_created_at_ms ?? 0) < fromMs - CLOCK_SKEW_MAX_MS
   if (!position || !endpointId || isOlder) return { deliveries, readUpTo: undefined }
   return { deliveries, readUpTo: { position: BigInt(position), endpointId } }
 }

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { findLogged, joinOutbox, leftJoinEvent } from '../../events/log.sql.ts'
 import { bigintArray } from '../../postgres/binary-arrays.ts'
+import { bindValues } from '../../postgres/bind-values.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { DeliveryPlace, DeliveryState, StoredAttempt, StoredDelivery } from './delivery.ts'
 
@@ -54,8 +55,7 @@ export async function listOfEvent(
   after: DeliveryPlace | undefined,
   limit: number,
 ): Promise<StoredDelivery[]> {
-  const values: unknown[] = [eventId]
-  const bind = (value: unknown) => `$${values.push(value)}`
+  const { values, bind } = bindValues(eventId)
   // Joins through the business's endpoints, because deliveries are indexed by endpoint.
   const from = `logged l ${joinOutbox('l.outbox_seq')}
     join webhook_endpoint e on e.business_id = l.business_id

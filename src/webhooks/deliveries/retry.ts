@@ -1,7 +1,6 @@
-const SECOND_MS = 1_000
-const MINUTE_MS = 60 * SECOND_MS
-const HOUR_MS = 60 * MINUTE_MS
+import { HOUR_MS, MINUTE_MS } from '../../core/durations.ts'
 
+const SECOND_MS = 1_000
 /** The waits between attempts: ten attempts over three days and three hours. */
 export const RETRY_SCHEDULE_MS: readonly number[] = [
   5 * SECOND_MS,

@@ -1,8 +1,8 @@
+import { HOUR_MS } from '../../core/durations.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 
-const HOUR_MS = 3_600_000
 const HOURS = 24
 
 /** How many deliveries of one endpoint count at most, and of all endpoints of a request together. */

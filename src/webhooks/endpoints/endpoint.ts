@@ -1,5 +1,4 @@
-const DAY_MS = 86_400_000
-
+import { DAY_MS } from '../../core/durations.ts'
 /** Why an endpoint is disabled: see the diagram of EndpointStatus in endpoint.proto. */
 export type DisabledReason = 'REQUESTED' | 'GONE' | 'FAILING'
 

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import { HOUR_MS } from '../../core/durations.ts'
 import { createLoop } from '../../core/loop.ts'
 import type { DeliveryState } from '../deliveries/delivery.ts'
 import { BUCKETS, bucketOf } from './delay-histogram.ts'
@@ -33,7 +34,6 @@ interface Options {
   readonly everyMs?: number
 }
 
-const HOUR_MS = 3_600_000
 const STORE_EVERY_MS = 2_000
 
 /** The most rows that wait to be stored; while the database is unavailable, further ones are not counted. */

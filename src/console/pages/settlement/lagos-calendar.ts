@@ -1,10 +1,9 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { DAY_MS } from '../../../core/durations.ts'
 
 /** Lagos is an hour ahead of UTC all year. */
 const LAGOS_MS = 3_600_000
-const DAY_MS = 86_400_000
-
 /** The day in Lagos at a time, as YYYY-MM-DD. */
 export function dayAt(ms: number): string {
   return new Date(ms + LAGOS_MS).toISOString().slice(0, 10)
