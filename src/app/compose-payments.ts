@@ -23,8 +23,7 @@ import {
   createRecordUnlessImported,
 } from '../notifications/record-confirmed.ts'
 import { createReversePayment } from '../notifications/reverse-payment.ts'
-import type { ObserveBatches } from '../postgres/batch-metrics.ts'
-import { type BatchWatch, createBatchWatch } from '../postgres/batch-watch.ts'
+import { type BatchWatch, createBatchWatch, type ObserveBatches } from '../postgres/batcher.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'

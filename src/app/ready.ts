@@ -1,7 +1,7 @@
 import { shareResult } from '../core/shared-result.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import { isLogCurrent } from '../events/log-state.ts'
-import type { BatchWatch } from '../postgres/batch-watch.ts'
+import type { BatchWatch } from '../postgres/batcher.ts'
 import { newerSchemaQuery } from '../postgres/migrate.ts'
 import type { Database } from '../postgres/orm.ts'
 

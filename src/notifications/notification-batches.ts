@@ -1,6 +1,5 @@
 import type { Pool } from 'pg'
-import type { ObserveBatches } from '../postgres/batch-metrics.ts'
-import { type Call, createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
+import { type Call, createIsolatingBatcher, type ObserveBatches } from '../postgres/batcher.ts'
 import {
   type Finished,
   findNotifications,

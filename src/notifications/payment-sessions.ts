@@ -2,12 +2,15 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
-import type { ObserveBatches } from '../postgres/batch-metrics.ts'
+import {
+  type Call,
+  createIsolatingBatcher,
+  type ObserveBatches,
+  runStatement,
+} from '../postgres/batcher.ts'
 import { textArray } from '../postgres/binary-arrays.ts'
 import { isDeadlock } from '../postgres/is-retryable.ts'
-import { type Call, createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
-import { runStatement } from '../postgres/run-statement.ts'
 import type { PaymentKeyEntity } from './notification.entity.ts'
 
 /** How a bank identifies a payment, and the session id that it reports. */

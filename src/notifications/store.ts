@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { appendEvents } from '../events/append-events.ts'
+import { runStatement } from '../postgres/batcher.ts'
 import {
   bigintArray,
   byteaArray,
@@ -12,7 +13,6 @@ import {
 import { epochMs } from '../postgres/epoch-ms.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
 import type { RowOf } from '../postgres/row-of.ts'
-import { runStatement } from '../postgres/run-statement.ts'
 import type { NotificationEntity, NotificationState } from './notification.entity.ts'
 
 /** A notification to be stored. */

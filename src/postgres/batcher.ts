@@ -1,6 +1,14 @@
+import {
+  DatabaseError,
+  type Pool,
+  type QueryConfig,
+  type QueryResult,
+  type QueryResultRow,
+} from 'pg'
+import { Counter, Histogram, type Registry } from 'prom-client'
 import { Fault } from '../core/errors.ts'
 import { outsideOfRequests } from '../core/request-scope.ts'
-import type { BatchObserver } from './batch-watch.ts'
+import { isRetryable } from './is-retryable.ts'
 
 /** In place of a result: only this call of the batch fails. */
 export class Failure {
@@ -174,5 +182,198 @@ class Batcher<Item, Result> {
     }
     this.#waiting = this.#waiting.filter((call) => this.#unsettled.has(call))
     this.#watchDeadlines()
+  }
+}
+
+/** A call of a batch. */
+export interface Call<Item, Result> {
+  readonly item: Item
+  /** Set as soon as it is committed. From then on, no error of the batch fails the call. */
+  result: Result | undefined
+  /** Why there is no result. */
+  error: unknown
+}
+
+/** As for a batcher, but `run` sets the results of the calls. It is called again for the others. */
+interface Options<Item, Result> extends Omit<BatcherOptions<Item, Result>, 'run'> {
+  readonly run: (calls: readonly Call<Item, Result>[]) => Promise<void>
+}
+
+/**
+ * A batcher whose batches are halved when they fail, until the call at fault is alone and only that
+ * one fails. If the database is unavailable, all calls without a result fail at once.
+ *
+ * Work is bounded: at most two runs a call, and about 2 log₂ n runs for one bad call among n.
+ */
+export function createIsolatingBatcher<Item, Result>({
+  run,
+  ...bounds
+}: Options<Item, Result>): (item: Item) => Promise<Result> {
+  return createBatcher<Item, Result>({
+    ...bounds,
+    run: async (items) => {
+      const calls = items.map((item): Call<Item, Result> => {
+        return { item, result: undefined, error: undefined }
+      })
+      await runIsolated(calls, run)
+      return calls.map(({ result, error }) => (result === undefined ? new Failure(error) : result))
+    },
+  })
+}
+
+async function runIsolated<Item, Result>(
+  calls: readonly Call<Item, Result>[],
+  run: Options<Item, Result>['run'],
+): Promise<void> {
+  const waiting = [calls]
+  for (let part = waiting.pop(); part !== undefined; part = waiting.pop()) {
+    try {
+      await run(part)
+    } catch (error) {
+      const open = part.filter((call) => call.result === undefined)
+      if (isRetryable(error)) {
+        // The whole batch failed, which the watch of batches must know.
+        if (calls.every(({ result }) => result === undefined)) throw error
+        fail([...open, ...waiting.flat()], error)
+        return
+      }
+      if (part.length === 1) fail(open, error)
+      else {
+        const middle = Math.ceil(open.length / 2)
+        const halves = [open.slice(middle), open.slice(0, middle)]
+        waiting.push(...halves.filter((half) => half.length > 0))
+      }
+    }
+  }
+}
+
+function fail(calls: readonly Call<unknown, unknown>[], error: unknown): void {
+  for (const call of calls) call.error = error
+}
+
+/**
+ * Runs a statement that may be refused. `pool.query` closes its connection at any error; this keeps
+ * it if only the statement is at fault, so that halving a batch opens no connections.
+ */
+export async function runStatement<Row extends QueryResultRow>(
+  pool: Pool,
+  statement: QueryConfig,
+): Promise<QueryResult<Row>> {
+  const client = await pool.connect()
+  // A lost connection rejects the statement; the event must not crash the process.
+  client.on('error', ignore)
+  let isUsable = true
+  try {
+    return await client.query<Row>(statement)
+  } catch (error) {
+    isUsable = error instanceof DatabaseError && !isRetryable(error)
+    throw error
+  } finally {
+    if (isUsable) client.off('error', ignore)
+    client.release(!isUsable)
+  }
+}
+
+function ignore(): void {}
+
+/** Observes the batches of a batcher. */
+export interface BatchObserver {
+  /** A batch starts. @returns what to call when it ends, with its error if it failed */
+  start(itemCount: number): (error?: unknown) => void
+}
+
+/** Watches the batches of a batcher for those that the database does not complete. */
+export interface BatchWatch extends BatchObserver {
+  /** Whether a batch waits for the database, or the latest to end did so in vain. */
+  stuck(): boolean
+}
+
+/** A batch takes milliseconds. */
+const STUCK_MS = 2_000
+
+/** After a batch that failed, the next one, or this time, shows whether payments are recorded again. */
+const RECENT_MS = 15_000
+
+export function createBatchWatch(): BatchWatch {
+  const running = new Set<{ readonly atMs: number }>()
+  let failedAtMs = Number.NEGATIVE_INFINITY
+  return {
+    start() {
+      const batch = { atMs: performance.now() }
+      running.add(batch)
+      return (error) => {
+        running.delete(batch)
+        if (error === undefined) failedAtMs = Number.NEGATIVE_INFINITY
+        else if (isRetryable(error)) failedAtMs = performance.now()
+      }
+    },
+    stuck() {
+      const nowMs = performance.now()
+      // In the order of their starts.
+      const [oldest] = running
+      const waits = oldest !== undefined && nowMs - oldest.atMs > STUCK_MS
+      return waits || nowMs - failedAtMs < RECENT_MS
+    },
+  }
+}
+
+/** The batchers that are measured. */
+type BatcherName =
+  | 'payments'
+  | 'conflicts'
+  | 'notifications'
+  | 'notification_results'
+  | 'payment_sessions'
+  | 'webhook_attempts'
+
+/** Creates the observer of a batcher. */
+export type ObserveBatches = (batcher: BatcherName) => BatchObserver
+
+/** No batch has more than 256 items. */
+const ITEMS_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+
+/** A commit takes a millisecond on a good disk; after 12 s the callers of a batch get `unavailable`. */
+const SECONDS_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 12]
+
+/** Measures the batches of batchers. */
+export function createBatchMetrics(register: Registry): ObserveBatches {
+  const registers = [register]
+  const labelNames = ['batcher']
+  const items = new Histogram({
+    name: 'inflow_batch_items',
+    help: 'Items in a batch that one statement writes or reads.',
+    labelNames,
+    buckets: ITEMS_BUCKETS,
+    registers,
+  })
+  const seconds = new Histogram({
+    name: 'inflow_batch_duration_seconds',
+    help: 'Duration of a batch, from its start to its commit.',
+    labelNames,
+    buckets: SECONDS_BUCKETS,
+    registers,
+  })
+  const failures = new Counter({
+    name: 'inflow_batch_failures_total',
+    help: 'Batches that failed as a whole, most of them because the database was unavailable.',
+    labelNames,
+    registers,
+  })
+  return (batcher) => {
+    const [size, duration, failed] = [items, seconds, failures].map((metric) =>
+      metric.labels(batcher),
+    ) as [Histogram.Internal<string>, Histogram.Internal<string>, Counter.Internal]
+    for (const histogram of [items, seconds]) histogram.zero({ batcher })
+    failed.inc(0)
+    return {
+      start(itemCount) {
+        const startedMs = performance.now()
+        size.observe(itemCount)
+        return (error) => {
+          duration.observe((performance.now() - startedMs) / 1_000)
+          if (error !== undefined) failed.inc()
+        }
+      },
+    }
   }
 }

@@ -9,10 +9,12 @@ import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { createLogSampler } from '../core/log-sampler.ts'
-import type { ObserveBatches } from '../postgres/batch-metrics.ts'
-import type { BatchObserver } from '../postgres/batch-watch.ts'
+import {
+  type BatchObserver,
+  createIsolatingBatcher,
+  type ObserveBatches,
+} from '../postgres/batcher.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
-import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
 import { inSpan, type Span } from '../tracing/tracing.ts'
 import type { StoredConflict } from './conflicts/payment-conflict.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts/record-conflict.ts'

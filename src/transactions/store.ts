@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { isAccountOpen } from '../accounts/account.sql.ts'
 import { appendEvents } from '../events/append-events.ts'
+import { runStatement } from '../postgres/batcher.ts'
 import {
   bigintArray,
   booleanArray,
@@ -9,7 +10,6 @@ import {
   timestampArray,
 } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { runStatement } from '../postgres/run-statement.ts'
 import { appendPostings, PAYMENT_POSTING } from './ledger/append-postings.ts'
 import type { IncomingPayment } from './transaction.ts'
 

@@ -7,7 +7,7 @@ import type { Pool } from 'pg'
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { createBatchWatch } from '../../src/postgres/batch-watch.ts'
+import { createBatchWatch } from '../../src/postgres/batcher.ts'
 import type { Database } from '../../src/postgres/orm.ts'
 import { expireEvents, sequence } from '../support/events.ts'
 import {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createIsolatingBatcher } from '../../src/postgres/isolating-batcher.ts'
+import { createIsolatingBatcher } from '../../src/postgres/batcher.ts'
 
 const BOUNDS = { itemsMax: 256, batchesMax: 1, queueMax: 1_000 }
 
