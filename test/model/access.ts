@@ -604,7 +604,7 @@ function grantOf(
 function isFull(world: World, { parent }: Grant, nowMs: number): boolean {
   const open = [...world.credentials.values()].filter((each) => {
     const isOf = each.kind === 'session' && each.parent === parent
-    return isOf && each.revokedMs === undefined && nowMs < each.expiresMs
+    return isOf && each.revokedMs === undefined && nowMs < endOf(each)
   })
   return open.reduce((sum, { count }) => sum + count, 0) >= SESSIONS_MAX
 }
