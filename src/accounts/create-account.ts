@@ -211,7 +211,8 @@ function newReservation(
     terms: request.terms && {
       ...request.terms,
       expiresAtMs: expiryOf(request.terms, nowMs),
-      ...{ usedAtMs: undefined, endedAtMs: undefined },
+      usedAtMs: undefined,
+      endedAtMs: undefined,
     },
     metadata: request.metadata,
     split: request.split && {

@@ -40,8 +40,10 @@ export type FindOpenAccounts = (
  */
 export function createFindOpenAccounts(pool: Pool, isSimulated: IsSimulated): FindOpenAccounts {
   const bounds = {
-    ...{ maxSize: ACCOUNTS_MAX, sizeCalculation: sizeOf },
-    ...{ ttl: CACHED_MS, ttlResolution: 1_000 },
+    maxSize: ACCOUNTS_MAX,
+    sizeCalculation: sizeOf,
+    ttl: CACHED_MS,
+    ttlResolution: 1_000,
   }
   const caches = {
     live: new LRUCache<string, OpenAccount>(bounds),

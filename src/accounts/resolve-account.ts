@@ -150,8 +150,10 @@ async function confirmOpening(
   const signal = AbortSignal.timeout(served.callTimeoutMs)
   const order = orderOf(account, alias, {
     // A query needs no identity number.
-    ...{ idType: undefined, idNumber: undefined },
-    ...{ attempt: account.attempts, repeated: true },
+    idType: undefined,
+    idNumber: undefined,
+    attempt: account.attempts,
+    repeated: true,
   })
   const { findNumber, findOpened } = served.connector
   const found = findNumber

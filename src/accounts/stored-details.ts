@@ -43,7 +43,12 @@ export function readDetails(encrypter: Encrypter, account: StoredDetails): Accou
     allowedPayers: account.allowedPayers ?? [],
   }
   return {
-    ...{ bank, firstName, lastName, email, phone, idNumber },
+    bank,
+    firstName,
+    lastName,
+    email,
+    phone,
+    idNumber,
     idType: account.idType ?? undefined,
     terms: account.oneTime ? terms : undefined,
     metadata: account.metadata ?? undefined,

@@ -60,13 +60,20 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   const metrics = createMetrics(tracing !== undefined)
   const observeBatches = createBatchMetrics(metrics)
   const webhooks = composeWebhooks(options, {
-    ...{ encrypter, timeText, observeBatches },
+    encrypter,
+    timeText,
+    observeBatches,
     metrics: createAttemptMetrics(metrics),
     onCommit: () => events.onCommit(),
   })
   const relay = composeRelay({ config, database, clock, log, metrics, tracing })
   const events = composeEvents({
-    ...{ config, database, clock, log, metrics, tracing },
+    config,
+    database,
+    clock,
+    log,
+    metrics,
+    tracing,
     wakeReaders() {
       webhooks.wake()
       relay?.wake()
@@ -76,7 +83,15 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   const keyUses = createKeyUses({ pool: database.relaxedPool, log })
   const aliasOf = createAliasOf(database.orm)
   const payments = composePayments({
-    ...{ config, database, encrypter, clock, log, metrics, observeBatches, aliasOf, onCommit },
+    config,
+    database,
+    encrypter,
+    clock,
+    log,
+    metrics,
+    observeBatches,
+    aliasOf,
+    onCommit,
     tracing,
   })
   const settlements = createSettlements({ database, clock, log, onCommit, tracing })
@@ -86,14 +101,24 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
     known: createKnownCredentials({
       stored: [createKeyHashes(database.pool), createTokenHashes(database.pool)],
       fixed: options.adminToken,
-      ...{ clock, log },
+      clock,
+      log,
     }),
     clock,
     report: exchange.report,
   })
   return {
-    ...{ timeText, metrics, webhooks, relay, events, keyUses, aliasOf, payments },
-    ...{ settlements, exchange, limits },
+    timeText,
+    metrics,
+    webhooks,
+    relay,
+    events,
+    keyUses,
+    aliasOf,
+    payments,
+    settlements,
+    exchange,
+    limits,
     sessions: composeSessions(options, encrypter),
   }
 }
@@ -191,7 +216,10 @@ function composeEvents(options: EventOptions): Events {
   }
   const sequencer = createSequencer({
     pool: database.recordingPool,
-    ...{ log, metrics, onAdvance, tracing: options.tracing },
+    log,
+    metrics,
+    onAdvance,
+    tracing: options.tracing,
   })
   const heartbeats = createHeartbeats(options, onAdvance)
   const retention = createRetention({
@@ -228,9 +256,12 @@ function createHeartbeats({ config, database, log }: EventOptions, onAdvance: ()
   const isDirect = listenUrl === database.url
   const session = sessionOptions({ statement_timeout: `${DEADLINES.hot}` })
   const heartbeat = createHeartbeat({
-    ...{ name: 'database heartbeat', url: database.url, log },
+    name: 'database heartbeat',
+    url: database.url,
+    log,
     options: transactionPooling ? undefined : session,
-    ...{ connections: database.connections, onConnect: isDirect ? listen : undefined },
+    connections: database.connections,
+    onConnect: isDirect ? listen : undefined,
   })
   if (listenUrl === undefined || isDirect) return [heartbeat]
   const way = { name: 'event listener', url: listenUrl, options: session }
@@ -245,7 +276,9 @@ function composeSessions(options: ServiceOptions, encrypter: Encrypter) {
   const { recordingPool: pool, relaxedPool } = database
   const { idleMs, maxMs } = config.console.sessions
   const authenticateToken = createAuthenticateToken({
-    ...{ pool, relaxedPool, clock },
+    pool,
+    relaxedPool,
+    clock,
     bootstrapToken: adminToken,
   })
   const settings = {
@@ -261,14 +294,21 @@ function composeSessions(options: ServiceOptions, encrypter: Encrypter) {
   return {
     authenticateToken,
     authenticateSession: createAuthenticateSession({
-      ...{ pool, relaxedPool, clock, adminToken, idleMs },
+      pool,
+      relaxedPool,
+      clock,
+      adminToken,
+      idleMs,
     }),
     signIn: createSignIn(settings),
     signOut: createSignOut(settings),
     ownOrigin: createOwnOrigin(config.console.publicUrl),
     oidc: composeOidc(config.console.oidc, settings, encrypter),
     rpc: createSessionRpc({
-      ...{ database, clock, adminToken, idleMs },
+      database,
+      clock,
+      adminToken,
+      idleMs,
       publicUrl: config.console.publicUrl,
       service: {
         version: VERSION,

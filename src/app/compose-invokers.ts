@@ -80,7 +80,16 @@ export function composeInvokers(dependencies: Dependencies): readonly Invoker[] 
   ]
   const methods = implementations.flatMap(({ service }) => service.methods)
   const pipeline = composePipeline({
-    ...{ config, database, clock, log, metrics, check, keyUses, limits, sessions, tracing },
+    config,
+    database,
+    clock,
+    log,
+    metrics,
+    check,
+    keyUses,
+    limits,
+    sessions,
+    tracing,
     policyOf: readPolicies(methods),
     auditKeys: dependencies.encrypter,
   })
@@ -142,13 +151,23 @@ function composeThirdPartyRpc(
   const { onCommit } = domains.events
   const reversal = { pool, clock, semaphore: createSemaphore(SIMULATED_REVERSALS_MAX), onCommit }
   const sandbox = {
-    ...{ pool, clock, timeText, recordPayment },
+    pool,
+    clock,
+    timeText,
+    recordPayment,
     getTransaction: createGetTransaction(database.read),
     reverse: (request: ReversalRequest, actor: Actor) =>
       reverseTransaction(reversal, request, actor),
   }
   return createThirdPartyRpc({
-    ...{ database, bankOf, encrypter, clock, createAccount, onCommit, timeText, bankNames },
+    database,
+    bankOf,
+    encrypter,
+    clock,
+    createAccount,
+    onCommit,
+    timeText,
+    bankNames,
     setSplit: createSetSplit({ pool, clock }),
     webhooks: webhooks.context,
     decisions,

@@ -90,7 +90,13 @@ export function composePayments(options: Options): Payments {
   const opening = trackOpenings(createOpenAtBank({ pool, orm, bankOf, clock, log, onCommit }))
   const { openAtBank } = opening
   const openings = createResolveOpenings({
-    ...{ pool, openAtBank, encrypter, clock, log, aliasOf, live: served.live },
+    pool,
+    openAtBank,
+    encrypter,
+    clock,
+    log,
+    aliasOf,
+    live: served.live,
   })
   const endings = createEndAccounts({ pool, bankOf, clock, log, onCommit })
   const onConflict = reportConflict(bankMetrics, log)
@@ -114,7 +120,15 @@ export function composePayments(options: Options): Payments {
   const reversePayment = createReversePayment({ pool, clock, isSimulated, onCommit, actor })
   const { live } = served
   const reconciling = {
-    ...{ live, isSimulated, pool, orm, clock, log, recordPayment, reversePayment, onConflict },
+    live,
+    isSimulated,
+    pool,
+    orm,
+    clock,
+    log,
+    recordPayment,
+    reversePayment,
+    onConflict,
     assignSession: createAssignSession(pool, clock, observeBatches),
     isReturned: createIsReturned(pool),
     tracing: options.tracing,

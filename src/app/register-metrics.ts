@@ -66,7 +66,9 @@ export function registerMetrics(dependencies: Dependencies): () => void {
     return { ...tls?.certificates(), ...(relay && { RELAY_TLS_CA: relay }) }
   })
   return observePools(metrics, {
-    ...{ main: pool, recording: recordingPool, relaxed: relaxedPool },
+    main: pool,
+    recording: recordingPool,
+    relaxed: relaxedPool,
     ...Object.fromEntries(replicaPools),
   })
 }

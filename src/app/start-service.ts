@@ -57,7 +57,9 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const replicas = composeReplicas(given)
   const options: ServiceOptions = {
     ...given,
-    ...{ database: replicas?.database ?? database, clock, tracing },
+    database: replicas?.database ?? database,
+    clock,
+    tracing,
   }
   const encrypter = createEncrypter(options.masterKey, options.otherKeys)
   const keyHeartbeat = keysOf(options, encrypter)
@@ -73,7 +75,11 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const ready = createReady(database, payments.batches, stopping.signal)
   const open = () =>
     openServers({
-      ...{ config, log, tls, console, notifications: payments.notifications },
+      config,
+      log,
+      tls,
+      console,
+      notifications: payments.notifications,
       invokers: composeInvokers({ options, domains, encrypter, draining }),
       exposition: createExposition(metrics),
       ready: ready.reasons,
@@ -92,7 +98,10 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   replicas?.start(metrics)
   registerServerMetrics(metrics, { http, grpc, ...(ops && { ops }) }, clock)
   const endMetrics = registerMetrics({
-    ...{ options, metrics, loops, ready: ready.reasons },
+    options,
+    metrics,
+    loops,
+    ready: ready.reasons,
     replicaPools: replicas?.pools ?? new Map(),
   })
   const { recordingPool } = database

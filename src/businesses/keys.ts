@@ -81,10 +81,18 @@ export async function importKey(
   const imported = database.orm.em.fork().transactional(async (em) => {
     await findBusiness(em, business)
     const key = em.create(KeyEntity, {
-      ...{ id: newId('key', nowMs), business, live, secretHash, allowedCidrs, imported: true },
-      ...{ prefix: foreignPrefix(secret), scopes: [...requested.scopes] },
-      ...{ createdAt: new Date(nowMs), expiresAt: requested.expiresAt ?? null },
-      ...{ revokedAt: null, lastUsedAt: null },
+      id: newId('key', nowMs),
+      business,
+      live,
+      secretHash,
+      allowedCidrs,
+      imported: true,
+      prefix: foreignPrefix(secret),
+      scopes: [...requested.scopes],
+      createdAt: new Date(nowMs),
+      expiresAt: requested.expiresAt ?? null,
+      revokedAt: null,
+      lastUsedAt: null,
     })
     await em.flush()
     const details = keyDetails(key)

@@ -56,7 +56,10 @@ export function createBusinessRpc(
     async issueKey({ businessId, test, allowedCidrs, scopes, expiresAt: expires }, context) {
       const expiresAt = expires && new Date(fromTimestamp(expires))
       const requested = {
-        ...{ businessId, live: !test, allowedCidrs, expiresAt },
+        businessId,
+        live: !test,
+        allowedCidrs,
+        expiresAt,
         // Validation admits no others.
         scopes: scopes as KeyScope[],
       }

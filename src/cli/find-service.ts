@@ -52,7 +52,10 @@ export function findService(
       )
     }
     return {
-      ...{ url, token: found, httpUrl: same?.httpUrl, opsUrl: same?.opsUrl },
+      url,
+      token: found,
+      httpUrl: same?.httpUrl,
+      opsUrl: same?.opsUrl,
       businessId: same?.businessId,
     }
   }

@@ -198,8 +198,12 @@ function isMessage(field: DescField): field is DescField & { readonly fieldKind:
 type Read = { readonly value: unknown } | { readonly fault: string }
 
 const BOOLEANS: Readonly<Record<string, boolean>> = {
-  ...{ true: true, yes: true, 1: true },
-  ...{ false: false, no: false, 0: false },
+  true: true,
+  yes: true,
+  1: true,
+  false: false,
+  no: false,
+  0: false,
 }
 
 function readValue({ field, isNaira = false }: Target, text: string): Read {

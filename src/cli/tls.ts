@@ -114,7 +114,10 @@ export function probeTls(url: string, options: TlsOptions): Promise<string | und
   const host = hostname.replace(/^\[|]$/g, '')
   return new Promise((resolve) => {
     const socket = connect({
-      ...{ host, port: Number(port || 443), ALPNProtocols: ['h2'], ...options },
+      host,
+      port: Number(port || 443),
+      ALPNProtocols: ['h2'],
+      ...options,
       ...(isIP(host) === 0 && { servername: host }),
     })
     let secured = false

@@ -84,7 +84,9 @@ export function readConsole(settings: ConsoleSettings, httpInternal: boolean) {
     oidc:
       issuer && clientId && publicUrl
         ? {
-            ...{ issuer, clientId, publicUrl },
+            issuer,
+            clientId,
+            publicUrl,
             clientSecret: settings.oidcClientSecret,
             name: settings.oidcName,
             requestScopes: settings.oidcRequestScopes,

@@ -68,7 +68,8 @@ function describe(name: string, field: z.ZodType): Setting {
   const dependent = DEPENDENT[name] !== undefined
   return {
     ...plain(name, DEPENDENT[name] ?? defaultOf(field)),
-    ...{ dependent, secret: isSecret(field) },
+    dependent,
+    secret: isSecret(field),
   }
 }
 

@@ -95,8 +95,13 @@ function watchTicks(
       registers: [metrics],
     })
   const warn = createLogSampler({
-    ...{ log, level: 'warn', text: 'slow tick of the sequencer', by: 'cause' },
-    ...{ linesMax: 1, totalMax: 1, windowMs: 60_000 },
+    log,
+    level: 'warn',
+    text: 'slow tick of the sequencer',
+    by: 'cause',
+    linesMax: 1,
+    totalMax: 1,
+    windowMs: 60_000,
   })
   return (tookMs, numbered) => {
     durations?.observe(tookMs / 1_000)

@@ -32,7 +32,9 @@ export function createStoreNotification(
 ): StoreNotification {
   return createIsolatingBatcher({
     run: (calls: readonly StoreCall[]) => storeBatch(pool, calls),
-    ...{ itemsMax: ITEMS_MAX, batchesMax: 2, queueMax: 20_000 },
+    itemsMax: ITEMS_MAX,
+    batchesMax: 2,
+    queueMax: 20_000,
     observers: observeBatches && [observeBatches('notifications')],
   })
 }
@@ -83,7 +85,9 @@ export function createFinishProcessing(
       await finishNotifications(relaxedPool, merge(calls.map(({ item }) => item)))
       for (const call of calls) call.result = true
     },
-    ...{ itemsMax: 256, batchesMax: 1, queueMax: 20_000 },
+    itemsMax: 256,
+    batchesMax: 1,
+    queueMax: 20_000,
     observers: observeBatches && [observeBatches('notification_results')],
   })
   return async (id, processed) => void (await finish({ id, processed }))

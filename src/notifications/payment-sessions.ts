@@ -38,7 +38,9 @@ export function createAssignSession(
 ): AssignSession {
   const assign = createIsolatingBatcher({
     run: (calls: readonly SessionCall[]) => assignBatch(pool, calls, clock.now()),
-    ...{ itemsMax: 256, batchesMax: 2, queueMax: 20_000 },
+    itemsMax: 256,
+    batchesMax: 2,
+    queueMax: 20_000,
     observers: observeBatches && [observeBatches('payment_sessions')],
   })
   return async ({ bank, bankKey, sessionId }) =>

@@ -63,8 +63,13 @@ export type ReceiveNotification = (
 export function createReceiveNotification(dependencies: ReceiveDependencies): ReceiveNotification {
   // Any caller can send forgeries.
   const warnUnauthenticated = createLogSampler({
-    ...{ log: dependencies.log, level: 'warn', text: 'notification is not authentic' },
-    ...{ by: 'bank', linesMax: 10, totalMax: 40, windowMs: 60_000 },
+    log: dependencies.log,
+    level: 'warn',
+    text: 'notification is not authentic',
+    by: 'bank',
+    linesMax: 10,
+    totalMax: 40,
+    windowMs: 60_000,
   })
   let inProgress = 0
   const serveLimited = async (...args: Parameters<typeof serve>): Promise<NotificationOutcome> => {

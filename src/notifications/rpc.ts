@@ -39,7 +39,9 @@ export function createNotificationRpc(
         outcomes: toOutcomes(results),
         fromMs: from && fromTimestamp(from),
         toMs: to && fromTimestamp(to),
-        ...{ sessionId, pageSize, pageToken },
+        sessionId,
+        pageSize,
+        pageToken,
       }
       const { rows, nextPageToken } = await dependencies.read((on) =>
         listNotifications(on, request),

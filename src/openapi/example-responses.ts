@@ -70,7 +70,9 @@ const listed = {
 
 const found = {
   ...created,
-  ...{ merchantReference: 'order-1', status: 'ACTIVE', customer: 'Ada Obi' },
+  merchantReference: 'order-1',
+  status: 'ACTIVE',
+  customer: 'Ada Obi',
 }
 
 const payment = {
@@ -250,7 +252,10 @@ export const RESPONSES: Readonly<Record<string, JsonObject>> = {
     dueAt: AT,
   }),
   SkipDelivery: response('Delivery skipped', DeliverySchema, {
-    ...{ ...delivery, status: 'FAILED', completedAt: AT, failure: 'the endpoint responded 500' },
+    ...delivery,
+    status: 'FAILED',
+    completedAt: AT,
+    failure: 'the endpoint responded 500',
   }),
   SimulatePayment: response('Payment simulated', TransactionSchema, payment),
   RequeryTransaction: response('Payments requested from the bank', RequeryResultSchema, {

@@ -82,7 +82,7 @@ class Opening {
   }
 
   #failed(startedMs: number): void {
-    // Of attempts that fail together, one counts.
+    // Count attempts that fail at the same time as one failure.
     if (this.#failures > 0 && startedMs < this.#retryAtMs) return
     this.#failures += 1
     this.#retryAtMs = performance.now() + backoffMs(this.#failures, BACKOFF, Math.random)

@@ -117,7 +117,8 @@ async function runPage(
   const timeoutMs = Math.max(served.callTimeoutMs, LIST_TIMEOUT_MS_MIN)
   const timed = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
   const span = dependencies.tracing?.start(`list payments ${run.bank}`, {
-    ...{ kind: 'client', attributes: { 'inflow.bank': run.bank } },
+    kind: 'client',
+    attributes: { 'inflow.bank': run.bank },
   })
   const listed = await inSpan(span, async () =>
     served.connector.listPayments?.({ fromMs, toMs, page, account }, timed),

@@ -49,7 +49,10 @@ export function createAccountMethods(dependencies: AccountDependencies): Account
       const { reference, firstName, lastName, email, phone, expiresAt, expiresIn } = request
       const key = { businessId, live, reference }
       const change = {
-        ...{ firstName, lastName, email, phone },
+        firstName,
+        lastName,
+        email,
+        phone,
         expiresAtMs: expiresAt === undefined ? undefined : readExpiry(expiresAt, timeText),
         expiresInSeconds: expiresIn,
       }
@@ -94,7 +97,10 @@ export function createAccountMethods(dependencies: AccountDependencies): Account
       const { businessId, live } = callingBusiness(context)
       const page = readPage(pageSize, pageToken, 1)
       const filter = {
-        ...{ businessId, live, allowed: undefined, idNumberHashes: undefined },
+        businessId,
+        live,
+        allowed: undefined,
+        idNumberHashes: undefined,
         status: (status || undefined) as AccountStatus | undefined,
       }
       const { found, splits } = await read((on) => listWithSplits(on, filter, page))

@@ -106,7 +106,11 @@ export function toCustomerAccount(found: VirtualAccount): CustomerAccount {
   const { reference, account, meta, terms, metadata, split } = found
   const { merchantReference = '', status = '', customer = '' } = found
   return create(CustomerAccountSchema, {
-    ...{ reference, account, merchantReference, status, customer },
+    reference,
+    account,
+    merchantReference,
+    status,
+    customer,
     ...(meta && { meta }),
     ...(terms && { terms }),
     ...(metadata && { metadata }),

@@ -95,7 +95,10 @@ export function createThirdPartyRpc(
       const details = toAccountDetails(request, timeText)
       const given = await checkSplit(database.pool, businessId, readSplit(request.split))
       const { account, replayed } = await createAccount({
-        ...{ businessId, live, reference, ...details },
+        businessId,
+        live,
+        reference,
+        ...details,
         verification: toVerification(request),
         split: given,
         span: context.values.get(callSourceKey)?.span,

@@ -95,7 +95,8 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
         endpointId: endpointId || undefined,
         eventId: eventId || undefined,
         states: status === '' ? undefined : [status as DeliveryState],
-        ...{ pageSize, pageToken },
+        pageSize,
+        pageToken,
       })
       const deliveries = rows.map((delivery) => toDelivery(delivery, timeText))
       return {
@@ -150,7 +151,8 @@ function toWebhook(
     ...(endpoint.eventName !== null && { eventName: endpoint.eventName }),
     payerAsArray: endpoint.payerAsArray,
     options: create(ConfiguredOptionsSchema, {
-      ...{ rateLimit: endpoint.rateLimit, ordered: endpoint.ordered },
+      rateLimit: endpoint.rateLimit,
+      ordered: endpoint.ordered,
       ...(connection && toConnection(connection, format)),
       ...(blockedBy && { blockedBy: toBlock(blockedBy, timeText) }),
     }),

@@ -85,8 +85,12 @@ function modeOf(transaction: RecordResult['transaction']): Mode {
 
 function newTally(): Tally {
   const counts = {
-    ...{ RECORDED: 0, DUPLICATE: 0, CONFLICT: 0 },
-    ...{ UNMATCHED: 0, UNAVAILABLE: 0, REFUSED: 0 },
+    RECORDED: 0,
+    DUPLICATE: 0,
+    CONFLICT: 0,
+    UNMATCHED: 0,
+    UNAVAILABLE: 0,
+    REFUSED: 0,
   }
   return { counts, amountMinor: 0n }
 }

@@ -81,7 +81,9 @@ export async function findReportedId(
 export function createIsFinal(pool: Pool): (key: RecordedKey) => Promise<boolean> {
   const find = createBatcher({
     run: (keys: readonly RecordedKey[]) => findRecorded(pool, keys),
-    ...{ itemsMax: 256, batchesMax: 2, queueMax: 20_000 },
+    itemsMax: 256,
+    batchesMax: 2,
+    queueMax: 20_000,
   })
   return async (key) => {
     const recorded = await find(key)

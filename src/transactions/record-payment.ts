@@ -96,8 +96,13 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
   })
   // One line for each payment would be a flood.
   const logPayment = createLogSampler({
-    ...{ log, level: 'debug', text: 'payment processed', by: 'outcome' },
-    ...{ linesMax: 100, totalMax: 200, windowMs: 1_000 },
+    log,
+    level: 'debug',
+    text: 'payment processed',
+    by: 'outcome',
+    linesMax: 100,
+    totalMax: 200,
+    windowMs: 1_000,
   })
   return async (payment) => {
     const { bank, sessionId, recordedBy } = payment

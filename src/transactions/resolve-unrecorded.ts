@@ -168,7 +168,7 @@ function toFinalization(
   accountNumber: string,
 ): PendingFinalization {
   const { status, recordedBy, traceparent: reported } = entry.payment
-  // The trace in which it arrived goes on.
+  // Keep the original traceparent.
   const traceparent = recorded.traceparent ?? reported
   return { entry, accountNumber, transaction: { ...recorded, status, recordedBy, traceparent } }
 }

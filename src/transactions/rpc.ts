@@ -168,7 +168,7 @@ function recordedByToken(context: HandlerContext): RecordedBy {
   return `token:${callingToken(context).tokenId}`
 }
 
-/** Only tokens without a restriction record payments, and restricted ones do not learn their ids. */
+/** Only tokens without a restriction record payments. Hide the recorder's token id from restricted tokens. */
 function shownTo({ recordedBy, traceparent }: StoredTransaction, { values }: HandlerContext) {
   const recorder = toRecorderMessage(recordedBy, restrictionOf(values) === undefined)
   return { recorder, traceparent }

@@ -38,7 +38,7 @@ const IDLE_MS = 1_000
 /** How far before the last event dispatched here the last deliveries of endpoints are looked for first. */
 const RECENT_EVENTS = 10_000n
 
-/** Creates deliveries from the events of the log. A row lock elects the instance that does it. */
+/** Creates deliveries from the events of the log. An advisory lock lets one instance at a time do it. */
 export function createDispatcher(options: DispatcherOptions): Loop {
   const { pool, clock, log, leaseMs, pausedMaxMs, worker, onDue, tracing, unclear } = options
   let recentFrom = 0n
@@ -56,7 +56,12 @@ export function createDispatcher(options: DispatcherOptions): Loop {
         { endpointIds, leasedUntilMs },
         async () => {
           const dispatched = await dispatchEvents(pool, {
-            ...{ idPrefix, nowMs, eventsMax: EVENTS_MAX, allotments, leaseMs, recentFrom },
+            idPrefix,
+            nowMs,
+            eventsMax: EVENTS_MAX,
+            allotments,
+            leaseMs,
+            recentFrom,
             pausedBeforeMs: nowMs - pausedMaxMs,
           })
           return { dispatched, ...(await readClaims(pool, dispatched.claimed)) }

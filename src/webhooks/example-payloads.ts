@@ -34,7 +34,9 @@ const METADATA = { order: '1042' }
 /** A payment into a one-time account that expects more. */
 const held = (holdState: HoldState): Payload =>
   payment(TransactionStatus.SUCCESS, {
-    ...{ expectedAmountMinor: 200_000n, variance: Variance.UNDERPAID, holdState },
+    expectedAmountMinor: 200_000n,
+    variance: Variance.UNDERPAID,
+    holdState,
     metadata: METADATA,
   })
 

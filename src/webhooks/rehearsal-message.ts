@@ -33,7 +33,11 @@ export function toLogEntry(event: MadeUpEvent): LogEntry {
     payload: {
       case: 'transaction',
       value: {
-        ...{ id, businessId, sessionId, amountMinor, currency: 'NGN' },
+        id,
+        businessId,
+        sessionId,
+        amountMinor,
+        currency: 'NGN',
         status:
           kind === 'PAYMENT_REVERSED' ? TransactionStatus.REVERSED : TransactionStatus.SUCCESS,
         accountReference: REFERENCE,
@@ -100,8 +104,15 @@ export function toProgressMessage(
   } = progress.step
   const { status: statusCode = 0, responseBody = '' } = answer
   const value = {
-    ...{ name, expected, happened, note, verdict: VERDICTS[verdict], latencyMs },
-    ...{ statusCode, responseBody, ...(burst && { burst }) },
+    name,
+    expected,
+    happened,
+    note,
+    verdict: VERDICTS[verdict],
+    latencyMs,
+    statusCode,
+    responseBody,
+    ...(burst && { burst }),
   }
   return { progress: { case: 'step', value } }
 }

@@ -350,8 +350,11 @@ async function burstStep(rehearsal: Rehearsal, books: Books): Promise<Done> {
   const quantile = (part: number) =>
     latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * part))] ?? 0
   const burst = {
-    ...{ sentCount: judged.length, failedCount: failed.length, concurrency },
-    ...{ latencyP50Ms: quantile(0.5), latencyP99Ms: quantile(0.99) },
+    sentCount: judged.length,
+    failedCount: failed.length,
+    concurrency,
+    latencyP50Ms: quantile(0.5),
+    latencyP99Ms: quantile(0.99),
     requestsPerSecond: Math.round((judged.length * 10_000) / Math.max(tookMs, 1)) / 10,
   }
   const isSlow = burst.latencyP99Ms > timeoutMs / 2
@@ -361,7 +364,9 @@ async function burstStep(rehearsal: Rehearsal, books: Books): Promise<Done> {
     step: {
       ...NOT_JUDGED,
       ...failed[0],
-      ...{ verdict, burst, happened: burstText(burst, count, failed) },
+      verdict,
+      burst,
+      happened: burstText(burst, count, failed),
       name: `A burst of ${count} payments`,
       expected: `2xx to all, ${concurrency} at once${rateLimit > 0 ? `, ${rateLimit} a second` : ''}`,
       latencyMs: latencies.at(-1) ?? 0,
@@ -423,7 +428,8 @@ const BODY_SHOWN_MAX = 500
 function factsOf(answer: Answer) {
   const { status, responseBody, latencyMs } = answer
   return {
-    ...{ status, latencyMs },
+    status,
+    latencyMs,
     ...(!is2xx(answer) && { responseBody: responseBody.slice(0, BODY_SHOWN_MAX) }),
   }
 }
@@ -454,7 +460,9 @@ function summaryOf(
     verdict: ending === '' ? worstOf(steps) : 'FAILED',
     conclusion: conclusionOf(steps, ending),
     books: booksText(books, creditedMinor, transactionRefPrefix),
-    ...{ transactionRefPrefix, creditedMinor, creditedCount: credited.length },
+    transactionRefPrefix,
+    creditedMinor,
+    creditedCount: credited.length,
     reversedCount: reversed === undefined ? 0 : 1,
     endedEarly: ending !== '',
   }

@@ -95,7 +95,9 @@ export function createRehearse(options: RehearseOptions): Rehearse {
       const signedAtMs = context.clock.now() - (signature === 'six minutes old' ? STALE_MS : 0)
       const headers = signedHeaders(
         {
-          ...{ eventId, body, timestampSeconds: Math.floor(signedAtMs / 1_000) },
+          eventId,
+          body,
+          timestampSeconds: Math.floor(signedAtMs / 1_000),
           secrets: signature === 'wrong' ? [forged] : secrets,
         },
         format,
@@ -118,7 +120,11 @@ export function createRehearse(options: RehearseOptions): Rehearse {
       await audit(context, receiver, actor)
       const endTickMs = performance.now() + REHEARSAL_MS_MAX
       const steps = runSteps({
-        ...{ format, ordered, concurrency, rateLimit, timeoutMs },
+        format,
+        ordered,
+        concurrency,
+        rateLimit,
+        timeoutMs,
         ...(await createEvents(options, receiver.businessId)),
         hasReversals: receiver.kinds.length === 0 || receiver.kinds.includes('PAYMENT_REVERSED'),
         send: createSend(receiver),
@@ -185,7 +191,9 @@ async function openEndpoint(context: EndpointContext, endpointId: string): Promi
     const [newest, ...earlier] = signing
     assert(newest !== undefined, 'an endpoint has a secret that signs')
     return {
-      ...{ businessId: endpoint.business, url: endpoint.url, kinds: endpoint.kinds },
+      businessId: endpoint.business,
+      url: endpoint.url,
+      kinds: endpoint.kinds,
       auditedAs: endpointId,
       format: formatOf(endpoint),
       secrets: [newest, ...earlier],
@@ -248,7 +256,11 @@ async function createEvents({ context, timeText }: RehearseOptions, businessId: 
     const eventId = newId('evt', occurredAtMs)
     // The events of test mode have `live` false too.
     return {
-      ...{ businessId, epoch, eventId, occurredAtMs, live: false },
+      businessId,
+      epoch,
+      eventId,
+      occurredAtMs,
+      live: false,
       businessSequence: BigInt(sequence),
     }
   }

@@ -175,10 +175,14 @@ function toDeliveryStates(
 function toRequestMessage({ method, url, headers, body }: ShownRequest): WebhookRequest {
   return {
     $typeName: 'inflow.webhook.v1.WebhookRequest',
-    ...{ method, url, body },
+    method,
+    url,
+    body,
     headers: headers.map(({ name, value, omission }) => ({
       $typeName: 'inflow.webhook.v1.WebhookHeader',
-      ...{ name, value, omission: OMISSIONS[omission ?? 'none'] },
+      name,
+      value,
+      omission: OMISSIONS[omission ?? 'none'],
     })),
   }
 }
@@ -201,7 +205,8 @@ function toStatisticsMessage(statistics: EndpointStatistics): StatisticsMessage 
     failedCount: statistics.failed,
     pendingCount: statistics.pending,
     ...(oldestPendingMs !== undefined && { oldestPendingAt: timestampFromMs(oldestPendingMs) }),
-    ...{ latencyP50Ms, latencyP95Ms },
+    latencyP50Ms,
+    latencyP95Ms,
     hours: statistics.hours.map((hour) => ({
       $typeName: 'inflow.webhook.v1.EndpointStatisticsHour',
       from: timestampFromMs(hour.fromMs),

@@ -99,12 +99,20 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     createRate: rates.create,
     steps: {
       send: createSender({
-        ...{ encrypter, clock, timeText, bankNames: options.bankNames, httpClient, log },
+        encrypter,
+        clock,
+        timeText,
+        bankNames: options.bankNames,
+        httpClient,
+        log,
         tracing: options.tracing,
         loadConnection: createLoadConnection(pool, encrypter),
       }),
       record: createRecorder({
-        ...{ ...background, scheduleMs, random: Math.random, onFailure },
+        ...background,
+        scheduleMs,
+        random: Math.random,
+        onFailure,
         onEnded: counter.count,
         metrics: options.metrics,
         observeBatches: options.observeBatches,

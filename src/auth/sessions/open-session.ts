@@ -82,7 +82,12 @@ export async function openSession(
   assert(!bootstrap || adminToken !== undefined, 'only a token that is set authenticates')
   const expiresAtMs = Math.min(nowMs + maxMs, grant.expiresAtMs ?? Number.POSITIVE_INFINITY)
   em.create(SessionEntity, {
-    ...{ id, kind, callerId, name, secretHash, scopes: [...scopes] },
+    id,
+    kind,
+    callerId,
+    name,
+    secretHash,
+    scopes: [...scopes],
     businessIds: businessIds ? [...businessIds] : null,
     proof: bootstrap && adminToken !== undefined ? proofOf(secret, adminToken) : null,
     address: actor.address,

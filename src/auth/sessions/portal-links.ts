@@ -52,7 +52,11 @@ export async function createPortalLink(
   const expiresAt = new Date(nowMs + ttlMs)
   const link = await database.orm.em.fork().transactional(async (em) => {
     const created = em.create(PortalLinkEntity, {
-      ...{ id, businessId, description, secretHash, scopes: [...scopes] },
+      id,
+      businessId,
+      description,
+      secretHash,
+      scopes: [...scopes],
       createdAt: new Date(nowMs),
       expiresAt,
     })

@@ -130,7 +130,10 @@ function toSessionMessage(row: SessionRow, nowMs: number, idleMs: number): Sessi
   const { id, kind, callerId, name, scopes, businessIds, address, revokedAtMs } = row
   const expired = Math.min(row.expiresAtMs, row.lastUsedAtMs + idleMs) <= nowMs
   return create(SessionSchema, {
-    ...{ id, callerId, name, address },
+    id,
+    callerId,
+    name,
+    address,
     kind: kindOf(kind, callerId),
     scopes: [...scopes],
     businessIds: [...(businessIds ?? [])],

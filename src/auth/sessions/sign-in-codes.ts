@@ -46,7 +46,11 @@ export async function createSignInCode(
   const expiresAtMs = nowMs + SIGN_IN_CODE_TTL_MS
   await database.orm.em.fork().transactional(async (em) => {
     em.create(SignInCodeEntity, {
-      ...{ id, callerId: tokenId, name, secretHash, scopes: [...scopes] },
+      id,
+      callerId: tokenId,
+      name,
+      secretHash,
+      scopes: [...scopes],
       businessIds: businessIds ? [...businessIds] : null,
       proof: bootstrap && adminToken !== undefined ? proofOf(secret, adminToken) : null,
       createdAt: new Date(nowMs),

@@ -111,7 +111,9 @@ const assignUnmatched = serviceAction<AssignOptions>(
       effect: `It is credited to ${businessId}, account ${reference}, and the business is notified.`,
     })
     const response = await service.client(ReconciliationService).assignUnmatchedPayment({
-      ...{ unmatchedPaymentId, businessId, reference },
+      unmatchedPaymentId,
+      businessId,
+      reference,
       note: options.note ?? '',
     })
     printResponse(options, AssignUnmatchedPaymentResponseSchema, response, () =>

@@ -94,13 +94,16 @@ async function run(options: InitOptions): Promise<void> {
     const encrypter = createEncrypter(masterKey as Buffer, masterKeyPrevious)
     const made = await begin(database, encrypter, first)
     return {
-      ...{ findings: found.findings, migrations, masterKeyId: encrypter.keyId },
+      findings: found.findings,
+      migrations,
+      masterKeyId: encrypter.keyId,
       ...{
         generated: Object.keys(generated),
         envFile: writeEnv,
         hasAdminToken: !!config.adminToken,
       },
-      ...{ ...made, mode: made.secretKey === undefined ? undefined : options.key },
+      ...made,
+      mode: made.secretKey === undefined ? undefined : options.key,
     } satisfies InitReport
   })
   if (json) print(jsonText(report, 2))

@@ -26,8 +26,12 @@ export function ledger(noun: Command): void {
 const verify = serviceAction<{ from?: string }>(async (service, options) => {
   const progress = commandProgress(options.json)
   let result = {
-    ...{ transactions: 0n, estimatedTransactions: 0n, postings: 0n },
-    ...{ discrepancyCount: 0n, completed: false, cursor: options.from ?? '' },
+    transactions: 0n,
+    estimatedTransactions: 0n,
+    postings: 0n,
+    discrepancyCount: 0n,
+    completed: false,
+    cursor: options.from ?? '',
   }
   const stream = service
     .client(SettlementService)

@@ -110,7 +110,9 @@ async function readTarget(service: Service, options: RehearseOptions, endpointId
   return {
     businessId: service.business(options.business),
     candidate: {
-      ...{ url, secret, kinds: [...(kind ?? [])] },
+      url,
+      secret,
+      kinds: [...(kind ?? [])],
       profile: profile ?? EndpointProfile.UNSPECIFIED,
       ...readFormat(options),
     },

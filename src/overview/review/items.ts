@@ -21,8 +21,16 @@ export function ofUnmatched(
   const { id, bank, accountNumber, sessionId, amountMinor, payerName } = payment
   const payer = payerName === '' ? 'An unnamed payer' : payerName
   return {
-    ...{ kind: 'UNMATCHED_PAYMENT', id, key: id, sinceMs: payment.createdAtMs, amountMinor },
-    ...{ businessId: '', bank, live: true, accountNumber, sessionId },
+    kind: 'UNMATCHED_PAYMENT',
+    id,
+    key: id,
+    sinceMs: payment.createdAtMs,
+    amountMinor,
+    businessId: '',
+    bank,
+    live: true,
+    accountNumber,
+    sessionId,
     text: `${payer} paid to ${accountNumber} at ${BANK_FACTS[bank].name}, which is not an open account.`,
     actions: ['assign', 'return'],
   }
@@ -31,8 +39,16 @@ export function ofUnmatched(
 export function ofNotification(held: Of<typeof notifications.listOldestHeld>): ReviewItem {
   const { id, bank, accountNumber, sessionId, amountMinor, cause } = held
   return {
-    ...{ kind: 'HELD_NOTIFICATION', id, key: id, sinceMs: held.receivedAtMs, amountMinor },
-    ...{ businessId: '', bank, live: true, accountNumber, sessionId },
+    kind: 'HELD_NOTIFICATION',
+    id,
+    key: id,
+    sinceMs: held.receivedAtMs,
+    amountMinor,
+    businessId: '',
+    bank,
+    live: true,
+    accountNumber,
+    sessionId,
     text: `A notification of ${BANK_FACTS[bank].name} is held: ${cause || 'no cause is stored'}.`,
     actions: ['retry notification', 'resolve notification'],
   }
@@ -51,8 +67,17 @@ export function ofConflict(
     conflict.status !== recordedStatus && `${conflict.status} instead of ${recordedStatus}`,
   ].filter((difference) => difference !== false)
   return {
-    ...{ kind: 'PAYMENT_CONFLICT', id, key: id, sinceMs: conflict.createdAtMs, amountMinor },
-    ...{ businessId, bank, live, accountNumber, sessionId, transactionId },
+    kind: 'PAYMENT_CONFLICT',
+    id,
+    key: id,
+    sinceMs: conflict.createdAtMs,
+    amountMinor,
+    businessId,
+    bank,
+    live,
+    accountNumber,
+    sessionId,
+    transactionId,
     text: `A report of the recorded payment ${sessionId} states ${differences.join(', ') || 'what was recorded since'}.`,
     actions: ['resolve conflict'],
   }
@@ -62,8 +87,13 @@ export function ofOpening(opening: Of<typeof listInReview>): ReviewItem {
   const { id, bank, businessId, live, cause } = opening
   const name = BANK_FACTS[bank].name
   return {
-    ...{ kind: 'ACCOUNT_OPENING', id: opening.reference, key: id, sinceMs: opening.createdAtMs },
-    ...{ businessId, bank, live },
+    kind: 'ACCOUNT_OPENING',
+    id: opening.reference,
+    key: id,
+    sinceMs: opening.createdAtMs,
+    businessId,
+    bank,
+    live,
     text: `${name} may or may not have opened the account: ${cause || 'it did not answer'}.`,
     actions: ['resolve account'],
   }
@@ -84,7 +114,13 @@ export function ofHeld(payment: StoredTransaction): ReviewItem {
   const reason = variance?.returnReason ? `: ${variance.returnReason}` : ''
   const next = isReturning ? `its return is requested${reason}` : 'the business decides'
   return {
-    ...{ kind: 'HELD_PAYMENT', id, key: id, amountMinor, bank, live: account.live, sessionId },
+    kind: 'HELD_PAYMENT',
+    id,
+    key: id,
+    amountMinor,
+    bank,
+    live: account.live,
+    sessionId,
     // A return is requested once, when the hold is decided.
     sinceMs: (isReturning ? variance.decidedAtMs : undefined) ?? payment.createdAtMs,
     businessId: account.businessId,
@@ -105,7 +141,12 @@ export function ofEndpoint(endpoint: Of<typeof listUnhealthy>): ReviewItem {
   const state =
     disabledReason === null ? 'has failed since its last success' : texts[disabledReason]
   return {
-    ...{ kind: 'ENDPOINT', id, key: `${sinceMs} ${id}`, sinceMs, businessId, live },
+    kind: 'ENDPOINT',
+    id,
+    key: `${sinceMs} ${id}`,
+    sinceMs,
+    businessId,
+    live,
     text: `The endpoint at ${new URL(url).origin} ${state}.`,
     actions: ['update endpoint', 'delete endpoint'],
   }
@@ -115,7 +156,11 @@ export function ofSettlement(balance: Of<typeof listOverdue>): ReviewItem {
   const { businessId, live, dueAtMs, failures } = balance
   const failed = failures === 0 ? '' : `; it failed ${failures} times in a row`
   return {
-    ...{ kind: 'SETTLEMENT', id: businessId, sinceMs: dueAtMs, businessId, live },
+    kind: 'SETTLEMENT',
+    id: businessId,
+    sinceMs: dueAtMs,
+    businessId,
+    live,
     key: `${dueAtMs} ${live ? 'live' : 'test'} ${businessId}`,
     text: `The settlement of the business is overdue${failed}.`,
     actions: ['settle'],

@@ -4,7 +4,12 @@ import type { IncomingHttpHeaders } from 'node:http'
 export const TIMEOUT_MAX_MS = 3_600_000
 
 const UNIT_MS: Readonly<Record<string, number>> = {
-  ...{ H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 },
+  H: 3_600_000,
+  M: 60_000,
+  S: 1_000,
+  m: 1,
+  u: 1e-3,
+  n: 1e-6,
 }
 
 /**

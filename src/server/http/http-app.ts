@@ -264,7 +264,7 @@ function createLastResponses(server: Server): LastResponses {
     closeConnections() {
       announce()
       for (const response of open) {
-        // Such as a stream's, or one that began before the announcement.
+        // For example, the response of a stream, or one that began before the announcement.
         const { socket } = response
         response.once('close', () => socket?.destroySoon())
       }

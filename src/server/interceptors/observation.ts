@@ -16,8 +16,7 @@ import { createLogRefusal, type LogRefusal } from './refusal-log.ts'
 const SLOW_MS = 1_000
 
 /**
- * The outermost interceptor: turns every error into a Fault, counts and times each call, and logs the
- * failed ones.
+ * Turns every error into a Fault, counts and times each call, and logs failed ones. Only tracing is outside of it.
  */
 export function observation(
   log: Logger,

@@ -44,7 +44,11 @@ export function sampleByAddress(
   schedule?: Schedule,
 ): (address: string, record: Readonly<Record<string, unknown>>) => void {
   const sampled = createLogSampler({
-    ...{ log, level, text, by: 'address_group', ...LINES },
+    log,
+    level,
+    text,
+    by: 'address_group',
+    ...LINES,
     ...(schedule && { schedule }),
   })
   return (address, record) => sampled(addressGroup(address), record)

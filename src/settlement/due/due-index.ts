@@ -113,11 +113,9 @@ export function nameOf({ businessId, live }: BalanceKey): string {
  * - `exclusive`: the follower, the sweep, and changes of terms and holidays, until their commit;
  * - `shared`: who replaces the row of one balance because a settlement completed or nothing was due.
  *
- * A row is computed from payments, terms and holidays that are read after the lock is taken, in a later
- * statement. So a row that the follower found, and therefore did not insert, is not removed for want of
- * the payment that the follower saw; and no row is computed from terms that are changed before it
- * is visible. Rows that a shared lock writes at the same time can only be too early, which the job
- * corrects.
+ * Recompute a row after taking the lock, in a later statement; otherwise we could delete a row that the follower
+ * relied on, or compute one from terms that have changed. Rows that are written at the same time under a shared lock
+ * can only be too early, which the job corrects.
  *
  * It is the last lock but those of rows of the index: its holder waits for no settlement.
  */

@@ -63,7 +63,7 @@ const SETTLEMENT_POSTING = {
   settlement_id: '$1',
 }
 
-/** Of one recipient: all its shares in a batch. */
+/** The shares of one recipient in a batch. */
 type ShareRow = readonly [businessId: string, count: number, minor: string]
 
 interface BatchRow extends SettlementRow {

@@ -23,8 +23,12 @@ export async function listSettlements(
   const page = readPage(request.pageSize, request.pageToken, 1)
   const { businessId, live, fromMs, toMs, settlementId } = request
   const filter = {
-    ...{ live, fromMs, toMs, restriction },
-    ...{ businessId: businessId || undefined, id: settlementId || undefined },
+    live,
+    fromMs,
+    toMs,
+    restriction,
+    businessId: businessId || undefined,
+    id: settlementId || undefined,
   }
   const found = await listSettlementsBy(pool, filter, page.after?.[0], page.limit + 1)
   return cutPage(found, page, (settlement) => [settlement.id])

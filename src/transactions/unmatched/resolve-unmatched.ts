@@ -217,7 +217,9 @@ export type IsReturned = (payment: PaymentKey) => Promise<boolean>
 export function createIsReturned(pool: Pool): IsReturned {
   const find = createBatcher<PaymentKey, Resolution | undefined>({
     run: (payments) => resolutionsOf(pool, payments),
-    ...{ itemsMax: 256, batchesMax: 2, queueMax: 20_000 },
+    itemsMax: 256,
+    batchesMax: 2,
+    queueMax: 20_000,
   })
   return async (payment) => (await find(payment)) === 'RETURNED'
 }

@@ -57,7 +57,8 @@ export function changedConnection(
   const { certificate = current?.certificate } = change
   if (headers.length === 0 && !authentication && !certificate) return undefined
   return {
-    ...{ origin, headers },
+    origin,
+    headers,
     authentication: authentication ?? undefined,
     certificate: certificate ?? undefined,
   }

@@ -45,7 +45,12 @@ function toAuthentication({ method }: AuthenticationMessage): Authentication | n
   const { tokenUrl, clientId, clientSecret, scope, audience, credentialsInBody } = method.value
   return {
     method: 'oauth2',
-    ...{ tokenUrl, clientId, clientSecret, scope, audience, credentialsInBody },
+    tokenUrl,
+    clientId,
+    clientSecret,
+    scope,
+    audience,
+    credentialsInBody,
   }
 }
 
@@ -86,7 +91,10 @@ function shownAuthentication(
 
 function toBlockMessage({ deliveryId, attempts, error, dueAtMs, waiting }: OrderBlock) {
   return {
-    ...{ deliveryId, attemptCount: attempts, error, waitingCount: waiting },
+    deliveryId,
+    attemptCount: attempts,
+    error,
+    waitingCount: waiting,
     dueAt: timestampFromMs(dueAtMs),
   }
 }

@@ -57,8 +57,13 @@ export function createRecorder(options: RecorderOptions) {
   })
   // An endpoint that fails may have thousands of deliveries.
   const logFailed = createLogSampler({
-    ...{ log, level: 'info', text: 'webhook attempt failed', by: 'endpoint' },
-    ...{ linesMax: 5, totalMax: 50, windowMs: 1_000 },
+    log,
+    level: 'info',
+    text: 'webhook attempt failed',
+    by: 'endpoint',
+    linesMax: 5,
+    totalMax: 50,
+    windowMs: 1_000,
   })
   /** @returns when the delivery is due again, in milliseconds since the Unix epoch */
   return async (

@@ -54,7 +54,8 @@ export function Comparison({
         {GROUPS.map(({ group, title, note }) => (
           <GroupButton
             key={group}
-            {...{ title, note }}
+            title={title}
+            note={note}
             outcomes={outcomes.filter((outcome) => outcome.group === group)}
             isAlways={ALWAYS.has(group)}
             isChosen={group === chosen}
