@@ -7,13 +7,13 @@ import { expect, inject, onTestFinished, test, vi } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
 import { checkSettings } from '../../src/doctor/check-settings.ts'
 import type { Finding } from '../../src/doctor/finding.ts'
-import { freePorts } from '../../src/net/free-ports.ts'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 import { makeFolder } from '../support/folder.ts'
+import { freePort } from '../support/free-port.ts'
 import { startProcess } from '../support/process.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
@@ -440,7 +440,7 @@ test('finds the service of its own settings, over TLS with its own certificate',
   const TLS_KEY = join(folder, 'key.pem')
   writeFileSync(TLS_CERT, cert)
   writeFileSync(TLS_KEY, key)
-  const [http = 0, grpc = 0, ops = 0] = await freePorts('127.0.0.1', [0, 0, 0])
+  const [http, grpc, ops] = [await freePort(), await freePort(), await freePort()]
   const settings = {
     ...{ DATABASE_URL: service.url, TLS_CERT, TLS_KEY },
     ...{ HTTP_PORT: `${http}`, GRPC_PORT: `${grpc}`, OPS_PORT: `${ops}` },

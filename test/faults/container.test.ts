@@ -6,10 +6,10 @@ import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { DockerfileParser } from 'dockerfile-ast'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { freePorts } from '../../src/net/free-ports.ts'
 import { readOps } from '../ops/settings-of.ts'
 import { useDatabase } from '../support/database.ts'
 import { ROOT } from '../support/embedded-service.ts'
+import { freePort } from '../support/free-port.ts'
 import { MASTER_KEY } from '../support/master-key.ts'
 
 /**
@@ -79,7 +79,7 @@ afterAll(() => {
 })
 
 async function settings(): Promise<Record<string, string>> {
-  const [http, grpc, ops] = await freePorts('127.0.0.1', [0, 0, 0])
+  const [http, grpc, ops] = [await freePort(), await freePort(), await freePort()]
   return {
     ...imageEnv,
     PATH: `${join(app, 'node_modules/.bin')}:${dirname(process.execPath)}:/usr/bin:/bin`,

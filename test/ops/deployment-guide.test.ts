@@ -6,9 +6,9 @@ import { DockerfileParser } from 'dockerfile-ast'
 import pg from 'pg'
 import { expect, inject, onTestFinished, test } from 'vitest'
 import { explainSettings } from '../../src/config/explain-settings.ts'
-import { freePorts } from '../../src/net/free-ports.ts'
 import { temporaryFolder } from '../cli/run-inflow.ts'
 import { ROOT } from '../support/embedded-service.ts'
+import { freePort } from '../support/free-port.ts'
 import { isInstalled, OPS, readOps, type Yaml, yamlOf } from './settings-of.ts'
 
 const run = promisify(execFile)
@@ -145,7 +145,7 @@ test.skipIf(!isInstalled('bash') || !isInstalled('openssl'))(
       settings.map((pair) => pair.replace('/run/secrets/', secrets)).join('\n'),
     )
     const url = await emptyDatabase()
-    const [http, grpc, ops] = await freePorts('127.0.0.1', [0, 0, 0])
+    const [http, grpc, ops] = [await freePort(), await freePort(), await freePort()]
     const script = LINES.map((line) =>
       line
         .replaceAll(/ (\/etc|\/usr\/local\/bin)\//g, ` ${folder}$1/`)

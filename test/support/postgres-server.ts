@@ -5,8 +5,8 @@ import { chown, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
-import { freePorts } from '../../src/net/free-ports.ts'
 import { serverUser, spawnAs } from '../../src/postgres/embedded/server-user.ts'
+import { freePort } from './free-port.ts'
 
 /** A PostgreSQL as users run it: the server's own defaults, none of the settings of the embedded one. */
 export interface PostgresServer {
@@ -52,7 +52,7 @@ export async function startPostgres({ bin, folder, settings }: Options): Promise
   const user = serverUser(folder)
   const password = 'inflow-test'
   if (!existsSync(join(folder, 'PG_VERSION'))) await createCluster(bin, folder, password)
-  const [port = 0] = await freePorts('127.0.0.1', [0])
+  const port = await freePort()
   const own = { port, listen_addresses: '127.0.0.1', unix_socket_directories: '' }
   const flags = Object.entries({ ...settings, ...own }).flatMap(([name, value]) => [
     '-c',
