@@ -68,9 +68,9 @@ docker() {
         grep -q "@p.*:.*/inflow" src/ops/compose/secrets/$name
         echo "$COMPOSE_DATABASE_URL" > src/ops/compose/secrets/$name
       done
-      env -i $here "\${compose[@]}" $inflow migrate up
-      begin compose env -i $here "\${compose[@]}" $NODE $ROOT/src/main.ts ;;
-    *' run --rm inflow inflow '*) env -i $here "\${compose[@]}" $inflow "\${@: -3}" ;;
+      env -i "\${compose[@]}" $here $inflow migrate up
+      begin compose env -i "\${compose[@]}" $here $NODE $ROOT/src/main.ts ;;
+    *' run --rm inflow inflow '*) env -i "\${compose[@]}" $here $inflow "\${@: -3}" ;;
     *) false ;;
   esac
 }
@@ -122,7 +122,10 @@ begin() {
     read -rt 0.1 <> <(:) || :
   done
 }
-end() { [ -z "$service" ] || { kill $service; wait $service; }; service=; }
+end() {
+  [ -z "$service" ] || { kill $service; wait $service || { tail -n 20 *.log >&2; return 1; }; }
+  service=
+}
 trap end EXIT
 mapfile -t image < image
 mapfile -t map < map
