@@ -165,9 +165,6 @@ export function eventsWithContent(
 /** How many events one page scans, including those that moved no money, such as new accounts. */
 const EVENTS_MAX = 1_000
 
-const IN_RANGE =
-  'business_id = $1 and live = $5 and business_sequence > $2 and business_sequence <= $3'
-
 const ENTRY_COLUMNS =
   'business_sequence, kind, subject_id, logged_at, pending_minor, available_minor, fees_minor'
 
@@ -184,12 +181,12 @@ export const ENTRIES_IN_RANGE = `${boundedScan({
     o.available_minor, o.fees_minor, ${MOVES_MONEY} as moves_money`,
   key: 'business_sequence',
   order: 'asc',
-  range: `${IN_RANGE.replaceAll(/business_id|live|business_sequence/g, 'l.$&')} and ${IS_LOGGED}`,
+  range: `l.business_id = $1 and l.live = $5 and l.business_sequence > $2 and l.business_sequence <= $3 and ${IS_LOGGED}`,
   filter: 'moves_money',
   limit: '$4',
   rowsMax: EVENTS_MAX,
 })}, archived as (
-    select ${ENTRY_COLUMNS} from archived_entry where ${IN_RANGE} order by business_sequence limit $4
+    select ${ENTRY_COLUMNS} from archived_entry where business_id = $1 and live = $5 and business_sequence > $2 and business_sequence <= $3 order by business_sequence limit $4
   ), entry as (
     select * from archived union all select ${ENTRY_COLUMNS} from page order by business_sequence limit $4
   )`
