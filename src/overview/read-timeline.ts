@@ -1,4 +1,4 @@
-import { type AuditedActor, findLatestActor } from '../auth/audit/find-latest.ts'
+import { type AuditedActor, findLatestActor } from '../auth/audit/list-audit-entries.ts'
 import { Fault } from '../core/errors.ts'
 import { findEventsOf, type LoggedEvent } from '../events/find-event.ts'
 import { listOfPayment, type PaymentNotification } from '../notifications/list-notifications.ts'

@@ -13,8 +13,7 @@ import {
   lookUpTransaction,
 } from '../transactions/transaction.sql.ts'
 import type { BalanceKey } from './settlement.ts'
-import { readCalendar } from './terms/calendar.ts'
-import { listHolidaysOf } from './terms/terms.ts'
+import { listHolidaysOf, readCalendar } from './terms.ts'
 
 interface Request {
   /** Empty: all businesses that the caller may see. */

@@ -6,7 +6,7 @@ import { bindValues } from '../postgres/bind-values.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
-import { firstUnsettled } from './runs/first-unsettled.sql.ts'
+import { firstUnsettled } from './due-index.ts'
 import { SettlementEntity, SettlementRequestEntity } from './settlement.entity.ts'
 import type { BalanceKey } from './settlement.ts'
 

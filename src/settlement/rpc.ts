@@ -5,6 +5,7 @@ import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { addHoliday, getTerms, listHolidays, removeHoliday, updateTerms } from './change-terms.ts'
 import { getBalance } from './get-balance.ts'
 import { getSettlementCalendar } from './get-calendar.ts'
 import { listEntries } from './list-entries.ts'
@@ -21,13 +22,6 @@ import { listSettlements } from './runs/list-settlements.ts'
 import { previewSettlement } from './runs/preview-settlement.ts'
 import type { SettlementContext } from './runs/run-settlement.ts'
 import { settle } from './runs/settle.ts'
-import {
-  addHoliday,
-  getTerms,
-  listHolidays,
-  removeHoliday,
-  updateTerms,
-} from './terms/change-terms.ts'
 import { verifyLedger } from './verify-ledger.ts'
 
 export function createSettlementRpc(

@@ -17,7 +17,7 @@ import {
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import type { AccountDetails, AccountStatus, StoredAccount } from '../accounts/account.ts'
 import { toPayerMessage } from '../accounts/message.ts'
-import { NEEDS_APPROVAL, type RequestedSplit } from '../accounts/splits/check-split.ts'
+import { NEEDS_APPROVAL, type RequestedSplit } from '../accounts/splits/approvals.ts'
 import type { FeeBearer, ShareNames, Split } from '../accounts/splits/split.ts'
 import type { AccountTerms, AmountRule, RequestedTerms } from '../accounts/terms.ts'
 import { metadataOf, toRequestedTerms } from '../accounts/terms.ts'

@@ -11,7 +11,7 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
 import { ReversalEntity } from './exceptions.entity.ts'
-import { listByRecordedTime } from './list-by-recorded-time.ts'
+import { listByRecordedTime, type Sources, scanAll, scanByPaidAt } from './list-by-recorded-time.ts'
 import { isFiltered, matchesPayment, type PaymentFilter } from './payment-filter.ts'
 import {
   findBySessions,
@@ -26,7 +26,6 @@ import {
   type TransactionRow,
   toStored,
 } from './queries.ts'
-import { type Sources, scanAll, scanByPaidAt } from './scan-transactions.ts'
 import { joinSession } from './transaction.sql.ts'
 import type { Reversal, ShownTransaction, StoredTransaction } from './transaction.ts'
 

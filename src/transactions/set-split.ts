@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from 'pg'
 import type { StoredAccount } from '../accounts/account.ts'
 import { type AccountKey, getAccount } from '../accounts/get-account.ts'
-import { checkSplit, type RequestedSplit } from '../accounts/splits/check-split.ts'
+import { checkSplit, type RequestedSplit } from '../accounts/splits/approvals.ts'
 import { type Split, splitText } from '../accounts/splits/split.ts'
 import { findLastValidFrom, findSplit, insertSplit } from '../accounts/splits/split-store.ts'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'

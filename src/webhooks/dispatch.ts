@@ -7,11 +7,11 @@ import { KINDS_ON_REQUEST } from '../events/event-kinds.ts'
 import { lookUpOutbox, selectEventsAfter } from '../events/log.sql.ts'
 import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
 import type { Tracing } from '../tracing/tracing.ts'
+import { lastPosition, tryLock } from './deliveries/backlog.ts'
+import type { UnclearClaims } from './deliveries/claim-deliveries.ts'
 import { type ClaimRow, ENCRYPTED_SECRETS, readClaims } from './deliveries/claim-deliveries.ts'
 import type { Allotment } from './deliveries/concurrency-limiter.ts'
-import type { UnclearClaims } from './deliveries/end-claims.ts'
 import type { Worker } from './deliveries/worker.ts'
-import { lastPosition, tryLock } from './dispatcher-position.ts'
 
 interface DispatcherOptions {
   readonly pool: Pool

@@ -113,7 +113,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/settlement/runs/first-unsettled.sql.ts',
+    'src/settlement/due-index.ts',
     ['test/settlement/job.test.ts', 'test/settlement/settlement.test.ts'],
     [
       [
@@ -248,7 +248,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/settlement/verification-store.ts',
+    'src/settlement/verify-balance.ts',
     [
       'test/settlement/shares/reverse.test.ts',
       'test/model/money.test.ts',
@@ -289,7 +289,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/settlement/due/due-index.ts',
+    'src/settlement/due-index.ts',
     ['test/settlement/due-modes.test.ts', 'test/settlement/due.test.ts'],
     [
       [

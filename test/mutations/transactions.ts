@@ -72,7 +72,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/unmatched/store.ts',
+    'src/transactions/unmatched-store.ts',
     ['test/transactions/record-payment.test.ts'],
     [
       [
@@ -171,7 +171,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/variance/record-store.ts',
+    'src/transactions/variance/record-one-time.ts',
     [
       'test/transactions/variance/record.test.ts',
       'test/model/money.test.ts',
@@ -208,7 +208,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/unmatched/store.ts',
+    'src/transactions/unmatched-store.ts',
     ['test/transactions/unmatched.test.ts'],
     [
       [
@@ -229,7 +229,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/conflicts/resolve-conflict.ts',
+    'src/transactions/conflicts.ts',
     ['test/notifications/held.test.ts'],
     [
       [

@@ -5,7 +5,7 @@ import {
   ListAuditEntriesResponseSchema,
 } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
-import { type Chain, type ChainBreak, createChain } from '../../auth/audit/audit-chain.ts'
+import { type Chain, type ChainBreak, createChain } from '../../auth/audit/audit-hash.ts'
 import { fromTimestamp } from '../../protobuf/timestamp.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { localTime } from '../local-time.ts'

@@ -3,21 +3,20 @@ import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
 import { errorTypeOf } from '../../tracing/tracing.ts'
-import { nameOf } from '../due/due-index.ts'
-import { followPayments } from '../due/follow-payments.ts'
+import { nameOf } from '../due-index.ts'
+import type { Calendar } from '../schedule.ts'
 import type { BalanceKey } from '../settlement.ts'
-import { readCalendar, readCalendars } from '../terms/calendar.ts'
-import type { Calendar } from '../terms/schedule.ts'
-import type { Terms } from '../terms/terms.ts'
+import { followPayments } from '../sweep-due.ts'
+import type { Terms } from '../terms.ts'
+import { readCalendar, readCalendars } from '../terms.ts'
 import type { OnLocked } from './batch-store.ts'
-import { completeRequest, listOpenRequests, type SettlementRequest } from './requests-store.ts'
 import {
   processNextBatch,
   type SettlementContext,
   type SettlementInput,
   startSettlement,
 } from './run-settlement.ts'
-import { listRunning } from './store.ts'
+import { completeRequest, listOpenRequests, listRunning, type SettlementRequest } from './store.ts'
 
 /** `more`: work is left. `later`: what is left failed, or another instance is processing it. */
 export type Progress = 'done' | 'more' | 'later'

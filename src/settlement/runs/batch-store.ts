@@ -1,10 +1,10 @@
 import type { PoolClient } from 'pg'
-import { hasSplit, splitShares } from '../../accounts/splits/split.sql.ts'
+import { hasSplit, splitShares } from '../../accounts/splits/split-store.ts'
 import { assert } from '../../core/errors.ts'
 import { appendEvents } from '../../events/append-events.ts'
 import { moneyEvents } from '../../events/balance-changes.sql.ts'
 import { appendPostings } from '../../transactions/ledger/append-postings.ts'
-import type { Share } from '../../transactions/share-message.ts'
+import type { Share } from '../../transactions/message.ts'
 import {
   CREDITS_PAYMENT,
   IS_UNSETTLED,

@@ -2,7 +2,8 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import { DEADLINES } from '../../postgres/client.ts'
-import { lastPosition } from '../dispatcher-position.ts'
+import { lastPosition } from './backlog.ts'
+import type { ClaimKey, UnclearClaims } from './claim-deliveries.ts'
 import {
   type Claim,
   type ClaimRow,
@@ -13,7 +14,6 @@ import {
 } from './claim-deliveries.ts'
 import type { Allotment } from './concurrency-limiter.ts'
 import { inCte } from './delivery.ts'
-import type { ClaimKey, UnclearClaims } from './end-claims.ts'
 
 /** `ordered_from` moves by more positions than this: so most claims do not write it. */
 const MOVED_MIN = 500

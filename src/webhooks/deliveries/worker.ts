@@ -7,7 +7,14 @@ import { createLoop, type Loop } from '../../core/loop.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 import { AttemptRunner, type AttemptSteps } from './attempt-runner.ts'
 import { createPendingFrom } from './backlog.ts'
-import { type Claim, listPendingEndpoints, type PendingEndpoint } from './claim-deliveries.ts'
+import {
+  type Claim,
+  failClaims,
+  listPendingEndpoints,
+  type PendingEndpoint,
+  releaseClaims,
+  type UnclearClaims,
+} from './claim-deliveries.ts'
 import { claimAllotted } from './claim-ordered.ts'
 import {
   type Allotment,
@@ -16,7 +23,6 @@ import {
   createConcurrencyLimiter,
   type LimitedEndpoint,
 } from './concurrency-limiter.ts'
-import { failClaims, releaseClaims, type UnclearClaims } from './end-claims.ts'
 import { type CreateRate, limitRates } from './rate-limiter.ts'
 import { createRoundRobin } from './round-robin.ts'
 
