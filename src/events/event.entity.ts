@@ -2,7 +2,7 @@ import { defineEntity, p } from '@mikro-orm/core'
 
 /**
  * Events, committed in the same transaction as the change that they report. Insert-only; the
- * sequencer reads it.
+ * sequencer reads it: new rows by `xid`, a large backlog in the order of `seq`. So both have an index.
  */
 export const OutboxEntity = defineEntity({
   name: 'Outbox',
