@@ -44,8 +44,8 @@ const [FIRST, LAST] = [-(2n ** 62n), 2n ** 62n]
  * the event got its place; it never decreases along the list. Pending and failed payments have no event. A held payment has its place
  * when it is accepted.
  *
- * The token of a page is never empty, so that a caller can continue when more is recorded: only if all before
- * `recordedToMs` is listed. It is that of the request if there is nothing new.
+ * The token of a page is empty only once everything before `recordedToMs` is listed, so that a caller can continue when
+ * more is recorded. If there is nothing new, it is the token of the request.
  *
  * @throws Fault validation_failed without a mode, and with a status that has no event
  */

@@ -65,7 +65,7 @@ const HOLD_STATES: Readonly<Record<HoldState, HoldStateMessage>> = {
   RETURNED: HoldStateMessage.RETURNED,
 }
 
-/** What only some responses show of a transaction; its events show none of it. */
+/** The fields of a transaction that only some responses show, and no event. */
 interface Shown {
   /** When the transaction is due for settlement. */
   readonly settlesAtMs?: number | undefined

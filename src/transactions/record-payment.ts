@@ -151,7 +151,7 @@ async function recordBatch(
     } else rest.push(entry)
   }
   if (recorded.size > 0) afterCommit(log, onCommit)
-  // A statement of their own: payments into permanent accounts pay nothing for the terms of others.
+  // They have a statement of their own, so that payments into permanent accounts cost nothing more.
   await recordOneTime(dependencies, oneTime, nowMs, ({ call }, { isWritten, transaction, row }) => {
     if (isWritten) call.result = { outcome: 'RECORDED', transaction }
     else rest.push({ call, payment: call.item, row, stored: transaction })

@@ -75,7 +75,9 @@ export interface Sources {
   readonly modes: readonly boolean[]
 }
 
-/** Of payments that were reported in a period: those paid as long before it, or after it, are left out. */
+/**
+ * A payment reported in a period is left out if it was paid longer before the period, or longer after it, than this.
+ */
 const PAID_BEFORE_MAX_MS = 31 * 86_400_000
 const PAID_AFTER_MAX_MS = 3_600_000
 
@@ -86,8 +88,8 @@ interface After {
 }
 
 /**
- * One page of the transactions of some businesses or of an account, the latest payment first. Each source is read
- * up to a bound of its own; what is older than where the first of them ended is left to the next page.
+ * One page of the transactions of some businesses or of an account, the latest payment first. Each source is read up to
+ * a bound of its own; payments older than the one at which the first of these reads ended are left to the next page.
  */
 export async function scanByPaidAt(
   pool: Queryable,

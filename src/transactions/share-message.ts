@@ -36,7 +36,7 @@ export function encodeShareEvent(
 export interface Share {
   /** The recipient. */
   readonly businessId: string
-  /** How many payments it is of. */
+  /** The number of payments. */
   readonly count: number
   readonly amountMinor: bigint
 }

@@ -6,7 +6,7 @@ import type { Database } from '../../postgres/orm.ts'
 import { CREDITS_PAYMENT } from '../../transactions/transaction.sql.ts'
 import { lockDue, refreshDue, requestSweep } from './due-index.ts'
 
-/** The index of what is due as what follows the log. A sweep makes sure of what it may lack. */
+/** Keeps the index of what is due, as a follower of the log. A sweep adds what it may lack. */
 const DUE: LogFollower = {
   name: 'settlement',
   async lock(client) {

@@ -30,7 +30,7 @@ export function toConflictMessage(conflict: StoredConflict | ListedConflict): Co
   })
 }
 
-/** Encodes the event that a contradicting report is held, which belongs to no business. */
+/** Encodes the event that a contradicting report waits for manual review. It belongs to no business. */
 export function encodeConflictEvent(
   conflict: StoredConflict,
   eventId: string,

@@ -7,7 +7,7 @@ export interface StoredConflict {
   readonly bank: BankCode
   /** The id of the recorded transaction. */
   readonly transaction: string
-  /** Of the report, and so of the transaction; empty if a statement does not give it. */
+  /** The session id of the report, and so of the transaction; empty if a statement does not give it. */
   readonly sessionId: string
   readonly accountNumber: string
   readonly amountMinor: bigint
