@@ -85,8 +85,8 @@ export function createUnclearClaims(pool: Pool): UnclearClaims {
 }
 
 /**
- * A lease is recognised by its end. If another process has claimed deliveries of the same endpoint with the same end,
- * they may be sent twice, with the same id.
+ * A lease is recognised by its end. If another process has claimed of the same endpoint in the same millisecond,
+ * its deliveries may be sent twice, with the same id.
  */
 async function releaseUnclear(pool: Pool, unclear: readonly ClaimAttempt[]): Promise<void> {
   await pool.query({

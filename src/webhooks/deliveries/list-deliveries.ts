@@ -115,8 +115,8 @@ interface Edge {
 }
 
 /**
- * Lists deliveries to some endpoints, newest event first. Each endpoint is read up to a bound of its own; deliveries
- * older than the one at which the first of these reads ended are left to the next page.
+ * Lists deliveries to some endpoints, newest event first. Each endpoint is read up to a bound of its own; what is
+ * before where the first of them ended is left to the next page.
  */
 async function scanDeliveries(pool: Queryable, request: ScanRequest): Promise<Scanned> {
   const { endpointIds, limit, fromMs } = request

@@ -58,8 +58,7 @@ export function createAttemptCounter({
     try {
       await addHours(pool, [...counted.values()])
     } catch (error) {
-      // After a lost connection it is not known whether the counts were committed. To count twice is worse than not at
-      // all.
+      // Whether it was committed is not known for a lost connection: counted twice is worse than not at all.
       log.warn({ err: error, rows: counted.size }, 'some webhook attempts are not in the figures')
       throw error
     }
