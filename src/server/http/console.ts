@@ -25,7 +25,7 @@ const SUFFIXES = { identity: '', gzip: '.gz', br: '.br' } as const
  */
 export function registerConsole(app: FastifyInstance): void {
   const sendPage = async (request: FastifyRequest, reply: FastifyReply) => {
-    // The page names the files, so browsers ask for it anew each time.
+    // It names the files, so it is asked for anew each time.
     reply.headers({ 'content-security-policy': POLICY, 'cache-control': 'no-cache' })
     const sent = await sendFile(request, reply, 'index.html')
     if (sent === undefined) {

@@ -74,7 +74,7 @@ function compileNested(schema: DescMessage, known: Map<DescMessage, Find>): Find
   }
   known.set(schema, findAll)
   for (const field of schema.fields) {
-    // Messages of protobuf itself, such as times, are texts in JSON. Keys of maps are the caller's.
+    // Those of protobuf itself, such as times, are texts in JSON. Keys of maps are the caller's.
     const { message } = field
     if (field.fieldKind === 'map' || !message?.typeName.startsWith('inflow.')) continue
     const [own, nested] = [compileOwn(message, 'object'), compileNested(message, known)]
