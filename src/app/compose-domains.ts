@@ -247,6 +247,7 @@ function createHeartbeats({ config, database, log }: EventOptions, onAdvance: ()
   const listenUrl = config.databaseListenUrl ?? (transactionPooling ? undefined : database.url)
   const listen = async (client: Client): Promise<void> => {
     client.on('notification', onAdvance)
+    // The sequencer notifies, once a tick. Payments do not: NOTIFY takes a database-wide lock at the commit.
     await client.query('listen inflow_event_log')
     // The log may have grown unnoticed.
     onAdvance()

@@ -20,7 +20,7 @@ export interface Due extends BalanceKey {
 }
 
 /**
- * Computes the rows of some balances again. The caller holds the lock of the index.
+ * Recomputes the rows of some balances. The caller holds the lock of the index.
  *
  * @param notBeforeMs the job leaves them alone until then; absent: until they are due
  */
@@ -39,8 +39,8 @@ export async function refreshDue(
 }
 
 /**
- * What the rows of some balances should be; those without unsettled payments are left out. Payments of
- * a running settlement do not count: it computes its row when it completes.
+ * Returns what the rows of some balances should be, without those that have no unsettled payments. Payments of a
+ * running settlement do not count: it computes its row when it completes.
  */
 export async function computeDue(client: Queryable, keys: readonly BalanceKey[]): Promise<Due[]> {
   const { rows } = await client.query<{
@@ -116,13 +116,13 @@ export function nameOf({ businessId, live }: BalanceKey): string {
  * Locks the index of what is due until the commit, so that no balance is lost from it:
  *
  * - `exclusive`: the follower, the sweep, and changes of terms and holidays, until their commit;
- * - `shared`: who replaces the row of one balance because a settlement completed or nothing was due.
+ * - `shared`: a caller that replaces the row of one balance, because a settlement completed or nothing was due.
  *
  * Recompute a row after taking the lock, in a later statement; otherwise we could delete a row that the follower
  * relied on, or compute one from terms that have changed. Rows that are written at the same time under a shared lock
  * can only be too early, which the job corrects.
  *
- * It is the last lock but those of rows of the index: its holder waits for no settlement.
+ * Take it after every other lock except those of rows of the index: then its holder waits for no settlement.
  */
 export async function lockDue(client: Queryable, mode: 'exclusive' | 'shared'): Promise<void> {
   const lock = mode === 'shared' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock'

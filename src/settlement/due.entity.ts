@@ -1,10 +1,9 @@
 import { defineEntity, p } from '@mikro-orm/core'
 
 /**
- * The index of what is due: a row for each balance with unsettled payments. `dueAt` is when the oldest
- * of them is due. `nextAt` is when the job looks at the balance: not before, later after a failure, and
- * moved ahead while an instance settles it. Payments do not write it: see `follow-payments.ts`. No
- * foreign key: it would lock the business for each row.
+ * The index of what is due: a row for each balance with unsettled payments. `dueAt` is when the oldest of them is due.
+ * The job settles the balance from `nextAt` on: a failure postpones it, and so does the claim of an instance. Payments
+ * do not write it: see `follow-payments.ts`. No foreign key: it would lock the business for each row.
  */
 export const DueEntity = defineEntity({
   name: 'SettlementDue',
@@ -24,7 +23,7 @@ export const DueEntity = defineEntity({
   ],
 })
 
-/** One row: the balance after which the sweep of the index continues, and when it does. */
+/** The state of the sweep of the index, in one row: the balance after which it continues, and when. */
 export const SweepEntity = defineEntity({
   name: 'SettlementSweep',
   tableName: 'settlement_sweep',
@@ -33,7 +32,7 @@ export const SweepEntity = defineEntity({
     nextAt: p.datetime(3),
     afterBusinessId: p.text(),
     afterLive: p.boolean(),
-    /** Whether due times changed, or events are missing: what it repairs is then no fault. */
+    /** Whether due times changed, or events are missing. Repairs are then expected, and not logged as errors. */
     isExpected: p.boolean(),
   },
   checks: [{ name: 'settlement_sweep_one_row', expression: 'id = 1' }],

@@ -95,7 +95,7 @@ interface DueDays {
   readonly isCut: boolean
 }
 
-/** What is overdue counts for today. */
+/** Overdue balances count for today. */
 async function dueOfAll(
   on: Queryable,
   scope: { readonly live: boolean; readonly businessIds: readonly string[] | undefined },

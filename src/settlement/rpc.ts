@@ -40,7 +40,7 @@ export function createSettlementRpc(
     },
     async previewSettlement({ businessId, test, force }, { signal }) {
       const key = { businessId, live: !test }
-      // As a settlement does: a payment that was just acknowledged belongs to it.
+      // Wait as a settlement does: a payment that was just acknowledged belongs to the preview.
       await dependencies.awaitNumbers(key, signal)
       const preview = await previewSettlement(dependencies, { ...key, force })
       const { nextSettlementAtMs } = preview

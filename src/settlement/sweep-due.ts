@@ -31,9 +31,9 @@ const PAGES_MAX = 20
 const FOLLOWED_AFTER_MS = 60_000
 
 /**
- * Compares the index of what is due with all balances, some pages at each call, and repairs it: once an
- * hour, in case that a row was lost, and when `requestSweep` has requested it. One instance does it at a
- * time. What is repaired without a reason is logged.
+ * Compares the index of what is due with all balances, some pages at each call, and repairs it: once an hour, in case a
+ * row was lost, and when `requestSweep` has requested it. One instance does it at a time. What is repaired without a
+ * reason is logged.
  */
 export async function sweepDue(context: {
   readonly database: Database

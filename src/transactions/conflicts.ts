@@ -236,7 +236,7 @@ async function lastScanned(on: Queryable, after: string): Promise<string | undef
   return rows[0]?.id
 }
 
-/** How many of the oldest so many open reports pass the filter. */
+/** Counts the reports that pass the filter among the oldest open ones, up to a bound. */
 export async function countWaitingConflicts(
   on: Queryable,
   { businessIds, live }: ConflictFilter,

@@ -125,7 +125,7 @@ interface ImportedAccount {
  * Which of some imported accounts have a payment that was reported for their number: it shows that the number is
  * theirs. Imported payments do not count, nor do those that an operator assigned from another number.
  *
- * An account without one costs a look at each of its imported payments.
+ * For an account without such a payment, it reads each of the imported ones.
  */
 export async function findConfirmedAccounts(
   on: Queryable,

@@ -111,7 +111,7 @@ export interface ListTransactions extends Omit<TransactionFilter, 'accountId'>, 
   /** The businesses that the caller may see, if none is named; absent: all. */
   readonly allowed?: ReadonlySet<string> | undefined
   readonly reference: string
-  /** Empty: any; otherwise every payment with it is on the one page. */
+  /** Empty: any. Otherwise there is one page, with every payment of the session. */
   readonly sessionId: string
   /** With either, the list is in the order in which payments were recorded; epoch milliseconds. */
   readonly recordedFromMs: number | undefined
@@ -122,8 +122,8 @@ export interface ListTransactions extends Omit<TransactionFilter, 'accountId'>, 
 }
 
 /**
- * One page, the latest payment first, or by recorded time: see `listByRecordedTime`. An unknown reference has
- * no transactions. Of all businesses, the latest recorded first: see `scanAll`.
+ * One page, the latest payment first, or by recorded time: see `listByRecordedTime`. An unknown reference has no
+ * transactions. A list of all businesses has the latest recorded first: see `scanAll`.
  */
 export async function listTransactions(pool: Queryable, request: ListTransactions) {
   if (request.sessionId !== '') return listOfSession(pool, request)

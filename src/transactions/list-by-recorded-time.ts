@@ -47,8 +47,8 @@ const [FIRST, LAST] = [-(2n ** 62n), 2n ** 62n]
  * the event got its place; it never decreases along the list. Pending and failed payments have no event. A held payment has its place
  * when it is accepted.
  *
- * The token of a page is never empty, so that a caller can continue when more is recorded: only if all before
- * `recordedToMs` is listed. It is that of the request if there is nothing new.
+ * The token of a page is empty only once everything before `recordedToMs` is listed, so that a caller can continue when
+ * more is recorded. If there is nothing new, it is the token of the request.
  *
  * @throws Fault validation_failed without a mode, and with a status that has no event
  */
@@ -218,7 +218,9 @@ export interface Sources {
   readonly modes: readonly boolean[]
 }
 
-/** Of payments that were reported in a period: those paid as long before it, or after it, are left out. */
+/**
+ * A payment reported in a period is left out if it was paid longer before the period, or longer after it, than this.
+ */
 const PAID_BEFORE_MAX_MS = 31 * 86_400_000
 const PAID_AFTER_MAX_MS = 3_600_000
 
@@ -229,8 +231,8 @@ interface After {
 }
 
 /**
- * One page of the transactions of some businesses or of an account, the latest payment first. Each source is read
- * up to a bound of its own; what is older than where the first of them ended is left to the next page.
+ * One page of the transactions of some businesses or of an account, the latest payment first. Each source is read up to
+ * a bound of its own; payments older than the one at which the first of these reads ended are left to the next page.
  */
 export async function scanByPaidAt(
   pool: Queryable,

@@ -80,7 +80,7 @@ const HOLD_STATES: Readonly<Record<HoldState, HoldStateMessage>> = {
   RETURNED: HoldStateMessage.RETURNED,
 }
 
-/** What only some responses show of a transaction; its events show none of it. */
+/** The fields of a transaction that only some responses show, and no event. */
 interface Shown {
   /** When the transaction is due for settlement. */
   readonly settlesAtMs?: number | undefined
@@ -330,7 +330,7 @@ export function toConflictMessage(conflict: StoredConflict | ListedConflict): Co
   })
 }
 
-/** Encodes the event that a contradicting report is held, which belongs to no business. */
+/** Encodes the event that a contradicting report waits for manual review. It belongs to no business. */
 export function encodeConflictEvent(
   conflict: StoredConflict,
   eventId: string,
@@ -426,7 +426,7 @@ export function encodeShareEvent(
 export interface Share {
   /** The recipient. */
   readonly businessId: string
-  /** How many payments it is of. */
+  /** The number of payments. */
   readonly count: number
   readonly amountMinor: bigint
 }

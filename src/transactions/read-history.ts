@@ -6,7 +6,7 @@ import { listConflictsOf } from './conflicts.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
 import type { ListedConflict, StoredTransaction } from './transaction.ts'
 
-/** What is stored about one payment, but for its events. */
+/** What is stored about one payment, except its events. */
 export interface PaymentHistory {
   /** With its reversal. */
   readonly transaction: StoredTransaction

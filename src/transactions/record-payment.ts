@@ -151,7 +151,7 @@ async function recordBatch(
     } else rest.push(entry)
   }
   if (recorded.size > 0) afterCommit(log, onCommit)
-  // A statement of their own: payments into permanent accounts pay nothing for the terms of others.
+  // They have a statement of their own, so that payments into permanent accounts cost nothing more.
   await recordOneTime(dependencies, oneTime, nowMs, ({ call }, { isWritten, transaction, row }) => {
     if (isWritten) call.result = { outcome: 'RECORDED', transaction }
     else rest.push({ call, payment: call.item, row, stored: transaction })
@@ -297,7 +297,7 @@ export function createRecordPayments(dependencies: ManyDependencies): RecordPaym
       const before = [...keys, useKey].flatMap((key) => turns.get(key) ?? [])
       const result = before.length === 0 ? recordOne(payment) : recordAfter(before, payment)
       for (const key of keys) turns.set(key, turnAfter(turns.get(key), result))
-      // Of the payments into a single-use account, the first uses it up.
+      // The first payment into a single-use account uses it up.
       if (useKey !== '') turns.set(useKey, result)
       return result
     })
@@ -312,7 +312,7 @@ function turnAfter(
 ): Promise<RecordResult | Fault> {
   if (before === undefined) return result
   const turn = before.then((earlier) => (isFinal(earlier) ? earlier : result))
-  // The call fails by the result.
+  // The call reports this error by the result itself.
   turn.catch(() => undefined)
   return turn
 }
@@ -335,8 +335,8 @@ function isUnavailable(result: RecordResult | Fault): result is Fault {
 }
 
 /**
- * Payments with a key in common may be reports of one payment, of which the first counts. Sessions of live and of
- * test mode are separate. A report of no open account may be one of a live payment.
+ * Payments with a key in common may be reports of one payment, of which the first counts. Sessions of live and of test
+ * mode are separate. A report that names no open account may be of a live payment.
  */
 function reportKeysOf(
   { bank, sessionId, bankKey }: TokenPayment,

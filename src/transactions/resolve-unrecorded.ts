@@ -87,7 +87,7 @@ interface Reported {
 
 /**
  * Finds the transactions of reports. An account that was open when it was looked up may be closed by now: its report
- * is then one that names no open account.
+ * then counts as one that names no open account.
  */
 async function findReported(pool: Pool, entries: readonly Entry[]): Promise<readonly Reported[]> {
   const found = await findRecorded(pool, entries.map(toKey))

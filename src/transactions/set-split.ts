@@ -34,8 +34,8 @@ export type SetSplit = (
 /**
  * Creates the function. A repeat changes nothing. Faults: not_found, account_pending, validation_failed.
  *
- * No payment of the business is settled from before the version is chosen to the commit, and the version is valid
- * only after every payment that was recorded before: so a payment that is settled has the same split for ever.
+ * From before it chooses the version until the commit, no payment of the business can be settled, and the version is
+ * valid only after every payment that was recorded before. So a settled payment keeps its split for ever.
  */
 export function createSetSplit({ pool, clock }: Dependencies): SetSplit {
   return async (key, requested, actor) => {

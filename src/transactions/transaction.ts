@@ -29,7 +29,8 @@ export function canBePaidAt(atMs: number): boolean {
 
 /**
  * Who recorded a payment. Calls are named with the id of their token: internal services, operators
- * with a statement, an assignment of an unmatched payment or an import, and simulated transfers.
+ * with a statement, an assignment of an unmatched payment or an import, and simulated transfers. A text, so that
+ * recording needs no look-up. Events do not carry it, so no business sees it.
  */
 export type RecordedBy =
   | 'notification'
@@ -195,7 +196,7 @@ export interface StoredConflict {
   readonly bank: BankCode
   /** The id of the recorded transaction. */
   readonly transaction: string
-  /** Of the report, and so of the transaction; empty if a statement does not give it. */
+  /** The session id of the report, and so of the transaction; empty if a statement does not give it. */
   readonly sessionId: string
   readonly accountNumber: string
   readonly amountMinor: bigint

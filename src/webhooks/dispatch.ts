@@ -35,7 +35,7 @@ const ID_PREFIX_LENGTH = 14
 
 const IDLE_MS = 1_000
 
-/** How far before the last event dispatched here the last deliveries of endpoints are looked for first. */
+/** The last delivery of an endpoint is first looked for among this many events before the last one dispatched here. */
 const RECENT_EVENTS = 10_000n
 
 /** Creates deliveries from the events of the log. An advisory lock lets one instance at a time do it. */

@@ -113,7 +113,7 @@ export function createRehearse(options: RehearseOptions): Rehearse {
     const receiver = await openReceiver(context, target)
     const { format, ordered, concurrency, rateLimit } = receiver
     const release = claim(receiver.businessId)
-    // Nothing may ask the generator of a caller that has left to go on, or to end.
+    // Once its caller has left, nothing may ask the generator to go on, or to end.
     signal.addEventListener('abort', release, { once: true })
     try {
       await audit(context, receiver, actor)
@@ -231,7 +231,7 @@ async function openCandidate(
   }
 }
 
-/** Who made Inflow send signed payments that never happened, and where to: of the URL only the origin. */
+/** Records who made Inflow send signed payments that never happened, and the origin of the URL to which. */
 async function audit(
   { orm }: EndpointContext,
   { auditedAs: targetId, businessId, url }: Receiver,

@@ -114,7 +114,10 @@ export interface RequestedSplit {
   readonly allowed: ReadonlySet<string> | undefined
 }
 
-/** Of callers who need an operator's approval for each recipient. */
+/**
+ * Of callers who need an operator's approval for each recipient, beforehand. If a split waited for its approval instead,
+ * the response would show a key which businesses exist.
+ */
 export const NEEDS_APPROVAL: ReadonlySet<string> = new Set()
 
 /**

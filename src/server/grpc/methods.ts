@@ -190,7 +190,7 @@ interface SendOptions<T> {
   readonly opened: () => void
   /** Resets the stream of a client that reads nothing, not even the status. */
   readonly reset: () => void
-  /** Until the client reads something of what waits for it. */
+  /** How long the client may read nothing of what waits for it. */
   readonly stallMs: number
 }
 

@@ -60,7 +60,8 @@ const FLUSH_MS = 500
 const SESSION_MEMORY_MIB = 32
 
 /**
- * Serves the methods over gRPC, with the standard health and reflection services.
+ * Serves the methods over gRPC, with the standard health and reflection services. By grpc-js, because it is official and
+ * maintained: a stack of our own was three times as fast for a look-up, but only we would notice its flaws in HTTP/2.
  *
  * @throws Error when the server cannot listen at the address
  */

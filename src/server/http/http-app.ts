@@ -318,9 +318,9 @@ function createTrustsProxy(cidrs: readonly string[]): TrustsProxy {
 }
 
 /**
- * Leaves of `X-Forwarded-For` only the addresses at its end: the caller behind anything else is
- * unknown, so the nearest proxy that is known counts as the caller. Otherwise any text would be an address
- * to rate limits, allowed ranges and the audit log.
+ * Keeps only the addresses at the end of `X-Forwarded-For`. The caller behind anything else is unknown, so the nearest
+ * proxy that is known counts as the caller. Otherwise any text would be an address to rate limits, allowed ranges and
+ * the audit log.
  */
 function dropUnknownCallers(headers: IncomingHttpHeaders): void {
   const given = headers['x-forwarded-for']

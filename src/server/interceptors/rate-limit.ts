@@ -13,12 +13,16 @@ const FROM_ADDRESS = 'requests from this address'
 /**
  * Applies the rate limits of addresses, before authentication and without a look-up.
  *
- * The limit of an address applies to businesses; internal services are limited by their tokens. It
- * is spent by authenticated calls; calls without a credential spend an equal one of their own, and
- * wrong credentials that of failures. So callers that share an address, behind a proxy, are not
- * locked out by one that knows no right credential: after too many failures from an address, the
- * credentials that are known to be right are accepted from it, and others refused. Failures that are
- * in progress at the same time all pass, and are deducted afterwards.
+ * | call | spends, of its address |
+ * |---|---|
+ * | of a business, authenticated | the limit of the address |
+ * | without a credential | an equal limit of its own |
+ * | with a wrong credential | the limit of failures |
+ * | of an internal service | nothing: its token has a limit |
+ *
+ * Callers that share an address, behind a proxy, are not locked out by one that knows no right credential: after too
+ * many failures from an address, credentials that are known to be right are accepted from it, and others refused.
+ * Failures that are in progress at the same time all pass, and are deducted afterwards.
  */
 export function limitArrivals(
   limits: RateLimits,

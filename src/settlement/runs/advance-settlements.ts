@@ -251,8 +251,8 @@ const BACKOFF_MAX_MS = 600_000
 const CLAIMS_MAX = 20
 
 /**
- * Takes the balances that have been due for longest, and moves them out of the way of other instances. A
- * claim is no lock: that of the balance keeps settlements apart.
+ * Takes the balances that have been due for longest, and moves them out of the way of other instances. A claim is not a
+ * lock: `lockBalance` keeps two settlements of a balance apart.
  */
 export async function claimDue(pool: Pool, nowMs: number): Promise<BalanceKey[]> {
   // Not prepared: a plan that was made while the index was empty would scan it.

@@ -98,7 +98,7 @@ async function findLastDueSequence(
  * its payments. The last batch completes the settlement and appends its event. A row lock keeps two batches of one
  * settlement from running at once: the second one waits or is skipped.
  *
- * @returns `full`: it is completed, and what is due may go on after it
+ * @returns `full`: it is completed, and the next settlement continues after it
  */
 export async function processNextBatch(
   { database, clock, semaphore, onCommit }: SettlementContext,

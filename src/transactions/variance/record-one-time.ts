@@ -32,7 +32,7 @@ interface OneTimePayment<Row> {
   readonly toRow: (transaction: StoredTransaction) => Row
 }
 
-/** A payment that was decided and written, or else was not, as its session is known or its account closed. */
+/** A decided payment, and whether it was written. It was not if its session is known or its account closed. */
 interface Written<Row> {
   readonly isWritten: boolean
   readonly transaction: StoredTransaction
@@ -141,8 +141,8 @@ export function decidePayment(terms: LockedTerms, payment: StoredTransaction): D
 }
 
 /**
- * Splits payments into rounds. Of those into one single-use account, each round has one: what it does decides about
- * the next.
+ * Splits payments into rounds, each with at most one payment into a single-use account: its outcome decides about the
+ * next one.
  */
 export function roundsOf<Payment>(
   payments: readonly Payment[],

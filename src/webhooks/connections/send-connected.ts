@@ -34,7 +34,7 @@ export function createConnectedSender(httpClient: HttpClient, clock: Clock): Sen
     if ('error' in first) return failed(first.error)
     const outcome = await post(first.token)
     if (outcome.status !== UNAUTHORIZED) return outcome
-    // Once: a receiver that refuses a new token as well refuses the delivery.
+    // Retry once: a receiver that refuses a new token too refuses the delivery.
     tokens.forget(to.endpointId, first.token)
     const second = await tokens.find(to.endpointId, authentication)
     if ('error' in second) return failed(second.error)
@@ -75,7 +75,7 @@ interface AccessTokens {
 /** The most endpoints whose tokens are kept. */
 const TOKENS_MAX = 1_000
 
-/** Two of these and two webhooks are shorter than a lease. */
+/** Two requests for tokens and two webhooks together take less than a lease. */
 const BOUNDS = { timeoutMs: 5_000, keptBytes: 16_384 }
 
 /** If a response does not state how long its token is valid, and the longest time that one is kept. */
@@ -152,7 +152,7 @@ function formEncoded(text: string): string {
   return new URLSearchParams({ '': text }).toString().slice(1)
 }
 
-/** Of a refusal only the standard error code is shown: the rest may repeat what was sent. */
+/** Shows only the standard error code of a refusal: the rest may repeat what was sent. */
 function readToken({ error, responseBody }: Outcome) {
   const body = parse(responseBody)
   if (error !== '') {

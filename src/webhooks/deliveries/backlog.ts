@@ -69,8 +69,8 @@ export async function readDue(
 }
 
 /**
- * The position up to which deliveries exist. Events after it are not deleted, however old they are. Pending
- * deliveries hold back nothing: an event that has expired is not delivered any more.
+ * The position up to which deliveries exist. Events after it are not deleted, however old they are. Pending deliveries
+ * do not hold back retention: an expired event is not delivered any more.
  */
 export async function dispatchedUpTo(pool: Pool): Promise<bigint> {
   const result = await pool.query<{ position: string }>({

@@ -93,7 +93,7 @@ export interface ClaimTerms {
   readonly pendingFrom: bigint
 }
 
-/** Claims due deliveries, oldest first, up to each endpoint's share: of endpoints that are not ordered. */
+/** Claims due deliveries of endpoints that are not ordered, oldest first, up to each endpoint's share. */
 export async function claimDeliveries(
   pool: Pool,
   allotments: readonly Allotment[],

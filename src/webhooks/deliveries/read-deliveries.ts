@@ -102,7 +102,7 @@ export interface FoundDelivery {
   readonly attempts: readonly StoredAttempt[]
   /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
   readonly previousSequence: number
-  /** Those of its endpoint, whose row stays when it is deleted. */
+  /** The business and mode of its endpoint, whose row stays when the endpoint is deleted. */
   readonly businessId: string
   readonly live: boolean
 }

@@ -143,7 +143,7 @@ function completionOf(
   }
   if (error === '') return { ...base, state: 'DELIVERED', atMs: nowMs }
   const retryAfterMs = parseRetryAfter(outcome.retryAfter, nowMs)
-  // The next event of an ordered endpoint waits for this one: it has no last attempt.
+  // The next event of an ordered endpoint waits for this one, so its attempts never end.
   const attempts = claim.ordered
     ? Math.min(claim.attempts + 1, scheduleMs.length)
     : claim.attempts + 1

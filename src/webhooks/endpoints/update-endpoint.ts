@@ -94,7 +94,7 @@ export async function updateEndpoint(
   return updated
 }
 
-/** The requested changes. Of the URL only its origin, as receivers put secrets into paths. */
+/** The requested changes, with only the origin of the URL, as receivers put secrets into paths. */
 function toDetails(change: EndpointChange): Readonly<Record<string, unknown>> {
   const { url, kinds, allKinds, description, concurrency, enabled } = change
   return {
