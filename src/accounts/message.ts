@@ -28,7 +28,7 @@ import { ImportOutcome, type ImportResult } from '../../gen/inflow/type/v1/impor
 import { BANK_FACTS, type IdKind } from '../banks/bank.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { encodeEvent } from '../events/message.ts'
-import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
 import {
   ACCOUNT_STATUSES,
   type AccountStatus,

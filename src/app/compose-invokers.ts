@@ -74,7 +74,7 @@ import {
 } from '../transactions/rpc.ts'
 import { createSetSplit } from '../transactions/set-split.ts'
 import type { DecisionDependencies } from '../transactions/variance/decide-held.ts'
-import { deliveryOwner, endpointOwner } from '../webhooks/owners.ts'
+import { deliveryOwner, endpointOwner } from '../webhooks/endpoints/list-endpoints.ts'
 import type { Domains } from './compose-domains.ts'
 import { createReady } from './ready.ts'
 import type { ServiceOptions } from './service-options.ts'

@@ -6,8 +6,8 @@ import {
   Resource as ResourceMessage,
   type TenantScope as TenantScopeMessage,
 } from '../../gen/inflow/auth/v1/policy_pb.ts'
-import { assert } from '../core/errors.ts'
-import { KEY_SCOPES, type KeyScope, SCOPES, type Scope } from './caller.ts'
+import { assert, Fault } from '../core/errors.ts'
+import { type CredentialStatus, KEY_SCOPES, type KeyScope, SCOPES, type Scope } from './caller.ts'
 
 /** A kind of resource that belongs to a business. */
 export type Resource =
@@ -170,4 +170,50 @@ function findField({ input }: DescMethod, name: string, kind?: DescField['fieldK
     throw new Error(`${input.typeName} has no ${kind ?? 'such'} field ${name} to confine tokens by`)
   }
   return field
+}
+
+/** How often a stream checks its credential. */
+const CHECK_MS = 800
+
+/** How long a stream has to end by itself. It cannot if its subscriber does not read. */
+const END_MS = 250
+
+interface CredentialWatch {
+  /** Aborts when the credential is no longer valid, with the Fault to end the stream with. */
+  readonly revoked: AbortSignal
+  stop(): void
+}
+
+/**
+ * Watches the credential of a stream. If the credential is no longer valid and the stream does not
+ * end by itself, because its subscriber does not read, the watch ends it.
+ *
+ * @param ended aborts when the stream has ended
+ */
+export function watchCredential(
+  { isValid, end }: CredentialStatus,
+  ended: AbortSignal,
+): CredentialWatch {
+  const revoked = new AbortController()
+  let checking = false
+  let ending: NodeJS.Timeout | undefined
+  const check = async (): Promise<void> => {
+    if (ended.aborted) return stop()
+    if (checking) return
+    checking = true
+    // While the database is unavailable, no credential can be revoked and no event can be read.
+    const valid = await isValid().catch(() => true)
+    checking = false
+    if (valid || ended.aborted) return
+    clearInterval(timer)
+    const fault = new Fault('unauthorized', 'The token was revoked or has expired')
+    ending = setTimeout(() => end(fault), END_MS)
+    revoked.abort(fault)
+  }
+  const timer = setInterval(() => void check(), CHECK_MS)
+  const stop = (): void => {
+    clearInterval(timer)
+    clearTimeout(ending)
+  }
+  return { revoked: revoked.signal, stop }
 }

@@ -10,7 +10,7 @@ import { type Token as TokenMessage, TokenSchema } from '../../gen/inflow/admin/
 import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
 import { readPage } from '../postgres/page-token.ts'
-import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
 import type { AuditEntry, AuditKeys } from './audit/audit-hash.ts'
 import { listAuditEntries } from './audit/list-audit-entries.ts'
 import { verifyAudit } from './audit/verify-audit.ts'

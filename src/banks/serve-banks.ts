@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
-import { createNameResolver } from '../net/name-resolver.ts'
+import { createNameResolver } from '../net/addresses.ts'
 import { BANK_CODES, type BankCode, type LiveConnector } from './bank.ts'
 import type { BreakerState } from './http/circuit-breaker.ts'
 import { createBankHttp, type PooledBankHttp } from './http/create-bank-http.ts'

@@ -7,7 +7,7 @@ import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-buck
 import type { Clock } from '../core/clock.ts'
 import { Fault, type FieldFault, invalidFields } from '../core/errors.ts'
 import { createLoop } from '../core/loop.ts'
-import { addressRanges, parseAddress } from '../net/address-ranges.ts'
+import { addressRanges, parseAddress } from '../net/addresses.ts'
 import { matchesHash } from './secret-key.ts'
 import { type FindKey, writeKeyUses } from './store.ts'
 

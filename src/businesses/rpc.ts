@@ -15,14 +15,13 @@ import type { Clock } from '../core/clock.ts'
 import { lockRow } from '../postgres/lock-row.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
-import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
 import { changeRateLimit } from './authenticate-key.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
 import { createBusiness } from './create-business.ts'
-import { businessNotFound, getBusiness, listBusinesses } from './get-business.ts'
+import { businessNotFound, getBusiness, listBusinesses, searchBusinesses } from './get-business.ts'
 import type { Key } from './key.entity.ts'
 import { importKey, issueKey, listKeys, revokeKey, rotateKey, updateKey } from './keys.ts'
-import { searchBusinesses } from './search-businesses.ts'
 
 export function createBusinessRpc(
   database: Database,

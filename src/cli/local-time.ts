@@ -1,7 +1,7 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { createTimeText, type TimeText } from '../core/clock.ts'
-import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
 import { EXIT, Failure } from './failure.ts'
 
 /** Formats and parses times in DISPLAY_TIME_ZONE, else in the time zone of the machine. */

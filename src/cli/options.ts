@@ -2,7 +2,7 @@ import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { createTimeText } from '../core/clock.ts'
 import { AMOUNT_MINOR_MAX, formatAmount, parseAmount } from '../core/money.ts'
-import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
 import { localTime } from './local-time.ts'
 import { note } from './output.ts'
 

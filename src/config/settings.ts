@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { z } from 'zod'
-import { addressRanges } from '../net/address-ranges.ts'
+import { addressRanges } from '../net/addresses.ts'
 
 /** `HTTP_PORT` → `httpPort` */
 type CamelCase<Name extends string> = Name extends `${infer First}_${infer Rest}`

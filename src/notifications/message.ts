@@ -10,7 +10,7 @@ import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { fromBankCode } from '../banks/message.ts'
 import { newId } from '../core/ids.ts'
 import { encodeEvent } from '../events/message.ts'
-import { toTimestamp } from '../protobuf/timestamp.ts'
+import { toTimestamp } from '../protobuf/values.ts'
 import type { NotificationState } from './notification.entity.ts'
 import type { Processed } from './store.ts'
 

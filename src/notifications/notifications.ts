@@ -4,7 +4,7 @@ import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { createLoop } from '../core/loop.ts'
-import { addressRanges, parseAddress } from '../net/address-ranges.ts'
+import { addressRanges, parseAddress } from '../net/addresses.ts'
 import type { ObserveBatches } from '../postgres/batcher.ts'
 import {
   createReceiveNotification,

@@ -2,7 +2,7 @@ import type { DescFile, DescMessage, DescMethod, JsonObject } from '@bufbuild/pr
 import packageJson from '../../package.json' with { type: 'json' }
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import { createTimeText } from '../core/clock.ts'
-import { EVENT_KINDS, type EventKindFacts } from '../events/event-kinds.ts'
+import { EVENT_KINDS, type EventKindFacts } from '../events/message.ts'
 import { listEventKinds } from '../webhooks/list-event-kinds.ts'
 import { commentOf, packageCommentOf } from './comments.ts'
 import { createErrorResponses, ERROR_SCHEMA } from './error-responses.ts'

@@ -1,7 +1,7 @@
 import type { StoredAccount } from '../accounts/account.ts'
 import type { FoundToken } from '../auth/tokens/tokens.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
-import type { FoundKey, searchBusinesses } from '../businesses/search-businesses.ts'
+import type { FoundKey, searchBusinesses } from '../businesses/get-business.ts'
 import type { findEvent } from '../events/find-event.ts'
 import type { findNotification } from '../notifications/held-notifications.ts'
 import { netOf, type Settlement } from '../settlement/settlement.ts'

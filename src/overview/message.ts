@@ -32,8 +32,7 @@ import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { fromBankCode } from '../banks/message.ts'
-import { toInt64 } from '../protobuf/int64.ts'
-import { toTimestamp } from '../protobuf/timestamp.ts'
+import { toInt64, toTimestamp } from '../protobuf/values.ts'
 import { toRunMessage } from '../reconciliation/message.ts'
 import {
   toConflictMessage,

@@ -8,7 +8,7 @@ import {
 } from '../../gen/inflow/overview/v1/search_pb.ts'
 import { restrictionOf } from '../auth/caller.ts'
 import { fromBankCode } from '../banks/message.ts'
-import { toTimestamp } from '../protobuf/timestamp.ts'
+import { toTimestamp } from '../protobuf/values.ts'
 import { type OverviewDependencies, readOverview } from './figures/read-overview.ts'
 import type { Found, FoundKind } from './found.ts'
 import { listReviewItems } from './list-review-items.ts'

@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from 'pg'
+import type { Logger } from 'pino'
 
 /** Runs statements: a pool, or a client in a transaction. */
 export type Queryable = Pick<PoolClient, 'query'>
@@ -33,3 +34,12 @@ function release(client: PoolClient): void {
 }
 
 function ignore(): void {}
+
+/** Does what follows a commit. The commit stands, so an error is only logged. */
+export function afterCommit(log: Logger, action: () => void): void {
+  try {
+    action()
+  } catch (error) {
+    log.error({ err: error }, 'what follows a commit failed; the commit stands')
+  }
+}

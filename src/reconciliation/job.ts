@@ -1,4 +1,4 @@
-import { listOpenAccounts } from '../accounts/requery-accounts.ts'
+import { listOpenAccounts } from '../accounts/list-accounts.ts'
 import type { AccountAtBank, BankCode } from '../banks/bank.ts'
 import { BankUnreachableError, NotListedError } from '../banks/http/bank-http.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'

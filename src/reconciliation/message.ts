@@ -17,7 +17,7 @@ import {
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { plainText } from '../banks/bank-fields.ts'
 import { fromBankCode } from '../banks/message.ts'
-import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
 import type { ListedPayment } from '../transactions/list-recorded.ts'
 import { fromStatus, toStatus } from '../transactions/message.ts'

@@ -1,6 +1,6 @@
 import { isOpened, type OpenAccount } from '../accounts/account.ts'
 import { type AccountKey, getAccount } from '../accounts/get-account.ts'
-import { claimRequery } from '../accounts/requery-accounts.ts'
+import { claimRequery } from '../accounts/list-accounts.ts'
 import type { BankCode, BankPayment } from '../banks/bank.ts'
 import { accessDenied } from '../banks/bank.ts'
 import { AccessDeniedError, BankUnreachableError, NotListedError } from '../banks/http/bank-http.ts'

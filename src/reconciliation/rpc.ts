@@ -8,7 +8,7 @@ import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
-import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
 import { listConflicts, resolveConflict } from '../transactions/conflicts.ts'
 import { listRecorded } from '../transactions/list-recorded.ts'
 import {

@@ -17,7 +17,7 @@ import {
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
-import { toInt64 } from '../protobuf/int64.ts'
+import { toInt64 } from '../protobuf/values.ts'
 import type { CalendarDay } from './get-calendar.ts'
 import type { Entry } from './list-entries.ts'
 import { SCHEDULES, type Schedule } from './schedule.ts'

@@ -4,9 +4,9 @@ import type { SettlementService } from '../../gen/inflow/settlement/v1/settlemen
 import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
-import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
 import { addHoliday, getTerms, listHolidays, removeHoliday, updateTerms } from './change-terms.ts'
-import { getBalance } from './get-balance.ts'
+import { getBalance, listSettlements } from './get-balance.ts'
 import { getSettlementCalendar } from './get-calendar.ts'
 import { listEntries } from './list-entries.ts'
 import {
@@ -18,7 +18,6 @@ import {
   toTermsMessage,
   toTotals,
 } from './message.ts'
-import { listSettlements } from './runs/list-settlements.ts'
 import { previewSettlement } from './runs/preview-settlement.ts'
 import type { SettlementContext } from './runs/run-settlement.ts'
 import { settle } from './runs/settle.ts'

@@ -4,7 +4,6 @@ import type { Logger } from 'pino'
 import type { OpenAccount } from '../accounts/account.ts'
 import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
 import type { IsSimulated } from '../banks/bank.ts'
-import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault, type Reason } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
@@ -14,6 +13,7 @@ import {
   createIsolatingBatcher,
   type ObserveBatches,
 } from '../postgres/batcher.ts'
+import { afterCommit } from '../postgres/in-transaction.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import { inSpan, type Span } from '../tracing/tracing.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts.ts'

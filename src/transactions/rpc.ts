@@ -14,7 +14,7 @@ import { Fault, type FieldFault, invalidFields, type Reason } from '../core/erro
 import { inChunks } from '../core/in-chunks.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
-import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
 import { paymentTraceOf } from '../tracing/tracing.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
 import { type ImportedPaymentRow, importTransactions } from './import-transactions.ts'

@@ -31,7 +31,7 @@ import type { BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { HOUR_MS } from '../core/durations.ts'
 import { assert } from '../core/errors.ts'
-import { EVENT_KINDS, type EventKindFacts } from '../events/event-kinds.ts'
+import { EVENT_KINDS, type EventKindFacts } from '../events/message.ts'
 import type { LogEntry } from '../events/read-log.ts'
 import { createToEventBody, encodeEventBody } from './sender/body.ts'
 

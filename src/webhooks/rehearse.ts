@@ -7,8 +7,8 @@ import { findBusiness } from '../businesses/get-business.ts'
 import type { TimeText } from '../core/clock.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
-import { endpointKindFaults } from '../events/event-kinds.ts'
 import { readLogState } from '../events/log-state.ts'
+import { endpointKindFaults } from '../events/message.ts'
 import { connectionOf } from './connections/apply-connection.ts'
 import type { Connection } from './connections/connection.ts'
 import { createConnectedSender } from './connections/send-connected.ts'
@@ -16,7 +16,6 @@ import { CONCURRENCY_DEFAULT } from './endpoints/endpoint.ts'
 import type { EndpointContext } from './endpoints/endpoint-context.ts'
 import { activeSecrets, lockEndpoint } from './endpoints/list-endpoints.ts'
 import { formatOf, WIAXY_KINDS } from './endpoints/request-format.ts'
-import { decryptSecret, newSecret, newTextSecret } from './endpoints/signing-secret.ts'
 import { type Candidate, toLogEntry } from './rehearsal-message.ts'
 import {
   type Answer,
@@ -28,7 +27,7 @@ import {
 import { urlRefusal } from './sender/address-guard.ts'
 import { createToWebhookBody } from './sender/body.ts'
 import type { HttpClient } from './sender/http-client.ts'
-import { signedHeaders } from './sender/sign.ts'
+import { decryptSecret, newSecret, newTextSecret, signedHeaders } from './sender/sign.ts'
 
 /** An endpoint by its id, or a receiver without one. */
 export type RehearsalTarget = { readonly endpointId: string } | { readonly candidate: Candidate }

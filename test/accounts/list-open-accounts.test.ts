@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import { expect, test } from 'vitest'
-import { listOpenAccounts } from '../../src/accounts/requery-accounts.ts'
+import { listOpenAccounts } from '../../src/accounts/list-accounts.ts'
 import { insertBusiness } from '../settlement/fixture.ts'
 import { useDatabase } from '../support/database.ts'
 

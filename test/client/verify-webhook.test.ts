@@ -4,8 +4,7 @@ import { Webhook } from 'standardwebhooks'
 import { describe, expect, test } from 'vitest'
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
 import { STANDARD_FORMAT } from '../../src/webhooks/endpoints/request-format.ts'
-import { newSecret, secretBytes } from '../../src/webhooks/endpoints/signing-secret.ts'
-import { signedHeaders } from '../../src/webhooks/sender/sign.ts'
+import { newSecret, secretBytes, signedHeaders } from '../../src/webhooks/sender/sign.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 20, 9, 0, 0)
 const at = (ms: number) => ({ now: () => ms })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BANK_HTTP_LIMITS, createBankHttp } from '../../src/banks/http/create-bank-http.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { createNameResolver } from '../../src/net/name-resolver.ts'
+import { createNameResolver } from '../../src/net/addresses.ts'
 import { type Nameserver, startNameserver } from '../support/nameserver.ts'
 import { paymentEvent } from '../webhooks/fixture.ts'
 import { addEndpoint, until, useWebhooks } from '../webhooks/harness.ts'

@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
-import { claimRequery } from '../../src/accounts/requery-accounts.ts'
+import { claimRequery } from '../../src/accounts/list-accounts.ts'
 import { fakeBanks } from '../reconciliation/scene.ts'
 import { type RestAnswer, useService } from '../support/service.ts'
 import { data, failure, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'

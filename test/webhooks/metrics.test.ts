@@ -1,8 +1,8 @@
 import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import { newId } from '../../src/core/ids.ts'
-import { createAttemptMetrics } from '../../src/webhooks/attempt-metrics.ts'
 import { type PendingDeliveries, readPending } from '../../src/webhooks/backlog-metrics.ts'
+import { createAttemptMetrics } from '../../src/webhooks/deliveries/record-attempt.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { addBusiness } from './fixture.ts'
 

@@ -12,7 +12,7 @@ import {
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { enumName } from '../../src/cli/options.ts'
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
-import { newSecret } from '../../src/webhooks/endpoints/signing-secret.ts'
+import { newSecret } from '../../src/webhooks/sender/sign.ts'
 import type { WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { runHere, temporaryFolder } from '../cli/run-inflow.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../core/clock.ts'
-import { addressGroup, isLoopback } from '../../net/address-ranges.ts'
+import { addressGroup, isLoopback } from '../../net/addresses.ts'
 import type { Caller } from '../caller.ts'
 import type { KnownCredentials, Recorded } from './known-credentials.ts'
 import { SharedBucket } from './shared-bucket.ts'

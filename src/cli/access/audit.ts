@@ -6,7 +6,7 @@ import {
 } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
 import { type Chain, type ChainBreak, createChain } from '../../auth/audit/audit-hash.ts'
-import { fromTimestamp } from '../../protobuf/timestamp.ts'
+import { fromTimestamp } from '../../protobuf/values.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { localTime } from '../local-time.ts'
 import { addPageOptions, nextPage, notePage, type PageOptions, time } from '../options.ts'

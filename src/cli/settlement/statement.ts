@@ -12,7 +12,7 @@ import {
   SettlementService,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { formatAmount } from '../../core/money.ts'
-import { fromTimestamp } from '../../protobuf/timestamp.ts'
+import { fromTimestamp } from '../../protobuf/values.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { addBusinessOption, time } from '../options.ts'
 import { jsonText } from '../output.ts'

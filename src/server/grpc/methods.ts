@@ -19,7 +19,7 @@ import {
 } from '@grpc/grpc-js'
 import type { Logger } from 'pino'
 import { assert, Fault, REASONS } from '../../core/errors.ts'
-import type { CallContext } from '../rpc/call-context.ts'
+import type { CallContext } from '../rpc/invokers.ts'
 import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
 import { toFault } from '../rpc/status.ts'
 import type { GrpcConnection, GrpcConnections } from './connections.ts'

@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
-import { boundTimeouts } from '../rpc/call-context.ts'
+import { boundTimeouts } from '../rpc/invokers.ts'
 import type { GrpcConnection, GrpcConnections, GrpcLimits } from './connections.ts'
 import { REQUEST_ID } from './status.ts'
 

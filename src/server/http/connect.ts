@@ -20,8 +20,14 @@ import { fastifyConnectPlugin } from '@connectrpc/connect-fastify'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { readPolicy } from '../../auth/method-policy.ts'
 import { assert, Fault, type FieldFault, invalidFields } from '../../core/errors.ts'
-import { boundTimeouts, type CallContext, TIMEOUT_MAX_MS } from '../rpc/call-context.ts'
-import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
+import {
+  boundTimeouts,
+  type CallContext,
+  type Decoded,
+  headersOf,
+  type Invoker,
+  TIMEOUT_MAX_MS,
+} from '../rpc/invokers.ts'
 import { toConnectError, toFault } from '../rpc/status.ts'
 import { compileFindUnknown, refuseRepeatedKeys } from '../rpc/strict-json.ts'
 import { BODY_BYTES_MAX, hasEncoding } from './gateway.ts'

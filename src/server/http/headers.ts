@@ -1,7 +1,7 @@
 import { cors as connectHeaders } from '@connectrpc/connect'
 import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
-import type { CallContext } from '../rpc/call-context.ts'
+import type { CallContext } from '../rpc/invokers.ts'
 
 /** The headers of every response of the HTTP server. */
 export type SecurityHeaders = Readonly<Record<string, string>>

@@ -6,7 +6,7 @@ import type { PolicyOf } from '../../auth/method-policy.ts'
 import { type Fault, REASONS, type Reason } from '../../core/errors.ts'
 import { createLogSampler } from '../../core/log-sampler.ts'
 import { inRequest } from '../../core/request-scope.ts'
-import { addressGroup } from '../../net/address-ranges.ts'
+import { addressGroup } from '../../net/addresses.ts'
 import {
   type Attributes,
   createTimer,
@@ -15,7 +15,7 @@ import {
   type Span,
   type Tracing,
 } from '../../tracing/tracing.ts'
-import { type CallContext, callContextKey, type Protocol } from '../rpc/call-context.ts'
+import { type CallContext, callContextKey, type Protocol } from '../rpc/invokers.ts'
 import { toFault } from '../rpc/status.ts'
 import { type CredentialIdOf, credentialOf } from './authentication.ts'
 

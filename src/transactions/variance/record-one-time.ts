@@ -5,10 +5,9 @@ import {
   lockOneTimeAccounts,
   useAccounts,
 } from '../../accounts/one-time-store.ts'
-import { afterCommit } from '../../core/after-commit.ts'
 import { assert } from '../../core/errors.ts'
 import { booleanArray, textArray } from '../../postgres/binary-arrays.ts'
-import { inTransaction } from '../../postgres/in-transaction.ts'
+import { afterCommit, inTransaction } from '../../postgres/in-transaction.ts'
 import { PAYMENT_POSTING } from '../ledger/append-postings.ts'
 import {
   type Finalization,

@@ -1,11 +1,14 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
+import type { Owner } from '../../auth/method-policy.ts'
 import { Fault } from '../../core/errors.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import { lockRow } from '../../postgres/lock-row.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
+import { queriesOf } from '../../postgres/queries-of.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
 import { SCANNED_MAX } from '../deliveries/claim-ordered.ts'
+import type { DeliveryEntity } from '../deliveries/delivery.entity.ts'
 import type { OrderBlock, StoredDelivery } from '../deliveries/delivery.ts'
 import { findDelivery } from '../deliveries/read-deliveries.ts'
 import type { EndpointWithSecrets } from '../message.ts'
@@ -177,4 +180,20 @@ export async function findDeliveryWithEndpoint(
   const delivery = await findDelivery(pool, id)
   const endpoint = delivery && (await findEndpoint(pool, delivery.endpointId))
   return delivery && endpoint && { delivery, endpoint }
+}
+
+/** Whose an endpoint is, deleted ones included; undefined if there is no such endpoint. */
+export async function endpointOwner(em: EntityManager, id: string): Promise<Owner | undefined> {
+  const endpoint = await em.findOne(EndpointEntity, id, { fields: ['business', 'live'] })
+  return endpoint ? { businessId: endpoint.business, live: endpoint.live } : undefined
+}
+
+/** Whose a delivery is; undefined if there is no such delivery. */
+export async function deliveryOwner(em: EntityManager, id: string): Promise<Owner | undefined> {
+  return queriesOf<typeof DeliveryEntity | typeof EndpointEntity>(em)
+    .selectFrom('webhook_delivery as d')
+    .innerJoin('webhook_endpoint as e', 'e.id', 'd.endpoint')
+    .select(['e.business as businessId', 'e.live'])
+    .where('d.id', '=', id)
+    .executeTakeFirst()
 }

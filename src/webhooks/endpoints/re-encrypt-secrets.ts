@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import { countByKey, type EncryptedRows, estimateRows } from '../../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 import { byteaArray, textArray } from '../../postgres/binary-arrays.ts'
-import { decryptSecret, encryptSecret } from './signing-secret.ts'
+import { decryptSecret, encryptSecret } from '../sender/sign.ts'
 
 interface EncryptedSecret {
   endpoint_id: string

@@ -3,10 +3,10 @@ import type { Actor } from '../../auth/caller.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
+import { encryptSecret, newSecret, newTextSecret } from '../sender/sign.ts'
 import { SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 import { activeSecrets, lockEndpoint } from './list-endpoints.ts'
-import { encryptSecret, newSecret, newTextSecret } from './signing-secret.ts'
 
 const OVERLAP_MS = 24 * 3_600_000
 

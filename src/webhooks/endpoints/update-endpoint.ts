@@ -4,8 +4,8 @@ import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault, type FieldFault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
-import { endpointKindFaults } from '../../events/event-kinds.ts'
 import { readLogState } from '../../events/log-state.ts'
+import { endpointKindFaults } from '../../events/message.ts'
 import {
   applyConnection,
   changeFaults,
@@ -15,6 +15,7 @@ import type { ConnectionChange } from '../connections/connection.ts'
 import { firstPending } from '../deliveries/claim-ordered.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { urlRefusal } from '../sender/address-guard.ts'
+import { encryptSecret, newSecret, newTextSecret } from '../sender/sign.ts'
 import { type Endpoint, EndpointEntity, SecretEntity } from './endpoint.entity.ts'
 import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX, type RequestFormat } from './endpoint.ts'
 import type { EndpointContext } from './endpoint-context.ts'
@@ -26,7 +27,6 @@ import {
   STANDARD_FORMAT,
   WIAXY_KINDS,
 } from './request-format.ts'
-import { encryptSecret, newSecret, newTextSecret } from './signing-secret.ts'
 
 /** The fields to change; absent fields keep their values. */
 interface EndpointChange {

@@ -6,7 +6,7 @@ import {
   type Spending,
 } from '../../../src/auth/rate-limits/exchange.ts'
 import { SharedBucket } from '../../../src/auth/rate-limits/shared-bucket.ts'
-import { addressGroup, isLoopback } from '../../../src/net/address-ranges.ts'
+import { addressGroup, isLoopback } from '../../../src/net/addresses.ts'
 
 describe('an address is grouped', () => {
   test.each([

@@ -61,7 +61,6 @@ export const RULES: readonly Rules[] = [
       'deliveries/retry.ts',
       'deliveries/round-robin.ts',
       'endpoints/endpoint.ts',
-      'endpoints/signing-secret.ts',
       'sender/address-guard.ts',
       'sender/body.ts',
       'sender/failure-text.ts',

@@ -27,7 +27,7 @@ import {
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { Fault } from '../../../src/core/errors.ts'
 import { openGrpcServer } from '../../../src/server/grpc/server.ts'
-import { type CallContext, callContextKey } from '../../../src/server/rpc/call-context.ts'
+import { type CallContext, callContextKey } from '../../../src/server/rpc/invokers.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { callUnary, metadataOf, openClient, openRawCall, openTestServer } from './fixture.ts'
 

@@ -6,7 +6,7 @@ import {
   encryptSecret,
   newSecret,
   secretBytes,
-} from '../../../src/webhooks/endpoints/signing-secret.ts'
+} from '../../../src/webhooks/sender/sign.ts'
 
 const key = { endpointId: 'ep_1', number: 1 }
 const createTestEncrypter = () => createEncrypter(Buffer.alloc(32, 1))

@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import type { Resolve } from '../../../src/net/name-resolver.ts'
+import type { Resolve } from '../../../src/net/addresses.ts'
 import { failureText } from '../../../src/webhooks/sender/failure-text.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { closing, httpClient } from './raw-receiver.ts'

@@ -1,7 +1,7 @@
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import { NameError, type Resolve } from '../../../src/net/name-resolver.ts'
+import { NameError, type Resolve } from '../../../src/net/addresses.ts'
 import { startEgressProxy } from '../../support/egress-proxy.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { makeCertificate } from './certificate.ts'

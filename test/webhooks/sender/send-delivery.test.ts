@@ -3,10 +3,9 @@ import { expect, test } from 'vitest'
 import { readConfig } from '../../../src/config/config.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import { STANDARD_FORMAT } from '../../../src/webhooks/endpoints/request-format.ts'
-import { encryptSecret, newSecret } from '../../../src/webhooks/endpoints/signing-secret.ts'
 import type { HttpClient, Outcome } from '../../../src/webhooks/sender/http-client.ts'
 import { createSender } from '../../../src/webhooks/sender/send-delivery.ts'
-import { signedHeaders } from '../../../src/webhooks/sender/sign.ts'
+import { encryptSecret, newSecret, signedHeaders } from '../../../src/webhooks/sender/sign.ts'
 import { encrypter, paymentEvent, timeText } from '../fixture.ts'
 
 const ACKNOWLEDGED: Outcome = { status: 200, responseBody: '', error: '', retryAfter: undefined }

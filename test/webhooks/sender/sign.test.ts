@@ -3,8 +3,7 @@ import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
 import { STANDARD_FORMAT } from '../../../src/webhooks/endpoints/request-format.ts'
-import { newSecret, secretBytes } from '../../../src/webhooks/endpoints/signing-secret.ts'
-import { signedHeaders } from '../../../src/webhooks/sender/sign.ts'
+import { newSecret, secretBytes, signedHeaders } from '../../../src/webhooks/sender/sign.ts'
 
 const nowSeconds = () => Math.floor(Date.now() / 1_000)
 
