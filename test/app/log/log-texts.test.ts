@@ -14,7 +14,7 @@ interface Text {
 }
 
 /** It has the texts of its callers. */
-const ADDRESS_SAMPLER = 'server/interceptors/refusal-log.ts'
+const ADDRESS_SAMPLER = 'server/interceptors/observation.ts'
 
 /** The folders without a log of the service. */
 const OTHERS = /^(cli|console|client|openapi|banks\/(\w+\/)?fake|doctor)\//
