@@ -26,57 +26,57 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   {
     name: 'search',
     summary: 'find what an id, a reference, a number, an address or a name belongs to',
-    load: async () => (await import('./search.ts')).search,
+    load: async () => (await import('./overview.ts')).search,
   },
   {
     name: 'review',
     summary: 'what waits for a decision: list',
-    load: async () => (await import('./review.ts')).review,
+    load: async () => (await import('./overview.ts')).review,
   },
   {
     name: 'business',
     summary: 'businesses: create, update, list',
-    load: async () => (await import('./access/business.ts')).business,
+    load: async () => (await import('./access.ts')).business,
   },
   {
     name: 'key',
     summary: 'secret keys of a business: issue, import, update, rotate, revoke, list',
-    load: async () => (await import('./access/key.ts')).key,
+    load: async () => (await import('./access.ts')).key,
   },
   {
     name: 'token',
     summary: 'tokens for internal services and operators: issue, revoke, list',
-    load: async () => (await import('./access/token.ts')).token,
+    load: async () => (await import('./access.ts')).token,
   },
   {
     name: 'console',
     summary: 'the console: link, which signs a browser in',
-    load: async () => (await import('./access/console.ts')).console,
+    load: async () => (await import('./console.ts')).console,
   },
   {
     name: 'portal',
     summary: 'links that open the console for one business: link, list, revoke',
-    load: async () => (await import('./access/portal.ts')).portal,
+    load: async () => (await import('./console.ts')).portal,
   },
   {
     name: 'session',
     summary: 'sessions of the console: list, revoke',
-    load: async () => (await import('./access/session.ts')).session,
+    load: async () => (await import('./console.ts')).session,
   },
   {
     name: 'audit',
     summary: 'the audit log of administrative changes: list, verify',
-    load: async () => (await import('./access/audit.ts')).audit,
+    load: async () => (await import('./audit.ts')).audit,
   },
   {
     name: 'account',
     summary: 'virtual accounts: create, get, list, split, close, resolve',
-    load: async () => (await import('./account/account.ts')).account,
+    load: async () => (await import('./account.ts')).account,
   },
   {
     name: 'recipient',
     summary: 'businesses that may get shares of the payments of another one: approve, revoke, list',
-    load: async () => (await import('./account/recipient.ts')).recipient,
+    load: async () => (await import('./account.ts')).recipient,
   },
   {
     name: 'import',
@@ -86,65 +86,65 @@ export const SERVICE_NOUNS: readonly Noun[] = [
   {
     name: 'transfer',
     summary: 'transfers at the simulated banks: simulate',
-    load: async () => (await import('./transaction/transfer.ts')).transfer,
+    load: async () => (await import('./transaction.ts')).transfer,
   },
   {
     name: 'transaction',
     summary:
       'payments received: get, list, timeline, reverse, held, accept, return, complete-return',
-    load: async () => (await import('./transaction/transaction.ts')).transaction,
+    load: async () => (await import('./transaction.ts')).transaction,
   },
   {
     name: 'settle',
     summary: 'settlement: run, preview, list, calendar, terms',
-    load: async () => (await import('./settlement/settle.ts')).settle,
+    load: async () => (await import('./settlement.ts')).settle,
   },
   {
     name: 'balance',
     summary: 'show the balance of a business: pending, available, fees',
-    load: async () => (await import('./settlement/balance.ts')).balance,
+    load: async () => (await import('./settlement.ts')).balance,
   },
   {
     name: 'statement',
     summary: 'account statement of a business for a period, as CSV or JSON',
-    load: async () => (await import('./settlement/statement.ts')).statement,
+    load: async () => (await import('./statement.ts')).statement,
   },
   {
     name: 'ledger',
     summary: 'the ledger of all businesses: verify',
-    load: async () => (await import('./settlement/ledger.ts')).ledger,
+    load: async () => (await import('./settlement.ts')).ledger,
   },
   {
     name: 'holiday',
     summary: 'holidays, which do not count as working days: add, remove, list',
-    load: async () => (await import('./settlement/holiday.ts')).holiday,
+    load: async () => (await import('./settlement.ts')).holiday,
   },
   {
     name: 'unmatched',
     summary: 'payments that match no open account: list, assign, return',
-    load: async () => (await import('./reconciliation/unmatched.ts')).unmatched,
+    load: async () => (await import('./manual-review.ts')).unmatched,
   },
   {
     name: 'notification',
     summary: "banks' notifications, and their manual review: list, find, show, retry, resolve",
-    load: async () => (await import('./reconciliation/notification.ts')).notification,
+    load: async () => (await import('./manual-review.ts')).notification,
   },
   {
     name: 'conflict',
     summary: 'reports that contradict recorded payments: list, resolve',
-    load: async () => (await import('./reconciliation/conflict.ts')).conflict,
+    load: async () => (await import('./manual-review.ts')).conflict,
   },
   {
     name: 'reconcile',
     summary: "compare a bank's statement with the recorded payments, and record missing ones",
-    load: async () => (await import('./reconciliation/reconcile.ts')).reconcile,
+    load: async () => (await import('./reconcile.ts')).reconcile,
   },
   {
     name: 'webhook',
     summary:
       'webhook endpoints: add, list, remove, update, rotate, switch, test, rehearse, statistics, listen; their deliveries: ' +
       'deliveries, delivery, redeliver, skip, recover',
-    load: async () => (await import('./webhook/webhook.ts')).webhook,
+    load: async () => (await import('./webhook.ts')).webhook,
   },
   {
     name: 'events',

@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { ConfigError } from '../config/config.ts'
 import { type EnvFile, exposure, readEnvFile, withEnvFile } from '../config/env-file.ts'
 import { EXIT, Failure } from './failure.ts'
@@ -9,13 +8,9 @@ export interface EnvFileOption {
   readonly envFile?: string
 }
 
-/** Adds `--env-file`. */
-export function addEnvFileOption(command: Command): Command {
-  return command.option(
-    '--env-file <file>',
-    'read settings from this file too; variables that are set win over it',
-  )
-}
+/** The line of its help text. */
+export const ENV_FILE =
+  '--env-file <file>  read settings from this file too; variables that are set win over it'
 
 /** The environment with the settings of `--env-file`. @throws Failure if the file cannot be read */
 export function environmentOf(options: EnvFileOption): NodeJS.ProcessEnv {

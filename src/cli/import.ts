@@ -13,36 +13,41 @@ import { ImportOutcome, type ImportResult } from '../../gen/inflow/type/v1/impor
 import { forEachConcurrently } from '../core/for-each-concurrently.ts'
 import { EXIT, Failure } from './failure.ts'
 import { type FileRow, type RowFault, readRows } from './import-rows.ts'
-import { addBusinessOption } from './options.ts'
 import { jsonText, note, print } from './output.ts'
 import { commandProgress, type Progress } from './progress.ts'
+import { BUSINESS } from './rpc-verb.ts'
 import { serviceAction } from './service-action.ts'
 import { addServiceOptions, addVerb } from './verb.ts'
 
+const OPTIONS = `
+  ${BUSINESS}
+  <file>  CSV with a line of headers, or .jsonl with an object on each line
+  --test  in test mode
+  --dry-run  only validate the file`
+
 /** `inflow import` */
 export function importNoun(noun: Command): void {
-  const verbs = [
-    addVerb(noun, 'accounts', {
-      summary: 'import accounts that another provider opened',
-      example: 'import accounts accounts.csv --business biz_… --dry-run',
-    }).action(importAccounts),
-    addVerb(noun, 'transactions', {
-      summary: 'import the history of their payments, which changes no balance',
-      example: 'import transactions payments.csv --business biz_…',
-    }).action(importTransactions),
-  ]
-  for (const verb of verbs) {
-    addBusinessOption(verb)
-      .argument('<file>', 'CSV with a line of headers, or .jsonl with an object on each line')
-      .option('--test', 'in test mode')
-      .option('--dry-run', 'only validate the file')
-      .addHelpText(
-        'after',
-        '\nThe columns are the fields of the contract, such as account_number or accountNumber; amount is in\n' +
-          'naira. Nothing is imported if any row is wrong. A run that was interrupted is repeated.',
-      )
+  const accounts = addVerb(
+    noun,
+    `
+    accounts: import accounts that another provider opened
+    ${OPTIONS}
+    Example: import accounts accounts.csv --business biz_… --dry-run`,
+  ).action(importAccounts)
+  const transactions = addVerb(
+    noun,
+    `
+    transactions: import the history of their payments, which changes no balance
+    ${OPTIONS}
+    Example: import transactions payments.csv --business biz_…`,
+  ).action(importTransactions)
+  for (const verb of [accounts, transactions]) {
+    addServiceOptions(verb).addHelpText(
+      'after',
+      '\nThe columns are the fields of the contract, such as account_number or accountNumber; amount is in\n' +
+        'naira. Nothing is imported if any row is wrong. A run that was interrupted is repeated.',
+    )
   }
-  addServiceOptions(noun)
 }
 
 interface Options {

@@ -1,4 +1,4 @@
-import type { DescService } from '@bufbuild/protobuf'
+import { type DescMessage, type DescService, type MessageShape, toJson } from '@bufbuild/protobuf'
 import {
   type Client,
   Code,
@@ -15,6 +15,7 @@ import {
 } from '../../gen/google/rpc/error_details_pb.ts'
 import { EXIT, Failure } from './failure.ts'
 import { findService, type TokenOptions } from './find-service.ts'
+import { jsonText, print } from './output.ts'
 import { probeTls, readTlsOptions, type TlsOptions, tlsFailure } from './tls.ts'
 
 /** The deadline of one call. */
@@ -85,6 +86,27 @@ export function serviceAction<Options extends object>(
       if (sessions.state() === 'connecting') sessions.abort()
     }
   }
+}
+
+/**
+ * Prints a response of the service.
+ *
+ * @param options with `json`: prints the protobuf JSON form instead of the text
+ * @param text the text for a terminal; empty: prints nothing
+ */
+export function printResponse<Desc extends DescMessage>(
+  options: { readonly json?: boolean },
+  schema: Desc,
+  message: MessageShape<Desc>,
+  text: () => string,
+): void {
+  const lines = options.json ? jsonText(toJsonForm(schema, message), 2) : text()
+  if (lines !== '') print(lines)
+}
+
+/** Returns the protobuf JSON form with every field, so that scripts need not know the defaults. */
+export function toJsonForm<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>) {
+  return toJson(schema, message, { alwaysEmitImplicit: true })
 }
 
 /** Converts the error of a call: the service refused it, or could not be reached. */

@@ -6,7 +6,7 @@ import {
   explainSettings,
 } from '../../config/explain-settings.ts'
 import { unknownText } from '../../config/unknown-settings.ts'
-import { addEnvFileOption, type EnvFileOption, openEnvFile } from '../env-file.ts'
+import { ENV_FILE, type EnvFileOption, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { type Column, jsonText, note, print, table } from '../output.ts'
 import { addVerb } from '../verb.ts'
@@ -24,15 +24,14 @@ const COLUMNS: readonly Column<ExplainedSetting>[] = [
 
 /** `inflow config` */
 export function config(noun: Command): void {
-  const check = addVerb(noun, 'check', {
-    summary:
-      'show every setting with its value, source and default, secrets masked; name unknown and misspelt ' +
-      'ones, and risks; exits with 1 if the service would not start with them',
-    example: 'config check --env-file inflow.env',
-  })
-  addEnvFileOption(check)
-    .option('--json', 'print one JSON document: {"settings", "unknown", "risks", "faults"}')
-    .action(checkSettings)
+  addVerb(
+    noun,
+    `
+    check: show every setting with its value, source and default, secrets masked; name unknown and misspelt ones, and risks; exits with 1 if the service would not start with them
+    ${ENV_FILE}
+    --json  print one JSON document: {"settings", "unknown", "risks", "faults"}
+    Example: config check --env-file inflow.env`,
+  ).action(checkSettings)
 }
 
 function checkSettings({ json, ...options }: CheckOptions): void {

@@ -3,10 +3,11 @@ import { request as requestHttps } from 'node:https'
 import type { Command } from 'commander'
 import { ConfigError, readConfig } from '../../config/config.ts'
 import { type OwnTls, ownServers } from '../../doctor/own-servers.ts'
-import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { findService } from '../find-service.ts'
 import { print } from '../output.ts'
+import { describe } from '../verb.ts'
 
 interface HealthOptions extends EnvFileOption {
   readonly ready?: boolean
@@ -17,12 +18,12 @@ const RESPONSE_TIMEOUT_MS = 2_500
 
 /** `inflow health` */
 export function health(noun: Command): void {
-  addEnvFileOption(noun)
-    .helpOption('-h, --help', 'show help')
-    .option(
-      '--ready',
-      'ask whether it can serve calls (/readyz), not only whether it lives (/healthz)',
-    )
+  describe(
+    noun.helpOption('-h, --help', 'show help'),
+    `
+    ${ENV_FILE}
+    --ready  ask whether it can serve calls (/readyz), not only whether it lives (/healthz)`,
+  )
     .addHelpText(
       'after',
       '\nIt asks the service of these settings on this machine, and needs neither a token nor curl: made for\n' +

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { create } from '@bufbuild/protobuf'
 import { createValidator } from '@bufbuild/protovalidate'
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { CreateBusinessRequestSchema } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { type GeneratedKeys, generateKeys, writeNewSettings } from '../../app/choose-keys.ts'
 import { type Initialized, initialize } from '../../app/initialize.ts'
@@ -18,9 +18,10 @@ import { checkNewDatabase, type NewDatabase } from '../../doctor/check-new-datab
 import type { Finding } from '../../doctor/finding.ts'
 import { migrate } from '../../postgres/migrate.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { jsonText, note, print, visible } from '../output.ts'
+import { describe } from '../verb.ts'
 import { commandLineActor } from './command-line-actor.ts'
 import { withDatabase } from './open-database.ts'
 
@@ -35,25 +36,18 @@ interface InitOptions extends EnvFileOption {
 
 /** `inflow init` */
 export function init(noun: Command): void {
-  addEnvFileOption(noun)
-    .helpOption('-h, --help', 'show help')
-    .option(
-      '--database-url <url>',
-      'the database, which others on the machine can see here (default: DATABASE_URL)',
-    )
-    .option(
-      '--write-env <file>',
-      'write the keys, and the settings that reach the database, to this new file, with mode 600; ' +
-        'a file that exists is read instead',
-    )
-    .option('--business <name>', 'create the first business with this name, and its secret key')
-    .option('--alias <alias>', 'the prefix of its account names (default: its name, shortened)')
-    .addOption(
-      new Option('--key <mode>', 'the mode of its secret key')
-        .choices(['live', 'test'])
-        .default('live'),
-    )
-    .option('--json', 'print one JSON document')
+  describe(
+    noun.helpOption('-h, --help', 'show help'),
+    `
+    ${ENV_FILE}
+    --database-url <url>  the database, which others on the machine can see here (default: DATABASE_URL)
+    --write-env <file>  write the keys, and the settings that reach the database, to this new file, with mode 600; a file that exists is read instead
+    --business <name>  create the first business with this name, and its secret key
+    --alias <alias>  the prefix of its account names (default: its name, shortened)
+    --key <mode>  the mode of its secret key
+    --json  print one JSON document`,
+    { key: { choices: ['live', 'test'], default: 'live' } },
+  )
     .addHelpText('after', HELP)
     .action(run)
 }

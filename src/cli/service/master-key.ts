@@ -22,7 +22,7 @@ import { type ReEncryptionResult, reEncrypt } from '../../crypto/re-encrypt.ts'
 import { inTransaction } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { confirm, YES } from '../confirm.ts'
-import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { type Column, jsonText, note, print, table } from '../output.ts'
 import { commandProgress } from '../progress.ts'
@@ -50,24 +50,23 @@ const COLUMNS: readonly Column<KeyStatus>[] = [
 
 /** `inflow master-key` */
 export function masterKey(noun: Command): void {
-  const rotateVerb = addVerb(noun, 'rotate', {
-    summary:
-      're-encrypt everything with the current key: MASTER_KEY, or a new key that it creates in ' +
-      'DATA_DIR; safe while the service runs, and resumes after an interruption',
-    example: 'master-key rotate',
-  })
-  addEnvFileOption(rotateVerb)
-    .option(...YES)
-    .option('--json', 'print one JSON document: {"reEncrypted", "keys": […]}')
-    .action(rotate)
-  const statusVerb = addVerb(noun, 'status', {
-    summary:
-      'show how many values each key encrypts; exits with 1 if any key but the current one is used',
-    example: 'master-key status',
-  })
-  addEnvFileOption(statusVerb)
-    .option('--json', 'print one JSON document: {"keys": […]}')
-    .action(status)
+  addVerb(
+    noun,
+    `
+    rotate: re-encrypt everything with the current key: MASTER_KEY, or a new key that it creates in DATA_DIR; safe while the service runs, and resumes after an interruption
+    ${ENV_FILE}
+    ${YES}
+    --json  print one JSON document: {"reEncrypted", "keys": […]}
+    Example: master-key rotate`,
+  ).action(rotate)
+  addVerb(
+    noun,
+    `
+    status: show how many values each key encrypts; exits with 1 if any key but the current one is used
+    ${ENV_FILE}
+    --json  print one JSON document: {"keys": […]}
+    Example: master-key status`,
+  ).action(status)
 }
 
 async function rotate({ json, yes, ...options }: Options): Promise<void> {

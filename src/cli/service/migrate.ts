@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { withEnvFile } from '../../config/env-file.ts'
 import { missingDatabase } from '../../config/start-settings.ts'
 import { migrate as migrateUp, readMigrations } from '../../postgres/migrate.ts'
-import { addEnvFileOption, type EnvFileOption, environmentOf, openEnvFile } from '../env-file.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { jsonText, note, print, table } from '../output.ts'
 import { addVerb } from '../verb.ts'
@@ -14,20 +14,22 @@ interface Options extends EnvFileOption {
 
 /** `inflow migrate` */
 export function migrate(noun: Command): void {
-  const upVerb = addVerb(noun, 'up', {
-    summary: 'update the schema of DATABASE_URL, else of the embedded database',
-    example: 'migrate up',
-  })
-  addEnvFileOption(upVerb)
-    .option('--json', 'print one JSON document: {"applied": [names]}')
-    .action(up)
-  const statusVerb = addVerb(noun, 'status', {
-    summary: 'show which migrations were applied; exits with 1 if any is pending',
-    example: 'migrate status',
-  })
-  addEnvFileOption(statusVerb)
-    .option('--json', 'print one JSON document: {"migrations": [{name, appliedAt}]}')
-    .action(status)
+  addVerb(
+    noun,
+    `
+    up: update the schema of DATABASE_URL, else of the embedded database
+    ${ENV_FILE}
+    --json  print one JSON document: {"applied": [names]}
+    Example: migrate up`,
+  ).action(up)
+  addVerb(
+    noun,
+    `
+    status: show which migrations were applied; exits with 1 if any is pending
+    ${ENV_FILE}
+    --json  print one JSON document: {"migrations": [{name, appliedAt}]}
+    Example: migrate status`,
+  ).action(status)
 }
 
 async function up(options: Options): Promise<void> {

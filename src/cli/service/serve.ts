@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
-import { addEnvFileOption, type EnvFileOption } from '../env-file.ts'
+import { ENV_FILE, type EnvFileOption } from '../env-file.ts'
+import { describe } from '../verb.ts'
 
 /** `inflow serve` */
 export function serve(noun: Command): void {
-  addEnvFileOption(noun)
-    .helpOption('-h, --help', 'show help')
+  describe(noun.helpOption('-h, --help', 'show help'), ENV_FILE)
     .addHelpText(
       'after',
       '\nExample:\n  HTTP_PORT=8081 inflow serve\n\nSettings are environment variables: inflow config check shows them.',

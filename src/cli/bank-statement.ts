@@ -1,15 +1,15 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import type { StatementRowSchema } from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
-import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import type { StatementRowSchema } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   findColumns,
   type StatementColumn,
   StatementError,
   type StatementPositions,
-} from '../../core/statement-columns.ts'
-import { readCredit, type StatementCredit, type ValueFormat } from '../../core/statement-row.ts'
-import { EXIT, Failure } from '../failure.ts'
+} from '../core/statement-columns.ts'
+import { readCredit, type StatementCredit, type ValueFormat } from '../core/statement-row.ts'
+import { EXIT, Failure } from './failure.ts'
 import { CsvError, readCsv, readText } from './read-csv.ts'
 
 /** How to read a statement. */

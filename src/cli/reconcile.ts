@@ -1,27 +1,29 @@
 import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { type Command, Option } from 'commander'
-import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import type { Command } from 'commander'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import {
   Action,
+  ActionSchema,
   Finding,
+  FindingSchema,
   RetryReason,
   type StatementResult,
-} from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
-import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { formatAmount } from '../../core/money.ts'
+} from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { type Bank, BankSchema } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { formatAmount } from '../core/money.ts'
 import {
   normalizeHeader,
   STATEMENT_COLUMNS,
   type StatementColumn,
-} from '../../core/statement-columns.ts'
-import { EXIT, Failure } from '../failure.ts'
-import { enumName, enumOption, lagosTime } from '../options.ts'
-import { type Column, jsonText, note, print, table } from '../output.ts'
-import { commandProgress, type Progress } from '../progress.ts'
-import { type Service, serviceAction } from '../service-action.ts'
-import { addOwnServiceOptions } from '../verb.ts'
+} from '../core/statement-columns.ts'
 import { readStatement, type StatementFormat, type StatementLine } from './bank-statement.ts'
+import { EXIT, Failure } from './failure.ts'
+import { enumName, enumRule, lagosTime } from './options.ts'
+import { type Column, jsonText, note, print, table } from './output.ts'
+import { commandProgress, type Progress } from './progress.ts'
+import { type Service, serviceAction } from './service-action.ts'
+import { addServiceOptions, describe } from './verb.ts'
 
 interface ReconcileOptions {
   readonly bank: Bank
@@ -42,48 +44,40 @@ const PAGE_ROWS = 1_000
 
 /** `inflow reconcile` */
 export function reconcile(noun: Command): void {
-  noun
-    .helpOption('-h, --help', 'show help')
-    .addOption(enumOption('--bank <code>', 'the bank', Bank, 'BANK_').makeOptionMandatory())
-    .requiredOption('--file <path>', "the bank's statement: CSV with a line of headers")
-    .addOption(
-      new Option('--dry-run', 'report the discrepancies only (default)').conflicts('apply'),
-    )
-    .option('--apply', 'record missing payments, and queue conflicts for manual review')
-    .option(
-      '--from <time>',
-      'look for extra payments from this time, in Africa/Lagos like the rows (default: the earliest row)',
-      lagosTime.parse,
-    )
-    .option(
-      '--to <time>',
-      'look for extra payments before this time, in Africa/Lagos (default: the latest row)',
-      lagosTime.parse,
-    )
-    .option('--columns <pairs>', 'headers of the columns: session=…,amount=…', parseColumns)
-    .addOption(
-      new Option('--dates <order>', 'how to read dates such as 02/03/2026').choices([
-        'day-first',
-        'month-first',
-      ]),
-    )
-    .addOption(
-      new Option('--unit <unit>', 'the unit of amounts')
-        .choices(['naira', 'kobo'])
-        .default('naira'),
-    )
+  describe(
+    noun.helpOption('-h, --help', 'show help'),
+    `
+    --bank <code>!  the bank
+    --file <path>!  the bank's statement: CSV with a line of headers
+    --dry-run  report the discrepancies only (default)
+    --apply  record missing payments, and queue conflicts for manual review
+    --from <time>  look for extra payments from this time, in Africa/Lagos like the rows (default: the earliest row)
+    --to <time>  look for extra payments before this time, in Africa/Lagos (default: the latest row)
+    --columns <pairs>  headers of the columns: session=…,amount=…
+    --dates <order>  how to read dates such as 02/03/2026
+    --unit <unit>  the unit of amounts`,
+    {
+      bank: enumRule(BankSchema),
+      dryRun: { conflicts: 'apply' },
+      from: { read: lagosTime.parse },
+      to: { read: lagosTime.parse },
+      columns: { read: parseColumns },
+      dates: { choices: ['day-first', 'month-first'] },
+      unit: { choices: ['naira', 'kobo'], default: 'naira' },
+    },
+  )
+  addServiceOptions(noun)
     .addHelpText(
       'after',
       '\nExit code 1 if discrepancies remain.\n\nExample:\n' +
         '  inflow reconcile --bank PALMPAY --file statement.csv --columns session="NIP Session"',
     )
     .action(reconcileFile)
-  addOwnServiceOptions(noun)
 }
 
 const reconcileFile = serviceAction<ReconcileOptions>(async (service, options) => {
   const { bank, file, columns = new Map(), dates, unit, apply = false } = options
-  const bankName = enumName(bank, Bank, 'BANK_')
+  const bankName = enumName(BankSchema, bank)
   const format: StatementFormat = { bank: bankName, file, columns, dates, unit }
   const progress = commandProgress(options.json)
   const report = createReport()
@@ -345,8 +339,8 @@ function createReport() {
   }
 }
 
-const findingName = (finding: Finding) => enumName(finding, Finding)
-const actionName = (action: Action) => enumName(action, Action)
+const findingName = (finding: Finding) => enumName(FindingSchema, finding)
+const actionName = (action: Action) => enumName(ActionSchema, action)
 
 const DISCREPANCY_COLUMNS: readonly Column<Discrepancy>[] = [
   { title: 'Line', right: true, of: ({ line }) => String(line ?? '') },
