@@ -14,8 +14,9 @@ import { EXIT, Failure } from './failure.ts'
 import { durationSeconds, enumName, enumRule, localTime } from './options.ts'
 import { table } from './output.ts'
 import { readSecret, readSecretFile } from './read-secret.ts'
-import { addRpcVerb, BUSINESS, MODE, PAGE } from './rpc-verb.ts'
+import { BUSINESS, MODE, PAGE, rpc } from './rpc-verb.ts'
 import type { Service } from './service-action.ts'
+import { addVerbs } from './verb.ts'
 
 const COLUMNS =
   'reference, merchantReference=Own reference, live, bank, accountNumber=Number, accountName=Name, status, createdAt'
@@ -80,127 +81,122 @@ const idNumberOptions = (what: string) =>
   `--id-number <->  ${what}, read from standard input
   --id-number-file <path>  ${what}, read from a file ("-": standard input)`
 
+const ACCOUNT_HELP = `
+  create: open an account; repeating it with the same details returns the same account
+  ${BUSINESS}
+  --reference <text>!  the business's own reference, unique within it
+  --bank <code>!  the bank
+  --first-name <name>!  customer's first name
+  --last-name <name>!  customer's last name
+  --email <address>!  customer's e-mail address
+  --phone <number>!  customer's phone number: 080…, 234… or +…
+  --id-type <kind>  identity number, for PALMPAY
+  --test  open it in test mode, where the sandbox serves every bank
+  ${idNumberOptions('identity number, 11 digits, for PALMPAY')}
+  --amount <naira>  expected amount of a payment
+  --amount-rule <rule>  how it has to compare
+  --expires-in <duration>  close it after so long, such as 30m
+  --single-use  close it after the first payment that is as expected
+  --allowed-payer <names...>  names of those who may pay
+  --metadata <key=value...>  the business's own data
+  ${SPLIT}
+  Example: account create --reference order-1 --bank 9PSB --first-name Ada --last-name Obi \\
+    --email ada@example.com --phone 08012345678
+
+  get: show one account
+  ${BUSINESS}
+  ${REFERENCE}
+  Example: account get order-1
+
+  list: list accounts, newest first
+  --business <id>  of this business only (default: all businesses)
+  --status <status>  with this status only
+  --bank <code>  at this bank only
+  --opening <state...>  pending ones in these states only
+  --id-type <kind>  kind of that number
+  ${MODE}
+  ${PAGE}
+  ${idNumberOptions('only of the customer with this identity number')}
+  Example: account list --status ACTIVE --limit 20
+
+  split: divide the payments into an account that are recorded from now on
+  ${BUSINESS}
+  ${REFERENCE}
+  ${SPLIT}
+  --none  leave everything to the owner
+  Example: account split order-1 --share biz_…=12.5% biz_…=500
+
+  close: close an account; later payments into it are recorded as unmatched
+  ${BUSINESS}
+  ${REFERENCE}
+  ${YES}
+  Example: account close order-1
+
+  resolve: resolve a pending account with the result that the bank reports
+  ${BUSINESS}
+  ${REFERENCE}
+  --account-number <digits>  the bank opened it: its account number, ten digits
+  --account-name <name>  its name at the bank (default: the requested name)
+  --bank-account-id <id>  the bank's own identifier of the account, if it has one
+  --not-opened  the bank opened nothing: the reference may be used again
+  ${YES}
+  Example: account resolve order-1 --account-number 1234567890`
+
 /** `inflow account` */
 export function account(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: AccountService.method.createAccount,
-    help: `
-      create: open an account; repeating it with the same details returns the same account
-      ${BUSINESS}
-      --reference <text>!  the business's own reference, unique within it
-      --bank <code>!  the bank
-      --first-name <name>!  customer's first name
-      --last-name <name>!  customer's last name
-      --email <address>!  customer's e-mail address
-      --phone <number>!  customer's phone number: 080…, 234… or +…
-      --id-type <kind>  identity number, for PALMPAY
-      --test  open it in test mode, where the sandbox serves every bank
-      ${idNumberOptions('identity number, 11 digits, for PALMPAY')}
-      --amount <naira>  expected amount of a payment
-      --amount-rule <rule>  how it has to compare
-      --expires-in <duration>  close it after so long, such as 30m
-      --single-use  close it after the first payment that is as expected
-      --allowed-payer <names...>  names of those who may pay
-      --metadata <key=value...>  the business's own data
-      ${SPLIT}
-      Example: account create --reference order-1 --bank 9PSB --first-name Ada --last-name Obi \\
-        --email ada@example.com --phone 08012345678`,
-    flags: {
-      ...SPLIT_FLAGS,
-      expiresIn: { field: 'expiresInSeconds', read: durationSeconds },
-      metadata: { field: 'metadata', read: pairs },
-    },
-    request: async (
-      options: IdNumberOptions & SplitOptions & { allowedPayer?: readonly string[] },
-    ) => ({
-      idNumber: await readIdNumber(options),
-      allowedPayers: (options.allowedPayer ?? []).map((name) => ({ name })),
-      ...splitOf(options),
+  addVerbs(noun, ACCOUNT_HELP, {
+    create: rpc(AccountService.method.createAccount, {
+      flags: {
+        ...SPLIT_FLAGS,
+        expiresIn: { field: 'expiresInSeconds', read: durationSeconds },
+        metadata: { field: 'metadata', read: pairs },
+      },
+      request: async (
+        options: IdNumberOptions & SplitOptions & { allowedPayer?: readonly string[] },
+      ) => ({
+        idNumber: await readIdNumber(options),
+        allowedPayers: (options.allowedPayer ?? []).map((name) => ({ name })),
+        ...splitOf(options),
+      }),
+      shows: ACCOUNT,
+      notes: ({ replayed }) => (replayed ? 'The account was already open.' : undefined),
     }),
-    shows: ACCOUNT,
-    notes: ({ replayed }) => (replayed ? 'The account was already open.' : undefined),
-  })
-  addRpcVerb(noun, {
-    calls: AccountService.method.getAccount,
-    help: `
-      get: show one account
-      ${BUSINESS}
-      ${REFERENCE}
-      Example: account get order-1`,
-    shows: ACCOUNT,
-  })
-  addRpcVerb(noun, {
-    calls: AccountService.method.listAccounts,
-    help: `
-      list: list accounts, newest first
-      --business <id>  of this business only (default: all businesses)
-      --status <status>  with this status only
-      --bank <code>  at this bank only
-      --opening <state...>  pending ones in these states only
-      --id-type <kind>  kind of that number
-      ${MODE}
-      ${PAGE}
-      ${idNumberOptions('only of the customer with this identity number')}
-      Example: account list --status ACTIVE --limit 20`,
-    request: async (options: IdNumberOptions) => ({ idNumber: await readIdNumber(options) }),
-    shows: ({ accounts }) => accountTable(accounts),
-  })
-  addRpcVerb(noun, {
-    calls: AccountService.method.setAccountSplit,
-    help: `
-      split: divide the payments into an account that are recorded from now on
-      ${BUSINESS}
-      ${REFERENCE}
-      ${SPLIT}
-      --none  leave everything to the owner
-      Example: account split order-1 --share biz_…=12.5% biz_…=500`,
-    flags: SPLIT_FLAGS,
-    request(options: SplitOptions & { none?: boolean }) {
-      const found = splitOf(options)
-      if ((found.split === undefined) === (options.none === true)) return found
-      throw new Failure(EXIT.usage, 'pass either --share or --none')
-    },
-    shows: ACCOUNT,
-  })
-  addRpcVerb(noun, {
-    calls: AccountService.method.closeAccount,
-    help: `
-      close: close an account; later payments into it are recorded as unmatched
-      ${BUSINESS}
-      ${REFERENCE}
-      ${YES}
-      Example: account close order-1`,
-    confirms: (request, service) => ({
-      word: 'close',
-      ...targetOf(request, service),
-      effect: 'It cannot be opened again. Later payments into it are recorded as unmatched.',
+    get: rpc(AccountService.method.getAccount, { shows: ACCOUNT }),
+    list: rpc(AccountService.method.listAccounts, {
+      request: async (options: IdNumberOptions) => ({ idNumber: await readIdNumber(options) }),
+      shows: ({ accounts }) => accountTable(accounts),
     }),
-    shows: ACCOUNT,
-  })
-  addRpcVerb(noun, {
-    calls: AccountService.method.resolveAccount,
-    help: `
-      resolve: resolve a pending account with the result that the bank reports
-      ${BUSINESS}
-      ${REFERENCE}
-      --account-number <digits>  the bank opened it: its account number, ten digits
-      --account-name <name>  its name at the bank (default: the requested name)
-      --bank-account-id <id>  the bank's own identifier of the account, if it has one
-      --not-opened  the bank opened nothing: the reference may be used again
-      ${YES}
-      Example: account resolve order-1 --account-number 1234567890`,
-    request: resolutionOf,
-    confirms: (request, service) => ({
-      word: 'resolve',
-      ...targetOf(request, service),
-      effect:
-        request.resolution.case === 'opened'
-          ? `Its number becomes ${request.resolution.value.accountNumber}: payments into that number are credited to its business.`
-          : 'The bank opened nothing: the pending account is removed.',
+    split: rpc(AccountService.method.setAccountSplit, {
+      flags: SPLIT_FLAGS,
+      request(options: SplitOptions & { none?: boolean }) {
+        const found = splitOf(options)
+        if ((found.split === undefined) === (options.none === true)) return found
+        throw new Failure(EXIT.usage, 'pass either --share or --none')
+      },
+      shows: ACCOUNT,
     }),
-    shows: ACCOUNT,
-    notes: (response) =>
-      response.account ? undefined : 'Nothing was opened; the reference may be used again.',
+    close: rpc(AccountService.method.closeAccount, {
+      confirms: (request, service) => ({
+        word: 'close',
+        ...targetOf(request, service),
+        effect: 'It cannot be opened again. Later payments into it are recorded as unmatched.',
+      }),
+      shows: ACCOUNT,
+    }),
+    resolve: rpc(AccountService.method.resolveAccount, {
+      request: resolutionOf,
+      confirms: (request, service) => ({
+        word: 'resolve',
+        ...targetOf(request, service),
+        effect:
+          request.resolution.case === 'opened'
+            ? `Its number becomes ${request.resolution.value.accountNumber}: payments into that number are credited to its business.`
+            : 'The bank opened nothing: the pending account is removed.',
+      }),
+      shows: ACCOUNT,
+      notes: (response) =>
+        response.account ? undefined : 'Nothing was opened; the reference may be used again.',
+    }),
   })
 }
 
@@ -300,34 +296,30 @@ function share(text: string, before: readonly Recipient[] = []): readonly Recipi
 
 const RECIPIENTS = columnsOf(ApprovedRecipientSchema, 'recipientId, businessId, approvedAt')
 
+const RECIPIENT_HELP = `
+  approve: let a business divide its payments with another one
+  ${BUSINESS}
+  <recipient>  the business that may get a share
+  Example: recipient approve biz_01jd9w3k6t8v2x4z6b8d0f2h4j
+
+  revoke: let no further split name a recipient; those that name it stay until they are changed
+  ${BUSINESS}
+  <recipient>  the business that may get no share any more
+  Example: recipient revoke biz_01jd9w3k6t8v2x4z6b8d0f2h4j
+
+  list: list the approved recipients of a business
+  ${BUSINESS}
+  ${PAGE}
+  Example: recipient list`
+
 /** `inflow recipient` */
 export function recipient(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: AccountService.method.approveSplitRecipient,
-    help: `
-      approve: let a business divide its payments with another one
-      ${BUSINESS}
-      <recipient>  the business that may get a share
-      Example: recipient approve biz_01jd9w3k6t8v2x4z6b8d0f2h4j`,
-    shows: RECIPIENTS,
-  })
-  addRpcVerb(noun, {
-    calls: AccountService.method.revokeSplitRecipient,
-    help: `
-      revoke: let no further split name a recipient; those that name it stay until they are changed
-      ${BUSINESS}
-      <recipient>  the business that may get no share any more
-      Example: recipient revoke biz_01jd9w3k6t8v2x4z6b8d0f2h4j`,
-    silent: true,
-    notes: (_response, { recipientId }) => `Revoked ${recipientId}.`,
-  })
-  addRpcVerb(noun, {
-    calls: AccountService.method.listSplitRecipients,
-    help: `
-      list: list the approved recipients of a business
-      ${BUSINESS}
-      ${PAGE}
-      Example: recipient list`,
-    shows: RECIPIENTS,
+  addVerbs(noun, RECIPIENT_HELP, {
+    approve: rpc(AccountService.method.approveSplitRecipient, { shows: RECIPIENTS }),
+    revoke: rpc(AccountService.method.revokeSplitRecipient, {
+      silent: true,
+      notes: (_response, { recipientId }) => `Revoked ${recipientId}.`,
+    }),
+    list: rpc(AccountService.method.listSplitRecipients, { shows: RECIPIENTS }),
   })
 }

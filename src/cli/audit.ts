@@ -7,9 +7,9 @@ import { columnsOf } from './columns.ts'
 import { EXIT, Failure } from './failure.ts'
 import { jsonText, note, print } from './output.ts'
 import { commandProgress, type Progress } from './progress.ts'
-import { addRpcVerb, PAGE } from './rpc-verb.ts'
+import { PAGE, rpc } from './rpc-verb.ts'
 import { type Service, serviceAction } from './service-action.ts'
-import { addServiceOptions, addVerb } from './verb.ts'
+import { addVerbs, calling } from './verb.ts'
 
 const ENTRIES = columnsOf(
   AuditEntrySchema,
@@ -20,32 +20,28 @@ const ENTRIES = columnsOf(
   },
 )
 
+const AUDIT_HELP = `
+  list: list the entries of the audit log, newest first; --json prints every field
+  --business <id>  only entries that concern this business
+  --actor <id>  only changes by this token or key
+  --action <action>  only this action, such as key.revoke
+  --target <id>  only changes of this key, token, endpoint, …
+  --from <time>  only entries at this time or later
+  --to <time>  only entries before this time
+  --oldest-first  list the oldest entries first
+  ${PAGE}
+  Example: audit list --action key.revoke --from 2026-11-01T00:00:00Z
+
+  verify: verify that no entry of the audit log was changed, removed, moved or inserted, by hashes and by MACs under the master key; prints the hash of the last entry; otherwise names the first bad entry and exits with 1
+  --expect-head <hash>  a head that an earlier run printed, or the service logged; fails if the log lacks it
+  Example: audit verify --expect-head ${'5f'.repeat(32)}`
+
 /** `inflow audit` */
 export function audit(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: AdminService.method.listAuditEntries,
-    help: `
-      list: list the entries of the audit log, newest first; --json prints every field
-      --business <id>  only entries that concern this business
-      --actor <id>  only changes by this token or key
-      --action <action>  only this action, such as key.revoke
-      --target <id>  only changes of this key, token, endpoint, …
-      --from <time>  only entries at this time or later
-      --to <time>  only entries before this time
-      --oldest-first  list the oldest entries first
-      ${PAGE}
-      Example: audit list --action key.revoke --from 2026-11-01T00:00:00Z`,
-    shows: ENTRIES,
+  addVerbs(noun, AUDIT_HELP, {
+    verify: calling(verifyAudit, { expectHead: { read: headHash } }),
+    list: rpc(AdminService.method.listAuditEntries, { shows: ENTRIES }),
   })
-  const verify = addVerb(
-    noun,
-    `
-    verify: verify that no entry of the audit log was changed, removed, moved or inserted, by hashes and by MACs under the master key; prints the hash of the last entry; otherwise names the first bad entry and exits with 1
-    --expect-head <hash>  a head that an earlier run printed, or the service logged; fails if the log lacks it
-    Example: audit verify --expect-head ${'5f'.repeat(32)}`,
-    { expectHead: { read: headHash } },
-  )
-  addServiceOptions(verify).action(verifyAudit)
 }
 
 const PAGE_SIZE = 200

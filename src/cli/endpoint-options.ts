@@ -43,8 +43,7 @@ type Options = MessageInitShape<typeof EndpointOptionsSchema>
 const FILE_BYTES_MAX = 32_768
 
 /** Of an endpoint that is added or updated. */
-export const OPTION_FLAGS = `
-  --headers-file <path>  file of custom headers, a line "name: value" for each; replaces all that there were
+export const OPTION_FLAGS = `--headers-file <path>  file of custom headers, a line "name: value" for each; replaces all that there were
   --basic-username <name>  user name of basic authentication
   --basic-password-file <path>  file of the password of basic authentication
   --oauth2-url <url>  URL of access tokens, for client credentials
@@ -67,8 +66,7 @@ export const OPTION_RULES = {
   ordered: { conflicts: 'unordered' },
 }
 
-export const REMOVAL_FLAGS = `
-  --remove-legacy-signature  send no x-wiaxy-signature any more
+export const REMOVAL_FLAGS = `--remove-legacy-signature  send no x-wiaxy-signature any more
   --payer-as-object  send data.payer as an object again
   --remove-headers  remove the custom headers
   --remove-authentication  remove the authentication
@@ -78,8 +76,7 @@ export const REMOVAL_FLAGS = `
 export const PROFILE = '--profile <profile>  how requests look and are signed (default: standard)'
 
 /** Of the WIAXY profile, of an endpoint that is added or updated. */
-export const FORMAT_FLAGS = `
-  --legacy-signature <kind>  also send x-wiaxy-signature, which is weak (profile wiaxy)
+export const FORMAT_FLAGS = `--legacy-signature <kind>  also send x-wiaxy-signature, which is weak (profile wiaxy)
   --event-name <name>  what bodies call PAYMENT_NOTIFICATION, such as PAYMENT_NOTIFIFICATION (profile wiaxy)
   --payer-as-array  send data.payer as an array of one (profile wiaxy)`
 

@@ -29,49 +29,41 @@ import {
   toJsonForm,
   unreachable,
 } from './service-action.ts'
-import { addServiceOptions, addVerb } from './verb.ts'
+import { addVerbs, calling } from './verb.ts'
+
+const EVENTS_HELP = `
+  tail: print events as they happen, until Ctrl-C; --json prints one line for each
+  ${MODE}
+  --from-beginning  start at the oldest stored event
+  --since <time>  start at this time (default: now)
+  --cursor <cursor>  start after the event with this cursor
+  --kind <kinds...>  only events of these kinds, see events kinds (default: all)
+  --business <ids...>  only events of these businesses (default: all)
+  Example: events tail --since "2026-11-20 10:00:00" --kind PAYMENT_NOTIFICATION
+
+  kinds: list the kinds of events; of one kind, its JSON schema and an example
+  [kind]  show this kind only
+  Example: events kinds PAYMENT_NOTIFICATION`
 
 /** `inflow events` */
 export function events(noun: Command): void {
-  const tailVerb = addVerb(
-    noun,
-    `
-    tail: print events as they happen, until Ctrl-C; --json prints one line for each
-    ${MODE}
-    --from-beginning  start at the oldest stored event
-    --since <time>  start at this time (default: now)
-    --cursor <cursor>  start after the event with this cursor
-    --kind <kinds...>  only events of these kinds, see events kinds (default: all)
-    --business <ids...>  only events of these businesses (default: all)
-    Example: events tail --since "2026-11-20 10:00:00" --kind PAYMENT_NOTIFICATION`,
-    {
+  addVerbs(noun, EVENTS_HELP, {
+    tail: calling(tail, {
       live: { conflicts: 'test' },
       fromBeginning: { conflicts: ['since', 'cursor'] },
       since: { read: time, conflicts: ['fromBeginning', 'cursor'] },
       cursor: { conflicts: ['fromBeginning', 'since'] },
-    },
-  )
-  addServiceOptions(tailVerb).action(tail)
-  const kinds = addVerb(
-    noun,
-    `
-    kinds: list the kinds of events; of one kind, its JSON schema and an example
-    [kind]  show this kind only
-    Example: events kinds PAYMENT_NOTIFICATION`,
-  )
-  addServiceOptions(kinds).action(listKinds)
-  const epoch = noun
-    .command('epoch')
-    .description('manage the epoch of cursors: bump')
-    .helpCommand(false)
-  const bump = addVerb(
-    epoch,
+    }),
+    kinds: calling(listKinds),
+  })
+  addVerbs(
+    noun.command('epoch').description('manage the epoch of cursors: bump').helpCommand(false),
     `
     bump: start a new epoch of cursors, after a restore of the database or a failover that lost commits. Earlier cursors are then refused with a safe cursor to resume from, because their positions may now belong to other events
     ${YES}
     Example: events epoch bump --yes`,
+    { bump: calling(bumpEpoch) },
   )
-  addServiceOptions(bump).action(bumpEpoch)
 }
 
 /** How long the service may be unavailable before the command fails. */

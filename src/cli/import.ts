@@ -17,32 +17,30 @@ import { jsonText, note, print } from './output.ts'
 import { commandProgress, type Progress } from './progress.ts'
 import { BUSINESS } from './rpc-verb.ts'
 import { serviceAction } from './service-action.ts'
-import { addServiceOptions, addVerb } from './verb.ts'
+import { addVerbs, calling } from './verb.ts'
 
-const OPTIONS = `
-  ${BUSINESS}
+const OPTIONS = `${BUSINESS}
   <file>  CSV with a line of headers, or .jsonl with an object on each line
   --test  in test mode
   --dry-run  only validate the file`
 
+const IMPORT_HELP = `
+  accounts: import accounts that another provider opened
+  ${OPTIONS}
+  Example: import accounts accounts.csv --business biz_… --dry-run
+
+  transactions: import the history of their payments, which changes no balance
+  ${OPTIONS}
+  Example: import transactions payments.csv --business biz_…`
+
 /** `inflow import` */
 export function importNoun(noun: Command): void {
-  const accounts = addVerb(
-    noun,
-    `
-    accounts: import accounts that another provider opened
-    ${OPTIONS}
-    Example: import accounts accounts.csv --business biz_… --dry-run`,
-  ).action(importAccounts)
-  const transactions = addVerb(
-    noun,
-    `
-    transactions: import the history of their payments, which changes no balance
-    ${OPTIONS}
-    Example: import transactions payments.csv --business biz_…`,
-  ).action(importTransactions)
-  for (const verb of [accounts, transactions]) {
-    addServiceOptions(verb).addHelpText(
+  addVerbs(noun, IMPORT_HELP, {
+    accounts: calling(importAccounts),
+    transactions: calling(importTransactions),
+  })
+  for (const verb of noun.commands) {
+    verb.addHelpText(
       'after',
       '\nThe columns are the fields of the contract, such as account_number or accountNumber; amount is in\n' +
         'naira. Nothing is imported if any row is wrong. A run that was interrupted is repeated.',

@@ -11,22 +11,19 @@ import { localTime } from './options.ts'
 import { jsonText, note, print, visible } from './output.ts'
 import { BUSINESS } from './rpc-verb.ts'
 import { serviceAction } from './service-action.ts'
-import { addServiceOptions, addVerb } from './verb.ts'
+import { addVerbs, calling } from './verb.ts'
+
+const LISTEN_HELP = `
+  listen: receive events until Ctrl-C through a temporary endpoint on a local service: verify, print and optionally forward each
+  ${BUSINESS}
+  --forward-to <url>  forward each event to this URL and return its response
+  --kind <kinds...>  event kinds, see events kinds (default: all except ACCOUNT_CREATED)
+  --test  receive events of test mode instead of live mode
+  Example: webhook listen --forward-to http://localhost:3000/webhooks`
 
 /** Adds `inflow webhook listen`. */
 export function addListenVerb(noun: Command): void {
-  const verb = addVerb(
-    noun,
-    `
-    listen: receive events until Ctrl-C through a temporary endpoint on a local service: verify, print and optionally forward each
-    ${BUSINESS}
-    --forward-to <url>  forward each event to this URL and return its response
-    --kind <kinds...>  event kinds, see events kinds (default: all except ACCOUNT_CREATED)
-    --test  receive events of test mode instead of live mode
-    Example: webhook listen --forward-to http://localhost:3000/webhooks`,
-    { forwardTo: { read: readUrl } },
-  )
-  addServiceOptions(verb).action(listen)
+  addVerbs(noun, LISTEN_HELP, { listen: calling(listen, { forwardTo: { read: readUrl } }) })
 }
 
 function readUrl(text: string): string {

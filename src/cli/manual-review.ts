@@ -10,8 +10,9 @@ import { UnmatchedPaymentSchema } from '../../gen/inflow/reconciliation/v1/unmat
 import { columnsOf } from './columns.ts'
 import { YES } from './confirm.ts'
 import { fields } from './output.ts'
-import { addRpcVerb, BUSINESS, PAGE } from './rpc-verb.ts'
+import { BUSINESS, PAGE, rpc } from './rpc-verb.ts'
 import { TRANSACTION } from './transaction.ts'
+import { addVerbs } from './verb.ts'
 
 const UNMATCHED_COLUMNS =
   'id, paidAt, bank, accountNumber, amountMinor, status, sessionId, payer.name=Payer'
@@ -22,46 +23,44 @@ const UNMATCHED_DETAILS = columnsOf(
 )
 const UNMATCHED_ID = '<id>  the payment, unm_…'
 
+const UNMATCHED_HELP = `
+  list: list unresolved unmatched payments, newest first
+  --bank <code>  only this bank
+  ${PAGE}
+  Example: unmatched list --bank PALMPAY --limit 20
+
+  assign: record an unmatched payment for an account; a repeat changes nothing
+  ${BUSINESS}
+  ${UNMATCHED_ID}
+  --reference <text>!  the account's reference (R-…) or the business's own
+  --note <text>  the reason
+  ${YES}
+  Example: unmatched assign unm_01… --reference order-1 --note "the payer mistyped"
+
+  return: mark a payment as returned to its payer; the bank moves the money itself
+  ${UNMATCHED_ID}
+  --note <text>!  how and why it was returned
+  ${YES}
+  Example: unmatched return unm_01… --note "sent back by the bank on 20 November"`
+
 /** `inflow unmatched` */
 export function unmatched(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: ReconciliationService.method.listUnmatchedPayments,
-    help: `
-      list: list unresolved unmatched payments, newest first
-      --bank <code>  only this bank
-      ${PAGE}
-      Example: unmatched list --bank PALMPAY --limit 20`,
-    shows: UNMATCHED,
-  })
-  addRpcVerb(noun, {
-    calls: ReconciliationService.method.assignUnmatchedPayment,
-    help: `
-      assign: record an unmatched payment for an account; a repeat changes nothing
-      ${BUSINESS}
-      ${UNMATCHED_ID}
-      --reference <text>!  the account's reference (R-…) or the business's own
-      --note <text>  the reason
-      ${YES}
-      Example: unmatched assign unm_01… --reference order-1 --note "the payer mistyped"`,
-    confirms: ({ businessId, reference }) => ({
-      word: 'assign',
-      effect: `It is credited to ${businessId}, account ${reference}, and the business is notified.`,
+  addVerbs(noun, UNMATCHED_HELP, {
+    list: rpc(ReconciliationService.method.listUnmatchedPayments, { shows: UNMATCHED }),
+    assign: rpc(ReconciliationService.method.assignUnmatchedPayment, {
+      confirms: ({ businessId, reference }) => ({
+        word: 'assign',
+        effect: `It is credited to ${businessId}, account ${reference}, and the business is notified.`,
+      }),
+      shows: TRANSACTION,
     }),
-    shows: TRANSACTION,
-  })
-  addRpcVerb(noun, {
-    calls: ReconciliationService.method.returnUnmatchedPayment,
-    help: `
-      return: mark a payment as returned to its payer; the bank moves the money itself
-      ${UNMATCHED_ID}
-      --note <text>!  how and why it was returned
-      ${YES}
-      Example: unmatched return unm_01… --note "sent back by the bank on 20 November"`,
-    confirms: {
-      word: 'return',
-      effect: 'It is marked as returned to its payer, and cannot be assigned any more.',
-    },
-    shows: UNMATCHED_DETAILS,
+    return: rpc(ReconciliationService.method.returnUnmatchedPayment, {
+      confirms: {
+        word: 'return',
+        effect: 'It is marked as returned to its payer, and cannot be assigned any more.',
+      },
+      shows: UNMATCHED_DETAILS,
+    }),
   })
 }
 
@@ -74,59 +73,51 @@ const NOTIFICATION = columnsOf(
 )
 const NOTIFICATION_ID = '<id>  the notification, ntf_…'
 
+const NOTIFICATION_HELP = `
+  list: list the notifications in manual review, newest first
+  --bank <code>  only this bank
+  ${PAGE}
+  Example: notification list --bank PROVIDUS --limit 20
+
+  find: list stored notifications, newest first: of a payment, or of a period
+  --bank <code>  only this bank
+  --session <id>  only of the payment with this session id; needs --bank
+  --result <result...>  only with these results
+  --from <time>  received at this time or later
+  --to <time>  received before this time
+  ${PAGE}
+  Example: notification find --bank 9PSB --session 090286261120100000123456789012
+
+  show: show a stored notification with its body; the audit log states who saw it
+  ${NOTIFICATION_ID}
+  Example: notification show ntf_01…
+
+  retry: have a held notification processed again within seconds; it may be held again
+  ${NOTIFICATION_ID}
+  Example: notification retry ntf_01…
+
+  resolve: end the manual review of a notification; nothing is recorded
+  ${NOTIFICATION_ID}
+  --note <text>!  how and why it was resolved
+  ${YES}
+  Example: notification resolve ntf_01… --note "the bank reversed it on 20 November"`
+
 /** `inflow notification` */
 export function notification(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: NotificationService.method.listHeldNotifications,
-    help: `
-      list: list the notifications in manual review, newest first
-      --bank <code>  only this bank
-      ${PAGE}
-      Example: notification list --bank PROVIDUS --limit 20`,
-    shows: HELD,
-  })
-  addRpcVerb(noun, {
-    calls: NotificationService.method.listNotifications,
-    help: `
-      find: list stored notifications, newest first: of a payment, or of a period
-      --bank <code>  only this bank
-      --session <id>  only of the payment with this session id; needs --bank
-      --result <result...>  only with these results
-      --from <time>  received at this time or later
-      --to <time>  received before this time
-      ${PAGE}
-      Example: notification find --bank 9PSB --session 090286261120100000123456789012`,
-    shows: FOUND,
-  })
-  addRpcVerb(noun, {
-    calls: NotificationService.method.showNotification,
-    help: `
-      show: show a stored notification with its body; the audit log states who saw it
-      ${NOTIFICATION_ID}
-      Example: notification show ntf_01…`,
-    shows: (response) => `${shown(response.notification)}\n\n${response.body}`,
-  })
-  addRpcVerb(noun, {
-    calls: NotificationService.method.retryNotification,
-    help: `
-      retry: have a held notification processed again within seconds; it may be held again
-      ${NOTIFICATION_ID}
-      Example: notification retry ntf_01…`,
-    shows: NOTIFICATION,
-  })
-  addRpcVerb(noun, {
-    calls: NotificationService.method.resolveNotification,
-    help: `
-      resolve: end the manual review of a notification; nothing is recorded
-      ${NOTIFICATION_ID}
-      --note <text>!  how and why it was resolved
-      ${YES}
-      Example: notification resolve ntf_01… --note "the bank reversed it on 20 November"`,
-    confirms: {
-      word: 'resolve',
-      effect: 'Its manual review ends, and nothing is recorded of it.',
-    },
-    shows: NOTIFICATION,
+  addVerbs(noun, NOTIFICATION_HELP, {
+    list: rpc(NotificationService.method.listHeldNotifications, { shows: HELD }),
+    find: rpc(NotificationService.method.listNotifications, { shows: FOUND }),
+    show: rpc(NotificationService.method.showNotification, {
+      shows: (response) => `${shown(response.notification)}\n\n${response.body}`,
+    }),
+    retry: rpc(NotificationService.method.retryNotification, { shows: NOTIFICATION }),
+    resolve: rpc(NotificationService.method.resolveNotification, {
+      confirms: {
+        word: 'resolve',
+        effect: 'Its manual review ends, and nothing is recorded of it.',
+      },
+      shows: NOTIFICATION,
+    }),
   })
 }
 
@@ -140,28 +131,27 @@ const CONFLICT = columnsOf(
   `${CONFLICT_COLUMNS}, transactionId, businessId, resolvedAt, note`,
 )
 
+const CONFLICT_HELP = `
+  list: list unresolved reports that contradict recorded payments, newest first
+  ${PAGE}
+  Example: conflict list --limit 20
+
+  resolve: end the manual review of a report; the recorded payment does not change
+  <id>  the report, cfl_…
+  --note <text>!  how and why it was resolved
+  ${YES}
+  Example: conflict resolve cfl_01… --note "the bank corrected its report"`
+
 /** `inflow conflict` */
 export function conflict(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: ReconciliationService.method.listPaymentConflicts,
-    help: `
-      list: list unresolved reports that contradict recorded payments, newest first
-      ${PAGE}
-      Example: conflict list --limit 20`,
-    shows: CONFLICTS,
-  })
-  addRpcVerb(noun, {
-    calls: ReconciliationService.method.resolvePaymentConflict,
-    help: `
-      resolve: end the manual review of a report; the recorded payment does not change
-      <id>  the report, cfl_…
-      --note <text>!  how and why it was resolved
-      ${YES}
-      Example: conflict resolve cfl_01… --note "the bank corrected its report"`,
-    confirms: {
-      word: 'resolve',
-      effect: 'Its manual review ends, and the recorded payment stays as it is.',
-    },
-    shows: CONFLICT,
+  addVerbs(noun, CONFLICT_HELP, {
+    list: rpc(ReconciliationService.method.listPaymentConflicts, { shows: CONFLICTS }),
+    resolve: rpc(ReconciliationService.method.resolvePaymentConflict, {
+      confirms: {
+        word: 'resolve',
+        effect: 'Its manual review ends, and the recorded payment stays as it is.',
+      },
+      shows: CONFLICT,
+    }),
   })
 }

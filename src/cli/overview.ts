@@ -14,7 +14,8 @@ import { formatAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
 import { enumName, enumRule, localTime } from './options.ts'
 import { type Column, fields, table } from './output.ts'
-import { addRpcVerb, MODE, PAGE } from './rpc-verb.ts'
+import { MODE, PAGE, rpc } from './rpc-verb.ts'
+import { addVerbs, describeNoun } from './verb.ts'
 
 /** Figures of the last 24 hours beside those of the same hours a week before. */
 const compared =
@@ -60,29 +61,26 @@ const BANKS = columnsOf(
 
 /** `inflow overview` */
 export function overview(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: OverviewService.method.getOverview,
-    help: `
-      --business <id>  only of this business (default: all)
-      --test  the figures of test mode (default: live mode)
-      Example: overview`,
+  const verb = rpc(OverviewService.method.getOverview, {
     shows(response) {
       const figures = fields(response, FIGURES)
       const { banks } = response
       return banks.length === 0 ? figures : `${figures}\n\n${table(banks, BANKS.list)}`
     },
   })
+  describeNoun(
+    noun,
+    verb,
+    `
+    --business <id>  only of this business (default: all)
+    --test  the figures of test mode (default: live mode)
+    Example: overview`,
+  )
 }
 
 /** `inflow search` */
 export function search(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: OverviewService.method.search,
-    help: `
-      ${MODE}
-      <text>  an id, a reference, an account number, an e-mail address, a name, …
-      --business <id>  only what belongs to this business
-      Example: search 120001261120100000123456789012`,
+  const verb = rpc(OverviewService.method.search, {
     shows: columnsOf(
       SearchResultSchema,
       'kind, id, title, subtitle=About, at, amountMinor?, status, businessId',
@@ -94,27 +92,38 @@ export function search(noun: Command): void {
         : `There are more of ${kinds}: name a business, or more of the text.`
     },
   })
+  describeNoun(
+    noun,
+    verb,
+    `
+    ${MODE}
+    <text>  an id, a reference, an account number, an e-mail address, a name, …
+    --business <id>  only what belongs to this business
+    Example: search 120001261120100000123456789012`,
+  )
 }
+
+const REVIEW_HELP = `
+  list: list what waits for a decision, oldest first
+  ${MODE}
+  --business <id>  only of this business
+  --kind <kind>  only of this kind
+  ${PAGE}
+  Example: review list --kind UNMATCHED_PAYMENT`
 
 /** `inflow review` */
 export function review(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: OverviewService.method.listReviewItems,
-    help: `
-      list: list what waits for a decision, oldest first
-      ${MODE}
-      --business <id>  only of this business
-      --kind <kind>  only of this kind
-      ${PAGE}
-      Example: review list --kind UNMATCHED_PAYMENT`,
-    flags: { kind: { field: 'kinds', ...enumRule(ReviewKindSchema) } },
-    shows: columnsOf(
-      ReviewItemSchema,
-      'kind, since, id, amountMinor?, businessId, text=What, Actions',
-      { Actions: ({ actions }) => actions.map(methodOf).join(', ') },
-    ),
-    notes: ({ counts }) =>
-      counts.length === 0 ? undefined : `Waiting: ${counts.map(countText).join(', ')}`,
+  addVerbs(noun, REVIEW_HELP, {
+    list: rpc(OverviewService.method.listReviewItems, {
+      flags: { kind: { field: 'kinds', ...enumRule(ReviewKindSchema) } },
+      shows: columnsOf(
+        ReviewItemSchema,
+        'kind, since, id, amountMinor?, businessId, text=What, Actions',
+        { Actions: ({ actions }) => actions.map(methodOf).join(', ') },
+      ),
+      notes: ({ counts }) =>
+        counts.length === 0 ? undefined : `Waiting: ${counts.map(countText).join(', ')}`,
+    }),
   })
 }
 

@@ -23,7 +23,7 @@ import { enumName, enumRule, lagosTime } from './options.ts'
 import { type Column, jsonText, note, print, table } from './output.ts'
 import { commandProgress, type Progress } from './progress.ts'
 import { type Service, serviceAction } from './service-action.ts'
-import { addServiceOptions, describe } from './verb.ts'
+import { calling, describeNoun } from './verb.ts'
 
 interface ReconcileOptions {
   readonly bank: Bank
@@ -44,8 +44,18 @@ const PAGE_ROWS = 1_000
 
 /** `inflow reconcile` */
 export function reconcile(noun: Command): void {
-  describe(
+  const verb = calling(reconcileFile, {
+    bank: enumRule(BankSchema),
+    dryRun: { conflicts: 'apply' },
+    from: { read: lagosTime.parse },
+    to: { read: lagosTime.parse },
+    columns: { read: parseColumns },
+    dates: { choices: ['day-first', 'month-first'] },
+    unit: { choices: ['naira', 'kobo'], default: 'naira' },
+  })
+  describeNoun(
     noun.helpOption('-h, --help', 'show help'),
+    verb,
     `
     --bank <code>!  the bank
     --file <path>!  the bank's statement: CSV with a line of headers
@@ -56,23 +66,11 @@ export function reconcile(noun: Command): void {
     --columns <pairs>  headers of the columns: session=…,amount=…
     --dates <order>  how to read dates such as 02/03/2026
     --unit <unit>  the unit of amounts`,
-    {
-      bank: enumRule(BankSchema),
-      dryRun: { conflicts: 'apply' },
-      from: { read: lagosTime.parse },
-      to: { read: lagosTime.parse },
-      columns: { read: parseColumns },
-      dates: { choices: ['day-first', 'month-first'] },
-      unit: { choices: ['naira', 'kobo'], default: 'naira' },
-    },
+  ).addHelpText(
+    'after',
+    '\nExit code 1 if discrepancies remain.\n\nExample:\n' +
+      '  inflow reconcile --bank PALMPAY --file statement.csv --columns session="NIP Session"',
   )
-  addServiceOptions(noun)
-    .addHelpText(
-      'after',
-      '\nExit code 1 if discrepancies remain.\n\nExample:\n' +
-        '  inflow reconcile --bank PALMPAY --file statement.csv --columns session="NIP Session"',
-    )
-    .action(reconcileFile)
 }
 
 const reconcileFile = serviceAction<ReconcileOptions>(async (service, options) => {

@@ -27,7 +27,7 @@ import { jsonText, print, visible } from './output.ts'
 import { readSecretArgument } from './read-secret.ts'
 import { BUSINESS } from './rpc-verb.ts'
 import { type Service, serviceAction, toJsonForm } from './service-action.ts'
-import { addServiceOptions, addVerb } from './verb.ts'
+import { addVerbs, calling } from './verb.ts'
 
 /** Longer than the service lets a rehearsal take. */
 const TIMEOUT_MS = 300_000
@@ -41,28 +41,27 @@ interface RehearseOptions extends FormatFlags {
   readonly kind?: readonly string[]
 }
 
+const REHEARSE_HELP = `
+  rehearse: send a receiver payments that never happened, repeats, wrong signatures, a reversal and a burst, and report what it should have answered and what it did
+  ${BUSINESS}
+  [endpoint-id]  an endpoint of test mode, as \`inflow webhook list\` names it
+  --url <url>  the URL of a receiver without an endpoint
+  ${PROFILE}
+  --secret-file <path>  file of the whsec_… secret that the receiver has, or - for standard input (profile standard)
+  --text-secret-file <path>  file of the text that the receiver has, or - for standard input (profile wiaxy)
+  --kind <kinds...>  event kinds that it will receive: PAYMENT_REVERSED adds a reversal
+  ${FORMAT_FLAGS}
+  Example: webhook rehearse --url https://shop.example.com/hooks --profile wiaxy --text-secret-file text.txt`
+
 /** Adds `inflow webhook rehearse`: an endpoint of test mode, or `--url` and how requests to it look. */
 export function addRehearseVerb(noun: Command): void {
-  const verb = addVerb(
-    noun,
-    `
-    rehearse: send a receiver payments that never happened, repeats, wrong signatures, a reversal and a burst, and report what it should have answered and what it did
-    ${BUSINESS}
-    [endpoint-id]  an endpoint of test mode, as \`inflow webhook list\` names it
-    --url <url>  the URL of a receiver without an endpoint
-    ${PROFILE}
-    --secret-file <path>  file of the whsec_… secret that the receiver has, or - for standard input (profile standard)
-    --text-secret-file <path>  file of the text that the receiver has, or - for standard input (profile wiaxy)
-    --kind <kinds...>  event kinds that it will receive: PAYMENT_REVERSED adds a reversal
-    ${FORMAT_FLAGS}
-    Example: webhook rehearse --url https://shop.example.com/hooks --profile wiaxy --text-secret-file text.txt`,
-    {
+  addVerbs(noun, REHEARSE_HELP, {
+    rehearse: calling(rehearse, {
       profile: enumRule(EndpointProfileSchema),
       secretFile: { conflicts: 'textSecretFile' },
       legacySignature: enumRule(LegacySignatureSchema),
-    },
-  )
-  addServiceOptions(verb).action(rehearse)
+    }),
+  })
 }
 
 const rehearse = serviceAction<RehearseOptions>(async (service, options, endpointId) => {

@@ -18,7 +18,7 @@ import {
   type ServiceOptions,
   serviceAction,
 } from './service-action.ts'
-import { addServiceOptions, addVerb, describe, type OptionRule, requireFlags } from './verb.ts'
+import { calling, type OptionRule, type OptionRules, requireFlags, type Verb } from './verb.ts'
 
 /** Lines of help texts that many verbs share. Without `--business`, it is the demo business. */
 export const BUSINESS =
@@ -32,11 +32,8 @@ export const PAGE = `--limit <count>  page size, 1 to 200 (default: 50)
 const PAGE_SIZE_MAX = 200
 const EMPTY_PAGES_MAX = 200
 
-/** A verb that is a method of the service: its flags are fields of the request, and it shows the response. */
+/** What a verb that is a method needs beyond the descriptors of its request and response. */
 interface RpcVerb<Input extends DescMessage, Output extends DescMessage, Options> {
-  readonly calls: DescMethodUnary<Input, Output>
-  /** As `addVerb` takes it; for a noun without verbs, its options. */
-  readonly help: string
   /** Flags that differ from the default: the field that they set, null for none, and how they are read. */
   readonly flags?: Readonly<Record<string, string | null | FlagRule>>
   /** Fields of the request that several flags decide. With it, a flag may be of no field. */
@@ -72,13 +69,22 @@ type FlagRule = OptionRule & { readonly field?: string | null | undefined }
 type Confirmed = (Partial<Action> & Pick<Action, 'word' | 'effect'>) | undefined
 type Notes = string | readonly string[] | undefined
 
-/** Adds a verb that calls a method; where the help text names none, to a noun without verbs. */
-export function addRpcVerb<Input extends DescMessage, Output extends DescMessage, Options = object>(
-  noun: Command,
+/** A verb that is a method of the service: its flags are fields of the request, and it shows the response. */
+export const rpc =
+  <Input extends DescMessage, Output extends DescMessage, Options = object>(
+    method: DescMethodUnary<Input, Output>,
+    verb: RpcVerb<Input, Output, Options> = {},
+  ): Verb =>
+  (describe) =>
+    addRpc(method, verb, describe)
+
+function addRpc<Input extends DescMessage, Output extends DescMessage, Options>(
+  method: DescMethodUnary<Input, Output>,
   verb: RpcVerb<Input, Output, Options>,
-): Command {
-  const { help, flags = {} } = verb
-  const { input, output } = verb.calls
+  describe: (rules: OptionRules) => Command,
+): void {
+  const { input, output } = method
+  const { flags = {} } = verb
   /** The fields of the request by the names of the options that set them. */
   const fieldsOf = new Map<string, DescField>()
   const rules = (option: Option): OptionRule => {
@@ -93,12 +99,14 @@ export function addRpcVerb<Input extends DescMessage, Output extends DescMessage
     }
     return { ...ruleOf(name, field), ...rule }
   }
-  const command = /^\s*[a-z-]+: /.test(help)
-    ? addVerb(noun, help, rules)
-    : describe(noun, help, rules)
+  const command = describe(rules)
   requireFlags(command, flags)
   const operand = command.registeredArguments[0]?.name()
   const operandField = operand && (findField(input, camelCase(operand), false) ?? input.fields[0])
+
+  const needsBusiness = command.options.some(
+    (option) => `${option.flags}  ${option.description}` === BUSINESS,
+  )
 
   const readRequest = async (options: Options & CommonOptions, service: Service, text: string) => {
     const own = await verb.request?.(options, service, text)
@@ -110,7 +118,7 @@ export function addRpcVerb<Input extends DescMessage, Output extends DescMessage
     }
     if (options.test && !fieldsOf.has('test')) init['live'] = false
     if (operandField) init[operandField.localName] = text
-    if (help.includes(BUSINESS)) {
+    if (needsBusiness) {
       init['businessId'] = options.all ? '' : service.business(options.business)
     }
     return create(input, { ...init, ...own } as never)
@@ -121,7 +129,7 @@ export function addRpcVerb<Input extends DescMessage, Output extends DescMessage
     const { confirms, shows, notes } = verb
     const confirmed = typeof confirms === 'function' ? confirms(request, service) : confirms
     if (confirmed) await confirmAction(service, options, { target: text, ...confirmed })
-    const first = await callPages(verb, service, request)
+    const first = await callPages(method, verb, service, request)
     const response = (await verb.completes?.(first, service)) ?? first
     if (!verb.silent) {
       printResponse(options, output, response, () =>
@@ -134,7 +142,7 @@ export function addRpcVerb<Input extends DescMessage, Output extends DescMessage
     const { nextPageToken } = response as { nextPageToken?: string }
     if (nextPageToken) note(`More results: --page-token ${nextPageToken}`)
   })
-  return addServiceOptions(command).action(action)
+  calling(action)(() => command)
 }
 
 /** Options that mean the same for all verbs. */
@@ -174,19 +182,20 @@ function ruleOf(name: string, field: DescField | undefined): OptionRule {
 
 /** Calls the method; a page of a list may be empty although more follow. */
 async function callPages<Input extends DescMessage, Output extends DescMessage>(
-  { calls, isEndless, timeoutMs }: RpcVerb<Input, Output, never>,
+  method: DescMethodUnary<Input, Output>,
+  { isEndless, timeoutMs }: RpcVerb<Input, Output, never>,
   service: Service,
   request: MessageShape<Input>,
 ): Promise<MessageShape<Output>> {
-  const client = service.client(calls.parent) as unknown as Readonly<
+  const client = service.client(method.parent) as unknown as Readonly<
     Record<string, (request: object, options: CallOptions) => Promise<MessageShape<Output>>>
   >
   const call = async (pageToken?: string) => {
     const page = pageToken === undefined ? request : { ...request, pageToken }
-    const response = await client[calls.localName]?.(page, timeoutMs ? { timeoutMs } : {})
+    const response = await client[method.localName]?.(page, timeoutMs ? { timeoutMs } : {})
     return response as MessageShape<Output> & Readonly<Record<string, unknown>>
   }
-  const rows = calls.output.fields.find(({ fieldKind }) => fieldKind === 'list')?.localName ?? ''
+  const rows = method.output.fields.find(({ fieldKind }) => fieldKind === 'list')?.localName ?? ''
   let response = await call()
   for (let skipped = 0; skipped < EMPTY_PAGES_MAX && !isEndless?.(request); skipped++) {
     const { nextPageToken, [rows]: found } = response

@@ -26,9 +26,9 @@ import { EXIT, Failure } from './failure.ts'
 import { amount, localTime, numberFrom } from './options.ts'
 import { fields, jsonText, note, print, table, visible } from './output.ts'
 import { commandProgress, type Progress } from './progress.ts'
-import { addRpcVerb, BUSINESS, PAGE } from './rpc-verb.ts'
+import { BUSINESS, PAGE, rpc } from './rpc-verb.ts'
 import { printResponse, type Service, serviceAction } from './service-action.ts'
-import { addServiceOptions, addVerb } from './verb.ts'
+import { addVerbs, calling, describeNoun } from './verb.ts'
 
 /** A table of settlements; it has the splits if some settlements have any. */
 function settlementTable(settlements: readonly Settlement[]): string {
@@ -41,73 +41,88 @@ function settlementTable(settlements: readonly Settlement[]): string {
   return table(settlements, columns.list)
 }
 
+const SETTLE_HELP = `
+  run: settle the payments that are due, of one business or of all
+  --business <id>  settle only this business (default: all that are due)
+  --request-id <id>  your idempotency key: a repeat resumes or shows the same run
+  --force  settle all received payments, regardless of the schedule
+  --test  settle in test mode (default: live mode)
+  ${YES}
+  Example: settle run --business biz_… --request-id november-20
+
+  preview: show the totals that settling a business now would produce
+  ${BUSINESS}
+  --force  include all received payments, regardless of the schedule
+  --test  preview test mode (default: live mode)
+  Example: settle preview
+
+  list: list settlements, newest first
+  --business <id>  list only this business (default: all)
+  --from <time>  started at this time or later
+  --to <time>  started before this time
+  --test  list only test mode (default: both modes)
+  ${PAGE}
+  Example: settle list --limit 20
+
+  calendar: show a month by the day in Lagos: working days, what was settled, what falls due
+  --business <id>  only of this business (default: all)
+  --month <month>  YYYY-MM (default: the present one)
+  --test  of test mode (default: live mode)
+  Example: settle calendar --month 2026-11
+
+  terms: show the schedule and fees of a business, or replace them with --schedule
+  ${BUSINESS}
+  --schedule <schedule>  when payments are due: instant, daily, working-days
+  --days <count>  working days after the payment, 1 to 30; only for working-days (default: 1)
+  --cut-off <time>  time of day in Lagos as HH:MM (default: 00:00)
+  --fee-flat <naira>  flat fee per payment (default: none)
+  --fee-percent <percent>  percentage of each payment, such as 1.5 (default: none)
+  --fee-cap <naira>  maximum fee per payment (default: none)
+  Example: settle terms --schedule working-days --days 1 --cut-off 09:00 --fee-percent 1.5`
+
 /** `inflow settle` */
 export function settle(noun: Command): void {
-  const run = addVerb(
-    noun,
-    `
-    run: settle the payments that are due, of one business or of all
-    --business <id>  settle only this business (default: all that are due)
-    --request-id <id>  your idempotency key: a repeat resumes or shows the same run
-    --force  settle all received payments, regardless of the schedule
-    --test  settle in test mode (default: live mode)
-    ${YES}
-    Example: settle run --business biz_… --request-id november-20`,
-  )
-  addServiceOptions(run).action(runSettlement)
-  addRpcVerb(noun, {
-    calls: SettlementService.method.previewSettlement,
-    help: `
-      preview: show the totals that settling a business now would produce
-      ${BUSINESS}
-      --force  include all received payments, regardless of the schedule
-      --test  preview test mode (default: live mode)
-      Example: settle preview`,
-    shows: columnsOf(
-      PreviewSettlementResponseSchema,
-      `transactionCount=Transactions, grossMinor, feesMinor, splitsMinor?, netMinor,
-      cutOffAt=Recorded before, nextSettlementAt=Next settlement`,
-    ),
-  })
-  addRpcVerb(noun, {
-    calls: SettlementService.method.listSettlements,
-    help: `
-      list: list settlements, newest first
-      --business <id>  list only this business (default: all)
-      --from <time>  started at this time or later
-      --to <time>  started before this time
-      --test  list only test mode (default: both modes)
-      ${PAGE}
-      Example: settle list --limit 20`,
-    shows: ({ settlements }) => settlementTable(settlements),
-  })
-  addRpcVerb(noun, {
-    calls: SettlementService.method.getSettlementCalendar,
-    help: `
-      calendar: show a month by the day in Lagos: working days, what was settled, what falls due
-      --business <id>  only of this business (default: all)
-      --month <month>  YYYY-MM (default: the present one)
-      --test  of test mode (default: live mode)
-      Example: settle calendar --month 2026-11`,
-    flags: { month: { read: readMonth } },
-    request: ({ month }: { month?: string }) => ({
-      month: month ?? LAGOS_MONTH.format(Date.now()),
+  addVerbs(noun, SETTLE_HELP, {
+    terms: calling(showTerms, {
+      schedule: { read: readSchedule },
+      days: { read: numberFrom(1, 30) },
+      feeFlat: { read: amount },
+      feePercent: { read: readBasisPoints },
+      feeCap: { read: amount },
     }),
-    shows: columnsOf(
-      SettlementDaySchema,
-      `day, Working day, settlementCount?=Settlements, transactionCount?=Transactions, grossMinor?,
-      netMinor?, dueBalanceCount?=Balances due, dueTransactionCount?=Due, dueGrossMinor?`,
-      {
-        'Working day': ({ workingDay, holidayName }) =>
-          workingDay ? 'yes' : holidayName || 'weekend',
-      },
-    ),
-    notes: ({ settlementsFrom, dueIncomplete }) => [
-      ...(settlementsFrom ? [`Settlements count since ${localTime.format(settlementsFrom)}.`] : []),
-      ...(dueIncomplete ? ['More falls due than is shown.'] : []),
-    ],
+    run: calling(runSettlement),
+    preview: rpc(SettlementService.method.previewSettlement, {
+      shows: columnsOf(
+        PreviewSettlementResponseSchema,
+        `transactionCount=Transactions, grossMinor, feesMinor, splitsMinor?, netMinor,
+    cutOffAt=Recorded before, nextSettlementAt=Next settlement`,
+      ),
+    }),
+    list: rpc(SettlementService.method.listSettlements, {
+      shows: ({ settlements }) => settlementTable(settlements),
+    }),
+    calendar: rpc(SettlementService.method.getSettlementCalendar, {
+      flags: { month: { read: readMonth } },
+      request: ({ month }: { month?: string }) => ({
+        month: month ?? LAGOS_MONTH.format(Date.now()),
+      }),
+      shows: columnsOf(
+        SettlementDaySchema,
+        `day, Working day, settlementCount?=Settlements, transactionCount?=Transactions, grossMinor?,
+    netMinor?, dueBalanceCount?=Balances due, dueTransactionCount?=Due, dueGrossMinor?`,
+        {
+          'Working day': ({ workingDay, holidayName }) =>
+            workingDay ? 'yes' : holidayName || 'weekend',
+        },
+      ),
+      notes: ({ settlementsFrom, dueIncomplete }) => [
+        ...(settlementsFrom
+          ? [`Settlements count since ${localTime.format(settlementsFrom)}.`]
+          : []),
+        ...(dueIncomplete ? ['More falls due than is shown.'] : []),
+      ],
+    }),
   })
-  addTermsVerb(noun)
 }
 
 /** Formats a time as `YYYY-MM` in Lagos. */
@@ -232,31 +247,6 @@ const TERMS = columnsOf(
   },
 )
 
-/** `inflow settle terms` */
-function addTermsVerb(noun: Command): void {
-  const terms = addVerb(
-    noun,
-    `
-    terms: show the schedule and fees of a business, or replace them with --schedule
-    ${BUSINESS}
-    --schedule <schedule>  when payments are due: ${Object.keys(SCHEDULES).join(', ')}
-    --days <count>  working days after the payment, 1 to 30; only for working-days (default: 1)
-    --cut-off <time>  time of day in Lagos as HH:MM (default: 00:00)
-    --fee-flat <naira>  flat fee per payment (default: none)
-    --fee-percent <percent>  percentage of each payment, such as 1.5 (default: none)
-    --fee-cap <naira>  maximum fee per payment (default: none)
-    Example: settle terms --schedule working-days --days 1 --cut-off 09:00 --fee-percent 1.5`,
-    {
-      schedule: { read: readSchedule },
-      days: { read: numberFrom(1, 30) },
-      feeFlat: { read: amount },
-      feePercent: { read: readBasisPoints },
-      feeCap: { read: amount },
-    },
-  )
-  addServiceOptions(terms).action(showTerms)
-}
-
 function readSchedule(text: string): Schedule {
   const schedule = SCHEDULES[text]
   if (schedule) return schedule
@@ -310,58 +300,55 @@ const showTerms = serviceAction<TermsOptions>(async (service, options) => {
 
 /** `inflow balance` */
 export function balance(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: SettlementService.method.getBalance,
-    help: `
-      ${BUSINESS}
-      --test  the balance in test mode (default: live mode)
-      Example: balance --business biz_…`,
+  const verb = rpc(SettlementService.method.getBalance, {
     shows: columnsOf(BalanceSchema, 'pendingMinor, availableMinor, feesMinor, currency'),
   })
+  describeNoun(
+    noun,
+    verb,
+    `
+    ${BUSINESS}
+    --test  the balance in test mode (default: live mode)
+    Example: balance --business biz_…`,
+  )
 }
 
 const HOLIDAYS = columnsOf(HolidaySchema, 'day, name')
 
+const HOLIDAY_HELP = `
+  add: add a holiday, or rename an existing one
+  <day>  YYYY-MM-DD
+  --name <text>!  the name of the holiday
+  Example: holiday add 2026-12-25 --name "Christmas Day"
+
+  remove: remove a holiday: the day becomes a working day again
+  <day>  YYYY-MM-DD
+  Example: holiday remove 2026-12-25
+
+  list: list holidays in date order
+  ${PAGE}
+  Example: holiday list`
+
 /** `inflow holiday` */
 export function holiday(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: SettlementService.method.addHoliday,
-    help: `
-      add: add a holiday, or rename an existing one
-      <day>  YYYY-MM-DD
-      --name <text>!  the name of the holiday
-      Example: holiday add 2026-12-25 --name "Christmas Day"`,
-    shows: HOLIDAYS,
-  })
-  addRpcVerb(noun, {
-    calls: SettlementService.method.removeHoliday,
-    help: `
-      remove: remove a holiday: the day becomes a working day again
-      <day>  YYYY-MM-DD
-      Example: holiday remove 2026-12-25`,
-    silent: true,
-    notes: (_response, { day }) => `Removed ${day}.`,
-  })
-  addRpcVerb(noun, {
-    calls: SettlementService.method.listHolidays,
-    help: `
-      list: list holidays in date order
-      ${PAGE}
-      Example: holiday list`,
-    shows: HOLIDAYS,
+  addVerbs(noun, HOLIDAY_HELP, {
+    add: rpc(SettlementService.method.addHoliday, { shows: HOLIDAYS }),
+    remove: rpc(SettlementService.method.removeHoliday, {
+      silent: true,
+      notes: (_response, { day }) => `Removed ${day}.`,
+    }),
+    list: rpc(SettlementService.method.listHolidays, { shows: HOLIDAYS }),
   })
 }
 
+const LEDGER_HELP = `
+  verify: recompute the ledger, business by business, and report every discrepancy; prints a cursor, from which a later run continues
+  --from <cursor>  continue an interrupted run, or verify only what was written since a completed one
+  Example: ledger verify`
+
 /** `inflow ledger` */
 export function ledger(noun: Command): void {
-  const verify = addVerb(
-    noun,
-    `
-    verify: recompute the ledger, business by business, and report every discrepancy; prints a cursor, from which a later run continues
-    --from <cursor>  continue an interrupted run, or verify only what was written since a completed one
-    Example: ledger verify`,
-  )
-  addServiceOptions(verify).action(verifyLedger)
+  addVerbs(noun, LEDGER_HELP, { verify: calling(verifyLedger) })
 }
 
 /** Exit code 1 if there is a discrepancy. */

@@ -19,7 +19,7 @@ import { jsonText } from './output.ts'
 import { commandProgress } from './progress.ts'
 import { BUSINESS } from './rpc-verb.ts'
 import { type Service, serviceAction, toJsonForm } from './service-action.ts'
-import { addServiceOptions, describe } from './verb.ts'
+import { calling, describeNoun } from './verb.ts'
 
 /** The maximum page size of ListEntries. */
 const PAGE_SIZE = 1_000
@@ -35,8 +35,15 @@ interface StatementOptions {
 
 /** `inflow statement` */
 export function statement(noun: Command): void {
-  describe(
+  const verb = calling(writeStatement, {
+    from: { read: time },
+    to: { read: time },
+    settlement: { conflicts: ['from', 'to'] },
+    format: { choices: ['csv', 'json'], default: 'csv' },
+  })
+  describeNoun(
     noun,
+    verb,
     `
     ${BUSINESS}
     --from <time>  entries booked at this time or later (default: from the first entry)
@@ -45,21 +52,14 @@ export function statement(noun: Command): void {
     --settlement <id>  only what this settlement covers, see settle list
     --format <format>  output format
     Example: statement --from "2026-11-01 00:00:00" --to "2026-12-01 00:00:00" --format csv`,
-    {
-      from: { read: time },
-      to: { read: time },
-      settlement: { conflicts: ['from', 'to'] },
-      format: { choices: ['csv', 'json'], default: 'csv' },
-    },
-  )
-  addServiceOptions(noun).action(
-    serviceAction<StatementOptions>(async (service, { json, ...options }) => {
-      const format = json ? 'json' : options.format
-      const writeStatement = format === 'json' ? writeJson : writeCsv
-      await writeStatement(listPages(service, options, format === 'json'))
-    }),
   )
 }
+
+const writeStatement = serviceAction<StatementOptions>(async (service, { json, ...options }) => {
+  const format = json ? 'json' : options.format
+  const write = format === 'json' ? writeJson : writeCsv
+  await write(listPages(service, options, format === 'json'))
+})
 
 /** The pages of the period. Each must open at the closing balance of the previous page. */
 async function* listPages(

@@ -12,8 +12,9 @@ import { formatAmount } from '../core/money.ts'
 import { EXIT, Failure } from './failure.ts'
 import { enumName, localTime } from './options.ts'
 import { type Column, table } from './output.ts'
-import { addRpcVerb } from './rpc-verb.ts'
+import { rpc } from './rpc-verb.ts'
 import type { Service } from './service-action.ts'
+import { addVerbs } from './verb.ts'
 
 /** A line of the table: a step that happened, or one that is expected. */
 interface Line {
@@ -28,17 +29,19 @@ const COLUMNS: readonly Column<Line>[] = [
   { title: 'Detail', of: ({ detail }) => detail },
 ]
 
+const TIMELINE_HELP = `
+  timeline: show everything that happened to a payment, and what is still to happen
+  <transaction>  the transaction id, txn_…, or the session id
+  Example: transaction timeline txn_…`
+
 export function addTimelineVerb(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: OverviewService.method.getTimeline,
-    help: `
-      timeline: show everything that happened to a payment, and what is still to happen
-      <transaction>  the transaction id, txn_…, or the session id
-      Example: transaction timeline txn_…`,
-    request: async (_options, service, text) =>
-      text.startsWith('txn_') ? {} : { transactionId: await findTransaction(service, text) },
-    shows: ({ timeline }) => (timeline ? table(linesOf(timeline), COLUMNS) : ''),
-    notes: ({ timeline }) => (timeline?.truncated ? 'There is more than this shows.' : undefined),
+  addVerbs(noun, TIMELINE_HELP, {
+    timeline: rpc(OverviewService.method.getTimeline, {
+      request: async (_options, service, text) =>
+        text.startsWith('txn_') ? {} : { transactionId: await findTransaction(service, text) },
+      shows: ({ timeline }) => (timeline ? table(linesOf(timeline), COLUMNS) : ''),
+      notes: ({ timeline }) => (timeline?.truncated ? 'There is more than this shows.' : undefined),
+    }),
   })
 }
 

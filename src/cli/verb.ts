@@ -11,26 +11,59 @@ export interface OptionRule {
 }
 
 /** The rules of some options, by their names in camelCase, or of each option. */
-type OptionRules = Readonly<Record<string, OptionRule>> | ((option: Option) => OptionRule)
+export type OptionRules = Readonly<Record<string, OptionRule>> | ((option: Option) => OptionRule)
+
+/** Gives a command, which its help text describes once the rules of its options are known, an action. */
+export type Verb = (describe: (rules: OptionRules) => Command) => void
+
+/** A verb that needs no service. */
+export const local =
+  <Operands extends unknown[]>(
+    action: (...operands: Operands) => void | Promise<void>,
+    rules: OptionRules = {},
+  ): Verb =>
+  (describe) => {
+    describe(rules).action(action as (...operands: unknown[]) => void | Promise<void>)
+  }
+
+/** A verb that calls the service as it likes: a stream, or several methods. @param action made by `serviceAction` */
+export const calling =
+  (action: (...operands: unknown[]) => Promise<void>, rules: OptionRules = {}): Verb =>
+  (describe) => {
+    addServiceOptions(describe(rules)).action(action)
+  }
 
 /**
- * Adds a verb that its help text describes, a line each for its summary, operands, options and example:
+ * Adds the verbs that a help text describes, a line each for its summary, operands, options and example:
  *
  *     add: add a holiday, or rename an existing one
  *     <day>  YYYY-MM-DD
  *     --name <text>!  the name of the holiday
  *     Example: holiday add 2026-12-25 --name "Christmas Day"
  *
- * Two spaces end the flags of an option, and `!` makes it mandatory.
+ * Two spaces end the flags of an option, `!` makes it mandatory, and an empty line ends a verb.
  */
-export function addVerb(noun: Command, help: string, rules: OptionRules = {}): Command {
-  const [, name = '', summary = '', rest = ''] =
-    /^\s*([a-z-]+): ([^\n]+)\n(.*)$/s.exec(help) ?? defect('no verb', help)
-  const verb = noun.command(name).description(summary).helpOption('-h, --help', 'show help')
-  return describe(verb, rest, rules)
+export function addVerbs(noun: Command, help: string, verbs: Readonly<Record<string, Verb>>): void {
+  const texts = help.trim().split(/\n\s*\n/)
+  for (const text of texts) {
+    const [, name = '', summary = '', rest = ''] =
+      /^\s*([a-z-]+): ([^\n]+)\n(.*)$/s.exec(text) ?? []
+    const verb = verbs[name] ?? defect('no verb', text)
+    verb((rules) => {
+      const command = noun.command(name).description(summary)
+      return describe(command.helpOption('-h, --help', 'show help'), rest, rules)
+    })
+  }
+  if (texts.length !== Object.keys(verbs).length) defect('too few verbs', help)
 }
 
-/** Describes a command by its operands, options and example. */
+/** Makes a noun without verbs a command itself. */
+export function describeNoun(noun: Command, verb: Verb, help: string): Command {
+  verb((rules) => describe(noun, help, rules))
+  return noun
+}
+
+/** Describes a command by its operands, options and example: the rest of such a text. */
 export function describe(command: Command, help: string, rules: OptionRules = {}): Command {
   const [lines = '', example = ''] = `\n${help}`.split(/\n\s*Example: /)
   for (const line of lines.split('\n').map((each) => each.trim())) {
@@ -67,8 +100,8 @@ function defect(what: string, where: string): never {
   throw new TypeError(`a help text has ${what}: ${where}`)
 }
 
-/** Adds the options of a service call to a command. A verb's own `--url` has another meaning. */
-export function addServiceOptions(verb: Command): Command {
+/** Adds the options of a service call. A verb's own `--url` has another meaning. */
+function addServiceOptions(verb: Command): Command {
   const taken = verb.options.some((option) => option.long === '--url')
   return describe(
     verb,

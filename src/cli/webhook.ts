@@ -17,9 +17,9 @@ import { EXIT, Failure } from './failure.ts'
 import { addListenVerb } from './listen.ts'
 import { fields, table } from './output.ts'
 import { addRehearseVerb } from './rehearse.ts'
-import { addRpcVerb, PAGE } from './rpc-verb.ts'
+import { PAGE, rpc } from './rpc-verb.ts'
 import { printResponse, type Service, serviceAction } from './service-action.ts'
-import { addServiceOptions, addVerb } from './verb.ts'
+import { addVerbs, calling } from './verb.ts'
 
 const DELIVERY_ID = '<delivery-id>  the delivery, as `inflow webhook deliveries` names it'
 const DELIVERY_EXAMPLE = 'dlv_01jd9w3k6t8v2x4z6b8d0f2h4j'
@@ -53,17 +53,15 @@ function firstLine(text: string): string {
   return line.length > 60 ? `${line.slice(0, 60)}…` : line
 }
 
+const WEBHOOK_HELP = `
+  test: send a test event to an endpoint and show the response
+  ${ENDPOINT_ID}
+  Example: webhook test ${ENDPOINT_EXAMPLE}`
+
 /** `inflow webhook` */
 export function webhook(noun: Command): void {
   addEndpointVerbs(noun)
-  const test = addVerb(
-    noun,
-    `
-    test: send a test event to an endpoint and show the response
-    ${ENDPOINT_ID}
-    Example: webhook test ${ENDPOINT_EXAMPLE}`,
-  )
-  addServiceOptions(test).action(testEndpoint)
+  addVerbs(noun, WEBHOOK_HELP, { test: calling(testEndpoint) })
   addRehearseVerb(noun)
   addDeliveryVerbs(noun)
   addListenVerb(noun)
@@ -72,81 +70,77 @@ export function webhook(noun: Command): void {
 /** Recovering a large backlog takes a while. */
 const RECOVER_TIMEOUT_MS = 600_000
 
+const DELIVERY_HELP = `
+  deliveries: list deliveries to an endpoint, of a business or of an event, newest event first
+  --endpoint <id>  to this endpoint, which may have been removed
+  --event <id>  of this event
+  --business <id>  to the endpoints of this business
+  --from <time>  created at this time or later
+  --to <time>  created before this time
+  --status <status...>  only in these states
+  ${PAGE}
+  Example: webhook deliveries --endpoint ${ENDPOINT_EXAMPLE} --status failed
+
+  delivery: show a delivery with its attempts, their responses, and the request as it is sent
+  ${DELIVERY_ID}
+  Example: webhook delivery ${DELIVERY_EXAMPLE}
+
+  redeliver: send a delivery again, even if it was acknowledged
+  ${DELIVERY_ID}
+  Example: webhook redeliver ${DELIVERY_EXAMPLE}
+
+  skip: end a pending delivery, so that the next events of an ordered endpoint are sent
+  ${DELIVERY_ID}
+  Example: webhook skip ${DELIVERY_EXAMPLE}
+
+  recover: send again the deliveries that an endpoint has not acknowledged since a time
+  ${ENDPOINT_ID}
+  --since <time>!  deliveries created at this time or later
+  Example: webhook recover ${ENDPOINT_EXAMPLE} --since "2026-11-20 10:00:00"`
+
 function addDeliveryVerbs(noun: Command): void {
-  addRpcVerb(noun, {
-    calls: WebhookService.method.listDeliveries,
-    help: `
-      deliveries: list deliveries to an endpoint, of a business or of an event, newest event first
-      --endpoint <id>  to this endpoint, which may have been removed
-      --event <id>  of this event
-      --business <id>  to the endpoints of this business
-      --from <time>  created at this time or later
-      --to <time>  created before this time
-      --status <status...>  only in these states
-      ${PAGE}
-      Example: webhook deliveries --endpoint ${ENDPOINT_EXAMPLE} --status failed`,
-    flags: { status: 'statuses' },
-    request({
-      endpoint,
-      event,
-      business,
-    }: {
-      endpoint?: string
-      event?: string
-      business?: string
-    }) {
-      if ([endpoint, event, business].some((each) => each !== undefined)) return {}
-      throw new Failure(EXIT.usage, 'give --endpoint <id>, --event <id> or --business <id>')
-    },
-    shows: DELIVERIES,
-  })
-  addRpcVerb(noun, {
-    calls: WebhookService.method.getDelivery,
-    help: `
-      delivery: show a delivery with its attempts, their responses, and the request as it is sent
-      ${DELIVERY_ID}
-      Example: webhook delivery ${DELIVERY_EXAMPLE}`,
-    shows: ({ delivery, attempts, request }) =>
-      [
-        delivery ? fields(delivery, DELIVERY.list) : '',
-        ...(attempts.length === 0 ? [] : [table(attempts, ATTEMPTS.list)]),
-        ...(request ? [requestText(request)] : []),
-      ].join('\n\n'),
-  })
-  addRpcVerb(noun, {
-    calls: WebhookService.method.redeliver,
-    help: `
-      redeliver: send a delivery again, even if it was acknowledged
-      ${DELIVERY_ID}
-      Example: webhook redeliver ${DELIVERY_EXAMPLE}`,
-    completes: async (response, service) => ({
-      ...response,
-      delivery: response.delivery && (await untilAttempted(service, response.delivery)),
+  addVerbs(noun, DELIVERY_HELP, {
+    deliveries: rpc(WebhookService.method.listDeliveries, {
+      flags: { status: 'statuses' },
+      request({
+        endpoint,
+        event,
+        business,
+      }: {
+        endpoint?: string
+        event?: string
+        business?: string
+      }) {
+        if ([endpoint, event, business].some((each) => each !== undefined)) return {}
+        throw new Failure(EXIT.usage, 'give --endpoint <id>, --event <id> or --business <id>')
+      },
+      shows: DELIVERIES,
     }),
-    shows: DELIVERY,
-    notes: ({ delivery }) =>
-      delivery?.status === DeliveryStatus.PENDING
-        ? 'The delivery is sent in the background: see inflow webhook delivery.'
-        : undefined,
-  })
-  addRpcVerb(noun, {
-    calls: WebhookService.method.skipDelivery,
-    help: `
-      skip: end a pending delivery, so that the next events of an ordered endpoint are sent
-      ${DELIVERY_ID}
-      Example: webhook skip ${DELIVERY_EXAMPLE}`,
-    shows: DELIVERY,
-  })
-  addRpcVerb(noun, {
-    calls: WebhookService.method.recover,
-    help: `
-      recover: send again the deliveries that an endpoint has not acknowledged since a time
-      ${ENDPOINT_ID}
-      --since <time>!  deliveries created at this time or later
-      Example: webhook recover ${ENDPOINT_EXAMPLE} --since "2026-11-20 10:00:00"`,
-    timeoutMs: RECOVER_TIMEOUT_MS,
-    notes: ({ recovered }) =>
-      recovered === 1n ? '1 delivery is sent again.' : `${recovered} deliveries are sent again.`,
+    delivery: rpc(WebhookService.method.getDelivery, {
+      shows: ({ delivery, attempts, request }) =>
+        [
+          delivery ? fields(delivery, DELIVERY.list) : '',
+          ...(attempts.length === 0 ? [] : [table(attempts, ATTEMPTS.list)]),
+          ...(request ? [requestText(request)] : []),
+        ].join('\n\n'),
+    }),
+    redeliver: rpc(WebhookService.method.redeliver, {
+      completes: async (response, service) => ({
+        ...response,
+        delivery: response.delivery && (await untilAttempted(service, response.delivery)),
+      }),
+      shows: DELIVERY,
+      notes: ({ delivery }) =>
+        delivery?.status === DeliveryStatus.PENDING
+          ? 'The delivery is sent in the background: see inflow webhook delivery.'
+          : undefined,
+    }),
+    skip: rpc(WebhookService.method.skipDelivery, { shows: DELIVERY }),
+    recover: rpc(WebhookService.method.recover, {
+      timeoutMs: RECOVER_TIMEOUT_MS,
+      notes: ({ recovered }) =>
+        recovered === 1n ? '1 delivery is sent again.' : `${recovered} deliveries are sent again.`,
+    }),
   })
 }
 

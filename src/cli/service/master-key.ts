@@ -26,7 +26,7 @@ import { ENV_FILE, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { type Column, jsonText, note, print, table } from '../output.ts'
 import { commandProgress } from '../progress.ts'
-import { addVerb } from '../verb.ts'
+import { addVerbs, local } from '../verb.ts'
 import { commandLineActor } from './command-line-actor.ts'
 import { withDatabase } from './open-database.ts'
 
@@ -48,25 +48,21 @@ const COLUMNS: readonly Column<KeyStatus>[] = [
   },
 ]
 
+const MASTER_KEY_HELP = `
+  rotate: re-encrypt everything with the current key: MASTER_KEY, or a new key that it creates in DATA_DIR; safe while the service runs, and resumes after an interruption
+  ${ENV_FILE}
+  ${YES}
+  --json  print one JSON document: {"reEncrypted", "keys": […]}
+  Example: master-key rotate
+
+  status: show how many values each key encrypts; exits with 1 if any key but the current one is used
+  ${ENV_FILE}
+  --json  print one JSON document: {"keys": […]}
+  Example: master-key status`
+
 /** `inflow master-key` */
 export function masterKey(noun: Command): void {
-  addVerb(
-    noun,
-    `
-    rotate: re-encrypt everything with the current key: MASTER_KEY, or a new key that it creates in DATA_DIR; safe while the service runs, and resumes after an interruption
-    ${ENV_FILE}
-    ${YES}
-    --json  print one JSON document: {"reEncrypted", "keys": […]}
-    Example: master-key rotate`,
-  ).action(rotate)
-  addVerb(
-    noun,
-    `
-    status: show how many values each key encrypts; exits with 1 if any key but the current one is used
-    ${ENV_FILE}
-    --json  print one JSON document: {"keys": […]}
-    Example: master-key status`,
-  ).action(status)
+  addVerbs(noun, MASTER_KEY_HELP, { rotate: local(rotate), status: local(status) })
 }
 
 async function rotate({ json, yes, ...options }: Options): Promise<void> {
