@@ -18,7 +18,7 @@ import {
   type ServiceOptions,
   serviceAction,
 } from './service-action.ts'
-import { calling, type OptionRule, type OptionRules, requireFlags, type Verb } from './verb.ts'
+import { calling, type OptionRule, requireFlags, type Verb } from './verb.ts'
 
 /** Lines of help texts that many verbs share. Without `--business`, it is the demo business. */
 export const BUSINESS =
@@ -34,8 +34,7 @@ const EMPTY_PAGES_MAX = 200
 
 /** What a verb that is a method needs beyond the descriptors of its request and response. */
 interface RpcVerb<Input extends DescMessage, Output extends DescMessage, Options> {
-  /** Flags that differ from the default: the field that they set, null for none, and how they are read. */
-  readonly flags?: Readonly<Record<string, string | null | FlagRule>>
+  readonly flags?: Flags
   /** Fields of the request that several flags decide. With it, a flag may be of no field. */
   request?(
     options: Options,
@@ -65,85 +64,52 @@ interface RpcVerb<Input extends DescMessage, Output extends DescMessage, Options
   readonly timeoutMs?: number
 }
 
-type FlagRule = OptionRule & { readonly field?: string | null | undefined }
+/** Flags that differ from the default, in the field that they set or in how they are read. */
+type Flags = Readonly<Record<string, string | FlagRule>>
+type FlagRule = OptionRule & { readonly field?: string }
 type Confirmed = (Partial<Action> & Pick<Action, 'word' | 'effect'>) | undefined
 type Notes = string | readonly string[] | undefined
 
-/** A verb that is a method of the service: its flags are fields of the request, and it shows the response. */
+/**
+ * A verb that is a method of the service: its flags and its operand are fields of the request, by their names, and it
+ * shows what the response has. The flags of `BUSINESS`, `MODE` and `PAGE` need no more than their lines in the help text.
+ */
 export const rpc =
   <Input extends DescMessage, Output extends DescMessage, Options = object>(
     method: DescMethodUnary<Input, Output>,
     verb: RpcVerb<Input, Output, Options> = {},
   ): Verb =>
-  (describe) =>
-    addRpc(method, verb, describe)
-
-function addRpc<Input extends DescMessage, Output extends DescMessage, Options>(
-  method: DescMethodUnary<Input, Output>,
-  verb: RpcVerb<Input, Output, Options>,
-  describe: (rules: OptionRules) => Command,
-): void {
-  const { input, output } = method
-  const { flags = {} } = verb
-  /** The fields of the request by the names of the options that set them. */
-  const fieldsOf = new Map<string, DescField>()
-  const rules = (option: Option): OptionRule => {
-    const name = option.attributeName()
-    const given = flags[name]
-    const rule: FlagRule = typeof given === 'object' && given !== null ? given : { field: given }
-    if (rule.field === null || NO_FIELDS.has(name)) return rule
-    const field = findField(input, rule.field ?? name, option.variadic)
-    if (field) fieldsOf.set(name, field)
-    else if (name !== 'test' && !verb.request) {
-      throw new TypeError(`${input.typeName} has no field for --${name}`)
-    }
-    return { ...ruleOf(name, field), ...rule }
-  }
-  const command = describe(rules)
-  requireFlags(command, flags)
-  const operand = command.registeredArguments[0]?.name()
-  const operandField = operand && (findField(input, camelCase(operand), false) ?? input.fields[0])
-
-  const needsBusiness = command.options.some(
-    (option) => `${option.flags}  ${option.description}` === BUSINESS,
-  )
-
-  const readRequest = async (options: Options & CommonOptions, service: Service, text: string) => {
-    const own = await verb.request?.(options, service, text)
-    const init: Record<string, unknown> = {}
-    for (const [name, field] of fieldsOf) {
-      const value = (options as Record<string, unknown>)[name]
-      if (value === undefined) continue
-      init[field.localName] = field.fieldKind === 'list' ? [...new Set([value].flat())] : value
-    }
-    if (options.test && !fieldsOf.has('test')) init['live'] = false
-    if (operandField) init[operandField.localName] = text
-    if (needsBusiness) {
-      init['businessId'] = options.all ? '' : service.business(options.business)
-    }
-    return create(input, { ...init, ...own } as never)
-  }
-
-  const action = serviceAction<Options & CommonOptions>(async (service, options, text) => {
-    const request = await readRequest(options, service, text)
-    const { confirms, shows, notes } = verb
-    const confirmed = typeof confirms === 'function' ? confirms(request, service) : confirms
-    if (confirmed) await confirmAction(service, options, { target: text, ...confirmed })
-    const first = await callPages(method, verb, service, request)
-    const response = (await verb.completes?.(first, service)) ?? first
-    if (!verb.silent) {
-      printResponse(options, output, response, () =>
+  (describe) => {
+    const { input, output } = method
+    const { flags = {}, confirms, completes, shows, also, notes, silent } = verb
+    const command = describe((option) => {
+      const { field, ...rule } = flagOf(flags[option.attributeName()])
+      const target = requestField(input, option, field, verb.request !== undefined)
+      return { ...ruleOf(option.attributeName(), target), ...rule }
+    })
+    requireFlags(command, flags)
+    // Without those of the service call, which are added last.
+    const fieldOptions = [...command.options]
+    const action = serviceAction<Options & CommonOptions>(async (service, options, operand) => {
+      const own = await verb.request?.(options, service, operand)
+      const operands = readOperand(input, command, operand)
+      const read = readOptions(input, fieldOptions, flags, options, service)
+      const request = create(input, { ...read, ...operands, ...own } as MessageInitShape<Input>)
+      const confirmed = typeof confirms === 'function' ? confirms(request, service) : confirms
+      if (confirmed) await confirmAction(service, options, { target: operand, ...confirmed })
+      const first = await callPages(method, verb, service, request)
+      const response = (await completes?.(first, service)) ?? first
+      const text = () =>
         typeof shows === 'function'
           ? shows(response, options, service)
-          : textOf(output, response, shows, verb.also),
-      )
-    }
-    for (const text of [notes?.(response, request) ?? []].flat()) note(text)
-    const { nextPageToken } = response as { nextPageToken?: string }
-    if (nextPageToken) note(`More results: --page-token ${nextPageToken}`)
-  })
-  calling(action)(() => command)
-}
+          : textOf(output, response, shows, also)
+      if (!silent) printResponse(options, output, response, text)
+      for (const each of [notes?.(response, request) ?? []].flat()) note(each)
+      const { nextPageToken } = response as { nextPageToken?: string }
+      if (nextPageToken) note(`More results: --page-token ${nextPageToken}`)
+    })
+    calling(action)(() => command)
+  }
 
 /** Options that mean the same for all verbs. */
 interface CommonOptions extends YesOption, ServiceOptions {
@@ -153,7 +119,8 @@ interface CommonOptions extends YesOption, ServiceOptions {
   readonly test?: boolean
 }
 
-const NO_FIELDS = new Set(['all', 'yes'])
+/** Flags that are no fields. Without a field `test`, `--test` is the absence of `live`. */
+const NO_FIELDS = new Set(['all', 'yes', 'test'])
 
 /** What the name of a field may have after the name of its flag: `--session` is `session_id`. */
 const ENDINGS = ['', 'Id', 'Number', 'Name', 'Minor', 'Only']
@@ -166,6 +133,54 @@ function findField(input: DescMessage, name: string, isList: boolean): DescField
     if (field) return field
   }
   return undefined
+}
+
+const flagOf = (flag: string | FlagRule = {}): FlagRule =>
+  typeof flag === 'string' ? { field: flag } : flag
+
+/** The field that an option sets. @param mayLack whether the verb reads options that no field has */
+function requestField(
+  input: DescMessage,
+  option: Option,
+  name: string | undefined,
+  mayLack: boolean,
+): DescField | undefined {
+  const flag = option.attributeName()
+  const field = findField(input, name ?? flag, option.variadic)
+  if (field || mayLack || NO_FIELDS.has(flag)) return field
+  throw new TypeError(`${input.typeName} has no field for --${flag}`)
+}
+
+/** The fields of the request that options state. */
+function readOptions(
+  input: DescMessage,
+  known: readonly Option[],
+  flags: Flags,
+  options: CommonOptions,
+  service: Service,
+): object {
+  const init: Record<string, unknown> = {}
+  for (const option of known) {
+    const name = option.attributeName()
+    const value = (options as Record<string, unknown>)[name]
+    const field = requestField(input, option, flagOf(flags[name]).field, true)
+    if (value !== undefined && field) {
+      init[field.localName] = field.fieldKind === 'list' ? [...new Set([value].flat())] : value
+    } else if (name === 'test' && value) init['live'] = false
+    if (`${option.flags}  ${option.description}` === BUSINESS) {
+      init['businessId'] = options.all ? '' : service.business(options.business)
+    }
+  }
+  return init
+}
+
+/** The field that the operand states: that of its name, else the first one. */
+function readOperand(input: DescMessage, command: Command, text: string): object {
+  const operand = command.registeredArguments[0]?.name()
+  if (operand === undefined) return {}
+  const name = operand.replace(/-(.)/g, (_, letter) => letter.toUpperCase())
+  const field = findField(input, name, false) ?? input.fields[0]
+  return field ? { [field.localName]: text } : {}
 }
 
 /** How the text of a flag is read, by the type of its field. */
@@ -220,5 +235,3 @@ function textOf<Output extends DescMessage>(
   const record = field ? nestedColumns(columns, () => found) : columns.list
   return fields(response, [...record, ...(also ? columnsOf(output, also).list : [])])
 }
-
-const camelCase = (name: string) => name.replace(/-(.)/g, (_, letter) => letter.toUpperCase())

@@ -95,7 +95,7 @@ export function settle(noun: Command): void {
       shows: columnsOf(
         PreviewSettlementResponseSchema,
         `transactionCount=Transactions, grossMinor, feesMinor, splitsMinor?, netMinor,
-    cutOffAt=Recorded before, nextSettlementAt=Next settlement`,
+          cutOffAt=Recorded before, nextSettlementAt=Next settlement`,
       ),
     }),
     list: rpc(SettlementService.method.listSettlements, {
@@ -109,7 +109,7 @@ export function settle(noun: Command): void {
       shows: columnsOf(
         SettlementDaySchema,
         `day, Working day, settlementCount?=Settlements, transactionCount?=Transactions, grossMinor?,
-    netMinor?, dueBalanceCount?=Balances due, dueTransactionCount?=Due, dueGrossMinor?`,
+          netMinor?, dueBalanceCount?=Balances due, dueTransactionCount?=Due, dueGrossMinor?`,
         {
           'Working day': ({ workingDay, holidayName }) =>
             workingDay ? 'yes' : holidayName || 'weekend',

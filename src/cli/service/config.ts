@@ -6,10 +6,10 @@ import {
   explainSettings,
 } from '../../config/explain-settings.ts'
 import { unknownText } from '../../config/unknown-settings.ts'
-import { ENV_FILE, type EnvFileOption, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { type Column, jsonText, note, print, table } from '../output.ts'
 import { addVerbs, local } from '../verb.ts'
+import { ENV_FILE, type EnvFileOption, openEnvFile } from './env-file.ts'
 
 interface CheckOptions extends EnvFileOption {
   readonly json?: boolean

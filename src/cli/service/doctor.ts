@@ -32,12 +32,12 @@ import type { Area, Finding, Level } from '../../doctor/finding.ts'
 import { measureDatabase } from '../../doctor/measure-database.ts'
 import { hasListener, type OwnServers, ownServers } from '../../doctor/own-servers.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { ENV_FILE, type EnvFileOption, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { findService } from '../find-service.ts'
 import { jsonText, note, print, visible } from '../output.ts'
 import { readTlsOptions } from '../tls.ts'
 import { describe } from '../verb.ts'
+import { ENV_FILE, type EnvFileOption, openEnvFile } from './env-file.ts'
 import { withDatabase } from './open-database.ts'
 
 interface DoctorOptions extends EnvFileOption {

@@ -3,11 +3,11 @@ import { request as requestHttps } from 'node:https'
 import type { Command } from 'commander'
 import { ConfigError, readConfig } from '../../config/config.ts'
 import { type OwnTls, ownServers } from '../../doctor/own-servers.ts'
-import { ENV_FILE, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { findService } from '../find-service.ts'
 import { print } from '../output.ts'
 import { describe } from '../verb.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf } from './env-file.ts'
 
 interface HealthOptions extends EnvFileOption {
   readonly ready?: boolean

@@ -7,7 +7,7 @@ import { CreateBusinessRequestSchema } from '../../../gen/inflow/business/v1/bus
 import { type GeneratedKeys, generateKeys, writeNewSettings } from '../../app/choose-keys.ts'
 import { type Initialized, initialize } from '../../app/initialize.ts'
 import { settingLines } from '../../app/setting-lines.ts'
-import { type Config, ConfigError, readConfig } from '../../config/config.ts'
+import type { Config } from '../../config/config.ts'
 import { type EnvFile, readEnvFile, withEnvFile } from '../../config/env-file.ts'
 import { listSettings } from '../../config/setting-table.ts'
 import { secretText, settingText } from '../../config/settings.ts'
@@ -18,11 +18,11 @@ import { checkNewDatabase, type NewDatabase } from '../../doctor/check-new-datab
 import type { Finding } from '../../doctor/finding.ts'
 import { migrate } from '../../postgres/migrate.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { ENV_FILE, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { jsonText, note, print, visible } from '../output.ts'
 import { describe } from '../verb.ts'
 import { commandLineActor } from './command-line-actor.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf, settingsOf } from './env-file.ts'
 import { withDatabase } from './open-database.ts'
 
 interface InitOptions extends EnvFileOption {
@@ -141,16 +141,6 @@ function refuseUnfit(findings: readonly Finding[], json: boolean): void {
 /** Whether a service has used the database: it has registered its master key. */
 async function isUsed({ orm }: Database, { pending }: NewDatabase): Promise<boolean> {
   return pending.length === 0 && (await listKeyIds(orm)).length > 0
-}
-
-function settingsOf(env: NodeJS.ProcessEnv): Config {
-  try {
-    return readConfig(env)
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    const [first = '', ...others] = error.faults
-    throw new Failure(EXIT.usage, first, others)
-  }
 }
 
 /** A service's role may not alter tables, if there are two roles. */

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { ENV_FILE, type EnvFileOption } from '../env-file.ts'
 import { describe } from '../verb.ts'
+import { ENV_FILE, type EnvFileOption } from './env-file.ts'
 
 /** `inflow serve` */
 export function serve(noun: Command): void {

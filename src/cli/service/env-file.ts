@@ -1,7 +1,7 @@
-import { ConfigError } from '../config/config.ts'
-import { type EnvFile, exposure, readEnvFile, withEnvFile } from '../config/env-file.ts'
-import { EXIT, Failure } from './failure.ts'
-import { note } from './output.ts'
+import { type Config, ConfigError, readConfig } from '../../config/config.ts'
+import { type EnvFile, exposure, readEnvFile, withEnvFile } from '../../config/env-file.ts'
+import { EXIT, Failure } from '../failure.ts'
+import { note } from '../output.ts'
 
 /** Options of a command that reads the settings of the service. */
 export interface EnvFileOption {
@@ -28,5 +28,16 @@ export function openEnvFile({ envFile }: EnvFileOption): EnvFile | undefined {
   } catch (error) {
     if (error instanceof ConfigError) throw new Failure(EXIT.usage, error.message)
     throw error
+  }
+}
+
+/** The settings of the service. @throws Failure with all that are invalid */
+export function settingsOf(env: NodeJS.ProcessEnv): Config {
+  try {
+    return readConfig(env)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const [first = '', ...others] = error.faults
+    throw new Failure(EXIT.usage, first, others)
   }
 }
