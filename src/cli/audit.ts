@@ -6,9 +6,8 @@ import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { columnsOf } from './columns.ts'
 import { EXIT, Failure } from './failure.ts'
 import { jsonText, note, print } from './output.ts'
-import { commandProgress, type Progress } from './progress.ts'
 import { PAGE, rpc } from './rpc-verb.ts'
-import { type Service, serviceAction } from './service-action.ts'
+import { pagesOf, type Service, serviceAction } from './service-action.ts'
 import { addVerbs, calling } from './verb.ts'
 
 const ENTRIES = columnsOf(
@@ -49,9 +48,8 @@ const PAGE_SIZE = 200
 /** `inflow audit verify`: recomputes every hash; the service, which has the master key, verifies the MACs. */
 const verifyAudit = serviceAction<{ expectHead?: string }>(async (service, options) => {
   const chain = createChain()
-  const progress = commandProgress(options.json)
-  const verified = verifyEntries(service, chain, options.expectHead, progress)
-  const { broken, expectedSeen } = await verified.finally(progress.end)
+  const { broken, expectedSeen } = await verifyEntries(service, chain, options.expectHead)
+  service.progress.end()
   const head = { number: Number(chain.number), hash: chain.hash }
   const failure = broken
     ? `entry ${broken.number} ${broken.why}`
@@ -75,30 +73,27 @@ async function verifyEntries(
   service: Service,
   chain: Chain,
   expected: string | undefined,
-  progress: Progress,
-): Promise<{ readonly broken?: ChainBreak; readonly expectedSeen: boolean }> {
+): Promise<{ readonly broken?: ChainBreak | undefined; readonly expectedSeen: boolean }> {
   const admin = service.client(AdminService)
   let expectedSeen = expected === undefined || expected === chain.hash
-  let pageToken = ''
-  for (;;) {
-    const page = await admin.listAuditEntries({ oldestFirst: true, pageSize: PAGE_SIZE, pageToken })
-    const { head } = page
+  let broken: ChainBreak | undefined
+  const pages = pagesOf((pageToken) =>
+    admin.listAuditEntries({ oldestFirst: true, pageSize: PAGE_SIZE, pageToken }),
+  )
+  for await (const { entries, head, nextPageToken } of pages) {
     if (head === undefined) {
       const reason = 'verification needs a token that is not restricted to businesses'
       throw new Failure(EXIT.refused, reason)
     }
-    for (const entry of page.entries) {
-      const broken = chain.follow(toStored(entry))
+    for (const entry of entries) {
+      broken = chain.follow(toStored(entry))
       if (broken) return { broken, expectedSeen }
       if (entry.hash === expected) expectedSeen = true
     }
-    progress.show('verifying entries', Number(chain.number), Number(head.number))
-    pageToken = page.nextPageToken
-    if (pageToken === '') {
-      const broken = chain.end(head)
-      return broken ? { broken, expectedSeen } : { expectedSeen }
-    }
+    service.progress.show('verifying entries', Number(chain.number), Number(head.number))
+    if (nextPageToken === '') broken = chain.end(head)
   }
+  return { broken, expectedSeen }
 }
 
 function toStored({ actor, at, ...entry }: AuditEntry) {

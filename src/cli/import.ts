@@ -14,7 +14,7 @@ import { forEachConcurrently } from '../core/for-each-concurrently.ts'
 import { EXIT, Failure } from './failure.ts'
 import { type FileRow, type RowFault, readRows } from './import-rows.ts'
 import { jsonText, note, print } from './output.ts'
-import { commandProgress, type Progress } from './progress.ts'
+import type { Progress } from './progress.ts'
 import { BUSINESS } from './rpc-verb.ts'
 import { type Service, serviceAction } from './service-action.ts'
 import { addVerbs, calling } from './verb.ts'
@@ -117,19 +117,14 @@ const importAction = <Desc extends DescMessage>(kind: ImportKind<Desc>) =>
         if (results.length === rows.length) return results
         throw new Error('the service returned results for other rows')
       },
-      progress: commandProgress(json),
+      progress: service.progress,
       faults: createFaults(),
       count: { total: 0, known: 0, imported: 0, there: 0 },
     }
-    const { faults, count, progress } = run
-    try {
-      const done = await validate(run, readRows(kind.schema, file))
-      if (!dryRun && faults.count() === 0) {
-        await importRows(run, readRows(kind.schema, file), done)
-      }
-    } finally {
-      progress.end()
-    }
+    const { faults, count } = run
+    const done = await validate(run, readRows(kind.schema, file))
+    if (!dryRun && faults.count() === 0) await importRows(run, readRows(kind.schema, file), done)
+    service.progress.end()
     const { total, known, imported, there } = count
     if (json) {
       const report = { rows: total, imported, alreadyThere: known, dryRun, faults: faults.first() }

@@ -21,8 +21,8 @@ import { readStatement, type StatementFormat, type StatementLine } from './bank-
 import { EXIT, Failure } from './failure.ts'
 import { enumName, enumRule, lagosTime } from './options.ts'
 import { type Column, jsonText, note, print, table } from './output.ts'
-import { commandProgress, type Progress } from './progress.ts'
-import { type Service, serviceAction } from './service-action.ts'
+import type { Progress } from './progress.ts'
+import { pagesOf, type Service, serviceAction } from './service-action.ts'
 import { calling, describeNoun } from './verb.ts'
 
 interface ReconcileOptions {
@@ -77,22 +77,17 @@ const reconcileFile = serviceAction<ReconcileOptions>(async (service, options) =
   const { bank, file, columns = new Map(), dates, unit, apply = false } = options
   const bankName = enumName(BankSchema, bank)
   const format: StatementFormat = { bank: bankName, file, columns, dates, unit }
-  const progress = commandProgress(options.json)
   const report = createReport()
-  try {
-    // Reads the whole file first, so that an error in its last line changes nothing.
-    const extent = await measure(format, progress)
-    const run: Run = { service, bank, apply, report, seen: new Set() }
-    await sendRows(run, format, extent.rows, progress)
-    const { from = toTimestamp(extent.firstMs), to = toTimestamp(extent.lastMs, 1_000) } = options
-    if (from && to) await findExtra(run, from, to, progress)
-    progress.end()
-    if (!from || !to) note('Did not look for extra payments: give --from and --to.')
-    const period = { from: lagosTime.format(from), to: lagosTime.format(to) }
-    print(options.json ? report.json({ bank: bankName, apply, ...period }) : report.text())
-  } finally {
-    progress.end()
-  }
+  // Reads the whole file first, so that an error in its last line changes nothing.
+  const extent = await measure(format, service.progress)
+  const run: Run = { service, bank, apply, report, seen: new Set() }
+  await sendRows(run, format, extent.rows)
+  const { from = toTimestamp(extent.firstMs), to = toTimestamp(extent.lastMs, 1_000) } = options
+  if (from && to) await findExtra(run, from, to)
+  service.progress.end()
+  if (!from || !to) note('Did not look for extra payments: give --from and --to.')
+  const period = { from: lagosTime.format(from), to: lagosTime.format(to) }
+  print(options.json ? report.json({ bank: bankName, apply, ...period }) : report.text())
   const remaining = report.remaining()
   if (remaining > 0) {
     const hint = apply ? [] : ['this was a dry run: --apply records missing payments']
@@ -134,12 +129,7 @@ async function measure(format: StatementFormat, progress: Progress): Promise<Ext
 
 type Sent = StatementLine & { readonly row: NonNullable<StatementLine['row']> }
 
-async function sendRows(
-  run: Run,
-  format: StatementFormat,
-  total: number,
-  progress: Progress,
-): Promise<void> {
+async function sendRows(run: Run, format: StatementFormat, total: number): Promise<void> {
   let page: Sent[] = []
   let done = 0
   for await (const { line, row } of readStatement(format)) {
@@ -149,7 +139,7 @@ async function sendRows(
     if (page.length < PAGE_ROWS) continue
     await sendPage(run, page)
     page = []
-    progress.show('comparing', done, total)
+    run.service.progress.show('comparing', done, total)
   }
   if (page.length > 0) await sendPage(run, page)
 }
@@ -195,40 +185,31 @@ function reportRow({ report, seen }: Run, { line, row }: Sent, result: Statement
     sessionId,
     accountNumber: row.accountNumber,
     statementMinor: row.amountMinor,
+    recordedMinor: recorded?.amountMinor,
     cause,
   }
-  const recordedMinor = recorded?.amountMinor
   if (isRepeat && finding !== Finding.MISMATCHED) {
-    report.addDiscrepancy(
-      { ...reported, finding: 'REPEATED', action: 'NONE', recordedMinor },
-      false,
-    )
+    report.addDiscrepancy({ ...reported, finding: 'REPEATED', action: 'NONE' }, false)
   } else if (finding === Finding.MATCHED) report.match()
   else {
-    const name = findingName(finding) as 'MISSING' | 'MISMATCHED' | 'UNMATCHED'
-    const resolved = action === Action.RECORDED
-    report.addDiscrepancy(
-      { ...reported, finding: name, action: actionName(action), recordedMinor },
-      resolved,
-    )
+    const names = {
+      finding: enumName(FindingSchema, finding),
+      action: enumName(ActionSchema, action),
+    }
+    report.addDiscrepancy({ ...reported, ...names }, action === Action.RECORDED)
   }
 }
 
 /** Reports recorded payments that are not in the statement. They are never deleted. */
-async function findExtra(
-  run: Run,
-  from: Timestamp,
-  to: Timestamp,
-  progress: Progress,
-): Promise<void> {
+async function findExtra(run: Run, from: Timestamp, to: Timestamp): Promise<void> {
   const { service, bank, report, seen } = run
-  let pageToken = ''
+  const client = service.client(ReconciliationService)
+  const period = { bank, from, to, pageSize: PAGE_ROWS }
   let read = 0
-  do {
-    const page = await service
-      .client(ReconciliationService)
-      .listRecordedPayments({ bank, from, to, pageSize: PAGE_ROWS, pageToken })
-    for (const each of page.payments) {
+  for await (const { payments } of pagesOf((pageToken) =>
+    client.listRecordedPayments({ ...period, pageToken }),
+  )) {
+    for (const each of payments) {
       const { status, transactionId, sessionId, accountNumber, amountMinor } = each
       const known = seen.has(transactionId) || seen.has(sessionId)
       if (known || status !== TransactionStatus.SUCCESS) continue
@@ -236,10 +217,9 @@ async function findExtra(
       const extra = { finding: 'EXTRA', action: 'NONE', sessionId, accountNumber } as const
       report.addDiscrepancy({ line: undefined, ...amounts, cause: '', ...extra }, false)
     }
-    read += page.payments.length
-    progress.show('looking for extra payments', read, Math.max(seen.size, read))
-    pageToken = page.nextPageToken
-  } while (pageToken !== '')
+    read += payments.length
+    service.progress.show('looking for extra payments', read, Math.max(seen.size, read))
+  }
 }
 
 function toTimestamp(atMs: number | undefined, afterMs = 0): Timestamp | undefined {
@@ -265,7 +245,7 @@ function parseColumns(text: string): Map<StatementColumn, string> {
 interface Discrepancy {
   /** In the file; undefined for a payment that is not in the statement. */
   readonly line: number | undefined
-  readonly finding: 'MISSING' | 'MISMATCHED' | 'UNMATCHED' | 'REPEATED' | 'EXTRA'
+  readonly finding: string
   readonly action: string
   readonly sessionId: string
   readonly accountNumber: string
@@ -336,9 +316,6 @@ function createReport() {
     },
   }
 }
-
-const findingName = (finding: Finding) => enumName(FindingSchema, finding)
-const actionName = (action: Action) => enumName(ActionSchema, action)
 
 const DISCREPANCY_COLUMNS: readonly Column<Discrepancy>[] = [
   { title: 'Line', right: true, of: ({ line }) => String(line ?? '') },

@@ -16,6 +16,7 @@ import {
 import { EXIT, Failure } from './failure.ts'
 import { findService, type TokenOptions } from './find-service.ts'
 import { jsonText, print } from './output.ts'
+import { commandProgress, type Progress } from './progress.ts'
 import { probeTls, readTlsOptions, type TlsOptions, tlsFailure } from './tls.ts'
 
 /** The deadline of one call. */
@@ -37,6 +38,8 @@ export interface Service {
   /** The TLS options, for further connections to the same service. */
   readonly tls: TlsOptions
   client<Desc extends DescService>(service: Desc): Client<Desc>
+  /** How far the verb has come. It is erased when the verb ends, and before other output by the verb itself. */
+  readonly progress: Progress
   /** Returns the given business, else the demo business. @throws Failure when there is neither */
   business(given: string | undefined): string
 }
@@ -74,6 +77,7 @@ export function serviceAction<Options extends object>(
       httpUrl: address.httpUrl,
       tls,
       client: (desc) => createClient(desc, transport),
+      progress: commandProgress(options.json),
       business: (given) => given ?? address.businessId ?? missingBusiness(),
     }
     try {
@@ -82,10 +86,23 @@ export function serviceAction<Options extends object>(
       const failure = error instanceof ConnectError ? toFailure(error, address.url) : error
       throw await explained(failure, address.url, tls)
     } finally {
+      service.progress.end()
       // An idle session lets the process exit, but a pending connection attempt does not.
       if (sessions.state() === 'connecting') sessions.abort()
     }
   }
+}
+
+/** Reads the pages of a list, one after another. */
+export async function* pagesOf<Page extends { readonly nextPageToken: string }>(
+  request: (pageToken: string) => Promise<Page>,
+): AsyncGenerator<Page> {
+  let pageToken = ''
+  do {
+    const page = await request(pageToken)
+    yield page
+    pageToken = page.nextPageToken
+  } while (pageToken !== '')
 }
 
 /**

@@ -25,9 +25,9 @@ import { confirm, YES, type YesOption } from './confirm.ts'
 import { EXIT, Failure } from './failure.ts'
 import { amount, localTime, numberFrom } from './options.ts'
 import { fields, jsonText, note, print, table, visible } from './output.ts'
-import { commandProgress, type Progress } from './progress.ts'
+import type { Progress } from './progress.ts'
 import { BUSINESS, PAGE, rpc } from './rpc-verb.ts'
-import { printResponse, type Service, serviceAction } from './service-action.ts'
+import { pagesOf, printResponse, type Service, serviceAction } from './service-action.ts'
 import { addVerbs, calling, describeNoun } from './verb.ts'
 
 /** A table of settlements; it has the splits if some settlements have any. */
@@ -152,23 +152,18 @@ const runSettlement = serviceAction<RunOptions>(async (service, options) => {
     word: 'settle',
     question: () => previewText(service, { businessId, force, test }),
   })
-  const progress = commandProgress(options.json)
   let requestId = options.requestId ?? ''
   for (;;) {
-    const request = client.settle({ businessId, requestId, force, test })
-    const response = await request.catch((error: unknown) => {
-      progress.end()
-      throw error
-    })
+    const response = await client.settle({ businessId, requestId, force, test })
     if (response.completed) {
-      progress.end()
+      service.progress.end()
       printResponse(options, SettleResponseSchema, response, () =>
         settlementTable(response.settlements),
       )
       return
     }
     requestId = response.requestId
-    showRunning(progress, response.settlements)
+    showRunning(service.progress, response.settlements)
   }
 })
 
@@ -209,13 +204,12 @@ async function previewText(service: Service, { businessId, ...extent }: Extent):
 async function listBusinessIds(service: Service) {
   const client = service.client(BusinessService)
   const ids: string[] = []
-  let pageToken = ''
-  do {
-    const page = await client.listBusinesses({ pageSize: 200, pageToken })
-    ids.push(...page.businesses.map(({ id }) => id))
-    pageToken = page.nextPageToken
-  } while (pageToken !== '' && ids.length < PREVIEWS_MAX)
-  return { ids, more: pageToken !== '' }
+  const pages = pagesOf((pageToken) => client.listBusinesses({ pageSize: 200, pageToken }))
+  for await (const { businesses, nextPageToken } of pages) {
+    ids.push(...businesses.map(({ id }) => id))
+    if (ids.length >= PREVIEWS_MAX) return { ids, more: nextPageToken !== '' }
+  }
+  return { ids, more: false }
 }
 
 /** A running settlement states its share; how many follow it is unknown. */
@@ -353,7 +347,7 @@ export function ledger(noun: Command): void {
 
 /** Exit code 1 if there is a discrepancy. */
 const verifyLedger = serviceAction<{ from?: string }>(async (service, options) => {
-  const progress = commandProgress(options.json)
+  const { progress } = service
   let result = {
     transactions: 0n,
     estimatedTransactions: 0n,
@@ -375,12 +369,12 @@ const verifyLedger = serviceAction<{ from?: string }>(async (service, options) =
       const [done, total] = [part.transactions, part.estimatedTransactions].map(Number)
       progress.show('verifying transactions', done ?? 0, total)
     }
-    progress.end()
   } catch (error) {
     progress.end()
     if (result.cursor !== '') note(`Continue with --from ${result.cursor}`)
     throw error
   }
+  progress.end()
   const { transactions, postings, discrepancyCount, completed, cursor } = result
   const scope = `${transactions} transactions with ${postings} postings`
   if (!completed) throw new Failure(EXIT.refused, `the verification ended early, after ${scope}`)

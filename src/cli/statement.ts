@@ -18,7 +18,7 @@ import { time } from './options.ts'
 import { jsonText } from './output.ts'
 import { commandProgress } from './progress.ts'
 import { BUSINESS } from './rpc-verb.ts'
-import { type Service, serviceAction, toJsonForm } from './service-action.ts'
+import { pagesOf, type Service, serviceAction, toJsonForm } from './service-action.ts'
 import { calling, describeNoun } from './verb.ts'
 
 /** The maximum page size of ListEntries. */
@@ -71,26 +71,23 @@ async function* listPages(
   const businessId = service.business(options.business)
   // On a terminal the entries themselves show how far it has come.
   const progress = process.stdout.isTTY ? undefined : commandProgress(json)
-  let pageToken = ''
   let previous: Balance | undefined
   let entries = 0
-  do {
-    const page = await client.listEntries({
-      businessId,
-      test: options.test ?? false,
-      settlementId: options.settlement ?? '',
-      ...(options.from && { from: options.from }),
-      ...(options.to && { to: options.to }),
-      pageSize: PAGE_SIZE,
-      pageToken,
-    })
+  const request = {
+    businessId,
+    test: options.test ?? false,
+    settlementId: options.settlement ?? '',
+    ...(options.from && { from: options.from }),
+    ...(options.to && { to: options.to }),
+    pageSize: PAGE_SIZE,
+  }
+  for await (const page of pagesOf((pageToken) => client.listEntries({ ...request, pageToken }))) {
     checkSums(page, previous)
     yield page
     entries += page.entries.length
     progress?.show('writing entries', entries)
     previous = page.closingBalance
-    pageToken = page.nextPageToken
-  } while (pageToken !== '')
+  }
   progress?.end()
 }
 
