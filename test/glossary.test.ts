@@ -34,7 +34,7 @@ const EXCEPTIONS: readonly RegExp[] = [
 const FILES = [
   ...['src', 'test', 'proto/inflow'].flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
-      .filter((name) => /\.(ts|proto|md|sh)$/.test(name))
+      .filter((name) => /\.(ts|sql|proto|md|sh)$/.test(name))
       .map((name) => join(folder, name)),
   ),
   'README.md',

@@ -1,16 +1,21 @@
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
+import type { Logger } from 'pino'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
-import { accessDenied } from '../banks/access-denied.ts'
-import type { BankOf, Closing } from '../banks/bank.ts'
+import { accessDenied, type BankOf, type Closing } from '../banks/bank.ts'
+import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
+import { appendEvents } from '../events/append-events.ts'
+import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { encodeAccountEvent } from './message.ts'
 import { closeOpen } from './openings/opening-store.ts'
+import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
 
 const CLOSED = { kind: 'closed' } as const
 
@@ -81,4 +86,179 @@ export async function closeAtBank(
   const { reference, accountNumber, bankAccountId } = account
   const signal = AbortSignal.timeout(served.callTimeoutMs)
   return close({ reference, accountNumber, bankAccountId }, signal)
+}
+
+/** How many accounts one transaction ends. */
+const ENDED_MAX = 100
+
+/** How many accounts one turn closes at their banks; all at once. */
+const CLOSED_MAX = 8
+
+/** How long a claim lasts: longer than a bank may take. */
+const CLAIM_MS = 30_000
+
+/** The first wait after a bank did not close an account. From then on, as long as since the account ended. */
+const RETRY_MIN_MS = 30_000
+
+/** How long an ended account is closed at its bank, and its payments are listed: banks report some late. */
+const LISTED_MS = 3 * 86_400_000
+
+const IDLE_MS = 1_000
+
+interface Options {
+  readonly pool: Pool
+  readonly bankOf: BankOf
+  readonly clock: Clock
+  readonly log: Logger
+  /** Called after a commit that added events. */
+  readonly onCommit: () => void
+}
+
+/**
+ * Ends one-time accounts that have expired or are used up, then closes them at their banks. An account ends here
+ * whether or not its bank can be reached, since the business waits for the event.
+ */
+export function createEndAccounts(options: Options): Loop {
+  return createLoop({
+    name: 'one-time accounts',
+    log: options.log,
+    async turn() {
+      const ended = await endDueAccounts(options)
+      const closed = await closeEndedAccounts(options)
+      return ended === ENDED_MAX || closed === CLOSED_MAX ? 0 : IDLE_MS
+    },
+  })
+}
+
+/** @returns how many accounts ended */
+async function endDueAccounts({ pool, clock, log, onCommit }: Options): Promise<number> {
+  const nowMs = clock.now()
+  const ended = await inTransaction(pool, async (client) => {
+    const accounts = await lockEnding(client, nowMs, ENDED_MAX)
+    const events = accounts.map((account) => {
+      const eventId = newId('evt', nowMs)
+      return {
+        accountId: account.id,
+        eventId,
+        payload: encodeAccountEvent('ACCOUNT_EXPIRED', toEnded(account, nowMs), eventId, nowMs),
+      }
+    })
+    if (events.length > 0) await endAccounts(client, events, nowMs)
+    return events.length
+  })
+  if (ended > 0) afterCommit(log, onCommit)
+  return ended
+}
+
+/** Without what only a pending account has. */
+function toEnded(account: OpenAccount, nowMs: number): OpenAccount {
+  const terms = account.terms && { ...account.terms, endedAtMs: nowMs }
+  return { ...account, status: 'EXPIRED', terms }
+}
+
+/** @returns how many accounts were due */
+async function closeEndedAccounts(options: Options): Promise<number> {
+  const { pool, clock } = options
+  const nowMs = clock.now()
+  const accounts = await claimEnded(pool, nowMs, nowMs + CLAIM_MS, CLOSED_MAX)
+  await Promise.all(accounts.map((account) => closeEnded(options, account, nowMs)))
+  return accounts.length
+}
+
+async function closeEnded(
+  { pool, bankOf, log }: Options,
+  account: StoredAccount & OpenAccount,
+  nowMs: number,
+): Promise<void> {
+  const { id, bank, reference } = account
+  const endedAtMs = account.terms?.endedAtMs ?? 0
+  const listedUntilMs = endedAtMs + LISTED_MS
+  if (nowMs >= listedUntilMs) return storeEndDue(pool, id, undefined)
+  const result = await closeAtBank(bankOf, account)
+  if (result.kind === 'closed') return storeEndDue(pool, id, listedUntilMs)
+  const { cause } = result
+  const retryAtMs = nowMs + Math.max(RETRY_MIN_MS, nowMs - endedAtMs)
+  const line = { bank, reference, cause, retryAt: new Date(retryAtMs).toISOString() }
+  if (retryAtMs < listedUntilMs) log.info(line, 'the bank did not close an expired account yet')
+  else log.warn({ bank, reference, cause }, 'the bank did not close an expired account')
+  return storeEndDue(pool, id, Math.min(retryAtMs, listedUntilMs))
+}
+
+/** An account that the bank has opened, with the bank's identifiers. */
+type OpenedAccount = StoredAccount & OpenAccount
+
+/** Locks ACTIVE accounts that are to end; each instance locks different ones. */
+async function lockEnding(
+  client: PoolClient,
+  nowMs: number,
+  limit: number,
+): Promise<readonly OpenedAccount[]> {
+  const { rows } = await client.query<AccountRow>({
+    name: 'account-lock-ending',
+    text: `select ${ACCOUNT_COLUMNS} from account where end_due_at <= $1 and status = 'ACTIVE'
+      order by end_due_at limit $2 for no key update skip locked`,
+    values: [new Date(nowMs), limit],
+  })
+  return rows.map((row) => toStored(row) as OpenedAccount)
+}
+
+const EXPIRED_EVENT = { kind: "'ACCOUNT_EXPIRED'", occurred_at: 'ended_at' }
+
+/** Ends locked accounts and appends their events. Those of real banks are due at once: to be closed there. */
+export async function endAccounts(
+  client: PoolClient,
+  events: readonly {
+    readonly accountId: string
+    readonly eventId: string
+    readonly payload: Uint8Array
+  }[],
+  nowMs: number,
+): Promise<void> {
+  await client.query({
+    name: 'account-end',
+    text: `with input as (
+        select * from unnest($1::text[], $2::text[], $3::bytea[]) as i(id, event_id, payload)
+      ), ended as (
+        update account a set status = 'EXPIRED', ended_at = $4,
+          end_due_at = case when connector = 'live' then $4::timestamptz end
+        from input i where a.id = i.id
+        returning a.business_id, a.live, a.ended_at, i.event_id, i.payload
+      )
+      ${appendEvents(EXPIRED_EVENT, 'from ended')}`,
+    values: [
+      textArray(events.map(({ accountId }) => accountId)),
+      textArray(events.map(({ eventId }) => eventId)),
+      byteaArray(events.map(({ payload }) => payload)),
+      new Date(nowMs),
+    ],
+  })
+}
+
+/** Claims ended accounts that are to be closed at their bank, or listed no longer, until a time. */
+export async function claimEnded(
+  pool: Pool,
+  nowMs: number,
+  untilMs: number,
+  limit: number,
+): Promise<readonly OpenedAccount[]> {
+  const { rows } = await pool.query<AccountRow>({
+    name: 'account-claim-ended',
+    text: `with due as (
+        select id as due_id from account
+        where end_due_at <= $1 and status in ('EXPIRED', 'CLOSED')
+        order by end_due_at limit $3 for no key update skip locked
+      )
+      update account set end_due_at = $2 from due where id = due_id returning ${ACCOUNT_COLUMNS}`,
+    values: [new Date(nowMs), new Date(untilMs), limit],
+  })
+  return rows.map((row) => toStored(row) as OpenedAccount)
+}
+
+/** Stores when a claimed account is due again. @param dueAtMs undefined: never */
+async function storeEndDue(pool: Pool, id: string, dueAtMs: number | undefined): Promise<void> {
+  await pool.query({
+    name: 'account-end-due',
+    text: "update account set end_due_at = $2 where id = $1 and status in ('EXPIRED', 'CLOSED')",
+    values: [id, dueAtMs === undefined ? null : new Date(dueAtMs)],
+  })
 }

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
-import { accessDenied } from '../banks/access-denied.ts'
 import type { BankCode, BankOf, NamedConnector, Verification } from '../banks/bank.ts'
+import { accessDenied } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { isReference, newId, newReference } from '../core/ids.ts'

@@ -37,8 +37,7 @@ import {
 } from './account.ts'
 import type { ImportedAccount, RowResult } from './import-accounts.ts'
 import type { OpeningState } from './openings/opening.ts'
-import type { Approval } from './splits/approvals.ts'
-import type { RequestedSplit } from './splits/check-split.ts'
+import type { Approval, RequestedSplit } from './splits/approvals.ts'
 import { FEE_BEARERS, type FeeBearer, type ShareNames, type Split } from './splits/split.ts'
 import {
   type AccountTerms,

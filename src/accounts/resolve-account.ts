@@ -2,19 +2,24 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
-import { accessDenied } from '../banks/access-denied.ts'
-import type { AccountResult, BankOf } from '../banks/bank.ts'
-import { plainText } from '../banks/plain-text.ts'
+import { type AccountResult, accessDenied, type BankCode, type BankOf } from '../banks/bank.ts'
+import { plainText } from '../banks/bank-fields.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
-import { inTransaction } from '../postgres/in-transaction.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import { AccountEntity } from './account.entity.ts'
 import { accountNameOf, isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { getAccount } from './get-account.ts'
 import { orderOf } from './openings/open-at-bank.ts'
-import { deleteUnclaimed, openPending } from './openings/opening-store.ts'
-import { isNumberTaken, newOpening, openAccount } from './openings/store-opening.ts'
+import {
+  deleteUnclaimed,
+  isNumberTaken,
+  newOpening,
+  openAccount,
+  openPending,
+} from './openings/opening-store.ts'
 
 /** The result of an opening, as an operator learned it from the bank. */
 interface ResolveAccount {
@@ -174,4 +179,81 @@ async function confirmOpening(
       ? 'is not the number that the bank has for this account'
       : 'is not confirmed: the bank says that it opened no such account'
   throw invalidFields([{ field: 'opened.accountNumber', message }])
+}
+
+/** An account whose opening waits for an operator. */
+interface WaitingOpening {
+  readonly id: string
+  readonly businessId: string
+  readonly live: boolean
+  readonly reference: string
+  readonly bank: BankCode
+  readonly cause: string
+  readonly createdAtMs: number
+}
+
+/** Which openings; undefined: all. */
+interface OpeningFilter {
+  readonly businessIds: readonly string[] | undefined
+  readonly live: boolean | undefined
+}
+
+/** The accounts whose opening has no clear result, oldest first. @param after the id of the last one */
+export async function listInReview(
+  on: Queryable,
+  filter: OpeningFilter,
+  after: string,
+  limit: number,
+): Promise<readonly WaitingOpening[]> {
+  const { text, values } = inReview(filter, after, limit)
+  const { rows } = await on.query<WaitingOpening>(
+    `select id, business_id as "businessId", live, reference, bank, last_cause as cause,
+        ${epochMs('created_at')} as "createdAtMs"
+      from account where id = any (array(${text})) order by id`,
+    values,
+  )
+  return rows
+}
+
+/** How many wait, up to a bound. */
+export async function countInReview(
+  on: Queryable,
+  filter: OpeningFilter,
+  max: number,
+): Promise<number> {
+  const { text, values } = inReview(filter, '', max)
+  const { rows } = await on.query<{ count: number }>(
+    `select count(*)::int as count from (${text}) waiting`,
+    values,
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** One range of a partial index for each mode, and for each business if the filter names some. */
+function inReview({ businessIds, live }: OpeningFilter, after: string, limit: number) {
+  const modes = live === undefined ? [true, false] : [live]
+  const values: unknown[] = [limit, after, modes]
+  if (businessIds !== undefined) values.push(businessIds)
+  const businesses = businessIds === undefined ? '' : 'cross join unnest($4::text[]) as b(id)'
+  const text = `select a.id from unnest($3::boolean[]) as m(live) ${businesses}
+      cross join lateral (select id from account where live = m.live
+        ${businessIds === undefined ? '' : 'and business_id = b.id'} and id > $2
+        and status = 'PENDING' and opening_state = 'MANUAL_REVIEW' order by id limit $1) a
+      order by a.id limit $1`
+  return { text, values }
+}
+
+/** How many accounts of a mode wait for their bank to open them, by bank: of the first so many. */
+export async function countPending(
+  on: Queryable,
+  live: boolean,
+  max: number,
+): Promise<ReadonlyMap<BankCode, number>> {
+  const { rows } = await on.query<{ bank: BankCode; count: number }>(
+    `select bank, count(*)::int as count from (
+        select bank from account where live = $1 and status = 'PENDING' limit $2) pending
+      group by bank`,
+    [live, max],
+  )
+  return new Map(rows.map(({ bank, count }) => [bank, count]))
 }

@@ -42,8 +42,14 @@ import {
   toRecipientMessage,
 } from './message.ts'
 import { resolveAccount } from './resolve-account.ts'
-import { approveRecipient, listRecipients, revokeRecipient } from './splits/approvals.ts'
-import { checkSplit, NEEDS_APPROVAL, type RequestedSplit } from './splits/check-split.ts'
+import {
+  approveRecipient,
+  checkSplit,
+  listRecipients,
+  NEEDS_APPROVAL,
+  type RequestedSplit,
+  revokeRecipient,
+} from './splits/approvals.ts'
 import type { Split } from './splits/split.ts'
 import { findSplit } from './splits/split-store.ts'
 import { metadataOf } from './terms.ts'

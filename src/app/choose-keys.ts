@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { link, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { parseEnv } from 'node:util'
 import { secretText } from '../config/settings.ts'
+import { assert } from '../core/errors.ts'
 import { createPrivate, syncFolder } from '../core/private-file.ts'
-import { type SettingText, settingLines } from './setting-lines.ts'
 
 /** The keys of a first start that are not set yet, as settings. */
 export interface GeneratedKeys {
@@ -43,4 +44,28 @@ export async function writeNewSettings(path: string, settings: SettingText): Pro
     await unlink(draft)
   }
   await syncFolder(dirname(path))
+}
+
+/** Settings by name. */
+type SettingText = Readonly<Record<string, string>>
+
+/** Values that mean the same with and without quotes, also to a shell. */
+const PLAIN = /^[\w.:/@%+=,?-]*$/
+
+/**
+ * Settings as lines for `--env-file`, systemd and shells. Quotes are avoided where they can be, as Docker and kubectl
+ * take them for a part of the value.
+ */
+export function settingLines(settings: SettingText): string {
+  const lines = Object.entries(settings).map(([name, value]) => {
+    const quote = PLAIN.test(value) ? '' : ["'", '"', '`'].find((each) => !value.includes(each))
+    return `${name}=${quote}${value}${quote}\n`
+  })
+  const text = lines.join('')
+  const read = parseEnv(text)
+  assert(
+    Object.entries(settings).every(([name, value]) => read[name] === value),
+    'a setting cannot be written',
+  )
+  return text
 }

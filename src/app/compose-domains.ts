@@ -1,20 +1,18 @@
 import type { Client } from 'pg'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import { createExchange } from '../auth/rate-limits/exchange.ts'
+import { createExchange, createShareBuckets } from '../auth/rate-limits/exchange.ts'
 import { createKnownCredentials } from '../auth/rate-limits/known-credentials.ts'
 import { createRateLimits } from '../auth/rate-limits/rate-limits.ts'
-import { createShareBuckets } from '../auth/rate-limits/share-buckets.ts'
 import { createAuthenticateSession } from '../auth/sessions/authenticate-session.ts'
-import { createSignOut } from '../auth/sessions/end-session.ts'
 import { createProvider } from '../auth/sessions/oidc-provider.ts'
+import { createSignOut } from '../auth/sessions/open-session.ts'
 import { createSessionRpc } from '../auth/sessions/rpc.ts'
 import { createSignIn } from '../auth/sessions/sign-in.ts'
 import { createSignInUser } from '../auth/sessions/sign-in-user.ts'
-import { createAuthenticateToken } from '../auth/tokens/authenticate-token.ts'
-import { createTokenHashes } from '../auth/tokens/store.ts'
+import { createAuthenticateToken, createTokenHashes } from '../auth/tokens/authenticate-token.ts'
+import { createKeyUses } from '../businesses/authenticate-key.ts'
 import { createAliasOf } from '../businesses/get-business.ts'
-import { createKeyUses } from '../businesses/key-uses.ts'
 import { createKeyHashes } from '../businesses/store.ts'
 import type { Config } from '../config/config.ts'
 import { type Clock, createTimeText } from '../core/clock.ts'
@@ -32,8 +30,8 @@ import type { Database } from '../postgres/orm.ts'
 import { sessionOptions } from '../postgres/session.ts'
 import { registerRelayMetrics } from '../relay/metrics.ts'
 import { createRelay, type Relay } from '../relay/relay.ts'
-import type { ConsoleOidc } from '../server/http/console-oidc.ts'
-import { createOwnOrigin } from '../server/http/session-cookie.ts'
+import type { ConsoleOidc } from '../server/http/console-sessions.ts'
+import { createOwnOrigin } from '../server/http/console-sessions.ts'
 import { createMetrics } from '../server/metrics.ts'
 import { createSettlements } from '../settlement/settlements.ts'
 import type { Tracing } from '../tracing/tracing.ts'
@@ -249,6 +247,7 @@ function createHeartbeats({ config, database, log }: EventOptions, onAdvance: ()
   const listenUrl = config.databaseListenUrl ?? (transactionPooling ? undefined : database.url)
   const listen = async (client: Client): Promise<void> => {
     client.on('notification', onAdvance)
+    // The sequencer notifies, once a tick. Payments do not: NOTIFY takes a database-wide lock at the commit.
     await client.query('listen inflow_event_log')
     // The log may have grown unnoticed.
     onAdvance()

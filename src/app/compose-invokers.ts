@@ -1,3 +1,5 @@
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import {
   AccountService,
   ImportedAccountSchema,
@@ -20,37 +22,60 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { createAccountRpc } from '../accounts/rpc.ts'
-import type { Actor } from '../auth/caller.ts'
-import { readPolicies } from '../auth/method-policy.ts'
+import type { AuditKeys } from '../auth/audit/audit-hash.ts'
+import type { Actor, InternalCaller } from '../auth/caller.ts'
+import { type PolicyOf, readPolicies } from '../auth/method-policy.ts'
+import type { RateLimits } from '../auth/rate-limits/rate-limits.ts'
 import { createAdminRpc } from '../auth/rpc.ts'
+import { portalLinkOwner } from '../auth/sessions/portal-links.ts'
+import { idIn, tokenIdOf } from '../auth/tokens/token-secret.ts'
+import { createAuthenticateKey, type KeyUses } from '../businesses/authenticate-key.ts'
+import { keyOwner } from '../businesses/keys.ts'
 import { createBusinessRpc } from '../businesses/rpc.ts'
+import { keyIdOf } from '../businesses/secret-key.ts'
+import { createFindKey } from '../businesses/store.ts'
+import type { Config } from '../config/config.ts'
+import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import { createEventRpc } from '../events/rpc.ts'
-import { STREAM_TIMING } from '../events/subscribe.ts'
+import { eventOwner } from '../events/read-log.ts'
+import { createEventRpc, STREAM_TIMING } from '../events/subscribe.ts'
 import { createNotificationRpc } from '../notifications/rpc.ts'
 import { createOverviewRpc } from '../overview/rpc.ts'
+import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { requeryAccount } from '../reconciliation/requery-account.ts'
 import { createReconciliationRpc } from '../reconciliation/rpc.ts'
 import { createSandboxRpc } from '../sandbox/rpc.ts'
 import { simulatePayment } from '../sandbox/simulate-payment.ts'
-import { type Check, createCheck } from '../server/interceptors/validation.ts'
+import {
+  authentication,
+  type CredentialIdOf,
+  tenantScope,
+} from '../server/interceptors/authentication.ts'
+import { callTracing, observation } from '../server/interceptors/observation.ts'
+import { limitArrivals, limitCallers, limitStreams } from '../server/interceptors/rate-limit.ts'
+import { type Check, createCheck, validation } from '../server/interceptors/validation.ts'
 import {
   createInvokers,
   type Implementation,
   type Invoker,
   implement,
+  type Pipeline,
 } from '../server/rpc/invokers.ts'
 import { createThirdPartyRpc } from '../thirdparty/rpc.ts'
-import { findConfirmedAccounts } from '../transactions/find-paid-accounts.ts'
-import { createGetTransaction } from '../transactions/find-transactions.ts'
+import type { Tracing } from '../tracing/tracing.ts'
+import { findConfirmedAccounts } from '../transactions/find-reported.ts'
+import { createGetTransaction, transactionOwner } from '../transactions/find-transactions.ts'
 import { reverseTransaction } from '../transactions/reverse-transaction.ts'
-import { createTransactionRpc } from '../transactions/rpc.ts'
+import {
+  createHeldPaymentRpc,
+  createTransactionRpc,
+  decisionDependencies,
+} from '../transactions/rpc.ts'
 import { createSetSplit } from '../transactions/set-split.ts'
 import type { DecisionDependencies } from '../transactions/variance/decide-held.ts'
-import { createHeldPaymentRpc, decisionDependencies } from '../transactions/variance/rpc.ts'
+import { deliveryOwner, endpointOwner } from '../webhooks/owners.ts'
 import type { Domains } from './compose-domains.ts'
-import { composePipeline } from './compose-pipeline.ts'
 import { createReady } from './ready.ts'
 import type { ServiceOptions } from './service-options.ts'
 
@@ -236,4 +261,76 @@ function operatorServices({
       }),
     ),
   ]
+}
+
+interface Options {
+  readonly config: Config
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: Registry
+  readonly check: Check
+  readonly keyUses: KeyUses
+  readonly limits: RateLimits
+  readonly policyOf: PolicyOf
+  readonly sessions: Pick<Domains['sessions'], 'authenticateToken' | 'authenticateSession'>
+  readonly auditKeys: AuditKeys
+  readonly tracing: Tracing | undefined
+}
+
+/** The pipeline of every call, whatever its protocol: the first interceptor is the outermost. */
+function composePipeline(options: Options): Pipeline {
+  const { config, database, clock, log, metrics, check, keyUses, limits, policyOf } = options
+  const { sessions } = options
+  const { orm, pool, recordingPool } = database
+  return {
+    beforeDecoding: [
+      ...(options.tracing ? [callTracing(options.tracing)] : []),
+      observation(log, metrics, policyOf, credentialIdOf),
+      limitArrivals(limits, clock, policyOf, credentialIdOf),
+      authentication(
+        {
+          secretKey: createAuthenticateKey({
+            findKey: createFindKey(recordingPool),
+            clock,
+            onUse: keyUses.record,
+          }),
+          token: sessions.authenticateToken,
+          session: sessions.authenticateSession,
+          certificate: createAuthenticateCertificate(config.tlsClientScopes),
+        },
+        policyOf,
+        options.auditKeys,
+      ),
+      limitCallers(limits, clock),
+      limitStreams(config.streamsPerTokenMax),
+    ],
+    afterDecoding: [
+      validation(check),
+      tenantScope(
+        {
+          key: (id) => keyOwner(orm, id),
+          endpoint: (id) => endpointOwner(orm.em.fork(), id),
+          delivery: (id) => deliveryOwner(orm.em.fork(), id),
+          event: (id) => eventOwner(pool, id),
+          transaction: (id) => transactionOwner(pool, id),
+          // Only fields of methods for tokens name a business, and those have no mode.
+          business: async (id) => ({ businessId: id, live: true }),
+          'portal link': (id) => portalLinkOwner(database, id),
+        },
+        policyOf,
+      ),
+    ],
+  }
+}
+
+const credentialIdOf: CredentialIdOf = (kind, credential) =>
+  kind === 'secret key' ? keyIdOf(credential) : (tokenIdOf(credential) ?? idIn('ses', credential))
+
+/** Authenticates services by the URI in their certificate. */
+function createAuthenticateCertificate(scopesOf: Config['tlsClientScopes']) {
+  return (uri: string): InternalCaller | undefined => {
+    const scopes = scopesOf.get(uri)
+    return scopes && { kind: 'internal', tokenId: uri, name: uri, scopes }
+  }
 }

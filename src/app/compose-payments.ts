@@ -1,10 +1,13 @@
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import { createEndAccounts } from '../accounts/close-account.ts'
 import { type CreateAccountCall, createCreateAccount } from '../accounts/create-account.ts'
-import { createEndAccounts } from '../accounts/end-accounts.ts'
 import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
-import { createOpenAtBank } from '../accounts/openings/open-at-bank.ts'
-import { createResolveOpenings, trackOpenings } from '../accounts/openings/resolve-openings.ts'
+import {
+  createOpenAtBank,
+  createResolveOpenings,
+  trackOpenings,
+} from '../accounts/openings/open-at-bank.ts'
 import { systemActor } from '../auth/caller.ts'
 import type { BankCode, BankConnector, BankOf, IsSimulated } from '../banks/bank.ts'
 import { createReportBreakers } from '../banks/breakers.ts'
@@ -18,26 +21,26 @@ import type { Loop } from '../core/loop.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createNotifications, type Notifications } from '../notifications/notifications.ts'
 import { createAssignSession } from '../notifications/payment-sessions.ts'
+import { createReversePayment } from '../notifications/process-notification.ts'
 import {
   createRecordConfirmed,
   createRecordUnlessImported,
 } from '../notifications/record-confirmed.ts'
-import { createReversePayment } from '../notifications/reverse-payment.ts'
 import { type BatchWatch, createBatchWatch, type ObserveBatches } from '../postgres/batcher.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import type { StoredConflict } from '../transactions/conflicts/payment-conflict.ts'
 import { createPaymentCounter } from '../transactions/count-payments.ts'
 import {
   createRecordPayment,
+  createRecordPayments,
   type RecordPayment,
+  type RecordPayments,
   type RecordTokenPayment,
 } from '../transactions/record-payment.ts'
-import { createRecordPayments, type RecordPayments } from '../transactions/record-payments.ts'
-import { createIsReturned } from '../transactions/unmatched/resolve-unmatched.ts'
-import type { UnmatchedPayment } from '../transactions/unmatched/unmatched-payment.ts'
+import { createIsReturned } from '../transactions/resolve-unmatched.ts'
+import type { StoredConflict, UnmatchedPayment } from '../transactions/transaction.ts'
 
 interface Options {
   readonly config: Config

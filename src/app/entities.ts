@@ -30,7 +30,7 @@ import { NotificationEntity, PaymentKeyEntity } from '../notifications/notificat
 import { PaymentHourEntity } from '../overview/figures/payment-hour.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
-import { DueEntity, SweepEntity } from '../settlement/due/due.entity.ts'
+import { DueEntity, SweepEntity } from '../settlement/due.entity.ts'
 import {
   HolidayEntity,
   SettlementEntity,
@@ -52,7 +52,7 @@ import {
   DispatcherEntity,
 } from '../webhooks/deliveries/delivery.entity.ts'
 import { EndpointEntity, SecretEntity } from '../webhooks/endpoints/endpoint.entity.ts'
-import { WebhookHourEntity } from '../webhooks/figures/webhook-hour.entity.ts'
+import { WebhookHourEntity } from '../webhooks/webhook-hour.entity.ts'
 
 /** The entities of every domain: the tables of the database. */
 export const ENTITIES: Entities = [

@@ -1,4 +1,4 @@
-import { beginAuditLog } from '../auth/audit/head-store.ts'
+import { beginAuditLog } from '../auth/audit/export-audit-head.ts'
 import type { Actor } from '../auth/caller.ts'
 import { createBusiness } from '../businesses/create-business.ts'
 import { listBusinesses } from '../businesses/get-business.ts'

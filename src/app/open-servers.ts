@@ -8,13 +8,13 @@ import { type GrpcServer, openGrpcServer } from '../server/grpc/server.ts'
 import type { NotificationReceiver } from '../server/http/bank-notifications.ts'
 import type { ConsoleSessions } from '../server/http/console-sessions.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from '../server/http/http-app.ts'
-import { openHttpServer } from '../server/http/http-server.ts'
 import {
   type Exposition,
   type Operations,
+  openHttpServer,
   registerHealth,
   registerOperations,
-} from '../server/http/operations.ts'
+} from '../server/http/http-server.ts'
 import type { Invoker } from '../server/rpc/invokers.ts'
 import type { Tls } from '../server/tls.ts'
 

@@ -1,28 +1,41 @@
+import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
+import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
-import { createAuditExport } from '../auth/audit/export-audit-head.ts'
-import { beginAuditLog } from '../auth/audit/head-store.ts'
+import { Counter, Gauge, type Registry } from 'prom-client'
+import { beginAuditLog, createAuditExport } from '../auth/audit/export-audit-head.ts'
+import { replicaName } from '../config/replica-urls.ts'
 import type { TracingConfig } from '../config/tracing-settings.ts'
 import { newId } from '../core/ids.ts'
-import { watchLoops } from '../core/loop-watch.ts'
+import { type LoopWatch, watchLoops } from '../core/loop-watch.ts'
+import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
+import { LOGGED_TIMELINE } from '../events/log-state.ts'
+import { registerPendingMetrics } from '../notifications/held-notifications.ts'
 import { createFiguresJob } from '../overview/figures/figures-job.ts'
+import { registerReviewMetrics } from '../overview/review-metrics.ts'
 import { createDatabaseClock } from '../postgres/database-clock.ts'
 import { newestMigration } from '../postgres/migrate.ts'
+import { type Database, openReadPool, poolSizes } from '../postgres/orm.ts'
 import { createPartitionJob } from '../postgres/partitions/job.ts'
 import { registerPartitionMetrics } from '../postgres/partitions/metrics.ts'
+import { observePools } from '../postgres/pool-metrics.ts'
+import type { Replica } from '../postgres/replicas/replica.ts'
+import { createReplicas } from '../postgres/replicas/replicas.ts'
+import { readServerVersion } from '../postgres/replicas/standbys.ts'
+import { registerDatabaseMetrics } from '../postgres/server-metrics.ts'
 import { createExposition, registerServerMetrics } from '../server/metrics.ts'
+import { registerCertificateMetrics } from '../server/tls.ts'
+import { registerSettlementMetrics } from '../settlement/overdue.ts'
 import type { Tracing } from '../tracing/tracing.ts'
+import { registerBacklogMetrics } from '../webhooks/backlog-metrics.ts'
 import { composeDomains, type Domains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
-import { composeReplicas } from './compose-replicas.ts'
 import { encryptedTables } from './encrypted-tables.ts'
 import { openServers } from './open-servers.ts'
 import { partitionedTables } from './partitioned-tables.ts'
 import { createReady } from './ready.ts'
-import { registerMetrics } from './register-metrics.ts'
 import type { ServiceOptions } from './service-options.ts'
 import { VERSION } from './version.ts'
 
@@ -211,4 +224,152 @@ export async function openTracing(
   if (config === undefined) return undefined
   const { createOtlpTracing } = await import('../tracing/otlp-tracing.ts')
   return createOtlpTracing(config, log)
+}
+
+/** The database of a service with replicas. */
+interface ReplicatedDatabase {
+  /** Its `read` chooses between the replicas and the primary. */
+  readonly database: Database
+  /** The pools of the replicas, by their names. */
+  readonly pools: ReadonlyMap<string, Pool>
+  start(metrics: Registry): void
+  stop(): Promise<void>
+}
+
+/** Opens the pools of the replicas; undefined: there are none. */
+function composeReplicas(options: ServiceOptions): ReplicatedDatabase | undefined {
+  const { config, database, log } = options
+  const { databaseReadUrls: urls, pooler, workers, databasePoolSize } = config
+  if (urls.length === 0) return undefined
+  const { connectionsMax } = poolSizes(workers, databasePoolSize)
+  const reads = new Counter({
+    name: 'inflow_reads_total',
+    help: 'Look-ups and pages of lists, by the server that ran them.',
+    labelNames: ['target'],
+    registers: [],
+  })
+  const pools = new Map(
+    urls.map((url) => [replicaName(url), openReadPool(url, pooler, connectionsMax)]),
+  )
+  const replicas = createReplicas({
+    pool: database.pool,
+    pools,
+    loggedTimeline: LOGGED_TIMELINE,
+    log,
+    onRead: (target) => reads.inc({ target }),
+  })
+  return {
+    database: { ...database, read: replicas.read },
+    pools,
+    start(metrics) {
+      metrics.registerMetric(reads)
+      registerReplicaMetrics(metrics, replicas.all)
+      replicas.start()
+    },
+    stop: replicas.stop,
+  }
+}
+
+function registerReplicaMetrics(metrics: Registry, replicas: readonly Replica[]): void {
+  const gauge = (name: string, help: string, measure: (replica: Replica) => number) =>
+    new Gauge({
+      name,
+      help,
+      labelNames: ['replica'],
+      registers: [metrics],
+      collect() {
+        for (const replica of replicas) this.set({ replica: replica.name }, measure(replica))
+      },
+    })
+  gauge('inflow_replica_usable', 'Whether reads go to the replica.', (replica) =>
+    replica.fault() === undefined ? 1 : 0,
+  )
+  gauge(
+    'inflow_replica_lag_seconds',
+    'For how long the replica has not been usable, or has been behind the primary.',
+    (replica) => replica.lag().seconds,
+  )
+  gauge(
+    'inflow_replica_lag_bytes',
+    'How much of the log of the primary the replica lacked at the last check; 0: it is fresh.',
+    (replica) => replica.lag().bytes,
+  )
+}
+
+interface MetricsDependencies {
+  readonly options: ServiceOptions
+  /** The metrics of this process. */
+  readonly metrics: Registry
+  /** Of this process. */
+  readonly loops: LoopWatch
+  /** The pools of the replicas, by their names. */
+  readonly replicaPools: ReadonlyMap<string, Pool>
+  /** Why the service cannot serve calls now; empty: it can. */
+  readonly ready: () => Promise<readonly string[]>
+}
+
+/**
+ * Registers the metrics that belong to no unit of work: of the database, the backlogs in it, and the process. What
+ * is measured where it happens (calls, payments, attempts, requests to banks) is registered there.
+ *
+ * @returns what ends the measuring
+ */
+function registerMetrics(dependencies: MetricsDependencies): () => void {
+  const { options, metrics, loops, replicaPools, ready } = dependencies
+  const { database, clock, config, tls } = options
+  const { pool, recordingPool, relaxedPool } = database
+  registerBuild(metrics, options)
+  new Gauge({
+    name: 'inflow_ready',
+    help: 'Whether the process can serve calls, as /readyz says.',
+    registers: [metrics],
+    async collect() {
+      this.set((await ready()).length === 0 ? 1 : 0)
+    },
+  })
+  new Gauge({
+    name: 'inflow_loop_failing_seconds',
+    help: 'For how long background work has failed, by its name; a loop that works has no value.',
+    labelNames: ['loop'],
+    registers: [metrics],
+    collect() {
+      this.reset()
+      for (const [loop, ms] of loops.failingMs()) this.set({ loop }, ms / 1_000)
+    },
+  })
+  registerDatabaseMetrics(metrics, pool)
+  registerPendingMetrics(metrics, pool)
+  registerBacklogMetrics(metrics, pool)
+  registerSettlementMetrics(metrics, pool, clock)
+  registerReviewMetrics(metrics, database, clock)
+  registerCertificateMetrics(metrics, async () => {
+    const caFile = config.relay?.caFile
+    const relay = caFile === undefined ? undefined : await readFile(caFile).catch(() => undefined)
+    return { ...tls?.certificates(), ...(relay && { RELAY_TLS_CA: relay }) }
+  })
+  return observePools(metrics, {
+    main: pool,
+    recording: recordingPool,
+    relaxed: relaxedPool,
+    ...Object.fromEntries(replicaPools),
+  })
+}
+
+function registerBuild(metrics: Registry, { database }: ServiceOptions): void {
+  let postgres = 'unknown'
+  registerSampledGauges(metrics, async () => {
+    const found = await readServerVersion(database.pool).catch(() => undefined)
+    // An upgrade of the server is rare; while it does not respond, its version is the last one.
+    if (found !== undefined) postgres = found.version
+    return postgres
+  }, [
+    {
+      name: 'inflow_build_info',
+      help: 'Versions of this service, of Node.js and of PostgreSQL, as labels; the value is 1.',
+      labelNames: ['version', 'node', 'postgres'],
+      measure: (version) => [
+        { labels: { version: VERSION, node: process.versions.node, postgres: version }, value: 1 },
+      ],
+    },
+  ])
 }

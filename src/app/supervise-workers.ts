@@ -61,7 +61,7 @@ interface Slot {
 /**
  * Starts the workers, and returns when all of them serve. Each is a complete instance that listens by itself: the
  * system distributes the connections among them (SO_REUSEPORT), and none goes through this process. A worker that
- * ends is replaced.
+ * ends is replaced; one that hangs keeps its share of new connections until it is killed.
  *
  * @throws Unstartable
  */

@@ -5,8 +5,8 @@ import {
   type HandlerContext,
 } from '@connectrpc/connect'
 import { assert, Fault } from '../core/errors.ts'
-import type { TracedCall } from '../tracing/payment-trace.ts'
-import type { AuditKeys } from './audit/audit-mac.ts'
+import type { TracedCall } from '../tracing/tracing.ts'
+import type { AuditKeys } from './audit/audit-hash.ts'
 import type { RateLimit } from './rate-limits/token-bucket.ts'
 
 /** The scopes of an internal token. `admin` allows every internal method. */

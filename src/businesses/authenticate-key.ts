@@ -1,11 +1,15 @@
+import { isIP } from 'node:net'
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
 import type { BusinessCaller } from '../auth/caller.ts'
 import { createCredentialCache, type Found } from '../auth/credential-cache.ts'
+import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-bucket.ts'
 import type { Clock } from '../core/clock.ts'
-import { Fault } from '../core/errors.ts'
-import { type AllowsAddress, createAllowsAddress } from './allowed-addresses.ts'
-import { toRateLimit } from './own-rate-limit.ts'
+import { Fault, type FieldFault, invalidFields } from '../core/errors.ts'
+import { createLoop } from '../core/loop.ts'
+import { addressRanges, parseAddress } from '../net/address-ranges.ts'
 import { matchesHash } from './secret-key.ts'
-import type { FindKey } from './store.ts'
+import { type FindKey, writeKeyUses } from './store.ts'
 
 /** A valid key. */
 interface KnownKey {
@@ -67,5 +71,147 @@ async function verifyKey(findKey: FindKey, secret: string): Promise<Found<KnownK
       reported: false,
     },
     expiresAtMs: key.expiresAtMs ?? undefined,
+  }
+}
+
+/** Whether a key may be used from an address. */
+type AllowsAddress = (address: string) => boolean
+
+/**
+ * Parses address ranges: "203.0.113.0/24", "2001:db8::/32", or single addresses.
+ *
+ * @returns the ranges in canonical form, `<address>/<bits>`, without duplicates
+ * @throws Fault validation_failed naming each invalid range
+ */
+export function readAllowedCidrs(texts: readonly string[]): readonly string[] {
+  const faults: FieldFault[] = []
+  const cidrs = texts.map((text, index) => {
+    const cidr = readCidr(text.trim())
+    if (cidr !== undefined) return cidr
+    const message = 'must be an address or a range such as 203.0.113.0/24 or 2001:db8::/32'
+    faults.push({ field: `allowedCidrs[${index}]`, message })
+    return ''
+  })
+  if (faults.length > 0) throw invalidFields(faults)
+  return [...new Set(cidrs)]
+}
+
+function readCidr(text: string): string | undefined {
+  const [, address = '', bits] = /^([0-9A-Fa-f.:]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
+  const version = isIP(address)
+  const bitsMax = version === 4 ? 32 : 128
+  if (version === 0 || Number(bits ?? 0) > bitsMax) return undefined
+  return `${address.toLowerCase()}/${Number(bits ?? bitsMax)}`
+}
+
+/**
+ * Creates the check of a key's address ranges. An IPv4 address equals its IPv6 form
+ * (::ffff:203.0.113.7), in ranges and addresses alike.
+ *
+ * @param cidrs as `readAllowedCidrs` returns them; empty: any address
+ */
+export function createAllowsAddress(cidrs: readonly string[]): AllowsAddress {
+  if (cidrs.length === 0) return () => true
+  const ranges = addressRanges(cidrs)
+  return (given) => {
+    const address = parseAddress(given)
+    return address !== undefined && ranges.contains(address)
+  }
+}
+
+/** The default burst: two seconds of the sustained rate. */
+const BURST_SECONDS = 2
+
+/** Returns the rate limit of a business; undefined: the default. */
+function toRateLimit(perSecond: number | null, burst: number | null): RateLimit | undefined {
+  if (perSecond === null) return undefined
+  return { perSecond, burst: burst ?? BURST_SECONDS * perSecond }
+}
+
+/** The columns of the limit; null: the default. */
+interface OwnRateLimit {
+  readonly rateLimitPerSecond: number | null
+  readonly rateLimitBurst: number | null
+}
+
+/**
+ * Applies a change to the rate limit of a business.
+ *
+ * @param change undefined: unchanged; 0: the default
+ * @throws Fault validation_failed
+ */
+export function changeRateLimit(
+  own: { readonly [name in keyof OwnRateLimit]?: number | null | undefined },
+  change: { readonly [name in keyof OwnRateLimit]: number | undefined },
+): OwnRateLimit {
+  const perSecond = change.rateLimitPerSecond ?? own.rateLimitPerSecond ?? 0
+  const currentBurst = change.rateLimitPerSecond === 0 ? 0 : (own.rateLimitBurst ?? 0)
+  const burst = change.rateLimitBurst ?? currentBurst
+  if (burst > FULL_SECONDS_MAX * perSecond) {
+    const burstMax = FULL_SECONDS_MAX * perSecond
+    const message =
+      perSecond === 0
+        ? 'requires rateLimitPerSecond'
+        : `must be at most ${burstMax}, 60 seconds of rateLimitPerSecond`
+    throw invalidFields([{ field: 'rateLimitBurst', message }])
+  }
+  return { rateLimitPerSecond: perSecond || null, rateLimitBurst: burst || null }
+}
+
+/** The interval between two writes of key uses. */
+const INTERVAL_MS = 30_000
+
+/** The most keys that wait for the next write; uses of further keys are dropped. */
+const KEYS_MAX = 20_000
+
+/** Records when keys were last used, so that their owners see which are in use. */
+export interface KeyUses {
+  /** Records a use. Cheap, and does not wait. @param atMs epoch milliseconds */
+  record(keyId: string, atMs: number): void
+  start(): void
+  /** Stops the loop and writes what is pending. */
+  stop(): Promise<void>
+}
+
+interface Options {
+  /** A pool whose commits do not wait for the disk: losing some uses in a crash is acceptable. */
+  readonly pool: Pool
+  readonly log: Logger
+  readonly everyMs?: number
+}
+
+/** Collects uses in memory and writes them in the background, all in one statement. */
+export function createKeyUses({ pool, log, everyMs = INTERVAL_MS }: Options): KeyUses {
+  let pending = new Map<string, number>()
+  const record = (keyId: string, atMs: number): void => {
+    const known = pending.get(keyId)
+    if (known === undefined ? pending.size < KEYS_MAX : known < atMs) pending.set(keyId, atMs)
+  }
+  const write = async (): Promise<void> => {
+    const uses = pending
+    if (uses.size === 0) return
+    pending = new Map()
+    try {
+      await writeKeyUses(pool, uses)
+    } catch (error) {
+      for (const [keyId, atMs] of uses) if (!pending.has(keyId)) record(keyId, atMs)
+      throw error
+    }
+  }
+  const loop = createLoop({
+    name: 'key uses',
+    log,
+    everyMs,
+    turn: async () => void (await write()),
+  })
+  return {
+    record,
+    start: loop.start,
+    async stop() {
+      await loop.stop()
+      await write().catch((error: unknown) => {
+        log.warn({ err: error, keys: pending.size }, 'could not write when keys were last used')
+      })
+    },
   }
 }

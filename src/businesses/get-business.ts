@@ -1,6 +1,8 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { LRUCache } from 'lru-cache'
 import { Fault } from '../core/errors.ts'
+import { textArray } from '../postgres/binary-arrays.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Page } from '../postgres/page-token.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
@@ -67,4 +69,17 @@ export function createAliasOf(orm: MikroORM): AliasOf {
     alias.catch(() => cache.delete(businessId))
     return alias
   }
+}
+
+/** The names of those of some businesses that exist, by id. */
+export async function findBusinessNames(
+  client: Queryable,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await client.query<{ id: string; name: string }>({
+    name: 'business-names',
+    text: 'select id, name from business where id = any ($1::text[])',
+    values: [textArray(ids)],
+  })
+  return new Map(rows.map(({ id, name }) => [id, name]))
 }

@@ -16,12 +16,12 @@ import { lockRow } from '../postgres/lock-row.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { changeRateLimit } from './authenticate-key.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
 import { createBusiness } from './create-business.ts'
 import { businessNotFound, getBusiness, listBusinesses } from './get-business.ts'
 import type { Key } from './key.entity.ts'
 import { importKey, issueKey, listKeys, revokeKey, rotateKey, updateKey } from './keys.ts'
-import { changeRateLimit } from './own-rate-limit.ts'
 import { searchBusinesses } from './search-businesses.ts'
 
 export function createBusinessRpc(

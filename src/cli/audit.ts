@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { type AuditEntry, AuditEntrySchema } from '../../gen/inflow/admin/v1/audit_pb.ts'
-import { type Chain, type ChainBreak, createChain } from '../auth/audit/audit-chain.ts'
+import { type Chain, type ChainBreak, createChain } from '../auth/audit/audit-hash.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
 import { columnsOf } from './columns.ts'
 import { EXIT, Failure } from './failure.ts'

@@ -4,11 +4,13 @@ import type { StatementRowSchema } from '../../gen/inflow/reconciliation/v1/stat
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   findColumns,
+  readCredit,
   type StatementColumn,
+  type StatementCredit,
   StatementError,
   type StatementPositions,
+  type ValueFormat,
 } from '../core/statement-columns.ts'
-import { readCredit, type StatementCredit, type ValueFormat } from '../core/statement-row.ts'
 import { EXIT, Failure } from './failure.ts'
 import { CsvError, readCsv, readText } from './read-csv.ts'
 

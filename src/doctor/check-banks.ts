@@ -7,9 +7,9 @@ import {
   countInReview,
   countOverdue,
   latestNotificationAt,
-} from '../notifications/notification-status.ts'
-import { countConflicts } from '../transactions/conflicts/record-conflict.ts'
-import { countOpenUnmatched } from '../transactions/unmatched/resolve-unmatched.ts'
+} from '../notifications/held-notifications.ts'
+import { countConflicts } from '../transactions/conflicts.ts'
+import { countOpenUnmatched } from '../transactions/resolve-unmatched.ts'
 import { countReturns } from '../transactions/variance/list-held.ts'
 import { createFindings, type Finding } from './finding.ts'
 

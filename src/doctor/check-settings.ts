@@ -16,7 +16,7 @@ import { checkMasterKey, MasterKeyError } from '../crypto/check-master-key.ts'
 import type { EncryptedRows } from '../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { listInstancesWithoutKey, listKeyIds } from '../crypto/key-status.ts'
-import { listExpiringCertificates } from '../webhooks/connections/client-certificate.ts'
+import { listExpiringCertificates } from '../webhooks/connections/apply-connection.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** A token or key with fewer distinct characters is not random. */

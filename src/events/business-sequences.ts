@@ -96,7 +96,7 @@ export async function awaitNumbers(
   { businessId, live }: BusinessMode,
   signal: AbortSignal,
 ): Promise<void> {
-  /** The last of these events; null: those that are left have their numbers. */
+  /** The last of these events that has no number yet; null: all have one. */
   let last: string | null = `${2n ** 62n}`
   for (let waitedMs = 0; waitedMs < WAIT_MAX_MS && !signal.aborted; waitedMs += POLL_MS) {
     const { rows }: { rows: { last: string | null }[] } = await pool.query({

@@ -2,7 +2,7 @@ import { defineEntity, p } from '@mikro-orm/core'
 
 /**
  * Events, committed in the same transaction as the change that they report. Insert-only; the
- * sequencer reads it.
+ * sequencer reads it: new rows by `xid`, a large backlog in the order of `seq`. So both have an index.
  */
 export const OutboxEntity = defineEntity({
   name: 'Outbox',
@@ -97,9 +97,9 @@ export const BusinessCounterEntity = defineEntity({
 })
 
 /**
- * Up to where what follows the log has read, in which epoch, and how many events it has set aside: see `follow-log.ts`.
- * The highest position counts. Each move inserts a row and deletes the previous one, so that the row is found at once
- * also while a long snapshot keeps its old versions.
+ * How far each follower of the log has read, in which epoch, and how many events it has set aside: see `follow-log.ts`.
+ * The highest position counts. Each move inserts a row and deletes the previous one, so that the row is found at once,
+ * even while a long-lived snapshot keeps the rows before it.
  */
 export const LogFollowerEntity = defineEntity({
   name: 'LogFollower',

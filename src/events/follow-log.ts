@@ -3,14 +3,14 @@ import type { Logger } from 'pino'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { type LogState, readLogState } from './log-state.ts'
 
-/** What is kept up to date from the event log, by a position of its own. */
+/** A follower keeps something up to date from the event log, with a position of its own. */
 export interface LogFollower {
   /** Identifies its rows in `log_follower`, and it in the log and the metrics. */
   readonly name: 'figures' | 'settlement'
   /** Locks what it writes until the commit. @returns false: another instance follows */
   lock(client: PoolClient): Promise<boolean>
   /**
-   * Takes in the events after a position, up to another one, by statements that are named: their plans are kept.
+   * Takes in the events after a position, up to another one. Its statements are named, so that their plans are kept.
    *
    * @returns how many there are; fewer than positions if retention deleted some
    */
@@ -19,7 +19,7 @@ export interface LogFollower {
   onGap?(client: PoolClient): Promise<void>
 }
 
-/** Up to where a follower has read, in which epoch, and how many events it could not take in. */
+/** How far a follower has read, in which epoch, and how many events it could not take in. */
 interface Place {
   readonly position: bigint
   readonly epoch: number
@@ -112,8 +112,8 @@ async function followNext(
 }
 
 /**
- * The log goes on after a failover or a restore. What was taken in and the position were lost or restored together
- * with the log, so what is taken in are events of the log that it has now.
+ * Continues after a failover or a restore. The position, and what the follower wrote, were lost or restored together
+ * with the log, so both belong to the log as it is now.
  */
 async function enterEpoch(
   client: PoolClient,
@@ -157,8 +157,9 @@ function isRefusal(error: unknown): boolean {
 }
 
 /**
- * Until the commit, a plan is made once and is never a scan of a table that was small then. Without these settings,
- * PostgreSQL plans a statement anew for each range of positions, or keeps a scan until it analyses the table again.
+ * Until the commit, PostgreSQL plans each statement once, and never as a scan of a table that was small then. Without
+ * these settings, PostgreSQL plans a statement anew for each range of positions, or keeps a scan until it analyses the
+ * table again.
  */
 async function keepPlans(client: PoolClient): Promise<void> {
   await client.query({

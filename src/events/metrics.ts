@@ -5,7 +5,7 @@ import { type FollowerLag, readFollowerLags } from './follow-log.ts'
 import { type Lag, ROWS_COUNTED_MAX, readLag } from './lag.ts'
 import type { Tail } from './tail.ts'
 
-/** A cheap statement, on what every payment waits for. */
+/** The statement is cheap, and events that get no position hold up everything after a payment. */
 const PERIOD_MS = 1_000
 
 /**

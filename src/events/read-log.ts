@@ -109,7 +109,7 @@ export async function readBusinessLog(
   const from = before ?? after
   const { rows } = await pool.query<{ read_up_to: string | null } & (Row | { event_id: null })>({
     ...(isNewestFirst ? READ_DOWN : READ_UP),
-    // One more than the page has room for says whether others follow.
+    // One more than the page has room for shows whether others follow.
     values: [businessId, live, from, limit + 1, kinds],
   })
   const entries = rows.filter((row) => row.event_id !== null).map(toEntry)

@@ -28,7 +28,7 @@ const REST_MAX_MS = 1_000
 /** The interval between runs. */
 const EVERY_MS = 600_000
 
-/** A run is one instance's for so long; it extends that after half of it. */
+/** How long an instance has a run to itself; it renews this lease after half of it. */
 const LEASE_MS = 300_000
 
 /** The outbox first: an event of the log is needed as long as the outbox has its content. */

@@ -1,18 +1,22 @@
+import type { ServiceImpl } from '@connectrpc/connect'
 import type { Pool } from 'pg'
 import type {
+  EventService,
   SubscribeRequest,
   SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import type { CredentialStatus } from '../auth/caller.ts'
+import { actorOf, type CredentialStatus, credentialStatusKey } from '../auth/caller.ts'
 import { watchCredential } from '../auth/credential-watch.ts'
-import { invalidFields } from '../core/errors.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
 import type { Cursor } from './cursor.ts'
 import { kindFaults } from './event-kinds.ts'
+import { findEvent } from './find-event.ts'
 import { type LogState, placeOf, readLogState } from './log-state.ts'
-import { toCheckpointItem } from './message.ts'
-import { readPositionBefore } from './read-log.ts'
+import { toCheckpointItem, toEventMessage } from './message.ts'
+import { readBusinessLog, readPositionBefore, readPositions } from './read-log.ts'
+import { bumpEpoch } from './sequencer.ts'
 import type { Tail } from './tail.ts'
 import type { TailEntry } from './tail-window.ts'
 
@@ -122,5 +126,51 @@ async function startPlace(
     }
     default:
       return end
+  }
+}
+
+/** The default limit of ListEvents. */
+const LIMIT_DEFAULT = 100
+
+interface EventRpcDependencies {
+  readonly database: Database
+  readonly tail: Tail
+  readonly draining: AbortSignal
+  readonly random: () => number
+  readonly timing: StreamTiming
+}
+
+export function createEventRpc(
+  dependencies: EventRpcDependencies,
+): ServiceImpl<typeof EventService> {
+  return {
+    subscribe: (request, { signal, values }) =>
+      subscribe(dependencies, request, signal, values.get(credentialStatusKey)),
+    async listEvents(request) {
+      const { businessId, test, after, kinds, newestFirst, before } = request
+      const faults = kindFaults(kinds)
+      if (faults.length > 0) throw invalidFields(faults)
+      const range = newestFirst ? { before } : { after }
+      const selected = { ...range, kinds, limit: request.limit || LIMIT_DEFAULT }
+      return dependencies.database.read(async (on) => {
+        const { entries, ...page } = await readBusinessLog(on, {
+          businessId,
+          live: !test,
+          ...selected,
+        })
+        const { epoch } = await readLogState(on)
+        return { events: entries.map((entry) => toEventMessage(entry, epoch)), epoch, ...page }
+      })
+    },
+    getEvent: ({ eventId }) =>
+      dependencies.database.read(async (on) => {
+        const found = await findEvent(on, eventId)
+        const [entry] = found ? await readPositions(on, [found.position]) : []
+        if (entry === undefined)
+          throw new Fault('not_found', 'There is no such event, or it has expired')
+        const { epoch } = await readLogState(on)
+        return { event: toEventMessage(entry, epoch) }
+      }),
+    bumpEpoch: (_request, context) => bumpEpoch(dependencies.database.pool, actorOf(context)),
   }
 }

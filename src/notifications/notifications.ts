@@ -6,10 +6,12 @@ import { DAY_MS } from '../core/durations.ts'
 import { createLoop } from '../core/loop.ts'
 import { addressRanges, parseAddress } from '../net/address-ranges.ts'
 import type { ObserveBatches } from '../postgres/batcher.ts'
-import { createFinishProcessing, createStoreNotification } from './notification-batches.ts'
-import { createReceiveNotification, type ReceiveDependencies } from './receive-notification.ts'
-import { createRetryNotifications } from './retry-notifications.ts'
-import { deleteOldNotifications } from './store.ts'
+import {
+  createReceiveNotification,
+  createRetryNotifications,
+  type ReceiveDependencies,
+} from './receive-notification.ts'
+import { createFinishProcessing, createStoreNotification, deleteOldNotifications } from './store.ts'
 
 /** Receives the notifications of live banks. */
 export interface Notifications {

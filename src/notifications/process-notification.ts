@@ -1,13 +1,23 @@
 import type { Pool } from 'pg'
-import type { BankCode, BankPayment, NotificationOutcome, Reading } from '../banks/bank.ts'
+import type { Actor } from '../auth/caller.ts'
+import type {
+  BankCode,
+  BankPayment,
+  IsSimulated,
+  NotificationOutcome,
+  Reading,
+} from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { backoffMs } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
-import type { PaymentTrace } from '../tracing/payment-trace.ts'
-import type { Tracing } from '../tracing/tracing.ts'
+import { Fault } from '../core/errors.ts'
+import { createSemaphore } from '../postgres/semaphore.ts'
+import type { PaymentTrace, Tracing } from '../tracing/tracing.ts'
+import { findReportedId } from '../transactions/find-transactions.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
+import type { IsReturned } from '../transactions/resolve-unmatched.ts'
+import { reverseTransaction } from '../transactions/reverse-transaction.ts'
 import type { RecordedBy, RecordOutcome, RecordResult } from '../transactions/transaction.ts'
-import type { IsReturned } from '../transactions/unmatched/resolve-unmatched.ts'
 import { confirmPayment, type MoneyReading } from './confirm-payment.ts'
 import { type AssignSession, findSession } from './payment-sessions.ts'
 import { type Processed, wasRefused } from './store.ts'
@@ -207,4 +217,37 @@ async function reverse(
     return { outcome: 'MANUAL_REVIEW', cause }
   }
   return { outcome: 'MANUAL_REVIEW', cause: 'the bank has reversed a payment that is not recorded' }
+}
+
+interface Dependencies {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly isSimulated: IsSimulated
+  /** Called after a commit that added an event. */
+  readonly onCommit: () => void
+  /** The service, as the audit log records it. */
+  readonly actor: Actor
+}
+
+/** How many reversals run concurrently. */
+const REVERSALS_MAX = 4
+
+/** Reverses payments that their banks have reversed. Banks report payments of live mode only. */
+export function createReversePayment(dependencies: Dependencies): ReversePayment {
+  const reversal = { ...dependencies, semaphore: createSemaphore(REVERSALS_MAX) }
+  return async (bank, sessionId, reason) => {
+    const { pool, isSimulated } = reversal
+    const transactionId = await findReportedId(pool, { bank, sessionId }, isSimulated)
+    if (transactionId === undefined) return 'not recorded'
+    try {
+      await reverseTransaction(reversal, { transactionId, reason }, dependencies.actor)
+      return 'reversed'
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+      if (error.reason === 'already_reversed') return 'already reversed'
+      if (error.reason === 'not_reversible') return 'not recorded'
+      if (error.reason === 'imported_transaction') return 'imported'
+      throw error
+    }
+  }
 }

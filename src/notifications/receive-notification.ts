@@ -10,21 +10,27 @@ import type {
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { newId } from '../core/ids.ts'
 import { createLogSampler } from '../core/log-sampler.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
+import { currentRequest, inRequest } from '../core/request-scope.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import type { PaymentTrace } from '../tracing/payment-trace.ts'
-import { inSpan } from '../tracing/tracing.ts'
+import {
+  inSpan,
+  type PaymentTrace,
+  parseTraceparent,
+  paymentTraceOf,
+  type Tracing,
+} from '../tracing/tracing.ts'
 import { withHeldEvent } from './message.ts'
-import type { FinishProcessing, StoreNotification } from './notification-batches.ts'
 import {
   failedProcessing,
   type ProcessDependencies,
   processNotification,
 } from './process-notification.ts'
-import { encryptNotification } from './raw-notification.ts'
-import type { StoredNotification } from './store.ts'
-import { endReceipt, inTrace, traceNotification, withTrace } from './trace-notification.ts'
+import { decryptNotification, encryptNotification } from './raw-notification.ts'
+import type { FinishProcessing, StoreNotification } from './store.ts'
+import { claimDueNotifications, type DueNotification, type StoredNotification } from './store.ts'
 
 /** How long a bank waits for the response; processing continues after that. */
 const RESPONSE_TIMEOUT_MS = 20_000
@@ -205,4 +211,127 @@ function acknowledge(
     log.error({ err: error, bank, outcome }, 'building the response to a notification failed')
     return { status: 500, contentType: 'text/plain', body: 'try again' }
   }
+}
+
+const ROUTE = '/banks/:bank/notifications'
+
+/** The trace of a notification that arrives. */
+function traceNotification(
+  tracing: Tracing | undefined,
+  bank: BankCode,
+  { headers: { traceparent } }: BankNotification,
+): PaymentTrace {
+  const span = tracing?.start(`POST ${ROUTE}`, {
+    kind: 'server',
+    parent: parseTraceparent(traceparent),
+    attributes: { 'http.request.method': 'POST', 'http.route': ROUTE, 'inflow.bank': bank },
+  })
+  return paymentTraceOf({ traceparent, span })
+}
+
+/** The trace of a notification that the service retries: it goes on where it was stored. */
+export function traceRetry(
+  tracing: Tracing | undefined,
+  bank: BankCode,
+  { headers: { traceparent } }: BankNotification,
+): PaymentTrace {
+  const span = tracing?.start('retry notification', {
+    parent: parseTraceparent(traceparent),
+    attributes: { 'inflow.bank': bank },
+  })
+  return paymentTraceOf({ traceparent, span })
+}
+
+/** Processes a notification: lines of the log have its trace id too. */
+function inTrace<T>({ span, traceparent }: PaymentTrace, process: () => T): T {
+  const request = currentRequest()
+  const trace = span?.context ?? parseTraceparent(traceparent)
+  if (request === undefined || trace === undefined) return process()
+  return inRequest({ ...request, trace_id: trace.traceId }, process)
+}
+
+/** A notification as it is stored: with its trace, so that a retry continues it. */
+function withTrace(
+  notification: BankNotification,
+  { traceparent }: PaymentTrace,
+): BankNotification {
+  if (traceparent === undefined) return notification
+  return { ...notification, headers: { ...notification.headers, traceparent } }
+}
+
+/** Ends the step that received a notification. */
+function endReceipt({ span }: PaymentTrace, outcome: string, { status }: Acknowledgement): void {
+  span?.set({ 'inflow.notification.outcome': outcome, 'http.response.status_code': status })
+  span?.end(status >= 500 ? `${status}` : undefined)
+}
+
+/** How many notifications one turn processes, all of them concurrently. */
+const NOTIFICATIONS_MAX = 16
+
+const IDLE_MS = 1_000
+
+/**
+ * Retries notifications that could not be processed when they arrived: a bank stops repeating one
+ * after a while, although the money has arrived.
+ */
+export function createRetryNotifications(
+  dependencies: ReceiveDependencies,
+  live: ReadonlyMap<BankCode, ServedBank>,
+): Loop {
+  const { pool, clock, log } = dependencies
+  const banks = [...live.keys()]
+  // One statement claims the notifications of all banks, so for as long as the slowest bank may take.
+  const leaseMs = Math.max(...[...live.values()].map(processingLeaseMs))
+  return createLoop({
+    name: 'bank notifications',
+    log,
+    async turn() {
+      const nowMs = clock.now()
+      const untilMs = nowMs + leaseMs
+      const due = await claimDueNotifications(pool, banks, nowMs, untilMs, NOTIFICATIONS_MAX)
+      await Promise.all(due.map((stored) => retryNotification(dependencies, live, stored)))
+      return due.length === NOTIFICATIONS_MAX ? 0 : IDLE_MS
+    },
+  })
+}
+
+async function retryNotification(
+  dependencies: ReceiveDependencies,
+  live: ReadonlyMap<BankCode, ServedBank>,
+  stored: DueNotification,
+): Promise<void> {
+  const { clock, log, encrypter, finishProcessing } = dependencies
+  const { id, bank, rawEncrypted, receivedAtMs, tries } = stored
+  const { accountNumber, sessionId, amountMinor } = stored
+  const served = live.get(bank)
+  if (served === undefined) return
+  try {
+    const raw = decryptNotification(encrypter, id, rawEncrypted)
+    const read = served.connector.read(raw)
+    // It was authentic on arrival; the bank's credentials have been changed since.
+    const reading = read.kind === 'unauthenticated' ? noLongerAuthentic(read.cause) : read
+    const recordedBy = 'notification'
+    const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
+    const traced = { ...authentic, ...traceRetry(dependencies.tracing, bank, raw) }
+    const processed = await inSpan(
+      traced.span,
+      () => processNotification(dependencies, traced),
+      ({ outcome }) => (outcome === 'RETRY' ? outcome : undefined),
+    )
+    const facts = { id, bank, receivedAtMs, accountNumber, sessionId, amountMinor }
+    await finishProcessing(id, withHeldEvent(processed, facts, tries + 1, clock.now()))
+    const { state, outcome, cause } = processed
+    const line = { bank, id, outcome, ...(cause !== '' && { cause }) }
+    const text = 'notification held for manual review: see inflow notification show'
+    if (state === 'MANUAL_REVIEW') log.warn({ ...line, accountNumber, sessionId }, text)
+    else log.info(line, 'notification retried')
+  } catch (error) {
+    log.error({ err: error, bank, id }, 'retrying a notification failed')
+    // If this fails too, the notification is retried when its lease ends.
+    await finishProcessing(id, failedProcessing(stored, clock.now())).catch(() => undefined)
+  }
+}
+
+function noLongerAuthentic(cause: string) {
+  return { kind: 'malformed', cause: `no longer authentic: ${cause}` } as const
 }

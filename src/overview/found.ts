@@ -1,17 +1,19 @@
 import type { StoredAccount } from '../accounts/account.ts'
-import type { FoundToken } from '../auth/tokens/search-tokens.ts'
+import type { FoundToken } from '../auth/tokens/tokens.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import type { FoundKey, searchBusinesses } from '../businesses/search-businesses.ts'
 import type { findEvent } from '../events/find-event.ts'
 import type { findNotification } from '../notifications/held-notifications.ts'
 import { netOf, type Settlement } from '../settlement/settlement.ts'
-import type { ListedConflict } from '../transactions/conflicts/payment-conflict.ts'
-import type { StoredTransaction } from '../transactions/transaction.ts'
-import type { StoredUnmatched } from '../transactions/unmatched/unmatched-payment.ts'
+import type {
+  ListedConflict,
+  StoredTransaction,
+  StoredUnmatched,
+} from '../transactions/transaction.ts'
 import type {
   FoundEndpoint,
   findDeliveryWithEndpoint,
-} from '../webhooks/endpoints/search-endpoints.ts'
+} from '../webhooks/endpoints/list-endpoints.ts'
 
 /** The kinds of results, as the contract names them. */
 export type FoundKind =

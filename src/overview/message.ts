@@ -35,15 +35,23 @@ import { fromBankCode } from '../banks/message.ts'
 import { toInt64 } from '../protobuf/int64.ts'
 import { toTimestamp } from '../protobuf/timestamp.ts'
 import { toRunMessage } from '../reconciliation/message.ts'
-import { toConflictMessage } from '../transactions/conflicts/message.ts'
-import { toRecorderMessage, toTransactionMessage } from '../transactions/message.ts'
+import {
+  toConflictMessage,
+  toRecorderMessage,
+  toTransactionMessage,
+} from '../transactions/message.ts'
 import type { StoredAttempt } from '../webhooks/deliveries/delivery.ts'
 import { toAttemptMessage, toDeliveryMessage } from '../webhooks/message.ts'
 import type { HourFigures } from './figures/read-hours.ts'
 import type { BankState, Health, Overview } from './figures/read-overview.ts'
+import type { ReviewCount } from './list-review-items.ts'
 import { ATTEMPTS_MAX, type PaymentTimeline } from './read-timeline.ts'
-import { REVIEW_KINDS, type ReviewAction, type ReviewItem, type ReviewKind } from './review/item.ts'
-import type { ReviewCount } from './review/list-review-items.ts'
+import {
+  REVIEW_KINDS,
+  type ReviewAction,
+  type ReviewItem,
+  type ReviewKind,
+} from './review-items.ts'
 
 /** All response bodies together: a message of gRPC is at most 4 MiB. */
 const BODY_BYTES_MAX = 1024 ** 2

@@ -1,4 +1,4 @@
-import { type AuditedActor, findLatestActor } from '../auth/audit/find-latest.ts'
+import { type AuditedActor, findLatestActor } from '../auth/audit/list-audit-entries.ts'
 import { Fault } from '../core/errors.ts'
 import { findEventsOf, type LoggedEvent } from '../events/find-event.ts'
 import { listOfPayment, type PaymentNotification } from '../notifications/list-notifications.ts'
@@ -38,7 +38,12 @@ const EVENTS_MAX = 20
 const DELIVERIES_MAX = 100
 export const ATTEMPTS_MAX = 20
 
-/** @throws Fault not_found */
+/**
+ * Reads through the functions of the other domains. Events are found by the millisecond in which they occurred, with
+ * which their ids begin, and notifications among those that arrived near the payment: no index exists for this alone.
+ *
+ * @throws Fault not_found
+ */
 export async function readTimeline(
   { database, settlesAtOf }: Dependencies,
   transactionId: string,

@@ -11,6 +11,7 @@ import { fromBankCode } from '../banks/message.ts'
 import { toTimestamp } from '../protobuf/timestamp.ts'
 import { type OverviewDependencies, readOverview } from './figures/read-overview.ts'
 import type { Found, FoundKind } from './found.ts'
+import { listReviewItems } from './list-review-items.ts'
 import {
   toCountMessage,
   toItemMessage,
@@ -19,7 +20,6 @@ import {
   toTimelineMessage,
 } from './message.ts'
 import { readTimeline } from './read-timeline.ts'
-import { listReviewItems } from './review/list-review-items.ts'
 import { scopeOf } from './scope.ts'
 import { search } from './search.ts'
 

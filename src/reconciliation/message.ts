@@ -15,16 +15,16 @@ import {
   type StatementRow as RowMessage,
   StatementResultSchema,
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { plainText } from '../banks/bank-fields.ts'
 import { fromBankCode } from '../banks/message.ts'
-import { plainText } from '../banks/plain-text.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
 import type { ListedPayment } from '../transactions/list-recorded.ts'
 import { fromStatus, toStatus } from '../transactions/message.ts'
-import type { RunRow } from './list-runs.ts'
-import type { Finding as FindingName } from './match-payments.ts'
 import type { StatementAction, StatementResult, StatementRow } from './reconcile-statement.ts'
+import type { Finding as FindingName } from './record-missing.ts'
 import type { RunScope } from './run.entity.ts'
+import type { RunRow } from './run-store.ts'
 
 const FINDINGS: Readonly<Record<FindingName, Finding>> = {
   MATCHED: Finding.MATCHED,

@@ -9,11 +9,15 @@ import {
   confirmAndRecord,
   type ProcessDependencies,
 } from '../notifications/process-notification.ts'
-import type { StoredConflict } from '../transactions/conflicts/payment-conflict.ts'
-import { recordConflicts } from '../transactions/conflicts/record-conflict.ts'
+import { recordConflicts } from '../transactions/conflicts.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
-import type { Payer, RecordedBy, RecordOutcome } from '../transactions/transaction.ts'
-import { type Finding, type KeyedPayment, type Match, matchPayments } from './match-payments.ts'
+import type {
+  Payer,
+  RecordedBy,
+  RecordOutcome,
+  StoredConflict,
+} from '../transactions/transaction.ts'
+import { type Finding, type KeyedPayment, type Match, matchPayments } from './record-missing.ts'
 
 /** One credit of a bank's statement. */
 export interface StatementRow extends KeyedPayment {

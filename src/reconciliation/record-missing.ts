@@ -2,13 +2,20 @@ import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Logger } from 'pino'
 import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
+import { findPaymentSessions } from '../notifications/payment-sessions.ts'
 import {
   confirmAndRecord,
   type ProcessDependencies,
 } from '../notifications/process-notification.ts'
-import { paymentTraceOf } from '../tracing/payment-trace.ts'
-import { inSpan } from '../tracing/tracing.ts'
-import { matchPayments } from './match-payments.ts'
+import type { Database } from '../postgres/orm.ts'
+import { inSpan, paymentTraceOf } from '../tracing/tracing.ts'
+import {
+  type FoundPayment,
+  findReported,
+  type RecordedPayment,
+  type ReportedPayment,
+} from '../transactions/find-reported.ts'
+import { classifyRepeat } from '../transactions/transaction.ts'
 
 export interface RecordMissingDependencies extends ProcessDependencies {
   readonly orm: MikroORM
@@ -75,4 +82,84 @@ export async function recordMissing(
     await Promise.all(processing)
   }
   return count
+}
+
+/** A payment as a bank's list or statement describes it, and how the bank identifies it. */
+export interface KeyedPayment extends ReportedPayment {
+  /** The bank's key; empty if it is not given. */
+  readonly bankKey: string
+  /** Empty if it is not given: then the key takes its place. */
+  readonly sessionId: string
+}
+
+/**
+ * How a reported payment compares with the recorded ones: the same; not recorded; recorded with
+ * another amount, account or final status; or recorded as unmatched, and still without an account.
+ */
+export type Finding = 'MATCHED' | 'MISSING' | 'MISMATCHED' | 'UNMATCHED'
+
+interface Dependencies extends Pick<Database, 'pool' | 'orm'> {
+  readonly isSimulated: IsSimulated
+}
+
+export interface Match {
+  readonly finding: Finding
+  readonly recorded: RecordedPayment | undefined
+  /** Whether this conflict is already in manual review. */
+  readonly conflictRecorded: boolean
+}
+
+/** Compares reported payments with the recorded ones; returns them in order. */
+export async function matchPayments(
+  { pool, orm, isSimulated }: Dependencies,
+  bank: BankCode,
+  payments: readonly KeyedPayment[],
+): Promise<Match[]> {
+  if (payments.length === 0) return []
+  const keys = new Set(payments.map(({ bankKey }) => bankKey))
+  const sessions = await findPaymentSessions(orm.em.fork(), bank, keys)
+  const reported = payments.map((payment) => {
+    const { bankKey, sessionId } = payment
+    return { ...payment, sessionId: sessions.get(bankKey) ?? (sessionId || bankKey) }
+  })
+  const simulated = isSimulated(bank)
+  const found = await findReported(pool, bank, simulated, reported)
+  return reported.map((payment, index) => toMatch(payment, found[index] as FoundPayment, simulated))
+}
+
+/** @param simulated whether the sandbox serves the bank */
+function toMatch(reported: ReportedPayment, found: FoundPayment, simulated: boolean): Match {
+  const { recorded, conflictRecorded } = found
+  const finding = () => {
+    if (recorded === undefined) return compareUnrecorded(reported, found)
+    // The bank reports its own payment, and what is recorded was simulated.
+    if (found.connector === 'sandbox' && !simulated) return 'MISMATCHED'
+    return compareRecorded(reported, recorded, found.resolution === 'ASSIGNED')
+  }
+  return { finding: finding(), recorded, conflictRecorded }
+}
+
+function compareUnrecorded({ status }: ReportedPayment, found: FoundPayment): Finding {
+  // Money that did not arrive, or was returned, is rightly not recorded.
+  if (status !== 'SUCCESS' || found.resolution === 'RETURNED') return 'MATCHED'
+  // If its account has been opened since, the payment can be recorded.
+  return found.isUnmatched && !found.isAccountOpen ? 'UNMATCHED' : 'MISSING'
+}
+
+/** @param assigned whether an operator assigned the payment to another account than the payer named */
+function compareRecorded(
+  reported: ReportedPayment,
+  recorded: RecordedPayment,
+  assigned: boolean,
+): Finding {
+  const accountNumber = assigned ? reported.accountNumber : recorded.accountNumber
+  const { status } = reported
+  if (status === 'REVERSED') {
+    const same =
+      recorded.amountMinor === reported.amountMinor && accountNumber === reported.accountNumber
+    return same && ['REVERSED', 'FAILED'].includes(recorded.status) ? 'MATCHED' : 'MISMATCHED'
+  }
+  const repeat = classifyRepeat({ ...recorded, accountNumber }, { ...reported, status })
+  if (repeat === 'final') return status === 'SUCCESS' ? 'MISSING' : 'MISMATCHED'
+  return repeat === 'duplicate' ? 'MATCHED' : 'MISMATCHED'
 }

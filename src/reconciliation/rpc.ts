@@ -9,20 +9,22 @@ import type { Clock } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
-import { toConflictMessage } from '../transactions/conflicts/message.ts'
-import { listConflicts, resolveConflict } from '../transactions/conflicts/resolve-conflict.ts'
+import { listConflicts, resolveConflict } from '../transactions/conflicts.ts'
 import { listRecorded } from '../transactions/list-recorded.ts'
-import { toTransactionMessage } from '../transactions/message.ts'
-import { canBePaidAt } from '../transactions/transaction.ts'
-import { toUnmatchedMessage } from '../transactions/unmatched/message.ts'
+import {
+  toConflictMessage,
+  toTransactionMessage,
+  toUnmatchedMessage,
+} from '../transactions/message.ts'
 import {
   assignUnmatched,
   listUnmatched,
   returnUnmatched,
-} from '../transactions/unmatched/resolve-unmatched.ts'
-import { listRuns } from './list-runs.ts'
+} from '../transactions/resolve-unmatched.ts'
+import { canBePaidAt } from '../transactions/transaction.ts'
 import { toListedMessage, toResultMessage, toRunMessage, toStatementRow } from './message.ts'
 import { type ReconcileDependencies, reconcileStatement } from './reconcile-statement.ts'
+import { listRuns } from './run-store.ts'
 
 interface Dependencies extends ReconcileDependencies {
   readonly pool: Pool

@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import { RunEntity, type RunScope } from './run.entity.ts'
@@ -92,4 +93,18 @@ export async function saveRun(
     { ...period, cursor, missed, failures, nextAt: new Date(nextMs) },
   )
   return saved === 1
+}
+
+/** A run; times in milliseconds since the Unix epoch. */
+export type RunRow = RowOf<typeof RunEntity>
+
+/** The latest run of each bank and scope. @param bank undefined: of all banks */
+export async function listRuns(on: Queryable, bank?: BankCode): Promise<readonly RunRow[]> {
+  const { rows } = await on.query<RunRow>(
+    `select bank, scope, in_progress, cursor, missed, failures, ${epochMs('from_at')} as from_at_ms,
+        ${epochMs('to_at')} as to_at_ms, ${epochMs('next_at')} as next_at_ms
+      from reconciliation_run where bank = coalesce($1, bank) order by bank, scope desc`,
+    [bank ?? null],
+  )
+  return rows
 }

@@ -1,7 +1,7 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { callingToken, callSourceKey } from '../auth/caller.ts'
-import { paymentTraceOf } from '../tracing/payment-trace.ts'
+import { paymentTraceOf } from '../tracing/tracing.ts'
 import { OUTCOMES, toTransactionMessage } from '../transactions/message.ts'
 import { simulateTransfer } from './simulate-transfer.ts'
 

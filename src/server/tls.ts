@@ -2,7 +2,9 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext, type TlsOptions } from 'node:tls'
 import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import { ConfigError, type TlsFiles } from '../config/config.ts'
+import { registerSampledGauges } from '../core/sampled-gauges.ts'
 
 /** How long before a certificate expires the log warns. */
 const EXPIRY_NOTICE_MS = 14 * 86_400_000
@@ -149,4 +151,40 @@ function noteExpiry({ expires }: Material, log: Logger): void {
   if (leftMs > EXPIRY_NOTICE_MS) return
   const text = leftMs < 0 ? 'the certificate has expired' : 'the certificate expires soon'
   log.warn({ expires: expires.toISOString() }, text)
+}
+
+/** A file of one or more certificates in PEM, by the name of its setting. */
+type CertificateFiles = Readonly<Record<string, Buffer>>
+
+const PEM = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
+
+/** Registers when the certificates expire that the service uses now. */
+export function registerCertificateMetrics(
+  metrics: Registry,
+  read: () => Promise<CertificateFiles>,
+): void {
+  registerSampledGauges(metrics, read, [
+    {
+      name: 'inflow_certificate_expiry_timestamp_seconds',
+      help: 'When the first certificate of the file of a setting expires.',
+      labelNames: ['setting'],
+      measure: (files) =>
+        Object.entries(files).flatMap(([setting, pem]) => {
+          const expiresMs = earliestExpiryMs(pem)
+          return expiresMs === undefined ? [] : [{ labels: { setting }, value: expiresMs / 1_000 }]
+        }),
+    },
+  ])
+}
+
+/** @returns undefined: the file has no certificate that can be read */
+function earliestExpiryMs(pem: Buffer): number | undefined {
+  try {
+    const times = [...pem.toString('latin1').matchAll(PEM)].map(([text]) =>
+      Date.parse(new X509Certificate(text).validTo),
+    )
+    return times.length === 0 ? undefined : Math.min(...times)
+  } catch {
+    return undefined
+  }
 }

@@ -13,8 +13,7 @@ import {
   lookUpTransaction,
 } from '../transactions/transaction.sql.ts'
 import type { BalanceKey } from './settlement.ts'
-import { readCalendar } from './terms/calendar.ts'
-import { listHolidaysOf } from './terms/terms.ts'
+import { listHolidaysOf, readCalendar } from './terms.ts'
 
 interface Request {
   /** Empty: all businesses that the caller may see. */
@@ -96,7 +95,7 @@ interface DueDays {
   readonly isCut: boolean
 }
 
-/** What is overdue counts for today. */
+/** Overdue balances count for today. */
 async function dueOfAll(
   on: Queryable,
   scope: { readonly live: boolean; readonly businessIds: readonly string[] | undefined },

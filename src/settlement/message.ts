@@ -20,6 +20,7 @@ import { encodeEvent } from '../events/message.ts'
 import { toInt64 } from '../protobuf/int64.ts'
 import type { CalendarDay } from './get-calendar.ts'
 import type { Entry } from './list-entries.ts'
+import { SCHEDULES, type Schedule } from './schedule.ts'
 import {
   type Balance,
   netOf,
@@ -27,8 +28,7 @@ import {
   type Settlement,
   type SettlementStatus,
 } from './settlement.ts'
-import { SCHEDULES, type Schedule } from './terms/schedule.ts'
-import type { Terms } from './terms/terms.ts'
+import type { Terms } from './terms.ts'
 
 const STATUSES: Readonly<Record<SettlementStatus, StatusMessage>> = {
   RUNNING: StatusMessage.RUNNING,

@@ -6,7 +6,7 @@ import { bindValues } from '../postgres/bind-values.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
-import { firstUnsettled } from './runs/first-unsettled.sql.ts'
+import { firstUnsettled } from './due-index.ts'
 import { SettlementEntity, SettlementRequestEntity } from './settlement.entity.ts'
 import type { BalanceKey } from './settlement.ts'
 
@@ -100,7 +100,7 @@ export async function findFirstDue(
 /** After every time that a payment is due. */
 const FAR_MS = Date.UTC(2200, 0)
 
-/** Registers for how long the balance that has been due for longest waits for its settlement. */
+/** Registers the gauge of how long the most overdue balance has waited for its settlement. */
 export function registerSettlementMetrics(metrics: Registry, pool: Pool, clock: Clock): void {
   registerSampledGauges(metrics, async () => {
     const first = await findFirstDue(pool, { businessIds: undefined, live: true })

@@ -5,6 +5,7 @@ import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
+import { addHoliday, getTerms, listHolidays, removeHoliday, updateTerms } from './change-terms.ts'
 import { getBalance } from './get-balance.ts'
 import { getSettlementCalendar } from './get-calendar.ts'
 import { listEntries } from './list-entries.ts'
@@ -21,13 +22,6 @@ import { listSettlements } from './runs/list-settlements.ts'
 import { previewSettlement } from './runs/preview-settlement.ts'
 import type { SettlementContext } from './runs/run-settlement.ts'
 import { settle } from './runs/settle.ts'
-import {
-  addHoliday,
-  getTerms,
-  listHolidays,
-  removeHoliday,
-  updateTerms,
-} from './terms/change-terms.ts'
 import { verifyLedger } from './verify-ledger.ts'
 
 export function createSettlementRpc(
@@ -46,7 +40,7 @@ export function createSettlementRpc(
     },
     async previewSettlement({ businessId, test, force }, { signal }) {
       const key = { businessId, live: !test }
-      // As a settlement does: a payment that was just acknowledged belongs to it.
+      // Wait as a settlement does: a payment that was just acknowledged belongs to the preview.
       await dependencies.awaitNumbers(key, signal)
       const preview = await previewSettlement(dependencies, { ...key, force })
       const { nextSettlementAtMs } = preview

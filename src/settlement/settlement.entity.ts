@@ -1,6 +1,6 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from '../businesses/business.entity.ts'
-import type { Schedule } from './terms/schedule.ts'
+import type { Schedule } from './schedule.ts'
 
 /** The settlement schedule and fees of a business. Without a row, the default terms apply. */
 export const TermsEntity = defineEntity({

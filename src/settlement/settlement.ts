@@ -1,4 +1,4 @@
-import type { Fee } from './terms/terms.ts'
+import type { Fee } from './terms.ts'
 
 /** Identifies a balance: a business has one in each mode. */
 export interface BalanceKey {

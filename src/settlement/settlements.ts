@@ -5,8 +5,6 @@ import { awaitNumbers } from '../events/business-sequences.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import { followPayments } from './due/follow-payments.ts'
-import { sweepDue } from './due/sweep-due.ts'
 import { createSettlementRpc } from './rpc.ts'
 import {
   advanceSettlements,
@@ -19,7 +17,8 @@ import {
 import type { SettlementContext } from './runs/run-settlement.ts'
 import { CALL_MAX_MS } from './runs/settle.ts'
 import type { BalanceKey } from './settlement.ts'
-import { createFindCalendar, readCalendars } from './terms/calendar.ts'
+import { followPayments, sweepDue } from './sweep-due.ts'
+import { createFindCalendar, readCalendars } from './terms.ts'
 
 interface SettlementsOptions {
   readonly database: Database

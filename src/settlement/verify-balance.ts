@@ -1,23 +1,38 @@
 import type { PoolClient } from 'pg'
+import { splitShares } from '../accounts/splits/split-store.ts'
 import { MINUTE_MS } from '../core/durations.ts'
-import { Fault } from '../core/errors.ts'
+import { assert, Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
+import { BALANCE_KEYS, MONEY_EVENTS } from '../events/balance-changes.sql.ts'
 import {
   findSequenceBounds,
   hasConsistentSums,
   lastSequenceBefore,
 } from '../events/business-sequences.ts'
-import { findWrongEventCounts, verifyEvents } from '../transactions/ledger/verify-events.ts'
-import { verifyShares } from '../transactions/ledger/verify-shares.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import { isShare } from '../transactions/ledger/append-postings.ts'
+import {
+  findWrongEventCounts,
+  verifyEvents,
+  verifyShares,
+} from '../transactions/ledger/verify-events.ts'
 import {
   type Discrepancy,
   type Scope,
   type TransactionKey,
   verifyTransactions,
 } from '../transactions/ledger/verify-transactions.ts'
+import {
+  CREDITS_PAYMENT,
+  IS_UNSETTLED,
+  joinPostings,
+  joinTransaction,
+  TRANSACTIONS,
+} from '../transactions/transaction.sql.ts'
 import { readBalance } from './get-balance.ts'
-import { type BalanceKey, BEFORE_ALL } from './settlement.ts'
-import { findUnknownSettlements, listSettlements, verifySettlement } from './verification-store.ts'
+import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './runs/store.ts'
+import { type BalanceKey, BEFORE_ALL, type Settlement } from './settlement.ts'
 
 /** A part of a verification. */
 export interface Part {
@@ -177,4 +192,149 @@ function found(discrepancies: readonly Discrepancy[], count = discrepancies.leng
 /** "biz_…", or "biz_… in test mode". */
 function labelOf({ businessId, live }: BalanceKey): string {
   return live ? businessId : `${businessId} in test mode`
+}
+
+/** The time by the database's clock. */
+export async function readDatabaseTime(client: Queryable): Promise<number> {
+  const { rows } = await client.query<{ at_ms: number }>(
+    `select ${epochMs('clock_timestamp()')} as at_ms`,
+  )
+  return rows[0]?.at_ms ?? 0
+}
+
+/** The next balance that has events or transactions. */
+export async function findNextBalance(
+  client: Queryable,
+  after: BalanceKey,
+): Promise<BalanceKey | undefined> {
+  const next = (alias: string, from: string) =>
+    `(select ${alias}.business_id, ${alias}.live from ${from}
+      where (${alias}.business_id, ${alias}.live) > ($1, $2::boolean)
+      order by ${alias}.business_id, ${alias}.live limit 1)`
+  const { rows } = await client.query<{ business_id: string; live: boolean }>(
+    `select business_id, live from (${next('c', BALANCE_KEYS)} union all ${next('t', TRANSACTIONS)}) b
+      order by business_id, live limit 1`,
+    [after.businessId, after.live],
+  )
+  return rows[0] && { businessId: rows[0].business_id, live: rows[0].live }
+}
+
+/** Which of some settlements a balance does not have. */
+async function findUnknownSettlements(
+  client: PoolClient,
+  { businessId, live }: BalanceKey,
+  ids: readonly string[],
+): Promise<string[]> {
+  const { rows } = await client.query<{ id: string }>(
+    `select u.id from unnest($3::text[]) u (id) where not exists (
+        select from settlement s where s.id = u.id and s.business_id = $1 and s.live = $2)`,
+    [businessId, live, ids],
+  )
+  return rows.map(({ id }) => id)
+}
+
+/** The settlements of a balance in id order: those that are running or were completed since a time. */
+async function listSettlements(
+  client: PoolClient,
+  { businessId, live }: BalanceKey,
+  { sinceMs, after, limit }: { sinceMs: number; after: string; limit: number },
+): Promise<Settlement[]> {
+  const { rows } = await client.query<SettlementRow>(
+    `select ${SETTLEMENT_COLUMNS} from settlement where business_id = $1 and live = $2 and id > $3
+        and (completed_at is null or completed_at >= $4)
+      order by id limit $5`,
+    [businessId, live, after, new Date(sinceMs), limit],
+  )
+  return rows.map(toSettlement)
+}
+
+/** How many transactions of one settlement are returned. */
+const DISCREPANCIES_MAX = 100
+
+interface VerifiedRow {
+  posted_count: string
+  posted_gross: string
+  posted_fees: string
+  posted_splits: string
+  wrong: number
+  discrepancies: readonly Discrepancy[] | null
+}
+
+/**
+ * Compares a settlement with the payments in the range of events that it has processed: each must be settled
+ * with the fee that its terms give and the shares that its account gives, unless it was reversed, and their postings
+ * must add up to its totals. A
+ * payment that became successful later has its event after that range.
+ */
+async function verifySettlement(
+  client: PoolClient,
+  settlement: Settlement,
+): Promise<{ readonly discrepancies: readonly Discrepancy[]; readonly count: number }> {
+  const { id, businessId, live, fromSequence, scannedSequence } = settlement
+  const { rows } = await client.query<VerifiedRow>(
+    `with payment as (
+        select t.id, ${IS_UNSETTLED} as is_skipped,
+          sum(p.amount_minor) filter (where p.kind = 'settlement') as gross,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'fee'), 0) as fee,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'split'), 0) as split,
+          jsonb_object_agg(p.kind, jsonb_build_array(p.business_id, p.amount_minor))
+            filter (where ${isShare('p.kind')}) as shares,
+          settlement_fee(t.amount_minor, $6::bigint, $7::int, $8::bigint) as due,
+          t.account_id, t.created_at, t.amount_minor
+        from ${MONEY_EVENTS} ${joinTransaction('e.subject_id')}
+          left ${joinPostings('t.id')} and p.settlement_id = $1::text
+        where e.business_id = $2 and e.live = $3 and e.business_sequence > $4
+          and e.business_sequence <= $5 and e.kind ${CREDITS_PAYMENT}
+        group by t.id
+      ), verified as (
+        select *, case
+            when is_skipped then 'is SUCCESS and not settled; ' || $1::text || ' skipped it'
+            when gross is not null and fee <> due
+              then 'its fee is ' || fee || '; the terms of ' || $1::text || ' give ' || due
+            when gross is not null and shares is distinct from due_shares
+              then 'its shares are ' || coalesce(shares::text, 'none') || '; its account gives '
+                || coalesce(due_shares::text, 'none')
+          end as problem
+        from payment cross join lateral (
+          select jsonb_object_agg('share_' || number, jsonb_build_array(business_id, share_minor)) as due_shares
+          from ${splitShares('account_id', 'created_at', 'amount_minor', 'due')}
+        ) account
+      )
+      select count(gross) as posted_count, coalesce(sum(gross), 0) as posted_gross,
+        coalesce(sum(fee), 0) as posted_fees, coalesce(sum(split), 0) as posted_splits, count(problem)::int as wrong,
+        (select json_agg(json_build_object('subject', id, 'problem', problem)) from (
+          select id, problem from verified where problem is not null order by id limit ${DISCREPANCIES_MAX}
+        ) d) as discrepancies
+      from verified`,
+    [
+      id,
+      businessId,
+      live,
+      fromSequence,
+      scannedSequence,
+      settlement.feeFlatMinor,
+      settlement.feeBasisPoints,
+      settlement.feeCapMinor,
+    ],
+  )
+  const row = rows[0]
+  assert(row, 'an aggregate query returns a row')
+  const { transactionCount, grossMinor, feesMinor, splitsMinor } = settlement
+  const recorded = describe(transactionCount, grossMinor, feesMinor, splitsMinor)
+  const posted = describe(row.posted_count, row.posted_gross, row.posted_fees, row.posted_splits)
+  const totals =
+    recorded === posted
+      ? []
+      : [{ subject: id, problem: `records ${recorded}; its postings add up to ${posted}` }]
+  return {
+    discrepancies: [...(row.discrepancies ?? []), ...totals],
+    count: row.wrong + totals.length,
+  }
+}
+
+type Total = bigint | string
+
+function describe(count: Total, gross: Total, fees: Total, splits: Total): string {
+  const split = `${splits}` === '0' ? '' : `, splits ${splits}`
+  return `${count} transactions, gross ${gross}, fees ${fees}${split}`
 }

@@ -2,15 +2,15 @@ import type { Pool } from 'pg'
 import { invalidFields } from '../core/errors.ts'
 import { KEEP_EVENTS } from '../events/balance-changes.sql.ts'
 import { pageTokenOf } from '../postgres/page-token.ts'
-import { FIRST_SESSION, verifySessions } from '../transactions/ledger/verify-sessions.ts'
 import {
   type Discrepancy,
   estimateTransactions,
+  FIRST_SESSION,
   findOrphanPostings,
+  verifySessions,
 } from '../transactions/ledger/verify-transactions.ts'
 import type { BalanceKey } from './settlement.ts'
-import { findNextBalance, readDatabaseTime } from './verification-store.ts'
-import { type Part, verifyBalance } from './verify-balance.ts'
+import { findNextBalance, type Part, readDatabaseTime, verifyBalance } from './verify-balance.ts'
 
 /** The progress of a verification. */
 export interface Verification {

@@ -17,7 +17,7 @@ import {
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import type { AccountDetails, AccountStatus, StoredAccount } from '../accounts/account.ts'
 import { toPayerMessage } from '../accounts/message.ts'
-import { NEEDS_APPROVAL, type RequestedSplit } from '../accounts/splits/check-split.ts'
+import { NEEDS_APPROVAL, type RequestedSplit } from '../accounts/splits/approvals.ts'
 import type { FeeBearer, ShareNames, Split } from '../accounts/splits/split.ts'
 import type { AccountTerms, AmountRule, RequestedTerms } from '../accounts/terms.ts'
 import { metadataOf, toRequestedTerms } from '../accounts/terms.ts'
@@ -131,6 +131,7 @@ export function toFullAccount(
   return Object.assign(shown, { merchantReference, status, meta })
 }
 
+/** A literal with `$typeName`: `create()` uses reflection, which was the most expensive part of a look-up. */
 export function toTransaction(
   transaction: ShownTransaction,
   timeText: TimeText,

@@ -11,7 +11,7 @@ import { CustomerAccountsSchema } from '../../gen/inflow/thirdparty/v2/thirdpart
 import { type StoredAccount, toVerification } from '../accounts/account.ts'
 import type { CreateAccountCall } from '../accounts/create-account.ts'
 import { type AccountKey, getAccount, getAccountsOfCustomer } from '../accounts/get-account.ts'
-import { checkSplit } from '../accounts/splits/check-split.ts'
+import { checkSplit } from '../accounts/splits/approvals.ts'
 import type { Split } from '../accounts/splits/split.ts'
 import { findSplit, findSplits } from '../accounts/splits/split-store.ts'
 import {
@@ -35,7 +35,7 @@ import { type EntryPage, listEntries } from '../settlement/list-entries.ts'
 import { isSettlement } from '../settlement/message.ts'
 import { listSettlements } from '../settlement/runs/list-settlements.ts'
 import { netOf, type Settlement } from '../settlement/settlement.ts'
-import { type PaymentTrace, paymentTraceOf } from '../tracing/payment-trace.ts'
+import { type PaymentTrace, paymentTraceOf } from '../tracing/tracing.ts'
 import {
   createGetShown,
   type ListTransactions,

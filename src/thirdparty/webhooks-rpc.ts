@@ -13,7 +13,7 @@ import {
 } from '../../gen/inflow/thirdparty/v2/webhook_pb.ts'
 import { actorOf, callingBusiness } from '../auth/caller.ts'
 import type { TimeText } from '../core/clock.ts'
-import { factsOf } from '../webhooks/connections/client-certificate.ts'
+import { factsOf } from '../webhooks/connections/apply-connection.ts'
 import type {
   ClientCertificate,
   Connection,
@@ -26,15 +26,16 @@ import type {
   StoredAttempt,
   StoredDelivery,
 } from '../webhooks/deliveries/delivery.ts'
-import { listDeliveries } from '../webhooks/deliveries/list-deliveries.ts'
-import { redeliver } from '../webhooks/deliveries/redeliver.ts'
-import { sendTestEvent } from '../webhooks/deliveries/send-test-event.ts'
-import { skipDelivery } from '../webhooks/deliveries/skip-delivery.ts'
-import { createEndpoint } from '../webhooks/endpoints/create-endpoint.ts'
+import { listDeliveries } from '../webhooks/deliveries/read-deliveries.ts'
+import { redeliver, sendTestEvent, skipDelivery } from '../webhooks/deliveries/redeliver.ts'
 import type { RequestFormat } from '../webhooks/endpoints/endpoint.ts'
 import type { EndpointContext } from '../webhooks/endpoints/endpoint-context.ts'
 import { listEndpoints } from '../webhooks/endpoints/list-endpoints.ts'
-import { deleteEndpoint, updateEndpoint } from '../webhooks/endpoints/update-endpoint.ts'
+import {
+  createEndpoint,
+  deleteEndpoint,
+  updateEndpoint,
+} from '../webhooks/endpoints/update-endpoint.ts'
 import type { EndpointWithSecrets } from '../webhooks/message.ts'
 import { toPageToken } from './message.ts'
 

@@ -1,8 +1,7 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import type { BankCode } from '../banks/bank.ts'
 import { TransactionEntity } from './transaction.entity.ts'
-import type { TransactionStatus } from './transaction.ts'
-import type { Resolution, UnmatchedPayment } from './unmatched/unmatched-payment.ts'
+import type { Resolution, TransactionStatus, UnmatchedPayment } from './transaction.ts'
 
 /** A payment for an account number that is not open, stored for manual review. */
 export const UnmatchedPaymentEntity = defineEntity({

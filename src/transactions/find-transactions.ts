@@ -11,7 +11,7 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
 import { ReversalEntity } from './exceptions.entity.ts'
-import { listByRecordedTime } from './list-by-recorded-time.ts'
+import { listByRecordedTime, type Sources, scanAll, scanByPaidAt } from './list-by-recorded-time.ts'
 import { isFiltered, matchesPayment, type PaymentFilter } from './payment-filter.ts'
 import {
   findBySessions,
@@ -26,7 +26,6 @@ import {
   type TransactionRow,
   toStored,
 } from './queries.ts'
-import { type Sources, scanAll, scanByPaidAt } from './scan-transactions.ts'
 import { joinSession } from './transaction.sql.ts'
 import type { Reversal, ShownTransaction, StoredTransaction } from './transaction.ts'
 
@@ -112,7 +111,7 @@ export interface ListTransactions extends Omit<TransactionFilter, 'accountId'>, 
   /** The businesses that the caller may see, if none is named; absent: all. */
   readonly allowed?: ReadonlySet<string> | undefined
   readonly reference: string
-  /** Empty: any; otherwise every payment with it is on the one page. */
+  /** Empty: any. Otherwise there is one page, with every payment of the session. */
   readonly sessionId: string
   /** With either, the list is in the order in which payments were recorded; epoch milliseconds. */
   readonly recordedFromMs: number | undefined
@@ -123,8 +122,8 @@ export interface ListTransactions extends Omit<TransactionFilter, 'accountId'>, 
 }
 
 /**
- * One page, the latest payment first, or by recorded time: see `listByRecordedTime`. An unknown reference has
- * no transactions. Of all businesses, the latest recorded first: see `scanAll`.
+ * One page, the latest payment first, or by recorded time: see `listByRecordedTime`. An unknown reference has no
+ * transactions. A list of all businesses has the latest recorded first: see `scanAll`.
  */
 export async function listTransactions(pool: Queryable, request: ListTransactions) {
   if (request.sessionId !== '') return listOfSession(pool, request)

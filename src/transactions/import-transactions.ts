@@ -236,9 +236,9 @@ async function compareStored(
       recorded.accountId === accountId &&
       recorded.amountMinor === payment.amountMinor &&
       recorded.status === payment.status &&
-      // Whether this service settled a payment is its own concern.
+      // A payment that this service recorded has its own settlement: it is not compared with that of the import.
       (recorded.imported !== true || recorded.settled === payment.settled)
-    // Whose the recorded payment is concerns other businesses.
+    // Do not say whose the recorded payment is: it may be another business's.
     const fault = differs('is recorded with another account, amount, status or settlement')
     results.set(id, isDuplicate ? DUPLICATE : rejected([fault]))
   }

@@ -1,12 +1,15 @@
 import { joinAccount } from '../accounts/account.sql.ts'
 import { invalidFields } from '../core/errors.ts'
+import { firstIdAt } from '../core/ids.ts'
 import { ENTRIES_IN_RANGE } from '../events/balance-changes.sql.ts'
 import { findSequenceBounds, lastSequenceBefore } from '../events/business-sequences.ts'
 import { bindValues } from '../postgres/bind-values.ts'
+import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import {
   invalidPageToken,
+  type Page,
   type PageTokenField,
   pageTokenOf,
   readPage,
@@ -44,8 +47,8 @@ const [FIRST, LAST] = [-(2n ** 62n), 2n ** 62n]
  * the event got its place; it never decreases along the list. Pending and failed payments have no event. A held payment has its place
  * when it is accepted.
  *
- * The token of a page is never empty, so that a caller can continue when more is recorded: only if all before
- * `recordedToMs` is listed. It is that of the request if there is nothing new.
+ * The token of a page is empty only once everything before `recordedToMs` is listed, so that a caller can continue when
+ * more is recorded. If there is nothing new, it is the token of the request.
  *
  * @throws Fault validation_failed without a mode, and with a status that has no event
  */
@@ -147,4 +150,177 @@ async function readRange(
     next: BigInt(last?.business_sequence ?? rows[0]?.read_up_to ?? after),
     isEnd: last === undefined && rows[0]?.is_end === true,
   }
+}
+
+/** How many transactions a page reads at most. */
+const ROWS_MAX = 2_000
+
+/** Which transactions to scan; times in epoch milliseconds. */
+interface ScanFilter extends PaymentFilter {
+  readonly statuses: readonly TransactionStatus[] | undefined
+  /** When they were reported to the service, which is when their ids were made. */
+  readonly recordedFromMs: number | undefined
+  readonly recordedToMs: number | undefined
+}
+
+/** A page of a scan; its token is not empty if the scan reached its bound. */
+interface ScannedPage {
+  readonly rows: readonly StoredTransaction[]
+  readonly nextPageToken: string
+}
+
+type ScanRow<Edge> = Edge & (TransactionRow | { readonly id: null })
+
+/**
+ * One page of the transactions of all businesses in a mode, the latest reported first: by id, which is the key of
+ * the partitions.
+ */
+export async function scanAll(
+  pool: Queryable,
+  filter: ScanFilter & { readonly live: boolean },
+  page: Page,
+): Promise<ScannedPage> {
+  const { values, bind } = bindValues(page.limit + 1)
+  const range = reportedRange(filter, 'transaction', bind)
+  const after = page.after?.[0]
+  if (after !== undefined) range.push(`id < ${bind(after)}`)
+  const conditions = [...statusCondition(filter, 'candidate', bind)]
+  // Payments in test mode have an index of their own: there are few among those in live mode.
+  if (filter.live) conditions.push('candidate.live')
+  else range.push('not live')
+  const scan = boundedScan({
+    columns: '*',
+    from: 'transaction',
+    key: 'id',
+    order: 'desc',
+    range: range.join(' and ') || 'true',
+    filter: [...conditions, ...paymentConditions(filter, 'candidate', bind), 'true'].join(' and '),
+    limit: '$1',
+    rowsMax: ROWS_MAX,
+  })
+  const { rows } = await pool.query<ScanRow<{ readonly read_up_to: string | null }>>(
+    `with ${scan}
+      select edge.read_up_to, ${TRANSACTION_COLUMNS}
+      from edge left join (page t ${joinAccount('t.account_id')}) on true
+      order by t.id desc`,
+    values,
+  )
+  const found = rows.flatMap((row) => (row.id === null ? [] : [toStored(row)]))
+  const readUpTo = rows[0]?.read_up_to
+  return cutScan(found, page, ({ id }) => [id], readUpTo ? [readUpTo] : undefined)
+}
+
+/** The rows to scan in the order of payment: each is the range of an index. */
+export interface Sources {
+  readonly column: 'business_id' | 'account_id'
+  readonly ids: readonly string[]
+  /** Empty: the column decides about the mode. */
+  readonly modes: readonly boolean[]
+}
+
+/**
+ * A payment reported in a period is left out if it was paid longer before the period, or longer after it, than this.
+ */
+const PAID_BEFORE_MAX_MS = 31 * 86_400_000
+const PAID_AFTER_MAX_MS = 3_600_000
+
+/** Where the page before ended. */
+interface After {
+  readonly paidAtMs: number
+  readonly id: string
+}
+
+/**
+ * One page of the transactions of some businesses or of an account, the latest payment first. Each source is read up to
+ * a bound of its own; payments older than the one at which the first of these reads ended are left to the next page.
+ */
+export async function scanByPaidAt(
+  pool: Queryable,
+  filter: ScanFilter & { readonly fromMs: number | undefined; readonly toMs: number | undefined },
+  sources: Sources,
+  page: Page,
+  after: After | undefined,
+): Promise<ScannedPage> {
+  const { values, bind } = bindValues(page.limit + 1, sources.ids)
+  const range = paidRange(filter, after, bind)
+  const conditions = [
+    ...reportedRange(filter, 't', bind),
+    ...paymentConditions(filter, 't', bind),
+    'not exists (select from edge where (t.paid_at, t.id) < (edge.paid_at, edge.id))',
+  ]
+  const branches = branchesOf(filter, sources)
+  const rowsMax = Math.ceil(ROWS_MAX / (branches.length * sources.ids.length))
+  const latest = 'order by paid_at desc, id desc'
+  const scanned = (columns: string, limit: string) =>
+    branches
+      .map(
+        (branch) => `select c.* from unnest($2::text[]) as k(key) cross join lateral (
+          select ${columns} from transaction where ${[`${sources.column} = k.key`, ...branch, ...range].join(' and ')}
+          ${latest} ${limit}) c`,
+      )
+      .join(' union all ')
+  type Edge = { readonly edge_paid_at_ms: number | null; readonly edge_id: string | null }
+  const { rows } = await pool.query<ScanRow<Edge>>(
+    `with candidate as (${scanned('*', `limit ${rowsMax}`)}), edge as materialized (
+        select * from (${scanned('paid_at, id', `offset ${rowsMax - 1} limit 1`)}) e ${latest} limit 1
+      ), page as (
+        select * from candidate t where ${conditions.join(' and ')} ${latest} limit $1
+      )
+      select ${epochMs('edge.paid_at')} as edge_paid_at_ms, edge.id as edge_id, ${TRANSACTION_COLUMNS}
+      from (select) one left join edge on true left join (page t ${joinAccount('t.account_id')}) on true
+      order by t.paid_at desc, t.id desc`,
+    values,
+  )
+  const found = rows.flatMap((row) => (row.id === null ? [] : [toStored(row)]))
+  const { edge_paid_at_ms: edgeMs, edge_id: edgeId } = rows[0] ?? {}
+  const edge = edgeId ? [`${edgeMs}`, edgeId] : undefined
+  return cutScan(found, page, (row) => [`${row.paidAtMs}`, row.id], edge)
+}
+
+/** Mode and status are literals, so that the planner can choose the partial index of the rare statuses. */
+function branchesOf({ statuses }: ScanFilter, { modes }: Sources): readonly string[][] {
+  const ofMode = modes.length === 0 ? [[]] : modes.map((live) => [`live = ${live}`])
+  if (statuses === undefined) return ofMode
+  return ofMode.flatMap((mode) => statuses.map((status) => [...mode, `status = '${status}'`]))
+}
+
+function paidRange(
+  filter: ScanFilter & { readonly fromMs: number | undefined; readonly toMs: number | undefined },
+  after: After | undefined,
+  bind: (value: unknown) => string,
+): string[] {
+  const { fromMs, toMs, recordedFromMs, recordedToMs } = filter
+  const range: string[] = []
+  const add = (operator: string, atMs: number | undefined): void => {
+    if (atMs !== undefined) range.push(`paid_at ${operator} ${bind(new Date(atMs))}`)
+  }
+  add('>=', fromMs)
+  add('<', toMs)
+  add('>=', recordedFromMs === undefined ? undefined : recordedFromMs - PAID_BEFORE_MAX_MS)
+  add('<', recordedToMs === undefined ? undefined : recordedToMs + PAID_AFTER_MAX_MS)
+  if (after !== undefined) {
+    range.push(`(paid_at, id) < (${bind(new Date(after.paidAtMs))}, ${bind(after.id)})`)
+  }
+  return range
+}
+
+/** Ids begin with the time at which the payment was reported. */
+function reportedRange(
+  { recordedFromMs, recordedToMs }: ScanFilter,
+  alias: string,
+  bind: (value: unknown) => string,
+): string[] {
+  const idAt = (atMs: number) => bind(firstIdAt('txn', Math.max(0, Math.floor(atMs))))
+  return [
+    ...(recordedFromMs === undefined ? [] : [`${alias}.id >= ${idAt(recordedFromMs)}`]),
+    ...(recordedToMs === undefined ? [] : [`${alias}.id < ${idAt(recordedToMs)}`]),
+  ]
+}
+
+function statusCondition(
+  { statuses }: ScanFilter,
+  alias: string,
+  bind: (value: unknown) => string,
+): readonly string[] {
+  return statuses === undefined ? [] : [`${alias}.status = any (${bind(statuses)}::text[])`]
 }

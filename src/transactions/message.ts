@@ -1,5 +1,15 @@
-import { fromBinary } from '@bufbuild/protobuf'
+import { create, fromBinary } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import {
+  type PaymentConflict as ConflictMessage,
+  PaymentConflictSchema,
+} from '../../gen/inflow/reconciliation/v1/payment_conflict_pb.ts'
+import {
+  Resolution as ResolutionMessage,
+  type UnmatchedPayment as UnmatchedMessage,
+  UnmatchedPaymentSchema,
+} from '../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
 import {
   HoldState as HoldStateMessage,
   type Payer as PayerMessage,
@@ -16,22 +26,27 @@ import {
   type RecordPaymentRequest,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { plainText } from '../banks/bank-fields.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
-import { plainText } from '../banks/plain-text.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
 import { fromTimestamp, toTimestamp } from '../protobuf/timestamp.ts'
-import type { PaymentTrace } from '../tracing/payment-trace.ts'
+import type { PaymentTrace } from '../tracing/tracing.ts'
 import type { ImportedTransaction } from './import-transactions.ts'
 import type { PaymentFilter } from './payment-filter.ts'
 import {
+  type ListedConflict,
   type Payer,
   type RecordedBy,
   type RecordOutcome,
+  type Resolution,
+  type StoredConflict,
   type StoredTransaction,
+  type StoredUnmatched,
   type TokenPayment,
   TRANSACTION_STATUSES,
   type TransactionStatus,
+  type UnmatchedPayment,
 } from './transaction.ts'
 import type { HoldState, Variance } from './variance/variance.ts'
 
@@ -65,7 +80,7 @@ const HOLD_STATES: Readonly<Record<HoldState, HoldStateMessage>> = {
   RETURNED: HoldStateMessage.RETURNED,
 }
 
-/** What only some responses show of a transaction; its events show none of it. */
+/** The fields of a transaction that only some responses show, and no event. */
 interface Shown {
   /** When the transaction is due for settlement. */
   readonly settlesAtMs?: number | undefined
@@ -293,4 +308,135 @@ export function fromStatus(status: TransactionStatus): StatusMessage {
 export function toHeldState(state: HoldStateMessage): 'HELD' | 'RETURN_REQUESTED' | undefined {
   if (state === HoldStateMessage.HELD) return 'HELD'
   return state === HoldStateMessage.RETURN_REQUESTED ? 'RETURN_REQUESTED' : undefined
+}
+
+export function toConflictMessage(conflict: StoredConflict | ListedConflict): ConflictMessage {
+  return create(PaymentConflictSchema, {
+    id: conflict.id,
+    bank: fromBankCode(conflict.bank),
+    transactionId: conflict.transaction,
+    sessionId: conflict.sessionId,
+    accountNumber: conflict.accountNumber,
+    amountMinor: conflict.amountMinor,
+    status: fromStatus(conflict.status),
+    createdAt: toTimestamp(conflict.createdAt.getTime()),
+    ...('recorded' in conflict && {
+      note: conflict.note,
+      ...(conflict.resolvedAtMs !== undefined && {
+        resolvedAt: toTimestamp(conflict.resolvedAtMs),
+      }),
+      ...conflict.recorded,
+    }),
+  })
+}
+
+/** Encodes the event that a contradicting report waits for manual review. It belongs to no business. */
+export function encodeConflictEvent(
+  conflict: StoredConflict,
+  eventId: string,
+  nowMs: number,
+): Uint8Array {
+  const event = create(EventSchema, {
+    id: eventId,
+    kind: 'PAYMENT_HELD',
+    occurredAt: toTimestamp(nowMs),
+    payload: { case: 'paymentConflict', value: toConflictMessage(conflict) },
+  })
+  return encodeEvent(event)
+}
+
+const RESOLUTIONS: Readonly<Record<Resolution, ResolutionMessage>> = {
+  ASSIGNED: ResolutionMessage.ASSIGNED,
+  RETURNED: ResolutionMessage.RETURNED,
+}
+
+export function toUnmatchedMessage(payment: UnmatchedPayment | StoredUnmatched): UnmatchedMessage {
+  const { payer } = payment
+  return create(UnmatchedPaymentSchema, {
+    id: payment.id,
+    bank: fromBankCode(payment.bank),
+    accountNumber: payment.accountNumber,
+    sessionId: payment.sessionId,
+    amountMinor: payment.amountMinor,
+    currency: CURRENCY,
+    status: fromStatus(payment.status),
+    paidAt: toTimestamp(payment.paidAtMs),
+    payer: {
+      name: payer.name,
+      accountNumber: payer.accountNumber,
+      bankCode: payer.bankCode,
+      bankName: payer.bankName,
+    },
+    narration: payment.narration,
+    createdAt: toTimestamp(payment.createdAtMs),
+    ...('note' in payment && resolutionOf(payment)),
+  })
+}
+
+function resolutionOf({ resolution, resolvedAtMs, note, transactionId }: StoredUnmatched) {
+  return {
+    note,
+    transactionId: transactionId ?? '',
+    ...(resolution && { resolution: RESOLUTIONS[resolution] }),
+    ...(resolvedAtMs !== undefined && { resolvedAt: toTimestamp(resolvedAtMs) }),
+  }
+}
+
+/** Encodes the event of an unmatched payment, which belongs to no business. */
+export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string): Uint8Array {
+  const event = create(EventSchema, {
+    id: eventId,
+    kind: 'PAYMENT_UNMATCHED',
+    occurredAt: toTimestamp(payment.createdAtMs),
+    payload: { case: 'unmatchedPayment', value: toUnmatchedMessage(payment) },
+    traceparent: payment.traceparent ?? '',
+  })
+  return encodeEvent(event)
+}
+
+/** The event of a recipient, encoded without its position in the log. It states nothing about payers and customers. */
+export function encodeShareEvent(
+  { kind, subjectId, ownerId, live, atMs }: ShareChange,
+  ownerName: string,
+  { businessId, count, amountMinor }: Share,
+  eventId: string,
+): Uint8Array {
+  const event = create(EventSchema, {
+    id: eventId,
+    businessId,
+    kind,
+    occurredAt: timestampFromMs(atMs),
+    live,
+    payload: {
+      case: 'share',
+      value: {
+        ownerBusinessId: ownerId,
+        ownerName,
+        [kind === 'SHARE_SETTLED' ? 'settlementId' : 'transactionId']: subjectId,
+        transactionCount: BigInt(count),
+        amountMinor,
+        currency: CURRENCY,
+      },
+    },
+  })
+  return encodeEvent(event)
+}
+
+/** What a business gets of some payments of another one, or gives back. */
+export interface Share {
+  /** The recipient. */
+  readonly businessId: string
+  /** The number of payments. */
+  readonly count: number
+  readonly amountMinor: bigint
+}
+
+/** What happened to the shares of an owner's payments. */
+export interface ShareChange {
+  readonly kind: 'SHARE_SETTLED' | 'SHARE_REVERSED'
+  /** The settlement of the owner, or the reversed transaction. */
+  readonly subjectId: string
+  readonly ownerId: string
+  readonly live: boolean
+  readonly atMs: number
 }

@@ -3,7 +3,7 @@ import type { StoredTransaction, TransactionStatus } from './transaction.ts'
 import { HOLD_OF, VARIANCE_OF } from './variance/variance.sql.ts'
 import type { HoldState, Variance } from './variance/variance.ts'
 
-/** What a list of payments may be filtered by, and no index is ordered by; an absent field does not filter. */
+/** Filters of a list of payments that no index serves; an absent field does not filter. */
 export interface PaymentFilter {
   readonly bank?: BankCode | undefined
   readonly amountFromMinor?: bigint | undefined

@@ -92,8 +92,8 @@ export async function findShownBySessions(
 }
 
 /**
- * The keys of a look-up. Behind subqueries, the planner expects as many for every call: it would else plan calls
- * with few keys each time anew, over all partitions.
+ * The keys of a look-up. Behind subqueries, the planner expects the same number of keys for every call. Otherwise it
+ * would plan each call with few keys anew, over all partitions.
  */
 const KEYS = 'unnest((select $1::text[]), (select $2::text[]), (select $3::boolean[]))'
 
@@ -161,8 +161,8 @@ export async function findRecorded(
 }
 
 /**
- * Returns one transaction of any business and locks it until the commit: its row, and that no settlement settles
- * it. A settlement that does so commits before, and is seen.
+ * Returns one transaction of any business. Until the commit it locks the row, and keeps settlements from settling it. A
+ * settlement that did so has committed before, and is seen.
  */
 export async function lockTransaction(
   client: PoolClient,
@@ -174,8 +174,8 @@ export async function lockTransaction(
       for no key update`,
     values: [id],
   })
-  // A statement of its own, whose snapshot is later than the locks: what a transaction that held them wrote into
-  // other tables, as a decision about a held payment does, must be seen.
+  // A separate statement, so that its snapshot is later than the locks: it must see what their last holder wrote into
+  // other tables, such as a decision about a held payment.
   const result = await client.query<TransactionRow>({
     name: 'transaction-locked',
     text: `select ${TRANSACTION_COLUMNS} from transaction t ${joinAccount('t.account_id')}

@@ -2,12 +2,11 @@ import { joinAccount } from '../accounts/account.sql.ts'
 import type { ConnectorName } from '../banks/bank.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import type { ListedConflict } from './conflicts/payment-conflict.ts'
-import { listConflictsOf } from './conflicts/resolve-conflict.ts'
+import { listConflictsOf } from './conflicts.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
-import type { StoredTransaction } from './transaction.ts'
+import type { ListedConflict, StoredTransaction } from './transaction.ts'
 
-/** What is stored about one payment, but for its events. */
+/** What is stored about one payment, except its events. */
 export interface PaymentHistory {
   /** With its reversal. */
   readonly transaction: StoredTransaction

@@ -7,18 +7,17 @@ import type { Clock } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import type { Call } from '../postgres/batcher.ts'
-import { encodeArrival } from './message.ts'
+import { encodeArrival, encodeUnmatchedEvent } from './message.ts'
 import { findRecorded, type RecordedTransaction } from './queries.ts'
 import { type Finalization, finalizeTransactions, type NewTransaction } from './store.ts'
+import type { UnmatchedPayment } from './transaction.ts'
 import {
   classifyRepeat,
   type IncomingPayment,
   type RecordResult,
   type StoredTransaction,
 } from './transaction.ts'
-import { encodeUnmatchedEvent } from './unmatched/message.ts'
-import { insertUnmatched, type NewUnmatched, resolutionsOf } from './unmatched/store.ts'
-import type { UnmatchedPayment } from './unmatched/unmatched-payment.ts'
+import { insertUnmatched, type NewUnmatched, resolutionsOf } from './unmatched-store.ts'
 import { finalizeOneTimePayments } from './variance/record-one-time.ts'
 
 interface Dependencies {
@@ -88,7 +87,7 @@ interface Reported {
 
 /**
  * Finds the transactions of reports. An account that was open when it was looked up may be closed by now: its report
- * is then one that names no open account.
+ * then counts as one that names no open account.
  */
 async function findReported(pool: Pool, entries: readonly Entry[]): Promise<readonly Reported[]> {
   const found = await findRecorded(pool, entries.map(toKey))

@@ -121,7 +121,8 @@ const REVERSAL_EVENT = {
   pending_minor: changeOf('pending'),
   available_minor: changeOf('available'),
   fees_minor: changeOf('fees'),
-  // The money was in the balances of the business, and others got all of it. That of a held payment never was.
+  // The money was in the balances of the business, and others got all of it. The money of a held payment never was in
+  // them.
   nets_zero: `coalesce((select bool_and(amount_minor = 0) from changes
             where account in ('pending', 'available', 'fees')), false)`,
 }

@@ -1,4 +1,5 @@
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
+import type { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
 import {
   type ImportedTransaction as ImportedMessage,
   RecordOutcome as OutcomeMessage,
@@ -14,19 +15,19 @@ import { inChunks } from '../core/in-chunks.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { fromTimestamp } from '../protobuf/timestamp.ts'
-import { paymentTraceOf } from '../tracing/payment-trace.ts'
+import { paymentTraceOf } from '../tracing/tracing.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
 import { type ImportedPaymentRow, importTransactions } from './import-transactions.ts'
 import {
   OUTCOMES,
+  toHeldState,
   toImportedTransaction,
   toListFilter,
   toRecorderMessage,
   toTokenPayment,
   toTransactionMessage,
 } from './message.ts'
-import type { RecordTokenPayment } from './record-payment.ts'
-import type { RecordPayments } from './record-payments.ts'
+import type { RecordPayments, RecordTokenPayment } from './record-payment.ts'
 import { reverseTransaction } from './reverse-transaction.ts'
 import {
   awaitsSettlement,
@@ -36,6 +37,13 @@ import {
   type RecordResult,
   type StoredTransaction,
 } from './transaction.ts'
+import {
+  acceptPayment,
+  completeReturn,
+  type DecisionDependencies,
+  returnPayment,
+} from './variance/decide-held.ts'
+import { listHeldPayments } from './variance/list-held.ts'
 
 /** How many reversals one instance runs at the same time. */
 const REVERSALS_MAX = 4
@@ -206,4 +214,53 @@ const RESULT = 'inflow.transaction.v1.RecordPaymentResult'
 function refusedResult(error: string, reason: Reason): RecordPaymentResult {
   const outcome = OutcomeMessage.UNSPECIFIED
   return { $typeName: RESULT, outcome, transaction: undefined, error, reason }
+}
+
+/** How many decisions one instance makes at the same time. */
+const DECISIONS_MAX = 4
+
+interface Options {
+  readonly database: Database
+  readonly clock: Clock
+  /** Called after a commit that added an event. */
+  readonly onCommit: () => void
+}
+
+/** What decisions about held payments need, with the bound that businesses and operators share. */
+export function decisionDependencies({ database, clock, onCommit }: Options): DecisionDependencies {
+  return { pool: database.pool, clock, onCommit, semaphore: createSemaphore(DECISIONS_MAX) }
+}
+
+/** Held payments, for operators. */
+export function createHeldPaymentRpc(
+  { read }: Database,
+  decisions: DecisionDependencies,
+): ServiceImpl<typeof HeldPaymentService> {
+  return {
+    async acceptPayment({ transactionId }, context) {
+      const accepted = await acceptPayment(decisions, transactionId, actorOf(context))
+      return { transaction: toTransactionMessage(accepted) }
+    },
+    async returnPayment(request, context) {
+      const requested = await returnPayment(decisions, request, actorOf(context))
+      return { transaction: toTransactionMessage(requested) }
+    },
+    async completeReturn(request, context) {
+      const returned = await completeReturn(decisions, request, actorOf(context))
+      return { transaction: toTransactionMessage(returned) }
+    },
+    async listHeldPayments(request, context) {
+      const { rows, nextPageToken } = await read((on) =>
+        listHeldPayments(on, {
+          businessId: request.businessId || undefined,
+          allowed: restrictionOf(context.values),
+          live: request.live,
+          hold: toHeldState(request.holdState),
+          pageSize: request.pageSize,
+          pageToken: request.pageToken,
+        }),
+      )
+      return { transactions: rows.map((row) => toTransactionMessage(row)), nextPageToken }
+    },
+  }
 }

@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from 'pg'
 import type { StoredAccount } from '../accounts/account.ts'
 import { type AccountKey, getAccount } from '../accounts/get-account.ts'
-import { checkSplit, type RequestedSplit } from '../accounts/splits/check-split.ts'
+import { checkSplit, type RequestedSplit } from '../accounts/splits/approvals.ts'
 import { type Split, splitText } from '../accounts/splits/split.ts'
 import { findLastValidFrom, findSplit, insertSplit } from '../accounts/splits/split-store.ts'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
@@ -34,8 +34,8 @@ export type SetSplit = (
 /**
  * Creates the function. A repeat changes nothing. Faults: not_found, account_pending, validation_failed.
  *
- * No payment of the business is settled from before the version is chosen to the commit, and the version is valid
- * only after every payment that was recorded before: so a payment that is settled has the same split for ever.
+ * From before it chooses the version until the commit, no payment of the business can be settled, and the version is
+ * valid only after every payment that was recorded before. So a settled payment keeps its split for ever.
  */
 export function createSetSplit({ pool, clock }: Dependencies): SetSplit {
   return async (key, requested, actor) => {

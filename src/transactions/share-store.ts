@@ -1,11 +1,11 @@
 import type { PoolClient } from 'pg'
-import { findBusinessNames } from '../businesses/find-names.ts'
+import { findBusinessNames } from '../businesses/get-business.ts'
 import { newId } from '../core/ids.ts'
 import { appendEvents } from '../events/append-events.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
 import { isShare } from './ledger/append-postings.ts'
-import type { Share, ShareChange } from './share-message.ts'
-import { encodeShareEvent } from './share-message.ts'
+import type { Share, ShareChange } from './message.ts'
+import { encodeShareEvent } from './message.ts'
 
 const SHARE_EVENT = {
   event_id: 'e.id',

@@ -1,6 +1,6 @@
 import type { Metadata, PaymentTerms } from '../accounts/terms.ts'
 import type { BankCode } from '../banks/bank.ts'
-import type { PaymentTrace } from '../tracing/payment-trace.ts'
+import type { PaymentTrace } from '../tracing/tracing.ts'
 import type { PaymentVariance } from './variance/variance.ts'
 
 /** The statuses of a transaction, the same in every protocol. */
@@ -29,7 +29,8 @@ export function canBePaidAt(atMs: number): boolean {
 
 /**
  * Who recorded a payment. Calls are named with the id of their token: internal services, operators
- * with a statement, an assignment of an unmatched payment or an import, and simulated transfers.
+ * with a statement, an assignment of an unmatched payment or an import, and simulated transfers. A text, so that
+ * recording needs no look-up. Events do not carry it, so no business sees it.
  */
 export type RecordedBy =
   | 'notification'
@@ -187,4 +188,60 @@ export function awaitsSettlement(transaction: StoredTransaction): boolean {
 /** A payment that was held is credited when it is accepted. */
 export function creditedAtOf({ createdAtMs, variance }: StoredTransaction): number {
   return variance?.decidedAtMs ?? createdAtMs
+}
+
+/** A report that contradicts a recorded payment, as it is stored. */
+export interface StoredConflict {
+  readonly id: string
+  readonly bank: BankCode
+  /** The id of the recorded transaction. */
+  readonly transaction: string
+  /** The session id of the report, and so of the transaction; empty if a statement does not give it. */
+  readonly sessionId: string
+  readonly accountNumber: string
+  readonly amountMinor: bigint
+  readonly status: TransactionStatus
+  readonly createdAt: Date
+}
+
+/** A stored report beside what was recorded for its session. */
+export interface ListedConflict extends StoredConflict {
+  readonly resolvedAtMs: number | undefined
+  /** The operator's note. */
+  readonly note: string
+  readonly recorded: {
+    readonly businessId: string
+    readonly recordedAccountNumber: string
+    readonly recordedAmountMinor: bigint
+  }
+}
+
+/**
+ * An operator's decision about an unmatched payment. It is final.
+ *
+ *     (open) ──▶ ASSIGNED   recorded for the account that the operator named
+ *        └─────▶ RETURNED   returned to the payer; never recorded afterwards
+ */
+export type Resolution = 'ASSIGNED' | 'RETURNED'
+
+/** A payment for an account number that is not open. */
+export interface UnmatchedPayment extends Omit<IncomingPayment, 'recordedBy'> {
+  readonly id: string
+  readonly createdAtMs: number
+}
+
+/** What all reports of a payment have in common. */
+export type PaymentKey = Pick<
+  UnmatchedPayment,
+  'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'
+>
+
+/** An unmatched payment as it is stored. */
+export interface StoredUnmatched extends UnmatchedPayment {
+  /** Undefined while no operator has decided. */
+  readonly resolution: Resolution | undefined
+  readonly resolvedAtMs: number | undefined
+  readonly note: string
+  /** The transaction that records it, if it was assigned. */
+  readonly transactionId: string | undefined
 }

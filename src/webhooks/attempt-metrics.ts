@@ -1,5 +1,5 @@
 import { Counter, type Registry } from 'prom-client'
-import { createTimer } from '../tracing/timer.ts'
+import { createTimer } from '../tracing/tracing.ts'
 
 /** How an attempt ended. */
 export type AttemptOutcome = 'acknowledged' | 'rejected' | 'no_response'

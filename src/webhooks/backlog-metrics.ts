@@ -6,10 +6,10 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import { createPendingFrom } from './deliveries/backlog.ts'
 import { countUnhealthyByState } from './endpoints/list-unhealthy.ts'
 
-/** As long as workers keep theirs. */
+/** How long the position is kept before which no delivery is pending. */
 const PENDING_FROM_MAX_AGE_MS = 10_000
 
-/** One statement on many rows: less often than the others. */
+/** One statement reads many rows, so it runs less often than other gauges. */
 const PERIOD_MS = 10_000
 
 const STATES: readonly EndpointState[] = ['enabled', 'failing', 'disabled']

@@ -7,11 +7,11 @@ import { KINDS_ON_REQUEST } from '../events/event-kinds.ts'
 import { lookUpOutbox, selectEventsAfter } from '../events/log.sql.ts'
 import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
 import type { Tracing } from '../tracing/tracing.ts'
+import { lastPosition, tryLock } from './deliveries/backlog.ts'
+import type { UnclearClaims } from './deliveries/claim-deliveries.ts'
 import { type ClaimRow, ENCRYPTED_SECRETS, readClaims } from './deliveries/claim-deliveries.ts'
 import type { Allotment } from './deliveries/concurrency-limiter.ts'
-import type { UnclearClaims } from './deliveries/end-claims.ts'
 import type { Worker } from './deliveries/worker.ts'
-import { lastPosition, tryLock } from './dispatcher-position.ts'
 
 interface DispatcherOptions {
   readonly pool: Pool
@@ -35,7 +35,7 @@ const ID_PREFIX_LENGTH = 14
 
 const IDLE_MS = 1_000
 
-/** How far before the last event dispatched here the last deliveries of endpoints are looked for first. */
+/** The last delivery of an endpoint is first looked for among this many events before the last one dispatched here. */
 const RECENT_EVENTS = 10_000n
 
 /** Creates deliveries from the events of the log. An advisory lock lets one instance at a time do it. */

@@ -3,20 +3,36 @@ import {
   type DescField,
   type DescMessage,
   type JsonObject,
+  type MessageInitShape,
   ScalarType,
+  toBinary,
 } from '@bufbuild/protobuf'
-import { FeatureSet_FieldPresence, StructSchema } from '@bufbuild/protobuf/wkt'
+import { FeatureSet_FieldPresence, StructSchema, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { type AccountSchema, AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
+import { AmountRule } from '../../gen/inflow/account/v1/terms_pb.ts'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
+import type { ShareSchema } from '../../gen/inflow/settlement/v1/share_pb.ts'
 import { EventBodySchema, EventDataSchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
+import {
+  HoldState,
+  type Transaction,
+  TransactionStatus,
+  Variance,
+} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { EventAudience } from '../../gen/inflow/type/v1/event_kind_pb.ts'
+import { DisabledReason, EndpointStatus } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import {
   type EventKindDescription,
   EventKindDescriptionSchema,
 } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import type { BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
+import { HOUR_MS } from '../core/durations.ts'
 import { assert } from '../core/errors.ts'
 import { EVENT_KINDS, type EventKindFacts } from '../events/event-kinds.ts'
-import { exampleEntry } from './example-payloads.ts'
+import type { LogEntry } from '../events/read-log.ts'
 import { createToEventBody, encodeEventBody } from './sender/body.ts'
 
 /** The previous sequence of the examples, whose own is 42: one event was of a kind that was not sent. */
@@ -122,4 +138,139 @@ function messageOf({ fields, typeName }: DescMessage): JsonObject {
  */
 export function isAlwaysThere({ name, presence }: DescField): boolean {
   return presence === FeatureSet_FieldPresence.IMPLICIT || name === 'previous_sequence'
+}
+
+type Payload = MessageInitShape<typeof EventSchema>['payload']
+
+/** 20 November 2026, 09:00 UTC. */
+const AT_MS = Date.UTC(2026, 10, 20, 9)
+const at = (hours: number) => timestampFromMs(AT_MS + hours * HOUR_MS)
+
+const ACCOUNT = {
+  bank: Bank.BANK_9PSB,
+  accountNumber: '5012345678',
+  accountName: 'Oja/Ada Obi',
+  merchantReference: 'order-1',
+}
+
+const METADATA = { order: '1042' }
+
+/** A payment into a one-time account that expects more. */
+const held = (holdState: HoldState): Payload =>
+  payment(TransactionStatus.SUCCESS, {
+    expectedAmountMinor: 200_000n,
+    variance: Variance.UNDERPAID,
+    holdState,
+    metadata: METADATA,
+  })
+
+const payment = (
+  status: TransactionStatus,
+  more: Partial<
+    Pick<Transaction, 'expectedAmountMinor' | 'variance' | 'holdState' | 'metadata'>
+  > = {},
+): Payload => ({
+  case: 'transaction',
+  value: {
+    ...ACCOUNT,
+    ...more,
+    status,
+    accountReference: 'R-ACDEFGHJKMNPQRTWXY34',
+    sessionId: '090286261120100000123456789012',
+    amountMinor: 150_050n,
+    paidAt: at(0),
+    accountCreatedAt: at(-1),
+    payer: {
+      name: 'Ngozi Eze',
+      accountNumber: '0123456789',
+      bankCode: '000013',
+      bankName: 'GTBank',
+    },
+  },
+})
+
+const account = (
+  status: AccountStatus,
+  more: Pick<MessageInitShape<typeof AccountSchema>, 'terms' | 'metadata'> = {},
+): Payload => ({
+  case: 'account',
+  value: { ...ACCOUNT, ...more, status, reference: 'R-ACDEFGHJKMNPQRTWXY34', createdAt: at(-1) },
+})
+
+const share = (of: MessageInitShape<typeof ShareSchema>): Payload => ({
+  case: 'share',
+  value: {
+    ...of,
+    ownerBusinessId: 'biz_01kah6j1yhsf9h1t2b3c4d5e70',
+    ownerName: 'Oja',
+    amountMinor: 30_010n,
+    currency: 'NGN',
+  },
+})
+
+const ENDPOINT = {
+  id: 'ep_01kah6j1yhsf9h1t2b3c4d5e6f',
+  url: 'https://shop.example.com',
+  description: 'shop',
+  status: EndpointStatus.ENABLED,
+}
+
+const PAYLOADS: Readonly<Record<string, Payload>> = {
+  PAYMENT_NOTIFICATION: payment(TransactionStatus.SUCCESS),
+  PAYMENT_REVERSED: payment(TransactionStatus.REVERSED),
+  PAYMENT_ON_HOLD: held(HoldState.HELD),
+  PAYMENT_ACCEPTED: held(HoldState.ACCEPTED),
+  PAYMENT_RETURN_REQUESTED: held(HoldState.RETURN_REQUESTED),
+  ACCOUNT_CREATED: account(AccountStatus.ACTIVE),
+  ACCOUNT_CLOSED: account(AccountStatus.CLOSED),
+  ACCOUNT_EXPIRED: account(AccountStatus.EXPIRED, {
+    terms: { amountMinor: 200_000n, amountRule: AmountRule.EXACT, expiresAt: at(0) },
+    metadata: METADATA,
+  }),
+  SETTLEMENT_COMPLETED: {
+    case: 'settlement',
+    value: {
+      id: 'set_01kah6j1yhsf9h1t2b3c4d5e6f',
+      status: SettlementStatus.COMPLETED,
+      transactionCount: 3n,
+      grossMinor: 450_150n,
+      feesMinor: 2_250n,
+      netMinor: 447_900n,
+      currency: 'NGN',
+      cutOffAt: at(-1),
+      completedAt: at(0),
+    },
+  },
+  SHARE_SETTLED: share({ settlementId: 'stl_01kah6j1yhsf9h1t2b3c4d5e6f', transactionCount: 3n }),
+  SHARE_REVERSED: share({ transactionId: 'txn_01kah6j1yhsf9h1t2b3c4d5e6f', transactionCount: 1n }),
+  ENDPOINT_FAILING: { case: 'endpoint', value: { ...ENDPOINT, failingSince: at(-24) } },
+  ENDPOINT_DISABLED: {
+    case: 'endpoint',
+    value: {
+      ...ENDPOINT,
+      status: EndpointStatus.DISABLED,
+      failingSince: at(-120),
+      disabledAt: at(0),
+      disabledReason: DisabledReason.FAILING,
+    },
+  },
+  ENDPOINT_TEST: { case: 'endpoint', value: ENDPOINT },
+}
+
+/** An event of a kind, as the log stores it; undefined if the catalogue has no example of it. */
+function exampleEntry(kind: string): LogEntry | undefined {
+  const payload = PAYLOADS[kind]
+  return (
+    payload && {
+      position: 1_024n,
+      eventId: 'evt_01kah6j1yhsf9h1t2b3c4d5e6f',
+      businessId: 'biz_01kah6j1yhsf9h1t2b3c4d5e6f',
+      live: true,
+      businessSequence: 42n,
+      epoch: 1,
+      kind,
+      occurredAtMs: AT_MS,
+      payload: toBinary(EventSchema, create(EventSchema, { payload })),
+    }
+  )
 }

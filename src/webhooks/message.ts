@@ -133,8 +133,8 @@ function toLegacySignature(message: LegacySignatureMessage): LegacySignature | n
 }
 
 /**
- * Encodes an event about an endpoint, without its position in the log. Of the URL only the origin:
- * the event goes to other receivers, and paths and queries may hold secrets.
+ * Encodes an event about an endpoint, without its position in the log. It has only the origin of the URL: the event
+ * goes to other receivers, and paths and queries may hold secrets.
  */
 export function encodeEndpointEvent(
   endpoint: Endpoint,

@@ -439,7 +439,7 @@ const is2xx = ({ status }: Answer): boolean => status !== undefined && status >=
 const isAcknowledged = (step: Step | undefined): boolean =>
   step?.verdict === 'PASSED' || step?.verdict === 'WARNING'
 
-/** A receiver that is only too slow is asked on. */
+/** A receiver that is only too slow gets the next steps too. */
 function unreachable(
   { status, error, latencyMs }: Answer,
   { timeoutMs }: Rehearsal,

@@ -14,8 +14,7 @@ import type { Connection } from './connections/connection.ts'
 import { createConnectedSender } from './connections/send-connected.ts'
 import { CONCURRENCY_DEFAULT } from './endpoints/endpoint.ts'
 import type { EndpointContext } from './endpoints/endpoint-context.ts'
-import { lockEndpoint } from './endpoints/find-endpoint.ts'
-import { activeSecrets } from './endpoints/list-endpoints.ts'
+import { activeSecrets, lockEndpoint } from './endpoints/list-endpoints.ts'
 import { formatOf, WIAXY_KINDS } from './endpoints/request-format.ts'
 import { decryptSecret, newSecret, newTextSecret } from './endpoints/signing-secret.ts'
 import { type Candidate, toLogEntry } from './rehearsal-message.ts'
@@ -114,7 +113,7 @@ export function createRehearse(options: RehearseOptions): Rehearse {
     const receiver = await openReceiver(context, target)
     const { format, ordered, concurrency, rateLimit } = receiver
     const release = claim(receiver.businessId)
-    // Nothing may ask the generator of a caller that has left to go on, or to end.
+    // Once its caller has left, nothing may ask the generator to go on, or to end.
     signal.addEventListener('abort', release, { once: true })
     try {
       await audit(context, receiver, actor)
@@ -232,7 +231,7 @@ async function openCandidate(
   }
 }
 
-/** Who made Inflow send signed payments that never happened, and where to: of the URL only the origin. */
+/** Records who made Inflow send signed payments that never happened, and the origin of the URL to which. */
 async function audit(
   { orm }: EndpointContext,
   { auditedAs: targetId, businessId, url }: Receiver,

@@ -9,8 +9,8 @@ import {
   LOCKED_MS,
   listPartitions,
 } from '../postgres/partitions/partitions.ts'
+import { deleteSupersededPositions } from './deliveries/backlog.ts'
 import { inCte } from './deliveries/delivery.ts'
-import { deleteSupersededPositions } from './dispatcher-position.ts'
 
 interface RetentionOptions {
   readonly pool: Pool

@@ -1,7 +1,13 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { auditHash, NO_HASH } from '../../src/auth/audit/audit-hash.ts'
-import { EMPTY_LOG, entryText, headText, isAuthenticHead } from '../../src/auth/audit/audit-mac.ts'
+import {
+  auditHash,
+  EMPTY_LOG,
+  entryText,
+  headText,
+  isAuthenticHead,
+  NO_HASH,
+} from '../../src/auth/audit/audit-hash.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 
 const entry = {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { appendAudit } from '../../src/auth/audit/append-audit-entry.ts'
-import { beginAuditLog } from '../../src/auth/audit/head-store.ts'
+import { beginAuditLog } from '../../src/auth/audit/export-audit-head.ts'
 import { listAuditEntries } from '../../src/auth/audit/list-audit-entries.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { useDatabase } from '../support/database.ts'

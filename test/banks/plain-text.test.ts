@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { plainText } from '../../src/banks/plain-text.ts'
+import { plainText } from '../../src/banks/bank-fields.ts'
 
 describe('a bank’s text', () => {
   test.each([

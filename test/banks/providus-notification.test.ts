@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { notificationBody, type ProvidusTransaction } from '../../src/banks/providus/fake.ts'
-import { authSignature, readNotification } from '../../src/banks/providus/notification.ts'
+import { authSignature, readNotification } from '../../src/banks/providus/providus.ts'
 import { bankNotification } from './fixture.ts'
 import { ENV } from './providus-fixture.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createAllowsAddress, readAllowedCidrs } from '../../src/businesses/allowed-addresses.ts'
+import { createAllowsAddress, readAllowedCidrs } from '../../src/businesses/authenticate-key.ts'
 
 const bits = (width: number) => fc.nat(width)
 const word = fc.nat(0xffff)

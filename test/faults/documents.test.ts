@@ -20,20 +20,17 @@ const DOCUMENTS = [
 
 /**
  * Stands in for the programs of the documents. `npm ci`, `npm start` and the tests are run by
- * `.ci/run` and test/app; `inflow fake-banks` and the receivers of webhooks listen at fixed ports, and
- * test/cli and test/clients run them at free ones. Commands that follow something are ended after a
- * while. `nats` is a consumer's own program. Languages that are not installed do nothing here.
+ * `.ci/run` and test/app; `inflow fake-banks` listens at fixed ports, and test/cli runs it at free ones. Commands that
+ * follow something are ended after a while. `nats` is a consumer's own program. Python does nothing here if it is not
+ * installed.
  */
 const PROGRAMS = `
 npm() { :; }
 nats() { :; }
 protoc() { [ -z "$PROTOC" ] || command protoc "$@"; }
-go() { [ -z "$GO" ] || command go "$@"; }
-php() { [ -z "$PHP" ] || command php "$@"; }
 python3() {
   [ -n "$PYTHON" ] && [ -n "$PROTOC" ] || return 0
   case "$1" in
-    webhooks.py) ;;
     follow.py) timeout -s INT 4 "$PYTHON" "$@" || ended $? ;;
     *) command "$PYTHON" "$@" ;;
   esac
@@ -69,8 +66,7 @@ test.skipIf(!has('bash') || !has('curl') || !has('timeout'))(
     const { http_url: http, grpc_url: grpc } = await credentials()
     const receiver = await startReceiver()
     // The reader saves the programs of clients.md.
-    for (const language of ['python', 'go', 'php'])
-      cpSync(join(ROOT, 'test/clients', language), at('.'), { recursive: true })
+    cpSync(join(ROOT, 'test/clients/python'), at('.'), { recursive: true })
     const addresses: readonly (readonly [string, string])[] = [
       ['http://127.0.0.1:8080', http],
       ['http://127.0.0.1:50051', grpc],
@@ -90,12 +86,9 @@ test.skipIf(!has('bash') || !has('curl') || !has('timeout'))(
       const env = {
         PATH: process.env['PATH'],
         TZ: 'UTC',
-        // For the cache of Go's compiler.
         HOME: at('.'),
         ROOT,
         NODE: process.execPath,
-        GO: installed.go,
-        PHP: installed.php,
         PROTOC: installed.protoc ? 'installed' : undefined,
         PYTHON: installed.grpcPython,
       }

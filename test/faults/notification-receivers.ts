@@ -4,7 +4,7 @@ import type { BankCode } from '../../src/banks/bank.ts'
 import type { NotifyResult } from '../../src/banks/fake/notifier.ts'
 import type { FakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
 import { notificationBody as providusBody } from '../../src/banks/providus/fake.ts'
-import { authSignature } from '../../src/banks/providus/notification.ts'
+import { authSignature } from '../../src/banks/providus/providus.ts'
 
 /** A request to the notification endpoint. */
 export interface NotificationRequest {

@@ -7,7 +7,7 @@ import {
   EndpointStatus,
   type Endpoint as ShownEndpoint,
 } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
-import { readWebhookHours } from '../../src/webhooks/figures/hour-store.ts'
+import { readWebhookHours } from '../../src/webhooks/count-attempts.ts'
 import { pages } from './compare.ts'
 import { type Delivery, type Endpoint, type Range, SHOWN } from './deliveries.ts'
 import { type Drive, idOf, nextClient } from './deliveries-drive.ts'

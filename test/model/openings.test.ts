@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
-import { claimEnded, endAccounts } from '../../src/accounts/end-accounts.ts'
+import { claimEnded, endAccounts } from '../../src/accounts/close-account.ts'
 import {
   claimDue,
   claimPending,
@@ -14,7 +14,7 @@ import {
 import { newId } from '../../src/core/ids.ts'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
-import { listAccountsPage } from '../../src/reconciliation/run-page.ts'
+import { listAccountsPage } from '../../src/reconciliation/job.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { expectStories, MODEL_SECONDS } from './try-stories.ts'
 

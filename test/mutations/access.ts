@@ -14,7 +14,7 @@ export const ACCESS = [
     ],
   ),
   ...inFile(
-    'src/accounts/end-accounts.ts',
+    'src/accounts/close-account.ts',
     ['test/accounts/one-time.test.ts'],
     [
       [
@@ -41,7 +41,7 @@ export const ACCESS = [
     ],
   ),
   ...inFile(
-    'src/accounts/search-accounts.ts',
+    'src/accounts/list-accounts.ts',
     ['test/overview/search.test.ts'],
     [
       [

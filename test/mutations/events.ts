@@ -3,7 +3,7 @@ import { inFile } from './mutation.ts'
 /** Order: an event is lost, repeated, or numbered before its cause. */
 export const EVENTS = [
   ...inFile(
-    'src/postgres/migrations/Migration20261122000000_initial.ts',
+    'src/postgres/migrations/20261122_initial/sequence_events.sql',
     ['test/events/sequencer.test.ts', 'test/events/tick.test.ts'],
     [
       [
@@ -68,7 +68,7 @@ export const EVENTS = [
     ],
   ),
   ...inFile(
-    'src/postgres/migrations/Migration20261122000000_initial.ts',
+    'src/postgres/migrations/20261122_initial/partitions.sql',
     ['test/events/retention.test.ts'],
     [
       [
@@ -106,7 +106,7 @@ export const EVENTS = [
     ],
   ),
   ...inFile(
-    'src/postgres/migrations/Migration20261122000000_initial.ts',
+    'src/postgres/migrations/20261122_initial/partitions.sql',
     ['test/postgres/partitions/drop.test.ts', 'test/events/retention.test.ts'],
     [
       [
@@ -137,7 +137,7 @@ export const EVENTS = [
     ],
   ),
   ...inFile(
-    'src/postgres/migrations/Migration20261122000000_initial.ts',
+    'src/postgres/migrations/20261122_initial/sequence_events.sql',
     ['test/events/kept-ticks.test.ts', 'test/events/tick.test.ts'],
     [
       [
@@ -148,7 +148,7 @@ export const EVENTS = [
     ],
   ),
   ...inFile(
-    'src/postgres/migrations/Migration20261122000000_initial.ts',
+    'src/postgres/migrations/20261122_initial/events.sql',
     ['test/events/epoch-bump.test.ts', 'test/events/retention.test.ts'],
     [
       [

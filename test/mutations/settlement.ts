@@ -3,7 +3,7 @@ import { inFile } from './mutation.ts'
 /** Money that is settled twice or too early, and balances that are wrong. */
 export const SETTLEMENT = [
   ...inFile(
-    'src/postgres/migrations/Migration20261122000000_initial.ts',
+    'src/postgres/migrations/20261122_initial/sequence_events.sql',
     ['test/settlement/balance-snapshots.test.ts', 'test/events/sequencer.test.ts'],
     [
       [
@@ -14,7 +14,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/postgres/migrations/Migration20261122000000_initial.ts',
+    'src/postgres/migrations/20261122_initial/settlement.sql',
     ['test/settlement/fee.test.ts'],
     [
       [
@@ -26,7 +26,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/postgres/migrations/Migration20261122000000_initial.ts',
+    'src/postgres/migrations/20261122_initial/settlement.sql',
     [
       'test/settlement/job.test.ts',
       'test/transactions/guards.test.ts',
@@ -113,7 +113,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/settlement/runs/first-unsettled.sql.ts',
+    'src/settlement/due-index.ts',
     ['test/settlement/job.test.ts', 'test/settlement/settlement.test.ts'],
     [
       [
@@ -182,7 +182,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/postgres/migrations/Migration20261122000000_initial.ts',
+    'src/postgres/migrations/20261122_initial/splits.sql',
     ['test/settlement/shares/rule.test.ts'],
     [
       [
@@ -248,7 +248,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/settlement/verification-store.ts',
+    'src/settlement/verify-balance.ts',
     [
       'test/settlement/shares/reverse.test.ts',
       'test/model/money.test.ts',
@@ -289,7 +289,7 @@ export const SETTLEMENT = [
     ],
   ),
   ...inFile(
-    'src/settlement/due/due-index.ts',
+    'src/settlement/due-index.ts',
     ['test/settlement/due-modes.test.ts', 'test/settlement/due.test.ts'],
     [
       [

@@ -72,7 +72,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/unmatched/store.ts',
+    'src/transactions/unmatched-store.ts',
     ['test/transactions/record-payment.test.ts'],
     [
       [
@@ -83,7 +83,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/postgres/migrations/Migration20261122000000_initial.ts',
+    'src/postgres/migrations/20261125_import.sql',
     ['test/transactions/guards.test.ts'],
     [
       [
@@ -91,6 +91,12 @@ export const TRANSACTIONS = [
         `(old.status = 'PENDING' and new.status in ('SUCCESS', 'FAILED'))`,
         `(old.status in ('PENDING', 'FAILED') and new.status in ('SUCCESS', 'FAILED'))`,
       ],
+    ],
+  ),
+  ...inFile(
+    'src/postgres/migrations/20261122_initial/ledger.sql',
+    ['test/transactions/guards.test.ts'],
+    [
       [
         'a transition without its postings is accepted',
         `payment <> case when n.status in ('SUCCESS', 'REVERSED') then n.amount_minor else 0 end`,
@@ -112,14 +118,25 @@ export const TRANSACTIONS = [
         'perform r.business_id from (',
       ],
       [
-        'a transaction without its session is accepted',
-        'where parent.transaction_id is distinct from t.id limit 1',
-        'where false limit 1',
-      ],
-      [
         'a reversal without the mirror of the payment is accepted',
         `or payment_reversal <> case when n.status = 'REVERSED' then payment else 0 end`,
         '',
+      ],
+      [
+        'a reversal leaves the shares',
+        `      or shares_reversal is distinct from case when n.status = 'REVERSED' then shares end)`,
+        ')',
+      ],
+    ],
+  ),
+  ...inFile(
+    'src/postgres/migrations/20261122_initial/transactions.sql',
+    ['test/transactions/guards.test.ts'],
+    [
+      [
+        'a transaction without its session is accepted',
+        'where parent.transaction_id is distinct from t.id limit 1',
+        'where false limit 1',
       ],
       [
         'a posting without a transaction is accepted',
@@ -139,11 +156,6 @@ export const TRANSACTIONS = [
     if found then
       raise exception 'the account`,
       ],
-      [
-        'a reversal leaves the shares',
-        `      or shares_reversal is distinct from case when n.status = 'REVERSED' then shares end)`,
-        ')',
-      ],
     ],
   ),
   ...inFile(
@@ -159,7 +171,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/variance/record-store.ts',
+    'src/transactions/variance/record-one-time.ts',
     [
       'test/transactions/variance/record.test.ts',
       'test/model/money.test.ts',
@@ -196,7 +208,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/unmatched/store.ts',
+    'src/transactions/unmatched-store.ts',
     ['test/transactions/unmatched.test.ts'],
     [
       [
@@ -217,7 +229,7 @@ export const TRANSACTIONS = [
     ],
   ),
   ...inFile(
-    'src/transactions/conflicts/resolve-conflict.ts',
+    'src/transactions/conflicts.ts',
     ['test/notifications/held.test.ts'],
     [
       [

@@ -14,7 +14,7 @@ export const WEBHOOKS = [
     ],
   ),
   ...inFile(
-    'src/webhooks/deliveries/end-claims.ts',
+    'src/webhooks/deliveries/claim-deliveries.ts',
     ['test/webhooks/deliveries/end-claims.test.ts'],
     [
       ['a late release lets a delivery be sent twice', ' and d.claims = i.claim', ''],

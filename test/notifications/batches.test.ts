@@ -1,11 +1,8 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  createFinishProcessing,
-  createStoreNotification,
-} from '../../src/notifications/notification-batches.ts'
 import { createAssignSession } from '../../src/notifications/payment-sessions.ts'
 import type { NewNotification, Processed } from '../../src/notifications/store.ts'
+import { createFinishProcessing, createStoreNotification } from '../../src/notifications/store.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useFakeBank } from '../support/fake-bank.ts'
 import { useService } from '../support/service.ts'

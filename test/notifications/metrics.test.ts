@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
-import { registerPendingMetrics } from '../../src/notifications/notification-status.ts'
+import { registerPendingMetrics } from '../../src/notifications/held-notifications.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 
 const db = useDatabase()

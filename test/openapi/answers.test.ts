@@ -5,7 +5,7 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import { restPath } from '../../proto/contract-services.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { Fault, REASONS, type Reason } from '../../src/core/errors.ts'
-import { toErrorResponse } from '../../src/server/rest/envelope.ts'
+import { toErrorResponse } from '../../src/server/http/parse-body.ts'
 import { ERRORS, OF_LIVE_BANKS } from '../protocols/matrix/error-rows.ts'
 import { allMethods, nameOf, sendRest } from '../protocols/matrix/protocols.ts'
 import { HAPPY } from '../protocols/matrix/rows.ts'

@@ -2,10 +2,11 @@ import pino from 'pino'
 import { expect, test } from 'vitest'
 import {
   createAttemptCounter,
+  deleteOldHours,
   type EndedAttempt,
-} from '../../src/webhooks/figures/count-attempts.ts'
-import { quantileMs } from '../../src/webhooks/figures/delay-histogram.ts'
-import { deleteOldHours, readWebhookHours } from '../../src/webhooks/figures/hour-store.ts'
+  quantileMs,
+  readWebhookHours,
+} from '../../src/webhooks/count-attempts.ts'
 import { useDatabase } from '../support/database.ts'
 
 const HOUR_MS = 3_600_000

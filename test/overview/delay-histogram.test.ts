@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { BUCKETS, bucketOf, quantileMs } from '../../src/webhooks/figures/delay-histogram.ts'
+import { BUCKETS, bucketOf, quantileMs } from '../../src/webhooks/count-attempts.ts'
 
 const DAYS_21_MS = 21 * 86_400_000
 

@@ -1,8 +1,8 @@
 import { beforeEach, expect, test } from 'vitest'
-import { followPayments } from '../../src/settlement/due/follow-payments.ts'
+import { updateTerms } from '../../src/settlement/change-terms.ts'
 import { claimDue } from '../../src/settlement/runs/advance-settlements.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
-import { updateTerms } from '../../src/settlement/terms/change-terms.ts'
+import { followPayments } from '../../src/settlement/sweep-due.ts'
 import { useDatabase } from '../support/database.ts'
 import { SYSTEM } from '../support/operator.ts'
 import {

@@ -12,7 +12,7 @@ import {
   toTerms,
   toTermsMessage,
 } from '../../src/settlement/message.ts'
-import type { Terms } from '../../src/settlement/terms/terms.ts'
+import type { Terms } from '../../src/settlement/terms.ts'
 import { settlement } from './settlement-fixture.ts'
 
 const amount = fc.bigInt({ min: 0n, max: 10n ** 15n })

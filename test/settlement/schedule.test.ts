@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createCalendar, type Schedule } from '../../src/settlement/terms/schedule.ts'
+import { createCalendar, type Schedule } from '../../src/settlement/schedule.ts'
 
 const at = (text: string) => Date.parse(text)
 const show = (ms: number) => new Date(ms).toISOString()

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { sweepDue } from '../../src/settlement/due/sweep-due.ts'
+import { sweepDue } from '../../src/settlement/sweep-due.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
 import { createInstance, testClock } from './fixture.ts'

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
+import { updateTerms } from '../../src/settlement/change-terms.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
-import { updateTerms } from '../../src/settlement/terms/change-terms.ts'
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'

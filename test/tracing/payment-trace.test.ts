@@ -2,8 +2,7 @@ import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { openTracing } from '../../src/app/start-service.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { paymentTraceOf } from '../../src/tracing/payment-trace.ts'
-import { formatTraceparent } from '../../src/tracing/traceparent.ts'
+import { formatTraceparent, paymentTraceOf } from '../../src/tracing/tracing.ts'
 
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 

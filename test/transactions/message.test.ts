@@ -11,23 +11,21 @@ import { encodeSettlementEvent } from '../../src/settlement/message.ts'
 import {
   decodeTransactionEvent,
   encodeTransactionEvent,
+  encodeUnmatchedEvent,
   fromStatus,
   toRecorderMessage,
   toStatus,
   toTokenPayment,
   toTransactionMessage,
+  toUnmatchedMessage,
 } from '../../src/transactions/message.ts'
+import type { StoredUnmatched } from '../../src/transactions/transaction.ts'
 import {
   canBePaidAt,
   type RecordedBy,
   type StoredTransaction,
   TRANSACTION_STATUSES,
 } from '../../src/transactions/transaction.ts'
-import {
-  encodeUnmatchedEvent,
-  toUnmatchedMessage,
-} from '../../src/transactions/unmatched/message.ts'
-import type { StoredUnmatched } from '../../src/transactions/unmatched/unmatched-payment.ts'
 import { varianceOf } from '../../src/transactions/variance/variance.ts'
 import { settlement } from '../settlement/settlement-fixture.ts'
 

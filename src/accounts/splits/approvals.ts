@@ -1,7 +1,6 @@
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
-import { findBusinessNames } from '../../businesses/find-names.ts'
-import { findBusiness } from '../../businesses/get-business.ts'
+import { findBusiness, findBusinessNames } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
 import { invalidFields } from '../../core/errors.ts'
 import { textArray } from '../../postgres/binary-arrays.ts'
@@ -10,6 +9,7 @@ import type { Database } from '../../postgres/orm.ts'
 import { cutPage, type Page } from '../../postgres/page-token.ts'
 import { queriesOf, queryableOf } from '../../postgres/queries-of.ts'
 import { SplitApprovalEntity } from './split.entity.ts'
+import { faultsOf, type ShareNames, type Split } from './split.ts'
 
 /** A business, and another one that may get shares of its payments. */
 export interface RecipientKey {
@@ -103,4 +103,48 @@ export async function findApproved(
     values: [businessId, textArray(recipientIds)],
   })
   return new Set(rows.map(({ recipient_id }) => recipient_id))
+}
+
+/** A split as a caller requests it. */
+export interface RequestedSplit {
+  /** Without recipients: the owner keeps everything. */
+  readonly split: Split
+  readonly names: ShareNames
+  /** The businesses that the caller may name without an operator's approval; undefined: all. */
+  readonly allowed: ReadonlySet<string> | undefined
+}
+
+/**
+ * Of callers who need an operator's approval for each recipient, beforehand. If a split waited for its approval instead,
+ * the response would show a key which businesses exist.
+ */
+export const NEEDS_APPROVAL: ReadonlySet<string> = new Set()
+
+/**
+ * Checks a requested split. A business that the caller may not name is refused like one that does not exist, and
+ * is not even looked up.
+ *
+ * @returns undefined if it has no recipients
+ * @throws Fault validation_failed
+ */
+export async function checkSplit(
+  client: Queryable,
+  ownerId: string,
+  requested: RequestedSplit | undefined,
+): Promise<Split | undefined> {
+  if (requested === undefined || requested.split.recipients.length === 0) return undefined
+  const { split, names, allowed } = requested
+  const faults = faultsOf(split, ownerId, names)
+  if (faults.length > 0) throw invalidFields(faults)
+  const ids = split.recipients.map(({ businessId }) => businessId)
+  const nameable = ids.filter((id) => allowed?.has(id) ?? true)
+  const known = await findBusinessNames(client, nameable)
+  const approved = await findApproved(client, ownerId, ids)
+  const message = allowed ? 'is not an approved recipient' : 'is not a known business'
+  const refused = ids.flatMap((id, index) => {
+    if (known.has(id) || approved.has(id)) return []
+    return [{ field: `split.recipients[${index}].businessId`, message }]
+  })
+  if (refused.length > 0) throw invalidFields(refused)
+  return split
 }

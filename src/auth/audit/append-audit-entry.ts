@@ -3,8 +3,7 @@ import type { ClientBase } from 'pg'
 import { assert, Fault } from '../../core/errors.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Actor } from '../caller.ts'
-import { auditHash } from './audit-hash.ts'
-import { entryText, headText, isAuthenticHead } from './audit-mac.ts'
+import { auditHash, entryText, headText, isAuthenticHead } from './audit-hash.ts'
 
 /** The action of an audit entry: the kind of its target, and a verb. */
 export type AuditAction =

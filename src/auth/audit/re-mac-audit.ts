@@ -7,8 +7,8 @@ import {
 } from '../../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 import { bigintArray, byteaArray } from '../../postgres/binary-arrays.ts'
-import { entryText, headText, isAuthenticHead } from './audit-mac.ts'
-import { readHead } from './head-store.ts'
+import { entryText, headText, isAuthenticHead } from './audit-hash.ts'
+import { readHead } from './export-audit-head.ts'
 import { ENTRY_COLUMNS, isAuthenticEntry, type StoredEntry } from './list-audit-entries.ts'
 
 /**

@@ -1,9 +1,8 @@
 import { invalidFields } from '../../core/errors.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { pageTokenOf, readPage } from '../../postgres/page-token.ts'
-import { type ChainBreak, createChain } from './audit-chain.ts'
-import { NO_HASH } from './audit-hash.ts'
-import type { AuditKeys } from './audit-mac.ts'
+import type { AuditKeys } from './audit-hash.ts'
+import { type ChainBreak, createChain, NO_HASH } from './audit-hash.ts'
 import { type AuditFilter, listAuditEntries } from './list-audit-entries.ts'
 
 /** The progress of a verification. */

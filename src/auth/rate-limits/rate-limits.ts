@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../core/clock.ts'
+import { addressGroup, isLoopback } from '../../net/address-ranges.ts'
 import type { Caller } from '../caller.ts'
-import { addressGroup, isLoopback } from './address-group.ts'
 import type { KnownCredentials, Recorded } from './known-credentials.ts'
 import { SharedBucket } from './shared-bucket.ts'
 import type { RateLimit, TokenBucket } from './token-bucket.ts'

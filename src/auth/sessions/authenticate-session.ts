@@ -3,8 +3,7 @@ import type { Pool } from 'pg'
 import type { Clock } from '../../core/clock.ts'
 import { BOOTSTRAP, type InternalCaller } from '../caller.ts'
 import { createCredentialCache, type Found } from '../credential-cache.ts'
-import { hashToken } from '../tokens/token-secret.ts'
-import { idIn, proofOf } from './session-secret.ts'
+import { hashToken, idIn, proofOf } from '../tokens/token-secret.ts'
 import { findSession, recordSessionUse } from './store.ts'
 
 /** The precision of `last_used_at`, so a session may end this much before it was idle for its time. */

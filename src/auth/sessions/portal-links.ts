@@ -8,8 +8,8 @@ import type { Page } from '../../postgres/page-token.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
 import type { Actor, InternalCaller, Scope } from '../caller.ts'
 import type { Owner } from '../method-policy.ts'
+import { newSecret } from '../tokens/token-secret.ts'
 import { type PortalLink, PortalLinkEntity } from './session.entity.ts'
-import { newSecret } from './session-secret.ts'
 import { signInPath } from './sign-in-codes.ts'
 
 /** The longest validity of a link, as the contract states it: 30 days. */

@@ -24,8 +24,7 @@ import {
   type Scope,
   type SessionKind,
 } from '../caller.ts'
-import { revokeSession } from './end-session.ts'
-import { SESSION_MS_MAX } from './open-session.ts'
+import { revokeSession, SESSION_MS_MAX } from './open-session.ts'
 import {
   createPortalLink,
   listPortalLinks,

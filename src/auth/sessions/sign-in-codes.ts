@@ -4,8 +4,8 @@ import { newId } from '../../core/ids.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
 import { type Actor, BOOTSTRAP, type InternalCaller } from '../caller.ts'
+import { newSecret, proofOf } from '../tokens/token-secret.ts'
 import { SignInCodeEntity } from './session.entity.ts'
-import { newSecret, proofOf } from './session-secret.ts'
 
 /** How long a code can be used. */
 export const SIGN_IN_CODE_TTL_MS = 15 * 60_000

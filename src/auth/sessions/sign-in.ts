@@ -1,10 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Database } from '../../postgres/orm.ts'
 import { queryableOf } from '../../postgres/queries-of.ts'
-import type { AuditKeys } from '../audit/audit-mac.ts'
+import type { AuditKeys } from '../audit/audit-hash.ts'
 import { actorFor, BOOTSTRAP, type CallSource } from '../caller.ts'
 import type { AuthenticateToken } from '../tokens/authenticate-token.ts'
-import { hashToken } from '../tokens/token-secret.ts'
+import { hashToken, idIn } from '../tokens/token-secret.ts'
 import { provesToken } from './authenticate-session.ts'
 import {
   type Grant,
@@ -12,7 +12,6 @@ import {
   openSession,
   type SessionSettings,
 } from './open-session.ts'
-import { idIn } from './session-secret.ts'
 import { type GrantRow, openPortalLink, takeSignInCode } from './store.ts'
 
 /** What a browser exchanges for a session. */

@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../../core/clock.ts'
 import { formatAmount } from '../../core/money.ts'
 import { BANK_FACTS } from '../bank.ts'
 import { getPath, parseNaira } from '../bank-fields.ts'
-import { createFakeIds } from '../fake/fake-ids.ts'
+import { createFakeIds, numberToken } from '../fake/fake-ids.ts'
 import { createFaults, type Faults, type ServerFault } from '../fake/faults.ts'
 import {
   type FakeResponse,
@@ -11,10 +11,8 @@ import {
   type Observe,
   startLoopbackServer,
 } from '../fake/loopback-server.ts'
-import { createNotifier, type NotifyResult } from '../fake/notifier.ts'
-import { numberToken } from '../fake/number-token.ts'
-import { payByHand } from '../fake/pay-by-hand.ts'
-import { parseBankJson } from '../http/bank-json.ts'
+import { createNotifier, type NotifyResult, payByHand } from '../fake/notifier.ts'
+import { parseBankJson } from '../http/bank-http.ts'
 
 export type NinePsbOperation = 'authenticate' | 'create' | 'confirm' | 'deactivate'
 

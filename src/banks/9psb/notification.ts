@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto'
 import { AMOUNT_MINOR_MAX, formatAmount } from '../../core/money.ts'
 import type { BankNotification, BankPayment, Reading } from '../bank.ts'
-import { getPath, parseNaira } from '../bank-fields.ts'
+import { getPath, parseNaira, plainText } from '../bank-fields.ts'
 import { equalSecrets } from '../equal-secrets.ts'
-import { parseBankJson } from '../http/bank-json.ts'
+import { parseBankJson } from '../http/bank-http.ts'
 import { parseLagosTime } from '../lagos-time.ts'
-import { plainText } from '../plain-text.ts'
 
 interface NotificationCredentials {
   readonly notificationUser: string

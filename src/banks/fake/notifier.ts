@@ -1,5 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Observe } from './loopback-server.ts'
+import { getPath } from '../bank-fields.ts'
+import { parseBankJson } from '../http/bank-http.ts'
+import type { FakeRequest, FakeResponse, Observe } from './loopback-server.ts'
 
 /** The result of a notification. */
 export interface NotifyResult {
@@ -94,5 +96,25 @@ function createSemaphore(max: number): () => Promise<() => void> {
     if (free > 0) free -= 1
     else await new Promise<void>((resolve) => waiting.push(resolve))
     return release
+  }
+}
+
+/**
+ * Serves a developer's payment into an account of a fake bank:
+ * `{"account_number":"…","amount":"1500.50"}`. Responds without waiting for the notification.
+ */
+export function payByHand<Transaction extends { readonly sessionId: string }>(
+  { body }: FakeRequest,
+  receive: (accountNumber: string, amount: string) => Transaction,
+  notify: (transaction: Transaction) => Promise<unknown>,
+): FakeResponse {
+  const fields = parseBankJson(body)
+  try {
+    const transaction = receive(getPath(fields, 'account_number'), getPath(fields, 'amount'))
+    void notify(transaction)
+    return { status: 200, body: JSON.stringify({ session_id: transaction.sessionId }) }
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    return { status: 400, body: JSON.stringify({ message: error.message }) }
   }
 }

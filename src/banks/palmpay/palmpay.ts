@@ -1,7 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
 import { AMOUNT_MINOR_MAX } from '../../core/money.ts'
-import { DENIED } from '../access-denied.ts'
 import type {
   Acknowledgement,
   BankPayment,
@@ -12,12 +11,14 @@ import type {
   Reading,
   Requery,
 } from '../bank.ts'
+import { DENIED } from '../bank.ts'
 import {
   type BankFields,
   fieldsOf,
   getPath,
   isAccountNumber,
   isPaymentKey,
+  plainText,
   textOf,
 } from '../bank-fields.ts'
 import {
@@ -25,11 +26,9 @@ import {
   type BankHttp,
   BankUnreachableError,
   type OnAccess,
+  parseBankJson,
 } from '../http/bank-http.ts'
-import { parseBankJson } from '../http/bank-json.ts'
-import { plainText } from '../plain-text.ts'
-import { createPalmPayCall, type PalmPayCall, SUCCESS } from './call.ts'
-import { createOpening } from './open-account.ts'
+import { createOpening, createPalmPayCall, type PalmPayCall, SUCCESS } from './open-account.ts'
 import type { PalmPaySettings } from './settings.ts'
 import { isSigned, isUnambiguous, type SignedFields } from './signature.ts'
 

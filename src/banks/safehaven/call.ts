@@ -1,6 +1,6 @@
 import { type KeyObject, sign } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
-import { type BankFields, fieldsOf, getPath, textOf } from '../bank-fields.ts'
+import { type BankFields, fieldsOf, getPath, plainText, textOf } from '../bank-fields.ts'
 import { createAccessToken } from '../http/access-token.ts'
 import {
   AccessDeniedError,
@@ -9,9 +9,8 @@ import {
   type BankResponse,
   BankUnreachableError,
   type OnAccess,
+  parseBankJson,
 } from '../http/bank-http.ts'
-import { parseBankJson } from '../http/bank-json.ts'
-import { plainText } from '../plain-text.ts'
 import type { SafeHavenSettings } from './settings.ts'
 
 /** The result of a call. */

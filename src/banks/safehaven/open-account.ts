@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock } from '../../core/clock.ts'
 import { toMajorNumber } from '../../core/money.ts'
-import { DENIED } from '../access-denied.ts'
 import type { AccountOrder, AccountResult, OrderTerms } from '../bank.ts'
+import { DENIED } from '../bank.ts'
 import {
   type BankFields,
   fieldsOf,
@@ -10,9 +10,9 @@ import {
   isAccountNumber,
   type JsonFields,
   mergeFields,
+  plainText,
   textOf,
 } from '../bank-fields.ts'
-import { plainText } from '../plain-text.ts'
 import type { SafeHavenCall, SafeHavenResponse } from './call.ts'
 import type { AccountSettings, SafeHavenSettings } from './settings.ts'
 

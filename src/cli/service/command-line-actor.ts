@@ -1,5 +1,5 @@
 import { hostname, userInfo } from 'node:os'
-import type { AuditKeys } from '../../auth/audit/audit-mac.ts'
+import type { AuditKeys } from '../../auth/audit/audit-hash.ts'
 import type { Actor } from '../../auth/caller.ts'
 
 /** Who runs this command, for the audit entries of commands that work on the database itself. */

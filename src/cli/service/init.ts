@@ -4,9 +4,13 @@ import { create } from '@bufbuild/protobuf'
 import { createValidator } from '@bufbuild/protovalidate'
 import type { Command } from 'commander'
 import { CreateBusinessRequestSchema } from '../../../gen/inflow/business/v1/business_service_pb.ts'
-import { type GeneratedKeys, generateKeys, writeNewSettings } from '../../app/choose-keys.ts'
+import {
+  type GeneratedKeys,
+  generateKeys,
+  settingLines,
+  writeNewSettings,
+} from '../../app/choose-keys.ts'
 import { type Initialized, initialize } from '../../app/initialize.ts'
-import { settingLines } from '../../app/setting-lines.ts'
 import type { Config } from '../../config/config.ts'
 import { type EnvFile, readEnvFile, withEnvFile } from '../../config/env-file.ts'
 import { listSettings } from '../../config/setting-table.ts'

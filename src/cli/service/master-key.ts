@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { encryptedTables } from '../../app/encrypted-tables.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
-import { beginAuditLog } from '../../auth/audit/head-store.ts'
+import { beginAuditLog } from '../../auth/audit/export-audit-head.ts'
 import {
   checkMasterKey,
   MasterKeyError,

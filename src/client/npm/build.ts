@@ -1,6 +1,7 @@
 /**
  * Makes the npm package for other projects, in `dist/client` or the given folder: the client, the contract and
- * the command, compiled, as Node does not run TypeScript under node_modules.
+ * the command, compiled, as Node does not run TypeScript under node_modules. `tsc` writes modules, types and source maps;
+ * a bundle would need a second tool, and hide the licences and updates of what it contains.
  */
 import { spawnSync } from 'node:child_process'
 import {

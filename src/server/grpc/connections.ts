@@ -1,10 +1,133 @@
-import type { ServerHttp2Stream } from 'node:http2'
+import { constants, type ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
-import { addressGroup } from '../../auth/rate-limits/address-group.ts'
-import type { ClientIdentity } from './client-certificate.ts'
-import { GrpcConnection } from './connection.ts'
-import type { GrpcLimits } from './limits.ts'
-import { Usage } from './usage.ts'
+import type { PeerCertificate } from 'node:tls'
+import { MINUTE_MS } from '../../core/durations.ts'
+import { addressGroup } from '../../net/address-ranges.ts'
+
+/** Calls refused for a limit before their connection is closed. */
+const REFUSALS_MAX = 100
+
+/**
+ * What a client may send outside of calls: PING, SETTINGS, WINDOW_UPDATE and other frames that only
+ * cause work. nghttp2 limits unacknowledged frames, not acknowledged ones, so bytes are counted at
+ * the socket. Frames that belong to a call or to sent messages have an allowance of their own.
+ */
+const OVERHEAD = {
+  burstBytes: 1024 * 1024,
+  bytesPerSecond: 64 * 1024,
+  bytesPerStream: 64 * 1024,
+  perByteSent: 0.5,
+} as const
+
+/** The length of the HTTP/2 client preface (RFC 9113, section 3.4). */
+const PREFACE_BYTES = 24
+
+/** One connection to the gRPC server. */
+export class GrpcConnection {
+  /** The client's. */
+  readonly address: string
+  readonly usage: Usage
+  readonly #socket: Socket
+  readonly #identity: ClientIdentity | undefined
+  readonly #openedMs: number
+  #refusals = 0
+  #allowedBytes = 0
+  #checkedMs: number
+  /** Bytes outside of calls at the last check, and how far they exceed the allowance. */
+  #besidesBytes = 0
+  #excessBytes = 0
+
+  constructor(
+    socket: Socket,
+    identity: ClientIdentity | undefined,
+    address: string,
+    usage: Usage,
+    openedMs: number,
+  ) {
+    this.address = address
+    this.usage = usage
+    this.#socket = socket
+    this.#identity = identity
+    this.#openedMs = openedMs
+    this.#checkedMs = openedMs
+  }
+
+  /** The URI in the client certificate, while the certificate is valid. */
+  get clientUri(): string | undefined {
+    const identity = this.#identity
+    return identity && identity.expiresMs > Date.now() ? identity.uri : undefined
+  }
+
+  streamOpened(): void {
+    this.#allowedBytes += OVERHEAD.bytesPerStream
+  }
+
+  bodyReceived(bytes: number): void {
+    this.#allowedBytes += bytes
+  }
+
+  /**
+   * Resets a stream that exceeds a limit; its client gets RESOURCE_EXHAUSTED.
+   *
+   * @param weight how many refusals this one counts as
+   */
+  refuse(stream: ServerHttp2Stream, weight = 1): void {
+    stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM)
+    this.#refusals += weight
+    if (this.#refusals >= REFUSALS_MAX) this.#socket.destroy()
+  }
+
+  /** Closes the connection if its client was silent too long, or sends too much outside of calls. */
+  check(nowMs: number, greetingMs: number): void {
+    const { bytesRead, bytesWritten } = this.#socket
+    const silent = bytesRead < PREFACE_BYTES && nowMs - this.#openedMs > greetingMs
+    const allowed = this.#allowedBytes + bytesWritten * OVERHEAD.perByteSent
+    const drained = ((nowMs - this.#checkedMs) / 1_000) * OVERHEAD.bytesPerSecond
+    const besides = bytesRead - allowed
+    this.#excessBytes = Math.max(0, this.#excessBytes + besides - this.#besidesBytes - drained)
+    this.#besidesBytes = besides
+    this.#checkedMs = nowMs
+    if (silent || this.#excessBytes > OVERHEAD.burstBytes) this.#socket.destroy()
+  }
+}
+
+/** The identity in a client certificate, and its expiry. */
+export interface ClientIdentity {
+  readonly uri: string
+  /** Milliseconds since the Unix epoch: a connection may outlive its certificate. */
+  readonly expiresMs: number
+}
+
+/**
+ * Returns the URI of a verified certificate: the only URI among its alternative names (SPIFFE,
+ * X.509-SVID). Undefined if there is none or more than one.
+ */
+export function identityOf({
+  subjectaltname,
+  valid_to: validTo,
+}: Pick<PeerCertificate, 'subjectaltname' | 'valid_to'>): ClientIdentity | undefined {
+  const uris = readNames(subjectaltname ?? '').filter(([kind]) => kind === 'URI')
+  const [only] = uris
+  if (only === undefined || uris.length > 1) return undefined
+  const expiresMs = Date.parse(validTo)
+  return Number.isNaN(expiresMs) ? undefined : { uri: only[1], expiresMs }
+}
+
+/**
+ * Node writes names as `DNS:a.example, URI:spiffe://…`, and quotes those with commas or quotes in
+ * them. A parser that ignored the quotes would take a crafted DNS name for a URI.
+ */
+function readNames(text: string): (readonly [kind: string, name: string])[] {
+  const names: (readonly [string, string])[] = []
+  const each = /([A-Za-z ]+):("(?:[^"\\]|\\.)*"|[^,"]*)(?:, |$)/y
+  while (each.lastIndex < text.length) {
+    const match = each.exec(text)
+    // A text that Node did not write in this form is rejected as a whole.
+    if (match === null) return []
+    names.push([match[1] ?? '', match[2] ?? ''])
+  }
+  return names
+}
 
 type Session = NonNullable<ServerHttp2Stream['session']>
 
@@ -81,4 +204,111 @@ function createAddresses(limits: GrpcLimits, all: Usage) {
       if (address.connections === 0) addresses.delete(group)
     },
   }
+}
+
+/** Limits of what may be in use at once. */
+interface UsageLimits {
+  readonly streamsMax: number
+  readonly heldBytesMax: number
+}
+
+/** Counts what calls use: per connection, per address and in total, each within the next. */
+class Usage {
+  readonly #limits: UsageLimits
+  readonly #outer: Usage | undefined
+  #streams = 0
+  #heldBytes = 0
+
+  constructor(limits: UsageLimits, outer?: Usage) {
+    this.#limits = limits
+    this.#outer = outer
+  }
+
+  /** @returns whether the stream is within every limit; it counts either way */
+  addStream(): boolean {
+    this.#streams += 1
+    const fits = this.#outer?.addStream() ?? true
+    return fits && this.#streams <= this.#limits.streamsMax
+  }
+
+  removeStream(): void {
+    this.#streams -= 1
+    this.#outer?.removeStream()
+  }
+
+  /** @returns whether the bytes are within every limit; they count either way */
+  hold(bytes: number): boolean {
+    this.#heldBytes += bytes
+    const fits = this.#outer?.hold(bytes) ?? true
+    return fits && this.#heldBytes <= this.#limits.heldBytesMax
+  }
+
+  release(bytes: number): void {
+    this.#heldBytes -= bytes
+    this.#outer?.release(bytes)
+  }
+}
+
+/** What the gRPC server allows a client, and how long it waits. */
+export interface GrpcLimits {
+  /** The largest request message. RecordPayments takes 1,000 payments of at most some 3 KB each. */
+  readonly messageBytesMax: number
+  /** The largest request that needs no credential: health and reflection. */
+  readonly openMessageBytesMax: number
+  /** Names and values of the headers of one call, in bytes. */
+  readonly headerBytesMax: number
+  /** Calls in progress per connection, per address and in total, including event streams. */
+  readonly streamsPerConnectionMax: number
+  readonly streamsPerAddressMax: number
+  readonly streamsMax: number
+  /** Bytes held per connection, per address and in total: headers, incomplete requests. */
+  readonly heldBytesPerConnectionMax: number
+  readonly heldBytesPerAddressMax: number
+  readonly heldBytesMax: number
+  /** Until a proxy has named its client, in milliseconds. */
+  readonly proxyHeaderMs: number
+  /** Until a connection sends its first bytes, in milliseconds. */
+  readonly greetingMs: number
+  /** Until a request is complete. */
+  readonly requestMs: number
+  /** Until the client reads the response of a unary call. */
+  readonly responseMs: number
+  /** Until a subscriber reads anything of what is sent to it. */
+  readonly streamStallMs: number
+  /** The duration of a reflection stream. */
+  readonly reflectionMs: number
+  /** Between two PINGs of the server, and until their acknowledgement: finds clients that are gone. */
+  readonly keepaliveMs: number
+  readonly keepaliveTimeoutMs: number
+  /** Until a connection without a call is closed. */
+  readonly idleMs: number
+  /** The age, ±10 %, at which a connection is replaced, so that load balancers rebalance. */
+  readonly connectionAgeMs: number
+  /** For calls in progress on a connection that is replaced: longer than an event stream lasts. */
+  readonly connectionAgeGraceMs: number
+}
+
+const MIB = 1024 * 1024
+export const GRPC_LIMITS: GrpcLimits = {
+  messageBytesMax: 4 * MIB,
+  openMessageBytesMax: 4 * 1024,
+  headerBytesMax: 16 * 1024,
+  streamsPerConnectionMax: 1_000,
+  streamsPerAddressMax: 10_000,
+  streamsMax: 50_000,
+  heldBytesPerConnectionMax: 32 * MIB,
+  heldBytesPerAddressMax: 64 * MIB,
+  heldBytesMax: 256 * MIB,
+  proxyHeaderMs: 5_000,
+  greetingMs: 10_000,
+  requestMs: 30_000,
+  responseMs: 30_000,
+  streamStallMs: 5 * MINUTE_MS,
+  reflectionMs: 5 * MINUTE_MS,
+  keepaliveMs: 30_000,
+  // gRPC's own default. A PING waits behind the events that are already on their way.
+  keepaliveTimeoutMs: 20_000,
+  idleMs: 10 * MINUTE_MS,
+  connectionAgeMs: 30 * MINUTE_MS,
+  connectionAgeGraceMs: 40 * MINUTE_MS,
 }

@@ -5,10 +5,10 @@ import {
   type ConnectionLimits,
   type Connections,
   LISTEN_BACKLOG,
+  listenFault,
 } from '../connections.ts'
-import { listenFault } from '../listen-fault.ts'
 import type { Tls } from '../tls.ts'
-import { type ClientIdentity, identityOf } from './client-certificate.ts'
+import { type ClientIdentity, identityOf } from './connections.ts'
 import { parseProxyHeader } from './proxy-header.ts'
 
 /** The time-out of a TLS handshake. */

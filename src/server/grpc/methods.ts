@@ -8,21 +8,22 @@ import {
   type MessageInitShape,
   toBinary,
 } from '@bufbuild/protobuf'
-import type {
-  handleServerStreamingCall,
-  handleUnaryCall,
-  MethodDefinition,
-  ServerWritableStream,
+import { decodeBinaryHeader, encodeBinaryHeader } from '@connectrpc/connect'
+import {
+  type handleServerStreamingCall,
+  type handleUnaryCall,
+  Metadata,
+  type MethodDefinition,
+  type ServerUnaryCall,
+  type ServerWritableStream,
 } from '@grpc/grpc-js'
 import type { Logger } from 'pino'
 import { assert, Fault, REASONS } from '../../core/errors.ts'
-import { headersOf, type Invoker } from '../rpc/invokers.ts'
+import type { CallContext } from '../rpc/call-context.ts'
+import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
 import { toFault } from '../rpc/status.ts'
-import { GrpcCallContext, type RequestBox } from './call-context.ts'
-import type { GrpcConnection } from './connection.ts'
-import type { GrpcConnections } from './connections.ts'
-import { toMetadata } from './metadata.ts'
-import { type GrpcStatus, toGrpcStatus } from './status.ts'
+import type { GrpcConnection, GrpcConnections } from './connections.ts'
+import { type GrpcStatus, REQUEST_ID, toGrpcStatus } from './status.ts'
 import type { StreamWatch } from './watch-streams.ts'
 
 /** What the methods use of the server. */
@@ -189,7 +190,7 @@ interface SendOptions<T> {
   readonly opened: () => void
   /** Resets the stream of a client that reads nothing, not even the status. */
   readonly reset: () => void
-  /** Until the client reads something of what waits for it. */
+  /** How long the client may read nothing of what waits for it. */
   readonly stallMs: number
 }
 
@@ -274,4 +275,148 @@ function once<A extends unknown[]>(action: (...args: A) => void): (...args: A) =
     done = true
     action(...args)
   }
+}
+
+/** The bytes of a request. A box, because grpc-js keeps the request while the call is open. */
+interface RequestBox {
+  bytes: Buffer | undefined
+}
+
+/** The part of a grpc-js call that states where it comes from. */
+type PeerCall = Pick<
+  ServerUnaryCall<RequestBox, Buffer> | ServerWritableStream<RequestBox, Buffer>,
+  'request' | 'metadata' | 'cancelled' | 'getDeadline'
+> & { on(event: 'cancelled', listener: () => void): unknown }
+
+/**
+ * The context of a gRPC call. A class, so that what few calls need is made only when it is read: this
+ * is on the path of every call.
+ */
+class GrpcCallContext implements CallContext {
+  readonly protocol = 'grpc'
+  readonly requestId: string
+  readonly connection: GrpcConnection | undefined
+  rateLimit: CallContext['rateLimit']
+  span: CallContext['span']
+  readonly #rpc: PeerCall
+  readonly #decodeMessage: (bytes: Buffer) => Message
+  #header: Headers | undefined
+  #controller: AbortController | undefined
+  #fault: Fault | undefined
+  #open = true
+
+  /** @param connection undefined: it has closed already */
+  constructor(
+    rpc: PeerCall,
+    requestId: string,
+    connection: GrpcConnection | undefined,
+    decodeMessage: (bytes: Buffer) => Message,
+  ) {
+    this.#rpc = rpc
+    this.requestId = requestId
+    this.connection = connection
+    this.#decodeMessage = decodeMessage
+  }
+
+  get address(): string {
+    return this.connection?.address ?? ''
+  }
+
+  get header(): Headers {
+    this.#header ??= toHeaders(this.#rpc.metadata)
+    return this.#header
+  }
+
+  get authorization(): string | null {
+    const [value] = this.#rpc.metadata.get('authorization')
+    return typeof value === 'string' ? value : null
+  }
+
+  get traceparent(): string | undefined {
+    const [value] = this.#rpc.metadata.get('traceparent')
+    return typeof value === 'string' ? value : undefined
+  }
+
+  /** Read only for a call without a token. */
+  get clientUri(): string | undefined {
+    return this.connection?.clientUri
+  }
+
+  /** Its reason is a Fault, so that code that throws the reason gives the right status. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      this.#rpc.on('cancelled', () => this.#gone())
+      // A client that ends its half of the call after the deadline still reaches the handler,
+      // and grpc-js reports no cancellation any more.
+      if (this.#rpc.cancelled || hasPassed(this.#rpc)) this.#gone()
+      if (this.#fault !== undefined) this.#controller.abort(this.#fault)
+    }
+    return this.#controller.signal
+  }
+
+  /**
+   * Decodes the request, once.
+   *
+   * @throws Fault malformed_request
+   */
+  readonly decode = (): Decoded => {
+    const { bytes = Buffer.alloc(0) } = this.#rpc.request
+    this.#rpc.request.bytes = undefined
+    return { message: this.#decodeMessage(bytes) }
+  }
+
+  /** Aborts the signal with the fault as its reason, unless the call has a response. */
+  abort(fault: Fault): void {
+    if (!this.#open) return
+    this.#open = false
+    this.#fault = fault
+    this.#controller?.abort(fault)
+  }
+
+  /** Marks the response as complete. grpc-js reports completion as a cancellation too. */
+  responded(): void {
+    this.#open = false
+    this.#rpc.request.bytes = undefined
+  }
+
+  #gone(): void {
+    if (!this.#open) return
+    const text = hasPassed(this.#rpc)
+      ? 'The deadline of the call has passed'
+      : 'The caller cancelled'
+    this.abort(new Fault('cancelled', text))
+  }
+}
+
+function hasPassed(rpc: PeerCall): boolean {
+  const deadline = rpc.getDeadline()
+  return deadline !== Number.POSITIVE_INFINITY && Number(deadline) <= Date.now()
+}
+
+/** Returns the metadata of a request as headers; binary values in base64, as in Connect. */
+function toHeaders(metadata: Metadata): Headers {
+  const headers = new Headers()
+  for (const [key, values] of Object.entries(metadata.toJSON())) {
+    for (const value of values) {
+      headers.append(key, typeof value === 'string' ? value : encodeBinaryHeader(value))
+    }
+  }
+  return headers
+}
+
+/** Returns the metadata of a response: its headers and the request id. */
+function toMetadata(headers: Headers | undefined, requestId: string): Metadata {
+  const metadata = new Metadata()
+  headers?.forEach((value, name) => {
+    if (!name.endsWith('-bin')) metadata.set(name, value)
+    // Headers join values with a comma, which base64 does not contain.
+    else for (const each of value.split(',')) metadata.add(name, toBytes(each))
+  })
+  metadata.set(REQUEST_ID, requestId)
+  return metadata
+}
+
+function toBytes(base64: string): Buffer {
+  return Buffer.from(decodeBinaryHeader(base64.trim()))
 }

@@ -13,12 +13,10 @@ import { withTimeout } from '../../core/with-timeout.ts'
 import type { ConnectionLimits } from '../connections.ts'
 import type { Invoker } from '../rpc/invokers.ts'
 import type { Tls } from '../tls.ts'
-import { createGrpcConnections } from './connections.ts'
-import { addHealth } from './health.ts'
-import { GRPC_LIMITS, type GrpcLimits } from './limits.ts'
+import { createGrpcConnections, GRPC_LIMITS, type GrpcLimits } from './connections.ts'
 import { type GrpcListener, listen, type Proxies } from './listener.ts'
 import { type MethodHost, toHandler, toMethodDefinition } from './methods.ts'
-import { addReflection, REFLECTION_PATHS } from './reflection.ts'
+import { addHealth, addReflection, REFLECTION_PATHS } from './standard-services.ts'
 import { type MethodTraits, type StreamWatch, watchStreams } from './watch-streams.ts'
 
 export interface GrpcServerOptions {
@@ -62,7 +60,8 @@ const FLUSH_MS = 500
 const SESSION_MEMORY_MIB = 32
 
 /**
- * Serves the methods over gRPC, with the standard health and reflection services.
+ * Serves the methods over gRPC, with the standard health and reflection services. By grpc-js, because it is official and
+ * maintained: a stack of our own was three times as fast for a look-up, but only we would notice its flaws in HTTP/2.
  *
  * @throws Error when the server cannot listen at the address
  */

@@ -1,9 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
-import { boundTimeouts } from '../connect/timeouts.ts'
-import type { GrpcConnection } from './connection.ts'
-import type { GrpcConnections } from './connections.ts'
-import type { GrpcLimits } from './limits.ts'
+import { boundTimeouts } from '../rpc/call-context.ts'
+import type { GrpcConnection, GrpcConnections, GrpcLimits } from './connections.ts'
 import { REQUEST_ID } from './status.ts'
 
 /** What is known of a method before a call reaches grpc-js's handler. */

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Fault } from '../../core/errors.ts'
 import { inRequest } from '../../core/request-scope.ts'
-import { sendFault } from '../rest/gateway.ts'
+import { sendFault } from './gateway.ts'
 
 /** Handles the banks' notifications; the HTTP server passes them on. */
 export interface NotificationReceiver<Bank> {

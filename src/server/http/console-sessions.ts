@@ -1,21 +1,18 @@
-import cookies from '@fastify/cookie'
+import cookies, { type CookieSerializeOptions, fastifyCookie } from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { RateLimits } from '../../auth/rate-limits/rate-limits.ts'
 import type { AuthenticateSession } from '../../auth/sessions/authenticate-session.ts'
-import type { SignOut } from '../../auth/sessions/end-session.ts'
-import type { OpenedSession } from '../../auth/sessions/open-session.ts'
-import { idIn } from '../../auth/sessions/session-secret.ts'
+import type { OpenedSession, SignOut } from '../../auth/sessions/open-session.ts'
 import type { SignIn, SignInCredential } from '../../auth/sessions/sign-in.ts'
-import { tokenIdOf } from '../../auth/tokens/token-secret.ts'
+import { FLOW_MS, type OidcFailure, type SignInUser } from '../../auth/sessions/sign-in-user.ts'
+import { idIn, tokenIdOf } from '../../auth/tokens/token-secret.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
+import { createLogRefusal, sampleByAddress } from '../interceptors/observation.ts'
 import { limitFailures } from '../interceptors/rate-limit.ts'
-import { createLogRefusal } from '../interceptors/refusal-log.ts'
-import { hasEncoding } from '../rest/gateway.ts'
-import { parseBody } from '../rest/parse-body.ts'
-import { type ConsoleOidc, registerConsoleOidc } from './console-oidc.ts'
-import { type OwnOrigin, sessionCookie, sessionSecretOf } from './session-cookie.ts'
+import { hasEncoding } from './gateway.ts'
+import { parseBody } from './parse-body.ts'
 
 /** What signing in and out of the console needs. */
 export interface ConsoleSessions {
@@ -154,4 +151,141 @@ async function endSession(
   const caller = await authenticateSession(secret, 'watch')
   if (caller !== undefined) await signOut(caller, { address: request.ip, requestId: request.id })
   authenticateSession.forget(secret)
+}
+
+/** What is read of a request: its Host, and whether it came over https, as trusted proxies state both. */
+type Arrival = Pick<FastifyRequest, 'headers' | 'host' | 'protocol'>
+
+/** Separates requests of the console's own pages from those of other sites. */
+interface OwnOrigin {
+  /** The origin of a request by one of our own pages; undefined: another site may have caused it. */
+  of(request: Arrival): string | undefined
+  /** The origin that a request is addressed to, even if another site caused it. */
+  addressed(request: Arrival): string
+}
+
+/**
+ * A browser states the origin of the page that caused a request, in `Origin` or, where it leaves that
+ * out, `Sec-Fetch-Site`; pages cannot set either. A request with neither did not come from a page.
+ *
+ * @param publicUrl PUBLIC_URL, for proxies that state neither host nor protocol; undefined: not set
+ */
+export function createOwnOrigin(publicUrl: URL | undefined): OwnOrigin {
+  const addressed = (request: Arrival): string => {
+    if (publicUrl !== undefined && publicUrl.host === request.host) return publicUrl.origin
+    const url = `${request.protocol}://${request.host}`
+    return URL.canParse(url) ? new URL(url).origin : url
+  }
+  return {
+    addressed,
+    of(request) {
+      const site = request.headers['sec-fetch-site']
+      if (site !== undefined && site !== 'same-origin') return undefined
+      const own = addressed(request)
+      const { origin } = request.headers
+      if (origin === undefined) return site === undefined ? undefined : own
+      return origin === own || origin === publicUrl?.origin ? origin : undefined
+    },
+  }
+}
+
+/** The attributes of a cookie: scripts cannot read it, and other sites' requests do not carry it. */
+export const COOKIE_OPTIONS = { path: '/', httpOnly: true, sameSite: 'strict' } as const
+
+/** The cookie of a session, by the origin of the console. */
+function sessionCookie(origin: string): { name: string; options: CookieSerializeOptions } {
+  // With the prefix, a browser takes the cookie only over https, from this host itself. It keeps no
+  // such cookie over http, which development on one machine uses.
+  const secure = origin.startsWith('https:')
+  const name = secure ? '__Host-inflow-session' : 'inflow-session'
+  return { name, options: { ...COOKIE_OPTIONS, secure } }
+}
+
+/** Returns the secret in the cookie of a request by one of our own pages; undefined: there is none. */
+export function sessionSecretOf(request: Arrival, own: OwnOrigin): string | undefined {
+  const { cookie } = request.headers
+  if (cookie === undefined) return undefined
+  const origin = own.of(request)
+  return origin === undefined ? undefined : fastifyCookie.parse(cookie)[sessionCookie(origin).name]
+}
+
+/** The OpenID Connect provider, as the console shows it. */
+export interface ConsoleOidc extends SignInUser {
+  /** What the button says. */
+  readonly name: string
+  /** Where the browser knows the console: PUBLIC_URL. */
+  readonly publicUrl: URL
+}
+
+interface Options {
+  readonly log: Logger
+  readonly limits: RateLimits
+  readonly clock: Clock
+  /** Sets the cookie of a session. */
+  readonly begin: (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    begun: { readonly origin: string; readonly opened: OpenedSession },
+  ) => Promise<void>
+}
+
+/** Why the sign-in page is shown again, in its fragment: `/console/sign-in#error=oidc_denied`. */
+type SignInError = OidcFailure | 'oidc_unavailable' | 'rate_limited'
+
+/** What counts like a wrong token: each may have cost a request to the provider, and anyone can cause it. */
+const WRONG: ReadonlySet<SignInError> = new Set(['oidc_expired', 'oidc_failed'])
+
+/** `GET /console/oidc` sends the browser to the provider, and `/console/oidc/callback` signs its user in. */
+function registerConsoleOidc(
+  scope: FastifyInstance,
+  oidc: ConsoleOidc,
+  { log, limits, clock, begin }: Options,
+): void {
+  const { origin } = oidc.publicUrl
+  const cookie = flowCookie(origin)
+  const logFailure = sampleByAddress(log, { level: 'warn', text: 'a user could not sign in' })
+  const fail = (request: FastifyRequest, reply: FastifyReply, why: SignInError, err: unknown) => {
+    const { id: request_id, ip: address } = request
+    logFailure(address, { request_id, address, reason: why, ...(err !== undefined && { err }) })
+    if (WRONG.has(why)) limits.fail(address, 'well-formed', request.cookies[cookie.name] ?? '')
+    return reply.redirect(`${origin}/console/sign-in#error=${why}`)
+  }
+  scope.get('/console/oidc', async (request, reply) => {
+    try {
+      const { url, kept } = await oidc.begin()
+      return reply.setCookie(cookie.name, kept, cookie.options).redirect(url)
+    } catch (error) {
+      return fail(request, reply, 'oidc_unavailable', error)
+    }
+  })
+  scope.get('/console/oidc/callback', async (request, reply) => {
+    const kept = request.cookies[cookie.name]
+    const search = new URL(request.url, origin).search
+    reply.clearCookie(cookie.name, cookie.options)
+    const source = { address: request.ip, requestId: request.id }
+    try {
+      // The provider is asked at most as often as an address may try wrong tokens.
+      limitFailures(
+        limits,
+        clock,
+        { address: source.address },
+        () => kept ?? '',
+        () => 'well-formed',
+      )
+      const found = await oidc.finish(search, kept, source)
+      if ('failure' in found) return fail(request, reply, found.failure, found.cause)
+      await begin(request, reply, { origin, opened: found })
+      return reply.redirect(`${origin}/console`)
+    } catch (error) {
+      if (!(error instanceof Fault) || error.reason !== 'rate_limited') throw error
+      return fail(request, reply, 'rate_limited', error)
+    }
+  })
+}
+
+/** Lax, as the browser comes back from another site. */
+function flowCookie(origin: string) {
+  const secure = origin.startsWith('https:')
+  const options = { ...COOKIE_OPTIONS, sameSite: 'lax', secure, maxAge: FLOW_MS / 1_000 } as const
+  return { name: secure ? '__Host-inflow-oidc' : 'inflow-oidc', options }
 }

@@ -12,13 +12,17 @@ import type { Logger } from 'pino'
 import { Fault, REASONS } from '../../core/errors.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 import { addressRanges, parseAddress } from '../../net/address-ranges.ts'
-import { boundConnections, type ConnectionLimits, LISTEN_BACKLOG } from '../connections.ts'
-import { listenFault } from '../listen-fault.ts'
-import { sendFault } from '../rest/gateway.ts'
+import {
+  boundConnections,
+  type ConnectionLimits,
+  LISTEN_BACKLOG,
+  listenFault,
+} from '../connections.ts'
 import { toFault } from '../rpc/status.ts'
 import type { Tls } from '../tls.ts'
+import { sendFault } from './gateway.ts'
 import { type SecurityHeaders, securityHeaders } from './headers.ts'
-import { handleMalformed, type MalformedHandlers, malformedRequest } from './malformed.ts'
+import { handleMalformed, type MalformedHandlers, malformedRequest } from './parse-body.ts'
 
 export interface HttpAppOptions {
   readonly host: string
@@ -314,9 +318,9 @@ function createTrustsProxy(cidrs: readonly string[]): TrustsProxy {
 }
 
 /**
- * Leaves of `X-Forwarded-For` only the addresses at its end: the caller behind anything else is
- * unknown, so the nearest proxy that is known counts as the caller. Otherwise any text would be an address
- * to rate limits, allowed ranges and the audit log.
+ * Keeps only the addresses at the end of `X-Forwarded-For`. The caller behind anything else is unknown, so the nearest
+ * proxy that is known counts as the caller. Otherwise any text would be an address to rate limits, allowed ranges and
+ * the audit log.
  */
 function dropUnknownCallers(headers: IncomingHttpHeaders): void {
   const given = headers['x-forwarded-for']

@@ -1,14 +1,16 @@
-import { registerConnect } from '../connect/connect.ts'
-import { gateway } from '../rest/gateway.ts'
+import type { FastifyInstance } from 'fastify'
 import type { Invoker } from '../rpc/invokers.ts'
 import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
-import { registerConsole } from './console.ts'
-import { type ConsoleSessions, registerConsoleSessions } from './console-sessions.ts'
-import { registerDocuments } from './documents.ts'
+import { registerConnect } from './connect.ts'
+import {
+  type ConsoleSessions,
+  registerConsoleSessions,
+  sessionSecretOf,
+} from './console-sessions.ts'
+import { registerConsole, registerDocuments } from './documents.ts'
+import { gateway } from './gateway.ts'
 import { allowOrigins } from './headers.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from './http-app.ts'
-import { type Operations, registerHealth, registerOperations } from './operations.ts'
-import { sessionSecretOf } from './session-cookie.ts'
 
 interface HttpServerOptions<Bank> extends HttpAppOptions {
   readonly invokers: readonly Invoker[]
@@ -41,4 +43,40 @@ export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Pr
   registerHealth(app)
   if (options.operations) registerOperations(app, options.operations)
   return listen('HTTP_PORT', paths)
+}
+
+/** What operators and their tools ask a server. */
+export interface Operations {
+  readonly metrics: Exposition
+  /** Why calls cannot be served now; empty: they can. */
+  readonly ready: () => Promise<readonly string[]>
+  /** What an operator should know although calls can be served. */
+  readonly notes: () => readonly string[]
+}
+
+/** The response of `/metrics`, which is rendered at most once a second. */
+export interface Exposition {
+  readonly contentType: string
+  metrics(): Promise<string>
+}
+
+/** `/healthz`: whether the process lives. */
+export function registerHealth(app: FastifyInstance): void {
+  app.get('/healthz', async () => ({ status: 'ok' }))
+}
+
+/** `/readyz` and `/metrics`. */
+export function registerOperations(app: FastifyInstance, options: Operations): void {
+  app.get('/readyz', async (_request, reply) => {
+    const reasons = await options.ready()
+    const found = options.notes()
+    const notes = found.length > 0 ? { notes: found } : {}
+    if (reasons.length === 0) return { status: 'ready', ...notes }
+    return reply.code(503).send({ status: 'not ready', reasons, ...notes })
+  })
+  const { metrics } = options
+  app.get('/metrics', (_request, reply) => {
+    reply.header('content-type', metrics.contentType)
+    return metrics.metrics()
+  })
 }

@@ -3,14 +3,21 @@ import type { Logger } from 'pino'
 import { Counter, type Registry } from 'prom-client'
 import { type Caller, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
-import { type Fault, REASONS } from '../../core/errors.ts'
+import { type Fault, REASONS, type Reason } from '../../core/errors.ts'
+import { createLogSampler } from '../../core/log-sampler.ts'
 import { inRequest } from '../../core/request-scope.ts'
-import { createTimer, exemplarOf } from '../../tracing/timer.ts'
-import { parseTraceparent } from '../../tracing/traceparent.ts'
-import { type CallContext, callContextKey } from '../rpc/call-context.ts'
+import { addressGroup } from '../../net/address-ranges.ts'
+import {
+  type Attributes,
+  createTimer,
+  exemplarOf,
+  parseTraceparent,
+  type Span,
+  type Tracing,
+} from '../../tracing/tracing.ts'
+import { type CallContext, callContextKey, type Protocol } from '../rpc/call-context.ts'
 import { toFault } from '../rpc/status.ts'
-import { type CredentialIdOf, credentialOf } from './credential.ts'
-import { createLogRefusal, type LogRefusal } from './refusal-log.ts'
+import { type CredentialIdOf, credentialOf } from './authentication.ts'
 
 /** A successful call that takes longer is logged. */
 const SLOW_MS = 1_000
@@ -142,4 +149,103 @@ function logFault(
     const fields = fault.fields.map((field) => field.field)
     logRefusal({ ...record, fields }, fault.reason, String(facts['address'] ?? ''))
   }
+}
+
+/** The names of OpenTelemetry; of REST it has none. */
+const SYSTEMS: Readonly<Record<Protocol, string>> = {
+  grpc: 'grpc',
+  connect: 'connectrpc',
+  rest: 'http',
+}
+
+/** Traces each call; of a stream, until it is open. It is outermost, so that the others find the span. */
+export function callTracing(tracing: Tracing): Interceptor {
+  // Not async: most calls are not recorded, and a promise of their own would delay each of them.
+  return (next) => (request) => {
+    const context = request.contextValues.get(callContextKey)
+    if (context === undefined) return next(request)
+    const method = request.url.slice(1)
+    const parent = parseTraceparent(context.traceparent)
+    const span = tracing.start(method, { kind: 'server', parent })
+    context.span = span
+    if (!span.isRecorded) return next(request)
+    span.set(factsOf(context, method))
+    return endWith(span, next(request))
+  }
+}
+
+/** Ends the span of a call with its response. */
+async function endWith<Response>(span: Span, responding: Promise<Response>): Promise<Response> {
+  try {
+    const response = await responding
+    span.set({ 'rpc.response.status_code': 'OK' })
+    span.end()
+    return response
+  } catch (error) {
+    const { reason } = toFault(error)
+    const [code, status] = REASONS[reason]
+    span.set({ 'rpc.response.status_code': code, 'error.type': reason })
+    // An error of the caller is none of this span.
+    span.end(status >= 500 ? reason : undefined)
+    throw error
+  }
+}
+
+function factsOf({ protocol, requestId }: CallContext, method: string): Attributes {
+  return {
+    'rpc.system.name': SYSTEMS[protocol],
+    'rpc.method': method,
+    'inflow.request_id': requestId,
+  }
+}
+
+/** What strangers can be refused for, as often as they like. */
+const OF_STRANGERS: ReadonlySet<Reason> = new Set([
+  'unauthorized',
+  'permission_denied',
+  'address_not_allowed',
+  'rate_limited',
+])
+
+/** The lines about one address, and in total. */
+const LINES = { linesMax: 20, totalMax: 200, windowMs: 10_000 } as const
+
+const TEXT = 'call refused'
+
+type Schedule = (end: () => void, afterMs: number) => void
+
+/** Logs a refused call, so that guessing can be seen. */
+type LogRefusal = (
+  record: Readonly<Record<string, unknown>>,
+  reason: Reason,
+  address: string,
+) => void
+
+/** Logs refused calls; the metric `inflow_rpc_requests_total` counts all of them. */
+export function createLogRefusal(log: Logger, schedule?: Schedule): LogRefusal {
+  const sampled = sampleByAddress(log, { level: 'info', text: TEXT }, schedule)
+  return (record, reason, address) => {
+    if (OF_STRANGERS.has(reason)) sampled(address, record)
+    else log.info(record, TEXT)
+  }
+}
+
+/**
+ * Bounds the lines about what strangers do. One of them can have a whole /64 of IPv6, so that counts as one
+ * address.
+ */
+export function sampleByAddress(
+  log: Logger,
+  { level, text }: Pick<Parameters<typeof createLogSampler>[0], 'level' | 'text'>,
+  schedule?: Schedule,
+): (address: string, record: Readonly<Record<string, unknown>>) => void {
+  const sampled = createLogSampler({
+    log,
+    level,
+    text,
+    by: 'address_group',
+    ...LINES,
+    ...(schedule && { schedule }),
+  })
+  return (address, record) => sampled(addressGroup(address), record)
 }

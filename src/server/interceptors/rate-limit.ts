@@ -1,24 +1,28 @@
-import type { Interceptor } from '@connectrpc/connect'
-import { callerKey } from '../../auth/caller.ts'
+import type { Interceptor, StreamRequest, StreamResponse } from '@connectrpc/connect'
+import { type Caller, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
 import type { Failures, Form, RateLimits } from '../../auth/rate-limits/rate-limits.ts'
 import type { TokenBucket } from '../../auth/rate-limits/token-bucket.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
 import { type CallContext, callContextKey } from '../rpc/call-context.ts'
-import { type CredentialIdOf, credentialOf, hasCredential } from './credential.ts'
+import { type CredentialIdOf, credentialOf, hasCredential } from './authentication.ts'
 
 const FROM_ADDRESS = 'requests from this address'
 
 /**
  * Applies the rate limits of addresses, before authentication and without a look-up.
  *
- * The limit of an address applies to businesses; internal services are limited by their tokens. It
- * is spent by authenticated calls; calls without a credential spend an equal one of their own, and
- * wrong credentials that of failures. So callers that share an address, behind a proxy, are not
- * locked out by one that knows no right credential: after too many failures from an address, the
- * credentials that are known to be right are accepted from it, and others refused. Failures that are
- * in progress at the same time all pass, and are deducted afterwards.
+ * | call | spends, of its address |
+ * |---|---|
+ * | of a business, authenticated | the limit of the address |
+ * | without a credential | an equal limit of its own |
+ * | with a wrong credential | the limit of failures |
+ * | of an internal service | nothing: its token has a limit |
+ *
+ * Callers that share an address, behind a proxy, are not locked out by one that knows no right credential: after too
+ * many failures from an address, credentials that are known to be right are accepted from it, and others refused.
+ * Failures that are in progress at the same time all pass, and are deducted afterwards.
  */
 export function limitArrivals(
   limits: RateLimits,
@@ -120,4 +124,75 @@ function refuse(context: Pick<CallContext, 'rateLimit'>, bucket: TokenBucket, wh
   const { retryAfterSeconds } = bucket
   const text = `Too many ${what}; try again in ${retryAfterSeconds} s`
   return new Fault('rate_limited', text, { retryAfterSeconds })
+}
+
+/** When it is worth trying again: a stream ends by itself within half an hour. */
+const RETRY_AFTER_SECONDS = 30
+
+/**
+ * Bounds the streams that one caller has open at once, after authentication, so that a leaked token,
+ * or a subscriber that leaves its streams open, cannot use all of them.
+ */
+export function limitStreams(streamsPerCallerMax: number): Interceptor {
+  const open = new Map<string, number>()
+  const limited = async (
+    request: StreamRequest,
+    caller: Caller,
+    next: ReturnType<Interceptor>,
+  ): Promise<StreamResponse> => {
+    const id = caller.kind === 'internal' ? caller.tokenId : caller.keyId
+    const count = open.get(id) ?? 0
+    if (count >= streamsPerCallerMax) {
+      const text = `The credential has ${count} streams open, and may have no more: close some first`
+      throw new Fault('rate_limited', text, { retryAfterSeconds: RETRY_AFTER_SECONDS })
+    }
+    open.set(id, count + 1)
+    let released = false
+    const release = (): void => {
+      if (released) return
+      released = true
+      const left = (open.get(id) ?? 1) - 1
+      if (left === 0) open.delete(id)
+      else open.set(id, left)
+    }
+    // A stream whose client is gone may never be read.
+    request.signal.addEventListener('abort', release, { once: true })
+    try {
+      const response = await next(request)
+      if (!response.stream) throw new Error('a streaming request has a streaming response')
+      return { ...response, message: releasing(response.message, release) }
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+  return (next) => (request) => {
+    const caller = request.contextValues.get(callerKey)
+    return request.stream && caller ? limited(request, caller, next) : next(request)
+  }
+}
+
+/** The same items; calls `release` at the end, however it comes, also if nothing was read. */
+function releasing<T>(source: AsyncIterable<T>, release: () => void): AsyncIterable<T> {
+  return {
+    [Symbol.asyncIterator]() {
+      const inner = source[Symbol.asyncIterator]()
+      return {
+        async next() {
+          try {
+            const item = await inner.next()
+            if (item.done === true) release()
+            return item
+          } catch (error) {
+            release()
+            throw error
+          }
+        },
+        async return(value?: unknown) {
+          release()
+          return (await inner.return?.(value)) ?? { done: true, value }
+        },
+      }
+    },
+  }
 }

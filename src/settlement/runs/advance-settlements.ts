@@ -3,21 +3,20 @@ import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
 import { errorTypeOf } from '../../tracing/tracing.ts'
-import { nameOf } from '../due/due-index.ts'
-import { followPayments } from '../due/follow-payments.ts'
+import { nameOf } from '../due-index.ts'
+import type { Calendar } from '../schedule.ts'
 import type { BalanceKey } from '../settlement.ts'
-import { readCalendar, readCalendars } from '../terms/calendar.ts'
-import type { Calendar } from '../terms/schedule.ts'
-import type { Terms } from '../terms/terms.ts'
+import { followPayments } from '../sweep-due.ts'
+import type { Terms } from '../terms.ts'
+import { readCalendar, readCalendars } from '../terms.ts'
 import type { OnLocked } from './batch-store.ts'
-import { completeRequest, listOpenRequests, type SettlementRequest } from './requests-store.ts'
 import {
   processNextBatch,
   type SettlementContext,
   type SettlementInput,
   startSettlement,
 } from './run-settlement.ts'
-import { listRunning } from './store.ts'
+import { completeRequest, listOpenRequests, listRunning, type SettlementRequest } from './store.ts'
 
 /** `more`: work is left. `later`: what is left failed, or another instance is processing it. */
 export type Progress = 'done' | 'more' | 'later'
@@ -252,8 +251,8 @@ const BACKOFF_MAX_MS = 600_000
 const CLAIMS_MAX = 20
 
 /**
- * Takes the balances that have been due for longest, and moves them out of the way of other instances. A
- * claim is no lock: that of the balance keeps settlements apart.
+ * Takes the balances that have been due for longest, and moves them out of the way of other instances. A claim is not a
+ * lock: `lockBalance` keeps two settlements of a balance apart.
  */
 export async function claimDue(pool: Pool, nowMs: number): Promise<BalanceKey[]> {
   // Not prepared: a plan that was made while the index was empty would scan it.

@@ -1,10 +1,10 @@
 import type { PoolClient } from 'pg'
-import { hasSplit, splitShares } from '../../accounts/splits/split.sql.ts'
+import { hasSplit, splitShares } from '../../accounts/splits/split-store.ts'
 import { assert } from '../../core/errors.ts'
 import { appendEvents } from '../../events/append-events.ts'
 import { moneyEvents } from '../../events/balance-changes.sql.ts'
 import { appendPostings } from '../../transactions/ledger/append-postings.ts'
-import type { Share } from '../../transactions/share-message.ts'
+import type { Share } from '../../transactions/message.ts'
 import {
   CREDITS_PAYMENT,
   IS_UNSETTLED,
@@ -21,7 +21,7 @@ export type OnLocked = 'wait' | 'skip'
  * Locks a running settlement until the commit.
  *
  * @param onLocked what to do if another transaction holds the lock: `skip` returns `locked`
- * @returns `full`: it is completed, and what is due may go on after it
+ * @returns `full`: it is completed, and the next settlement continues after it
  */
 export async function lockRunning(
   client: PoolClient,
@@ -127,8 +127,8 @@ const SETTLE_BATCH = `with batch as materialized (
 /**
  * Processes the next events of a locked settlement: settles the payments among them that are neither settled nor
  * reversed, with their postings, also those of other businesses that have shares. The last batch completes the
- * settlement, and so does one that makes it full. The statement is not prepared, so that PostgreSQL plans it for the actual sequence numbers. No payment
- * of the balance is reversed from before it reads to the commit.
+ * settlement, and so does one that makes it full. The statement is not prepared, so that PostgreSQL plans it for the
+ * actual sequence numbers. From before it reads until the commit, no payment of the balance can be reversed.
  *
  * @returns the settlement after the batch, and the shares of other businesses in its payments
  */

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { splitShares } from '../../accounts/splits/split.sql.ts'
+import { splitShares } from '../../accounts/splits/split-store.ts'
 import { getBusiness } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
 import { MONEY_EVENTS } from '../../events/balance-changes.sql.ts'
@@ -11,8 +11,8 @@ import {
   joinTransaction,
 } from '../../transactions/transaction.sql.ts'
 import type { BalanceKey } from '../settlement.ts'
-import { readCalendar } from '../terms/calendar.ts'
-import type { Fee } from '../terms/terms.ts'
+import type { Fee } from '../terms.ts'
+import { readCalendar } from '../terms.ts'
 
 /** The totals that settling a business now would produce. Times in epoch milliseconds. */
 interface SettlementPreview extends Preview {

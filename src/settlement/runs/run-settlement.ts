@@ -8,11 +8,11 @@ import type { Database } from '../../postgres/orm.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
 import type { Tracing } from '../../tracing/tracing.ts'
 import { appendShareEvents } from '../../transactions/share-store.ts'
-import { lockDue, refreshDue } from '../due/due-index.ts'
+import { lockDue, refreshDue } from '../due-index.ts'
 import { encodeSettlementEvent } from '../message.ts'
+import { SETTLEMENT_INTERVAL_MS } from '../schedule.ts'
 import { AFTER_ALL, type BalanceKey, FULL_MINOR, type Settlement } from '../settlement.ts'
-import { SETTLEMENT_INTERVAL_MS } from '../terms/schedule.ts'
-import type { Fee } from '../terms/terms.ts'
+import type { Fee } from '../terms.ts'
 import { insertSettlementEvent, lockRunning, type OnLocked, settleBatch } from './batch-store.ts'
 import { findRunning, insertSettlement, lockBalance } from './store.ts'
 
@@ -98,7 +98,7 @@ async function findLastDueSequence(
  * its payments. The last batch completes the settlement and appends its event. A row lock keeps two batches of one
  * settlement from running at once: the second one waits or is skipped.
  *
- * @returns `full`: it is completed, and what is due may go on after it
+ * @returns `full`: it is completed, and the next settlement continues after it
  */
 export async function processNextBatch(
   { database, clock, semaphore, onCommit }: SettlementContext,

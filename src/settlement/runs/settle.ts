@@ -5,9 +5,8 @@ import { Fault } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
 import type { Settlement } from '../settlement.ts'
 import { processRequest, type Run } from './advance-settlements.ts'
-import { insertRequest, readRequest, type SettlementRequest } from './requests-store.ts'
 import type { SettlementContext } from './run-settlement.ts'
-import { findByRequest } from './store.ts'
+import { findByRequest, insertRequest, readRequest, type SettlementRequest } from './store.ts'
 
 interface SettleInput {
   /** Empty: all businesses that are due. */

@@ -18,9 +18,9 @@ const MOVEMENTS = `case kind
       end end`
 
 /**
- * One movement of money between two ledger accounts. A row names both sides, so the ledger always
- * sums to zero. The primary key allows one posting of each kind for a transaction. Its business is that of the
- * transaction, but for a share: that is its recipient's.
+ * One movement of money between two ledger accounts. A row names both sides, so the ledger always sums to zero. The
+ * primary key allows one posting of each kind for a transaction. It belongs to the business of the transaction; a share
+ * belongs to its recipient.
  */
 export const PostingEntity = defineEntity({
   name: 'Posting',
@@ -45,7 +45,7 @@ export const PostingEntity = defineEntity({
   },
   indexes: [
     {
-      // What a business has of the payments of others.
+      // For the shares that a business has of others' payments.
       name: 'ledger_posting_share_index',
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "ledger_posting" (${columns.businessId}, ${columns.live}, ${columns.settlementId}) where starts_with(kind, 'share_')`,

@@ -1,16 +1,22 @@
 import type { Pool, PoolClient } from 'pg'
-import { useAccounts } from '../../accounts/one-time-store.ts'
+import { joinAccount } from '../../accounts/account.sql.ts'
+import { lockOneTimeAccounts, useAccounts } from '../../accounts/one-time-store.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
+import type { BankCode } from '../../banks/bank.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
-import { inTransaction } from '../../postgres/in-transaction.ts'
+import { appendEvents } from '../../events/append-events.ts'
+import { bindValues } from '../../postgres/bind-values.ts'
+import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
+import { appendPostings } from '../ledger/append-postings.ts'
 import { encodeTransactionEvent } from '../message.ts'
+import { lockTransaction, TRANSACTION_COLUMNS, type TransactionRow, toStored } from '../queries.ts'
 import { reverseLocked } from '../reverse-transaction.ts'
+import { joinSession, joinTransaction } from '../transaction.sql.ts'
 import type { StoredTransaction } from '../transaction.ts'
-import { acceptHeld, lockVaried, requestReturn } from './held-store.ts'
 
 export interface DecisionDependencies {
   readonly pool: Pool
@@ -185,4 +191,174 @@ async function audit(
     businessId: account.businessId,
     details: { ...details, amountMinor: `${amountMinor}` },
   })
+}
+
+/** A payment that was held once, locked until the commit with its account. */
+interface LockedPayment {
+  readonly accountId: string
+  /** Whether accepting it uses up its account. */
+  readonly wouldUse: boolean
+  readonly transaction: StoredTransaction
+}
+
+/** @returns undefined if there is no such transaction, or its account is permanent */
+async function lockVaried(
+  client: PoolClient,
+  transactionId: string,
+): Promise<LockedPayment | undefined> {
+  const { rows } = await client.query<{ account_id: string }>({
+    name: 'payment-variance-account',
+    text: 'select account_id from payment_variance where transaction_id = $1',
+    values: [transactionId],
+  })
+  const accountId = rows[0]?.account_id
+  if (accountId === undefined) return undefined
+  // The account first: recording locks in this order, too.
+  const terms = (await lockOneTimeAccounts(client, [accountId])).get(accountId)
+  const transaction = await lockTransaction(client, transactionId)
+  if (transaction === undefined) return undefined
+  const wouldUse = terms?.singleUse === true && terms.usedAtMs === undefined
+  return { accountId, wouldUse, transaction }
+}
+
+/** The event of a decision. */
+interface DecisionEvent {
+  readonly eventId: string
+  readonly occurredAtMs: number
+  readonly payload: Uint8Array
+}
+
+const ACCEPTANCE_POSTING = {
+  transaction_id: 't.id',
+  kind: "'acceptance'",
+  business_id: 't.business_id',
+  live: 't.live',
+  debit_account: "'held'",
+  credit_account: "'pending'",
+  amount_minor: 't.amount_minor',
+  created_at: '$2',
+}
+
+const ACCEPTED_EVENT = {
+  event_id: '$3',
+  kind: "'PAYMENT_NOTIFICATION'",
+  business_id: 't.business_id',
+  live: 't.live',
+  occurred_at: '$2',
+  payload: '$4',
+  subject_id: 't.id',
+  pending_minor: 't.amount_minor',
+}
+
+/** Accepts a locked, held payment: its money is pending from now on. */
+async function acceptHeld(
+  client: PoolClient,
+  transactionId: string,
+  isUse: boolean,
+  { eventId, occurredAtMs, payload }: DecisionEvent,
+): Promise<void> {
+  const source = `from accepted ${joinTransaction('accepted.transaction_id')}`
+  await client.query({
+    name: 'payment-accept',
+    text: `with accepted as (
+        update payment_variance set hold = 'ACCEPTED', decided_at = $2, is_use = $5
+        where transaction_id = $1 and hold = 'HELD' returning transaction_id
+      ), posted as (
+        ${appendPostings(ACCEPTANCE_POSTING, source)}
+      )
+      ${appendEvents(ACCEPTED_EVENT, source)}`,
+    values: [transactionId, new Date(occurredAtMs), eventId, payload, isUse],
+  })
+}
+
+const RETURN_EVENT = {
+  event_id: '$3',
+  kind: "'PAYMENT_RETURN_REQUESTED'",
+  occurred_at: '$2',
+  payload: '$4',
+  subject_id: 'transaction_id',
+}
+
+/** Stores that the business asked to return a locked, held payment. */
+async function requestReturn(
+  client: PoolClient,
+  transactionId: string,
+  reason: string,
+  { eventId, occurredAtMs, payload }: DecisionEvent,
+): Promise<void> {
+  await client.query({
+    name: 'payment-request-return',
+    text: `with requested as (
+        update payment_variance set hold = 'RETURN_REQUESTED', decided_at = $2, return_reason = $5
+        where transaction_id = $1 and hold = 'HELD' returning transaction_id, business_id, live
+      )
+      ${appendEvents(RETURN_EVENT, 'from requested')}`,
+    values: [transactionId, new Date(occurredAtMs), eventId, payload, reason],
+  })
+}
+
+interface SessionPayment {
+  readonly id: string
+  readonly bank: BankCode
+  /** Whether it is of a one-time account. */
+  readonly isOneTime: boolean
+}
+
+/** The transactions of a session of a business: one at each bank. */
+export async function findOfSession(
+  pool: Pool,
+  key: { readonly businessId: string; readonly live: boolean; readonly sessionId: string },
+): Promise<readonly SessionPayment[]> {
+  const { rows } = await pool.query<SessionPayment>({
+    name: 'payment-variance-find-session',
+    text: `select t.id, t.bank,
+        exists (select from payment_variance v where v.transaction_id = t.id offset 0) as "isOneTime"
+      from (values (1)) one(number)
+      ${joinSession('s.session_id = $2 and s.live = $3', 't.business_id = $1')}`,
+    values: [key.businessId, key.sessionId, key.live],
+  })
+  return rows
+}
+
+/** Which held payments to list; an undefined field does not filter. */
+export interface HeldFilter {
+  readonly businessId: string | undefined
+  /** The businesses that the caller may see; undefined: all. */
+  readonly allowed: ReadonlySet<string> | undefined
+  readonly live: boolean | undefined
+  readonly hold: 'HELD' | 'RETURN_REQUESTED' | undefined
+}
+
+/** Payments that are held, or whose return is requested, newest first. */
+export async function listHeldBy(
+  pool: Queryable,
+  { businessId, allowed, live, hold }: HeldFilter,
+  after: string | undefined,
+  limit: number,
+): Promise<readonly StoredTransaction[]> {
+  const { values, bind } = bindValues()
+  // A requested business is one of the allowed ones.
+  const businesses = businessId === undefined ? allowed && [...allowed] : [businessId]
+  const ranges = [
+    ...(businesses === undefined ? [] : [`unnest(${bind(businesses)}::text[]) as b(id)`]),
+    `unnest(${bind(live === undefined ? [true, false] : [live])}::boolean[]) as m(live)`,
+    `unnest(${bind(hold === undefined ? ['HELD', 'RETURN_REQUESTED'] : [hold])}::text[]) as h(hold)`,
+  ]
+  const where = [
+    // A literal, by which the planner chooses the partial indexes.
+    "v.hold in ('HELD', 'RETURN_REQUESTED') and v.live = m.live and v.hold = h.hold",
+    ...(businesses === undefined ? [] : ['v.business_id = b.id']),
+    ...(after === undefined ? [] : [`v.transaction_id < ${bind(after)}`]),
+  ].join(' and ')
+  const newest = `order by v.transaction_id desc limit ${bind(limit)}`
+  // One range of the index for each business, mode and state.
+  const held = `select v.transaction_id from ${ranges.join(' cross join ')} cross join lateral (
+      select v.transaction_id from payment_variance v where ${where} ${newest}
+    ) v ${newest}`
+  const { rows } = await pool.query<TransactionRow>(
+    `select ${TRANSACTION_COLUMNS} from (${held}) held
+      ${joinTransaction('held.transaction_id')} ${joinAccount('t.account_id')} order by t.id desc`,
+    values,
+  )
+  return rows.map(toStored)
 }

@@ -8,7 +8,7 @@ import { cutPage, type PageTokenField, readPage } from '../../postgres/page-toke
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from '../queries.ts'
 import { joinTransaction } from '../transaction.sql.ts'
 import type { StoredTransaction } from '../transaction.ts'
-import { findOfSession, type HeldFilter, listHeldBy } from './held-store.ts'
+import { findOfSession, type HeldFilter, listHeldBy } from './decide-held.ts'
 import { PaymentVarianceEntity } from './variance.entity.ts'
 
 interface ListHeld extends HeldFilter {

@@ -1,4 +1,4 @@
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import type { Logger } from 'pino'
 import {
   type LockedTerms,
@@ -7,11 +7,21 @@ import {
 } from '../../accounts/one-time-store.ts'
 import { afterCommit } from '../../core/after-commit.ts'
 import { assert } from '../../core/errors.ts'
+import { booleanArray, textArray } from '../../postgres/binary-arrays.ts'
 import { inTransaction } from '../../postgres/in-transaction.ts'
-import type { Finalization, NewTransaction } from '../store.ts'
+import { PAYMENT_POSTING } from '../ledger/append-postings.ts'
+import {
+  type Finalization,
+  finalizeText,
+  finalizeValues,
+  type NewTransaction,
+  PAYMENT_EVENT,
+  type RecordParts,
+  recordText,
+  recordValues,
+} from '../store.ts'
 import type { StoredTransaction } from '../transaction.ts'
-import { type Decided, finalizeOneTime, insertOneTime } from './record-store.ts'
-import { newVariance, varianceOf } from './variance.ts'
+import { type HoldState, newVariance, type Variance, varianceOf } from './variance.ts'
 
 /** A payment into a one-time account. */
 interface OneTimePayment<Row> {
@@ -22,7 +32,7 @@ interface OneTimePayment<Row> {
   readonly toRow: (transaction: StoredTransaction) => Row
 }
 
-/** A payment that was decided and written, or else was not, as its session is known or its account closed. */
+/** A decided payment, and whether it was written. It was not if its session is known or its account closed. */
 interface Written<Row> {
   readonly isWritten: boolean
   readonly transaction: StoredTransaction
@@ -131,8 +141,8 @@ export function decidePayment(terms: LockedTerms, payment: StoredTransaction): D
 }
 
 /**
- * Splits payments into rounds. Of those into one single-use account, each round has one: what it does decides about
- * the next.
+ * Splits payments into rounds, each with at most one payment into a single-use account: its outcome decides about the
+ * next one.
  */
 export function roundsOf<Payment>(
   payments: readonly Payment[],
@@ -148,4 +158,80 @@ export function roundsOf<Payment>(
     rounds[round]?.push(payment)
   }
   return rounds
+}
+
+/** What is decided of a payment whose money has arrived, while its account is locked. */
+export interface Decided {
+  /** Null: the money has not arrived. */
+  readonly variance: Variance | null
+  /** Null: it is credited. */
+  readonly hold: HoldState | null
+  /** Whether it uses up its single-use account. */
+  readonly isUse: boolean
+}
+
+/** The posting of a payment that may be held: the source has a column `hold`, which is null if it is not. */
+export const HELD_POSTING: typeof PAYMENT_POSTING = {
+  ...PAYMENT_POSTING,
+  credit_account: "case when hold is null then 'pending' else 'held' end",
+}
+
+/** The event of such a payment: a held one changes no balance, and has a kind of its own. */
+export const HELD_EVENT: typeof PAYMENT_EVENT = {
+  ...PAYMENT_EVENT,
+  kind: "case when hold is null then 'PAYMENT_NOTIFICATION' else 'PAYMENT_ON_HOLD' end",
+  pending_minor: 'case when hold is null then amount_minor else 0 end',
+}
+
+/** SQL that inserts variances. @param source SQL that begins with `from`, with the columns of both */
+export function insertVariances(source: string): string {
+  return `insert into payment_variance (transaction_id, business_id, live, account_id, variance, hold, is_use)
+          select id, business_id, live, account_id, variance, hold, is_use ${source}`
+}
+
+const ONE_TIME: RecordParts = {
+  columns: ', variance, hold, is_use',
+  posting: HELD_POSTING,
+  event: HELD_EVENT,
+  further: (source) => `, varied as (
+        ${insertVariances(source)}
+      )`,
+}
+
+const RECORD = recordText(ONE_TIME, ', $20::text[], $21::text[], $22::boolean[]')
+
+const FINALIZE = finalizeText(ONE_TIME, ', $8::text[], $9::text[], $10::boolean[]')
+
+/** As `insertTransactions`, for payments into one-time accounts that the transaction has locked. */
+async function insertOneTime(
+  client: PoolClient,
+  rows: readonly (NewTransaction & Decided)[],
+): Promise<ReadonlySet<string>> {
+  const { rows: recorded } = await client.query<{ id: string }>({
+    name: 'transaction-record-one-time',
+    text: RECORD,
+    values: [...recordValues(rows), ...decidedArrays(rows)],
+  })
+  return new Set(recorded.map((row) => row.id))
+}
+
+/** As `finalizeTransactions`, for payments into one-time accounts that the transaction has locked. */
+async function finalizeOneTime(
+  client: PoolClient,
+  rows: readonly (Finalization & Decided)[],
+): Promise<ReadonlySet<string>> {
+  const { rows: finalized } = await client.query<{ event_id: string }>({
+    name: 'transaction-finalize-one-time',
+    text: FINALIZE,
+    values: [...finalizeValues(rows), ...decidedArrays(rows)],
+  })
+  return new Set(finalized.map((row) => row.event_id))
+}
+
+function decidedArrays(rows: readonly Decided[]): Buffer[] {
+  return [
+    textArray(rows.map((row) => row.variance)),
+    textArray(rows.map((row) => row.hold)),
+    booleanArray(rows.map((row) => row.isUse)),
+  ]
 }

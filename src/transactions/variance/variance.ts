@@ -62,7 +62,7 @@ function isAllowed(allowed: readonly AllowedPayer[], payer: ReportedPayer): bool
   return allowed.length === 0 || allowed.some((each) => isSamePayer(each, payer))
 }
 
-/** Banks that report no bank code of the payer are believed by the account number alone. */
+/** If the bank reports no bank code of the payer, the account number alone decides. */
 function isSamePayer(allowed: AllowedPayer, payer: ReportedPayer): boolean {
   if ('name' in allowed) return areNamesAlike(allowed.name, payer.name)
   const isSameBank =

@@ -9,7 +9,7 @@ import {
 } from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
 import type { OrderBlock } from '../deliveries/delivery.ts'
 import type { Endpoint } from '../endpoints/endpoint.entity.ts'
-import { factsOf } from './client-certificate.ts'
+import { factsOf } from './apply-connection.ts'
 import type {
   Authentication,
   ClientCertificate,

@@ -1,8 +1,15 @@
 import { LRUCache } from 'lru-cache'
+import type { Pool } from 'pg'
 import type { Clock } from '../../core/clock.ts'
-import type { Destination } from '../sender/endpoint-pools.ts'
+import type { Encrypter } from '../../crypto/encryption.ts'
+import type { Destination } from '../sender/connect.ts'
 import { failed, type HttpClient, type Outcome } from '../sender/http-client.ts'
-import type { BasicAuthentication, Connection, OAuth2Client } from './connection.ts'
+import {
+  type BasicAuthentication,
+  type Connection,
+  decryptConnection,
+  type OAuth2Client,
+} from './connection.ts'
 
 /** Posts a request with what its connection adds. The headers of the signature come last: they win. */
 export type SendConnected = (
@@ -27,7 +34,7 @@ export function createConnectedSender(httpClient: HttpClient, clock: Clock): Sen
     if ('error' in first) return failed(first.error)
     const outcome = await post(first.token)
     if (outcome.status !== UNAUTHORIZED) return outcome
-    // Once: a receiver that refuses a new token as well refuses the delivery.
+    // Retry once: a receiver that refuses a new token too refuses the delivery.
     tokens.forget(to.endpointId, first.token)
     const second = await tokens.find(to.endpointId, authentication)
     if ('error' in second) return failed(second.error)
@@ -68,7 +75,7 @@ interface AccessTokens {
 /** The most endpoints whose tokens are kept. */
 const TOKENS_MAX = 1_000
 
-/** Two of these and two webhooks are shorter than a lease. */
+/** Two requests for tokens and two webhooks together take less than a lease. */
 const BOUNDS = { timeoutMs: 5_000, keptBytes: 16_384 }
 
 /** If a response does not state how long its token is valid, and the longest time that one is kept. */
@@ -145,7 +152,7 @@ function formEncoded(text: string): string {
   return new URLSearchParams({ '': text }).toString().slice(1)
 }
 
-/** Of a refusal only the standard error code is shown: the rest may repeat what was sent. */
+/** Shows only the standard error code of a refusal: the rest may repeat what was sent. */
 function readToken({ error, responseBody }: Outcome) {
   const body = parse(responseBody)
   if (error !== '') {
@@ -169,5 +176,46 @@ function parse(text: string): Readonly<Record<string, unknown>> {
     return typeof value === 'object' && value !== null ? { ...value } : {}
   } catch {
     return {}
+  }
+}
+
+/** The most endpoints whose connections are kept decrypted. */
+const CONNECTIONS_MAX = 1_000
+
+interface Loaded {
+  readonly version: number
+  readonly connection: Connection | undefined
+}
+
+/** Returns the connection of an endpoint, at a version or a later one. */
+export type LoadConnection = (
+  endpointId: string,
+  version: number,
+) => Promise<Connection | undefined>
+
+/** Reads connections once for each version; endpoints that never had one cost nothing. */
+export function createLoadConnection(pool: Pool, encrypter: Encrypter): LoadConnection {
+  const known = new LRUCache<string, Loaded>({ max: CONNECTIONS_MAX })
+  return async (endpointId, version) => {
+    if (version === 0) return undefined
+    const found = known.get(endpointId)
+    if (found && found.version >= version) return found.connection
+    const read = await readConnection(pool, encrypter, endpointId)
+    known.set(endpointId, read)
+    return read.connection
+  }
+}
+
+async function readConnection(pool: Pool, encrypter: Encrypter, id: string): Promise<Loaded> {
+  const { rows } = await pool.query<{ version: number; encrypted: Buffer | null }>({
+    name: 'webhook-connection',
+    text: `select connection_version as version, connection_encrypted as encrypted
+      from webhook_endpoint where id = $1`,
+    values: [id],
+  })
+  const { version = 0, encrypted = null } = rows[0] ?? {}
+  return {
+    version,
+    connection: encrypted ? decryptConnection(encrypter, id, encrypted) : undefined,
   }
 }

@@ -2,7 +2,8 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import { DEADLINES } from '../../postgres/client.ts'
-import { lastPosition } from '../dispatcher-position.ts'
+import { lastPosition } from './backlog.ts'
+import type { ClaimKey, UnclearClaims } from './claim-deliveries.ts'
 import {
   type Claim,
   type ClaimRow,
@@ -13,9 +14,8 @@ import {
 } from './claim-deliveries.ts'
 import type { Allotment } from './concurrency-limiter.ts'
 import { inCte } from './delivery.ts'
-import type { ClaimKey, UnclearClaims } from './end-claims.ts'
 
-/** `ordered_from` moves by more positions than this: so most claims do not write it. */
+/** A claim moves `ordered_from` only by more positions than this, so most claims do not write it. */
 const MOVED_MIN = 500
 
 /**
@@ -25,8 +25,8 @@ const MOVED_MIN = 500
 export const SCANNED_MAX = 10_000
 
 /**
- * Claims what was allotted, of the ordered endpoints by itself. If only that fails, it is logged: what was
- * claimed of the others is sent.
+ * Claims what was allotted, with a statement of its own for ordered endpoints. If only that one fails, it is logged,
+ * and what was claimed for the others is sent.
  */
 export async function claimAllotted(
   pool: Pool,
@@ -113,8 +113,8 @@ export async function claimOrdered(
 }
 
 /**
- * SQL: moves `ordered_from` back before deliveries that become pending again, always to another value. Also of an
- * endpoint that is not ordered: one that becomes ordered meanwhile has locked its row.
+ * SQL: moves `ordered_from` back before deliveries that become pending again, always to another value. This includes
+ * endpoints that are not ordered, as one may become ordered meanwhile, which locks its row.
  *
  * @param first SQL that selects `endpoint_id`, and `first`, the first of their positions
  */

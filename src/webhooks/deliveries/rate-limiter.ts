@@ -1,8 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import { createExchange } from '../../auth/rate-limits/exchange.ts'
-import { createShareBuckets } from '../../auth/rate-limits/share-buckets.ts'
+import { createExchange, createShareBuckets } from '../../auth/rate-limits/exchange.ts'
 import { SharedBucket } from '../../auth/rate-limits/shared-bucket.ts'
 import type { RateLimit } from '../../auth/rate-limits/token-bucket.ts'
 import type { Clock } from '../../core/clock.ts'
@@ -44,10 +43,10 @@ export function limitRates(
     allot(endpoints, waiting) {
       for (const endpoint of endpoints) update(endpoint)
       if (rates.size === 0) return limiter.allot(endpoints, waiting)
-      // Those without a token take no part of what endpoints share.
+      // Endpoints without a token take no part of the shared capacity.
       const able = endpoints.filter(({ id }) => availableTo(id) > waiting(id))
       return limiter.allot(able, waiting).map(({ endpointId, share }) => {
-        // What waits has not taken its token yet.
+        // Claims that wait have not taken their tokens yet.
         const left = availableTo(endpointId) - waiting(endpointId)
         return { endpointId, share: Math.min(share, left) }
       })

@@ -7,9 +7,9 @@ import { createBatcher, type ObserveBatches } from '../../postgres/batcher.ts'
 import { integerArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
 import { DEADLINES } from '../../postgres/client.ts'
 import type { AttemptMetrics, AttemptOutcome } from '../attempt-metrics.ts'
+import type { EndedAttempt } from '../count-attempts.ts'
 import type { Health } from '../endpoints/endpoint.ts'
 import type { Failure } from '../endpoints/watch-health.ts'
-import type { EndedAttempt } from '../figures/count-attempts.ts'
 import type { Outcome } from '../sender/http-client.ts'
 import type { Attempt } from './attempt-runner.ts'
 import { type DeliveryKey, type DeliveryState, positionRange } from './delivery.ts'
@@ -143,7 +143,7 @@ function completionOf(
   }
   if (error === '') return { ...base, state: 'DELIVERED', atMs: nowMs }
   const retryAfterMs = parseRetryAfter(outcome.retryAfter, nowMs)
-  // The next event of an ordered endpoint waits for this one: it has no last attempt.
+  // The next event of an ordered endpoint waits for this one, so its attempts never end.
   const attempts = claim.ordered
     ? Math.min(claim.attempts + 1, scheduleMs.length)
     : claim.attempts + 1

@@ -4,12 +4,13 @@ import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault } from '../../core/errors.ts'
 import { EVENTS } from '../../events/log.sql.ts'
+import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
 import type { EndpointContext } from '../endpoints/endpoint-context.ts'
-import { lockEnabledEndpoint } from '../endpoints/find-endpoint.ts'
+import { lockEnabledEndpoint } from '../endpoints/list-endpoints.ts'
+import { publishEndpointEvent } from '../endpoints/watch-health.ts'
 import { lowerOrderedFrom } from './claim-ordered.ts'
 import { type DeliveryKey, inCte, type StoredDelivery } from './delivery.ts'
-import { noSuchDelivery } from './list-deliveries.ts'
-import { findDelivery } from './read-deliveries.ts'
+import { findDelivery, noSuchDelivery } from './read-deliveries.ts'
 
 /** Bounds: deliveries recovered per statement, and statements per loop of one call. */
 const RECOVER_ROWS_MAX = 5_000
@@ -218,4 +219,69 @@ async function recoverWaiting(
   })
   const { recovered = 0, scanned = 0 } = result.rows[0] ?? {}
   return { recovered, more: scanned === selection.rowsMax }
+}
+
+/**
+ * Ends a pending delivery, so that the next events of an ordered endpoint are sent. Raising the fence ends
+ * any claim: what an attempt in progress results in is not recorded.
+ *
+ * @throws Fault not_found, delivery_completed
+ */
+export async function skipDelivery(
+  context: EndpointContext,
+  deliveryId: string,
+  actor: Actor,
+): Promise<StoredDelivery> {
+  const { orm, pool, clock, onDue } = context
+  const found = await findDelivery(pool, deliveryId)
+  if (found === undefined) throw noSuchDelivery()
+  const { endpointId, eventId, position } = found
+  await orm.em.fork().transactional(async (em) => {
+    const skipped = await em.execute<{ id: string }[]>(
+      `update webhook_delivery set state = 'FAILED', completed_at = ?, failure = 'skipped',
+          leased_until = null, claims = claims + 1
+        where id = ? and position = ? and state = 'PENDING' returning id`,
+      [new Date(clock.now()), deliveryId, position],
+    )
+    if (skipped.length === 0) {
+      throw new Fault('delivery_completed', 'The delivery is completed already')
+    }
+    const endpoint = await em.findOneOrFail(EndpointEntity, endpointId, { fields: ['business'] })
+    await appendAudit(em, actor, {
+      action: 'delivery.skip',
+      targetId: deliveryId,
+      businessId: endpoint.business,
+      details: { endpointId, eventId },
+    })
+  })
+  onDue()
+  const delivery = await findDelivery(pool, deliveryId)
+  if (delivery === undefined) throw noSuchDelivery()
+  return delivery
+}
+
+/**
+ * Records a test event, which is sent to this endpoint only.
+ *
+ * @returns the event's id
+ * @throws Fault not_found, endpoint_disabled
+ */
+export async function sendTestEvent(
+  { orm, clock, onCommit }: EndpointContext,
+  endpointId: string,
+  actor: Actor,
+): Promise<string> {
+  const eventId = await orm.em.fork().transactional(async (em) => {
+    const endpoint = await lockEnabledEndpoint(em, endpointId)
+    const id = await publishEndpointEvent(em, 'ENDPOINT_TEST', endpoint, clock.now())
+    await appendAudit(em, actor, {
+      action: 'endpoint.test',
+      targetId: endpointId,
+      businessId: endpoint.business,
+      details: { eventId: id },
+    })
+    return id
+  })
+  onCommit()
+  return eventId
 }

@@ -7,7 +7,14 @@ import { createLoop, type Loop } from '../../core/loop.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 import { AttemptRunner, type AttemptSteps } from './attempt-runner.ts'
 import { createPendingFrom } from './backlog.ts'
-import { type Claim, listPendingEndpoints, type PendingEndpoint } from './claim-deliveries.ts'
+import {
+  type Claim,
+  failClaims,
+  listPendingEndpoints,
+  type PendingEndpoint,
+  releaseClaims,
+  type UnclearClaims,
+} from './claim-deliveries.ts'
 import { claimAllotted } from './claim-ordered.ts'
 import {
   type Allotment,
@@ -16,7 +23,6 @@ import {
   createConcurrencyLimiter,
   type LimitedEndpoint,
 } from './concurrency-limiter.ts'
-import { failClaims, releaseClaims, type UnclearClaims } from './end-claims.ts'
 import { type CreateRate, limitRates } from './rate-limiter.ts'
 import { createRoundRobin } from './round-robin.ts'
 
@@ -26,7 +32,7 @@ interface WorkerOptions {
   readonly log: Logger
   readonly limits: ConcurrencyLimits
   readonly leaseMs: number
-  /** Also those of the dispatcher. */
+  /** Shared with the dispatcher. */
   readonly unclear: UnclearClaims
   readonly steps: AttemptSteps
   readonly createRate: CreateRate
@@ -59,7 +65,10 @@ export class Worker implements Loop {
   readonly #roundRobin = createRoundRobin(PAGE_MAX)
   readonly #readPendingFrom: (nowMs: number) => Promise<bigint>
   #nextDueAtMs = Number.POSITIVE_INFINITY
-  /** Kept, so that an endpoint with a constant backlog does not delay reading the others. */
+  /**
+   * When the list was read last. It is read again after a while, however much is left of it, so that an endpoint with a
+   * constant backlog does not delay the others.
+   */
   #listedAtMs = 0
   #full = false
   /** Endpoints with more due after the last turn; undefined if it did not read all endpoints. */
@@ -214,7 +223,7 @@ export class Worker implements Loop {
   }
 
   #recorded(dueAtMs: number | undefined, { ordered }: Claim): void {
-    // The next one of its endpoint may be sent now.
+    // The next delivery of its endpoint may be sent now.
     if (ordered) this.wake()
     if (dueAtMs !== undefined) this.#nextDueAtMs = Math.min(this.#nextDueAtMs, dueAtMs)
     if (dueAtMs !== undefined || this.#full) this.#loop.wake()

@@ -5,7 +5,7 @@ import type { EndpointContext } from './endpoint-context.ts'
 
 const HOURS = 24
 
-/** How many deliveries of one endpoint count at most, and of all endpoints of a request together. */
+/** The most deliveries that count for one endpoint, and for all endpoints of a request together. */
 const ROWS_MAX = 5_000
 const ALL_ROWS_MAX = 50_000
 

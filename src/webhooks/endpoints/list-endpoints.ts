@@ -1,12 +1,16 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
+import { Fault } from '../../core/errors.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
+import { lockRow } from '../../postgres/lock-row.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
 import { SCANNED_MAX } from '../deliveries/claim-ordered.ts'
-import type { OrderBlock } from '../deliveries/delivery.ts'
+import type { OrderBlock, StoredDelivery } from '../deliveries/delivery.ts'
+import { findDelivery } from '../deliveries/read-deliveries.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { type Endpoint, EndpointEntity, type Secret, SecretEntity } from './endpoint.entity.ts'
+import type { DisabledReason } from './endpoint.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 
 /** More than the endpoints of a business, in both modes. */
@@ -113,4 +117,64 @@ async function readBlocks(
     values: [endpointIds],
   })
   return new Map(rows.map((row) => [row.endpointId, row]))
+}
+
+/**
+ * Finds an endpoint and locks it against changes until the transaction ends.
+ *
+ * @throws Fault not_found, also for a deleted endpoint
+ */
+export async function lockEndpoint(em: EntityManager, endpointId: string): Promise<Endpoint> {
+  await lockRow(em, EndpointEntity, endpointId)
+  const endpoint = await em.findOne(EndpointEntity, { id: endpointId, deletedAt: null })
+  if (endpoint === null) throw noSuchEndpoint()
+  return endpoint
+}
+
+/** Like `lockEndpoint`, for an enabled endpoint. @throws Fault not_found, endpoint_disabled */
+export async function lockEnabledEndpoint(
+  em: EntityManager,
+  endpointId: string,
+): Promise<Endpoint> {
+  const endpoint = await lockEndpoint(em, endpointId)
+  if (endpoint.disabledAt !== null) {
+    throw new Fault('endpoint_disabled', 'The endpoint is disabled; enable it first')
+  }
+  return endpoint
+}
+
+function noSuchEndpoint(): Fault {
+  return new Fault('not_found', 'No such endpoint')
+}
+
+/** An endpoint, as a search shows it. */
+export interface FoundEndpoint {
+  readonly id: string
+  readonly businessId: string
+  readonly live: boolean
+  readonly url: string
+  readonly createdAtMs: number
+  readonly disabledReason: DisabledReason | null
+}
+
+/** An endpoint that is not deleted. */
+export async function findEndpoint(pool: Pool, id: string): Promise<FoundEndpoint | undefined> {
+  const { rows } = await pool.query<FoundEndpoint>({
+    name: 'webhook-endpoint-find',
+    text: `select id, business_id as "businessId", live, url,
+        ${epochMs('created_at')} as "createdAtMs", disabled_reason as "disabledReason"
+      from webhook_endpoint where id = $1 and deleted_at is null`,
+    values: [id],
+  })
+  return rows[0]
+}
+
+/** A delivery with its endpoint, which is not deleted. */
+export async function findDeliveryWithEndpoint(
+  pool: Pool,
+  id: string,
+): Promise<{ readonly delivery: StoredDelivery; readonly endpoint: FoundEndpoint } | undefined> {
+  const delivery = await findDelivery(pool, id)
+  const endpoint = delivery && (await findEndpoint(pool, delivery.endpointId))
+  return delivery && endpoint && { delivery, endpoint }
 }

@@ -5,8 +5,7 @@ import { connectionOf } from '../connections/apply-connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
-import { lockEndpoint } from './find-endpoint.ts'
-import { activeSecrets } from './list-endpoints.ts'
+import { activeSecrets, lockEndpoint } from './list-endpoints.ts'
 import { encryptSecret, newSecret, newTextSecret } from './signing-secret.ts'
 
 const OVERLAP_MS = 24 * 3_600_000

@@ -1,10 +1,12 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import { newId } from '../../core/ids.ts'
+import { appendEvents } from '../../events/append-events.ts'
 import { lockRow } from '../../postgres/lock-row.ts'
+import { encodeEndpointEvent } from '../message.ts'
 import { type Endpoint, EndpointEntity } from './endpoint.entity.ts'
-import { type Health, judge } from './endpoint.ts'
-import { publishEndpointEvent } from './endpoint-event.ts'
+import { type EndpointEventKind, type Health, judge } from './endpoint.ts'
 
 /** A recorded failed attempt. */
 export interface Failure {
@@ -101,4 +103,39 @@ function healthOf({ failingSince, warnedAt }: Endpoint): Health {
     failingSinceMs: failingSince?.getTime() ?? null,
     warnedAtMs: warnedAt?.getTime() ?? null,
   }
+}
+
+/**
+ * Writes an event about an endpoint into the outbox, in the transaction that changes the endpoint.
+ *
+ * @returns the event's id
+ */
+export async function publishEndpointEvent(
+  em: EntityManager,
+  kind: EndpointEventKind,
+  endpoint: Endpoint,
+  nowMs: number,
+): Promise<string> {
+  const eventId = newId('evt', nowMs)
+  await em.execute(
+    appendEvents({
+      event_id: '?',
+      business_id: '?',
+      live: '?',
+      kind: '?',
+      occurred_at: '?',
+      payload: '?',
+      subject_id: '?',
+    }),
+    [
+      eventId,
+      endpoint.business,
+      endpoint.live,
+      kind,
+      new Date(nowMs),
+      Buffer.from(encodeEndpointEvent(endpoint, { eventId, kind, nowMs })),
+      endpoint.id,
+    ],
+  )
+  return eventId
 }

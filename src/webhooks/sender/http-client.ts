@@ -9,8 +9,14 @@ import {
 } from '../../net/name-resolver.ts'
 import type { ClientCertificate } from '../connections/connection.ts'
 import type { UrlRules } from './address-guard.ts'
-import { CONNECT_TIMEOUT_MS, type Connect, createConnect, createGuardedResolve } from './connect.ts'
-import { createEndpointPools, type Destination } from './endpoint-pools.ts'
+import {
+  CONNECT_TIMEOUT_MS,
+  type Connect,
+  createConnect,
+  createEndpointPools,
+  createGuardedResolve,
+  type Destination,
+} from './connect.ts'
 import { failureText, NOT_HTTP, NoResponseError } from './failure-text.ts'
 
 /** The outcome of one request. */

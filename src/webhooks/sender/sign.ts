@@ -10,7 +10,7 @@ interface Signing {
   readonly timestampSeconds: number
   /** The body, exactly as it is sent. */
   readonly body: string | Buffer
-  /** The active secrets, newest first; at least one. Of the WIAXY profile only the first signs. */
+  /** The active secrets, newest first; at least one. In the WIAXY profile only the first signs. */
   readonly secrets: readonly [string, ...string[]]
 }
 

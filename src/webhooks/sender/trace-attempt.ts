@@ -1,6 +1,11 @@
 import { traceparentOf } from '../../events/message.ts'
-import { formatTraceparent, parseTraceparent } from '../../tracing/traceparent.ts'
-import { inSpan, type Span, type Tracing } from '../../tracing/tracing.ts'
+import {
+  formatTraceparent,
+  inSpan,
+  parseTraceparent,
+  type Span,
+  type Tracing,
+} from '../../tracing/tracing.ts'
 import type { Claim } from '../deliveries/claim-deliveries.ts'
 import type { Outcome } from './http-client.ts'
 

@@ -5,7 +5,7 @@ import type { LogEntry } from '../../events/read-log.ts'
 import type { RequestFormat } from '../endpoints/endpoint.ts'
 
 /**
- * The body of the WIAXY profile: all of the standard one, and what receivers read that exist. Payments have the customer,
+ * The body of the WIAXY profile: all of the standard one, and what existing receivers read. Payments have the customer,
  * the payer's names apart and `aspfiy_ref`.
  *
  * @param body the standard body, as JSON

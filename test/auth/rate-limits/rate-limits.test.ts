@@ -1,12 +1,12 @@
 import pino from 'pino'
 import { describe, expect, test } from 'vitest'
-import { addressGroup, isLoopback } from '../../../src/auth/rate-limits/address-group.ts'
 import {
   createExchange,
   type Share,
   type Spending,
 } from '../../../src/auth/rate-limits/exchange.ts'
 import { SharedBucket } from '../../../src/auth/rate-limits/shared-bucket.ts'
+import { addressGroup, isLoopback } from '../../../src/net/address-ranges.ts'
 
 describe('an address is grouped', () => {
   test.each([

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { generateSafeHavenCredentials } from '../../../src/banks/safehaven/fake/keys.ts'
+import { generateSafeHavenCredentials } from '../../../src/banks/safehaven/fake/tokens.ts'
 import { signal, useSafeHaven } from './fixture.ts'
 
 const haven = useSafeHaven()

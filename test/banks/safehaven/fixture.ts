@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
 import type { AccountOrder, BankNotification } from '../../../src/banks/bank.ts'
 import type { BankHttp } from '../../../src/banks/http/bank-http.ts'
-import { generateSafeHavenCredentials } from '../../../src/banks/safehaven/fake/keys.ts'
 import {
   type FakeSafeHaven,
   type FakeSafeHavenOptions,
   startFakeSafeHaven,
 } from '../../../src/banks/safehaven/fake/safehaven.ts'
+import { generateSafeHavenCredentials } from '../../../src/banks/safehaven/fake/tokens.ts'
 import { createSafeHaven } from '../../../src/banks/safehaven/safehaven.ts'
 import { readSafeHavenSettings } from '../../../src/banks/safehaven/settings.ts'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { BankUnreachableError, NotListedError } from '../../../src/banks/http/bank-http.ts'
-import type { SafeHavenTransfer } from '../../../src/banks/safehaven/fake/transfer.ts'
+import type { SafeHavenTransfer } from '../../../src/banks/safehaven/fake/books.ts'
 import { notificationOf, signal, useSafeHaven, VIRTUAL } from './fixture.ts'
 
 const haven = useSafeHaven()

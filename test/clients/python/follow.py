@@ -3,40 +3,21 @@
     INFLOW_TOKEN=… python3 follow.py events.db
 """
 
-import os
 import sqlite3
 import sys
 import time
-from urllib.parse import urlsplit
 
 import grpc
-from google.rpc import error_details_pb2, status_pb2
-from inflow.event.v1 import event_service_pb2, event_service_pb2_grpc
+from grpc import StatusCode
+from inflow.event.v1.event_service_pb2 import SubscribeRequest
+from inflow.event.v1.event_service_pb2_grpc import EventServiceStub
+from inflow_grpc import METADATA, connect, details_of
 
 # After any other code a retry does not help: the token, the request or the cursor is refused.
-TRANSIENT = (
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.CANCELLED,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.INTERNAL,
-    grpc.StatusCode.UNKNOWN,
-    grpc.StatusCode.ABORTED,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-)
+TRANSIENT = (StatusCode.UNAVAILABLE, StatusCode.CANCELLED, StatusCode.DEADLINE_EXCEEDED)
+TRANSIENT += (StatusCode.INTERNAL, StatusCode.UNKNOWN, StatusCode.ABORTED)
+TRANSIENT += (StatusCode.RESOURCE_EXHAUSTED,)
 RETRY_SECONDS = (0.2, 1, 5)
-# Finds connections that are dead without a word.
-KEEPALIVE = [
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.http2.max_pings_without_data", 0),
-]
-
-
-def connect():
-    url = urlsplit(os.environ.get("INFLOW_GRPC_URL", "http://127.0.0.1:50051"))
-    if url.scheme == "https":
-        return grpc.secure_channel(url.netloc, grpc.ssl_channel_credentials(), KEEPALIVE)
-    return grpc.insecure_channel(url.netloc, KEEPALIVE)
 
 
 def stream(database):
@@ -44,11 +25,8 @@ def stream(database):
     kept = database.execute("select cursor from position").fetchone()
     start = {"cursor": kept[0]} if kept else {"beginning": True}
     with connect() as channel:
-        items = event_service_pb2_grpc.EventServiceStub(channel).Subscribe(
-            event_service_pb2.SubscribeRequest(**start),
-            metadata=[("authorization", f"Bearer {os.environ['INFLOW_TOKEN']}")],
-        )
-        for item in items:
+        request = SubscribeRequest(**start)
+        for item in EventServiceStub(channel).Subscribe(request, metadata=METADATA):
             # A checkpoint has a cursor only.
             event = item.event if item.HasField("event") else None
             yield event, (event or item.checkpoint).cursor
@@ -76,17 +54,6 @@ def follow(database):
         failures += 1
 
 
-def refusal(error):
-    """Why the subscription is refused, and the cursor that is safe to resume at, if it has one."""
-    for key, value in error.trailing_metadata() or ():
-        if key == "grpc-status-details-bin":
-            for packed in status_pb2.Status.FromString(value).details:
-                if packed.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
-                    info = error_details_pb2.ErrorInfo.FromString(packed.value)
-                    return info.reason, info.metadata.get("cursor", "")
-    return error.code().name, ""
-
-
 database = sqlite3.connect(sys.argv[1])
 database.execute("pragma journal_mode = wal")
 database.execute("create table if not exists event (position integer, id text primary key, kind text)")
@@ -94,7 +61,10 @@ database.execute("create table if not exists position (one integer primary key, 
 try:
     follow(database)
 except grpc.RpcError as error:
-    print("refused:", *refusal(error), error.details(), file=sys.stderr)
+    # If the cursor is refused, the details have one that is safe to resume at.
+    info = details_of(error).get("ErrorInfo")
+    reason, cursor = (info.reason, info.metadata.get("cursor", "")) if info else (error.code().name, "")
+    print("refused:", reason, cursor, error.details(), file=sys.stderr)
     sys.exit(1)
 except KeyboardInterrupt:
     pass

@@ -71,11 +71,6 @@ export const EXPLAINED: readonly Explained[] = [
     mutations: [['ttlAutopurge: true,', 'ttlAutopurge: false,']],
   },
   {
-    file: 'src/auth/rate-limits/address-group.ts',
-    why: 'a shortcut: what has no colon is its own group by the rest too',
-    mutations: [["if (!text.includes(':')) return text", 'if (false) return text']],
-  },
-  {
     file: 'src/auth/rate-limits/known-credentials.ts',
     why: 'nothing reads when a credential that was loaded was authenticated',
     mutations: [[LOADED, LOADED.replace('{ authenticatedAtMs: Number.NEGATIVE_INFINITY }', '{}')]],

@@ -36,8 +36,6 @@ export const RULES: readonly Rules[] = [
       'credential-cache.ts',
       'method-policy.ts',
       'audit/audit-hash.ts',
-      'audit/audit-mac.ts',
-      'rate-limits/address-group.ts',
       'rate-limits/known-credentials.ts',
       'rate-limits/rate-limits.ts',
       'rate-limits/shared-bucket.ts',

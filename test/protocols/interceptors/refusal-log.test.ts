@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import pino from 'pino'
 import { expect, test } from 'vitest'
 import type { Reason } from '../../../src/core/errors.ts'
-import { createLogRefusal } from '../../../src/server/interceptors/refusal-log.ts'
+import { createLogRefusal } from '../../../src/server/interceptors/observation.ts'
 
 function openLog() {
   const lines: Record<string, unknown>[] = []

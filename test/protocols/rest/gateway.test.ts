@@ -14,8 +14,7 @@ import {
   ThirdPartyService,
 } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { ListTransactionsRequestSchema as InternalListSchema } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { compileDecoder } from '../../../src/server/rest/decode.ts'
-import { readRoutes } from '../../../src/server/rest/gateway.ts'
+import { compileDecoder, readRoutes } from '../../../src/server/http/gateway.ts'
 import { createInvokers, type Invoker, implement } from '../../../src/server/rpc/invokers.ts'
 
 const inputs = ThirdPartyService.methods.map((method) => [method.name, method.input] as const)

@@ -1,8 +1,10 @@
 import type { Pool } from 'pg'
 import { expect, test } from 'vitest'
-import { dispatchedUpTo } from '../../../src/webhooks/deliveries/backlog.ts'
+import {
+  deleteSupersededPositions,
+  dispatchedUpTo,
+} from '../../../src/webhooks/deliveries/backlog.ts'
 import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
-import { deleteSupersededPositions } from '../../../src/webhooks/dispatcher-position.ts'
 import { nodesOf } from '../../postgres/explained-database.ts'
 import { useDatabase } from '../../support/database.ts'
 import { sequence, writeEvents } from '../../support/events.ts'

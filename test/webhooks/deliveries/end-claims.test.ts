@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest'
-import { type Claim, claimDeliveries } from '../../../src/webhooks/deliveries/claim-deliveries.ts'
 import {
+  type Claim,
+  claimDeliveries,
   createUnclearClaims,
   failClaims,
   releaseClaims,
-} from '../../../src/webhooks/deliveries/end-claims.ts'
+} from '../../../src/webhooks/deliveries/claim-deliveries.ts'
 import {
   type Completion,
   completeAttempts,

@@ -4,8 +4,8 @@ import { createPendingFrom } from '../../../src/webhooks/deliveries/backlog.ts'
 import {
   claimDeliveries,
   listPendingEndpoints,
+  releaseClaims,
 } from '../../../src/webhooks/deliveries/claim-deliveries.ts'
-import { releaseClaims } from '../../../src/webhooks/deliveries/end-claims.ts'
 import { completeAttempts } from '../../../src/webhooks/deliveries/record-attempt.ts'
 import { nodesOf, type PlanNode } from '../../postgres/explained-database.ts'
 import { explain } from '../../support/explained-client.ts'

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../core/clock.ts'
 import { getPath } from '../../bank-fields.ts'
 import type { SafeHavenAccount, SafeHavenBooks } from './books.ts'
-import { toEntry, toJson } from './transfer.ts'
+import { toEntry, toJson } from './books.ts'
 
 /** The JSON of a response. */
 export interface SafeHavenBody {

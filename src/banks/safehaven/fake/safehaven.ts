@@ -8,28 +8,26 @@ import {
   type Observe,
   startLoopbackServer,
 } from '../../fake/loopback-server.ts'
-import { createNotifier, type Notifier, type NotifyResult } from '../../fake/notifier.ts'
-import { payByHand } from '../../fake/pay-by-hand.ts'
-import { parseBankJson } from '../../http/bank-json.ts'
+import { createNotifier, type Notifier, type NotifyResult, payByHand } from '../../fake/notifier.ts'
+import { parseBankJson } from '../../http/bank-http.ts'
 import {
   createSafeHavenBooks,
+  notificationBody,
+  outwardBody,
   type SafeHavenAccount,
   type SafeHavenBooks,
   type SafeHavenPayment,
-} from './books.ts'
-import {
-  generateSafeHavenCredentials,
-  type SafeHavenCredentials,
-  safeHavenEnvironment,
-} from './keys.ts'
-import { createSafeHavenAccounts, createSafeHavenTransfers, type SafeHavenBody } from './methods.ts'
-import { createSafeHavenTokens, type SafeHavenTokens } from './tokens.ts'
-import {
-  notificationBody,
-  outwardBody,
   type SafeHavenSpelling,
   type SafeHavenTransfer,
-} from './transfer.ts'
+} from './books.ts'
+import { createSafeHavenAccounts, createSafeHavenTransfers, type SafeHavenBody } from './methods.ts'
+import {
+  createSafeHavenTokens,
+  generateSafeHavenCredentials,
+  type SafeHavenCredentials,
+  type SafeHavenTokens,
+  safeHavenEnvironment,
+} from './tokens.ts'
 
 const OPERATIONS = ['token', 'create', 'get', 'delete', 'status', 'statement'] as const
 

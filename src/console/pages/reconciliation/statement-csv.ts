@@ -1,10 +1,12 @@
 import {
   findColumns,
+  readCredit,
   type StatementColumn,
+  type StatementCredit,
   StatementError,
   type StatementPositions,
+  type ValueFormat,
 } from '../../../core/statement-columns.ts'
-import { readCredit, type StatementCredit, type ValueFormat } from '../../../core/statement-row.ts'
 
 /** A record of a CSV file. */
 interface CsvRecord {

@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'react'
 import { Bank } from '../../../../gen/inflow/type/v1/bank_pb.ts'
+import type { ValueFormat } from '../../../core/statement-columns.ts'
 import { STATEMENT_COLUMNS, type StatementColumn } from '../../../core/statement-columns.ts'
-import type { ValueFormat } from '../../../core/statement-row.ts'
 import { BANKS } from '../../format/banks.ts'
 import { count } from '../../format/money.ts'
 import { Button } from '../../ui/controls/button.tsx'

@@ -1,0 +1,225 @@
+import { countInReview, listInReview } from '../accounts/resolve-account.ts'
+import type { Clock } from '../core/clock.ts'
+import * as notifications from '../notifications/held-notifications.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import type { Database } from '../postgres/orm.ts'
+import { invalidPageToken, pageTokenOf, readPage } from '../postgres/page-token.ts'
+import { countOverdueBalances, listOverdue } from '../settlement/overdue.ts'
+import { countWaitingConflicts, listOldestConflicts } from '../transactions/conflicts.ts'
+import { countWaitingUnmatched, listOldestUnmatched } from '../transactions/resolve-unmatched.ts'
+import { countHeld, listOldestHeld } from '../transactions/variance/list-held.ts'
+import { countUnhealthy, listUnhealthy } from '../webhooks/endpoints/list-unhealthy.ts'
+import * as items from './review-items.ts'
+import { OPERATOR_KINDS, REVIEW_KINDS, type ReviewItem, type ReviewKind } from './review-items.ts'
+import type { Scope } from './scope.ts'
+
+interface Dependencies {
+  readonly database: Database
+  readonly clock: Clock
+}
+
+interface ListReviewItems {
+  readonly scope: Scope
+  /** Empty: all that the caller may see. */
+  readonly kinds: readonly ReviewKind[]
+  readonly pageSize: number
+  readonly pageToken: string
+}
+
+/** How many items of a kind wait. */
+export interface ReviewCount {
+  readonly kind: ReviewKind
+  readonly count: number
+  /** Whether there are more. */
+  readonly more: boolean
+}
+
+interface ReviewPage {
+  readonly items: readonly ReviewItem[]
+  readonly nextPageToken: string
+  /** On the first page; undefined on others. */
+  readonly counts: readonly ReviewCount[] | undefined
+}
+
+/** The place of a kind whose list is at its end. */
+const ENDED = '~'
+
+/**
+ * One page of what waits for a decision, oldest first. Every kind has a list and an index of its own; a page merges
+ * their heads, and its token names a place in each list.
+ *
+ * @throws Fault validation_failed (the page token)
+ */
+export async function listReviewItems(
+  { database, clock }: Dependencies,
+  { scope, kinds, pageSize, pageToken }: ListReviewItems,
+): Promise<ReviewPage> {
+  const page = readPage(pageSize, pageToken, REVIEW_KINDS.length)
+  const nowMs = clock.now()
+  const places = page.after ?? REVIEW_KINDS.map(() => '')
+  const wanted = kindsOf(scope, kinds)
+  const lists = await Promise.all(
+    REVIEW_KINDS.map(async (kind, index): Promise<KindList> => {
+      const after = places[index] ?? ''
+      if (!wanted.has(kind) || after === ENDED) return { place: ENDED, items: [], end: ENDED }
+      const { list } = SOURCES[kind]
+      const found = await database.read((on) => list(on, scope, after, page.limit + 1, nowMs))
+      return { place: after, items: found.items, end: found.readUpTo ?? ENDED }
+    }),
+  )
+  const items = mergeOldest(lists, page.limit)
+  const next = lists.map((list) => placeAfter(list, items))
+  return {
+    items,
+    nextPageToken: next.every((place) => place === ENDED) ? '' : pageTokenOf(next),
+    counts:
+      page.after === undefined ? await countReviewItems(database, scope, kinds, nowMs) : undefined,
+  }
+}
+
+/** How many items wait, by kind: those kinds of which any does. */
+export async function countReviewItems(
+  { read }: Database,
+  scope: Scope,
+  kinds: readonly ReviewKind[],
+  nowMs: number,
+): Promise<readonly ReviewCount[]> {
+  const counts = await Promise.all(
+    [...kindsOf(scope, kinds)].map(async (kind) => {
+      const count = await read((on) => SOURCES[kind].count(on, scope, COUNT_MAX + 1, nowMs))
+      return { kind, count: Math.min(count, COUNT_MAX), more: count > COUNT_MAX }
+    }),
+  )
+  return counts.filter(({ count }) => count > 0)
+}
+
+function kindsOf(scope: Scope, kinds: readonly ReviewKind[]): ReadonlySet<ReviewKind> {
+  const requested = kinds.length === 0 ? REVIEW_KINDS : kinds
+  return new Set(requested.filter((kind) => scope.isOperator || !OPERATOR_KINDS.has(kind)))
+}
+
+/** The next items of one kind. */
+interface KindList {
+  /** The place before them. */
+  readonly place: string
+  /** Oldest first. */
+  readonly items: readonly ReviewItem[]
+  /** The place after them. */
+  readonly end: string
+}
+
+/** The oldest heads of the lists, one after another. No item is passed over, whatever its time. */
+function mergeOldest(lists: readonly KindList[], limit: number): readonly ReviewItem[] {
+  const rest = lists.map(({ items }) => [...items])
+  const merged: ReviewItem[] = []
+  while (merged.length < limit) {
+    const heads = rest.filter((items) => items.length > 0)
+    const [oldest] = heads.sort((a, b) => (a[0]?.sinceMs ?? 0) - (b[0]?.sinceMs ?? 0))
+    const item = oldest?.shift()
+    if (item === undefined) break
+    merged.push(item)
+  }
+  return merged
+}
+
+/** Where the next page of a kind begins. */
+function placeAfter({ place, items, end }: KindList, shown: readonly ReviewItem[]): string {
+  const taken = items.filter((item) => shown.includes(item))
+  if (taken.length === items.length) return end
+  return taken.at(-1)?.key ?? place
+}
+
+/** Items of one kind. */
+interface Found {
+  /** Oldest first. */
+  readonly items: readonly ReviewItem[]
+  /** The place up to which it scanned, if it stopped before the end of the list. */
+  readonly readUpTo?: string | undefined
+}
+
+/** The list of one kind. */
+interface Source {
+  list(on: Queryable, scope: Scope, after: string, limit: number, nowMs: number): Promise<Found>
+  /** Counts up to `max`. */
+  count(on: Queryable, scope: Scope, max: number, nowMs: number): Promise<number>
+}
+
+/** The most items of a kind that are counted. */
+export const COUNT_MAX = 1_000
+
+/** A balance is settled within seconds after it is due. */
+const OVERDUE_MS = 600_000
+
+/** What no business has, and only live mode. */
+const ofNoBusiness = ({ businessIds, live }: Scope) => businessIds === undefined && live !== false
+
+const NOTHING: Found = { items: [] }
+
+/** Where the items of each kind come from. Each list has an index. */
+export const SOURCES: Readonly<Record<ReviewKind, Source>> = {
+  UNMATCHED_PAYMENT: {
+    async list(on, scope, after, limit) {
+      if (!ofNoBusiness(scope)) return NOTHING
+      const { payments, readUpTo } = await listOldestUnmatched(on, after, limit)
+      return { items: payments.map(items.ofUnmatched), readUpTo }
+    },
+    count: async (on, scope, max) => (ofNoBusiness(scope) ? countWaitingUnmatched(on, max) : 0),
+  },
+  HELD_NOTIFICATION: {
+    async list(on, scope, after, limit) {
+      if (!ofNoBusiness(scope)) return NOTHING
+      const held = await notifications.listOldestHeld(on, after, limit)
+      return { items: held.map(items.ofNotification) }
+    },
+    count: async (on, scope, max) => (ofNoBusiness(scope) ? notifications.countHeld(on, max) : 0),
+  },
+  PAYMENT_CONFLICT: {
+    async list(on, scope, after, limit) {
+      const { conflicts, readUpTo } = await listOldestConflicts(on, scope, after, limit)
+      return { items: conflicts.map(items.ofConflict), readUpTo }
+    },
+    count: countWaitingConflicts,
+  },
+  ACCOUNT_OPENING: {
+    list: async (on, scope, after, limit) => ({
+      items: (await listInReview(on, scope, after, limit)).map(items.ofOpening),
+    }),
+    count: countInReview,
+  },
+  HELD_PAYMENT: {
+    list: async (on, scope, after, limit) => ({
+      items: (await listOldestHeld(on, scope, after, limit)).map(items.ofHeld),
+    }),
+    count: countHeld,
+  },
+  ENDPOINT: {
+    async list(on, scope, after, limit) {
+      const [since = 0, id = ''] = readKey(after, /^(\d{1,14}) (\w{1,60})$/)
+      const place = { sinceMs: Number(since), id }
+      return { items: (await listUnhealthy(on, scope, place, limit)).map(items.ofEndpoint) }
+    },
+    count: countUnhealthy,
+  },
+  SETTLEMENT: {
+    async list(on, scope, after, limit, nowMs) {
+      const [due, mode = '', businessId = ''] = readKey(
+        after,
+        /^(\d{1,14}) (live|test) (\w{1,60})$/,
+      )
+      const place =
+        due === undefined ? undefined : { dueAtMs: Number(due), businessId, live: mode === 'live' }
+      const overdue = { ...scope, byMs: nowMs - OVERDUE_MS }
+      return { items: (await listOverdue(on, overdue, place, limit)).map(items.ofSettlement) }
+    },
+    count: (on, scope, max, nowMs) =>
+      countOverdueBalances(on, { ...scope, byMs: nowMs - OVERDUE_MS }, max),
+  },
+}
+
+/** @returns the parts of a place; none for the beginning */
+function readKey(key: string, format: RegExp): readonly string[] {
+  if (key === '') return []
+  const match = format.exec(key)
+  if (match === null) throw invalidPageToken()
+  return match.slice(1)
+}

@@ -1,0 +1,222 @@
+import type { listInReview } from '../accounts/resolve-account.ts'
+import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
+import { formatAmount } from '../core/money.ts'
+import type * as notifications from '../notifications/held-notifications.ts'
+import type { listOverdue } from '../settlement/overdue.ts'
+import type { listOldestConflicts } from '../transactions/conflicts.ts'
+import type { listOldestUnmatched } from '../transactions/resolve-unmatched.ts'
+import type { StoredTransaction } from '../transactions/transaction.ts'
+import type { Variance } from '../transactions/variance/variance.ts'
+import type { listUnhealthy } from '../webhooks/endpoints/list-unhealthy.ts'
+
+/** One of a list that a function returns. */
+type Of<List extends (...args: never[]) => Promise<readonly unknown[]>> = Awaited<
+  ReturnType<List>
+>[number]
+
+export function ofUnmatched(
+  payment: Awaited<ReturnType<typeof listOldestUnmatched>>['payments'][number],
+): ReviewItem {
+  const { id, bank, accountNumber, sessionId, amountMinor, payerName } = payment
+  const payer = payerName === '' ? 'An unnamed payer' : payerName
+  return {
+    kind: 'UNMATCHED_PAYMENT',
+    id,
+    key: id,
+    sinceMs: payment.createdAtMs,
+    amountMinor,
+    businessId: '',
+    bank,
+    live: true,
+    accountNumber,
+    sessionId,
+    text: `${payer} paid to ${accountNumber} at ${BANK_FACTS[bank].name}, which is not an open account.`,
+    actions: ['assign', 'return'],
+  }
+}
+
+export function ofNotification(held: Of<typeof notifications.listOldestHeld>): ReviewItem {
+  const { id, bank, accountNumber, sessionId, amountMinor, cause } = held
+  return {
+    kind: 'HELD_NOTIFICATION',
+    id,
+    key: id,
+    sinceMs: held.receivedAtMs,
+    amountMinor,
+    businessId: '',
+    bank,
+    live: true,
+    accountNumber,
+    sessionId,
+    text: `A notification of ${BANK_FACTS[bank].name} is held: ${cause || 'no cause is stored'}.`,
+    actions: ['retry notification', 'resolve notification'],
+  }
+}
+
+export function ofConflict(
+  conflict: Awaited<ReturnType<typeof listOldestConflicts>>['conflicts'][number],
+): ReviewItem {
+  const { id, bank, businessId, live, accountNumber, sessionId, amountMinor } = conflict
+  const { transactionId, recordedAccountNumber, recordedAmountMinor, recordedStatus } = conflict
+  const differences = [
+    accountNumber !== recordedAccountNumber &&
+      `the account ${accountNumber} instead of ${recordedAccountNumber}`,
+    amountMinor !== recordedAmountMinor &&
+      `NGN ${formatAmount(amountMinor)} instead of ${formatAmount(recordedAmountMinor)}`,
+    conflict.status !== recordedStatus && `${conflict.status} instead of ${recordedStatus}`,
+  ].filter((difference) => difference !== false)
+  return {
+    kind: 'PAYMENT_CONFLICT',
+    id,
+    key: id,
+    sinceMs: conflict.createdAtMs,
+    amountMinor,
+    businessId,
+    bank,
+    live,
+    accountNumber,
+    sessionId,
+    transactionId,
+    text: `A report of the recorded payment ${sessionId} states ${differences.join(', ') || 'what was recorded since'}.`,
+    actions: ['resolve conflict'],
+  }
+}
+
+export function ofOpening(opening: Of<typeof listInReview>): ReviewItem {
+  const { id, bank, businessId, live, cause } = opening
+  const name = BANK_FACTS[bank].name
+  return {
+    kind: 'ACCOUNT_OPENING',
+    id: opening.reference,
+    key: id,
+    sinceMs: opening.createdAtMs,
+    businessId,
+    bank,
+    live,
+    text: `${name} may or may not have opened the account: ${cause || 'it did not answer'}.`,
+    actions: ['resolve account'],
+  }
+}
+
+const VARIANCES: Readonly<Record<Variance, string>> = {
+  NONE: 'as its account expects',
+  UNDERPAID: 'less than its account expects',
+  OVERPAID: 'more than its account expects',
+  EXPIRED: 'paid after its account expired',
+  REPEATED: 'into an account that a payment has used up',
+  PAYER_NOT_ALLOWED: 'of a payer who is not allowed',
+}
+
+export function ofHeld(payment: StoredTransaction): ReviewItem {
+  const { id, bank, account, sessionId, amountMinor, variance } = payment
+  const isReturning = variance?.hold === 'RETURN_REQUESTED'
+  const reason = variance?.returnReason ? `: ${variance.returnReason}` : ''
+  const next = isReturning ? `its return is requested${reason}` : 'the business decides'
+  return {
+    kind: 'HELD_PAYMENT',
+    id,
+    key: id,
+    amountMinor,
+    bank,
+    live: account.live,
+    sessionId,
+    // A return is requested once, when the hold is decided.
+    sinceMs: (isReturning ? variance.decidedAtMs : undefined) ?? payment.createdAtMs,
+    businessId: account.businessId,
+    accountNumber: account.accountNumber,
+    transactionId: id,
+    text: `The payment is ${VARIANCES[variance?.variance ?? 'NONE']}; ${next}.`,
+    actions: isReturning ? ['complete return'] : ['accept payment', 'return payment'],
+  }
+}
+
+export function ofEndpoint(endpoint: Of<typeof listUnhealthy>): ReviewItem {
+  const { id, businessId, live, url, disabledReason, sinceMs } = endpoint
+  const texts = {
+    GONE: 'was disabled, as it responded 410',
+    FAILING: 'was disabled, as no attempt succeeded for five days',
+    REQUESTED: 'is disabled',
+  }
+  const state =
+    disabledReason === null ? 'has failed since its last success' : texts[disabledReason]
+  return {
+    kind: 'ENDPOINT',
+    id,
+    key: `${sinceMs} ${id}`,
+    sinceMs,
+    businessId,
+    live,
+    text: `The endpoint at ${new URL(url).origin} ${state}.`,
+    actions: ['update endpoint', 'delete endpoint'],
+  }
+}
+
+export function ofSettlement(balance: Of<typeof listOverdue>): ReviewItem {
+  const { businessId, live, dueAtMs, failures } = balance
+  const failed = failures === 0 ? '' : `; it failed ${failures} times in a row`
+  return {
+    kind: 'SETTLEMENT',
+    id: businessId,
+    sinceMs: dueAtMs,
+    businessId,
+    live,
+    key: `${dueAtMs} ${live ? 'live' : 'test'} ${businessId}`,
+    text: `The settlement of the business is overdue${failed}.`,
+    actions: ['settle'],
+  }
+}
+
+/** The kinds of items, as the contract names them. Page tokens depend on their order. */
+export const REVIEW_KINDS = [
+  'UNMATCHED_PAYMENT',
+  'HELD_NOTIFICATION',
+  'PAYMENT_CONFLICT',
+  'ACCOUNT_OPENING',
+  'HELD_PAYMENT',
+  'ENDPOINT',
+  'SETTLEMENT',
+] as const
+
+export type ReviewKind = (typeof REVIEW_KINDS)[number]
+
+/** The kinds that only operators see. */
+export const OPERATOR_KINDS: ReadonlySet<ReviewKind> = new Set([
+  'UNMATCHED_PAYMENT',
+  'HELD_NOTIFICATION',
+  'PAYMENT_CONFLICT',
+  'SETTLEMENT',
+])
+
+/** What can end an item. */
+export type ReviewAction =
+  | 'assign'
+  | 'return'
+  | 'retry notification'
+  | 'resolve notification'
+  | 'resolve conflict'
+  | 'resolve account'
+  | 'accept payment'
+  | 'return payment'
+  | 'complete return'
+  | 'update endpoint'
+  | 'delete endpoint'
+  | 'settle'
+
+/** Something that waits for a decision. */
+export interface ReviewItem {
+  readonly kind: ReviewKind
+  /** What the actions take. */
+  readonly id: string
+  /** Its place in the list of its kind: what a page token names. */
+  readonly key: string
+  readonly sinceMs: number
+  readonly amountMinor?: bigint
+  readonly businessId: string
+  readonly bank?: BankCode
+  readonly text: string
+  readonly actions: readonly ReviewAction[]
+  readonly live: boolean
+  readonly accountNumber?: string
+  readonly sessionId?: string
+  readonly transactionId?: string
+}

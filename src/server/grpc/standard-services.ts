@@ -1,0 +1,198 @@
+import { create, type DescFile, type DescService, toBinary } from '@bufbuild/protobuf'
+import {
+  FieldDescriptorProto_Label,
+  FieldDescriptorProto_Type,
+  FileDescriptorProtoSchema,
+} from '@bufbuild/protobuf/wkt'
+import {
+  type Server,
+  type ServerDuplexStream,
+  type ServerWritableStream,
+  type ServiceDefinition,
+  status,
+  type UntypedHandleCall,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js'
+import { ReflectionService } from '@grpc/reflection'
+import { HealthImplementation } from 'grpc-health-check'
+
+/** The maximum of health watches, which need no credential. */
+const WATCHES_MAX = 1_000
+
+/** `grpc.health.v1.Health`, for the whole server and for every service. */
+export interface Health {
+  /** Reports NOT_SERVING. */
+  announceStop(): void
+  /** Ends the watches, which would keep the server open. */
+  endWatches(): void
+}
+
+type Watch = ServerWritableStream<unknown, unknown>
+
+/** @param services the names of the services; the whole server has the name "" */
+export function addHealth(
+  server: Server,
+  services: readonly string[],
+  messageBytesMax: number,
+): Health {
+  const names = ['', ...services]
+  const health = new HealthImplementation(
+    Object.fromEntries(names.map((name) => [name, 'SERVING' as const])),
+  )
+  const watches = new Set<Watch>()
+  health.addToServer({
+    addService: (definition, implementation) => {
+      const { watch } = implementation as UntypedServiceImplementation
+      const bounded = (rpc: Watch): void => {
+        if (watches.size >= WATCHES_MAX) {
+          const details = 'Too many watches of health'
+          rpc.emit('error', { code: status.RESOURCE_EXHAUSTED, details })
+          return
+        }
+        watches.add(rpc)
+        rpc.once('close', () => watches.delete(rpc))
+        ;(watch as (rpc: Watch) => void)(rpc)
+      }
+      server.addService(boundRequests(definition, messageBytesMax), {
+        ...(implementation as UntypedServiceImplementation),
+        watch: bounded as UntypedHandleCall,
+      })
+    },
+  })
+  return {
+    announceStop() {
+      for (const name of names) health.setStatus(name, 'NOT_SERVING')
+    },
+    endWatches() {
+      for (const watch of watches) watch.end()
+    },
+  }
+}
+
+/**
+ * Bounds the requests of a service that needs no credential: a stranger's request stays in memory
+ * while its call is open.
+ */
+export function boundRequests(
+  definition: ServiceDefinition,
+  messageBytesMax: number,
+): ServiceDefinition {
+  const entries = Object.entries(definition).map(([name, method]) => [
+    name,
+    {
+      ...method,
+      requestDeserialize: (bytes: Buffer) => {
+        // A compressed message is longer than what arrived over the network.
+        if (bytes.length > messageBytesMax) throw new Error('The request is too large')
+        return method.requestDeserialize(bytes)
+      },
+    },
+  ])
+  return Object.fromEntries(entries) as ServiceDefinition
+}
+
+type Definitions = ConstructorParameters<typeof ReflectionService>[0]
+type Reflection = ServerDuplexStream<unknown, unknown>
+
+/** The maximum of reflection streams, which need no credential: each can have responses waiting. */
+const STREAMS_MAX = 100
+
+/** The paths of reflection: its two versions differ only in name. */
+export const REFLECTION_PATHS = ['v1', 'v1alpha'].map(
+  (version) => `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
+)
+
+/** Serves the descriptors to tools such as `buf curl` and grpcurl. */
+export function addReflection(
+  server: Server,
+  services: readonly DescService[],
+  messageBytesMax: number,
+): void {
+  const files = new Map<string, Buffer>()
+  for (const service of services) collect(service.file, files)
+  // The package reads only the descriptors of a definition.
+  const definition = { fileDescriptorProtos: [...files.values(), healthFile()] }
+  const names = ['grpc.health.v1.Health', ...services.map((service) => service.typeName)]
+  const reflection = new ReflectionService({ definition } as unknown as Definitions, {
+    services: names,
+  })
+  const open = new Set<Reflection>()
+  reflection.addToServer({
+    addService: (methods, implementation) =>
+      server.addService(boundRequests(methods, messageBytesMax), bounded(implementation, open)),
+  })
+}
+
+/** Collects the descriptors of a file and of all its imports. */
+function collect(file: DescFile, files: Map<string, Buffer>): void {
+  if (files.has(file.proto.name)) return
+  files.set(file.proto.name, Buffer.from(toBinary(FileDescriptorProtoSchema, file.proto)))
+  for (const imported of file.dependencies) collect(imported, files)
+}
+
+/**
+ * `grpc/health/v1/health.proto`, without List. The descriptor inside grpc-health-check names types
+ * relatively, which clients in Go refuse.
+ */
+function healthFile(): Buffer {
+  const answers = '.grpc.health.v1.HealthCheckResponse'
+  const types = { inputType: '.grpc.health.v1.HealthCheckRequest', outputType: answers }
+  const label = FieldDescriptorProto_Label.OPTIONAL
+  const states = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN']
+  const service = { name: 'service', number: 1, label, type: FieldDescriptorProto_Type.STRING }
+  const status = {
+    name: 'status',
+    number: 1,
+    label,
+    type: FieldDescriptorProto_Type.ENUM,
+    typeName: `${answers}.ServingStatus`,
+  }
+  const file = create(FileDescriptorProtoSchema, {
+    name: 'grpc/health/v1/health.proto',
+    package: 'grpc.health.v1',
+    syntax: 'proto3',
+    messageType: [
+      { name: 'HealthCheckRequest', field: [service] },
+      {
+        name: 'HealthCheckResponse',
+        field: [status],
+        enumType: [
+          { name: 'ServingStatus', value: states.map((name, number) => ({ name, number })) },
+        ],
+      },
+    ],
+    service: [
+      {
+        name: 'Health',
+        method: [
+          { name: 'Check', ...types },
+          { name: 'Watch', ...types, serverStreaming: true },
+        ],
+      },
+    ],
+  })
+  return Buffer.from(toBinary(FileDescriptorProtoSchema, file))
+}
+
+/** The package responds without back-pressure; here a client must read before it may ask more. */
+function bounded(
+  implementation: UntypedServiceImplementation,
+  open: Set<Reflection>,
+): UntypedServiceImplementation {
+  const bound = (name: string) => (stream: Reflection) => {
+    if (open.size >= STREAMS_MAX) {
+      const details = 'Too many streams of reflection'
+      stream.emit('error', { code: status.RESOURCE_EXHAUSTED, details })
+      return
+    }
+    open.add(stream)
+    stream.once('close', () => open.delete(stream))
+    implementation[name]?.(stream as never, undefined as never)
+    stream.on('data', () => {
+      if (!stream.writableNeedDrain) return
+      stream.pause()
+      stream.once('drain', () => stream.resume())
+    })
+  }
+  return Object.fromEntries(Object.keys(implementation).map((name) => [name, bound(name)]))
+}

@@ -1,0 +1,222 @@
+import type { DescField, DescMessage, DescMethod } from '@bufbuild/protobuf'
+import { Fault, type FieldFault } from '../../core/errors.ts'
+
+/**
+ * The methods that ignore unknown fields, as they always did: callers may send some. All others refuse
+ * them: a mistyped filter must not return everything, nor a mistyped change seem to be made.
+ */
+const IGNORING_UNKNOWN = new Set([
+  ...['GenerateVirtualAccount', 'GetVirtualAccount', 'UpgradeVirtualAccount'],
+  ...['GetTransaction', 'GetBalance'],
+])
+
+/** Whether a method ignores fields of a JSON request that it does not know, or refuses them. */
+export function ignoresUnknownFields({ name, parent }: DescMethod): boolean {
+  return parent.name === 'ThirdPartyService' && IGNORING_UNKNOWN.has(name)
+}
+
+/** Returns the fields of a JSON request that a method does not know; none: it may be decoded. */
+export type FindUnknown = (body: object) => readonly FieldFault[]
+
+/** How many unknown fields an error names. */
+const UNKNOWN_MAX = 20
+
+/** Adds the unknown fields of an object, whose names begin with the path. */
+type Find = (value: object, path: string, faults: FieldFault[]) => void
+
+/**
+ * Compiles the one rule of REST and Connect for JSON. Objects inside a request never have unknown fields, also where
+ * those of the request itself are ignored.
+ */
+export function compileFindUnknown(method: DescMethod): FindUnknown {
+  const findWithin = compileNested(method.input, new Map())
+  const findOwn = ignoresUnknownFields(method) ? undefined : compileOwn(method.input, 'request')
+  return (body) => {
+    const faults: FieldFault[] = []
+    findOwn?.(body, '', faults)
+    findWithin(body, '', faults)
+    return faults.slice(0, UNKNOWN_MAX)
+  }
+}
+
+function compileOwn({ fields }: DescMessage, kind: 'request' | 'object'): Find {
+  const accepted = new Set(fields.flatMap((field) => [field.jsonName, field.name]))
+  const names = fields.map((field) => field.jsonName).join(', ')
+  const message = `is not a field of this ${kind}; ${names === '' ? 'it has none' : `known: ${names}`}`
+  return (value, path, faults) => {
+    for (const name of Object.keys(value)) {
+      if (!accepted.has(name)) faults.push({ field: path + name.slice(0, 100), message })
+      if (faults.length >= UNKNOWN_MAX) return
+    }
+  }
+}
+
+/** @param known the schemas that are compiled, as messages may contain themselves */
+function compileNested(schema: DescMessage, known: Map<DescMessage, Find>): Find {
+  const done = known.get(schema)
+  if (done !== undefined) return done
+  const finders: { readonly field: DescField; readonly find: Find }[] = []
+  const findAll: Find = (value, path, faults) => {
+    for (const { field, find } of finders) {
+      const { name, jsonName } = field
+      const given = (value as Readonly<Record<string, unknown>>)[
+        Object.hasOwn(value, jsonName) ? jsonName : name
+      ]
+      if (!isObject(given)) continue
+      if (field.fieldKind === 'message') find(given, `${path}${jsonName}.`, faults)
+      else if (Array.isArray(given)) {
+        for (const [index, item] of given.entries()) {
+          if (isObject(item)) find(item, `${path}${jsonName}[${index}].`, faults)
+          if (faults.length >= UNKNOWN_MAX) return
+        }
+      }
+    }
+  }
+  known.set(schema, findAll)
+  for (const field of schema.fields) {
+    // Those of protobuf itself, such as times, are texts in JSON. Keys of maps are the caller's.
+    const { message } = field
+    if (field.fieldKind === 'map' || !message?.typeName.startsWith('inflow.')) continue
+    const [own, nested] = [compileOwn(message, 'object'), compileNested(message, known)]
+    const find: Find = (value, path, faults) => {
+      own(value, path, faults)
+      nested(value, path, faults)
+    }
+    finders.push({ field, find })
+  }
+  return findAll
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}
+
+/** An object or a list that the scan is in. */
+interface Frame {
+  readonly isObject: boolean
+  /** Of an object, once it has one. */
+  keys: Set<string> | undefined
+  /** The latest key, or the index in a list. */
+  at: string | number
+}
+
+/** How much of a key an error shows. */
+const KEY_CHARS_MAX = 100
+
+/**
+ * Refuses JSON in which an object has a key twice: of two values JSON.parse would keep the last, and a
+ * proxy that checked the request before Inflow may have read the first.
+ *
+ * @param text may be invalid JSON, which is refused here or by the parser
+ * @throws Fault malformed_json that names the key; SyntaxError
+ */
+export function refuseRepeatedKeys(text: string): void {
+  const path = findRepeatedKey(text)
+  if (path === undefined) return
+  const key = path.slice(0, KEY_CHARS_MAX)
+  throw new Fault('malformed_json', `The key "${key}" is given twice`, {
+    fields: [{ field: key, message: 'is given twice' }],
+  })
+}
+
+/**
+ * Like `refuseRepeatedKeys`, but cheap for a text that is parsed already: an object of as many keys as
+ * the text has colons dropped none, as each key has a colon. That does not hold for keys with escapes:
+ * the JSON.parse of V8 14.6 may read a repeated one as another key.
+ *
+ * @param parsed what JSON.parse made of the text
+ */
+export function refuseDroppedKeys(text: string, parsed: object): void {
+  let left = text.includes('\\') ? -1 : countKeys(parsed)
+  let colon = text.indexOf(':')
+  while (colon !== -1 && left >= 0) {
+    left -= 1
+    colon = text.indexOf(':', colon + 1)
+  }
+  // Other colons are in strings, or of keys that were dropped.
+  if (left < 0) refuseRepeatedKeys(text)
+}
+
+/** The keys of all objects, at any depth. */
+function countKeys(parsed: object): number {
+  let count = 0
+  // Made only for nested values, which requests rarely have; recursion would end at some depth.
+  let pending: object[] | undefined
+  const visit = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return
+    pending ??= []
+    pending.push(value)
+  }
+  for (let next: object | undefined = parsed; next !== undefined; next = pending?.pop()) {
+    if (Array.isArray(next)) next.forEach(visit)
+    else {
+      // Faster than Object.values, which copies.
+      for (const key in next) {
+        count += 1
+        visit((next as Record<string, unknown>)[key])
+      }
+    }
+  }
+  return count
+}
+
+/** @returns the path of the first key that its object had before, such as `payments[3].amountMinor` */
+function findRepeatedKey(text: string): string | undefined {
+  const frames: Frame[] = []
+  let frame: Frame | undefined
+  for (let index = 0; index < text.length; index++) {
+    switch (text[index]) {
+      case '{':
+      case '[':
+        frame = { isObject: text[index] === '{', keys: undefined, at: 0 }
+        frames.push(frame)
+        break
+      case '}':
+      case ']':
+        frames.pop()
+        frame = frames.at(-1)
+        break
+      case ',':
+        if (frame?.isObject === false) frame.at = Number(frame.at) + 1
+        break
+      case '"': {
+        const end = endOfString(text, index)
+        if (frame?.isObject && isKey(text, end)) {
+          frame.at = unquote(text.slice(index, end))
+          frame.keys ??= new Set()
+          if (frame.keys.has(frame.at)) return pathOf(frames)
+          frame.keys.add(frame.at)
+        }
+        index = end - 1
+      }
+    }
+  }
+  return undefined
+}
+
+/** @returns the index after the closing quote */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
+    let backslashes = 0
+    while (text[end - 1 - backslashes] === '\\') backslashes += 1
+    if (backslashes % 2 === 0) return end + 1
+  }
+  return text.length
+}
+
+/** Whether a string is a key: only a key is followed by a colon. */
+function isKey(text: string, end: number): boolean {
+  let index = end
+  while (' \t\n\r'.includes(text[index] ?? '-')) index += 1
+  return text[index] === ':'
+}
+
+/** `"session\u005fid"` is the key `session_id`. */
+function unquote(quoted: string): string {
+  return quoted.includes('\\') ? (JSON.parse(quoted) as string) : quoted.slice(1, -1)
+}
+
+function pathOf(frames: readonly Frame[]): string {
+  const parts = frames.map(({ at }) => (typeof at === 'number' ? `[${at}]` : `.${at}`))
+  return parts.join('').replace(/^\./, '')
+}

@@ -1,0 +1,163 @@
+import { moneyEvents } from '../events/balance-changes.sql.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import {
+  CREDITS_PAYMENT,
+  IS_UNSETTLED,
+  lookUpTransaction,
+} from '../transactions/transaction.sql.ts'
+import { SETTLEMENT_INTERVAL_MS } from './schedule.ts'
+import type { BalanceKey } from './settlement.ts'
+import { readCalendars } from './terms.ts'
+
+/** When a balance with unsettled payments is due. Times in epoch milliseconds. */
+export interface Due extends BalanceKey {
+  /** When its oldest unsettled payment was recorded. */
+  readonly recordedAtMs: number
+  readonly dueAtMs: number
+  /** When the job settles it. */
+  readonly nextAtMs: number
+}
+
+/**
+ * Recomputes the rows of some balances. The caller holds the lock of the index.
+ *
+ * @param notBeforeMs the job leaves them alone until then; absent: until they are due
+ */
+export async function refreshDue(
+  client: Queryable,
+  keys: readonly BalanceKey[],
+  notBeforeMs = 0,
+): Promise<void> {
+  const due = (await computeDue(client, keys)).map((each) => {
+    return { ...each, nextAtMs: Math.max(each.nextAtMs, notBeforeMs) }
+  })
+  const isDue = new Set(due.map(nameOf))
+  const settled = keys.filter((key) => !isDue.has(nameOf(key)))
+  if (settled.length > 0) await deleteDue(client, settled)
+  if (due.length > 0) await upsertDue(client, due)
+}
+
+/**
+ * Returns what the rows of some balances should be, without those that have no unsettled payments. Payments of a
+ * running settlement do not count: it computes its row when it completes.
+ */
+export async function computeDue(client: Queryable, keys: readonly BalanceKey[]): Promise<Due[]> {
+  const { rows } = await client.query<{
+    business_id: string
+    live: boolean
+    recorded_at_ms: number
+    started_at_ms: number | null
+  }>(
+    `select k.business_id, k.live, ${epochMs('u.occurred_at')} as recorded_at_ms,
+        ${epochMs('s.started_at')} as started_at_ms
+      from unnest($1::text[], $2::boolean[]) as k(business_id, live)
+      left join lateral (
+        select to_sequence, started_at from settlement
+        where business_id = k.business_id and live = k.live order by to_sequence desc limit 1
+      ) s on true
+      cross join lateral ${firstUnsettled(
+        'k.business_id',
+        'k.live',
+        'coalesce(s.to_sequence, -(2::numeric ^ 62)::bigint)',
+      )} u`,
+    toArrays(keys),
+  )
+  const calendarOf = await readCalendars(client, new Set(rows.map((row) => row.business_id)))
+  return rows.map((row) => {
+    const { calendar } = calendarOf(row.business_id)
+    const dueAtMs = calendar.settlesAt(row.recorded_at_ms)
+    const againAtMs = row.started_at_ms === null ? 0 : row.started_at_ms + SETTLEMENT_INTERVAL_MS
+    return {
+      businessId: row.business_id,
+      live: row.live,
+      recordedAtMs: row.recorded_at_ms,
+      dueAtMs,
+      nextAtMs: Math.max(dueAtMs, againAtMs),
+    }
+  })
+}
+
+export async function upsertDue(client: Queryable, due: readonly Due[]): Promise<void> {
+  await client.query(
+    `insert into settlement_due (business_id, live, due_at, next_at, failures)
+      select business_id, live, due_at, next_at, 0
+      from unnest($1::text[], $2::boolean[], $3::timestamptz[], $4::timestamptz[])
+        as d(business_id, live, due_at, next_at)
+      on conflict (business_id, live) do update
+        set due_at = excluded.due_at, next_at = excluded.next_at, failures = 0`,
+    [
+      ...toArrays(due),
+      due.map((each) => new Date(each.dueAtMs)),
+      due.map((each) => new Date(each.nextAtMs)),
+    ],
+  )
+}
+
+async function deleteDue(client: Queryable, keys: readonly BalanceKey[]): Promise<void> {
+  await client.query(
+    `delete from settlement_due d using unnest($1::text[], $2::boolean[]) as k(business_id, live)
+      where d.business_id = k.business_id and d.live = k.live`,
+    toArrays(keys),
+  )
+}
+
+/** The values of `unnest($1::text[], $2::boolean[])`. */
+export function toArrays(keys: readonly BalanceKey[]): [string[], boolean[]] {
+  return [keys.map((key) => key.businessId), keys.map((key) => key.live)]
+}
+
+/** A text that identifies a balance. */
+export function nameOf({ businessId, live }: BalanceKey): string {
+  return `${live ? 'live' : 'test'} ${businessId}`
+}
+
+/**
+ * Locks the index of what is due until the commit, so that no balance is lost from it:
+ *
+ * - `exclusive`: the follower, the sweep, and changes of terms and holidays, until their commit;
+ * - `shared`: a caller that replaces the row of one balance, because a settlement completed or nothing was due.
+ *
+ * Recompute a row after taking the lock, in a later statement; otherwise we could delete a row that the follower
+ * relied on, or compute one from terms that have changed. Rows that are written at the same time under a shared lock
+ * can only be too early, which the job corrects.
+ *
+ * Take it after every other lock except those of rows of the index: then its holder waits for no settlement.
+ */
+export async function lockDue(client: Queryable, mode: 'exclusive' | 'shared'): Promise<void> {
+  const lock = mode === 'shared' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock'
+  await client.query(`select ${lock}(hashtextextended('index of due settlements', 0))`)
+}
+
+/**
+ * Restarts the sweep of the index, with the next run of the job: due times have changed, or events are
+ * missing. The caller holds the exclusive lock of the index.
+ */
+export async function requestSweep(client: Queryable): Promise<void> {
+  await client.query(
+    `update settlement_sweep set next_at = '-infinity', after_business_id = '', after_live = false,
+      is_expected = true where id = 1`,
+  )
+}
+
+/**
+ * A subquery for the first unsettled payment of a business and mode after a sequence number.
+ *
+ * @param businessId an SQL expression, like all other parameters
+ */
+export function firstUnsettled(
+  businessId: string,
+  live: string,
+  after: string,
+  upTo?: string,
+): string {
+  return moneyEvents({
+    join: ({ event }) => lookUpTransaction(`${event}.subject_id`),
+    where: ({ log, event }) => `${log}.business_id = ${businessId} and ${log}.live = ${live}
+      and ${log}.business_sequence > ${after}
+      ${upTo === undefined ? '' : `and ${log}.business_sequence <= ${upTo}`}
+      and ${event}.kind ${CREDITS_PAYMENT} and ${IS_UNSETTLED}`,
+    order: 'asc',
+    limit: '1',
+  })
+}

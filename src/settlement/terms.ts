@@ -1,0 +1,166 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
+import { LRUCache } from 'lru-cache'
+import type { Clock } from '../core/clock.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import { queriesOf } from '../postgres/queries-of.ts'
+import { type Calendar, createCalendar, type Schedule } from './schedule.ts'
+import type { TermsEntity } from './settlement.entity.ts'
+
+/**
+ * The fee of a payment: the flat fee plus the proportional fee, rounded to the nearest kobo, half
+ * a kobo up. It exceeds neither the cap nor the payment. SQL function: `settlement_fee`.
+ */
+export interface Fee {
+  readonly feeFlatMinor: bigint
+  /** Hundredths of a percent. */
+  readonly feeBasisPoints: number
+  /** 0: no maximum. */
+  readonly feeCapMinor: bigint
+}
+
+export interface Terms extends Schedule, Fee {}
+
+/** For a business without its own terms: due when the next working day starts, without a fee. */
+export const DEFAULT_TERMS: Terms = {
+  schedule: 'WORKING_DAYS',
+  workingDays: 1,
+  cutOffMinutes: 0,
+  feeFlatMinor: 0n,
+  feeBasisPoints: 0,
+  feeCapMinor: 0n,
+}
+
+/** The columns of a business's terms. */
+const TERMS = [
+  ...(['schedule', 'workingDays', 'cutOffMinutes'] as const),
+  ...(['feeFlatMinor', 'feeBasisPoints', 'feeCapMinor'] as const),
+] as const
+
+/** The terms of a business; undefined if it uses the default terms. */
+export async function findTerms(em: EntityManager, businessId: string): Promise<Terms | undefined> {
+  return queriesOf<typeof TermsEntity>(em)
+    .selectFrom('settlement_terms')
+    .select(TERMS)
+    .where('business', '=', businessId)
+    .executeTakeFirst()
+}
+
+/** The terms of those of the businesses that do not use the default terms, read by the client. */
+export async function findTermsOf(
+  client: Queryable,
+  businessIds: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, Terms>> {
+  if (businessIds.size === 0) return new Map()
+  const { rows } = await client.query<{
+    business_id: string
+    schedule: Schedule['schedule']
+    working_days: number
+    cut_off_minutes: number
+    fee_flat_minor: string
+    fee_basis_points: number
+    fee_cap_minor: string
+  }>({
+    name: 'settlement-terms-of',
+    text: `select business_id, schedule, working_days, cut_off_minutes, fee_flat_minor,
+        fee_basis_points, fee_cap_minor
+      from settlement_terms where business_id = any ($1::text[])`,
+    values: [[...businessIds]],
+  })
+  const termsOf = (row: (typeof rows)[number]): Terms => ({
+    schedule: row.schedule,
+    workingDays: row.working_days,
+    cutOffMinutes: row.cut_off_minutes,
+    feeFlatMinor: BigInt(row.fee_flat_minor),
+    feeBasisPoints: row.fee_basis_points,
+    feeCapMinor: BigInt(row.fee_cap_minor),
+  })
+  return new Map(rows.map((row) => [row.business_id, termsOf(row)]))
+}
+
+export async function upsertTerms(
+  em: EntityManager,
+  businessId: string,
+  terms: Terms,
+  nowMs: number,
+): Promise<void> {
+  const row = { ...terms, updatedAt: new Date(nowMs) }
+  await queriesOf<typeof TermsEntity>(em)
+    .insertInto('settlement_terms')
+    .values({ business: businessId, ...row })
+    .onConflict((conflict) => conflict.column('business').doUpdateSet(row))
+    .execute()
+}
+
+/** Days as YYYY-MM-DD. A country has about fifteen holidays a year; the query is bounded anyway. */
+export async function listHolidaysOf(
+  client: Queryable,
+  from: string,
+  to: string,
+): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await client.query<{ day: string; name: string }>(
+    `select to_char(day, 'YYYY-MM-DD') as day, name from holiday where day >= $1 and day < $2`,
+    [from, to],
+  )
+  return new Map(rows.map(({ day, name }) => [day, name]))
+}
+
+export async function listAllHolidays(client: Queryable): Promise<string[]> {
+  const { rows } = await client.query<{ day: string }>({
+    name: 'holidays',
+    text: `select to_char(day, 'YYYY-MM-DD') as day from holiday order by day desc limit 10000`,
+  })
+  return rows.map(({ day }) => day)
+}
+
+/** The terms of a business and the calendar that follows from them and the holidays. */
+interface TermsAndCalendar {
+  readonly terms: Terms
+  readonly calendar: Calendar
+}
+
+/** The current terms and calendars of some businesses. */
+export async function readCalendars(
+  client: Queryable,
+  businessIds: ReadonlySet<string>,
+): Promise<(businessId: string) => TermsAndCalendar> {
+  const termsOf = await findTermsOf(client, businessIds)
+  const holidays = await listAllHolidays(client)
+  return (businessId) => {
+    const terms = termsOf.get(businessId) ?? DEFAULT_TERMS
+    return { terms, calendar: createCalendar(terms, holidays) }
+  }
+}
+
+/** The current terms and calendar of a business. */
+export async function readCalendar(
+  client: Queryable,
+  businessId: string,
+): Promise<TermsAndCalendar> {
+  return (await readCalendars(client, new Set([businessId])))(businessId)
+}
+
+const CACHED_MAX = 10_000
+
+/** The longest time until a change of terms or holidays shows in due times. */
+const CACHE_TTL_MS = 2_000
+
+/** Finds the calendar of a business, for queries. Calendars are cached for two seconds. */
+type FindCalendar = (businessId: string) => Promise<Calendar>
+
+export function createFindCalendar(pool: Queryable, clock: Clock): FindCalendar {
+  const cache = new LRUCache<string, Promise<Calendar>>({
+    max: CACHED_MAX,
+    ttl: CACHE_TTL_MS,
+    ttlResolution: 0,
+    perf: clock,
+  })
+  return (businessId) => {
+    const cached = cache.get(businessId)
+    if (cached !== undefined) return cached
+    const calendar = readCalendar(pool, businessId).then((found) => found.calendar)
+    cache.set(businessId, calendar)
+    // A failed read must not be cached.
+    calendar.catch(() => cache.delete(businessId))
+    return calendar
+  }
+}

@@ -1,0 +1,341 @@
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
+import { joinAccount } from '../accounts/account.sql.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
+import type { BankCode } from '../banks/bank.ts'
+import { afterCommit } from '../core/after-commit.ts'
+import type { Clock } from '../core/clock.ts'
+import { Fault } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { appendEvents } from '../events/append-events.ts'
+import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import { cutPage, readPage } from '../postgres/page-token.ts'
+import { queriesOf, queryableOf } from '../postgres/queries-of.ts'
+import { PaymentConflictEntity } from './exceptions.entity.ts'
+import { encodeConflictEvent } from './message.ts'
+import { joinTransaction } from './transaction.sql.ts'
+import type {
+  IncomingPayment,
+  ListedConflict,
+  StoredConflict,
+  TransactionStatus,
+} from './transaction.ts'
+
+/** The unresolved reports that contradict recorded payments, newest first. */
+export async function listConflicts(
+  on: Queryable,
+  { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
+) {
+  const page = readPage(pageSize, pageToken, 1)
+  const rows = await listOpenConflicts(on, page.after?.[0], page.limit + 1)
+  return cutPage(rows, page, ({ id }) => [id])
+}
+
+/**
+ * Ends the manual review of a report. The recorded payment does not change.
+ *
+ * Faults: not_found.
+ */
+export async function resolveConflict(
+  { pool, clock }: { readonly pool: Pool; readonly clock: Clock },
+  { conflictId, note }: { readonly conflictId: string; readonly note: string },
+  actor: Actor,
+): Promise<ListedConflict> {
+  await inTransaction(pool, async (client) => {
+    if (!(await closeConflict(client, conflictId, note, clock.now()))) return
+    await appendAudit(client, actor, {
+      action: 'payment_conflict.resolve',
+      targetId: conflictId,
+      details: { note },
+    })
+  })
+  const conflict = await findConflict(pool, conflictId)
+  if (conflict === undefined) throw new Fault('not_found', 'There is no such conflict')
+  return conflict
+}
+
+interface Row {
+  readonly id: string
+  readonly bank: BankCode
+  readonly transaction_id: string
+  readonly account_number: string
+  readonly amount_minor: string
+  readonly status: TransactionStatus
+  readonly created_at_ms: number
+  readonly resolved_at_ms: number | null
+  readonly note: string
+  readonly session_id: string
+  readonly business_id: string
+  readonly recorded_account_number: string
+  readonly recorded_amount_minor: string
+}
+
+/** The reports `c`, each with the transaction and the account that it contradicts. */
+const listed = (
+  c: string,
+) => `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor,
+    c.status, ${epochMs('c.created_at')} as created_at_ms,
+    ${epochMs('c.resolved_at')} as resolved_at_ms, c.note, t.session_id, t.business_id,
+    a.account_number as recorded_account_number, t.amount_minor as recorded_amount_minor
+  from (${c}) c ${joinTransaction('c.transaction_id')} ${joinAccount('t.account_id')}
+  order by c.id desc`
+
+/**
+ * The unresolved reports, newest first.
+ *
+ * @param afterId the last report of the page before
+ */
+async function listOpenConflicts(
+  on: Queryable,
+  afterId: string | undefined,
+  limit: number,
+): Promise<readonly ListedConflict[]> {
+  const values: unknown[] = afterId === undefined ? [limit] : [limit, afterId]
+  const { rows } = await on.query<Row>(
+    listed(`select * from payment_conflict where resolved_at is null
+      ${afterId === undefined ? '' : 'and id < $2'} order by id desc limit $1`),
+    values,
+  )
+  return rows.map(toListed)
+}
+
+/** The reports that contradict a transaction, resolved ones included, oldest first. */
+export async function listConflictsOf(
+  on: Queryable,
+  transactionId: string,
+  limit: number,
+): Promise<readonly ListedConflict[]> {
+  const { rows } = await on.query<Row>(
+    listed('select * from payment_conflict where transaction_id = $1 order by id limit $2'),
+    [transactionId, limit],
+  )
+  return rows.map(toListed).reverse()
+}
+
+export async function findConflict(on: Queryable, id: string): Promise<ListedConflict | undefined> {
+  const { rows } = await on.query<Row>(listed('select * from payment_conflict where id = $1'), [id])
+  return rows[0] && toListed(rows[0])
+}
+
+/** @returns whether the report was open */
+async function closeConflict(
+  on: Queryable,
+  id: string,
+  note: string,
+  nowMs: number,
+): Promise<boolean> {
+  const { rowCount } = await on.query(
+    `update payment_conflict set resolved_at = $2, note = $3
+      where id = $1 and resolved_at is null`,
+    [id, new Date(nowMs), note],
+  )
+  return rowCount === 1
+}
+
+function toListed(row: Row): ListedConflict {
+  return {
+    id: row.id,
+    bank: row.bank,
+    transaction: row.transaction_id,
+    sessionId: row.session_id,
+    accountNumber: row.account_number,
+    amountMinor: BigInt(row.amount_minor),
+    status: row.status,
+    createdAt: new Date(row.created_at_ms),
+    resolvedAtMs: row.resolved_at_ms ?? undefined,
+    note: row.note,
+    recorded: {
+      businessId: row.business_id,
+      recordedAccountNumber: row.recorded_account_number,
+      recordedAmountMinor: BigInt(row.recorded_amount_minor),
+    },
+  }
+}
+
+/** A report that contradicts a recorded payment, and waits for an operator. */
+interface WaitingConflict {
+  readonly id: string
+  readonly bank: BankCode
+  readonly businessId: string
+  readonly live: boolean
+  readonly transactionId: string
+  readonly sessionId: string
+  readonly accountNumber: string
+  readonly amountMinor: bigint
+  readonly status: TransactionStatus
+  readonly recordedAccountNumber: string
+  readonly recordedAmountMinor: bigint
+  readonly recordedStatus: TransactionStatus
+  readonly createdAtMs: number
+}
+
+/** Which conflicts; undefined: all. */
+interface ConflictFilter {
+  readonly businessIds: readonly string[] | undefined
+  readonly live: boolean | undefined
+}
+
+/** How many rows one page may scan. */
+const ROWS_MAX = 1_000
+
+const FILTER =
+  '($2::text[] is null or t.business_id = any ($2)) and ($3::boolean is null or t.live = $3)'
+
+/** The open reports after an id, and those of them that pass the filter. */
+const open = (after: string, rows: string) =>
+  `(select * from payment_conflict where resolved_at is null and id > ${after} order by id limit ${rows}) c
+    ${joinTransaction('c.transaction_id')}`
+
+/**
+ * The open reports that contradict recorded payments, oldest first.
+ *
+ * @param after the id of the last one of the page before; empty: the first page
+ * @returns `readUpTo`: the last id that was scanned, if the scan limit ended the page
+ */
+export async function listOldestConflicts(
+  on: Queryable,
+  { businessIds, live }: ConflictFilter,
+  after: string,
+  limit: number,
+) {
+  type Row = Omit<WaitingConflict, 'amountMinor' | 'recordedAmountMinor'> & {
+    readonly amount: string
+    readonly recordedAmount: string
+  }
+  const { rows } = await on.query<Row>(
+    `select c.id, t.bank, t.business_id as "businessId", t.live, t.id as "transactionId",
+        t.session_id as "sessionId", c.account_number as "accountNumber", c.amount_minor as amount,
+        c.status, a.account_number as "recordedAccountNumber", t.amount_minor as "recordedAmount",
+        t.status as "recordedStatus", ${epochMs('c.created_at')} as "createdAtMs"
+      from ${open('$1', `${ROWS_MAX}`)} ${joinAccount('t.account_id')}
+      where ${FILTER} order by c.id limit $4`,
+    [after, businessIds ?? null, live ?? null, limit],
+  )
+  const conflicts = rows.map(
+    ({ amount, recordedAmount, ...row }): WaitingConflict => ({
+      ...row,
+      amountMinor: BigInt(amount),
+      recordedAmountMinor: BigInt(recordedAmount),
+    }),
+  )
+  const readUpTo = conflicts.length < limit ? await lastScanned(on, after) : undefined
+  return { conflicts, readUpTo }
+}
+
+/** @returns the last id that a page after `after` scans; undefined if it scans all */
+async function lastScanned(on: Queryable, after: string): Promise<string | undefined> {
+  const { rows } = await on.query<{ id: string }>(
+    `select id from payment_conflict where resolved_at is null and id > $1
+      order by id offset ${ROWS_MAX - 1} limit 1`,
+    [after],
+  )
+  return rows[0]?.id
+}
+
+/** Counts the reports that pass the filter among the oldest open ones, up to a bound. */
+export async function countWaitingConflicts(
+  on: Queryable,
+  { businessIds, live }: ConflictFilter,
+  max: number,
+): Promise<number> {
+  const { rows } = await on.query<{ count: number }>(
+    `select count(*)::int as count from ${open("''", '$1')} where ${FILTER}`,
+    [max, businessIds ?? null, live ?? null],
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** A report that contradicts a recorded transaction. */
+export interface ConflictingReport {
+  readonly bank: BankCode
+  readonly transactionId: string
+  readonly reported: Pick<IncomingPayment, 'sessionId' | 'accountNumber' | 'amountMinor'> & {
+    readonly status: TransactionStatus
+  }
+}
+
+interface Dependencies {
+  readonly orm: MikroORM
+  readonly clock: Clock
+  readonly log: Logger
+  /** Called once for each distinct report. */
+  readonly onConflict: (conflict: StoredConflict) => void
+}
+
+/**
+ * Stores reports that contradict recorded transactions for manual review, in one commit. The same
+ * report is stored once.
+ */
+export async function recordConflicts(
+  { orm, clock, log, onConflict }: Dependencies,
+  reports: readonly ConflictingReport[],
+): Promise<void> {
+  const createdAt = new Date(clock.now())
+  const rows = reports.map(({ transactionId, reported }) => {
+    const { accountNumber, amountMinor, status } = reported
+    const id = newId('cfl', createdAt.getTime())
+    return { transaction: transactionId, accountNumber, amountMinor, status, id, createdAt }
+  })
+  // Every statement inserts in the same order, to prevent deadlocks.
+  const sorted = rows
+    .map((row) => ({ row, key: keyOf(row) }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+    .map(({ row }) => row)
+  const reportOf = new Map(reports.map((report) => [report.transactionId, report]))
+  const inserted = await orm.em.fork().transactional(async (em) => {
+    const stored = await queriesOf<typeof PaymentConflictEntity>(em)
+      .insertInto('payment_conflict')
+      .values(sorted)
+      .onConflict((conflicting) => conflicting.doNothing())
+      .returning(['id', 'transaction', 'accountNumber', 'amountMinor', 'status', 'createdAt'])
+      .execute()
+    const held = stored.map((row) => {
+      const { bank, reported } = reportOf.get(row.transaction) as ConflictingReport
+      return { ...row, bank, sessionId: reported.sessionId }
+    })
+    if (held.length > 0) await appendHeld(em, held, createdAt.getTime())
+    return held
+  })
+  for (const conflict of inserted) afterCommit(log, () => onConflict(conflict))
+}
+
+/** The events belong to no business, so only operators receive them. */
+async function appendHeld(
+  em: EntityManager,
+  conflicts: readonly StoredConflict[],
+  nowMs: number,
+): Promise<void> {
+  const ids = conflicts.map(() => newId('evt', nowMs))
+  const payloads = conflicts.map((conflict, index) =>
+    encodeConflictEvent(conflict, ids[index] as string, nowMs),
+  )
+  await queryableOf(em).query({
+    text: appendEvents(HELD_EVENT, 'from unnest($1::text[], $2::bytea[]) as i(event_id, payload)'),
+    values: [textArray(ids), byteaArray(payloads), new Date(nowMs)],
+  })
+}
+
+const HELD_EVENT = {
+  kind: "'PAYMENT_HELD'",
+  business_id: "''",
+  live: 'true',
+  occurred_at: '$3::timestamptz',
+}
+
+function keyOf({
+  transaction,
+  accountNumber,
+  amountMinor,
+  status,
+}: Pick<StoredConflict, 'transaction' | 'accountNumber' | 'amountMinor' | 'status'>): string {
+  return `${transaction} ${accountNumber} ${amountMinor} ${status}`
+}
+
+/** How many reports that contradict a recorded transaction wait for an operator. */
+export function countConflicts(em: EntityManager): Promise<number> {
+  return em.count(PaymentConflictEntity, { resolvedAt: null })
+}

@@ -1,0 +1,296 @@
+import type { Pool } from 'pg'
+import { isCreditable, isOpened, type OpenAccount } from '../accounts/account.ts'
+import { getAccount } from '../accounts/get-account.ts'
+import { lockOneTimeAccounts, useAccounts } from '../accounts/one-time-store.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import { type Actor, credentialIdOf } from '../auth/caller.ts'
+import type { BankCode, IsSimulated } from '../banks/bank.ts'
+import type { Clock } from '../core/clock.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { createBatcher } from '../postgres/batcher.ts'
+import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import { readPage } from '../postgres/page-token.ts'
+import { encodeArrival } from './message.ts'
+import { findRecorded } from './queries.ts'
+import type { PaymentKey, Resolution, StoredTransaction, StoredUnmatched } from './transaction.ts'
+import {
+  assignOpen,
+  findUnmatched,
+  isRecorded,
+  listOpenUnmatched,
+  lockOpenReports,
+  lockReported,
+  resolutionsOf,
+  returnOpen,
+} from './unmatched-store.ts'
+import { type Decided, decidePayment } from './variance/record-one-time.ts'
+
+interface Dependencies {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly isSimulated: IsSimulated
+  /** Called after a commit that added events. */
+  readonly onCommit: () => void
+}
+
+/** One page of the unmatched payments that wait for an operator's decision, newest first. */
+export async function listUnmatched(
+  pool: Queryable,
+  request: {
+    readonly bank: BankCode | undefined
+    readonly pageSize: number
+    readonly pageToken: string
+  },
+) {
+  const page = readPage(request.pageSize, request.pageToken, 1)
+  const after = page.after?.[0]
+  const { payments, readUpTo } = await listOpenUnmatched(pool, request.bank, after, page.limit + 1)
+  return cutScan(payments, page, (payment) => [payment.id], readUpTo && [readUpTo])
+}
+
+export { countOpenUnmatched, searchUnmatched } from './unmatched-store.ts'
+
+interface AssignUnmatched {
+  readonly unmatchedPaymentId: string
+  readonly businessId: string
+  /** The reference that Inflow returned for the account, or the business's own. */
+  readonly reference: string
+  readonly note: string
+}
+
+/**
+ * Records an unmatched payment for an account, once, and resolves all open reports of the payment.
+ * Repeating the call returns the same transaction.
+ *
+ * Faults: not_found (the payment or the account), account_pending, validation_failed (the account
+ * is at another bank, or simulated while the payment is not), payment_resolved.
+ */
+export async function assignUnmatched(
+  { pool, clock, isSimulated, onCommit }: Dependencies,
+  { unmatchedPaymentId, businessId, reference, note }: AssignUnmatched,
+  actor: Actor,
+): Promise<StoredTransaction> {
+  const payment = await getUnmatched(pool, unmatchedPaymentId)
+  const account = await getAccount(pool, { businessId, live: true, reference })
+  if (!isOpened(account)) {
+    throw new Fault('account_pending', 'The account is not open yet and cannot receive payments')
+  }
+  if (account.bank !== payment.bank) {
+    const message = `names an account at ${account.bank}, but the money is at ${payment.bank}`
+    throw invalidFields([{ field: 'reference', message }])
+  }
+  if (!isCreditable(account, isSimulated)) {
+    const message = 'names an account that the sandbox opened, but the money is real'
+    throw invalidFields([{ field: 'reference', message }])
+  }
+  const nowMs = clock.now()
+  const assigned = await inTransaction(pool, async (client) => {
+    // Before the reports: recording locks in this order, too.
+    const terms = (await lockOneTimeAccounts(client, [account.id])).get(account.id)
+    await lockReported(client, [payment])
+    const reports = await lockOpenReports(client, payment.id)
+    const report = mostFinal(reports, payment.id)
+    if (report === undefined) return undefined
+    const assigned = transactionOf(report, account, nowMs, actor)
+    const { transaction, decided } = terms
+      ? decidePayment(terms, assigned)
+      : { transaction: assigned, decided: CREDITED }
+    const ids = reports.map(({ id }) => id)
+    const row = { ...toRow(transaction, account, nowMs), ...decided }
+    if (!(await assignOpen(client, report.id, ids, row, note))) return undefined
+    if (decided.isUse) await useAccounts(client, [account.id], nowMs)
+    await appendAudit(client, actor, {
+      action: 'unmatched_payment.assign',
+      targetId: payment.id,
+      businessId: account.businessId,
+      details: { reference: account.reference, transactionId: transaction.id, note },
+    })
+    return transaction
+  })
+  if (assigned === undefined) return assignedBefore(pool, payment.id, account)
+  onCommit()
+  return assigned
+}
+
+/** A payment into a permanent account. */
+const CREDITED: Decided = { variance: null, hold: null, isUse: false }
+
+/**
+ * Chooses which report of a payment to record: a final one before a pending one, and among final
+ * ones the one that the operator named, then a successful one.
+ */
+function mostFinal(
+  reports: readonly StoredUnmatched[],
+  namedId: string,
+): StoredUnmatched | undefined {
+  const final = reports.filter(({ status }) => status !== 'PENDING')
+  return (
+    final.find(({ id }) => id === namedId) ??
+    final.find(({ status }) => status === 'SUCCESS') ??
+    final[0] ??
+    reports[0]
+  )
+}
+
+function toRow(transaction: StoredTransaction, account: OpenAccount, createdAtMs: number) {
+  const eventId = newId('evt', createdAtMs)
+  const payload =
+    transaction.status === 'SUCCESS' ? encodeArrival(transaction, eventId, createdAtMs) : null
+  const { id: accountId, businessId } = account
+  const { id, recordedBy } = transaction
+  return { id, accountId, businessId, createdAtMs, eventId, payload, recordedBy }
+}
+
+function transactionOf(
+  payment: StoredUnmatched,
+  account: OpenAccount,
+  createdAtMs: number,
+  actor: Actor,
+): StoredTransaction {
+  const { bank, sessionId, amountMinor, status, paidAtMs, payer, narration } = payment
+  const facts = { bank, sessionId, amountMinor, status, paidAtMs, payer, narration }
+  const recordedBy = `assignment:${credentialIdOf(actor)}` as const
+  return {
+    id: newId('txn', createdAtMs),
+    account,
+    settled: false,
+    createdAtMs,
+    ...facts,
+    recordedBy,
+    variance: undefined,
+  }
+}
+
+/** The response to a repeated call: the transaction, if it was recorded for this account. */
+async function assignedBefore(
+  pool: Pool,
+  id: string,
+  account: OpenAccount,
+): Promise<StoredTransaction> {
+  const payment = await getUnmatched(pool, id)
+  const [recorded] = await findRecorded(pool, [payment])
+  if (recorded && payment.transactionId === recorded.id) {
+    if (recorded.account.reference === account.reference) return recorded
+    throw resolved('The payment was assigned to another account')
+  }
+  throw resolved(
+    payment.resolution === 'RETURNED'
+      ? 'The payment was returned to its payer'
+      : 'The session of the payment is already recorded',
+  )
+}
+
+/**
+ * Marks an unmatched payment as returned to its payer.
+ *
+ * Faults: not_found, payment_resolved.
+ */
+export async function returnUnmatched(
+  { pool, clock }: Pick<Dependencies, 'pool' | 'clock'>,
+  { unmatchedPaymentId, note }: Pick<AssignUnmatched, 'unmatchedPaymentId' | 'note'>,
+  actor: Actor,
+): Promise<StoredUnmatched> {
+  const returned = await inTransaction(pool, async (client) => {
+    const row = await returnOpen(client, unmatchedPaymentId, note, clock.now())
+    if (row) {
+      await appendAudit(client, actor, {
+        action: 'unmatched_payment.return',
+        targetId: unmatchedPaymentId,
+        details: { note },
+      })
+    }
+    return row
+  })
+  if (returned) return returned
+  const payment = await getUnmatched(pool, unmatchedPaymentId)
+  if (payment.resolution === 'RETURNED') return payment
+  throw resolved('The payment is recorded for an account')
+}
+
+/** Whether an operator returned the unmatched payment to its payer: it must not be recorded. */
+export type IsReturned = (payment: PaymentKey) => Promise<boolean>
+
+/** Creates a function whose look-ups share a statement if they arrive while another one runs. */
+export function createIsReturned(pool: Pool): IsReturned {
+  const find = createBatcher<PaymentKey, Resolution | undefined>({
+    run: (payments) => resolutionsOf(pool, payments),
+    itemsMax: 256,
+    batchesMax: 2,
+    queueMax: 20_000,
+  })
+  return async (payment) => (await find(payment)) === 'RETURNED'
+}
+
+async function getUnmatched(pool: Pool, id: string): Promise<StoredUnmatched> {
+  const payment = await findUnmatched(pool, id)
+  if (payment === undefined) throw new Fault('not_found', 'There is no such unmatched payment')
+  return payment
+}
+
+function resolved(text: string): Fault {
+  return new Fault('payment_resolved', text)
+}
+
+/** An unmatched payment that waits for an operator. */
+interface WaitingUnmatched {
+  readonly id: string
+  readonly bank: BankCode
+  readonly accountNumber: string
+  readonly sessionId: string
+  readonly amountMinor: bigint
+  readonly createdAtMs: number
+  readonly payerName: string
+}
+
+/** How many rows one page may scan; nearly all of them are listed. */
+const ROWS_MAX = 1_000
+
+/**
+ * The unmatched payments that wait for an operator, oldest first.
+ *
+ * @param after the id of the last one of the page before; empty: the first page
+ * @returns `readUpTo`: the last id that was scanned, if the scan limit ended the page
+ */
+export async function listOldestUnmatched(on: Queryable, after: string, limit: number) {
+  const scan = boundedScan({
+    columns: '*',
+    from: 'unmatched_payment',
+    key: 'id',
+    order: 'asc',
+    range: 'resolution is null and id > $2',
+    filter: `not ${isRecorded('candidate')}`,
+    limit: '$1',
+    rowsMax: ROWS_MAX,
+  })
+  type Row = Omit<WaitingUnmatched, 'id' | 'amountMinor'> & {
+    readonly id: string | null
+    readonly amount: string
+    readonly readUpTo: string | null
+  }
+  const { rows } = await on.query<Row>(
+    `with ${scan}
+      select edge.read_up_to as "readUpTo", u.id, u.bank, u.account_number as "accountNumber",
+        u.session_id as "sessionId", u.amount_minor as amount,
+        ${epochMs('u.created_at')} as "createdAtMs", u.payer_name as "payerName"
+      from edge left join page u on true order by u.id`,
+    [limit, after],
+  )
+  const payments = rows.flatMap(({ id, amount, readUpTo: _, ...row }): WaitingUnmatched[] =>
+    id === null ? [] : [{ ...row, id, amountMinor: BigInt(amount) }],
+  )
+  return { payments, readUpTo: rows[0]?.readUpTo ?? undefined }
+}
+
+/** How many wait, up to a bound. */
+export async function countWaitingUnmatched(on: Queryable, max: number): Promise<number> {
+  const { rows } = await on.query<{ count: number }>(
+    `select count(*)::int as count from (
+        select from (select * from unmatched_payment where resolution is null order by id limit $1) u
+        where not ${isRecorded('u')}) waiting`,
+    [max],
+  )
+  return rows[0]?.count ?? 0
+}

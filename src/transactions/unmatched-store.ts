@@ -1,0 +1,375 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
+import type { Pool } from 'pg'
+import { joinAccount } from '../accounts/account.sql.ts'
+import type { BankCode } from '../banks/bank.ts'
+import { appendEvents } from '../events/append-events.ts'
+import { bigintArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
+import { bindValues } from '../postgres/bind-values.ts'
+import { boundedScan } from '../postgres/bounded-scan.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import type { RowOf } from '../postgres/row-of.ts'
+import type { UnmatchedPaymentEntity } from './exceptions.entity.ts'
+import { appendPostings } from './ledger/append-postings.ts'
+import { insertSessions, type NewTransaction } from './store.ts'
+import { joinSession } from './transaction.sql.ts'
+import type { PaymentKey, Resolution, StoredUnmatched, UnmatchedPayment } from './transaction.ts'
+import {
+  type Decided,
+  HELD_EVENT,
+  HELD_POSTING,
+  insertVariances,
+} from './variance/record-one-time.ts'
+
+const ASSIGNED_EVENT = { ...HELD_EVENT, event_id: '$6', payload: '$7' }
+
+type Row = RowOf<typeof UnmatchedPaymentEntity>
+
+const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u.status,
+  ${epochMs('u.paid_at')} as paid_at_ms,
+  ${epochMs('u.created_at')} as created_at_ms,
+  u.payer_name, u.payer_account_number, u.payer_bank_code, u.payer_bank_name, u.narration,
+  u.resolution, ${epochMs('u.resolved_at')} as resolved_at_ms, u.note,
+  u.transaction_id`
+
+/**
+ * Whether the payment of an unmatched row was recorded later, with the same amount and account. Only
+ * live payments are stored as unmatched.
+ */
+export const isRecorded = (u: string) =>
+  `exists (select from (select) one
+      ${joinSession(`s.session_id = ${u}.session_id and s.bank = ${u}.bank and s.live`)}
+      ${joinAccount('t.account_id')}
+    where t.amount_minor = ${u}.amount_minor and a.account_number = ${u}.account_number)`
+
+export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmatched | undefined> {
+  const result = await pool.query<Row>({
+    name: 'unmatched-payment-find',
+    text: `select ${COLUMNS} from unmatched_payment u where id = $1`,
+    values: [id],
+  })
+  return result.rows[0] && toStored(result.rows[0])
+}
+
+/** The unmatched payments of an id or of a session id, newest first, resolved ones included. */
+export async function searchUnmatched(
+  on: Queryable,
+  text: string,
+  limit: number,
+): Promise<readonly StoredUnmatched[]> {
+  const by = text.startsWith('unm_') ? 'id' : 'session_id'
+  const { rows } = await on.query<Row>(
+    `select ${COLUMNS} from unmatched_payment u where u.${by} = $1 order by u.id desc limit $2`,
+    [text, limit],
+  )
+  return rows.map(toStored)
+}
+
+/** How many rows one page may scan; nearly all of them are listed. */
+const ROWS_MAX = 1_000
+
+/**
+ * The unmatched payments that wait for an operator's decision, newest first.
+ *
+ * @param afterId the last payment of the previous page
+ * @returns `readUpTo`: the last id that was scanned, if the scan limit ended the page
+ */
+export async function listOpenUnmatched(
+  pool: Queryable,
+  bank: BankCode | undefined,
+  afterId: string | undefined,
+  limit: number,
+): Promise<{ readonly payments: StoredUnmatched[]; readonly readUpTo: string | undefined }> {
+  const { values, bind } = bindValues(limit)
+  const range = [
+    'resolution is null',
+    ...(bank === undefined ? [] : [`bank = ${bind(bank)}`]),
+    ...(afterId === undefined ? [] : [`id < ${bind(afterId)}`]),
+  ]
+  const scan = boundedScan({
+    columns: '*',
+    from: 'unmatched_payment',
+    key: 'id',
+    order: 'desc',
+    range: range.join(' and '),
+    filter: `not ${isRecorded('candidate')}`,
+    limit: '$1',
+    rowsMax: ROWS_MAX,
+  })
+  const { rows } = await pool.query<Partial<Row> & { read_up_to: string | null }>(
+    `with ${scan}
+      select edge.read_up_to, ${COLUMNS} from edge left join page u on true order by u.id desc`,
+    values,
+  )
+  const payments = rows.flatMap((row) => (row.id === null ? [] : [toStored(row as Row)]))
+  return { payments, readUpTo: rows[0]?.read_up_to ?? undefined }
+}
+
+/** How many payments `listOpenUnmatched` lists in all. */
+export async function countOpenUnmatched(em: EntityManager): Promise<number> {
+  const [row] = await em.execute<[{ count: number }]>(
+    `select count(*)::int as count from unmatched_payment u
+      where resolution is null and not ${isRecorded('u')}`,
+  )
+  return row.count
+}
+
+/** Whether the rows `u` and `n` report the same payment, whatever the status. */
+const SAME_PAYMENT = `u.session_id = n.session_id and u.bank = n.bank
+  and u.account_number = n.account_number and u.amount_minor = n.amount_minor`
+
+/**
+ * Lets an assignment of a payment and the insertion of further reports of it exclude each other until the commit:
+ * an assignment resolves the reports that it finds, and one that it does not find would stay open for ever.
+ */
+export async function lockReported(
+  client: Queryable,
+  payments: readonly Pick<PaymentKey, 'bank' | 'sessionId'>[],
+): Promise<void> {
+  await client.query({
+    name: 'unmatched-payment-lock-reported',
+    text: `select pg_advisory_xact_lock(key) from (
+        -- Every transaction locks in the same order, to prevent deadlocks.
+        select distinct hashtextextended('unmatched ' || bank || ' ' || session_id, 0) as key
+        from unnest($1::text[], $2::text[]) as p(bank, session_id) order by key offset 0
+      ) keys`,
+    values: [
+      textArray(payments.map(({ bank }) => bank)),
+      textArray(payments.map(({ sessionId }) => sessionId)),
+    ],
+  })
+}
+
+/**
+ * Locks the open reports of an unmatched payment until the commit, so that no other operator
+ * resolves them.
+ *
+ * @returns the reports by id; none if the payment is already resolved
+ */
+export async function lockOpenReports(
+  client: Queryable,
+  unmatchedId: string,
+): Promise<StoredUnmatched[]> {
+  const result = await client.query<Row>({
+    name: 'unmatched-payment-lock',
+    text: `select ${COLUMNS} from unmatched_payment u join unmatched_payment n on ${SAME_PAYMENT}
+      where n.id = $1 and n.resolution is null and u.resolution is null
+      order by u.id for update of u`,
+    values: [unmatchedId],
+  })
+  return result.rows.map(toStored)
+}
+
+/**
+ * Records one of the locked reports of an unmatched payment for an account, with posting and event,
+ * and resolves all of them. The account may be closed, since an operator chose it.
+ *
+ * @returns whether it was recorded; false if its session is already recorded
+ */
+export async function assignOpen(
+  client: Queryable,
+  unmatchedId: string,
+  reportIds: readonly string[],
+  row: Pick<
+    NewTransaction,
+    'id' | 'accountId' | 'businessId' | 'createdAtMs' | 'eventId' | 'payload' | 'recordedBy'
+  > &
+    Decided,
+  note: string,
+): Promise<boolean> {
+  const result = await client.query({
+    name: 'unmatched-payment-assign',
+    text: `with payment as (
+        select p.*, a.id as account_id, a.business_id, a.live
+        from unmatched_payment p ${joinAccount('$3')} and a.business_id = $4
+          and a.bank = p.bank and a.status <> 'PENDING'
+        where p.id = $1
+      ), new_session as (
+        ${insertSessions('select session_id, bank, live, $2 from payment')}
+      ), recorded as (
+        insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor,
+          status, paid_at, created_at, payer_name, payer_account_number, payer_bank_code,
+          payer_bank_name, narration, recorded_by)
+        select $2, business_id, live, account_id, bank, session_id, amount_minor, status, paid_at,
+          $5, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration, $10
+        from payment cross join new_session returning *, $11::text as variance, $12::text as hold,
+          $13::boolean as is_use
+      ), posted as (
+        ${appendPostings(HELD_POSTING, "from recorded where status = 'SUCCESS'")}
+      ), published as (
+        ${appendEvents(ASSIGNED_EVENT, "from recorded where status = 'SUCCESS'")}
+      ), varied as (
+        ${insertVariances('from recorded where variance is not null')}
+      )
+      update unmatched_payment set resolution = 'ASSIGNED', resolved_at = $5, note = $8,
+        transaction_id = $2
+      where id = any ($9) and exists (select from recorded)`,
+    values: [
+      unmatchedId,
+      row.id,
+      row.accountId,
+      row.businessId,
+      new Date(row.createdAtMs),
+      row.eventId,
+      row.payload,
+      note,
+      reportIds,
+      row.recordedBy,
+      row.variance,
+      row.hold,
+      row.isUse,
+    ],
+  })
+  return result.rowCount === reportIds.length
+}
+
+/**
+ * Marks all open reports of an unmatched payment as returned to the payer.
+ *
+ * @returns the updated payment; undefined if it was not open
+ */
+export async function returnOpen(
+  client: Queryable,
+  id: string,
+  note: string,
+  nowMs: number,
+): Promise<StoredUnmatched | undefined> {
+  const reports = await lockOpenReports(client, id)
+  const result = await client.query<Row>({
+    name: 'unmatched-payment-return',
+    text: `update unmatched_payment u set resolution = 'RETURNED', resolved_at = $2, note = $3
+      where id = any ($1) and not ${isRecorded('u')} returning ${COLUMNS}`,
+    values: [reports.map((report) => report.id), new Date(nowMs), note],
+  })
+  const returned = result.rows.find((row) => row.id === id)
+  return returned && toStored(returned)
+}
+
+/**
+ * How unmatched payments were resolved, in their order; undefined if they were not. ASSIGNED takes
+ * precedence over RETURNED.
+ */
+export async function resolutionsOf(
+  on: Queryable,
+  payments: readonly PaymentKey[],
+): Promise<readonly (Resolution | undefined)[]> {
+  const { rows } = await on.query<{ resolution: Resolution | null }>({
+    name: 'unmatched-payment-resolution',
+    text: `select (select resolution from unmatched_payment u where ${SAME_PAYMENT}
+        and resolution is not null order by resolution = 'ASSIGNED' desc limit 1)
+      from unnest($1::text[], $2::text[], $3::text[], $4::bigint[])
+        with ordinality as n(session_id, bank, account_number, amount_minor, at) order by n.at`,
+    values: [
+      textArray(payments.map((payment) => payment.sessionId)),
+      textArray(payments.map((payment) => payment.bank)),
+      textArray(payments.map((payment) => payment.accountNumber)),
+      bigintArray(payments.map((payment) => payment.amountMinor)),
+    ],
+  })
+  return rows.map((row) => row.resolution ?? undefined)
+}
+
+function toStored(row: Row): StoredUnmatched {
+  return {
+    id: row.id,
+    bank: row.bank,
+    accountNumber: row.account_number,
+    sessionId: row.session_id,
+    amountMinor: BigInt(row.amount_minor),
+    status: row.status,
+    paidAtMs: row.paid_at_ms,
+    createdAtMs: row.created_at_ms,
+    payer: {
+      name: row.payer_name,
+      accountNumber: row.payer_account_number,
+      bankCode: row.payer_bank_code,
+      bankName: row.payer_bank_name,
+    },
+    narration: row.narration,
+    live: true,
+    resolution: row.resolution ?? undefined,
+    resolvedAtMs: row.resolved_at_ms ?? undefined,
+    note: row.note,
+    transactionId: row.transaction_id ?? undefined,
+  }
+}
+
+/** An unmatched payment about to be stored, with its event. */
+export interface NewUnmatched extends UnmatchedPayment {
+  readonly eventId: string
+  readonly payload: Uint8Array
+}
+
+/** What became of reports of unmatched payments, by the ids of their rows. */
+interface InsertedReports {
+  readonly inserted: ReadonlySet<string>
+  /** An operator has assigned their payments in the meantime, so they are reports of recorded payments. */
+  readonly assigned: ReadonlySet<string>
+}
+
+/**
+ * Stores unmatched payments and their events in one commit. The same report is stored once. The
+ * event belongs to no business.
+ */
+export function insertUnmatched(
+  pool: Pool,
+  rows: readonly NewUnmatched[],
+): Promise<InsertedReports> {
+  return inTransaction(pool, async (client) => {
+    await lockReported(client, rows)
+    const resolutions = await resolutionsOf(client, rows)
+    const assigned = rows.filter((_, index) => resolutions[index] === 'ASSIGNED')
+    const rest = rows.filter((_, index) => resolutions[index] !== 'ASSIGNED')
+    const inserted = rest.length > 0 ? await insert(client, rest) : new Set<string>()
+    return { inserted, assigned: new Set(assigned.map(({ id }) => id)) }
+  })
+}
+
+async function insert(
+  client: Queryable,
+  rows: readonly NewUnmatched[],
+): Promise<ReadonlySet<string>> {
+  const result = await client.query<{ id: string }>({
+    name: 'unmatched-payment-insert',
+    text: `with input as (
+        select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[],
+          $6::text[], $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[], $11::text[],
+          $12::text[], $13::text[], $14::text[], $15::bytea[])
+          as i(id, bank, account_number, session_id, amount_minor, status, paid_at, created_at,
+            payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration,
+            event_id, payload)
+      ), inserted as (
+        insert into unmatched_payment (id, bank, account_number, session_id, amount_minor, status,
+          paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
+          narration)
+        select id, bank, account_number, session_id, amount_minor, status, paid_at, created_at,
+          payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration
+        from input order by session_id, bank, account_number, amount_minor, status
+        on conflict do nothing returning id
+      ), published as (
+        ${appendEvents(UNMATCHED_EVENT, 'from input join inserted using (id)')}
+      )
+      select id from inserted`,
+    values: [
+      textArray(rows.map((row) => row.id)),
+      textArray(rows.map((row) => row.bank)),
+      textArray(rows.map((row) => row.accountNumber)),
+      textArray(rows.map((row) => row.sessionId)),
+      bigintArray(rows.map((row) => row.amountMinor)),
+      textArray(rows.map((row) => row.status)),
+      timestampArray(rows.map((row) => row.paidAtMs)),
+      timestampArray(rows.map((row) => row.createdAtMs)),
+      textArray(rows.map((row) => row.payer.name)),
+      textArray(rows.map((row) => row.payer.accountNumber)),
+      textArray(rows.map((row) => row.payer.bankCode)),
+      textArray(rows.map((row) => row.payer.bankName)),
+      textArray(rows.map((row) => row.narration)),
+      textArray(rows.map((row) => row.eventId)),
+      byteaArray(rows.map((row) => row.payload)),
+    ],
+  })
+  return new Set(result.rows.map((row) => row.id))
+}
+
+/** The event belongs to no business, so only operators receive it. */
+const UNMATCHED_EVENT = { kind: "'PAYMENT_UNMATCHED'", business_id: "''", live: 'true' }
