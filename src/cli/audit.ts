@@ -38,8 +38,8 @@ const AUDIT_HELP = `
 /** `inflow audit` */
 export function audit(noun: Command): void {
   addVerbs(noun, AUDIT_HELP, {
-    verify: calling(verifyAudit, { expectHead: { read: headHash } }),
     list: rpc(AdminService.method.listAuditEntries, { shows: ENTRIES }),
+    verify: calling(verifyAudit, { expectHead: { read: headHash } }),
   })
 }
 

@@ -16,9 +16,7 @@ export interface Noun {
   load(): Promise<(noun: Command, describeAll: () => Promise<Command>) => void>
 }
 
-/** The commands that call a service, wherever it runs. */
-export const SERVICE_NOUNS: readonly Noun[] = listNouns(
-  `
+const SERVICE_HELP = `
   overview: figures of the day, what waits, the banks and the health of the service
   search: find what an id, a reference, a number, an address or a name belongs to
   review: what waits for a decision: list
@@ -46,38 +44,39 @@ export const SERVICE_NOUNS: readonly Noun[] = listNouns(
   webhook: webhook endpoints: add, list, remove, update, rotate, switch, test, rehearse, statistics, listen; their deliveries: deliveries, delivery, redeliver, skip, recover
   events: the event log: tail, kinds, epoch bump
   proto: the contract for programs in other languages: export
-  completion: print the script that completes commands in a shell: bash, zsh, fish`,
-  {
-    overview: async () => (await import('./overview.ts')).overview,
-    search: async () => (await import('./overview.ts')).search,
-    review: async () => (await import('./overview.ts')).review,
-    business: async () => (await import('./access.ts')).business,
-    key: async () => (await import('./access.ts')).key,
-    token: async () => (await import('./access.ts')).token,
-    console: async () => (await import('./console.ts')).console,
-    portal: async () => (await import('./console.ts')).portal,
-    session: async () => (await import('./console.ts')).session,
-    audit: async () => (await import('./audit.ts')).audit,
-    account: async () => (await import('./account.ts')).account,
-    recipient: async () => (await import('./account.ts')).recipient,
-    import: async () => (await import('./import.ts')).importNoun,
-    transfer: async () => (await import('./transaction.ts')).transfer,
-    transaction: async () => (await import('./transaction.ts')).transaction,
-    settle: async () => (await import('./settlement.ts')).settle,
-    balance: async () => (await import('./settlement.ts')).balance,
-    statement: async () => (await import('./statement.ts')).statement,
-    ledger: async () => (await import('./settlement.ts')).ledger,
-    holiday: async () => (await import('./settlement.ts')).holiday,
-    unmatched: async () => (await import('./manual-review.ts')).unmatched,
-    notification: async () => (await import('./manual-review.ts')).notification,
-    conflict: async () => (await import('./manual-review.ts')).conflict,
-    reconcile: async () => (await import('./reconcile.ts')).reconcile,
-    webhook: async () => (await import('./webhook.ts')).webhook,
-    events: async () => (await import('./events.ts')).events,
-    proto: async () => (await import('./proto.ts')).proto,
-    completion: async () => (await import('./completion.ts')).completion,
-  },
-)
+  completion: print the script that completes commands in a shell: bash, zsh, fish`
+
+/** The commands that call a service, wherever it runs. */
+export const SERVICE_NOUNS: readonly Noun[] = listNouns(SERVICE_HELP, {
+  overview: async () => (await import('./overview.ts')).overview,
+  search: async () => (await import('./overview.ts')).search,
+  review: async () => (await import('./overview.ts')).review,
+  business: async () => (await import('./access.ts')).business,
+  key: async () => (await import('./access.ts')).key,
+  token: async () => (await import('./access.ts')).token,
+  console: async () => (await import('./console.ts')).console,
+  portal: async () => (await import('./console.ts')).portal,
+  session: async () => (await import('./console.ts')).session,
+  audit: async () => (await import('./audit.ts')).audit,
+  account: async () => (await import('./account.ts')).account,
+  recipient: async () => (await import('./account.ts')).recipient,
+  import: async () => (await import('./import.ts')).importNoun,
+  transfer: async () => (await import('./transaction.ts')).transfer,
+  transaction: async () => (await import('./transaction.ts')).transaction,
+  settle: async () => (await import('./settlement.ts')).settle,
+  balance: async () => (await import('./settlement.ts')).balance,
+  statement: async () => (await import('./statement.ts')).statement,
+  ledger: async () => (await import('./settlement.ts')).ledger,
+  holiday: async () => (await import('./settlement.ts')).holiday,
+  unmatched: async () => (await import('./manual-review.ts')).unmatched,
+  notification: async () => (await import('./manual-review.ts')).notification,
+  conflict: async () => (await import('./manual-review.ts')).conflict,
+  reconcile: async () => (await import('./reconcile.ts')).reconcile,
+  webhook: async () => (await import('./webhook.ts')).webhook,
+  events: async () => (await import('./events.ts')).events,
+  proto: async () => (await import('./proto.ts')).proto,
+  completion: async () => (await import('./completion.ts')).completion,
+})
 
 /** Lists the nouns of a help text, with what loads each. */
 export function listNouns(help: string, loads: Readonly<Record<string, Noun['load']>>): Noun[] {

@@ -59,6 +59,11 @@ const BANKS = columnsOf(
   { Access: ({ accessDenied }) => (accessDenied ? 'denied' : '') },
 )
 
+const OVERVIEW_HELP = `
+  --business <id>  only of this business (default: all)
+  --test  the figures of test mode (default: live mode)
+  Example: overview`
+
 /** `inflow overview` */
 export function overview(noun: Command): void {
   const verb = rpc(OverviewService.method.getOverview, {
@@ -68,15 +73,14 @@ export function overview(noun: Command): void {
       return banks.length === 0 ? figures : `${figures}\n\n${table(banks, BANKS.list)}`
     },
   })
-  describeNoun(
-    noun,
-    verb,
-    `
-    --business <id>  only of this business (default: all)
-    --test  the figures of test mode (default: live mode)
-    Example: overview`,
-  )
+  describeNoun(noun, verb, OVERVIEW_HELP)
 }
+
+const SEARCH_HELP = `
+  ${MODE}
+  <text>  an id, a reference, an account number, an e-mail address, a name, …
+  --business <id>  only what belongs to this business
+  Example: search 120001261120100000123456789012`
 
 /** `inflow search` */
 export function search(noun: Command): void {
@@ -92,15 +96,7 @@ export function search(noun: Command): void {
         : `There are more of ${kinds}: name a business, or more of the text.`
     },
   })
-  describeNoun(
-    noun,
-    verb,
-    `
-    ${MODE}
-    <text>  an id, a reference, an account number, an e-mail address, a name, …
-    --business <id>  only what belongs to this business
-    Example: search 120001261120100000123456789012`,
-  )
+  describeNoun(noun, verb, SEARCH_HELP)
 }
 
 const REVIEW_HELP = `

@@ -42,6 +42,17 @@ const ROWS_MAX = 1_000_000
 
 const PAGE_ROWS = 1_000
 
+const RECONCILE_HELP = `
+  --bank <code>!  the bank
+  --file <path>!  the bank's statement: CSV with a line of headers
+  --dry-run  report the discrepancies only (default)
+  --apply  record missing payments, and queue conflicts for manual review
+  --from <time>  look for extra payments from this time, in Africa/Lagos like the rows (default: the earliest row)
+  --to <time>  look for extra payments before this time, in Africa/Lagos (default: the latest row)
+  --columns <pairs>  headers of the columns: session=…,amount=…
+  --dates <order>  how to read dates such as 02/03/2026
+  --unit <unit>  the unit of amounts`
+
 /** `inflow reconcile` */
 export function reconcile(noun: Command): void {
   const verb = calling(reconcileFile, {
@@ -53,20 +64,7 @@ export function reconcile(noun: Command): void {
     dates: { choices: ['day-first', 'month-first'] },
     unit: { choices: ['naira', 'kobo'], default: 'naira' },
   })
-  describeNoun(
-    noun.helpOption('-h, --help', 'show help'),
-    verb,
-    `
-    --bank <code>!  the bank
-    --file <path>!  the bank's statement: CSV with a line of headers
-    --dry-run  report the discrepancies only (default)
-    --apply  record missing payments, and queue conflicts for manual review
-    --from <time>  look for extra payments from this time, in Africa/Lagos like the rows (default: the earliest row)
-    --to <time>  look for extra payments before this time, in Africa/Lagos (default: the latest row)
-    --columns <pairs>  headers of the columns: session=…,amount=…
-    --dates <order>  how to read dates such as 02/03/2026
-    --unit <unit>  the unit of amounts`,
-  ).addHelpText(
+  describeNoun(noun.helpOption('-h, --help', 'show help'), verb, RECONCILE_HELP).addHelpText(
     'after',
     '\nExit code 1 if discrepancies remain.\n\nExample:\n' +
       '  inflow reconcile --bank PALMPAY --file statement.csv --columns session="NIP Session"',

@@ -83,13 +83,6 @@ const SETTLE_HELP = `
 /** `inflow settle` */
 export function settle(noun: Command): void {
   addVerbs(noun, SETTLE_HELP, {
-    terms: calling(showTerms, {
-      schedule: { read: readSchedule },
-      days: { read: numberFrom(1, 30) },
-      feeFlat: { read: amount },
-      feePercent: { read: readBasisPoints },
-      feeCap: { read: amount },
-    }),
     run: calling(runSettlement),
     preview: rpc(SettlementService.method.previewSettlement, {
       shows: columnsOf(
@@ -121,6 +114,13 @@ export function settle(noun: Command): void {
           : []),
         ...(dueIncomplete ? ['More falls due than is shown.'] : []),
       ],
+    }),
+    terms: calling(showTerms, {
+      schedule: { read: readSchedule },
+      days: { read: numberFrom(1, 30) },
+      feeFlat: { read: amount },
+      feePercent: { read: readBasisPoints },
+      feeCap: { read: amount },
     }),
   })
 }
@@ -292,19 +292,17 @@ const showTerms = serviceAction<TermsOptions>(async (service, options) => {
   printResponse(options, UpdateSettlementTermsResponseSchema, response, () => show(response.terms))
 })
 
+const BALANCE_HELP = `
+  ${BUSINESS}
+  --test  the balance in test mode (default: live mode)
+  Example: balance --business biz_…`
+
 /** `inflow balance` */
 export function balance(noun: Command): void {
   const verb = rpc(SettlementService.method.getBalance, {
     shows: columnsOf(BalanceSchema, 'pendingMinor, availableMinor, feesMinor, currency'),
   })
-  describeNoun(
-    noun,
-    verb,
-    `
-    ${BUSINESS}
-    --test  the balance in test mode (default: live mode)
-    Example: balance --business biz_…`,
-  )
+  describeNoun(noun, verb, BALANCE_HELP)
 }
 
 const HOLIDAYS = columnsOf(HolidaySchema, 'day, name')

@@ -33,6 +33,15 @@ interface StatementOptions {
   readonly settlement?: string
 }
 
+const STATEMENT_HELP = `
+  ${BUSINESS}
+  --from <time>  entries booked at this time or later (default: from the first entry)
+  --to <time>  entries booked before this time (default: up to the latest entry)
+  --test  the statement of test mode (default: live mode)
+  --settlement <id>  only what this settlement covers, see settle list
+  --format <format>  output format
+  Example: statement --from "2026-11-01 00:00:00" --to "2026-12-01 00:00:00" --format csv`
+
 /** `inflow statement` */
 export function statement(noun: Command): void {
   const verb = calling(writeStatement, {
@@ -41,18 +50,7 @@ export function statement(noun: Command): void {
     settlement: { conflicts: ['from', 'to'] },
     format: { choices: ['csv', 'json'], default: 'csv' },
   })
-  describeNoun(
-    noun,
-    verb,
-    `
-    ${BUSINESS}
-    --from <time>  entries booked at this time or later (default: from the first entry)
-    --to <time>  entries booked before this time (default: up to the latest entry)
-    --test  the statement of test mode (default: live mode)
-    --settlement <id>  only what this settlement covers, see settle list
-    --format <format>  output format
-    Example: statement --from "2026-11-01 00:00:00" --to "2026-12-01 00:00:00" --format csv`,
-  )
+  describeNoun(noun, verb, STATEMENT_HELP)
 }
 
 const writeStatement = serviceAction<StatementOptions>(async (service, { json, ...options }) => {

@@ -18,7 +18,7 @@ export const MACHINE_NOUNS: readonly Noun[] = listNouns(
     migrate: async () => (await import('./migrate.ts')).migrate,
     'master-key': async () => (await import('./master-key.ts')).masterKey,
     doctor: async () => (await import('./doctor.ts')).doctor,
-    health: async () => (await import('./health.ts')).health,
+    health: async () => (await import('./serve.ts')).health,
     'fake-banks': async () => (await import('./fake-banks.ts')).fakeBanks,
   },
 )
