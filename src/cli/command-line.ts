@@ -16,152 +16,79 @@ export interface Noun {
   load(): Promise<(noun: Command, describeAll: () => Promise<Command>) => void>
 }
 
+const SERVICE_HELP = `
+  overview: figures of the day, what waits, the banks and the health of the service
+  search: find what an id, a reference, a number, an address or a name belongs to
+  review: what waits for a decision: list
+  business: businesses: create, update, list
+  key: secret keys of a business: issue, import, update, rotate, revoke, list
+  token: tokens for internal services and operators: issue, revoke, list
+  console: the console: link, which signs a browser in
+  portal: links that open the console for one business: link, list, revoke
+  session: sessions of the console: list, revoke
+  audit: the audit log of administrative changes: list, verify
+  account: virtual accounts: create, get, list, split, close, resolve
+  recipient: businesses that may get shares of the payments of another one: approve, revoke, list
+  import: accounts and payments of another provider, from a file: accounts, transactions
+  transfer: transfers at the simulated banks: simulate
+  transaction: payments received: get, list, timeline, reverse, held, accept, return, complete-return
+  settle: settlement: run, preview, list, calendar, terms
+  balance: show the balance of a business: pending, available, fees
+  statement: account statement of a business for a period, as CSV or JSON
+  ledger: the ledger of all businesses: verify
+  holiday: holidays, which do not count as working days: add, remove, list
+  unmatched: payments that match no open account: list, assign, return
+  notification: banks' notifications, and their manual review: list, find, show, retry, resolve
+  conflict: reports that contradict recorded payments: list, resolve
+  reconcile: compare a bank's statement with the recorded payments, and record missing ones
+  webhook: webhook endpoints: add, list, remove, update, rotate, switch, test, rehearse, statistics, listen; their deliveries: deliveries, delivery, redeliver, skip, recover
+  events: the event log: tail, kinds, epoch bump
+  proto: the contract for programs in other languages: export
+  completion: print the script that completes commands in a shell: bash, zsh, fish`
+
 /** The commands that call a service, wherever it runs. */
-export const SERVICE_NOUNS: readonly Noun[] = [
-  {
-    name: 'overview',
-    summary: 'figures of the day, what waits, the banks and the health of the service',
-    load: async () => (await import('./overview.ts')).overview,
-  },
-  {
-    name: 'search',
-    summary: 'find what an id, a reference, a number, an address or a name belongs to',
-    load: async () => (await import('./search.ts')).search,
-  },
-  {
-    name: 'review',
-    summary: 'what waits for a decision: list',
-    load: async () => (await import('./review.ts')).review,
-  },
-  {
-    name: 'business',
-    summary: 'businesses: create, update, list',
-    load: async () => (await import('./access/business.ts')).business,
-  },
-  {
-    name: 'key',
-    summary: 'secret keys of a business: issue, import, update, rotate, revoke, list',
-    load: async () => (await import('./access/key.ts')).key,
-  },
-  {
-    name: 'token',
-    summary: 'tokens for internal services and operators: issue, revoke, list',
-    load: async () => (await import('./access/token.ts')).token,
-  },
-  {
-    name: 'console',
-    summary: 'the console: link, which signs a browser in',
-    load: async () => (await import('./access/console.ts')).console,
-  },
-  {
-    name: 'portal',
-    summary: 'links that open the console for one business: link, list, revoke',
-    load: async () => (await import('./access/portal.ts')).portal,
-  },
-  {
-    name: 'session',
-    summary: 'sessions of the console: list, revoke',
-    load: async () => (await import('./access/session.ts')).session,
-  },
-  {
-    name: 'audit',
-    summary: 'the audit log of administrative changes: list, verify',
-    load: async () => (await import('./access/audit.ts')).audit,
-  },
-  {
-    name: 'account',
-    summary: 'virtual accounts: create, get, list, split, close, resolve',
-    load: async () => (await import('./account/account.ts')).account,
-  },
-  {
-    name: 'recipient',
-    summary: 'businesses that may get shares of the payments of another one: approve, revoke, list',
-    load: async () => (await import('./account/recipient.ts')).recipient,
-  },
-  {
-    name: 'import',
-    summary: 'accounts and payments of another provider, from a file: accounts, transactions',
-    load: async () => (await import('./import.ts')).importNoun,
-  },
-  {
-    name: 'transfer',
-    summary: 'transfers at the simulated banks: simulate',
-    load: async () => (await import('./transaction/transfer.ts')).transfer,
-  },
-  {
-    name: 'transaction',
-    summary:
-      'payments received: get, list, timeline, reverse, held, accept, return, complete-return',
-    load: async () => (await import('./transaction/transaction.ts')).transaction,
-  },
-  {
-    name: 'settle',
-    summary: 'settlement: run, preview, list, calendar, terms',
-    load: async () => (await import('./settlement/settle.ts')).settle,
-  },
-  {
-    name: 'balance',
-    summary: 'show the balance of a business: pending, available, fees',
-    load: async () => (await import('./settlement/balance.ts')).balance,
-  },
-  {
-    name: 'statement',
-    summary: 'account statement of a business for a period, as CSV or JSON',
-    load: async () => (await import('./settlement/statement.ts')).statement,
-  },
-  {
-    name: 'ledger',
-    summary: 'the ledger of all businesses: verify',
-    load: async () => (await import('./settlement/ledger.ts')).ledger,
-  },
-  {
-    name: 'holiday',
-    summary: 'holidays, which do not count as working days: add, remove, list',
-    load: async () => (await import('./settlement/holiday.ts')).holiday,
-  },
-  {
-    name: 'unmatched',
-    summary: 'payments that match no open account: list, assign, return',
-    load: async () => (await import('./reconciliation/unmatched.ts')).unmatched,
-  },
-  {
-    name: 'notification',
-    summary: "banks' notifications, and their manual review: list, find, show, retry, resolve",
-    load: async () => (await import('./reconciliation/notification.ts')).notification,
-  },
-  {
-    name: 'conflict',
-    summary: 'reports that contradict recorded payments: list, resolve',
-    load: async () => (await import('./reconciliation/conflict.ts')).conflict,
-  },
-  {
-    name: 'reconcile',
-    summary: "compare a bank's statement with the recorded payments, and record missing ones",
-    load: async () => (await import('./reconciliation/reconcile.ts')).reconcile,
-  },
-  {
-    name: 'webhook',
-    summary:
-      'webhook endpoints: add, list, remove, update, rotate, switch, test, rehearse, statistics, listen; their deliveries: ' +
-      'deliveries, delivery, redeliver, skip, recover',
-    load: async () => (await import('./webhook/webhook.ts')).webhook,
-  },
-  {
-    name: 'events',
-    summary: 'the event log: tail, kinds, epoch bump',
-    load: async () => (await import('./events.ts')).events,
-  },
-  {
-    name: 'proto',
-    summary: 'the contract for programs in other languages: export',
-    load: async () => (await import('./proto.ts')).proto,
-  },
-  {
-    name: 'completion',
-    summary: 'print the script that completes commands in a shell: bash, zsh, fish',
-    load: async () => (await import('./completion.ts')).completion,
-  },
-]
+export const SERVICE_NOUNS: readonly Noun[] = listNouns(SERVICE_HELP, {
+  overview: async () => (await import('./overview.ts')).overview,
+  search: async () => (await import('./overview.ts')).search,
+  review: async () => (await import('./overview.ts')).review,
+  business: async () => (await import('./access.ts')).business,
+  key: async () => (await import('./access.ts')).key,
+  token: async () => (await import('./access.ts')).token,
+  console: async () => (await import('./console.ts')).console,
+  portal: async () => (await import('./console.ts')).portal,
+  session: async () => (await import('./console.ts')).session,
+  audit: async () => (await import('./audit.ts')).audit,
+  account: async () => (await import('./account.ts')).account,
+  recipient: async () => (await import('./account.ts')).recipient,
+  import: async () => (await import('./import.ts')).importNoun,
+  transfer: async () => (await import('./transaction.ts')).transfer,
+  transaction: async () => (await import('./transaction.ts')).transaction,
+  settle: async () => (await import('./settlement.ts')).settle,
+  balance: async () => (await import('./settlement.ts')).balance,
+  statement: async () => (await import('./statement.ts')).statement,
+  ledger: async () => (await import('./settlement.ts')).ledger,
+  holiday: async () => (await import('./settlement.ts')).holiday,
+  unmatched: async () => (await import('./manual-review.ts')).unmatched,
+  notification: async () => (await import('./manual-review.ts')).notification,
+  conflict: async () => (await import('./manual-review.ts')).conflict,
+  reconcile: async () => (await import('./reconcile.ts')).reconcile,
+  webhook: async () => (await import('./webhook.ts')).webhook,
+  events: async () => (await import('./events.ts')).events,
+  proto: async () => (await import('./proto.ts')).proto,
+  completion: async () => (await import('./completion.ts')).completion,
+})
+
+/** Lists the nouns of a help text, with what loads each. */
+export function listNouns(help: string, loads: Readonly<Record<string, Noun['load']>>): Noun[] {
+  return help
+    .trim()
+    .split('\n')
+    .flatMap((line) => {
+      const [, name = '', summary = ''] = /^\s*([a-z-]+): (.*)$/.exec(line) ?? []
+      const load = loads[name]
+      return load ? [{ name, summary, load }] : []
+    })
+}
 
 /** Read, not imported: older releases of Node warn of an import of JSON. */
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }

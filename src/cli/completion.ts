@@ -1,21 +1,25 @@
 import { Argument, type Command, type Option } from 'commander'
 import { print } from './output.ts'
 
-const SCRIPTS: Readonly<Record<string, (tree: readonly CommandNode[]) => string>> = {
-  bash: bashScript,
-  zsh: zshScript,
-  fish: fishScript,
+/** How a shell writes what completes a word: the cases of its script, and the script around them. */
+interface Shell {
+  quote(text: string): string
+  /** A case for an option that takes a value: its choices, else the names of files. */
+  value(patterns: readonly string[], choices: readonly string[]): string
+  /** A case for the words that may follow a command, with their summaries. */
+  words(path: string, found: readonly (readonly [word: string, summary: string])[]): string
+  script(paths: readonly string[], values: string, words: string): string
 }
 
 /** `inflow completion`. @param describeAll describes all commands, with their verbs */
 export function completion(noun: Command, describeAll: () => Promise<Command>): void {
   noun
-    .addArgument(new Argument('<shell>', 'the shell').choices(Object.keys(SCRIPTS)))
+    .addArgument(new Argument('<shell>', 'the shell').choices(Object.keys(SHELLS)))
     .helpOption('-h, --help', 'show help')
     .addHelpText('after', '\nExample:\n  source <(inflow completion bash)')
     .action(async (shell: string) => {
-      const script = SCRIPTS[shell]?.(commandTree(await describeAll()))
-      if (script !== undefined) print(script.trimEnd())
+      const script = scriptOf(SHELLS[shell] as Shell, commandTree(await describeAll()))
+      print(script.trimEnd())
     })
 }
 
@@ -65,14 +69,49 @@ function describe({ short, long, description, required, optional, argChoices }: 
   }
 }
 
-/** The script for bash: `source <(inflow completion bash)`. */
-function bashScript(tree: readonly CommandNode[]): string {
-  const paths = tree.map(({ path }) => path).filter((path) => path !== '')
-  const words = tree.map(({ path, commands, options, operands }) => {
-    const all = [...commands.map(({ name }) => name), ...operands, ...options.flatMap(flagsOf)]
-    return `    ${quote(path)}) words=${quote(all.join(' '))} ;;`
+function scriptOf({ quote, value, words, script }: Shell, tree: readonly CommandNode[]): string {
+  const paths = tree.map(({ path }) => quote(path)).slice(1)
+  const values = tree.flatMap(({ path, options }) =>
+    options
+      .filter(({ takesValue }) => takesValue)
+      .map(({ flags, choices }) =>
+        value(
+          flags.map((flag) => quote(`${path}:${flag}`)),
+          choices,
+        ),
+      ),
+  )
+  const followers = tree.map(({ path, commands, options, operands }) => {
+    const found = [
+      ...commands.map(({ name, summary }) => [name, summary] as const),
+      ...operands.map((operand) => [operand, ''] as const),
+      ...options.flatMap(({ flags, summary }) => flags.map((flag) => [flag, summary] as const)),
+    ]
+    return words(path, found)
   })
-  return `# Completes inflow in bash. Load it with: source <(inflow completion bash)
+  return script(paths, values.join('\n'), followers.join('\n'))
+}
+
+/** Quotes a text for bash and zsh. */
+const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
+
+const quoteForFish = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
+
+/** `source <(inflow completion bash)` */
+const BASH: Shell = {
+  quote,
+  value(patterns, choices) {
+    const words = quote(choices.join(' '))
+    const reply = `COMPREPLY=($(compgen -W ${words} -- "$current")); `
+    return `  ${patterns.join(' | ')}) ${choices.length === 0 ? '' : reply}return ;;`
+  },
+  words: (path, found) =>
+    `    ${quote(path)}) words=${quote(found.map(([word]) => word).join(' '))} ;;`,
+  script: (
+    paths,
+    values,
+    words,
+  ) => `# Completes inflow in bash. Load it with: source <(inflow completion bash)
 _inflow() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD - 1]}
   local path='' candidate words='' i
@@ -85,47 +124,33 @@ _inflow() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     candidate="\${path:+$path }\${COMP_WORDS[i]}"
     case $candidate in
-    ${paths.map(quote).join(' | ')}) path=$candidate ;;
+    ${paths.join(' | ')}) path=$candidate ;;
     esac
   done
   COMPREPLY=()
   case "$path:$previous" in
-${bashValues(tree).join('\n')}
+${values}
   esac
   case $path in
-${words.join('\n')}
+${words}
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
 }
 complete -o default -F _inflow inflow
-`
+`,
 }
 
-/** A case for each option that takes a value. Without choices, bash completes the names of files. */
-function bashValues(tree: readonly CommandNode[]): string[] {
-  return tree.flatMap(({ path, options }) =>
-    options
-      .filter(({ takesValue }) => takesValue)
-      .map(({ flags, choices }) => {
-        const patterns = flags.map((flag) => quote(`${path}:${flag}`)).join(' | ')
-        if (choices.length === 0) return `  ${patterns}) return ;;`
-        const words = quote(choices.join(' '))
-        return `  ${patterns}) COMPREPLY=($(compgen -W ${words} -- "$current")); return ;;`
-      }),
-  )
-}
-
-const flagsOf = ({ flags }: CommandOption): readonly string[] => flags
-
-/** Quotes a text for bash and zsh. */
-function quote(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`
-}
-
-/** The script for zsh: `source <(inflow completion zsh)`, or a file `_inflow` in its `fpath`. */
-function zshScript(tree: readonly CommandNode[]): string {
-  const paths = tree.map(({ path }) => path).filter((path) => path !== '')
-  return `#compdef inflow
+/** `source <(inflow completion zsh)`, or a file `_inflow` in its `fpath` */
+const ZSH: Shell = {
+  quote,
+  value(patterns, choices) {
+    const found = choices.map((choice) => describedForZsh(choice)).join(' ')
+    const complete = choices.length === 0 ? '_files' : `found=(${found}); _describe value found`
+    return `  (${patterns.join(' | ')}) ${complete}; return ;;`
+  },
+  words: (path, found) =>
+    `  (${quote(path)}) found=(${found.map((each) => describedForZsh(...each)).join(' ')}) ;;`,
+  script: (paths, values, words) => `#compdef inflow
 # Completes inflow in zsh. Load it with: source <(inflow completion zsh)
 _inflow() {
   local command_path='' candidate word
@@ -133,14 +158,14 @@ _inflow() {
   for word in "\${(@)words[2,CURRENT-1]}"; do
     candidate="\${command_path:+$command_path }$word"
     case $candidate in
-    (${paths.map(quote).join(' | ')}) command_path=$candidate ;;
+    (${paths.join(' | ')}) command_path=$candidate ;;
     esac
   done
   case "$command_path:\${words[CURRENT-1]}" in
-${zshValues(tree).join('\n')}
+${values}
   esac
   case $command_path in
-${tree.map(zshWords).join('\n')}
+${words}
   esac
   _describe inflow found
 }
@@ -149,90 +174,49 @@ if [[ \${funcstack[1]} == _inflow ]]; then
 else
   compdef _inflow inflow
 fi
-`
-}
-
-/** A case for each option that takes a value: its choices, else the names of files. */
-function zshValues(tree: readonly CommandNode[]): string[] {
-  return tree.flatMap(({ path, options }) =>
-    options
-      .filter(({ takesValue }) => takesValue)
-      .map(({ flags, choices }) => {
-        const patterns = flags.map((flag) => quote(`${path}:${flag}`)).join(' | ')
-        if (choices.length === 0) return `  (${patterns}) _files; return ;;`
-        const values = choices.map((choice) => described(choice)).join(' ')
-        return `  (${patterns}) found=(${values}); _describe value found; return ;;`
-      }),
-  )
-}
-
-function zshWords({ path, commands, options, operands }: CommandNode): string {
-  const found = [
-    ...commands.map(({ name, summary }) => described(name, summary)),
-    ...operands.map((operand) => described(operand)),
-    ...options.flatMap(({ flags, summary }) => flags.map((flag) => described(flag, summary))),
-  ]
-  return `  (${quote(path)}) found=(${found.join(' ')}) ;;`
+`,
 }
 
 /** A word and its description, as _describe takes them. */
-function described(word: string, summary = ''): string {
+function describedForZsh(word: string, summary = ''): string {
   const name = word.replaceAll(':', '\\:')
   return quote(summary === '' ? name : `${name}:${summary}`)
 }
 
-/** The script for fish: `inflow completion fish | source`. */
-function fishScript(tree: readonly CommandNode[]): string {
-  const paths = tree.map(({ path }) => path).filter((path) => path !== '')
-  return `# Completes inflow in fish. Load it with: inflow completion fish | source
+/** `inflow completion fish | source` */
+const FISH: Shell = {
+  quote: quoteForFish,
+  value(patterns, choices) {
+    const values = choices.map(quoteForFish).join(' ')
+    const found =
+      choices.length === 0 ? '__fish_complete_path (commandline -ct)' : `printf '%s\\n' ${values}`
+    return `    case ${patterns.join(' ')}\n      ${found}\n      return`
+  },
+  words: (path, found) =>
+    `    case ${quoteForFish(path)}\n      printf '%s\\t%s\\n' ${found.flat().map(quoteForFish).join(' ')}`,
+  script: (
+    paths,
+    values,
+    words,
+  ) => `# Completes inflow in fish. Load it with: inflow completion fish | source
 function __inflow_complete
   set -l words (commandline -opc)
   set -l command_path ''
   for word in $words[2..]
     set -l candidate (string trim -- "$command_path $word")
-    if contains -- $candidate ${paths.map(quoteForFish).join(' ')}
+    if contains -- $candidate ${paths.join(' ')}
       set command_path $candidate
     end
   end
   switch "$command_path:$words[-1]"
-${fishValues(tree).join('\n')}
+${values}
   end
   switch $command_path
-${tree.map(fishWords).join('\n')}
+${words}
   end
 end
 complete -c inflow -f -a '(__inflow_complete)'
-`
+`,
 }
 
-/** A case for each option that takes a value: its choices, else the names of files. */
-function fishValues(tree: readonly CommandNode[]): string[] {
-  return tree.flatMap(({ path, options }) =>
-    options
-      .filter(({ takesValue }) => takesValue)
-      .map(({ flags, choices }) => {
-        const patterns = flags.map((flag) => quoteForFish(`${path}:${flag}`)).join(' ')
-        const values = choices.map(quoteForFish).join(' ')
-        const found =
-          choices.length === 0
-            ? '__fish_complete_path (commandline -ct)'
-            : `printf '%s\\n' ${values}`
-        return `    case ${patterns}\n      ${found}\n      return`
-      }),
-  )
-}
-
-/** Words and their descriptions, which fish shows beside them. */
-function fishWords({ path, commands, options, operands }: CommandNode): string {
-  const found = [
-    ...commands.map(({ name, summary }) => [name, summary]),
-    ...operands.map((operand) => [operand, '']),
-    ...options.flatMap(({ flags, summary }) => flags.map((flag) => [flag, summary])),
-  ]
-  const words = found.flat().map(quoteForFish).join(' ')
-  return `    case ${quoteForFish(path)}\n      printf '%s\\t%s\\n' ${words}`
-}
-
-function quoteForFish(text = ''): string {
-  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
-}
+const SHELLS: Readonly<Record<string, Shell>> = { bash: BASH, zsh: ZSH, fish: FISH }

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
-import { ResultKind, type SearchResult } from '../../gen/inflow/overview/v1/search_pb.ts'
+import { ResultKindSchema, type SearchResult } from '../../gen/inflow/overview/v1/search_pb.ts'
 import { formatAmount } from '../core/money.ts'
 import { EXIT, Failure } from './failure.ts'
 import { enumName } from './options.ts'
@@ -13,8 +13,8 @@ export interface YesOption {
   readonly yes?: boolean
 }
 
-/** The option of a verb that cannot be undone. */
-export const YES = ['--yes', 'do not ask for confirmation; required without a terminal'] as const
+/** The line of its help text. */
+export const YES = '--yes  do not ask for confirmation; required without a terminal'
 
 interface Confirmation {
   /** The word that confirms. */
@@ -63,7 +63,7 @@ export async function confirm(
   }
 }
 
-interface Action {
+export interface Action {
   readonly word: string
   /** What it is done to: an id, or what `findId` finds. */
   readonly target: string
@@ -99,6 +99,6 @@ function describe(result: SearchResult): string {
   const { id, kind, amountMinor, title, subtitle, status, businessId } = result
   const amount = amountMinor === 0n ? '' : `${formatAmount(amountMinor)} NGN`
   const parts = [amount, title, subtitle, status, businessId].filter((part) => part !== '')
-  const name = enumName(kind, ResultKind).toLowerCase().replaceAll('_', ' ')
+  const name = enumName(ResultKindSchema, kind).toLowerCase().replaceAll('_', ' ')
   return `${name} ${id}: ${parts.join(', ')}`
 }

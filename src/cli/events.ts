@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   BumpEpochResponseSchema,
@@ -15,62 +15,63 @@ import {
 } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import type { Interruption, SubscribeOptions } from '../client/subscribe.ts'
 import { formatAmount } from '../core/money.ts'
+import { columnsOf } from './columns.ts'
 import { confirm, YES, type YesOption } from './confirm.ts'
 import { EXIT, Failure } from './failure.ts'
-import { localTime } from './local-time.ts'
-import { addModeOptions, type ModeOptions, modeOf, time } from './options.ts'
-import { type Column, fields, jsonText, note, table, visible } from './output.ts'
-import { printResponse, toJsonForm } from './print-response.ts'
-import { refused, type Service, serviceAction, unreachable } from './service-action.ts'
-import { addServiceOptions, addVerb } from './verb.ts'
+import { localTime, time } from './options.ts'
+import { fields, jsonText, note, table, visible } from './output.ts'
+import { MODE } from './rpc-verb.ts'
+import {
+  printResponse,
+  refused,
+  type Service,
+  serviceAction,
+  toJsonForm,
+  unreachable,
+} from './service-action.ts'
+import { addVerbs, calling } from './verb.ts'
+
+const EVENTS_HELP = `
+  tail: print events as they happen, until Ctrl-C; --json prints one line for each
+  ${MODE}
+  --from-beginning  start at the oldest stored event
+  --since <time>  start at this time (default: now)
+  --cursor <cursor>  start after the event with this cursor
+  --kind <kinds...>  only events of these kinds, see events kinds (default: all)
+  --business <ids...>  only events of these businesses (default: all)
+  Example: events tail --since "2026-11-20 10:00:00" --kind PAYMENT_NOTIFICATION
+
+  kinds: list the kinds of events; of one kind, its JSON schema and an example
+  [kind]  show this kind only
+  Example: events kinds PAYMENT_NOTIFICATION`
 
 /** `inflow events` */
 export function events(noun: Command): void {
-  const starts = ['fromBeginning', 'since', 'cursor']
-  const start = (flags: string, text: string) => {
-    const option = new Option(flags, text)
-    return option.conflicts(starts.filter((name) => name !== option.attributeName()))
-  }
-  addModeOptions(
-    addVerb(noun, 'tail', {
-      summary: 'print events as they happen, until Ctrl-C; --json prints one line for each',
-      example: 'events tail --since "2026-11-20 10:00:00" --kind PAYMENT_NOTIFICATION',
+  addVerbs(noun, EVENTS_HELP, {
+    tail: calling(tail, {
+      live: { conflicts: 'test' },
+      fromBeginning: { conflicts: ['since', 'cursor'] },
+      since: { read: time, conflicts: ['fromBeginning', 'cursor'] },
+      cursor: { conflicts: ['fromBeginning', 'since'] },
     }),
+    kinds: calling(listKinds),
+  })
+  addVerbs(
+    noun.command('epoch').description('manage the epoch of cursors: bump').helpCommand(false),
+    `
+    bump: start a new epoch of cursors, after a restore of the database or a failover that lost commits. Earlier cursors are then refused with a safe cursor to resume from, because their positions may now belong to other events
+    ${YES}
+    Example: events epoch bump --yes`,
+    { bump: calling(bumpEpoch) },
   )
-    .addOption(start('--from-beginning', 'start at the oldest stored event'))
-    .addOption(start('--since <time>', 'start at this time (default: now)').argParser(time))
-    .addOption(start('--cursor <cursor>', 'start after the event with this cursor'))
-    .option('--kind <kinds...>', 'only events of these kinds, see events kinds (default: all)')
-    .option('--business <ids...>', 'only events of these businesses (default: all)')
-    .action(tail)
-  addVerb(noun, 'kinds', {
-    summary: 'list the kinds of events; of one kind, its JSON schema and an example',
-    example: 'events kinds PAYMENT_NOTIFICATION',
-  })
-    .argument('[kind]', 'show this kind only')
-    .action(listKinds)
-  addServiceOptions(noun)
-  epoch(noun.command('epoch').description('manage the epoch of cursors: bump').helpCommand(false))
-}
-
-/** `inflow events epoch` */
-function epoch(noun: Command): void {
-  addVerb(noun, 'bump', {
-    summary:
-      'start a new epoch of cursors, after a restore of the database or a failover that lost ' +
-      'commits. Earlier cursors are then refused with a safe cursor to resume from, because their ' +
-      'positions may now belong to other events',
-    example: 'events epoch bump --yes',
-  })
-    .option(...YES)
-    .action(bumpEpoch)
-  addServiceOptions(noun)
 }
 
 /** How long the service may be unavailable before the command fails. */
 const UNAVAILABLE_MAX_MS = 10 * 60_000
 
-interface TailOptions extends ModeOptions {
+interface TailOptions {
+  readonly live?: boolean
+  readonly test?: boolean
   readonly fromBeginning?: boolean
   readonly since?: Timestamp
   readonly cursor?: string
@@ -95,7 +96,7 @@ const tail = serviceAction<TailOptions>(async (service, options) => {
     start: startOf(options),
     kinds: options.kind ?? [],
     businessIds: options.business ?? [],
-    ...modeOf(options),
+    ...((options.live || options.test) && { live: options.live === true }),
     signal: stop.signal,
     onInterruption: timeout.onInterruption,
     onCheckpoint(at) {
@@ -193,17 +194,15 @@ const SENT_TO: Readonly<Record<EventAudience, string>> = {
   [EventAudience.SUBSCRIBERS]: 'subscribers only',
 }
 
-const KIND_COLUMNS: readonly Column<EventKindDescription>[] = [
-  { title: 'Kind', of: ({ kind }) => kind },
-  { title: 'Sent to', of: ({ audience }) => SENT_TO[audience] ?? '' },
-  { title: 'When', of: ({ description }) => description },
-]
+const KINDS = columnsOf(EventKindDescriptionSchema, 'kind, Sent to, description=When', {
+  'Sent to': ({ audience }) => SENT_TO[audience] ?? '',
+})
 
 /** `inflow events kinds` */
 const listKinds = serviceAction<object>(async (service, options, name) => {
   const response = await service.client(WebhookService).listEventKinds({})
   if (name === '') {
-    const text = () => table(response.kinds, KIND_COLUMNS)
+    const text = () => table(response.kinds, KINDS.list)
     printResponse(options, ListEventKindsResponseSchema, response, text)
     return
   }
@@ -216,7 +215,7 @@ const listKinds = serviceAction<object>(async (service, options, name) => {
 })
 
 function textOf(kind: EventKindDescription): string {
-  const parts = [fields(kind, KIND_COLUMNS)]
+  const parts = [fields(kind, KINDS.list)]
   if (kind.example) parts.push(`Example:\n${JSON.stringify(kind.example, null, 2)}`)
   if (kind.schema) parts.push(`JSON schema:\n${JSON.stringify(kind.schema, null, 2)}`)
   return parts.join('\n\n')

@@ -7,8 +7,8 @@ import {
 } from '@bufbuild/protobuf'
 import { parseAmount } from '../core/money.ts'
 import { EXIT, Failure } from './failure.ts'
-import { localTime } from './local-time.ts'
-import { CsvError, readCsv, readText } from './reconciliation/read-csv.ts'
+import { enumNames, localTime, prefixOf } from './options.ts'
+import { CsvError, readCsv, readText } from './read-csv.ts'
 
 /** What is wrong with a field of a row; an empty field is the row itself. */
 export interface RowFault {
@@ -214,13 +214,12 @@ function readValue({ field, isNaira = false }: Target, text: string): Read {
       : { value }
   }
   if (field.fieldKind === 'enum') {
-    const [unspecified] = field.enum.values
-    const prefix = unspecified?.name.replace(/UNSPECIFIED$/, '') ?? ''
     const name = text.toUpperCase()
-    const found = field.enum.values.find((each) => [name, prefix + name].includes(each.name))
-    if (found !== undefined && found !== unspecified) return { value: found.number }
-    const names = field.enum.values.slice(1).map((each) => each.name.slice(prefix.length))
-    return { fault: `must be one of ${names.join(', ')}` }
+    const prefixed = prefixOf(field.enum) + name
+    const found = field.enum.values.find((each) => [name, prefixed].includes(each.name))
+    return found !== undefined && found.number !== 0
+      ? { value: found.number }
+      : { fault: `must be one of ${enumNames(field.enum).join(', ')}` }
   }
   const scalar = field.fieldKind === 'scalar' ? field.scalar : ScalarType.STRING
   if (scalar === ScalarType.BOOL) {

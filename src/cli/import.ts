@@ -13,42 +13,58 @@ import { ImportOutcome, type ImportResult } from '../../gen/inflow/type/v1/impor
 import { forEachConcurrently } from '../core/for-each-concurrently.ts'
 import { EXIT, Failure } from './failure.ts'
 import { type FileRow, type RowFault, readRows } from './import-rows.ts'
-import { addBusinessOption } from './options.ts'
 import { jsonText, note, print } from './output.ts'
-import { commandProgress, type Progress } from './progress.ts'
-import { serviceAction } from './service-action.ts'
-import { addServiceOptions, addVerb } from './verb.ts'
+import type { Progress } from './progress.ts'
+import { BUSINESS } from './rpc-verb.ts'
+import { type Service, serviceAction } from './service-action.ts'
+import { addVerbs, calling } from './verb.ts'
+
+const OPTIONS = `${BUSINESS}
+  <file>  CSV with a line of headers, or .jsonl with an object on each line
+  --test  in test mode
+  --dry-run  only validate the file`
+
+const IMPORT_HELP = `
+  accounts: import accounts that another provider opened
+  ${OPTIONS}
+  Example: import accounts accounts.csv --business biz_… --dry-run
+
+  transactions: import the history of their payments, which changes no balance
+  ${OPTIONS}
+  Example: import transactions payments.csv --business biz_…`
 
 /** `inflow import` */
 export function importNoun(noun: Command): void {
-  const verbs = [
-    addVerb(noun, 'accounts', {
-      summary: 'import accounts that another provider opened',
-      example: 'import accounts accounts.csv --business biz_… --dry-run',
-    }).action(importAccounts),
-    addVerb(noun, 'transactions', {
-      summary: 'import the history of their payments, which changes no balance',
-      example: 'import transactions payments.csv --business biz_…',
-    }).action(importTransactions),
-  ]
-  for (const verb of verbs) {
-    addBusinessOption(verb)
-      .argument('<file>', 'CSV with a line of headers, or .jsonl with an object on each line')
-      .option('--test', 'in test mode')
-      .option('--dry-run', 'only validate the file')
-      .addHelpText(
-        'after',
-        '\nThe columns are the fields of the contract, such as account_number or accountNumber; amount is in\n' +
-          'naira. Nothing is imported if any row is wrong. A run that was interrupted is repeated.',
-      )
+  addVerbs(noun, IMPORT_HELP, {
+    accounts: calling(importAction(ACCOUNTS)),
+    transactions: calling(importAction(TRANSACTIONS)),
+  })
+  for (const verb of noun.commands) {
+    verb.addHelpText(
+      'after',
+      '\nThe columns are the fields of the contract, such as account_number or accountNumber; amount is in\n' +
+        'naira. Nothing is imported if any row is wrong. A run that was interrupted is repeated.',
+    )
   }
-  addServiceOptions(noun)
 }
 
-interface Options {
-  readonly business?: string
-  readonly test?: boolean
-  readonly dryRun?: boolean
+/** What a file has rows of. */
+interface ImportKind<Desc extends DescMessage> {
+  readonly schema: Desc
+  /** What must be unique in the file, with the field to name. */
+  keysOf(row: MessageShape<Desc>): readonly (readonly [field: string, key: string])[]
+  /** Imports some rows, or states what the results would be. */
+  send(service: Service, rows: MessageShape<Desc>[], request: Request): Promise<ImportResults>
+}
+
+interface Request {
+  readonly businessId: string
+  readonly test: boolean
+  readonly validateOnly: boolean
+}
+
+interface ImportResults {
+  readonly results: readonly ImportResult[]
 }
 
 const ACCOUNTS: ImportKind<typeof ImportedAccountSchema> = {
@@ -58,44 +74,15 @@ const ACCOUNTS: ImportKind<typeof ImportedAccountSchema> = {
     ['providerReference', providerReference],
     ['accountNumber', `${bank} ${accountNumber}`],
   ],
+  send: (service, accounts, request) =>
+    service.client(AccountService).importAccounts({ ...request, accounts }),
 }
-
-const importAccounts = serviceAction<Options>(async (service, options, file) => {
-  const businessId = service.business(options.business)
-  const client = service.client(AccountService)
-  await importFile(ACCOUNTS, file, options, async (accounts, validateOnly) => {
-    const request = { businessId, test: options.test ?? false, validateOnly, accounts }
-    return (await client.importAccounts(request)).results
-  })
-})
 
 const TRANSACTIONS: ImportKind<typeof ImportedTransactionSchema> = {
   schema: ImportedTransactionSchema,
   keysOf: ({ bank, sessionId }) => [['sessionId', `${bank} ${sessionId}`]],
-}
-
-const importTransactions = serviceAction<Options>(async (service, options, file) => {
-  const businessId = service.business(options.business)
-  const client = service.client(TransactionService)
-  await importFile(TRANSACTIONS, file, options, async (transactions, validateOnly) => {
-    const request = { businessId, test: options.test ?? false, validateOnly, transactions }
-    return (await client.importTransactions(request)).results
-  })
-})
-
-/** What a file has rows of. */
-interface ImportKind<Desc extends DescMessage> {
-  readonly schema: Desc
-  /** What must be unique in the file, with the field to name. */
-  readonly keysOf: (row: MessageShape<Desc>) => readonly (readonly [field: string, key: string])[]
-}
-
-/** Imports some rows, or says what the results would be. */
-type Send<Row> = (rows: Row[], validateOnly: boolean) => Promise<readonly ImportResult[]>
-
-interface ImportOptions {
-  readonly dryRun?: boolean
-  readonly json?: boolean
+  send: (service, transactions, request) =>
+    service.client(TransactionService).importTransactions({ ...request, transactions }),
 }
 
 /** The keys of so many rows take about 100 MB. */
@@ -109,43 +96,56 @@ const CALLS_MAX = 3
 
 const FAULTS_SHOWN_MAX = 100
 
+interface Options {
+  readonly business?: string
+  readonly test?: boolean
+  readonly dryRun?: boolean
+}
+
 /**
  * Imports the rows of a file, in two passes: the first one validates all of it, and nothing is imported if any row is
  * wrong. What was imported before counts as there, so a run that was interrupted is repeated.
- *
- * @throws Failure if a row is wrong
  */
-async function importFile<Desc extends DescMessage>(
-  { schema, keysOf }: ImportKind<Desc>,
-  file: string,
-  { dryRun = false, json = false }: ImportOptions,
-  send: Send<MessageShape<Desc>>,
-): Promise<void> {
-  const progress = commandProgress(json)
-  try {
-    const faults = createFaults()
-    const rows = () => readRows(schema, file)
-    const found = await validate(rows(), keysOf, send, faults, progress)
-    const { total, there } = found
-    const count = { imported: 0, there: 0 }
-    if (!dryRun && faults.count() === 0) {
-      await importRows(rows(), found, send, { faults, count, progress })
+const importAction = <Desc extends DescMessage>(kind: ImportKind<Desc>) =>
+  serviceAction<Options>(async (service, options, file) => {
+    const { dryRun = false, json = false, test = false } = options
+    const businessId = service.business(options.business)
+    const run: Run<Desc> = {
+      kind,
+      send: async (rows, validateOnly) => {
+        const { results } = await kind.send(service, rows, { businessId, test, validateOnly })
+        if (results.length === rows.length) return results
+        throw new Error('the service returned results for other rows')
+      },
+      progress: service.progress,
+      faults: createFaults(),
+      count: { total: 0, known: 0, imported: 0, there: 0 },
     }
-    progress.end()
-    const summary = dryRun
-      ? `${plain(total - there - faults.rows())} would be imported, ${plain(there)} already there`
-      : `${plain(count.imported)} imported, ${plain(count.there)} already there`
-    const imported = dryRun ? 0 : count.imported
-    const report = { rows: total, imported, alreadyThere: there, dryRun, faults: faults.first() }
-    if (json) print(jsonText({ ...report, faultCount: faults.count() }, 2))
-    else {
+    const { faults, count } = run
+    const done = await validate(run, readRows(kind.schema, file))
+    if (!dryRun && faults.count() === 0) await importRows(run, readRows(kind.schema, file), done)
+    service.progress.end()
+    const { total, known, imported, there } = count
+    if (json) {
+      const report = { rows: total, imported, alreadyThere: known, dryRun, faults: faults.first() }
+      print(jsonText({ ...report, faultCount: faults.count() }, 2))
+    } else {
       for (const each of faults.first()) print(faultText(each))
+      const summary = dryRun
+        ? `${plain(total - known - faults.rows())} would be imported, ${plain(known)} already there`
+        : `${plain(imported)} imported, ${plain(there)} already there`
       if (faults.count() === 0) print(summary)
     }
-    if (faults.count() > 0) throw wrongRows(faults.count(), count.imported)
-  } finally {
-    progress.end()
-  }
+    if (faults.count() > 0) throw wrongRows(faults.count(), imported)
+  })
+
+interface Run<Desc extends DescMessage> {
+  readonly kind: ImportKind<Desc>
+  send(rows: MessageShape<Desc>[], validateOnly: boolean): Promise<readonly ImportResult[]>
+  readonly progress: Progress
+  readonly faults: ReturnType<typeof createFaults>
+  /** The rows of the file, those that were there before it, and what this run imported or found there. */
+  readonly count: { total: number; known: number; imported: number; there: number }
 }
 
 const plain = (count: number) => count.toLocaleString('en')
@@ -161,12 +161,11 @@ function wrongRows(count: number, imported: number): Failure {
   return new Failure(EXIT.refused, `${plain(count)} faults in the file: ${text}`, shown)
 }
 
-/** Keeps the first faults by line, and counts them all. */
+/** Keeps the first faults by line, and counts them all, and the rows that have any. */
 function createFaults() {
   let kept: RowFault[] = []
-  let count = 0
-  let wrong = 0
-  const cut = () => {
+  let [count, rows] = [0, 0]
+  const first = (): readonly RowFault[] => {
     kept = kept.sort((a, b) => a.line - b.line).slice(0, FAULTS_SHOWN_MAX)
     return kept
   }
@@ -174,67 +173,47 @@ function createFaults() {
     /** @param faults those of one row */
     add(faults: readonly RowFault[]) {
       count += faults.length
-      wrong += 1
+      rows += 1
       kept.push(...faults)
-      if (kept.length > 2 * FAULTS_SHOWN_MAX) cut()
+      if (kept.length > 2 * FAULTS_SHOWN_MAX) first()
     },
     count: () => count,
-    /** How many rows have any. */
-    rows: () => wrong,
-    first: (): readonly RowFault[] => cut(),
+    rows: () => rows,
+    first,
   }
 }
 
-type Faults = ReturnType<typeof createFaults>
-
-/** What the first pass found. */
-interface Found {
-  readonly total: number
-  readonly there: number
-  /** The batches whose rows are all there. */
-  readonly done: ReadonlySet<number>
-}
-
-/** A call's rows with their lines. */
-interface Batch<Row> {
-  readonly index: number
-  readonly lines: readonly number[]
-  readonly rows: Row[]
-}
-
+/** Validates all rows. @returns the batches whose rows are all there */
 async function validate<Desc extends DescMessage>(
+  { kind, send, faults, count, progress }: Run<Desc>,
   rows: AsyncIterable<FileRow<Desc>>,
-  keysOf: ImportKind<Desc>['keysOf'],
-  send: Send<MessageShape<Desc>>,
-  faults: Faults,
-  progress: Progress,
-): Promise<Found> {
+): Promise<ReadonlySet<number>> {
   const done = new Set<number>()
-  let [total, there, checked] = [0, 0, 0]
   const seen = new Map<string, number>()
   const distinct = async function* (): AsyncGenerator<FileRow<Desc>> {
     for await (const each of rows) {
-      total += 1
-      if (total > ROWS_MAX) {
+      count.total += 1
+      if (count.total > ROWS_MAX) {
         const text = `line ${each.line}: more than ${plain(ROWS_MAX)} rows; split the file`
         throw new Failure(EXIT.usage, text)
       }
-      const repeated = each.row === undefined ? [] : repeats(seen, keysOf(each.row), each.line)
+      const repeated = each.row === undefined ? [] : repeats(seen, kind.keysOf(each.row), each.line)
       const wrong = [...each.faults, ...repeated]
       if (wrong.length > 0) faults.add(wrong)
       yield wrong.length > 0 ? { ...each, row: undefined } : each
     }
   }
+  let checked = 0
   await forEachConcurrently(batchesOf(distinct()), CALLS_MAX, async (batch) => {
     const results = await send(batch.rows, true)
     const known = results.filter(({ outcome }) => outcome === ImportOutcome.DUPLICATE).length
-    there += known
+    count.known += known
     if (known === batch.rows.length) done.add(batch.index)
-    addRejected(faults, batch, results)
+    addRejected(faults, batch.lines, results)
     checked += batch.rows.length
     progress.show('validating', checked)
   })
-  return { total, there, done }
+  return done
 }
 
 /** The keys of a row that an earlier line has; those that are new are noted. */
@@ -252,30 +231,25 @@ function repeats(
   })
 }
 
-/** Batches of the rows that could be read. */
-async function* batchesOf<Desc extends DescMessage>(
-  rows: AsyncIterable<FileRow<Desc>>,
-): AsyncGenerator<Batch<MessageShape<Desc>>> {
-  let index = 0
-  let batch: { lines: number[]; rows: MessageShape<Desc>[] } = { lines: [], rows: [] }
+/** Batches of the rows that could be read, with their lines. */
+async function* batchesOf<Desc extends DescMessage>(rows: AsyncIterable<FileRow<Desc>>) {
+  let batch = { index: 0, lines: [] as number[], rows: [] as MessageShape<Desc>[] }
   for await (const { line, row } of rows) {
     if (row === undefined) continue
     batch.lines.push(line)
     batch.rows.push(row)
     if (batch.rows.length < BATCH_ROWS) continue
-    yield { index, ...batch }
-    index += 1
-    batch = { lines: [], rows: [] }
+    yield batch
+    batch = { index: batch.index + 1, lines: [], rows: [] }
   }
-  if (batch.rows.length > 0) yield { index, ...batch }
+  if (batch.rows.length > 0) yield batch
 }
 
-function addRejected<Row>(
-  faults: Faults,
-  { lines, rows }: Batch<Row>,
+function addRejected(
+  faults: ReturnType<typeof createFaults>,
+  lines: readonly number[],
   results: readonly ImportResult[],
 ): void {
-  if (results.length !== rows.length) throw new Error('the service returned results for other rows')
   for (const [at, { outcome, violations }] of results.entries()) {
     if (outcome !== ImportOutcome.REJECTED) continue
     const line = lines[at] ?? 0
@@ -283,21 +257,15 @@ function addRejected<Row>(
   }
 }
 
+/** @param done batches that a run before imported, which are not sent again */
 async function importRows<Desc extends DescMessage>(
+  { send, faults, count, progress }: Run<Desc>,
   rows: AsyncIterable<FileRow<Desc>>,
-  { total, done }: Found,
-  send: Send<MessageShape<Desc>>,
-  into: {
-    readonly faults: Faults
-    readonly count: { imported: number; there: number }
-    readonly progress: Progress
-  },
+  done: ReadonlySet<number>,
 ): Promise<void> {
-  const { faults, count, progress } = into
   let isComplete = false
   try {
     await forEachConcurrently(batchesOf(rows), CALLS_MAX, async (batch) => {
-      // What a run before imported is not sent again.
       if (done.has(batch.index)) count.there += batch.rows.length
       else {
         const results = await send(batch.rows, false)
@@ -305,9 +273,9 @@ async function importRows<Desc extends DescMessage>(
           if (outcome === ImportOutcome.IMPORTED) count.imported += 1
           if (outcome === ImportOutcome.DUPLICATE) count.there += 1
         }
-        addRejected(faults, batch, results)
+        addRejected(faults, batch.lines, results)
       }
-      progress.show('importing', count.imported + count.there, total)
+      progress.show('importing', count.imported + count.there, count.total)
     })
     isComplete = true
   } finally {

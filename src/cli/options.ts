@@ -1,130 +1,38 @@
+import type { DescEnum } from '@bufbuild/protobuf'
 import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { type Command, InvalidArgumentError, Option } from 'commander'
-import { createTimeText } from '../core/clock.ts'
+import { InvalidArgumentError } from 'commander'
+import { createTimeText, type TimeText } from '../core/clock.ts'
 import { AMOUNT_MINOR_MAX, formatAmount, parseAmount } from '../core/money.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
-import { localTime } from './local-time.ts'
-import { note } from './output.ts'
+import { EXIT, Failure } from './failure.ts'
+import type { OptionRule } from './verb.ts'
 
-/** The largest page of a list. */
-const PAGE_SIZE_MAX = 200
+// How options are read and values shown: what people type and see, for each type of a field.
 
-/** Options of paginated lists. */
-export interface PageOptions {
-  readonly limit?: number
-  readonly pageToken?: string
+/** Formats and parses times in DISPLAY_TIME_ZONE, else in the time zone of the machine. */
+export const localTime = {
+  /** Returns YYYY-MM-DD HH:MM:SS; empty if undefined. */
+  format: (at: Timestamp | undefined): string => (at ? times().format(fromTimestamp(at)) : ''),
+  /** Parses that form, or RFC 3339; undefined if invalid. */
+  parse(text: string): Timestamp | undefined {
+    const epochMs = times().parse(text)
+    return epochMs === undefined ? undefined : timestampFromMs(epochMs)
+  },
 }
 
-export function addPageOptions(verb: Command): Command {
-  return verb
-    .option('--limit <count>', `page size, 1 to ${PAGE_SIZE_MAX} (default: 50)`, limit)
-    .option('--page-token <token>', 'continue after an earlier page')
+let timeText: TimeText | undefined
+
+function times(): TimeText {
+  timeText ??= createTimes(process.env['DISPLAY_TIME_ZONE']?.trim())
+  return timeText
 }
 
-/** The most empty pages that are skipped before the command returns one. */
-const EMPTY_PAGES_MAX = 200
-
-/** Returns the next page that is not empty: a page may be empty although more follow. */
-export async function nextPage<Page extends { readonly nextPageToken: string }>(
-  { pageToken = '' }: PageOptions,
-  request: (pageToken: string) => Promise<Page>,
-  isEmpty: (page: Page) => boolean,
-): Promise<Page> {
-  let page = await request(pageToken)
-  for (let i = 0; i < EMPTY_PAGES_MAX && isEmpty(page) && page.nextPageToken !== ''; i++) {
-    page = await request(page.nextPageToken)
+function createTimes(zone: string | undefined): TimeText {
+  try {
+    return createTimeText(zone || Intl.DateTimeFormat().resolvedOptions().timeZone)
+  } catch {
+    throw new Failure(EXIT.usage, 'DISPLAY_TIME_ZONE must be an IANA zone such as Africa/Lagos')
   }
-  return page
-}
-
-/** Prints how to request the next page. */
-export function notePage({ nextPageToken }: { readonly nextPageToken: string }): void {
-  if (nextPageToken !== '') note(`More results: --page-token ${nextPageToken}`)
-}
-
-/** Adds `--business` to a verb that needs a business. */
-export function addBusinessOption(verb: Command): Command {
-  return verb.option(
-    '--business <id>',
-    'the business (default: the demo business of a local service)',
-  )
-}
-
-/** Options that filter a list by mode. */
-export interface ModeOptions {
-  readonly live?: boolean
-  readonly test?: boolean
-}
-
-/** Adds `--live` and `--test`; without either, a list shows both modes. */
-export function addModeOptions(verb: Command): Command {
-  return verb
-    .addOption(new Option('--live', 'live mode only').conflicts('test'))
-    .option('--test', 'test mode only')
-}
-
-/** Returns the request field for the options; empty for both modes. */
-export function modeOf({ live, test }: ModeOptions): { readonly live?: boolean } {
-  return live || test ? { live: live === true } : {}
-}
-
-/** Returns the name of the mode, for a table. */
-export function modeName({ live }: { readonly live: boolean }): string {
-  return live ? 'live' : 'test'
-}
-
-/** An option whose value is a name of a protobuf enum, without its prefix. */
-export function enumOption<Value extends number>(
-  flags: string,
-  description: string,
-  values: Readonly<Record<string, Value>>,
-  prefix = '',
-): Option {
-  const names = namesOf(values, prefix)
-  const option = new Option(flags, description).choices(names)
-  return option.argParser((text: string) => {
-    const value = values[prefix + text.toUpperCase()]
-    if (!value) throw new InvalidArgumentError(`Must be one of ${names.join(', ')}.`)
-    return value
-  })
-}
-
-/** Like `enumOption`, for several values. */
-export function enumsOption<Value extends number>(
-  flags: string,
-  description: string,
-  values: Readonly<Record<string, Value>>,
-  prefix = '',
-): Option {
-  const names = namesOf(values, prefix)
-  const option = new Option(flags, description).choices(names)
-  return option.argParser((text: string, earlier: readonly Value[] = []) => {
-    const value = values[prefix + text.toUpperCase()]
-    if (!value) throw new InvalidArgumentError(`Must be of ${names.join(', ')}.`)
-    return [...new Set([...earlier, value])]
-  })
-}
-
-/** The name of an enum's value without its prefix; empty for the unspecified one. */
-export function enumName<Value extends number>(
-  value: Value,
-  values: Readonly<Record<string, number>>,
-  prefix = '',
-): string {
-  if (value === 0) return ''
-  const name = Object.keys(values).find((key) => values[key] === value)
-  return name?.slice(prefix.length) ?? String(value)
-}
-
-/** Parses an amount in naira. @returns kobo */
-export function amount(text: string): bigint {
-  const amountMinor = parseAmount(text)
-  if (amountMinor === undefined || amountMinor === 0n || amountMinor > AMOUNT_MINOR_MAX) {
-    throw new InvalidArgumentError(
-      `Must be naira, such as 1500 or 1500.50: from 0.01 to ${formatAmount(AMOUNT_MINOR_MAX)}.`,
-    )
-  }
-  return amountMinor
 }
 
 /** Parses a time. */
@@ -160,16 +68,61 @@ export function durationSeconds(text: string): number {
   return Number(count) * (SECONDS[unit ?? ''] as number)
 }
 
-function limit(text: string): number {
-  const count = /^\d{1,3}$/.test(text) ? Number(text) : 0
-  if (count < 1 || count > PAGE_SIZE_MAX) {
-    throw new InvalidArgumentError(`Must be a number from 1 to ${PAGE_SIZE_MAX}.`)
+/** Parses an amount in naira. @returns kobo */
+export function amount(text: string): bigint {
+  const amountMinor = parseAmount(text)
+  if (amountMinor === undefined || amountMinor === 0n || amountMinor > AMOUNT_MINOR_MAX) {
+    throw new InvalidArgumentError(
+      `Must be naira, such as 1500 or 1500.50: from 0.01 to ${formatAmount(AMOUNT_MINOR_MAX)}.`,
+    )
   }
-  return count
+  return amountMinor
 }
 
-function namesOf(values: Readonly<Record<string, number>>, prefix: string): string[] {
-  return Object.keys(values)
-    .filter((key) => values[key] !== 0)
-    .map((key) => key.slice(prefix.length))
+/** Returns a parser of whole numbers. */
+export function numberFrom(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const count = /^\d{1,9}$/.test(text) ? Number(text) : -1
+    if (count >= min && count <= max) return count
+    throw new InvalidArgumentError(`Must be a number from ${min} to ${max}.`)
+  }
+}
+
+/** An option whose value is a name of a protobuf enum, without its prefix. */
+export function enumRule(schema: DescEnum): OptionRule {
+  const choices = enumNames(schema)
+  return { choices, read: (text: string) => readEnum(schema, text, 'one of') }
+}
+
+/** Like `enumRule`, for several values. */
+export function enumsRule(schema: DescEnum): OptionRule {
+  const read = (text: string, before: readonly number[] = []) => [
+    ...new Set([...before, readEnum(schema, text, 'of')]),
+  ]
+  return { choices: enumNames(schema), read }
+}
+
+function readEnum(schema: DescEnum, text: string, of: string): number {
+  const name = (prefixOf(schema) + text).toUpperCase()
+  const found = schema.values.find((each) => each.name === name && each.number !== 0)
+  if (found) return found.number
+  throw new InvalidArgumentError(`Must be ${of} ${enumNames(schema).join(', ')}.`)
+}
+
+/** The names of an enum's values, without their prefix and without the unspecified one. */
+export function enumNames(schema: DescEnum): string[] {
+  return schema.values
+    .filter(({ number }) => number !== 0)
+    .map(({ number }) => enumName(schema, number))
+}
+
+/** The name of an enum's value without its prefix; empty for the unspecified one. */
+export function enumName(schema: DescEnum, value = 0): string {
+  if (value === 0) return ''
+  return schema.value[value]?.name.slice(prefixOf(schema).length) ?? String(value)
+}
+
+/** "BANK_" */
+export function prefixOf(schema: DescEnum): string {
+  return schema.value[0]?.name.replace(/UNSPECIFIED$/, '') ?? ''
 }

@@ -47,27 +47,6 @@ export function fields<Row>(row: Row, columns: readonly Column<Row>[]): string {
     .join('\n')
 }
 
-/** Formats pairs: "order=1042, branch=Ikeja". */
-export function pairsText(pairs: Readonly<Record<string, string>>): string {
-  return Object.entries(pairs)
-    .map(([key, value]) => `${key}=${value}`)
-    .join(', ')
-}
-
-/** Turns the columns of a nested record into columns of its parent, which may lack it. */
-export function nestedColumns<Parent, Nested>(
-  columns: readonly Column<Nested>[],
-  select: (parent: Parent) => Nested | undefined,
-): Column<Parent>[] {
-  return columns.map((column) => ({
-    ...column,
-    of(parent) {
-      const nested = select(parent)
-      return nested === undefined ? '' : column.of(nested)
-    },
-  }))
-}
-
 /** Control characters, and those that change the direction of text, which JSON need not escape. */
 const BEYOND_ASCII = /[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 

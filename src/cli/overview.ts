@@ -1,25 +1,31 @@
 import type { Command } from 'commander'
-import type { BankState, HourFigures } from '../../gen/inflow/overview/v1/figures_pb.ts'
+import { BankStateSchema, type HourFigures } from '../../gen/inflow/overview/v1/figures_pb.ts'
 import {
   type GetOverviewResponse,
-  GetOverviewResponseSchema,
   OverviewService,
 } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
-import { ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import {
+  type ReviewCount,
+  ReviewItemSchema,
+  ReviewKindSchema,
+} from '../../gen/inflow/overview/v1/review_pb.ts'
+import { ResultKindSchema, SearchResultSchema } from '../../gen/inflow/overview/v1/search_pb.ts'
 import { formatAmount } from '../core/money.ts'
-import { localTime } from './local-time.ts'
-import { enumName } from './options.ts'
+import { columnsOf } from './columns.ts'
+import { enumName, enumRule, localTime } from './options.ts'
 import { type Column, fields, table } from './output.ts'
-import { printResponse } from './print-response.ts'
-import { serviceAction } from './service-action.ts'
-import { addOwnServiceOptions } from './verb.ts'
+import { MODE, PAGE, rpc } from './rpc-verb.ts'
+import { addVerbs, describeNoun } from './verb.ts'
 
 /** Figures of the last 24 hours beside those of the same hours a week before. */
 const compared =
   (text: (figures: HourFigures) => string) =>
   ({ total, weekBeforeTotal }: GetOverviewResponse): string =>
     total && weekBeforeTotal ? `${text(total)} (a week before: ${text(weekBeforeTotal)})` : ''
+
+/** "3 HELD_NOTIFICATION"; "100+ UNMATCHED_PAYMENT" if there are more. */
+const countText = ({ kind, count, more }: ReviewCount) =>
+  `${count}${more ? '+' : ''} ${enumName(ReviewKindSchema, kind)}`
 
 const FIGURES: readonly Column<GetOverviewResponse>[] = [
   { title: 'Payments in 24 h', of: compared(({ payments }) => `${payments}`) },
@@ -33,10 +39,7 @@ const FIGURES: readonly Column<GetOverviewResponse>[] = [
   { title: 'Webhooks due', of: ({ waiting }) => `${waiting?.dueDeliveries ?? 0}` },
   {
     title: 'Waiting for review',
-    of: ({ review }) =>
-      review
-        .map(({ kind, count, more }) => `${count}${more ? '+' : ''} ${enumName(kind, ReviewKind)}`)
-        .join(', ') || '0',
+    of: ({ review: counts }) => counts.map(countText).join(', ') || '0',
   },
   { title: 'Oldest unsettled', of: ({ waiting }) => localTime.format(waiting?.oldestUnsettledAt) },
   { title: 'Settles at', of: ({ waiting }) => localTime.format(waiting?.nextSettlementAt) },
@@ -49,36 +52,76 @@ const FIGURES: readonly Column<GetOverviewResponse>[] = [
   { title: 'Not ready', of: ({ health }) => health?.notReady.join('; ') ?? '' },
 ]
 
-const BANKS: readonly Column<BankState>[] = [
-  { title: 'Bank', of: ({ bank }) => enumName(bank, Bank, 'BANK_') },
-  { title: 'Connector', of: ({ connector }) => connector },
-  { title: 'Breaker', of: ({ breaker }) => breaker },
-  { title: 'Access', of: ({ accessDenied }) => (accessDenied ? 'denied' : '') },
-  {
-    title: 'Last notification',
-    of: ({ lastNotificationAt }) => localTime.format(lastNotificationAt),
-  },
-  { title: 'Last payment', of: ({ lastPaymentAt }) => localTime.format(lastPaymentAt) },
-  { title: 'Pending openings', right: true, of: ({ pendingOpenings }) => `${pendingOpenings}` },
-]
+const BANKS = columnsOf(
+  BankStateSchema,
+  `bank, connector, breaker, Access, lastNotificationAt=Last notification,
+  lastPaymentAt=Last payment, pendingOpenings`,
+  { Access: ({ accessDenied }) => (accessDenied ? 'denied' : '') },
+)
+
+const OVERVIEW_HELP = `
+  --business <id>  only of this business (default: all)
+  --test  the figures of test mode (default: live mode)
+  Example: overview`
 
 /** `inflow overview` */
 export function overview(noun: Command): void {
-  noun
-    .option('--business <id>', 'only of this business (default: all)')
-    .option('--test', 'the figures of test mode (default: live mode)')
-    .addHelpText('after', '\nExample:\n  inflow overview')
-  addOwnServiceOptions(noun).action(
-    serviceAction<{ business?: string; test?: boolean }>(async (service, options) => {
-      const response = await service
-        .client(OverviewService)
-        .getOverview({ businessId: options.business ?? '', test: options.test ?? false })
-      printResponse(options, GetOverviewResponseSchema, response, () => {
-        const figures = fields(response, FIGURES)
-        return response.banks.length === 0
-          ? figures
-          : `${figures}\n\n${table(response.banks, BANKS)}`
-      })
-    }),
-  )
+  const verb = rpc(OverviewService.method.getOverview, {
+    shows(response) {
+      const figures = fields(response, FIGURES)
+      const { banks } = response
+      return banks.length === 0 ? figures : `${figures}\n\n${table(banks, BANKS.list)}`
+    },
+  })
+  describeNoun(noun, verb, OVERVIEW_HELP)
 }
+
+const SEARCH_HELP = `
+  ${MODE}
+  <text>  an id, a reference, an account number, an e-mail address, a name, …
+  --business <id>  only what belongs to this business
+  Example: search 120001261120100000123456789012`
+
+/** `inflow search` */
+export function search(noun: Command): void {
+  const verb = rpc(OverviewService.method.search, {
+    shows: columnsOf(
+      SearchResultSchema,
+      'kind, id, title, subtitle=About, at, amountMinor?, status, businessId',
+    ),
+    notes({ more }) {
+      const kinds = more.map((kind) => enumName(ResultKindSchema, kind)).join(', ')
+      return more.length === 0
+        ? undefined
+        : `There are more of ${kinds}: name a business, or more of the text.`
+    },
+  })
+  describeNoun(noun, verb, SEARCH_HELP)
+}
+
+const REVIEW_HELP = `
+  list: list what waits for a decision, oldest first
+  ${MODE}
+  --business <id>  only of this business
+  --kind <kind>  only of this kind
+  ${PAGE}
+  Example: review list --kind UNMATCHED_PAYMENT`
+
+/** `inflow review` */
+export function review(noun: Command): void {
+  addVerbs(noun, REVIEW_HELP, {
+    list: rpc(OverviewService.method.listReviewItems, {
+      flags: { kind: { field: 'kinds', ...enumRule(ReviewKindSchema) } },
+      shows: columnsOf(
+        ReviewItemSchema,
+        'kind, since, id, amountMinor?, businessId, text=What, Actions',
+        { Actions: ({ actions }) => actions.map(methodOf).join(', ') },
+      ),
+      notes: ({ counts }) =>
+        counts.length === 0 ? undefined : `Waiting: ${counts.map(countText).join(', ')}`,
+    }),
+  })
+}
+
+/** The method without its service. */
+const methodOf = (action: string) => action.slice(action.indexOf('/') + 1)

@@ -55,3 +55,12 @@ export function readSecretFile(path: string, source: string): string {
   }
   return text
 }
+
+/** Reads a secret from standard input if the path is `-`, else from the only line of the file. */
+export function readSecretArgument(
+  path: string,
+  source: string,
+  what: string,
+): Promise<string> | string {
+  return path === '-' ? readSecret(what) : readSecretFile(path, source)
+}

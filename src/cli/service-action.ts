@@ -1,4 +1,4 @@
-import type { DescService } from '@bufbuild/protobuf'
+import { type DescMessage, type DescService, type MessageShape, toJson } from '@bufbuild/protobuf'
 import {
   type Client,
   Code,
@@ -15,6 +15,8 @@ import {
 } from '../../gen/google/rpc/error_details_pb.ts'
 import { EXIT, Failure } from './failure.ts'
 import { findService, type TokenOptions } from './find-service.ts'
+import { jsonText, print } from './output.ts'
+import { commandProgress, type Progress } from './progress.ts'
 import { probeTls, readTlsOptions, type TlsOptions, tlsFailure } from './tls.ts'
 
 /** The deadline of one call. */
@@ -36,6 +38,8 @@ export interface Service {
   /** The TLS options, for further connections to the same service. */
   readonly tls: TlsOptions
   client<Desc extends DescService>(service: Desc): Client<Desc>
+  /** How far the verb has come. It is erased when the verb ends, and before other output by the verb itself. */
+  readonly progress: Progress
   /** Returns the given business, else the demo business. @throws Failure when there is neither */
   business(given: string | undefined): string
 }
@@ -73,6 +77,7 @@ export function serviceAction<Options extends object>(
       httpUrl: address.httpUrl,
       tls,
       client: (desc) => createClient(desc, transport),
+      progress: commandProgress(options.json),
       business: (given) => given ?? address.businessId ?? missingBusiness(),
     }
     try {
@@ -81,10 +86,44 @@ export function serviceAction<Options extends object>(
       const failure = error instanceof ConnectError ? toFailure(error, address.url) : error
       throw await explained(failure, address.url, tls)
     } finally {
+      service.progress.end()
       // An idle session lets the process exit, but a pending connection attempt does not.
       if (sessions.state() === 'connecting') sessions.abort()
     }
   }
+}
+
+/** Reads the pages of a list, one after another. */
+export async function* pagesOf<Page extends { readonly nextPageToken: string }>(
+  request: (pageToken: string) => Promise<Page>,
+): AsyncGenerator<Page> {
+  let pageToken = ''
+  do {
+    const page = await request(pageToken)
+    yield page
+    pageToken = page.nextPageToken
+  } while (pageToken !== '')
+}
+
+/**
+ * Prints a response of the service.
+ *
+ * @param options with `json`: prints the protobuf JSON form instead of the text
+ * @param text the text for a terminal; empty: prints nothing
+ */
+export function printResponse<Desc extends DescMessage>(
+  options: { readonly json?: boolean },
+  schema: Desc,
+  message: MessageShape<Desc>,
+  text: () => string,
+): void {
+  const lines = options.json ? jsonText(toJsonForm(schema, message), 2) : text()
+  if (lines !== '') print(lines)
+}
+
+/** Returns the protobuf JSON form with every field, so that scripts need not know the defaults. */
+export function toJsonForm<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>) {
+  return toJson(schema, message, { alwaysEmitImplicit: true })
 }
 
 /** Converts the error of a call: the service refused it, or could not be reached. */

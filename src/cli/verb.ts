@@ -1,38 +1,114 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 
-interface VerbText {
-  readonly summary: string
-  /** The example of the help text, without the leading "inflow ". */
-  readonly example: string
+/** How an option is read, where its text is not taken as it is. */
+export interface OptionRule {
+  /** Reads the text; `before` is what the option's earlier values gave. @throws InvalidArgumentError */
+  readonly read?: ((text: string, before: never) => unknown) | undefined
+  readonly choices?: readonly string[] | undefined
+  readonly default?: string
+  /** The options, by their names in camelCase, that it cannot be given with. */
+  readonly conflicts?: string | readonly string[] | undefined
 }
 
-/** Adds a verb to a noun. @param usage its name and operands */
-export function addVerb(noun: Command, usage: string, { summary, example }: VerbText): Command {
+/** The rules of some options, by their names in camelCase, or of each option. */
+export type OptionRules = Readonly<Record<string, OptionRule>> | ((option: Option) => OptionRule)
+
+/** Gives a command, which its help text describes once the rules of its options are known, an action. */
+export type Verb = (describe: (rules: OptionRules) => Command) => void
+
+/** A verb that needs no service. */
+export const local =
+  <Operands extends unknown[]>(
+    action: (...operands: Operands) => void | Promise<void>,
+    rules: OptionRules = {},
+  ): Verb =>
+  (describe) => {
+    describe(rules).action(action as (...operands: unknown[]) => void | Promise<void>)
+  }
+
+/** A verb that calls the service as it likes: a stream, or several methods. @param action made by `serviceAction` */
+export const calling =
+  (action: (...operands: unknown[]) => Promise<void>, rules: OptionRules = {}): Verb =>
+  (describe) => {
+    addServiceOptions(describe(rules)).action(action)
+  }
+
+/**
+ * Adds the verbs that a help text describes, a line each for its summary, operands, options and example:
+ *
+ *     add: add a holiday, or rename an existing one
+ *     <day>  YYYY-MM-DD
+ *     --name <text>!  the name of the holiday
+ *     Example: holiday add 2026-12-25 --name "Christmas Day"
+ *
+ * Two spaces end the flags of an option, `!` makes it mandatory, and an empty line ends a verb.
+ */
+export function addVerbs(noun: Command, help: string, verbs: Readonly<Record<string, Verb>>): void {
+  const texts = help.trim().split(/\n\s*\n/)
+  for (const text of texts) {
+    const [, name = '', summary = '', rest = ''] =
+      /^\s*([a-z-]+): ([^\n]+)\n(.*)$/s.exec(text) ?? []
+    const verb = verbs[name] ?? defect('no verb', text)
+    verb((rules) => {
+      const command = noun.command(name).description(summary)
+      return describe(command.helpOption('-h, --help', 'show help'), rest, rules)
+    })
+  }
+  if (texts.length !== Object.keys(verbs).length) defect('too few verbs', help)
+}
+
+/** Makes a noun without verbs a command itself. */
+export function describeNoun(noun: Command, verb: Verb, help: string): Command {
+  verb((rules) => describe(noun, help, rules))
   return noun
-    .command(usage)
-    .description(summary)
-    .helpOption('-h, --help', 'show help')
-    .addHelpText('after', `\nExample:\n  inflow ${example}`)
 }
 
-/** Adds the options of a service call to every verb of a noun. */
-export function addServiceOptions(noun: Command): void {
-  for (const verb of noun.commands) addOwnServiceOptions(verb)
+/** Describes a command by its operands, options and example: the rest of such a text. */
+export function describe(command: Command, help: string, rules: OptionRules = {}): Command {
+  const [lines = '', example = ''] = `\n${help}`.split(/\n\s*Example: /)
+  for (const line of lines.split('\n').map((each) => each.trim())) {
+    if (line === '') continue
+    const [, flags = '', mandatory, text = ''] =
+      /^(\S.*?)(!?) {2,}(\S.*)$/.exec(line) ?? defect('no option', line)
+    if (flags.startsWith('-')) {
+      const option = new Option(flags, text).makeOptionMandatory(mandatory === '!')
+      const rule = typeof rules === 'function' ? rules(option) : rules[option.attributeName()]
+      command.addOption(applyRule(option, rule))
+    } else command.argument(flags, text)
+  }
+  if (typeof rules !== 'function') requireFlags(command, rules)
+  if (example === '') return command
+  const continued = example.trim().replace(/\n\s*/g, '\n    ')
+  return command.addHelpText('after', `\nExample:\n  inflow ${continued}`)
 }
 
-/** Adds the options of a service call to a command. A verb's own `--url` has another meaning. */
-export function addOwnServiceOptions(verb: Command): Command {
+function applyRule(option: Option, rule: OptionRule = {}): Option {
+  const { read, choices, conflicts, default: value } = rule
+  if (choices) option.choices([...choices])
+  if (read) option.argParser(read as (text: string, before: unknown) => unknown)
+  if (conflicts) option.conflicts([conflicts].flat())
+  return value === undefined ? option : option.default(value)
+}
+
+/** Fails if a rule is of no flag. */
+export function requireFlags(command: Command, rules: object): void {
+  const known = command.options.map((option) => option.attributeName())
+  for (const name of Object.keys(rules)) if (!known.includes(name)) defect('no flag', name)
+}
+
+function defect(what: string, where: string): never {
+  throw new TypeError(`a help text has ${what}: ${where}`)
+}
+
+/** Adds the options of a service call. A verb's own `--url` has another meaning. */
+function addServiceOptions(verb: Command): Command {
   const taken = verb.options.some((option) => option.long === '--url')
-  return verb
-    .option(
-      `${taken ? '' : '--url, '}--service-url <url>`,
-      'gRPC URL of the service (default: INFLOW_GRPC_URL, else the local service)',
-    )
-    .option(
-      '--token-file <path>',
-      'file of an internal token (default: INFLOW_TOKEN or INFLOW_TOKEN_FILE, else the token of the ' +
-        'local service)',
-    )
-    .option('--token <token>', 'the token itself, which others on the machine can see here')
-    .option('--json', 'print the response of the service as JSON')
+  return describe(
+    verb,
+    `
+    ${taken ? '' : '--url, '}--service-url <url>  gRPC URL of the service (default: INFLOW_GRPC_URL, else the local service)
+    --token-file <path>  file of an internal token (default: INFLOW_TOKEN or INFLOW_TOKEN_FILE, else the token of the local service)
+    --token <token>  the token itself, which others on the machine can see here
+    --json  print the response of the service as JSON`,
+  )
 }

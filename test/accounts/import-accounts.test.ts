@@ -15,7 +15,7 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { ImportOutcome } from '../../gen/inflow/type/v1/import_pb.ts'
+import { ImportOutcomeSchema } from '../../gen/inflow/type/v1/import_pb.ts'
 import { enumName } from '../../src/cli/options.ts'
 import { notify, payment } from '../notifications/scene.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
@@ -61,7 +61,7 @@ function row(overrides: Row = {}): Row & { accountNumber: string; providerRefere
 async function importAll(businessId: string, rows: readonly Row[], test = false) {
   const { results } = await accounts().importAccounts({ businessId, test, accounts: [...rows] })
   return results.map(({ outcome, violations }) => [
-    enumName(outcome, ImportOutcome),
+    enumName(ImportOutcomeSchema, outcome),
     ...violations.map(({ field }) => field),
   ])
 }
@@ -235,7 +235,7 @@ test('validate_only says what would be, and imports nothing', async () => {
     validateOnly: true,
     accounts: [there, row(), row({ phone: '' })],
   })
-  expect(results.map(({ outcome }) => enumName(outcome, ImportOutcome))).toEqual([
+  expect(results.map(({ outcome }) => enumName(ImportOutcomeSchema, outcome))).toEqual([
     'DUPLICATE',
     'IMPORTED',
     'REJECTED',

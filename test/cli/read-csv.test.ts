@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { readCsv } from '../../src/cli/reconciliation/read-csv.ts'
+import { readCsv } from '../../src/cli/read-csv.ts'
 
 async function read(chunks: readonly string[]): Promise<(readonly string[])[]> {
   const records: (readonly string[])[] = []

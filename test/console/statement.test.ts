@@ -8,7 +8,7 @@ import {
   StatementResultSchema,
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { readCsv } from '../../src/cli/reconciliation/read-csv.ts'
+import { readCsv } from '../../src/cli/read-csv.ts'
 import { csvText } from '../../src/console/format/csv.ts'
 import { extraOf, isOpen, outcomeOf } from '../../src/console/pages/reconciliation/outcome.ts'
 import {

@@ -14,7 +14,7 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { ImportOutcome } from '../../gen/inflow/type/v1/import_pb.ts'
+import { ImportOutcome, ImportOutcomeSchema } from '../../gen/inflow/type/v1/import_pb.ts'
 import { enumName } from '../../src/cli/options.ts'
 import { notify, payee, payment } from '../notifications/scene.ts'
 import { findDiscrepancies } from '../settlement/fixture.ts'
@@ -49,7 +49,7 @@ async function importAll(businessId: string, rows: readonly Row[], test = false)
   const request = { businessId, test, transactions: [...rows] }
   const { results } = await transactions().importTransactions(request)
   return results.map(({ outcome, violations }) => [
-    enumName(outcome, ImportOutcome),
+    enumName(ImportOutcomeSchema, outcome),
     ...violations.map(({ field }) => field),
   ])
 }

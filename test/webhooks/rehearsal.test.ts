@@ -8,6 +8,7 @@ import {
   type RehearsalStep,
   type RehearsalSummary,
   RehearsalVerdict,
+  RehearsalVerdictSchema,
 } from '../../gen/inflow/webhook/v1/rehearsal_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { enumName } from '../../src/cli/options.ts'
@@ -43,7 +44,7 @@ async function rehearse(request: Request) {
     if (progress.case === 'step') steps.push(progress.value)
     if (progress.case === 'summary') summary = progress.value
   }
-  const verdicts = steps.map(({ verdict }) => enumName(verdict, RehearsalVerdict))
+  const verdicts = steps.map(({ verdict }) => enumName(RehearsalVerdictSchema, verdict))
   return { steps, summary: summary!, verdicts }
 }
 
@@ -302,7 +303,7 @@ test('warns of answers that take over half of the time-out', async () => {
     requests += 1
     return { status: 200, ...(requests === 1 && { delayMs: 1_100 }) }
   })
-  expect(enumName(step!.verdict, RehearsalVerdict)).toBe('WARNING')
+  expect(enumName(RehearsalVerdictSchema, step!.verdict)).toBe('WARNING')
   expect(step!.happened).toMatch(/^answered 200, but took 1\.[1-9] s: Inflow waits 2 s$/)
 })
 

@@ -6,10 +6,10 @@ import {
   explainSettings,
 } from '../../config/explain-settings.ts'
 import { unknownText } from '../../config/unknown-settings.ts'
-import { addEnvFileOption, type EnvFileOption, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { type Column, jsonText, note, print, table } from '../output.ts'
-import { addVerb } from '../verb.ts'
+import { addVerbs, local } from '../verb.ts'
+import { ENV_FILE, type EnvFileOption, openEnvFile } from './env-file.ts'
 
 interface CheckOptions extends EnvFileOption {
   readonly json?: boolean
@@ -22,17 +22,15 @@ const COLUMNS: readonly Column<ExplainedSetting>[] = [
   { title: 'Default', of: (setting) => setting.default },
 ]
 
+const CONFIG_HELP = `
+  check: show every setting with its value, source and default, secrets masked; name unknown and misspelt ones, and risks; exits with 1 if the service would not start with them
+  ${ENV_FILE}
+  --json  print one JSON document: {"settings", "unknown", "risks", "faults"}
+  Example: config check --env-file inflow.env`
+
 /** `inflow config` */
 export function config(noun: Command): void {
-  const check = addVerb(noun, 'check', {
-    summary:
-      'show every setting with its value, source and default, secrets masked; name unknown and misspelt ' +
-      'ones, and risks; exits with 1 if the service would not start with them',
-    example: 'config check --env-file inflow.env',
-  })
-  addEnvFileOption(check)
-    .option('--json', 'print one JSON document: {"settings", "unknown", "risks", "faults"}')
-    .action(checkSettings)
+  addVerbs(noun, CONFIG_HELP, { check: local(checkSettings) })
 }
 
 function checkSettings({ json, ...options }: CheckOptions): void {

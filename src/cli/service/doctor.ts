@@ -32,11 +32,12 @@ import type { Area, Finding, Level } from '../../doctor/finding.ts'
 import { measureDatabase } from '../../doctor/measure-database.ts'
 import { hasListener, type OwnServers, ownServers } from '../../doctor/own-servers.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { addEnvFileOption, type EnvFileOption, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { findService } from '../find-service.ts'
 import { jsonText, note, print, visible } from '../output.ts'
 import { readTlsOptions } from '../tls.ts'
+import { describe } from '../verb.ts'
+import { ENV_FILE, type EnvFileOption, openEnvFile } from './env-file.ts'
 import { withDatabase } from './open-database.ts'
 
 interface DoctorOptions extends EnvFileOption {
@@ -53,17 +54,14 @@ const MARKS = {
 
 /** `inflow doctor` */
 export function doctor(noun: Command): void {
-  addEnvFileOption(noun)
-    .helpOption('-h, --help', 'show help')
-    .option(
-      '--url, --service-url <url>',
-      'gRPC URL of the service (default: INFLOW_GRPC_URL, else the service of these settings)',
-    )
-    .option(
-      '--measure',
-      'also measure a commit, the recording of payments, and a tick of the sequencer',
-    )
-    .option('--json', 'print one JSON document: {"findings": [{area, level, found, advice}]}')
+  describe(
+    noun.helpOption('-h, --help', 'show help'),
+    `
+    ${ENV_FILE}
+    --url, --service-url <url>  gRPC URL of the service (default: INFLOW_GRPC_URL, else the service of these settings)
+    --measure  also measure a commit, the recording of payments, and a tick of the sequencer
+    --json  print one JSON document: {"findings": [{area, level, found, advice}]}`,
+  )
     .addHelpText(
       'after',
       '\nIt changes nothing (what it measures is rolled back), and works with or without a running service. Run it with the settings\n' +

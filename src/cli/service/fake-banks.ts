@@ -5,27 +5,22 @@ import { type Command, InvalidArgumentError } from 'commander'
 import { BANK_CODES } from '../../banks/bank.ts'
 import { type FakeBanks, startFakeBanks } from '../../banks/fake/start-fake-banks.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { localTime } from '../local-time.ts'
+import { localTime } from '../options.ts'
 import { print, visible } from '../output.ts'
+import { describe } from '../verb.ts'
 
 /** `inflow fake-banks` */
 export function fakeBanks(noun: Command): void {
-  noun
-    .helpOption('-h, --help', 'show help')
-    .addHelpText('after', '\nExample:\n  inflow fake-banks --write-env .fake-banks.env')
-    .option(
-      '--port <number>',
-      'first of four consecutive ports; 0 picks free ports (default: 9101)',
-      port,
-    )
-    .option(
-      '--service-http <url>',
-      'HTTP address of the service (default: http://127.0.0.1:8080)',
-      serviceUrl,
-    )
-    // Not --env-file: node takes that option for itself, wherever it stands.
-    .option('--write-env <path>', "write the service's settings to this file, with mode 600")
-    .action(run)
+  // Not --env-file: node takes that option for itself, wherever it stands.
+  describe(
+    noun.helpOption('-h, --help', 'show help'),
+    `
+    --port <number>  first of four consecutive ports; 0 picks free ports (default: 9101)
+    --service-http <url>  HTTP address of the service (default: http://127.0.0.1:8080)
+    --write-env <path>  write the service's settings to this file, with mode 600
+    Example: fake-banks --write-env .fake-banks.env`,
+    { port: { read: port }, serviceHttp: { read: serviceUrl } },
+  ).action(run)
 }
 
 interface FakeBanksOptions {

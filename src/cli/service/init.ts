@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { create } from '@bufbuild/protobuf'
 import { createValidator } from '@bufbuild/protovalidate'
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { CreateBusinessRequestSchema } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import {
   type GeneratedKeys,
@@ -11,7 +11,7 @@ import {
   writeNewSettings,
 } from '../../app/choose-keys.ts'
 import { type Initialized, initialize } from '../../app/initialize.ts'
-import { type Config, ConfigError, readConfig } from '../../config/config.ts'
+import type { Config } from '../../config/config.ts'
 import { type EnvFile, readEnvFile, withEnvFile } from '../../config/env-file.ts'
 import { listSettings } from '../../config/setting-table.ts'
 import { secretText, settingText } from '../../config/settings.ts'
@@ -22,10 +22,11 @@ import { checkNewDatabase, type NewDatabase } from '../../doctor/check-new-datab
 import type { Finding } from '../../doctor/finding.ts'
 import { migrate } from '../../postgres/migrate.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { jsonText, note, print, visible } from '../output.ts'
+import { describe } from '../verb.ts'
 import { commandLineActor } from './command-line-actor.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf, settingsOf } from './env-file.ts'
 import { withDatabase } from './open-database.ts'
 
 interface InitOptions extends EnvFileOption {
@@ -39,25 +40,18 @@ interface InitOptions extends EnvFileOption {
 
 /** `inflow init` */
 export function init(noun: Command): void {
-  addEnvFileOption(noun)
-    .helpOption('-h, --help', 'show help')
-    .option(
-      '--database-url <url>',
-      'the database, which others on the machine can see here (default: DATABASE_URL)',
-    )
-    .option(
-      '--write-env <file>',
-      'write the keys, and the settings that reach the database, to this new file, with mode 600; ' +
-        'a file that exists is read instead',
-    )
-    .option('--business <name>', 'create the first business with this name, and its secret key')
-    .option('--alias <alias>', 'the prefix of its account names (default: its name, shortened)')
-    .addOption(
-      new Option('--key <mode>', 'the mode of its secret key')
-        .choices(['live', 'test'])
-        .default('live'),
-    )
-    .option('--json', 'print one JSON document')
+  describe(
+    noun.helpOption('-h, --help', 'show help'),
+    `
+    ${ENV_FILE}
+    --database-url <url>  the database, which others on the machine can see here (default: DATABASE_URL)
+    --write-env <file>  write the keys, and the settings that reach the database, to this new file, with mode 600; a file that exists is read instead
+    --business <name>  create the first business with this name, and its secret key
+    --alias <alias>  the prefix of its account names (default: its name, shortened)
+    --key <mode>  the mode of its secret key
+    --json  print one JSON document`,
+    { key: { choices: ['live', 'test'], default: 'live' } },
+  )
     .addHelpText('after', HELP)
     .action(run)
 }
@@ -151,16 +145,6 @@ function refuseUnfit(findings: readonly Finding[], json: boolean): void {
 /** Whether a service has used the database: it has registered its master key. */
 async function isUsed({ orm }: Database, { pending }: NewDatabase): Promise<boolean> {
   return pending.length === 0 && (await listKeyIds(orm)).length > 0
-}
-
-function settingsOf(env: NodeJS.ProcessEnv): Config {
-  try {
-    return readConfig(env)
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    const [first = '', ...others] = error.faults
-    throw new Failure(EXIT.usage, first, others)
-  }
 }
 
 /** A service's role may not alter tables, if there are two roles. */

@@ -3,7 +3,6 @@ import type { Command } from 'commander'
 import { encryptedTables } from '../../app/encrypted-tables.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import { beginAuditLog } from '../../auth/audit/export-audit-head.ts'
-import { type Config, ConfigError, readConfig } from '../../config/config.ts'
 import {
   checkMasterKey,
   MasterKeyError,
@@ -22,12 +21,12 @@ import { type ReEncryptionResult, reEncrypt } from '../../crypto/re-encrypt.ts'
 import { inTransaction } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { confirm, YES } from '../confirm.ts'
-import { addEnvFileOption, type EnvFileOption, environmentOf } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { type Column, jsonText, note, print, table } from '../output.ts'
 import { commandProgress } from '../progress.ts'
-import { addVerb } from '../verb.ts'
+import { addVerbs, local } from '../verb.ts'
 import { commandLineActor } from './command-line-actor.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf, settingsOf } from './env-file.ts'
 import { withDatabase } from './open-database.ts'
 
 interface Options extends EnvFileOption {
@@ -48,26 +47,21 @@ const COLUMNS: readonly Column<KeyStatus>[] = [
   },
 ]
 
+const MASTER_KEY_HELP = `
+  rotate: re-encrypt everything with the current key: MASTER_KEY, or a new key that it creates in DATA_DIR; safe while the service runs, and resumes after an interruption
+  ${ENV_FILE}
+  ${YES}
+  --json  print one JSON document: {"reEncrypted", "keys": […]}
+  Example: master-key rotate
+
+  status: show how many values each key encrypts; exits with 1 if any key but the current one is used
+  ${ENV_FILE}
+  --json  print one JSON document: {"keys": […]}
+  Example: master-key status`
+
 /** `inflow master-key` */
 export function masterKey(noun: Command): void {
-  const rotateVerb = addVerb(noun, 'rotate', {
-    summary:
-      're-encrypt everything with the current key: MASTER_KEY, or a new key that it creates in ' +
-      'DATA_DIR; safe while the service runs, and resumes after an interruption',
-    example: 'master-key rotate',
-  })
-  addEnvFileOption(rotateVerb)
-    .option(...YES)
-    .option('--json', 'print one JSON document: {"reEncrypted", "keys": […]}')
-    .action(rotate)
-  const statusVerb = addVerb(noun, 'status', {
-    summary:
-      'show how many values each key encrypts; exits with 1 if any key but the current one is used',
-    example: 'master-key status',
-  })
-  addEnvFileOption(statusVerb)
-    .option('--json', 'print one JSON document: {"keys": […]}')
-    .action(status)
+  addVerbs(noun, MASTER_KEY_HELP, { rotate: local(rotate), status: local(status) })
 }
 
 async function rotate({ json, yes, ...options }: Options): Promise<void> {
@@ -151,7 +145,7 @@ async function withKeys<Result>(
   env: NodeJS.ProcessEnv,
   use: (keys: Keys) => Promise<Result>,
 ): Promise<Result> {
-  const { masterKey, masterKeyPrevious, dataDir } = readSettings(env)
+  const { masterKey, masterKeyPrevious, dataDir } = settingsOf(env)
   return withDatabase(env, 'must exist', async (database) => {
     const inFiles = masterKey === undefined
     const ring = inFiles
@@ -249,16 +243,5 @@ async function waitForInstances({ database, encrypter, folder }: Keys): Promise<
     if (!notified) note('Waiting for the running service to read the key.')
     notified = true
     await wait(POLL_MS)
-  }
-}
-
-/** The settings of the service. @throws Failure when one is invalid */
-function readSettings(env: NodeJS.ProcessEnv): Config {
-  try {
-    return readConfig(env)
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    const [first = '', ...others] = error.faults
-    throw new Failure(EXIT.usage, first, others)
   }
 }

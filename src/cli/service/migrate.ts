@@ -2,32 +2,30 @@ import type { Command } from 'commander'
 import { withEnvFile } from '../../config/env-file.ts'
 import { missingDatabase } from '../../config/start-settings.ts'
 import { migrate as migrateUp, readMigrations } from '../../postgres/migrate.ts'
-import { addEnvFileOption, type EnvFileOption, environmentOf, openEnvFile } from '../env-file.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { jsonText, note, print, table } from '../output.ts'
-import { addVerb } from '../verb.ts'
+import { addVerbs, local } from '../verb.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf, openEnvFile } from './env-file.ts'
 import { withDatabase } from './open-database.ts'
 
 interface Options extends EnvFileOption {
   readonly json?: boolean
 }
 
+const MIGRATE_HELP = `
+  up: update the schema of DATABASE_URL, else of the embedded database
+  ${ENV_FILE}
+  --json  print one JSON document: {"applied": [names]}
+  Example: migrate up
+
+  status: show which migrations were applied; exits with 1 if any is pending
+  ${ENV_FILE}
+  --json  print one JSON document: {"migrations": [{name, appliedAt}]}
+  Example: migrate status`
+
 /** `inflow migrate` */
 export function migrate(noun: Command): void {
-  const upVerb = addVerb(noun, 'up', {
-    summary: 'update the schema of DATABASE_URL, else of the embedded database',
-    example: 'migrate up',
-  })
-  addEnvFileOption(upVerb)
-    .option('--json', 'print one JSON document: {"applied": [names]}')
-    .action(up)
-  const statusVerb = addVerb(noun, 'status', {
-    summary: 'show which migrations were applied; exits with 1 if any is pending',
-    example: 'migrate status',
-  })
-  addEnvFileOption(statusVerb)
-    .option('--json', 'print one JSON document: {"migrations": [{name, appliedAt}]}')
-    .action(status)
+  addVerbs(noun, MIGRATE_HELP, { up: local(up), status: local(status) })
 }
 
 async function up(options: Options): Promise<void> {

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream'
 import { CsvError as ParseError, parse } from 'csv-parse'
-import { EXIT, Failure } from '../failure.ts'
+import { EXIT, Failure } from './failure.ts'
 
 /** A record of a CSV file. */
 export interface CsvRecord {

@@ -1,22 +1,33 @@
-import { type Command, Option } from 'commander'
-import { EndpointProfile } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import type { Command } from 'commander'
+import {
+  EndpointProfile,
+  EndpointProfileSchema,
+  LegacySignatureSchema,
+} from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import {
   type RehearsalStep,
   type RehearsalSummary,
   RehearsalVerdict,
-} from '../../../gen/inflow/webhook/v1/rehearsal_pb.ts'
+  RehearsalVerdictSchema,
+} from '../../gen/inflow/webhook/v1/rehearsal_pb.ts'
 import {
   RehearseResponseSchema,
   WebhookService,
-} from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { EXIT, Failure } from '../failure.ts'
-import { addBusinessOption, enumName, enumOption } from '../options.ts'
-import { jsonText, print, visible } from '../output.ts'
-import { toJsonForm } from '../print-response.ts'
-import { readSecret, readSecretFile } from '../read-secret.ts'
-import { type Service, serviceAction } from '../service-action.ts'
-import { addVerb } from '../verb.ts'
-import { addFormatFlags, type FormatFlags, readFormat, readTextSecret } from './endpoint-options.ts'
+} from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import {
+  FORMAT_FLAGS,
+  type FormatFlags,
+  PROFILE,
+  readFormat,
+  readTextSecret,
+} from './endpoint-options.ts'
+import { EXIT, Failure } from './failure.ts'
+import { enumName, enumRule } from './options.ts'
+import { jsonText, print, visible } from './output.ts'
+import { readSecretArgument } from './read-secret.ts'
+import { BUSINESS } from './rpc-verb.ts'
+import { type Service, serviceAction, toJsonForm } from './service-action.ts'
+import { addVerbs, calling } from './verb.ts'
 
 /** Longer than the service lets a rehearsal take. */
 const TIMEOUT_MS = 300_000
@@ -30,41 +41,27 @@ interface RehearseOptions extends FormatFlags {
   readonly kind?: readonly string[]
 }
 
+const REHEARSE_HELP = `
+  rehearse: send a receiver payments that never happened, repeats, wrong signatures, a reversal and a burst, and report what it should have answered and what it did
+  ${BUSINESS}
+  [endpoint-id]  an endpoint of test mode, as \`inflow webhook list\` names it
+  --url <url>  the URL of a receiver without an endpoint
+  ${PROFILE}
+  --secret-file <path>  file of the whsec_… secret that the receiver has, or - for standard input (profile standard)
+  --text-secret-file <path>  file of the text that the receiver has, or - for standard input (profile wiaxy)
+  --kind <kinds...>  event kinds that it will receive: PAYMENT_REVERSED adds a reversal
+  ${FORMAT_FLAGS}
+  Example: webhook rehearse --url https://shop.example.com/hooks --profile wiaxy --text-secret-file text.txt`
+
 /** Adds `inflow webhook rehearse`: an endpoint of test mode, or `--url` and how requests to it look. */
-export function addRehearse(noun: Command): void {
-  const verb = addBusinessOption(
-    addVerb(noun, 'rehearse', {
-      summary:
-        'send a receiver payments that never happened, repeats, wrong signatures, a reversal and a burst, and report what ' +
-        'it should have answered and what it did',
-      example:
-        'webhook rehearse --url https://shop.example.com/hooks --profile wiaxy --text-secret-file text.txt',
+export function addRehearseVerb(noun: Command): void {
+  addVerbs(noun, REHEARSE_HELP, {
+    rehearse: calling(rehearse, {
+      profile: enumRule(EndpointProfileSchema),
+      secretFile: { conflicts: 'textSecretFile' },
+      legacySignature: enumRule(LegacySignatureSchema),
     }),
-  )
-    .argument('[endpoint-id]', 'an endpoint of test mode, as `inflow webhook list` names it')
-    .option('--url <url>', 'the URL of a receiver without an endpoint')
-    .addOption(
-      enumOption(
-        '--profile <profile>',
-        'how requests look and are signed (default: standard)',
-        EndpointProfile,
-      ),
-    )
-    .addOption(
-      new Option(
-        '--secret-file <path>',
-        'file of the whsec_… secret that the receiver has, or - for standard input (profile standard)',
-      ).conflicts('textSecretFile'),
-    )
-    .option(
-      '--text-secret-file <path>',
-      'file of the text that the receiver has, or - for standard input (profile wiaxy)',
-    )
-    .option(
-      '--kind <kinds...>',
-      'event kinds that it will receive: PAYMENT_REVERSED adds a reversal',
-    )
-  addFormatFlags(verb).action(rehearse)
+  })
 }
 
 const rehearse = serviceAction<RehearseOptions>(async (service, options, endpointId) => {
@@ -106,7 +103,7 @@ async function readTarget(service: Service, options: RehearseOptions, endpointId
   }
   const secret = isWiaxy
     ? await readTextSecret(options)
-    : await readStandardSecret(secretFile ?? '')
+    : await readSecretArgument(secretFile ?? '', '--secret-file', 'Signing secret')
   return {
     businessId: service.business(options.business),
     candidate: {
@@ -117,10 +114,6 @@ async function readTarget(service: Service, options: RehearseOptions, endpointId
       ...readFormat(options),
     },
   }
-}
-
-async function readStandardSecret(path: string): Promise<string> {
-  return path === '-' ? readSecret('Signing secret') : readSecretFile(path, '--secret-file')
 }
 
 const usage = (text: string) => new Failure(EXIT.usage, text)
@@ -141,7 +134,7 @@ function stepText({
     ...(firstLine === '' ? [] : [`response  ${firstLine.slice(0, 200)}`]),
     ...(note === '' ? [] : [`note      ${note}`]),
   ]
-  const title = `${enumName(verdict, RehearsalVerdict).padEnd(9)}${name}`
+  const title = `${enumName(RehearsalVerdictSchema, verdict).padEnd(9)}${name}`
   return [title, ...lines.map((line) => `         ${line}`)].map(visible).join('\n')
 }
 

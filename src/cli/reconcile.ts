@@ -1,27 +1,29 @@
 import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { type Command, Option } from 'commander'
-import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import type { Command } from 'commander'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import {
   Action,
+  ActionSchema,
   Finding,
+  FindingSchema,
   RetryReason,
   type StatementResult,
-} from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
-import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { formatAmount } from '../../core/money.ts'
+} from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { type Bank, BankSchema } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { formatAmount } from '../core/money.ts'
 import {
   normalizeHeader,
   STATEMENT_COLUMNS,
   type StatementColumn,
-} from '../../core/statement-columns.ts'
-import { EXIT, Failure } from '../failure.ts'
-import { enumName, enumOption, lagosTime } from '../options.ts'
-import { type Column, jsonText, note, print, table } from '../output.ts'
-import { commandProgress, type Progress } from '../progress.ts'
-import { type Service, serviceAction } from '../service-action.ts'
-import { addOwnServiceOptions } from '../verb.ts'
+} from '../core/statement-columns.ts'
 import { readStatement, type StatementFormat, type StatementLine } from './bank-statement.ts'
+import { EXIT, Failure } from './failure.ts'
+import { enumName, enumRule, lagosTime } from './options.ts'
+import { type Column, jsonText, note, print, table } from './output.ts'
+import type { Progress } from './progress.ts'
+import { pagesOf, type Service, serviceAction } from './service-action.ts'
+import { calling, describeNoun } from './verb.ts'
 
 interface ReconcileOptions {
   readonly bank: Bank
@@ -40,67 +42,50 @@ const ROWS_MAX = 1_000_000
 
 const PAGE_ROWS = 1_000
 
+const RECONCILE_HELP = `
+  --bank <code>!  the bank
+  --file <path>!  the bank's statement: CSV with a line of headers
+  --dry-run  report the discrepancies only (default)
+  --apply  record missing payments, and queue conflicts for manual review
+  --from <time>  look for extra payments from this time, in Africa/Lagos like the rows (default: the earliest row)
+  --to <time>  look for extra payments before this time, in Africa/Lagos (default: the latest row)
+  --columns <pairs>  headers of the columns: session=…,amount=…
+  --dates <order>  how to read dates such as 02/03/2026
+  --unit <unit>  the unit of amounts`
+
 /** `inflow reconcile` */
 export function reconcile(noun: Command): void {
-  noun
-    .helpOption('-h, --help', 'show help')
-    .addOption(enumOption('--bank <code>', 'the bank', Bank, 'BANK_').makeOptionMandatory())
-    .requiredOption('--file <path>', "the bank's statement: CSV with a line of headers")
-    .addOption(
-      new Option('--dry-run', 'report the discrepancies only (default)').conflicts('apply'),
-    )
-    .option('--apply', 'record missing payments, and queue conflicts for manual review')
-    .option(
-      '--from <time>',
-      'look for extra payments from this time, in Africa/Lagos like the rows (default: the earliest row)',
-      lagosTime.parse,
-    )
-    .option(
-      '--to <time>',
-      'look for extra payments before this time, in Africa/Lagos (default: the latest row)',
-      lagosTime.parse,
-    )
-    .option('--columns <pairs>', 'headers of the columns: session=…,amount=…', parseColumns)
-    .addOption(
-      new Option('--dates <order>', 'how to read dates such as 02/03/2026').choices([
-        'day-first',
-        'month-first',
-      ]),
-    )
-    .addOption(
-      new Option('--unit <unit>', 'the unit of amounts')
-        .choices(['naira', 'kobo'])
-        .default('naira'),
-    )
-    .addHelpText(
-      'after',
-      '\nExit code 1 if discrepancies remain.\n\nExample:\n' +
-        '  inflow reconcile --bank PALMPAY --file statement.csv --columns session="NIP Session"',
-    )
-    .action(reconcileFile)
-  addOwnServiceOptions(noun)
+  const verb = calling(reconcileFile, {
+    bank: enumRule(BankSchema),
+    dryRun: { conflicts: 'apply' },
+    from: { read: lagosTime.parse },
+    to: { read: lagosTime.parse },
+    columns: { read: parseColumns },
+    dates: { choices: ['day-first', 'month-first'] },
+    unit: { choices: ['naira', 'kobo'], default: 'naira' },
+  })
+  describeNoun(noun.helpOption('-h, --help', 'show help'), verb, RECONCILE_HELP).addHelpText(
+    'after',
+    '\nExit code 1 if discrepancies remain.\n\nExample:\n' +
+      '  inflow reconcile --bank PALMPAY --file statement.csv --columns session="NIP Session"',
+  )
 }
 
 const reconcileFile = serviceAction<ReconcileOptions>(async (service, options) => {
   const { bank, file, columns = new Map(), dates, unit, apply = false } = options
-  const bankName = enumName(bank, Bank, 'BANK_')
+  const bankName = enumName(BankSchema, bank)
   const format: StatementFormat = { bank: bankName, file, columns, dates, unit }
-  const progress = commandProgress(options.json)
   const report = createReport()
-  try {
-    // Reads the whole file first, so that an error in its last line changes nothing.
-    const extent = await measure(format, progress)
-    const run: Run = { service, bank, apply, report, seen: new Set() }
-    await sendRows(run, format, extent.rows, progress)
-    const { from = toTimestamp(extent.firstMs), to = toTimestamp(extent.lastMs, 1_000) } = options
-    if (from && to) await findExtra(run, from, to, progress)
-    progress.end()
-    if (!from || !to) note('Did not look for extra payments: give --from and --to.')
-    const period = { from: lagosTime.format(from), to: lagosTime.format(to) }
-    print(options.json ? report.json({ bank: bankName, apply, ...period }) : report.text())
-  } finally {
-    progress.end()
-  }
+  // Reads the whole file first, so that an error in its last line changes nothing.
+  const extent = await measure(format, service.progress)
+  const run: Run = { service, bank, apply, report, seen: new Set() }
+  await sendRows(run, format, extent.rows)
+  const { from = toTimestamp(extent.firstMs), to = toTimestamp(extent.lastMs, 1_000) } = options
+  if (from && to) await findExtra(run, from, to)
+  service.progress.end()
+  if (!from || !to) note('Did not look for extra payments: give --from and --to.')
+  const period = { from: lagosTime.format(from), to: lagosTime.format(to) }
+  print(options.json ? report.json({ bank: bankName, apply, ...period }) : report.text())
   const remaining = report.remaining()
   if (remaining > 0) {
     const hint = apply ? [] : ['this was a dry run: --apply records missing payments']
@@ -142,12 +127,7 @@ async function measure(format: StatementFormat, progress: Progress): Promise<Ext
 
 type Sent = StatementLine & { readonly row: NonNullable<StatementLine['row']> }
 
-async function sendRows(
-  run: Run,
-  format: StatementFormat,
-  total: number,
-  progress: Progress,
-): Promise<void> {
+async function sendRows(run: Run, format: StatementFormat, total: number): Promise<void> {
   let page: Sent[] = []
   let done = 0
   for await (const { line, row } of readStatement(format)) {
@@ -157,7 +137,7 @@ async function sendRows(
     if (page.length < PAGE_ROWS) continue
     await sendPage(run, page)
     page = []
-    progress.show('comparing', done, total)
+    run.service.progress.show('comparing', done, total)
   }
   if (page.length > 0) await sendPage(run, page)
 }
@@ -203,40 +183,31 @@ function reportRow({ report, seen }: Run, { line, row }: Sent, result: Statement
     sessionId,
     accountNumber: row.accountNumber,
     statementMinor: row.amountMinor,
+    recordedMinor: recorded?.amountMinor,
     cause,
   }
-  const recordedMinor = recorded?.amountMinor
   if (isRepeat && finding !== Finding.MISMATCHED) {
-    report.addDiscrepancy(
-      { ...reported, finding: 'REPEATED', action: 'NONE', recordedMinor },
-      false,
-    )
+    report.addDiscrepancy({ ...reported, finding: 'REPEATED', action: 'NONE' }, false)
   } else if (finding === Finding.MATCHED) report.match()
   else {
-    const name = findingName(finding) as 'MISSING' | 'MISMATCHED' | 'UNMATCHED'
-    const resolved = action === Action.RECORDED
-    report.addDiscrepancy(
-      { ...reported, finding: name, action: actionName(action), recordedMinor },
-      resolved,
-    )
+    const names = {
+      finding: enumName(FindingSchema, finding),
+      action: enumName(ActionSchema, action),
+    }
+    report.addDiscrepancy({ ...reported, ...names }, action === Action.RECORDED)
   }
 }
 
 /** Reports recorded payments that are not in the statement. They are never deleted. */
-async function findExtra(
-  run: Run,
-  from: Timestamp,
-  to: Timestamp,
-  progress: Progress,
-): Promise<void> {
+async function findExtra(run: Run, from: Timestamp, to: Timestamp): Promise<void> {
   const { service, bank, report, seen } = run
-  let pageToken = ''
+  const client = service.client(ReconciliationService)
+  const period = { bank, from, to, pageSize: PAGE_ROWS }
   let read = 0
-  do {
-    const page = await service
-      .client(ReconciliationService)
-      .listRecordedPayments({ bank, from, to, pageSize: PAGE_ROWS, pageToken })
-    for (const each of page.payments) {
+  for await (const { payments } of pagesOf((pageToken) =>
+    client.listRecordedPayments({ ...period, pageToken }),
+  )) {
+    for (const each of payments) {
       const { status, transactionId, sessionId, accountNumber, amountMinor } = each
       const known = seen.has(transactionId) || seen.has(sessionId)
       if (known || status !== TransactionStatus.SUCCESS) continue
@@ -244,10 +215,9 @@ async function findExtra(
       const extra = { finding: 'EXTRA', action: 'NONE', sessionId, accountNumber } as const
       report.addDiscrepancy({ line: undefined, ...amounts, cause: '', ...extra }, false)
     }
-    read += page.payments.length
-    progress.show('looking for extra payments', read, Math.max(seen.size, read))
-    pageToken = page.nextPageToken
-  } while (pageToken !== '')
+    read += payments.length
+    service.progress.show('looking for extra payments', read, Math.max(seen.size, read))
+  }
 }
 
 function toTimestamp(atMs: number | undefined, afterMs = 0): Timestamp | undefined {
@@ -273,7 +243,7 @@ function parseColumns(text: string): Map<StatementColumn, string> {
 interface Discrepancy {
   /** In the file; undefined for a payment that is not in the statement. */
   readonly line: number | undefined
-  readonly finding: 'MISSING' | 'MISMATCHED' | 'UNMATCHED' | 'REPEATED' | 'EXTRA'
+  readonly finding: string
   readonly action: string
   readonly sessionId: string
   readonly accountNumber: string
@@ -344,9 +314,6 @@ function createReport() {
     },
   }
 }
-
-const findingName = (finding: Finding) => enumName(finding, Finding)
-const actionName = (action: Action) => enumName(action, Action)
 
 const DISCREPANCY_COLUMNS: readonly Column<Discrepancy>[] = [
   { title: 'Line', right: true, of: ({ line }) => String(line ?? '') },

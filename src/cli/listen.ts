@@ -4,11 +4,32 @@ import type { AddressInfo } from 'node:net'
 import { hostname } from 'node:os'
 import { type Timestamp, timestampNow } from '@bufbuild/protobuf/wkt'
 import type { Client } from '@connectrpc/connect'
-import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { verifyWebhook, type WebhookVerification } from '../../client/verify-webhook.ts'
-import { localTime } from '../local-time.ts'
-import { jsonText, note, print, visible } from '../output.ts'
-import { serviceAction } from '../service-action.ts'
+import { type Command, InvalidArgumentError } from 'commander'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { verifyWebhook, type WebhookVerification } from '../client/verify-webhook.ts'
+import { localTime } from './options.ts'
+import { jsonText, note, print, visible } from './output.ts'
+import { BUSINESS } from './rpc-verb.ts'
+import { serviceAction } from './service-action.ts'
+import { addVerbs, calling } from './verb.ts'
+
+const LISTEN_HELP = `
+  listen: receive events until Ctrl-C through a temporary endpoint on a local service: verify, print and optionally forward each
+  ${BUSINESS}
+  --forward-to <url>  forward each event to this URL and return its response
+  --kind <kinds...>  event kinds, see events kinds (default: all except ACCOUNT_CREATED)
+  --test  receive events of test mode instead of live mode
+  Example: webhook listen --forward-to http://localhost:3000/webhooks`
+
+/** Adds `inflow webhook listen`. */
+export function addListenVerb(noun: Command): void {
+  addVerbs(noun, LISTEN_HELP, { listen: calling(listen, { forwardTo: { read: readUrl } }) })
+}
+
+function readUrl(text: string): string {
+  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text
+  throw new InvalidArgumentError('Must be a URL such as http://localhost:3000/webhooks.')
+}
 
 interface ListenOptions {
   readonly business?: string
@@ -20,8 +41,7 @@ interface ListenOptions {
 /** Marks the temporary endpoint, so that a later listener recognizes one left behind. */
 const DESCRIPTION = 'inflow webhook listen'
 
-/** `inflow webhook listen` */
-export const listen = serviceAction<ListenOptions>(async (service, options) => {
+const listen = serviceAction<ListenOptions>(async (service, options) => {
   const client = service.client(WebhookService)
   const businessId = service.business(options.business)
   const stop = new AbortController()

@@ -1,24 +1,20 @@
 import type { Command } from 'commander'
+import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ResultKind } from '../../gen/inflow/overview/v1/search_pb.ts'
+import type { ExpectedStep, Step, Timeline } from '../../gen/inflow/overview/v1/timeline_pb.ts'
 import {
-  GetTimelineResponseSchema,
-  OverviewService,
-} from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
-import { ResultKind } from '../../../gen/inflow/overview/v1/search_pb.ts'
-import type { ExpectedStep, Step, Timeline } from '../../../gen/inflow/overview/v1/timeline_pb.ts'
-import {
-  HoldState,
-  RecorderKind,
-  TransactionStatus,
-  Variance,
-} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { formatAmount } from '../../core/money.ts'
-import { EXIT, Failure } from '../failure.ts'
-import { localTime } from '../local-time.ts'
-import { enumName } from '../options.ts'
-import { type Column, note, table } from '../output.ts'
-import { printResponse } from '../print-response.ts'
-import { type Service, serviceAction } from '../service-action.ts'
-import { addVerb } from '../verb.ts'
+  HoldStateSchema,
+  RecorderKindSchema,
+  TransactionStatusSchema,
+  VarianceSchema,
+} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { formatAmount } from '../core/money.ts'
+import { EXIT, Failure } from './failure.ts'
+import { enumName, localTime } from './options.ts'
+import { type Column, table } from './output.ts'
+import { rpc } from './rpc-verb.ts'
+import type { Service } from './service-action.ts'
+import { addVerbs } from './verb.ts'
 
 /** A line of the table: a step that happened, or one that is expected. */
 interface Line {
@@ -33,23 +29,21 @@ const COLUMNS: readonly Column<Line>[] = [
   { title: 'Detail', of: ({ detail }) => detail },
 ]
 
-export function addTimelineVerb(noun: Command): void {
-  addVerb(noun, 'timeline', {
-    summary: 'show everything that happened to a payment, and what is still to happen',
-    example: 'transaction timeline txn_…',
-  })
-    .argument('<transaction>', 'the transaction id, txn_…, or the session id')
-    .action(showTimeline)
-}
+const TIMELINE_HELP = `
+  timeline: show everything that happened to a payment, and what is still to happen
+  <transaction>  the transaction id, txn_…, or the session id
+  Example: transaction timeline txn_…`
 
-const showTimeline = serviceAction(async (service, options, text) => {
-  const transactionId = text.startsWith('txn_') ? text : await findTransaction(service, text)
-  const response = await service.client(OverviewService).getTimeline({ transactionId })
-  printResponse(options, GetTimelineResponseSchema, response, () =>
-    response.timeline ? table(linesOf(response.timeline), COLUMNS) : '',
-  )
-  if (response.timeline?.truncated) note('There is more than this shows.')
-})
+export function addTimelineVerb(noun: Command): void {
+  addVerbs(noun, TIMELINE_HELP, {
+    timeline: rpc(OverviewService.method.getTimeline, {
+      request: async (_options, service, text) =>
+        text.startsWith('txn_') ? {} : { transactionId: await findTransaction(service, text) },
+      shows: ({ timeline }) => (timeline ? table(linesOf(timeline), COLUMNS) : ''),
+      notes: ({ timeline }) => (timeline?.truncated ? 'There is more than this shows.' : undefined),
+    }),
+  })
+}
 
 /** @throws Failure if no payment, or several, have the session id */
 async function findTransaction(service: Service, query: string): Promise<string> {
@@ -63,7 +57,7 @@ async function findTransaction(service: Service, query: string): Promise<string>
 }
 
 function linesOf({ transaction, steps, expectedSteps }: Timeline): readonly Line[] {
-  const status = enumName(transaction?.status ?? 0, TransactionStatus)
+  const status = enumName(TransactionStatusSchema, transaction?.status)
   return [
     ...steps.map((step) => ({ at: localTime.format(step.at), ...happened(step) })),
     ...expectedSteps.map(({ dueAt, step }) => ({ at: localTime.format(dueAt), ...expected(step) })),
@@ -79,8 +73,8 @@ function happened({ step }: Step): Omit<Line, 'at'> {
     }
     case 'paymentRecorded': {
       const { recorder, connector, variance, held } = step.value
-      const by = `by ${enumName(recorder?.kind ?? 0, RecorderKind).toLowerCase()} ${recorder?.id ?? ''}`
-      const hold = held && `held: ${enumName(variance, Variance)}`
+      const by = `by ${enumName(RecorderKindSchema, recorder?.kind).toLowerCase()} ${recorder?.id ?? ''}`
+      const hold = held && `held: ${enumName(VarianceSchema, variance)}`
       return { what: 'recorded', detail: words(by, connector, hold) }
     }
     case 'eventNumbered': {
@@ -101,7 +95,7 @@ function happened({ step }: Step): Omit<Line, 'at'> {
     }
     case 'holdDecided': {
       const { holdState, reason } = step.value
-      return { what: enumName(holdState, HoldState).toLowerCase(), detail: reason }
+      return { what: enumName(HoldStateSchema, holdState).toLowerCase(), detail: reason }
     }
     case 'paymentSettled': {
       const { settlementId, feeMinor } = step.value

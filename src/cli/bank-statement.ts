@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import type { StatementRowSchema } from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
-import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import type { StatementRowSchema } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   findColumns,
   readCredit,
@@ -10,8 +10,8 @@ import {
   StatementError,
   type StatementPositions,
   type ValueFormat,
-} from '../../core/statement-columns.ts'
-import { EXIT, Failure } from '../failure.ts'
+} from '../core/statement-columns.ts'
+import { EXIT, Failure } from './failure.ts'
 import { CsvError, readCsv, readText } from './read-csv.ts'
 
 /** How to read a statement. */

@@ -1,25 +1,25 @@
 import { once } from 'node:events'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import {
   type Balance,
   BalanceSchema,
   type Entry,
   EntrySchema,
-} from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+} from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import {
   type ListEntriesResponse,
   SettlementService,
-} from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { formatAmount } from '../../core/money.ts'
-import { fromTimestamp } from '../../protobuf/values.ts'
-import { EXIT, Failure } from '../failure.ts'
-import { addBusinessOption, time } from '../options.ts'
-import { jsonText } from '../output.ts'
-import { toJsonForm } from '../print-response.ts'
-import { commandProgress } from '../progress.ts'
-import { type Service, serviceAction } from '../service-action.ts'
-import { addOwnServiceOptions } from '../verb.ts'
+} from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { formatAmount } from '../core/money.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
+import { EXIT, Failure } from './failure.ts'
+import { time } from './options.ts'
+import { jsonText } from './output.ts'
+import { commandProgress } from './progress.ts'
+import { BUSINESS } from './rpc-verb.ts'
+import { pagesOf, type Service, serviceAction, toJsonForm } from './service-action.ts'
+import { calling, describeNoun } from './verb.ts'
 
 /** The maximum page size of ListEntries. */
 const PAGE_SIZE = 1_000
@@ -33,41 +33,31 @@ interface StatementOptions {
   readonly settlement?: string
 }
 
+const STATEMENT_HELP = `
+  ${BUSINESS}
+  --from <time>  entries booked at this time or later (default: from the first entry)
+  --to <time>  entries booked before this time (default: up to the latest entry)
+  --test  the statement of test mode (default: live mode)
+  --settlement <id>  only what this settlement covers, see settle list
+  --format <format>  output format
+  Example: statement --from "2026-11-01 00:00:00" --to "2026-12-01 00:00:00" --format csv`
+
 /** `inflow statement` */
 export function statement(noun: Command): void {
-  addBusinessOption(noun)
-    .option(
-      '--from <time>',
-      'entries booked at this time or later (default: from the first entry)',
-      time,
-    )
-    .option(
-      '--to <time>',
-      'entries booked before this time (default: up to the latest entry)',
-      time,
-    )
-    .option('--test', 'the statement of test mode (default: live mode)')
-    .addOption(
-      new Option(
-        '--settlement <id>',
-        'only what this settlement covers, see settle list',
-      ).conflicts(['from', 'to']),
-    )
-    .addOption(
-      new Option('--format <format>', 'output format').choices(['csv', 'json']).default('csv'),
-    )
-    .addHelpText(
-      'after',
-      '\nExample:\n  inflow statement --from "2026-11-01 00:00:00" --to "2026-12-01 00:00:00" --format csv',
-    )
-  addOwnServiceOptions(noun).action(
-    serviceAction<StatementOptions>(async (service, { json, ...options }) => {
-      const format = json ? 'json' : options.format
-      const writeStatement = format === 'json' ? writeJson : writeCsv
-      await writeStatement(listPages(service, options, format === 'json'))
-    }),
-  )
+  const verb = calling(writeStatement, {
+    from: { read: time },
+    to: { read: time },
+    settlement: { conflicts: ['from', 'to'] },
+    format: { choices: ['csv', 'json'], default: 'csv' },
+  })
+  describeNoun(noun, verb, STATEMENT_HELP)
 }
+
+const writeStatement = serviceAction<StatementOptions>(async (service, { json, ...options }) => {
+  const format = json ? 'json' : options.format
+  const write = format === 'json' ? writeJson : writeCsv
+  await write(listPages(service, options, format === 'json'))
+})
 
 /** The pages of the period. Each must open at the closing balance of the previous page. */
 async function* listPages(
@@ -79,26 +69,23 @@ async function* listPages(
   const businessId = service.business(options.business)
   // On a terminal the entries themselves show how far it has come.
   const progress = process.stdout.isTTY ? undefined : commandProgress(json)
-  let pageToken = ''
   let previous: Balance | undefined
   let entries = 0
-  do {
-    const page = await client.listEntries({
-      businessId,
-      test: options.test ?? false,
-      settlementId: options.settlement ?? '',
-      ...(options.from && { from: options.from }),
-      ...(options.to && { to: options.to }),
-      pageSize: PAGE_SIZE,
-      pageToken,
-    })
+  const request = {
+    businessId,
+    test: options.test ?? false,
+    settlementId: options.settlement ?? '',
+    ...(options.from && { from: options.from }),
+    ...(options.to && { to: options.to }),
+    pageSize: PAGE_SIZE,
+  }
+  for await (const page of pagesOf((pageToken) => client.listEntries({ ...request, pageToken }))) {
     checkSums(page, previous)
     yield page
     entries += page.entries.length
     progress?.show('writing entries', entries)
     previous = page.closingBalance
-    pageToken = page.nextPageToken
-  } while (pageToken !== '')
+  }
   progress?.end()
 }
 

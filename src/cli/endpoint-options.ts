@@ -1,16 +1,10 @@
 import { readFileSync, statSync } from 'node:fs'
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { type Command, InvalidArgumentError, Option } from 'commander'
-import type {
-  ConfiguredOptions,
-  EndpointOptionsSchema,
-} from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
-import { type Endpoint, LegacySignature } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
-import { EXIT, Failure } from '../failure.ts'
-import { localTime } from '../local-time.ts'
-import { enumOption } from '../options.ts'
-import type { Column } from '../output.ts'
-import { readSecret, readSecretFile } from '../read-secret.ts'
+import type { EndpointOptionsSchema } from '../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
+import { type Endpoint, LegacySignature } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { EXIT, Failure } from './failure.ts'
+import { localTime, numberFrom } from './options.ts'
+import { readSecretArgument, readSecretFile } from './read-secret.ts'
 
 /** Where the command line takes the options of an endpoint from. Secrets come from files only. */
 export interface OptionFlags {
@@ -48,74 +42,50 @@ type Options = MessageInitShape<typeof EndpointOptionsSchema>
 /** The largest file of headers. */
 const FILE_BYTES_MAX = 32_768
 
-export function addOptionFlags(verb: Command): Command {
-  return verb
-    .addOption(
-      new Option(
-        '--headers-file <path>',
-        'file of custom headers, a line "name: value" for each; replaces all that there were',
-      ).conflicts('removeHeaders'),
-    )
-    .addOption(
-      new Option('--basic-username <name>', 'user name of basic authentication').conflicts(
-        'removeAuthentication',
-      ),
-    )
-    .option('--basic-password-file <path>', 'file of the password of basic authentication')
-    .addOption(
-      new Option('--oauth2-url <url>', 'URL of access tokens, for client credentials').conflicts([
-        'removeAuthentication',
-        'basicUsername',
-      ]),
-    )
-    .option('--oauth2-client <id>', 'client id')
-    .option('--oauth2-secret-file <path>', 'file of the client secret')
-    .option('--oauth2-scope <scope>', 'scope to request')
-    .option('--oauth2-audience <audience>', 'audience to request')
-    .option('--oauth2-in-body', 'send the credentials in the body')
-    .addOption(
-      new Option(
-        '--certificate-file <path>',
-        'client certificate with its chain, in PEM, for mutual TLS',
-      ).conflicts('removeCertificate'),
-    )
-    .option('--certificate-key-file <path>', 'private key of the certificate, in PEM')
-    .option('--rate-limit <count>', 'requests a second, 1 to 1000; 0: no limit', rateLimit)
-    .addOption(
-      new Option('--ordered', 'send each event after the one before was acknowledged').conflicts(
-        'unordered',
-      ),
-    )
+/** Of an endpoint that is added or updated. */
+export const OPTION_FLAGS = `--headers-file <path>  file of custom headers, a line "name: value" for each; replaces all that there were
+  --basic-username <name>  user name of basic authentication
+  --basic-password-file <path>  file of the password of basic authentication
+  --oauth2-url <url>  URL of access tokens, for client credentials
+  --oauth2-client <id>  client id
+  --oauth2-secret-file <path>  file of the client secret
+  --oauth2-scope <scope>  scope to request
+  --oauth2-audience <audience>  audience to request
+  --oauth2-in-body  send the credentials in the body
+  --certificate-file <path>  client certificate with its chain, in PEM, for mutual TLS
+  --certificate-key-file <path>  private key of the certificate, in PEM
+  --rate-limit <count>  requests a second, 1 to 1000; 0: no limit
+  --ordered  send each event after the one before was acknowledged`
+
+export const OPTION_RULES = {
+  headersFile: { conflicts: 'removeHeaders' },
+  basicUsername: { conflicts: 'removeAuthentication' },
+  oauth2Url: { conflicts: ['removeAuthentication', 'basicUsername'] },
+  certificateFile: { conflicts: 'removeCertificate' },
+  rateLimit: { read: numberFrom(0, 1_000) },
+  ordered: { conflicts: 'unordered' },
 }
 
-/** Flags of the WIAXY profile, of an endpoint that is added or updated. */
-export function addFormatFlags(verb: Command): Command {
-  return verb
-    .addOption(
-      enumOption(
-        '--legacy-signature <kind>',
-        'also send x-wiaxy-signature, which is weak (profile wiaxy)',
-        LegacySignature,
-      ),
-    )
-    .option(
-      '--event-name <name>',
-      'what bodies call PAYMENT_NOTIFICATION, such as PAYMENT_NOTIFIFICATION (profile wiaxy)',
-    )
-    .option('--payer-as-array', 'send data.payer as an array of one (profile wiaxy)')
-}
+export const REMOVAL_FLAGS = `--remove-legacy-signature  send no x-wiaxy-signature any more
+  --payer-as-object  send data.payer as an object again
+  --remove-headers  remove the custom headers
+  --remove-authentication  remove the authentication
+  --remove-certificate  remove the client certificate
+  --unordered  send events without waiting for the one before`
 
-export function addTextSecretFlag(verb: Command): Command {
-  return verb.option(
-    '--text-secret-file <path>',
-    'file of the text that signs, or - for standard input; default: one is generated (profile wiaxy)',
-  )
-}
+export const PROFILE = '--profile <profile>  how requests look and are signed (default: standard)'
+
+/** Of the WIAXY profile, of an endpoint that is added or updated. */
+export const FORMAT_FLAGS = `--legacy-signature <kind>  also send x-wiaxy-signature, which is weak (profile wiaxy)
+  --event-name <name>  what bodies call PAYMENT_NOTIFICATION, such as PAYMENT_NOTIFIFICATION (profile wiaxy)
+  --payer-as-array  send data.payer as an array of one (profile wiaxy)`
+
+export const TEXT_SECRET =
+  '--text-secret-file <path>  file of the text that signs, or - for standard input; default: one is generated (profile wiaxy)'
 
 /** @returns empty: none was given */
 export async function readTextSecret({ textSecretFile: path }: FormatFlags): Promise<string> {
-  if (path === undefined) return ''
-  return path === '-' ? readSecret('Text secret') : readSecretFile(path, '--text-secret-file')
+  return path === undefined ? '' : readSecretArgument(path, '--text-secret-file', 'Text secret')
 }
 
 /** Absent fields are not requested. */
@@ -130,16 +100,6 @@ export function readFormat(flags: FormatFlags) {
   }
 }
 
-export function addRemovalFlags(verb: Command): Command {
-  return verb
-    .option('--remove-legacy-signature', 'send no x-wiaxy-signature any more')
-    .option('--payer-as-object', 'send data.payer as an object again')
-    .option('--remove-headers', 'remove the custom headers')
-    .option('--remove-authentication', 'remove the authentication')
-    .option('--remove-certificate', 'remove the client certificate')
-    .option('--unordered', 'send events without waiting for the one before')
-}
-
 /** @throws Failure when a file cannot be read, or an option lacks another */
 export function readOptions(flags: OptionFlags): Options {
   const headers = readHeaders(flags)
@@ -152,12 +112,6 @@ export function readOptions(flags: OptionFlags): Options {
     ...(flags.rateLimit !== undefined && { rateLimit: flags.rateLimit }),
     ...((flags.ordered || flags.unordered) && { ordered: flags.ordered === true }),
   }
-}
-
-function rateLimit(text: string): number {
-  const count = /^\d{1,4}$/.test(text) ? Number(text) : -1
-  if (count < 0 || count > 1_000) throw new InvalidArgumentError('Must be a number from 0 to 1000.')
-  return count
 }
 
 function readHeaders({ headersFile, removeHeaders }: OptionFlags) {
@@ -222,27 +176,18 @@ function readText(path: string): string {
   }
 }
 
-/** What the next events of an ordered endpoint wait for: for lists. */
-export function blockOf({ options }: Endpoint): string {
-  const block = options?.blockedBy
-  return block ? `${block.deliveryId} (${block.waitingCount} wait)` : ''
+/** Shows the options of an endpoint, by the title of the column; it never has their secrets. */
+export const optionColumns = {
+  Headers: ({ options }: Endpoint) => options?.headerNames.join(', ') ?? '',
+  Authentication({ options }: Endpoint) {
+    const { case: method, value } = options?.authentication ?? { case: undefined }
+    if (method === 'oauth2') return `OAuth 2.0, as ${value.clientId} at ${value.tokenUrl}`
+    return method === undefined ? '' : `basic, as ${value}`
+  },
+  'Rate limit': ({ options }: Endpoint) => (options?.rateLimit ? `${options.rateLimit}/s` : ''),
+  Ordered: ({ options }: Endpoint) => (options?.ordered ? 'yes' : ''),
+  Certificate({ options }: Endpoint) {
+    const shown = options?.clientCertificate
+    return shown ? `${shown.subject}, until ${localTime.format(shown.expiresAt)}` : ''
+  },
 }
-
-/** Shows the options of an endpoint; it never has their secrets. */
-export const OPTION_COLUMNS: readonly Column<ConfiguredOptions>[] = [
-  { title: 'Headers', of: ({ headerNames }) => headerNames.join(', ') },
-  {
-    title: 'Authentication',
-    of: ({ authentication: { case: method, value } }) => {
-      if (method === 'oauth2') return `OAuth 2.0, as ${value.clientId} at ${value.tokenUrl}`
-      return method === undefined ? '' : `basic, as ${value}`
-    },
-  },
-  { title: 'Rate limit', of: ({ rateLimit: perSecond }) => (perSecond ? `${perSecond}/s` : '') },
-  { title: 'Ordered', of: ({ ordered }) => (ordered ? 'yes' : '') },
-  {
-    title: 'Certificate',
-    of: ({ clientCertificate: shown }) =>
-      shown ? `${shown.subject}, until ${localTime.format(shown.expiresAt)}` : '',
-  },
-]

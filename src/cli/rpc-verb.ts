@@ -1,0 +1,237 @@
+import {
+  create,
+  type DescField,
+  type DescMessage,
+  type DescMethodUnary,
+  type MessageInitShape,
+  type MessageShape,
+} from '@bufbuild/protobuf'
+import type { CallOptions } from '@connectrpc/connect'
+import type { Command, Option } from 'commander'
+import { type Columns, columnsOf, nestedColumns } from './columns.ts'
+import { type Action, confirmAction, type YesOption } from './confirm.ts'
+import { amount, durationSeconds, enumRule, enumsRule, numberFrom, time } from './options.ts'
+import { fields, note, table } from './output.ts'
+import {
+  printResponse,
+  type Service,
+  type ServiceOptions,
+  serviceAction,
+} from './service-action.ts'
+import { calling, type OptionRule, requireFlags, type Verb } from './verb.ts'
+
+/** Lines of help texts that many verbs share. Without `--business`, it is the demo business. */
+export const BUSINESS =
+  '--business <id>  the business (default: the demo business of a local service)'
+export const MODE = `--live  live mode only
+  --test  test mode only`
+export const PAGE = `--limit <count>  page size, 1 to 200 (default: 50)
+  --page-token <token>  continue after an earlier page`
+
+/** The largest page of a list, and the most empty pages that are skipped before the command shows one. */
+const PAGE_SIZE_MAX = 200
+const EMPTY_PAGES_MAX = 200
+
+/** What a verb that is a method needs beyond the descriptors of its request and response. */
+interface RpcVerb<Input extends DescMessage, Output extends DescMessage, Options> {
+  readonly flags?: Flags
+  /** Fields of the request that several flags decide. With it, a flag may be of no field. */
+  request?(
+    options: Options,
+    service: Service,
+    operand: string,
+  ): MessageInitShape<Input> | Promise<MessageInitShape<Input>>
+  /** What the operator confirms; its target is the operand unless it states another. */
+  readonly confirms?: Confirmed | ((request: MessageShape<Input>, service: Service) => Confirmed)
+  /** Makes the response whole before it is shown. */
+  completes?(response: MessageShape<Output>, service: Service): Promise<MessageShape<Output>>
+  /** Columns of a message of the response, or of the response itself; or its text. */
+  readonly shows?:
+    | Columns<never>
+    | ((
+        response: MessageShape<Output>,
+        options: Options & CommonOptions,
+        service: Service,
+      ) => string)
+  /** Columns of the response, after those of its message. */
+  readonly also?: string
+  /** What the operator should know beside the response. */
+  notes?(response: MessageShape<Output>, request: MessageShape<Input>): Notes
+  /** Prints no response, not even with --json. */
+  readonly silent?: boolean
+  /** Whether a list may have no end, so that an empty page is shown. */
+  isEndless?(request: MessageShape<Input>): boolean
+  readonly timeoutMs?: number
+}
+
+/** Flags that differ from the default, in the field that they set or in how they are read. */
+type Flags = Readonly<Record<string, string | FlagRule>>
+type FlagRule = OptionRule & { readonly field?: string }
+type Confirmed = (Partial<Action> & Pick<Action, 'word' | 'effect'>) | undefined
+type Notes = string | readonly string[] | undefined
+
+/**
+ * A verb that is a method of the service: its flags and its operand are fields of the request, by their names, and it
+ * shows what the response has. The flags of `BUSINESS`, `MODE` and `PAGE` need no more than their lines in the help text.
+ */
+export const rpc =
+  <Input extends DescMessage, Output extends DescMessage, Options = object>(
+    method: DescMethodUnary<Input, Output>,
+    verb: RpcVerb<Input, Output, Options> = {},
+  ): Verb =>
+  (describe) => {
+    const { input, output } = method
+    const { flags = {}, confirms, completes, shows, also, notes, silent } = verb
+    const command = describe((option) => {
+      const { field, ...rule } = flagOf(flags[option.attributeName()])
+      const target = requestField(input, option, field, verb.request !== undefined)
+      return { ...ruleOf(option.attributeName(), target), ...rule }
+    })
+    requireFlags(command, flags)
+    // Without those of the service call, which are added last.
+    const fieldOptions = [...command.options]
+    const action = serviceAction<Options & CommonOptions>(async (service, options, operand) => {
+      const own = await verb.request?.(options, service, operand)
+      const operands = readOperand(input, command, operand)
+      const read = readOptions(input, fieldOptions, flags, options, service)
+      const request = create(input, { ...read, ...operands, ...own } as MessageInitShape<Input>)
+      const confirmed = typeof confirms === 'function' ? confirms(request, service) : confirms
+      if (confirmed) await confirmAction(service, options, { target: operand, ...confirmed })
+      const first = await callPages(method, verb, service, request)
+      const response = (await completes?.(first, service)) ?? first
+      const text = () =>
+        typeof shows === 'function'
+          ? shows(response, options, service)
+          : textOf(output, response, shows, also)
+      if (!silent) printResponse(options, output, response, text)
+      for (const each of [notes?.(response, request) ?? []].flat()) note(each)
+      const { nextPageToken } = response as { nextPageToken?: string }
+      if (nextPageToken) note(`More results: --page-token ${nextPageToken}`)
+    })
+    calling(action)(() => command)
+  }
+
+/** Options that mean the same for all verbs. */
+interface CommonOptions extends YesOption, ServiceOptions {
+  readonly business?: string
+  /** Of all businesses. */
+  readonly all?: boolean
+  readonly test?: boolean
+}
+
+/** Flags that are no fields. Without a field `test`, `--test` is the absence of `live`. */
+const NO_FIELDS = new Set(['all', 'yes', 'test'])
+
+/** What the name of a field may have after the name of its flag: `--session` is `session_id`. */
+const ENDINGS = ['', 'Id', 'Number', 'Name', 'Minor', 'Only']
+const LIST_ENDINGS = ['', 's', 'es', 'Ids', 'States']
+
+function findField(input: DescMessage, name: string, isList: boolean): DescField | undefined {
+  const stem = name === 'limit' ? 'pageSize' : name
+  for (const ending of isList ? LIST_ENDINGS : ENDINGS) {
+    const field = input.fields.find(({ localName }) => localName === stem + ending)
+    if (field) return field
+  }
+  return undefined
+}
+
+const flagOf = (flag: string | FlagRule = {}): FlagRule =>
+  typeof flag === 'string' ? { field: flag } : flag
+
+/** The field that an option sets. @param mayLack whether the verb reads options that no field has */
+function requestField(
+  input: DescMessage,
+  option: Option,
+  name: string | undefined,
+  mayLack: boolean,
+): DescField | undefined {
+  const flag = option.attributeName()
+  const field = findField(input, name ?? flag, option.variadic)
+  if (field || mayLack || NO_FIELDS.has(flag)) return field
+  throw new TypeError(`${input.typeName} has no field for --${flag}`)
+}
+
+/** The fields of the request that options state. */
+function readOptions(
+  input: DescMessage,
+  known: readonly Option[],
+  flags: Flags,
+  options: CommonOptions,
+  service: Service,
+): object {
+  const init: Record<string, unknown> = {}
+  for (const option of known) {
+    const name = option.attributeName()
+    const value = (options as Record<string, unknown>)[name]
+    const field = requestField(input, option, flagOf(flags[name]).field, true)
+    if (value !== undefined && field) {
+      init[field.localName] = field.fieldKind === 'list' ? [...new Set([value].flat())] : value
+    } else if (name === 'test' && value) init['live'] = false
+    if (`${option.flags}  ${option.description}` === BUSINESS) {
+      init['businessId'] = options.all ? '' : service.business(options.business)
+    }
+  }
+  return init
+}
+
+/** The field that the operand states: that of its name, else the first one. */
+function readOperand(input: DescMessage, command: Command, text: string): object {
+  const operand = command.registeredArguments[0]?.name()
+  if (operand === undefined) return {}
+  const name = operand.replace(/-(.)/g, (_, letter) => letter.toUpperCase())
+  const field = findField(input, name, false) ?? input.fields[0]
+  return field ? { [field.localName]: text } : {}
+}
+
+/** How the text of a flag is read, by the type of its field. */
+function ruleOf(name: string, field: DescField | undefined): OptionRule {
+  if (name === 'live') return { conflicts: 'test' }
+  if (name === 'limit') return { read: numberFrom(1, PAGE_SIZE_MAX) }
+  if (field?.enum) return field.fieldKind === 'list' ? enumsRule(field.enum) : enumRule(field.enum)
+  if (field?.message?.typeName === 'google.protobuf.Timestamp') return { read: time }
+  if (field?.message?.typeName === 'google.protobuf.Duration') {
+    return { read: (text) => ({ seconds: BigInt(durationSeconds(text)) }) }
+  }
+  return field?.name.endsWith('_minor') ? { read: amount } : {}
+}
+
+/** Calls the method; a page of a list may be empty although more follow. */
+async function callPages<Input extends DescMessage, Output extends DescMessage>(
+  method: DescMethodUnary<Input, Output>,
+  { isEndless, timeoutMs }: RpcVerb<Input, Output, never>,
+  service: Service,
+  request: MessageShape<Input>,
+): Promise<MessageShape<Output>> {
+  const client = service.client(method.parent) as unknown as Readonly<
+    Record<string, (request: object, options: CallOptions) => Promise<MessageShape<Output>>>
+  >
+  const call = async (pageToken?: string) => {
+    const page = pageToken === undefined ? request : { ...request, pageToken }
+    const response = await client[method.localName]?.(page, timeoutMs ? { timeoutMs } : {})
+    return response as MessageShape<Output> & Readonly<Record<string, unknown>>
+  }
+  const rows = method.output.fields.find(({ fieldKind }) => fieldKind === 'list')?.localName ?? ''
+  let response = await call()
+  for (let skipped = 0; skipped < EMPTY_PAGES_MAX && !isEndless?.(request); skipped++) {
+    const { nextPageToken, [rows]: found } = response
+    if (!nextPageToken || (found as readonly unknown[]).length > 0) break
+    response = await call(String(nextPageToken))
+  }
+  return response
+}
+
+/** A table if the response has many of the message, else a line for each field. */
+function textOf<Output extends DescMessage>(
+  output: Output,
+  response: MessageShape<Output>,
+  shows: Columns<never> | undefined,
+  also: string | undefined,
+): string {
+  if (shows === undefined) return ''
+  const columns = shows as Columns<unknown>
+  const field = output.fields.find(({ message }) => message === columns.of)
+  const found = field && (response as Readonly<Record<string, unknown>>)[field.localName]
+  if (Array.isArray(found)) return table(found, columns.list)
+  const record = field ? nestedColumns(columns, () => found) : columns.list
+  return fields(response, [...record, ...(also ? columnsOf(output, also).list : [])])
+}

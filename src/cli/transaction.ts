@@ -1,0 +1,223 @@
+import type { Command } from 'commander'
+import {
+  SandboxService,
+  type SimulateTransferResponse,
+} from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
+import {
+  HoldState,
+  RecorderKindSchema,
+  type Transaction,
+  TransactionSchema,
+} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  RecordOutcomeSchema,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { columnsOf, nestedColumns } from './columns.ts'
+import { YES } from './confirm.ts'
+import { enumName } from './options.ts'
+import { fields, table } from './output.ts'
+import { BUSINESS, MODE, PAGE, rpc } from './rpc-verb.ts'
+import { addTimelineVerb } from './timeline.ts'
+import { addVerbs } from './verb.ts'
+
+const ROW = `paidAt, sessionId, amountMinor, status, settled, live, bank, accountNumber,
+  accountReference=Reference, customerName=Customer, payer.name=Payer`
+
+const IMPORTED = 'imported?'
+
+/** Of a payment into a one-time account. */
+const VARIANCE = 'expectedAmountMinor?=Expected, variance, holdState=Hold'
+
+/** All columns of a single transaction. */
+export const TRANSACTION = columnsOf(
+  TransactionSchema,
+  `${ROW}, ${IMPORTED}, currency, merchantReference, accountName, customerEmail=E-mail,
+  payer.accountNumber=Payer account, Payer bank, narration, recordedAt, settlesAt,
+  reversal.reversedAt, reversal.reason=Reversal reason, ${VARIANCE}, returnReason, metadata,
+  Recorded by, businessId, id`,
+  {
+    'Payer bank': ({ payer }) => payer?.bankName || payer?.bankCode || '',
+    'Recorded by': recorderText,
+  },
+)
+
+/** "token tok_…"; "notification"; empty in responses that do not show it. */
+function recorderText({ recorder }: Transaction): string {
+  if (recorder === undefined) return ''
+  return `${enumName(RecorderKindSchema, recorder.kind).toLowerCase()} ${recorder.id}`.trimEnd()
+}
+
+const HELD = columnsOf(
+  TransactionSchema,
+  `id, paidAt, amountMinor, ${VARIANCE}, live, accountNumber, merchantReference=Own reference,
+  payer.name=Payer, returnReason, businessId`,
+)
+
+const TRANSACTION_ID = '<transaction-id>  the transaction id, txn_…'
+
+const TRANSACTION_HELP = `
+  get: show one transaction
+  ${BUSINESS}
+  <session-id>  the interbank session id
+  Example: transaction get 120001261120100000123456789012`
+
+const TRANSACTION_VERB_HELP = `
+  reverse: reverse a payment: undo its postings and notify the business
+  ${TRANSACTION_ID}
+  --reason <text>!  why it is reversed
+  ${YES}
+  Example: transaction reverse txn_… --reason "recalled by the bank"`
+
+/** `inflow transaction` */
+export function transaction(noun: Command): void {
+  addVerbs(noun, TRANSACTION_HELP, {
+    get: rpc(TransactionService.method.getTransaction, { shows: TRANSACTION }),
+  })
+  addListVerb(noun)
+  addVerbs(noun, TRANSACTION_VERB_HELP, {
+    reverse: rpc(TransactionService.method.reverseTransaction, {
+      confirms: {
+        word: 'reverse',
+        effect: 'Its amount is taken from the balance of its business, which is notified.',
+      },
+      shows: TRANSACTION,
+    }),
+  })
+  addTimelineVerb(noun)
+  addHeldVerbs(noun)
+}
+
+const LIST_HELP = `
+  list: list transactions, the latest payment first; of all businesses, the latest recorded first
+  ${BUSINESS}
+  ${MODE}
+  --reference <text>  only into this account: its reference or the business's own
+  --session <id>  only with this session id, at every bank
+  --all  of all businesses: in live mode, unless --test is given
+  --status <status...>  only with these statuses
+  --bank <code>  only at this bank
+  --min-amount <naira>  only of this amount or more
+  --max-amount <naira>  only of this amount or less
+  --variance <kind...>  only that differ from the terms
+  --hold <state...>  only held payments of which this became
+  --from <time>  paid at or after this time
+  --to <time>  paid before this time
+  --recorded-from <time>  in the order of recording, from this time on; with --all, reported since
+  --recorded-to <time>  in the order of recording, before this time; with --all, reported before
+  ${PAGE}
+  Example: transaction list --status SUCCESS --from "2026-11-01 00:00:00" --limit 20`
+
+function addListVerb(noun: Command): void {
+  addVerbs(noun, LIST_HELP, {
+    list: rpc(TransactionService.method.listTransactions, {
+      flags: { status: 'statuses', minAmount: 'amountFromMinor', maxAmount: 'amountToMinor' },
+      request: ({ all, test }: { all?: boolean; test?: boolean }) =>
+        all ? { live: test !== true } : {},
+      // The list by recorded time may have no end.
+      isEndless: ({ businessId, recordedFrom, recordedTo }) =>
+        businessId !== '' && (recordedFrom ?? recordedTo) !== undefined,
+      shows({ transactions }, { all }) {
+        const isImported = transactions.some(({ imported }) => imported)
+        const columns = [ROW, ...(isImported ? [IMPORTED] : []), ...(all ? ['businessId'] : [])]
+        return table(transactions, columnsOf(TransactionSchema, columns.join()).list)
+      },
+    }),
+  })
+}
+
+const HELD_HELP = `
+  held: list payments that wait for a decision, or for the completion of their return
+  --business <id>  of this business only (default: all businesses)
+  --returns  only those whose return is requested
+  ${MODE}
+  ${PAGE}
+  Example: transaction held --returns
+
+  accept: accept a held payment for its business: it is settled with the next payments
+  ${TRANSACTION_ID}
+  ${YES}
+  Example: transaction accept txn_…
+
+  return: request the return of a held payment for its business
+  ${TRANSACTION_ID}
+  ${YES}
+  --reason <text>  why it is returned
+  Example: transaction return txn_… --reason "the order was cancelled"
+
+  complete-return: record that the bank has returned a payment: it is reversed
+  ${TRANSACTION_ID}
+  ${YES}
+  --note <text>!  how the money was returned
+  Example: transaction complete-return txn_… --note "NIP 000013…"`
+
+/** `inflow transaction held`, `accept`, `return` and `complete-return` */
+function addHeldVerbs(noun: Command): void {
+  addVerbs(noun, HELD_HELP, {
+    held: rpc(HeldPaymentService.method.listHeldPayments, {
+      request: ({ returns }: { returns?: boolean }) =>
+        returns ? { holdState: HoldState.RETURN_REQUESTED } : {},
+      shows: HELD,
+    }),
+    accept: rpc(HeldPaymentService.method.acceptPayment, {
+      confirms: {
+        word: 'accept',
+        effect: 'Its amount is credited to its business. It cannot be held again.',
+      },
+      shows: HELD,
+    }),
+    return: rpc(HeldPaymentService.method.returnPayment, {
+      confirms: {
+        word: 'return',
+        effect: 'Its amount goes back to the payer. It cannot be accepted any more.',
+      },
+      shows: HELD,
+    }),
+    'complete-return': rpc(HeldPaymentService.method.completeReturn, {
+      confirms: {
+        word: 'return',
+        effect: 'It is reversed, and its business is notified: the bank has returned the money.',
+      },
+      shows: HELD,
+    }),
+  })
+}
+
+/** Explanations of the outcomes other than RECORDED. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  DUPLICATE: 'The session is already recorded; nothing changed.',
+  UNMATCHED: 'No open account has this number; the payment is queued for manual review.',
+  CONFLICT: 'The session is recorded with another amount or account; nothing changed.',
+}
+
+const TRANSFER_HELP = `
+  simulate: simulate a payment into a test account, or a live account at a sandbox bank
+  --account <number>!  account number of the virtual account, ten digits
+  --amount <naira>!  amount in naira, with at most two decimals
+  --session <id>  the interbank session id (default: a new one)
+  --payer <name>  name of the payer (default: a made-up one)
+  Example: transfer simulate --account 1234567890 --amount 1500.50 --payer "Chidi Okafor"`
+
+/** `inflow transfer` */
+export function transfer(noun: Command): void {
+  addVerbs(noun, TRANSFER_HELP, {
+    simulate: rpc(SandboxService.method.simulateTransfer, {
+      shows: (response) =>
+        fields(response, [
+          { title: 'Outcome', of: outcomeOf },
+          // The columns of the transaction include the session.
+          {
+            title: 'Session',
+            of: ({ transaction, sessionId }) => (transaction ? '' : sessionId),
+          },
+          ...nestedColumns(TRANSACTION, (parent: SimulateTransferResponse) => parent.transaction),
+        ]),
+      notes: (response) => MEANINGS[outcomeOf(response)],
+    }),
+  })
+}
+
+function outcomeOf({ outcome }: SimulateTransferResponse): string {
+  return enumName(RecordOutcomeSchema, outcome)
+}
