@@ -10,7 +10,7 @@ import {
   addArrivals,
   keepUncounted,
   withArrivals,
-} from '../../src/console/pages/overview/arrivals.ts'
+} from '../../src/console/pages/arrivals.ts'
 import {
   arrive,
   joinRows,
@@ -18,7 +18,7 @@ import {
   type LiveRows,
   NO_ROWS,
   release,
-} from '../../src/console/pages/payments/live-rows.ts'
+} from '../../src/console/pages/live-rows.ts'
 
 const payment = (number: number, status: TransactionStatus = TransactionStatus.SUCCESS) =>
   create(TransactionSchema, { id: `txn_${number}`, amountMinor: BigInt(number), status })

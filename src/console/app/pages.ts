@@ -29,7 +29,7 @@ export const RAIL: readonly RailPage[] = [
     icon: 'overview',
     needs: OverviewService.method.getOverview,
     component: page(
-      () => import('../pages/overview/overview-page.tsx'),
+      () => import('../pages/overview-page.tsx'),
       (module) => module.OverviewPage,
     ),
   },
@@ -39,7 +39,7 @@ export const RAIL: readonly RailPage[] = [
     icon: 'payments',
     needs: TransactionService.method.listTransactions,
     component: page(
-      () => import('../pages/payments/payments-page.tsx'),
+      () => import('../pages/payments-page.tsx'),
       (module) => module.PaymentsPage,
     ),
   },
@@ -49,7 +49,7 @@ export const RAIL: readonly RailPage[] = [
     icon: 'accounts',
     needs: AccountService.method.listAccounts,
     component: page(
-      () => import('../pages/accounts/accounts-page.tsx'),
+      () => import('../pages/accounts-page.tsx'),
       (module) => module.AccountsPage,
     ),
   },
@@ -59,7 +59,7 @@ export const RAIL: readonly RailPage[] = [
     icon: 'events',
     needs: EventService.method.subscribe,
     component: page(
-      () => import('../pages/events/events-page.tsx'),
+      () => import('../pages/events-page.tsx'),
       (module) => module.EventsPage,
     ),
   },
@@ -69,7 +69,7 @@ export const RAIL: readonly RailPage[] = [
     icon: 'webhooks',
     needs: WebhookService.method.listEndpoints,
     component: page(
-      () => import('../pages/webhooks/webhooks-page.tsx'),
+      () => import('../pages/webhooks-page.tsx'),
       (module) => module.WebhooksPage,
     ),
   },
@@ -79,7 +79,7 @@ export const RAIL: readonly RailPage[] = [
     icon: 'review',
     needs: OverviewService.method.listReviewItems,
     component: page(
-      () => import('../pages/review/review-page.tsx'),
+      () => import('../pages/review-page.tsx'),
       (module) => module.ReviewPage,
     ),
   },
@@ -89,7 +89,7 @@ export const RAIL: readonly RailPage[] = [
     icon: 'settlement',
     needs: SettlementService.method.getSettlementCalendar,
     component: page(
-      () => import('../pages/settlement/settlement-page.tsx'),
+      () => import('../pages/settlement-page.tsx'),
       (module) => module.SettlementPage,
     ),
   },
@@ -99,7 +99,7 @@ export const RAIL: readonly RailPage[] = [
     icon: 'reconciliation',
     needs: ReconciliationService.method.reconcile,
     component: page(
-      () => import('../pages/reconciliation/reconciliation-page.tsx'),
+      () => import('../pages/reconciliation-page.tsx'),
       (module) => module.ReconciliationPage,
     ),
   },
@@ -109,7 +109,7 @@ export const RAIL: readonly RailPage[] = [
     icon: 'businesses',
     needs: BusinessService.method.listBusinesses,
     component: page(
-      () => import('../pages/businesses/businesses-page.tsx'),
+      () => import('../pages/businesses-page.tsx'),
       (module) => module.BusinessesPage,
     ),
   },
@@ -119,7 +119,7 @@ export const RAIL: readonly RailPage[] = [
     icon: 'access',
     needs: AdminService.method.listAuditEntries,
     component: page(
-      () => import('../pages/access/access-page.tsx'),
+      () => import('../pages/access-page.tsx'),
       (module) => module.AccessPage,
     ),
   },
@@ -140,49 +140,49 @@ export const INNER: readonly (readonly [string, ComponentType])[] = [
   [
     '/payments/:id',
     page(
-      () => import('../pages/payment/payment-page.tsx'),
+      () => import('../pages/payment-page.tsx'),
       (module) => module.PaymentPage,
     ),
   ],
   [
     '/accounts/:business/:reference',
     page(
-      () => import('../pages/accounts/account-page.tsx'),
+      () => import('../pages/account-page.tsx'),
       (module) => module.AccountPage,
     ),
   ],
   [
     '/events/:id',
     page(
-      () => import('../pages/events/event-page.tsx'),
+      () => import('../pages/events-page.tsx'),
       (module) => module.EventPage,
     ),
   ],
   [
     '/webhooks/deliveries/:id',
     page(
-      () => import('../pages/webhooks/delivery-page.tsx'),
+      () => import('../pages/delivery-page.tsx'),
       (module) => module.DeliveryPage,
     ),
   ],
   [
     '/webhooks/:id',
     page(
-      () => import('../pages/webhooks/endpoint-page.tsx'),
+      () => import('../pages/endpoint-page.tsx'),
       (module) => module.EndpointPage,
     ),
   ],
   [
     '/settlement/:id',
     page(
-      () => import('../pages/settlement/settlement-details.tsx'),
+      () => import('../pages/settlement-details.tsx'),
       (module) => module.SettlementDetails,
     ),
   ],
   [
     '/businesses/:id',
     page(
-      () => import('../pages/businesses/business-page.tsx'),
+      () => import('../pages/business-page.tsx'),
       (module) => module.BusinessPage,
     ),
   ],

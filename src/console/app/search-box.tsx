@@ -3,7 +3,7 @@ import { type KeyboardEvent, useDeferredValue, useEffect, useRef, useState } fro
 import { useLocation } from 'wouter'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ResultKind, type SearchResult } from '../../../gen/inflow/overview/v1/search_pb.ts'
-import { useHref, useViewScope } from '../session/view-scope.ts'
+import { useHref, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { isTyping } from './typing.ts'
 

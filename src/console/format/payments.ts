@@ -4,7 +4,7 @@ import {
   TransactionStatus,
   Variance,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
-import type { Tone } from '../ui/status.tsx'
+import type { Tone } from '../ui/values.tsx'
 
 interface Named<Value> {
   readonly value: Value

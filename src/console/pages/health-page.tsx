@@ -1,3 +1,5 @@
+import '../styles/figures.css'
+import '../styles/health.css'
 import { useQuery } from '@connectrpc/connect-query'
 import type { ReactNode } from 'react'
 import type {
@@ -11,16 +13,10 @@ import { bankName } from '../format/banks.ts'
 import { count } from '../format/money.ts'
 import { durationText } from '../format/time.ts'
 import { useService } from '../session/session.tsx'
-import { useViewScope } from '../session/view-scope.ts'
-import { Empty } from '../ui/lists/empty.tsx'
-import { Failure } from '../ui/lists/failure.tsx'
-import { type Column, Table } from '../ui/lists/table.tsx'
-import { Waiting } from '../ui/lists/waiting.tsx'
-import { Page, Section } from '../ui/page.tsx'
-import { Status } from '../ui/status.tsx'
-import { Time } from '../ui/values.tsx'
-import '../styles/figures.css'
-import '../styles/health.css'
+import { useViewScope } from '../session/view-scope.tsx'
+import { type Column, Table } from '../ui/list.tsx'
+import { Empty, Failure, Page, Section, Waiting } from '../ui/page.tsx'
+import { Status, Time } from '../ui/values.tsx'
 
 /** How often the health is read: no stream has it. A hidden tab does not read it. */
 const REFRESH_MS = 10_000

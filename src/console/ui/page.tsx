@@ -1,4 +1,7 @@
+import { ConnectError } from '@connectrpc/connect'
 import { type ReactNode, useEffect } from 'react'
+import { BadRequestSchema, ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
+import { Button, CommandLine } from './button.tsx'
 
 /** A page: its title, what can be done, and its content. */
 export function Page({
@@ -65,5 +68,93 @@ export function Facts({
           </div>
         ))}
     </dl>
+  )
+}
+
+/** What a call failed with, in words: its text, the fields at fault, and the id to find it in the log by. */
+export function Failure({
+  error,
+  onRetry,
+  isShown,
+}: {
+  readonly error: unknown
+  readonly onRetry?: (() => void) | undefined
+  /** Whether a field shows its fault itself. */
+  readonly isShown?: (field: string) => boolean
+}) {
+  const { text, requestId, docUrl, ...failure } = failureOf(error)
+  const fields = failure.fields.filter(({ field }) => !isShown?.(field))
+  return (
+    <div className="failure" role="alert">
+      <p className="failure-text">{text}</p>
+      {fields.length > 0 && (
+        <ul>
+          {fields.map(({ field, description }) => (
+            <li key={field}>
+              <code>{field}</code> {description}
+            </li>
+          ))}
+        </ul>
+      )}
+      <p className="faint">
+        {requestId !== '' && (
+          <>
+            Request <code>{requestId}</code>
+          </>
+        )}
+        {docUrl !== '' && (
+          <>
+            {' · '}
+            <a href={docUrl}>About this error</a>
+          </>
+        )}
+      </p>
+      {onRetry && <Button onClick={onRetry}>Retry</Button>}
+    </div>
+  )
+}
+
+/** The parts of an error that a viewer needs. */
+export function failureOf(error: unknown) {
+  const failure = ConnectError.from(error)
+  const [info] = failure.findDetails(ErrorInfoSchema)
+  const [violations] = failure.findDetails(BadRequestSchema)
+  return {
+    text: failure.rawMessage || 'The service cannot be reached',
+    reason: info?.reason ?? '',
+    fields: violations?.fieldViolations ?? [],
+    requestId: info?.metadata['request_id'] ?? '',
+    docUrl: info?.metadata['doc_url'] ?? '',
+  }
+}
+
+/** Says what would be here, and the command that makes it. */
+export function Empty({
+  title,
+  children,
+  command,
+}: {
+  readonly title: string
+  readonly children?: ReactNode
+  readonly command?: string | undefined
+}) {
+  return (
+    <div className="empty">
+      <p className="empty-title">{title}</p>
+      {children && <p>{children}</p>}
+      {command !== undefined && <CommandLine text={command} />}
+    </div>
+  )
+}
+
+/** Lines in place of what loads. The style shows them only after 150 ms. */
+export function Waiting({ rows = 6 }: { readonly rows?: number }) {
+  return (
+    <div className="bones" role="status" aria-label="Loading">
+      {Array.from({ length: rows }, (_, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the lines are all the same
+        <span key={index} className="bone" />
+      ))}
+    </div>
   )
 }

@@ -1,0 +1,261 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { ConnectError, createClient } from '@connectrpc/connect'
+import { useInfiniteQuery, useTransport } from '@connectrpc/connect-query'
+import { useEffect, useRef, useState } from 'react'
+import {
+  AdminService,
+  type VerifyAuditResponse,
+} from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import type { Actor, AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
+import { shorten, words } from '../format/ids.ts'
+import { count } from '../format/money.ts'
+import { useBusinessNames } from '../session/business-names.ts'
+import { useMay } from '../session/session.tsx'
+import { useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { Button, Code } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { FilterBar, readTime, TextFilter, TimeFilter } from '../ui/filters.tsx'
+import { type Column, ListFrame, Table } from '../ui/list.tsx'
+import { Empty, Facts, Failure } from '../ui/page.tsx'
+import { Id, Status, Time } from '../ui/values.tsx'
+
+/** Who changed what, when, and from where. */
+export function AuditLog() {
+  const mayVerify = useMay()(AdminService.method.verifyAudit)
+  const [opened, setOpened] = useState<AuditEntry>()
+  const pages = useEntries()
+  const entries = pages.data?.pages.flatMap((page) => page.entries) ?? []
+  const isOne = useViewScope().businessId !== ''
+  const nameOf = useBusinessNames(
+    isOne ? [] : entries.map(({ businessId }) => businessId).filter((id) => id !== ''),
+  )
+  return (
+    <>
+      {mayVerify && <Verification />}
+      <FilterBar>
+        <TextFilter name="action" label="Action" placeholder="key.revoke" />
+        <TextFilter name="actor" label="Actor" placeholder="tok_…, key_…" />
+        <TextFilter name="target" label="Target" placeholder="key_…, ep_…, biz_…" />
+        <TimeFilter />
+      </FilterBar>
+      <ListFrame
+        pages={pages}
+        isEmpty={entries.length === 0}
+        empty={
+          <Empty title="No entries" command="inflow audit list">
+            Every administrative change is kept here, for good.
+          </Empty>
+        }
+      >
+        <Table
+          label="Audit entries"
+          columns={isOne ? COLUMNS : [...COLUMNS, businessColumn(nameOf)]}
+          rows={entries}
+          keyOf={({ number }) => String(number)}
+          onOpen={setOpened}
+        />
+      </ListFrame>
+      <EntryDialog entry={opened} onClose={() => setOpened(undefined)} />
+    </>
+  )
+}
+
+function useEntries() {
+  const { businessId } = useViewScope()
+  const [action] = useUrlState('action')
+  const [actorId] = useUrlState('actor')
+  const [targetId] = useUrlState('target')
+  const fromMs = readTime(useUrlState('from')[0])
+  const toMs = readTime(useUrlState('to')[0])
+  return useInfiniteQuery(
+    AdminService.method.listAuditEntries,
+    {
+      businessId,
+      action,
+      actorId,
+      targetId,
+      pageSize: 50,
+      pageToken: '',
+      ...(fromMs !== undefined && { from: timestampFromMs(fromMs) }),
+      ...(toMs !== undefined && { to: timestampFromMs(toMs) }),
+    },
+    { pageParamKey: 'pageToken', getNextPageParam: (last) => last.nextPageToken || undefined },
+  )
+}
+
+const COLUMNS: readonly Column<AuditEntry>[] = [
+  { key: 'number', title: '#', isNumber: true, render: ({ number }) => String(number) },
+  { key: 'at', title: 'Time', render: ({ at }) => <Time at={at} /> },
+  { key: 'action', title: 'Action', render: ({ action }) => <code>{action}</code> },
+  { key: 'actor', title: 'Who', render: ({ actor }) => <ActorShown actor={actor} /> },
+  {
+    key: 'target',
+    title: 'Target',
+    render: ({ targetKind, targetId }) => (
+      <>
+        {targetKind.replaceAll('_', ' ')} {targetId !== '' && <Id text={targetId} />}
+      </>
+    ),
+  },
+  { key: 'address', title: 'From', render: ({ address }) => <code>{address}</code> },
+]
+
+function businessColumn(nameOf: (businessId: string) => string): Column<AuditEntry> {
+  return {
+    key: 'business',
+    title: 'Business',
+    render: ({ businessId }) => (businessId === '' ? null : nameOf(businessId)),
+  }
+}
+
+/** An entry with its details and hashes. @param entry undefined: closed */
+function EntryDialog({
+  entry,
+  onClose,
+}: {
+  readonly entry: AuditEntry | undefined
+  readonly onClose: () => void
+}) {
+  if (entry === undefined) return null
+  return (
+    <Dialog title={`#${entry.number} ${entry.action}`} isOpen onClose={onClose}>
+      <Facts
+        facts={[
+          ['Time', <Time key="at" at={entry.at} />],
+          ['Who', <ActorShown key="actor" actor={entry.actor} />],
+          ['Their id', entry.actor?.id && <Id text={entry.actor.id} charsMax={36} />],
+          ['From', entry.address],
+          ['Request', entry.requestId && <Id text={entry.requestId} charsMax={36} />],
+          ['Target', entry.targetId && <Id text={entry.targetId} charsMax={36} />],
+          ['Business', entry.businessId && <Id text={entry.businessId} charsMax={36} />],
+          [
+            'Authentic',
+            <Status key="authentic" tone={entry.authentic ? 'good' : 'bad'}>
+              {entry.authentic ? 'Yes' : 'Its MAC is not right'}
+            </Status>,
+          ],
+          ['Hash', <Id key="hash" text={entry.hash} charsMax={36} />],
+          ['Hash before', <Id key="previous" text={entry.previousHash} charsMax={36} />],
+        ]}
+      />
+      <Code title="Details" text={entry.details || '{}'} />
+      <div className="dialog-buttons">
+        <Button onClick={onClose}>Close</Button>
+      </div>
+    </Dialog>
+  )
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  bootstrap: 'ADMIN_TOKEN',
+  system: 'The service',
+}
+
+/** Who made a change, in words. */
+function ActorShown({ actor }: { readonly actor: Actor | undefined }) {
+  if (!actor) return null
+  const { kind, id, name } = actor
+  const title = KINDS[kind] ?? (name || words(kind))
+  return (
+    <span title={id}>
+      {title} {id !== '' && id !== kind && <code className="faint">{shorten(id)}</code>}
+    </span>
+  )
+}
+
+type VerificationState =
+  | { readonly kind: 'idle' }
+  | { readonly kind: 'running' | 'stopped' | 'done'; readonly at: VerifyAuditResponse | undefined }
+  | {
+      readonly kind: 'failed'
+      readonly at: VerifyAuditResponse | undefined
+      readonly error: unknown
+    }
+
+/** Verifies the hash chain of the whole log, with progress; what was interrupted continues where it stopped. */
+function Verification() {
+  const { state, start, stop } = useVerification()
+  const at = state.kind === 'idle' ? undefined : state.at
+  const canContinue = (state.kind === 'stopped' || state.kind === 'failed') && at !== undefined
+  return (
+    <div className="verification" aria-live="polite">
+      {state.kind === 'running' ? (
+        <>
+          <progress
+            aria-label="Verified entries"
+            max={Number(at?.headNumber ?? 1n)}
+            value={Number(at?.verifiedNumber ?? 0n)}
+          />
+          <span>
+            {count(at?.verifiedNumber ?? 0n)} of {count(at?.headNumber ?? 0n)}
+          </span>
+          <Button onClick={stop}>Stop</Button>
+        </>
+      ) : (
+        <Button onClick={() => start(canContinue ? (at?.cursor ?? '') : '')}>
+          {canContinue ? `Continue after #${at?.verifiedNumber}` : 'Verify the log'}
+        </Button>
+      )}
+      {state.kind === 'done' && at && <VerificationResult of={at} />}
+      {state.kind === 'failed' && <Failure error={state.error} />}
+    </div>
+  )
+}
+
+function VerificationResult({
+  of: { firstBreak, verifiedNumber, verifiedHash },
+}: {
+  readonly of: VerifyAuditResponse
+}) {
+  if (firstBreak) {
+    return (
+      <>
+        <Status tone="bad">Not intact</Status>
+        <span>
+          Entry #{String(firstBreak.number)} {firstBreak.problem}. Entries up to #
+          {String(verifiedNumber)} are intact.
+        </span>
+      </>
+    )
+  }
+  return (
+    <>
+      <Status tone="good">Intact</Status>
+      <span title={verifiedHash}>
+        All {count(verifiedNumber)} entries are as the service wrote them.
+      </span>
+    </>
+  )
+}
+
+function useVerification() {
+  const transport = useTransport()
+  const [state, setState] = useState<VerificationState>({ kind: 'idle' })
+  const running = useRef<AbortController>(undefined)
+  useEffect(() => () => running.current?.abort(), [])
+  const start = async (from: string) => {
+    const ended = new AbortController()
+    running.current = ended
+    let at: VerifyAuditResponse | undefined
+    setState({ kind: 'running', at })
+    try {
+      const stream = createClient(AdminService, transport).verifyAudit(
+        { from },
+        { signal: ended.signal, timeoutMs: 0 },
+      )
+      for await (const progress of stream) {
+        at = progress
+        setState({ kind: 'running', at })
+      }
+      setState({ kind: 'done', at })
+    } catch (error) {
+      if (ended.signal.aborted) setState({ kind: 'stopped', at })
+      else setState({ kind: 'failed', at, error: ConnectError.from(error) })
+    }
+  }
+  return {
+    state,
+    start: (from: string) => void start(from),
+    stop: () => running.current?.abort(),
+  }
+}

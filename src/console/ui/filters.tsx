@@ -1,0 +1,129 @@
+import { type ReactNode, useEffect, useId, useState } from 'react'
+import { useUrlState } from '../session/view-scope.tsx'
+import { Button } from './button.tsx'
+import { Popover } from './popover.tsx'
+
+/** The chips above a list. What they choose is in the URL. */
+export function FilterBar({ children }: { readonly children: ReactNode }) {
+  return <div className="filters">{children}</div>
+}
+
+export interface Choice {
+  /** In the URL. */
+  readonly value: string
+  readonly label: string
+}
+
+/** A filter with fixed choices. @param name of the parameter of the URL @param any names the choice of none */
+export function ChoiceFilter({
+  name,
+  label,
+  choices,
+  any = 'Any',
+}: {
+  readonly name: string
+  readonly label: string
+  readonly choices: readonly Choice[]
+  readonly any?: string
+}) {
+  const [value, setValue] = useUrlState(name)
+  const chosen = choices.find((choice) => choice.value === value)
+  return (
+    <Popover label={chosen ? `${label}: ${chosen.label}` : label} isSet={chosen !== undefined}>
+      <fieldset>
+        <legend className="hidden">{label}</legend>
+        {[{ value: '', label: any }, ...choices].map((choice) => (
+          <label key={choice.value} className="choice">
+            <input
+              type="radio"
+              name={name}
+              checked={choice.value === value}
+              onChange={() => setValue(choice.value)}
+            />{' '}
+            {choice.label}
+          </label>
+        ))}
+      </fieldset>
+    </Popover>
+  )
+}
+
+/** A filter that is typed. @param check returns why a text is not one; undefined: it is */
+export function TextFilter({
+  name,
+  label,
+  placeholder,
+  check,
+}: {
+  readonly name: string
+  readonly label: string
+  readonly placeholder?: string
+  readonly check?: (text: string) => string | undefined
+}) {
+  const [value, setValue] = useUrlState(name)
+  const [text, setText] = useState(value)
+  const id = useId()
+  useEffect(() => setText(value), [value])
+  const fault = text === '' ? undefined : check?.(text)
+  return (
+    <Popover label={value === '' ? label : `${label}: ${value}`} isSet={value !== ''}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (fault === undefined) setValue(text.trim())
+        }}
+      >
+        <label className="field" htmlFor={id}>
+          {label}
+        </label>
+        <input
+          id={id}
+          value={text}
+          placeholder={placeholder}
+          maxLength={254}
+          aria-invalid={fault !== undefined}
+          onChange={(event) => setText(event.target.value)}
+        />
+        {fault !== undefined && <p className="fault">{fault}</p>}
+        <div className="dialog-buttons">
+          <Button onClick={() => setValue('')}>Clear</Button>
+          <Button type="submit" kind="primary" disabled={fault !== undefined}>
+            Apply
+          </Button>
+        </div>
+      </form>
+    </Popover>
+  )
+}
+
+/** From and to, as local times. */
+export function TimeFilter({ label = 'Time' }: { readonly label?: string }) {
+  const [from, setFrom] = useUrlState('from')
+  const [to, setTo] = useUrlState('to')
+  const isSet = from !== '' || to !== ''
+  const shown = isSet
+    ? `${label}: ${from.replace('T', ' ') || '…'} – ${to.replace('T', ' ') || 'now'}`
+    : label
+  return (
+    <Popover label={shown} isSet={isSet}>
+      <label className="field">
+        From
+        <input
+          type="datetime-local"
+          value={from}
+          onChange={(event) => setFrom(event.target.value)}
+        />
+      </label>
+      <label className="field">
+        Before
+        <input type="datetime-local" value={to} onChange={(event) => setTo(event.target.value)} />
+      </label>
+    </Popover>
+  )
+}
+
+/** Reads a time of `TimeFilter`, in milliseconds since the Unix epoch. */
+export function readTime(text: string): number | undefined {
+  const ms = text === '' ? Number.NaN : new Date(text).getTime()
+  return Number.isNaN(ms) ? undefined : ms
+}

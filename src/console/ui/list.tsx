@@ -1,0 +1,288 @@
+import {
+  type KeyboardEvent,
+  memo,
+  type ReactNode,
+  type RefObject,
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+} from 'react'
+import { useLocation } from 'wouter'
+import { useUrlState } from '../session/view-scope.tsx'
+import { Button } from './button.tsx'
+import { Failure, Waiting } from './page.tsx'
+import { Popover } from './popover.tsx'
+
+export interface Column<Row> {
+  /** Its name in the URL. */
+  readonly key: string
+  readonly title: string
+  readonly render: (row: Row) => ReactNode
+  /** Amounts and counts are aligned to the right. */
+  readonly isNumber?: boolean
+  /** Hidden until the viewer chooses it. */
+  readonly isExtra?: boolean
+  /** Left out on a phone. */
+  readonly isWide?: boolean
+}
+
+interface TableProps<Row> {
+  /** Names the table for screen readers. */
+  readonly label: string
+  /** Made once, so that rows that did not change are not drawn again. */
+  readonly columns: readonly Column<Row>[]
+  readonly rows: readonly Row[]
+  readonly keyOf: (row: Row) => string
+  /** The page of a row: the row is the link. */
+  readonly hrefOf?: (row: Row) => string
+  /** What a row without a page does. */
+  readonly onOpen?: (row: Row) => void
+  /** Rows that have just arrived, by key: they are marked for a moment. */
+  readonly fresh?: ReadonlySet<string>
+  /** Beside the choice of columns. */
+  readonly head?: ReactNode
+}
+
+/**
+ * Rows that the keyboard walks: `j` and `k` or the arrows move, Enter opens. The choice of columns is in the URL.
+ * A row is drawn again only if it, or the choice of columns, changes.
+ */
+export function Table<Row>(props: TableProps<Row>) {
+  const { label, rows, keyOf, hrefOf, onOpen, fresh, head } = props
+  const [shown, chooser] = useColumns(props.columns)
+  const [, navigate] = useLocation()
+  const body = useRef<HTMLTableSectionElement>(null)
+  const frame = useScrolls()
+  const canOpen = hrefOf !== undefined || onOpen !== undefined
+  const latest = useRef((_row: Row) => {})
+  latest.current = (row) => {
+    if (hrefOf) navigate(hrefOf(row))
+    else onOpen?.(row)
+  }
+  const open = useCallback((row: Row) => latest.current(row), [])
+  useFirstKey(body, canOpen)
+  return (
+    <div className="table-frame" ref={frame}>
+      {(chooser !== null || head !== undefined) && (
+        <div className="columns">
+          {head}
+          {chooser}
+        </div>
+      )}
+      <table className="table" aria-label={label}>
+        <thead>
+          <tr>
+            {shown.map((column) => (
+              <th key={column.key} scope="col" className={classesOf(column)}>
+                {column.title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody ref={body} onKeyDown={(event) => walk(event, body.current)}>
+          {rows.map((row, index) => (
+            <TableRow
+              key={keyOf(row)}
+              row={row}
+              columns={shown as readonly Column<unknown>[]}
+              isFirst={index === 0}
+              isFresh={fresh?.has(keyOf(row)) ?? false}
+              open={canOpen ? (open as (row: unknown) => void) : undefined}
+            />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+const TableRow = memo(function TableRow({
+  row,
+  columns,
+  isFirst,
+  isFresh,
+  open,
+}: {
+  readonly row: unknown
+  readonly columns: readonly Column<unknown>[]
+  readonly isFirst: boolean
+  readonly isFresh: boolean
+  readonly open: ((row: unknown) => void) | undefined
+}) {
+  const classes = `${open ? 'opens' : ''} ${isFresh ? 'fresh' : ''}`.trim()
+  return (
+    <tr
+      data-row
+      className={classes === '' ? undefined : classes}
+      tabIndex={open ? (isFirst ? 0 : -1) : undefined}
+      onClick={(event) => {
+        if (!isControl(event.target) && !hasSelection()) open?.(row)
+      }}
+      onKeyDown={(event) => {
+        if (event.key === 'Enter' && event.target === event.currentTarget) open?.(row)
+      }}
+    >
+      {columns.map((column) => (
+        <td key={column.key} className={classesOf(column)}>
+          {column.render(row)}
+        </td>
+      ))}
+    </tr>
+  )
+})
+
+function classesOf({ isNumber, isWide }: Column<never>): string | undefined {
+  if (!isNumber && !isWide) return undefined
+  return `${isNumber ? 'number' : ''} ${isWide ? 'wide-only' : ''}`.trim()
+}
+
+/**
+ * Lets a table that is wider than its place scroll sideways. Only then: the head of a table that scrolls by itself
+ * would not stay below the bar.
+ */
+function useScrolls() {
+  const frame = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    const element = frame.current
+    const table = element?.querySelector('table')
+    if (!element || !table) return undefined
+    const measure = () => {
+      const scrolls = table.offsetWidth > element.clientWidth
+      element.classList.toggle('scrolls', scrolls)
+      // What scrolls is reached by keyboard.
+      if (scrolls) element.tabIndex = 0
+      else element.removeAttribute('tabindex')
+    }
+    const resized = new ResizeObserver(measure)
+    resized.observe(element)
+    resized.observe(table)
+    return () => resized.disconnect()
+  }, [])
+  return frame
+}
+
+/** `j` focuses the first row while nothing has the focus. */
+function useFirstKey(body: RefObject<HTMLElement | null>, canOpen: boolean): void {
+  useEffect(() => {
+    if (!canOpen) return undefined
+    const onKey = (event: globalThis.KeyboardEvent) => {
+      if (event.key !== 'j' || event.defaultPrevented || event.ctrlKey || event.metaKey) return
+      const { activeElement } = document
+      if (activeElement !== document.body && activeElement?.id !== 'content') return
+      if (body.current === null) return
+      event.preventDefault()
+      moveFocus(body.current, 1)
+    }
+    window.addEventListener('keydown', onKey)
+    return () => window.removeEventListener('keydown', onKey)
+  }, [body, canOpen])
+}
+
+/** Links, buttons and fields in a row do what they do; the row does not open then. */
+function isControl(target: EventTarget): boolean {
+  return target instanceof Element && target.closest('a, button, input, select') !== null
+}
+
+/** Text that is being selected is not a click. */
+function hasSelection(): boolean {
+  return (window.getSelection()?.toString() ?? '') !== ''
+}
+
+const STEPS: Readonly<Record<string, number>> = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }
+
+/** Moves the focus between rows. */
+function walk(event: KeyboardEvent, body: HTMLElement | null): void {
+  const step = STEPS[event.key]
+  if (step === undefined || body === null || event.ctrlKey || event.metaKey || event.altKey) return
+  if (isField(event.target)) return
+  event.preventDefault()
+  moveFocus(body, step)
+}
+
+function moveFocus(body: HTMLElement, step: number): void {
+  const rows = [...body.querySelectorAll<HTMLElement>('[data-row]')]
+  const at = rows.findIndex((row) => row.contains(document.activeElement))
+  const next = rows[Math.min(rows.length - 1, Math.max(0, at + step))]
+  for (const row of rows) row.tabIndex = row === next ? 0 : -1
+  next?.focus()
+  next?.scrollIntoView({ block: 'nearest' })
+}
+
+function isField(target: EventTarget): boolean {
+  return target instanceof HTMLElement && target.closest('input, select, textarea') !== null
+}
+
+/** The columns to show, and the control that chooses them; none if all are always shown. */
+function useColumns<Row>(
+  columns: readonly Column<Row>[],
+): readonly [readonly Column<Row>[], ReactNode] {
+  const usual = columns.filter(({ isExtra }) => !isExtra).map(({ key }) => key)
+  const [text, setText] = useUrlState('cols', usual.join(','))
+  const chosen = new Set(text.split(','))
+  const shown = useMemo(() => {
+    const keys = text.split(',')
+    const found = columns.filter(({ key }) => keys.includes(key))
+    return found.length > 0 ? found : columns
+  }, [columns, text])
+  if (usual.length === columns.length) return [columns, null]
+  const toggle = (key: string) => {
+    const next = columns
+      .map((column) => column.key)
+      .filter((each) => chosen.has(each) !== (each === key))
+    if (next.length > 0) setText(next.join(','))
+  }
+  const control = (
+    <Popover label="Columns">
+      {columns.map(({ key, title }) => (
+        <label key={key} className="choice">
+          <input type="checkbox" checked={chosen.has(key)} onChange={() => toggle(key)} /> {title}
+        </label>
+      ))}
+    </Popover>
+  )
+  return [shown, control]
+}
+
+/** A list that is read page by page, as `useInfiniteQuery` returns it. */
+interface Paged {
+  readonly error: unknown
+  readonly isPending: boolean
+  readonly hasNextPage: boolean
+  readonly isFetchingNextPage: boolean
+  fetchNextPage(): unknown
+  refetch(): unknown
+}
+
+/** The states of a list around its table: loading, failed, empty, and more pages. */
+export function ListFrame({
+  pages,
+  isEmpty,
+  empty,
+  children,
+}: {
+  readonly pages: Paged
+  readonly isEmpty: boolean
+  readonly empty: ReactNode
+  readonly children: ReactNode
+}) {
+  if (pages.isPending) return <Waiting rows={12} />
+  if (pages.error && isEmpty) {
+    return <Failure error={pages.error} onRetry={() => void pages.refetch()} />
+  }
+  return (
+    <>
+      {isEmpty && !pages.hasNextPage ? empty : children}
+      {pages.error !== null && (
+        <Failure error={pages.error} onRetry={() => void pages.fetchNextPage()} />
+      )}
+      {pages.hasNextPage && (
+        <div className="more">
+          <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
+            {pages.isFetchingNextPage ? 'Loading…' : isEmpty ? 'Look further back' : 'More'}
+          </Button>
+        </div>
+      )}
+    </>
+  )
+}
