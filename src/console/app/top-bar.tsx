@@ -3,6 +3,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useDeferredValue, useState } from 'react'
 import { navigate } from 'wouter/use-browser-location'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { useBusinessName } from '../session/business-names.ts'
 import { useLive } from '../session/live.tsx'
 import { useMay, useSession } from '../session/session.tsx'
 import { signOut } from '../session/sign-in.tsx'
@@ -168,14 +169,4 @@ function BusinessSwitcher() {
       </ul>
     </Popover>
   )
-}
-
-/** The name of a business, or its id until it is known. */
-export function useBusinessName(businessId: string): string {
-  const { data } = useQuery(
-    BusinessService.method.getBusiness,
-    { businessId },
-    { enabled: businessId !== '', staleTime: 60_000 },
-  )
-  return data?.business?.name ?? businessId
 }

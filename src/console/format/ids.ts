@@ -16,3 +16,8 @@ export function enumWords(values: Readonly<Record<string, number>>, value: numbe
   const [name] = Object.entries(values).find(([, each]) => each === value && each !== 0) ?? ['']
   return words(name)
 }
+
+/** What a list shows of an endpoint's URL. */
+export function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).host : url
+}

@@ -8,8 +8,7 @@ import { useUrlState } from '../session/view-scope.tsx'
 import { Page } from '../ui/page.tsx'
 import { PageLink } from '../ui/values.tsx'
 import { AuditLog } from './audit-log.tsx'
-import { Sessions } from './sessions.tsx'
-import { Tokens } from './tokens.tsx'
+import { Sessions, Tokens } from './credentials.tsx'
 
 interface Part {
   /** In the URL. */

@@ -1,22 +1,30 @@
 import '../styles/accounts.css'
 import { useQuery } from '@connectrpc/connect-query'
-import { useState } from 'react'
 import { useParams } from 'wouter'
-import { type Account, AccountStatus } from '../../../gen/inflow/account/v1/account_pb.ts'
+import {
+  type Account,
+  AccountStatus,
+  AccountStatusSchema,
+  OpeningStateSchema,
+} from '../../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
-import { FeeBearer, type Split } from '../../../gen/inflow/account/v1/split_pb.ts'
+import { FeeBearer } from '../../../gen/inflow/account/v1/split_pb.ts'
+import { TransactionSchema } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { enumLabel } from '../format/enums.ts'
 import { useBusinessNames } from '../session/business-names.ts'
+import { useArrivals } from '../session/live.tsx'
 import { useShowObject } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
-import { Button } from '../ui/button.tsx'
-import { SelectField, TextField } from '../ui/form.tsx'
-import { Facts, Failure, Page, Section, Waiting } from '../ui/page.tsx'
-import { Id, PageLink, Status, Time } from '../ui/values.tsx'
-import { AccountPayments, type Payments, usePayments } from './account-payments.tsx'
-import { RECIPIENTS_MAX, readShare, readSplit } from './account-request.ts'
-import { expectedText, openingOf, payerText, shareText, stateOfAccount } from './account-words.ts'
-import { ResolveOpening } from './resolve-opening.tsx'
+import { columnsOf } from '../ui/columns.tsx'
+import { List, usePagedList } from '../ui/list.tsx'
+import { Empty, type Fact, Facts, Loaded, Page, Section } from '../ui/page.tsx'
+import { EnumStatus, Id, PageLink, Status, Time } from '../ui/values.tsx'
+import { openingText, SetSplit, shareText } from './account-forms.tsx'
+import { expectedText, Resolve } from './accounts-page.tsx'
+import { amountShown, PaymentStatus } from './payment-words.tsx'
 
+/** One account: whose it is, what it expects, how it is divided, and its payments. */
 export function AccountPage() {
   const { business = '', reference = '' } = useParams()
   const read = useQuery(AccountService.method.getAccount, { businessId: business, reference })
@@ -26,31 +34,29 @@ export function AccountPage() {
   if (account) return <Shown account={account} payments={payments} />
   return (
     <Page title="Account">
-      {read.error ? (
-        <Failure error={read.error} onRetry={() => void read.refetch()} />
-      ) : (
-        <Waiting rows={12} />
-      )}
+      <Loaded read={read} />
     </Page>
   )
 }
 
-function Shown({ account, payments }: { readonly account: Account; readonly payments: Payments }) {
-  const { accountNumber, merchantReference, opening } = account
-  const { tone, label } = stateOfAccount(account)
-  const isOpen = account.status === AccountStatus.ACTIVE
+interface Props {
+  readonly account: Account
+}
+
+function Shown({ account, payments }: Props & { readonly payments: Payments }) {
+  const { accountNumber, merchantReference, opening, status } = account
   return (
     <Page
       title={accountNumber === '' ? merchantReference : accountNumber}
       actions={
         <>
-          {opening ? <ResolveOpening account={account} /> : <SetSplit account={account} />}
-          {isOpen && <CloseAccount account={account} />}
+          {opening ? <Resolve account={account} /> : <SetSplit account={account} />}
+          {status === AccountStatus.ACTIVE && <CloseAccount account={account} />}
         </>
       }
     >
       <p className="state-line">
-        <Status tone={tone}>{label}</Status>
+        <EnumStatus of={AccountStatusSchema} value={status} />
         {account.simulated && account.live && <Status tone="neutral">Simulated</Status>}
         <Status tone="neutral">{account.live ? 'Live' : 'Test'}</Status>
         {account.importedAt && (
@@ -58,7 +64,7 @@ function Shown({ account, payments }: { readonly account: Account; readonly paym
             {account.bankConfirmed ? 'Imported' : 'Imported, not yet confirmed by the bank'}
           </Status>
         )}
-        {opening && <span>{openingOf(opening.state)?.says}</span>}
+        {opening && <span>{openingText(opening.state)}</span>}
       </p>
       {opening?.cause && <p className="fault">{opening.cause}</p>}
       <div className="fact-columns">
@@ -73,7 +79,7 @@ function Shown({ account, payments }: { readonly account: Account; readonly paym
   )
 }
 
-function CloseAccount({ account: { id, businessId, reference } }: { readonly account: Account }) {
+function CloseAccount({ account: { id, businessId, reference } }: Props) {
   return (
     <Action
       method={AccountService.method.closeAccount}
@@ -81,14 +87,10 @@ function CloseAccount({ account: { id, businessId, reference } }: { readonly acc
       kind="danger"
       target={id}
       says="It is closed at the bank too, if the bank supports that. Later payments into it are recorded as unmatched. It cannot be opened again."
-      request={() => ({ businessId, reference })}
+      request={{ businessId, reference }}
       onClosed={() => {}}
     />
   )
-}
-
-interface Props {
-  readonly account: Account
 }
 
 function AccountFacts({ account }: Props) {
@@ -115,7 +117,7 @@ function AccountFacts({ account }: Props) {
         ['Created', <Time key="created" at={account.createdAt} />],
         ['Imported', account.importedAt && <Time key="imported" at={account.importedAt} />],
         ['Opened by', account.simulated ? 'The sandbox: its number is invented' : undefined],
-        ['Opening', openingOf(opening?.state)?.label],
+        ['Opening', enumLabel(OpeningStateSchema, opening?.state ?? 0)],
         ['Attempts', opening && String(opening.attempts)],
         ['Next try', opening?.nextTryAt && <Time at={opening.nextTryAt} />],
       ]}
@@ -127,6 +129,10 @@ function AccountFacts({ account }: Props) {
 function TermsFacts({ account: { terms, metadata } }: Props) {
   const pairs = Object.entries(metadata)
   if (!terms && pairs.length === 0) return null
+  const payers = terms?.allowedPayers.map(
+    ({ accountNumber, bankCode, name }) =>
+      name || (bankCode === '' ? accountNumber : `${accountNumber} at ${bankCode}`),
+  )
   return (
     <Facts
       facts={[
@@ -135,8 +141,8 @@ function TermsFacts({ account: { terms, metadata } }: Props) {
         ['Use', terms && (terms.singleUse ? 'A single payment' : 'Any number of payments')],
         ['Used up', terms?.usedAt && <Time at={terms.usedAt} />],
         ['Closed by itself', terms?.endedAt && <Time at={terms.endedAt} />],
-        ['Who may pay', terms?.allowedPayers.map(payerText).join(', ')],
-        ...pairs.map(([key, value]) => [key, value] as const),
+        ['Who may pay', payers?.join(', ')],
+        ...pairs,
       ]}
     />
   )
@@ -149,94 +155,66 @@ function SplitFacts({ account: { split, businessId } }: Props) {
   if (recipients.length === 0) {
     return <Facts facts={[['Split', 'None: the business keeps everything']]} />
   }
+  const isShared = split?.feeBearer === FeeBearer.SHARED
+  const shares = recipients.map(
+    (recipient, index): Fact => [
+      `Share ${index + 1}`,
+      <span key={recipient.businessId}>
+        {shareText(recipient)} to{' '}
+        <PageLink to={`/businesses/${recipient.businessId}`}>
+          {nameOf(recipient.businessId)}
+        </PageLink>
+      </span>,
+    ],
+  )
   return (
     <Facts
       facts={[
-        ...recipients.map(
-          (recipient, index) =>
-            [
-              `Share ${index + 1}`,
-              <span key={recipient.businessId}>
-                {shareText(recipient)} to{' '}
-                <PageLink to={`/businesses/${recipient.businessId}`}>
-                  {nameOf(recipient.businessId)}
-                </PageLink>
-              </span>,
-            ] as const,
-        ),
+        ...shares,
         ['The rest', nameOf(businessId) === businessId ? 'The owner' : nameOf(businessId)],
-        [
-          'Fee',
-          split?.feeBearer === FeeBearer.SHARED
-            ? 'In proportion to the shares'
-            : 'The owner bears it',
-        ],
+        ['Fee', isShared ? 'In proportion to the shares' : 'The owner bears it'],
       ]}
     />
   )
 }
 
-/** Divides what is paid into an account from now on. */
-function SetSplit({ account }: { readonly account: Account }) {
-  const { id, businessId, reference, split } = account
+type Payments = ReturnType<typeof usePayments>
+
+/** The payments into an account, which the page asks for together with it. */
+function usePayments(businessId: string, reference: string) {
+  const request = { businessId, reference, pageSize: 25 }
+  return usePagedList(TransactionService.method.listTransactions, 'transactions', request)
+}
+
+function AccountPayments({ payments, account }: Props & { readonly payments: Payments }) {
+  const arrivals = useArrivals(
+    payments.pages.refetch,
+    ({ payload }) =>
+      payload.case === 'transaction' && payload.value.accountReference === account.reference,
+  )
+  const command = `inflow transfer simulate --account ${account.accountNumber} --amount 1500.50`
   return (
-    <Action
-      method={AccountService.method.setAccountSplit}
-      label="Set split"
-      target={id}
-      says="Divides the payments that are recorded from now on. The shares are taken in this order, and the business keeps the rest. Without rows it keeps everything."
-      request={(_reason, form) => ({ businessId, reference, split: readSplit(form) })}
+    <List
+      label="Payments"
+      columns={COLUMNS}
+      of={payments}
+      hrefOf={({ id }, href) => href(`/payments/${id}`)}
+      empty={
+        <Empty title="No payments yet" command={account.simulated ? command : undefined}>
+          What is paid into the account appears here.
+        </Empty>
+      }
     >
-      <SplitFields split={split} />
-    </Action>
+      {arrivals}
+    </List>
   )
 }
 
-const BEARERS = [
-  { value: 'owner', label: 'The business' },
-  { value: 'shared', label: 'All, in proportion to their shares' },
-]
-
-function SplitFields({ split }: { readonly split: Split | undefined }) {
-  const recipients = split?.recipients ?? []
-  const [rows, setRows] = useState(Math.max(1, recipients.length))
-  return (
-    <>
-      {Array.from({ length: rows }, (_, index) => {
-        const recipient = recipients[index]
-        return (
-          // biome-ignore lint/suspicious/noArrayIndexKey: rows are only added at the end
-          <div className="fields" key={index}>
-            <TextField
-              name={`split.recipients[${index}].businessId`}
-              label={`Business ${index + 1}`}
-              placeholder="biz_…"
-              maxLength={60}
-              value={recipient?.businessId ?? ''}
-            />
-            <TextField
-              name={`split.recipients[${index}].basisPoints`}
-              label="Share"
-              placeholder="12.5% or 500.00"
-              value={recipient ? shareText(recipient) : ''}
-              check={(text) =>
-                readShare(text) ? undefined : 'A percentage such as 12.5%, or an amount of naira'
-              }
-            />
-          </div>
-        )
-      })}
-      {rows < RECIPIENTS_MAX && (
-        <Button icon="plus" onClick={() => setRows(rows + 1)}>
-          Another business
-        </Button>
-      )}
-      <SelectField
-        name="split.feeBearer"
-        label="Who bears the fee"
-        choices={BEARERS}
-        value={split?.feeBearer === FeeBearer.SHARED ? 'shared' : 'owner'}
-      />
-    </>
-  )
-}
+const COLUMNS = columnsOf(TransactionSchema, [
+  'paidAt',
+  ['Amount', amountShown, 'number'],
+  ['Status', (payment) => <PaymentStatus payment={payment} />],
+  ['Payer', ({ payer }) => payer?.name || payer?.accountNumber],
+  'sessionId',
+  ['Settles', ({ settled, settlesAt }) => (settled ? 'Yes' : settlesAt && <Time at={settlesAt} />)],
+])

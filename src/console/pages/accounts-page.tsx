@@ -1,29 +1,30 @@
 import '../styles/accounts.css'
-import {
-  createQueryOptions,
-  useInfiniteQuery,
-  useQuery,
-  useTransport,
-} from '@connectrpc/connect-query'
+import { createQueryOptions, useQuery, useTransport } from '@connectrpc/connect-query'
 import { useQueries } from '@tanstack/react-query'
 import {
   type Account,
+  AccountSchema,
   AccountStatus,
-  OpeningState,
+  AccountStatusSchema,
+  type OpeningState,
+  OpeningStateSchema,
 } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { AmountRule, type PaymentTerms } from '../../../gen/inflow/account/v1/terms_pb.ts'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ResultKind } from '../../../gen/inflow/overview/v1/search_pb.ts'
+import { BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { enumChoices, enumLabel, enumName, enumValue } from '../format/enums.ts'
+import { naira } from '../format/money.ts'
+import { useBusinessNames } from '../session/business-names.ts'
 import { useArrivals } from '../session/live.tsx'
-import { useHref, useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { columnsOf, type Entry } from '../ui/columns.tsx'
 import { ChoiceFilter, FilterBar, TextFilter } from '../ui/filters.tsx'
-import { type Column, ListFrame, Table } from '../ui/list.tsx'
+import { List, Table, usePagedList } from '../ui/list.tsx'
 import { Empty, Failure, Page, Section, Waiting } from '../ui/page.tsx'
-import { Id, PageLink, Status, Time } from '../ui/values.tsx'
-import { AccountTable, CAUSE, pathOfAccount } from './account-table.tsx'
-import { BANKS, bankOf, OPENINGS, openingOf, STATUSES } from './account-words.ts'
-import { OpenAccount } from './open-account.tsx'
-import { ResolveOpening } from './resolve-opening.tsx'
+import { EnumStatus, Id, PageLink, Status, Time } from '../ui/values.tsx'
+import { OpenAccount, openingText, pathOfAccount, ResolveOpening } from './account-forms.tsx'
 
 export function AccountsPage() {
   const [reference] = useUrlState('find')
@@ -38,9 +39,9 @@ export function AccountsPage() {
           label="Reference, number or e-mail"
           placeholder="R-…, order-1, 0123456789"
         />
-        <ChoiceFilter name="status" label="Status" choices={STATUSES} />
-        <ChoiceFilter name="bank" label="Bank" choices={BANKS} />
-        <ChoiceFilter name="opening" label="Opening" choices={OPENINGS} />
+        <ChoiceFilter name="status" label="Status" choices={enumChoices(AccountStatusSchema)} />
+        <ChoiceFilter name="bank" label="Bank" choices={enumChoices(BankSchema)} />
+        <ChoiceFilter name="opening" label="Opening" choices={enumChoices(OpeningStateSchema)} />
       </FilterBar>
       {!isFiltered && <PendingOpenings />}
       {reference === '' ? <AllAccounts /> : <FoundAccounts text={reference} />}
@@ -53,41 +54,34 @@ function AllAccounts() {
   const [status] = useUrlState('status')
   const [bank] = useUrlState('bank')
   const [opening] = useUrlState('opening')
-  const state = OPENINGS.find(({ value }) => value === opening)?.state
-  const pages = useInfiniteQuery(
-    AccountService.method.listAccounts,
-    {
-      businessId,
-      live,
-      pageSize: 50,
-      pageToken: '',
-      bank: bankOf(bank),
-      status: STATUSES.find(({ value }) => value === status)?.status ?? AccountStatus.UNSPECIFIED,
-      openingStates: state === undefined ? [] : [state],
-    },
-    { pageParamKey: 'pageToken', getNextPageParam: (last) => last.nextPageToken || undefined },
-  )
-  const arrivals = useArrivals(pages.refetch, ({ payload }) => payload.case === 'account')
-  const accounts: readonly Account[] = pages.data?.pages.flatMap((page) => page.accounts) ?? []
-  return (
-    <ListFrame pages={pages} isEmpty={accounts.length === 0} empty={<NoAccounts />}>
-      {arrivals}
-      <AccountTable accounts={accounts} showsOpening={state !== undefined} />
-    </ListFrame>
-  )
-}
-
-function NoAccounts() {
-  const { live, businessId } = useViewScope()
+  const state = enumValue(OpeningStateSchema, opening)
+  const accounts = usePagedList(AccountService.method.listAccounts, 'accounts', {
+    businessId,
+    live,
+    pageSize: 50,
+    bank: enumValue(BankSchema, bank) ?? 0,
+    status: enumValue(AccountStatusSchema, status) ?? 0,
+    openingStates: state === undefined ? [] : [state],
+  })
+  const arrivals = useArrivals(accounts.pages.refetch, ({ payload }) => payload.case === 'account')
+  const table = useAccountTable(accounts.rows, state !== undefined)
   const business = businessId === '' ? '' : ` --business ${businessId}`
   return (
-    <Empty
-      title="No accounts"
-      command={`inflow account create${business} --reference order-1 --bank 9PSB --first-name Ada --last-name Obi --email ada@example.com --phone 08012345678${live ? '' : ' --test'}`}
+    <List
+      {...table}
+      of={accounts}
+      empty={
+        <Empty
+          title="No accounts"
+          command={`inflow account create${business} --reference order-1 --bank 9PSB --first-name Ada --last-name Obi --email ada@example.com --phone 08012345678${live ? '' : ' --test'}`}
+        >
+          Each customer of a business gets an account of their own. What is paid into it appears
+          under Payments.
+        </Empty>
+      }
     >
-      Each customer of a business gets an account of their own. What is paid into it appears under
-      Payments.
-    </Empty>
+      {arrivals}
+    </List>
   )
 }
 
@@ -97,28 +91,87 @@ function FoundAccounts({ text }: { readonly text: string }) {
   const transport = useTransport()
   const found = useQuery(OverviewService.method.search, { query: text, live, businessId })
   const results = found.data?.results.filter(({ kind }) => kind === ResultKind.ACCOUNT) ?? []
+  const { getAccount } = AccountService.method
   const reads = useQueries({
     queries: results.map(({ businessId: owner, reference }) =>
-      createQueryOptions(
-        AccountService.method.getAccount,
-        { businessId: owner, reference },
-        { transport },
-      ),
+      createQueryOptions(getAccount, { businessId: owner, reference }, { transport }),
     ),
   })
+  const accounts = reads.flatMap(({ data }) => data?.account ?? [])
+  const table = useAccountTable(accounts, false)
   const error = found.error ?? reads.find((read) => read.error)?.error
   if (error) return <Failure error={error} onRetry={() => void found.refetch()} />
   if (found.isPending || reads.some(({ isPending }) => isPending)) return <Waiting rows={3} />
-  const accounts = reads.flatMap(({ data }) => data?.account ?? [])
-  if (accounts.length === 0) {
-    return (
-      <Empty title="No account has it">
-        A reference, an account number, an id and an e-mail address must be whole.
-      </Empty>
-    )
-  }
-  return <AccountTable accounts={accounts} />
+  if (accounts.length > 0) return <Table {...table} rows={accounts} />
+  return (
+    <Empty title="No account has it">
+      A reference, an account number, an id and an e-mail address must be whole.
+    </Empty>
+  )
 }
+
+/** What all lists of accounts show. @param showsOpening why they are pending has columns of its own */
+function useAccountTable(accounts: readonly Account[], showsOpening: boolean) {
+  const isOne = useViewScope().businessId !== ''
+  const nameOf = useBusinessNames(isOne ? [] : accounts.map(({ businessId }) => businessId))
+  const business: Entry<Account> = ['Business', ({ businessId }) => nameOf(businessId)]
+  const columns = columnsOf(AccountSchema, [
+    ['Account', numberShown, undefined, 'number'],
+    ...(isOne ? [] : [business]),
+    'bankName',
+    ['Status', ({ status }) => <EnumStatus of={AccountStatusSchema} value={status} />],
+    ['Customer', ({ customer }) => customer && `${customer.firstName} ${customer.lastName}`],
+    OWN_REFERENCE,
+    ['Expects', ({ terms }) => terms && expectedText(terms), undefined, 'terms'],
+    'createdAt',
+    ...(showsOpening ? [OPENING, CAUSE] : []),
+    ['Name', 'accountName', 'extra'],
+    ['Reference', ({ reference }) => <Id text={reference} charsMax={24} />, 'extra'],
+    ['E-mail', ({ customer }) => customer?.email, 'extra'],
+    ['Phone', ({ customer }) => customer?.phone, 'extra'],
+    ['Id', 'id', 'extra'],
+  ])
+  return {
+    label: 'Accounts',
+    columns,
+    hrefOf: (account: Account, href: (path: string) => string) => href(pathOfAccount(account)),
+  }
+}
+
+function numberShown({ accountNumber }: Account) {
+  if (accountNumber === '') return <span className="faint">Not open yet</span>
+  return <code>{accountNumber}</code>
+}
+
+/** `Exactly ₦5,000.00`. */
+export function expectedText({ amountMinor, amountRule }: PaymentTerms): string {
+  if (amountMinor === 0n) return 'Any amount'
+  const rule = RULES[amountRule]
+  return rule ? `${rule} ${naira(amountMinor)}` : `Any amount; ${naira(amountMinor)} is expected`
+}
+
+const RULES: Readonly<Record<number, string>> = {
+  [AmountRule.EXACT]: 'Exactly',
+  [AmountRule.AT_LEAST]: 'At least',
+  [AmountRule.AT_MOST]: 'At most',
+}
+
+const OWN_REFERENCE: Entry<Account> = [
+  'Own reference',
+  ({ merchantReference }) => <Id text={merchantReference} charsMax={24} />,
+  undefined,
+  'own',
+]
+
+const OPENING: Entry<Account> = [
+  'Opening',
+  ({ opening }) => enumLabel(OpeningStateSchema, opening?.state ?? 0),
+]
+
+const CAUSE: Entry<Account> = [
+  'Cause',
+  ({ opening }) => <span className="cause">{opening?.cause}</span>,
+]
 
 /** The most that are shown above the list; the filter shows them all. */
 const OPENINGS_SHOWN_MAX = 10
@@ -126,7 +179,6 @@ const OPENINGS_SHOWN_MAX = 10
 /** The openings that did not succeed yet, with their cause and what an operator may do. Nothing if there are none. */
 function PendingOpenings() {
   const { live, businessId } = useViewScope()
-  const href = useHref()
   const { data } = useQuery(AccountService.method.listAccounts, {
     businessId,
     live,
@@ -150,45 +202,47 @@ function PendingOpenings() {
         label="Pending openings"
         columns={OPENING_COLUMNS}
         rows={accounts}
-        keyOf={({ id }) => id}
-        hrefOf={(account) => href(pathOfAccount(account))}
+        hrefOf={(account, href) => href(pathOfAccount(account))}
       />
     </Section>
   )
 }
 
-const OPENING_COLUMNS: readonly Column<Account>[] = [
-  {
-    key: 'own',
-    title: 'Own reference',
-    render: ({ merchantReference }) => <Id text={merchantReference} charsMax={24} />,
-  },
-  { key: 'bank', title: 'Bank', render: ({ bankName }) => bankName },
-  {
-    key: 'state',
-    title: 'Opening',
-    render: ({ opening }) => <OpeningStatus state={opening?.state} />,
-  },
+const OPENING_COLUMNS = columnsOf(AccountSchema, [
+  OWN_REFERENCE,
+  'bankName',
+  ['Opening', ({ opening }) => <OpeningStatus state={opening?.state ?? 0} />],
   CAUSE,
-  {
-    key: 'attempts',
-    title: 'Attempts',
-    isNumber: true,
-    render: ({ opening }) => opening?.attempts,
-  },
-  { key: 'next', title: 'Next try', render: ({ opening }) => <Time at={opening?.nextTryAt} /> },
-  { key: 'created', title: 'Since', render: ({ createdAt }) => <Time at={createdAt} /> },
-  { key: 'do', title: '', render: (account) => <ResolveOpening account={account} /> },
-]
+  ['Attempts', ({ opening }) => opening?.attempts, 'number'],
+  ['Next try', ({ opening }) => <Time at={opening?.nextTryAt} />],
+  ['Since', 'createdAt'],
+  ['', (account) => <Resolve account={account} />],
+])
 
-function OpeningStatus({ state }: { readonly state: OpeningState | undefined }) {
-  const opening = openingOf(state)
-  if (!opening) return null
+function OpeningStatus({ state }: { readonly state: OpeningState }) {
+  const isReview = enumName(OpeningStateSchema, state) === 'MANUAL_REVIEW'
   return (
-    <span title={opening.says}>
-      <Status tone={state === OpeningState.MANUAL_REVIEW ? 'bad' : 'waiting'}>
-        {opening.label}
-      </Status>
+    <span title={openingText(state)}>
+      <Status tone={isReview ? 'bad' : 'waiting'}>{enumLabel(OpeningStateSchema, state)}</Status>
     </span>
+  )
+}
+
+/** Resolves the opening of an account that is shown. */
+export function Resolve({ account }: { readonly account: Account }) {
+  const { opening, bankName, id } = account
+  return (
+    <ResolveOpening
+      account={account}
+      says={
+        <>
+          <p>{openingText(opening?.state)}</p>
+          {opening?.cause && <p className="faint">{opening.cause}</p>}
+        </>
+      }
+      target={id}
+      question={`What ${bankName} says`}
+      onClosed={() => {}}
+    />
   )
 }

@@ -1,30 +1,35 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { ConnectError, createClient } from '@connectrpc/connect'
-import { useInfiniteQuery, useTransport } from '@connectrpc/connect-query'
+import { useTransport } from '@connectrpc/connect-query'
 import { useEffect, useRef, useState } from 'react'
 import {
   AdminService,
   type VerifyAuditResponse,
 } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
-import type { Actor, AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
+import {
+  type Actor,
+  type AuditEntry,
+  AuditEntrySchema,
+} from '../../../gen/inflow/admin/v1/audit_pb.ts'
 import { shorten, words } from '../format/ids.ts'
 import { count } from '../format/money.ts'
 import { useBusinessNames } from '../session/business-names.ts'
 import { useMay } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Button, Code } from '../ui/button.tsx'
+import { columnsOf, type Entry, MessageFacts } from '../ui/columns.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { FilterBar, readTime, TextFilter, TimeFilter } from '../ui/filters.tsx'
-import { type Column, ListFrame, Table } from '../ui/list.tsx'
-import { Empty, Facts, Failure } from '../ui/page.tsx'
-import { Id, Status, Time } from '../ui/values.tsx'
+import { List, usePagedList } from '../ui/list.tsx'
+import { Empty, Failure } from '../ui/page.tsx'
+import { Id, Status } from '../ui/values.tsx'
 
 /** Who changed what, when, and from where. */
 export function AuditLog() {
   const mayVerify = useMay()(AdminService.method.verifyAudit)
   const [opened, setOpened] = useState<AuditEntry>()
-  const pages = useEntries()
-  const entries = pages.data?.pages.flatMap((page) => page.entries) ?? []
+  const list = useEntries()
+  const entries = list.rows
   const isOne = useViewScope().businessId !== ''
   const nameOf = useBusinessNames(
     isOne ? [] : entries.map(({ businessId }) => businessId).filter((id) => id !== ''),
@@ -38,23 +43,18 @@ export function AuditLog() {
         <TextFilter name="target" label="Target" placeholder="key_…, ep_…, biz_…" />
         <TimeFilter />
       </FilterBar>
-      <ListFrame
-        pages={pages}
-        isEmpty={entries.length === 0}
+      <List
+        label="Audit entries"
+        columns={entryColumns(isOne ? undefined : nameOf)}
+        of={list}
+        keyOf={({ number }) => String(number)}
+        onOpen={setOpened}
         empty={
           <Empty title="No entries" command="inflow audit list">
             Every administrative change is kept here, for good.
           </Empty>
         }
-      >
-        <Table
-          label="Audit entries"
-          columns={isOne ? COLUMNS : [...COLUMNS, businessColumn(nameOf)]}
-          rows={entries}
-          keyOf={({ number }) => String(number)}
-          onOpen={setOpened}
-        />
-      </ListFrame>
+      />
       <EntryDialog entry={opened} onClose={() => setOpened(undefined)} />
     </>
   )
@@ -67,45 +67,39 @@ function useEntries() {
   const [targetId] = useUrlState('target')
   const fromMs = readTime(useUrlState('from')[0])
   const toMs = readTime(useUrlState('to')[0])
-  return useInfiniteQuery(
-    AdminService.method.listAuditEntries,
-    {
-      businessId,
-      action,
-      actorId,
-      targetId,
-      pageSize: 50,
-      pageToken: '',
-      ...(fromMs !== undefined && { from: timestampFromMs(fromMs) }),
-      ...(toMs !== undefined && { to: timestampFromMs(toMs) }),
-    },
-    { pageParamKey: 'pageToken', getNextPageParam: (last) => last.nextPageToken || undefined },
-  )
+  return usePagedList(AdminService.method.listAuditEntries, 'entries', {
+    businessId,
+    action,
+    actorId,
+    targetId,
+    pageSize: 50,
+    ...(fromMs !== undefined && { from: timestampFromMs(fromMs) }),
+    ...(toMs !== undefined && { to: timestampFromMs(toMs) }),
+  })
 }
 
-const COLUMNS: readonly Column<AuditEntry>[] = [
-  { key: 'number', title: '#', isNumber: true, render: ({ number }) => String(number) },
-  { key: 'at', title: 'Time', render: ({ at }) => <Time at={at} /> },
-  { key: 'action', title: 'Action', render: ({ action }) => <code>{action}</code> },
-  { key: 'actor', title: 'Who', render: ({ actor }) => <ActorShown actor={actor} /> },
-  {
-    key: 'target',
-    title: 'Target',
-    render: ({ targetKind, targetId }) => (
-      <>
-        {targetKind.replaceAll('_', ' ')} {targetId !== '' && <Id text={targetId} />}
-      </>
-    ),
-  },
-  { key: 'address', title: 'From', render: ({ address }) => <code>{address}</code> },
-]
-
-function businessColumn(nameOf: (businessId: string) => string): Column<AuditEntry> {
-  return {
-    key: 'business',
-    title: 'Business',
-    render: ({ businessId }) => (businessId === '' ? null : nameOf(businessId)),
-  }
+/** @param nameOf names a business by its id; undefined: the log is of one business */
+function entryColumns(nameOf: ((businessId: string) => string) | undefined) {
+  const business: Entry<AuditEntry> = [
+    'Business',
+    ({ businessId }) => businessId !== '' && nameOf?.(businessId),
+  ]
+  return columnsOf(AuditEntrySchema, [
+    ['#', ({ number }) => String(number), 'number'],
+    ['Time', 'at'],
+    ['Action', ({ action }) => <code>{action}</code>],
+    ['Who', ({ actor }) => <ActorShown actor={actor} />],
+    [
+      'Target',
+      ({ targetKind, targetId }) => (
+        <>
+          {targetKind.replaceAll('_', ' ')} {targetId !== '' && <Id text={targetId} />}
+        </>
+      ),
+    ],
+    ['From', ({ address }) => <code>{address}</code>],
+    ...(nameOf ? [business] : []),
+  ])
 }
 
 /** An entry with its details and hashes. @param entry undefined: closed */
@@ -119,23 +113,27 @@ function EntryDialog({
   if (entry === undefined) return null
   return (
     <Dialog title={`#${entry.number} ${entry.action}`} isOpen onClose={onClose}>
-      <Facts
+      <MessageFacts
+        schema={AuditEntrySchema}
+        of={entry}
         facts={[
-          ['Time', <Time key="at" at={entry.at} />],
-          ['Who', <ActorShown key="actor" actor={entry.actor} />],
-          ['Their id', entry.actor?.id && <Id text={entry.actor.id} charsMax={36} />],
-          ['From', entry.address],
-          ['Request', entry.requestId && <Id text={entry.requestId} charsMax={36} />],
-          ['Target', entry.targetId && <Id text={entry.targetId} charsMax={36} />],
-          ['Business', entry.businessId && <Id text={entry.businessId} charsMax={36} />],
+          ['Time', 'at'],
+          ['Who', ({ actor }) => <ActorShown actor={actor} />],
+          ['Their id', ({ actor }) => actor?.id && <Id text={actor.id} charsMax={36} />],
+          'address',
+          ['Request', 'requestId'],
+          ['Target', 'targetId'],
+          ['Business', 'businessId'],
           [
             'Authentic',
-            <Status key="authentic" tone={entry.authentic ? 'good' : 'bad'}>
-              {entry.authentic ? 'Yes' : 'Its MAC is not right'}
-            </Status>,
+            ({ authentic }) => (
+              <Status tone={authentic ? 'good' : 'bad'}>
+                {authentic ? 'Yes' : 'Its MAC is not right'}
+              </Status>
+            ),
           ],
-          ['Hash', <Id key="hash" text={entry.hash} charsMax={36} />],
-          ['Hash before', <Id key="previous" text={entry.previousHash} charsMax={36} />],
+          'hash',
+          ['Hash before', 'previousHash'],
         ]}
       />
       <Code title="Details" text={entry.details || '{}'} />

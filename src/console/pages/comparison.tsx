@@ -1,20 +1,23 @@
-import { Fragment, type ReactNode, useState } from 'react'
-import { Action } from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
-import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
-import type { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { type ReactNode, useState } from 'react'
+import { Action, ActionSchema } from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import {
+  TransactionStatus,
+  TransactionStatusSchema,
+} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { type Bank, BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../../core/money.ts'
-import { BANKS } from '../format/banks.ts'
 import { csvText } from '../format/csv.ts'
-import { enumWords } from '../format/ids.ts'
+import { enumLabel, enumName, type Tone } from '../format/enums.ts'
+import { words } from '../format/ids.ts'
 import { count, naira } from '../format/money.ts'
-import { nameOf, STATUSES } from '../format/payments.ts'
 import { msOf } from '../format/time.ts'
 import { Button } from '../ui/button.tsx'
+import { columns } from '../ui/columns.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { type Column, Table } from '../ui/list.tsx'
+import { Table } from '../ui/list.tsx'
 import { Failure } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
-import { Id, Money, PageLink, Status, Time, type Tone } from '../ui/values.tsx'
+import { Id, Money, PageLink, Status, Time } from '../ui/values.tsx'
 import { amountOf, type Group, isOpen, type Outcome } from './outcome.ts'
 import type { Comparison as ComparisonState } from './use-comparison.ts'
 
@@ -31,18 +34,21 @@ const GROUPS: readonly { readonly group: Group; readonly title: string; readonly
 /** The groups that are shown also when they are empty. */
 const ALWAYS: ReadonlySet<Group> = new Set(['matched', 'missing', 'extra', 'mismatched'])
 
-/** What a comparison found: counts and sums, the payments of a group, and what can be done about them. */
-export function Comparison({
-  comparison,
-  bank,
-  onApply,
-  onStop,
-}: {
+interface ComparisonProps {
   readonly comparison: ComparisonState
   readonly bank: Bank
   readonly onApply: (outcomes: readonly Outcome[]) => void
   readonly onStop: () => void
-}) {
+}
+
+/** The payments of one group. */
+interface GroupProps {
+  readonly group: Group
+  readonly outcomes: readonly Outcome[]
+}
+
+/** What a comparison found: counts and sums, the payments of a group, and what can be done about them. */
+export function Comparison({ comparison, bank, onApply, onStop }: ComparisonProps) {
   const [chosen, choose] = useState<Group>('missing')
   const { state, outcomes, error, lookedForExtra } = comparison
   const shown = outcomes.filter(({ group }) => group === chosen)
@@ -53,17 +59,25 @@ export function Comparison({
       {error !== undefined && <Failure error={error} />}
       <fieldset className="figures groups">
         <legend className="hidden">Findings</legend>
-        {GROUPS.map(({ group, title, note }) => (
-          <GroupButton
-            key={group}
-            title={title}
-            note={note}
-            outcomes={outcomes.filter((outcome) => outcome.group === group)}
-            isAlways={ALWAYS.has(group)}
-            isChosen={group === chosen}
-            onChoose={() => choose(group)}
-          />
-        ))}
+        {GROUPS.map((each) => {
+          const found = outcomes.filter(({ group }) => group === each.group)
+          if (found.length === 0 && !ALWAYS.has(each.group)) return null
+          const isChosen = each.group === chosen
+          return (
+            <button
+              key={each.group}
+              type="button"
+              className={isChosen ? 'figure chosen' : 'figure'}
+              aria-pressed={isChosen}
+              onClick={() => choose(each.group)}
+            >
+              <span className="figure-title">{each.title}</span>
+              <span className="figure-value">{count(found.length)}</span>
+              <span className="money">{naira(sumOf(found))}</span>
+              <span className="faint">{each.note}</span>
+            </button>
+          )
+        })}
       </fieldset>
       {state === 'done' && !lookedForExtra && error === undefined && (
         <p className="faint">
@@ -86,45 +100,12 @@ export function Comparison({
   )
 }
 
-function GroupButton({
-  title,
-  note,
-  outcomes,
-  isAlways,
-  isChosen,
-  onChoose,
-}: {
-  readonly title: string
-  readonly note: string
-  readonly outcomes: readonly Outcome[]
-  readonly isAlways: boolean
-  readonly isChosen: boolean
-  readonly onChoose: () => void
-}) {
-  if (outcomes.length === 0 && !isAlways) return null
-  const sum = outcomes.reduce((total, outcome) => total + amountOf(outcome), 0n)
-  return (
-    <button
-      type="button"
-      className={isChosen ? 'figure chosen' : 'figure'}
-      aria-pressed={isChosen}
-      onClick={onChoose}
-    >
-      <span className="figure-title">{title}</span>
-      <span className="figure-value">{count(outcomes.length)}</span>
-      <span className="money">{naira(sum)}</span>
-      <span className="faint">{note}</span>
-    </button>
-  )
+function sumOf(outcomes: readonly Outcome[]): bigint {
+  return outcomes.reduce((total, outcome) => total + amountOf(outcome), 0n)
 }
 
-function Progress({
-  comparison: { step, done, total },
-  onStop,
-}: {
-  readonly comparison: ComparisonState
-  readonly onStop: () => void
-}) {
+function Progress({ comparison, onStop }: Pick<ComparisonProps, 'comparison' | 'onStop'>) {
+  const { step, done, total } = comparison
   return (
     <div className="comparison-progress">
       <progress aria-label={step} {...(total > 0 && { max: total, value: done })} />
@@ -138,18 +119,10 @@ function Progress({
 }
 
 /** Records what is missing, or has mismatches reviewed, after a confirmation. */
-function ApplyButton({
-  group,
-  outcomes,
-  onApply,
-}: {
-  readonly group: Group
-  readonly outcomes: readonly Outcome[]
-  readonly onApply: (outcomes: readonly Outcome[]) => void
-}) {
+function ApplyButton({ group, outcomes, onApply }: GroupProps & Pick<ComparisonProps, 'onApply'>) {
   const [isOpen, setOpen] = useState(false)
   const number = count(outcomes.length)
-  const sum = outcomes.reduce((total, outcome) => total + amountOf(outcome), 0n)
+  const sum = sumOf(outcomes)
   const label =
     group === 'missing' ? `Record ${number} that the bank confirms` : `Have ${number} reviewed`
   return (
@@ -180,85 +153,51 @@ function ApplyButton({
   )
 }
 
-const CSV_HEADER = [
-  'finding',
-  'action',
-  'cause',
-  'line',
-  'session_id',
-  'bank_key',
-  'statement_account',
-  'statement_amount',
-  'statement_status',
-  'paid_at',
-  'payer',
-  'narration',
-  'transaction_id',
-  'recorded_account',
-  'recorded_amount',
-  'recorded_status',
+/** The columns of the file: what the statement says, and what is recorded. */
+const CSV_COLUMNS: readonly (readonly [string, (outcome: Outcome) => string | undefined])[] = [
+  ['finding', ({ group }) => group],
+  ['action', ({ action }) => words(enumName(ActionSchema, action)).toLowerCase()],
+  ['cause', ({ cause }) => cause],
+  ['line', ({ row }) => row && `${row.line}`],
+  ['session_id', ({ row, recorded }) => row?.credit.sessionId || recorded?.sessionId],
+  ['bank_key', ({ row }) => row?.credit.bankKey],
+  ['statement_account', ({ row }) => row?.credit.accountNumber],
+  ['statement_amount', ({ row }) => row && formatAmount(row.credit.amountMinor)],
+  ['statement_status', ({ row }) => row?.credit.status],
+  ['paid_at', ({ row }) => isoText(row?.credit.paidAtMs)],
+  ['payer', ({ row }) => row?.credit.payerName],
+  ['narration', ({ row }) => row?.credit.narration],
+  ['transaction_id', ({ recorded }) => recorded?.transactionId],
+  ['recorded_account', ({ recorded }) => recorded?.accountNumber],
+  ['recorded_amount', ({ recorded }) => recorded && formatAmount(recorded.amountMinor)],
+  [
+    'recorded_status',
+    ({ recorded }) => recorded && enumName(TransactionStatusSchema, recorded.status),
+  ],
 ]
 
+const isoText = (ms: number | undefined) => (ms === undefined ? '' : new Date(ms).toISOString())
+
 /** Saves the payments that are shown. */
-function ExportButton({
-  group,
-  outcomes,
-  bank,
-}: {
-  readonly group: Group
-  readonly outcomes: readonly Outcome[]
-  readonly bank: Bank
-}) {
-  const code = BANKS.find((each) => each.bank === bank)?.code ?? 'bank'
+function ExportButton({ group, outcomes, bank }: GroupProps & { readonly bank: Bank }) {
+  const save = () => {
+    const records = outcomes.map((outcome) => CSV_COLUMNS.map(([, read]) => read(outcome) || ''))
+    const text = csvText([CSV_COLUMNS.map(([name]) => name), ...records])
+    const code = enumName(BankSchema, bank).toLowerCase()
+    saveFile(`reconciliation-${code}-${group}.csv`, 'text/csv', [text])
+  }
   return (
-    <Button
-      icon="download"
-      onClick={() =>
-        saveFile(`reconciliation-${code}-${group}.csv`, 'text/csv', [
-          csvText([CSV_HEADER, ...outcomes.map(toRecord)]),
-        ])
-      }
-    >
+    <Button icon="download" onClick={save}>
       Export {outcomes.length} as CSV
     </Button>
   )
-}
-
-function toRecord({ group, action, cause, row, recorded }: Outcome): string[] {
-  const { line, credit } = row ?? {}
-  return [
-    group,
-    enumWords(Action, action).toLowerCase(),
-    cause,
-    line === undefined ? '' : `${line}`,
-    credit?.sessionId || recorded?.sessionId || '',
-    credit?.bankKey ?? '',
-    credit?.accountNumber ?? '',
-    credit ? formatAmount(credit.amountMinor) : '',
-    credit?.status ?? '',
-    credit?.paidAtMs === undefined ? '' : new Date(credit.paidAtMs).toISOString(),
-    credit?.payerName ?? '',
-    credit?.narration ?? '',
-    recorded?.transactionId ?? '',
-    recorded?.accountNumber ?? '',
-    recorded ? formatAmount(recorded.amountMinor) : '',
-    recorded ? enumWords(TransactionStatus, recorded.status).toUpperCase() : '',
-  ]
 }
 
 /** How many more rows a click shows: a page with all of them would be slow. */
 const STEP = 200
 
 /** The payments of one group. */
-function OutcomeTable({
-  group,
-  outcomes,
-  isDone,
-}: {
-  readonly group: Group
-  readonly outcomes: readonly Outcome[]
-  readonly isDone: boolean
-}) {
+function OutcomeTable({ group, outcomes, isDone }: GroupProps & { readonly isDone: boolean }) {
   const [shown, setShown] = useState(STEP)
   if (outcomes.length === 0) return isDone ? <p className="soft">None.</p> : null
   const rows = outcomes.slice(0, shown)
@@ -280,52 +219,29 @@ function OutcomeTable({
   )
 }
 
-const COLUMNS: readonly Column<Outcome>[] = [
-  {
-    key: 'line',
-    title: 'Line',
-    isNumber: true,
-    render: ({ row }) => row?.line ?? <span className="faint">–</span>,
-  },
-  {
-    key: 'paid',
-    title: 'Paid',
-    render: ({ row, recorded }) => <Time at={row?.credit.paidAtMs ?? msOf(recorded?.paidAt)} />,
-  },
-  {
-    key: 'session',
-    title: 'Session or key',
-    render: ({ row, recorded }) => (
-      <Id
-        text={row?.credit.sessionId || row?.credit.bankKey || recorded?.sessionId || ''}
-        charsMax={32}
-      />
-    ),
-  },
-  {
-    key: 'account',
-    title: 'Account',
-    render: ({ row, recorded }) => (
-      <code>{row?.credit.accountNumber ?? recorded?.accountNumber}</code>
-    ),
-  },
-  {
-    key: 'amount',
-    title: 'Amount',
-    isNumber: true,
-    render: (outcome) => <Money minor={amountOf(outcome)} />,
-  },
-  { key: 'payer', title: 'Payer', render: ({ row }) => row?.credit.payerName },
-  {
-    key: 'transaction',
-    title: 'Recorded as',
-    render: ({ recorded }) =>
-      recorded && (
-        <PageLink to={`/payments/${recorded.transactionId}`}>{recorded.transactionId}</PageLink>
-      ),
-  },
-  { key: 'action', title: 'Became', render: (outcome) => <Became outcome={outcome} /> },
-]
+const COLUMNS = columns<Outcome>([
+  ['Line', ({ row }) => row?.line ?? <span className="faint">–</span>, 'number'],
+  ['Paid', ({ row, recorded }) => <Time at={row?.credit.paidAtMs ?? msOf(recorded?.paidAt)} />],
+  [
+    'Session or key',
+    ({ row, recorded }) => {
+      const { sessionId, bankKey } = row?.credit ?? {}
+      return <Id text={sessionId || bankKey || recorded?.sessionId || ''} charsMax={32} />
+    },
+  ],
+  [
+    'Account',
+    ({ row, recorded }) => <code>{row?.credit.accountNumber ?? recorded?.accountNumber}</code>,
+  ],
+  ['Amount', (outcome) => <Money minor={amountOf(outcome)} />, 'number'],
+  ['Payer', ({ row }) => row?.credit.payerName],
+  ['Recorded as', ({ recorded }) => recorded && <Payment id={recorded.transactionId} />],
+  ['Became', (outcome) => <Became outcome={outcome} />],
+])
+
+function Payment({ id }: { readonly id: string }) {
+  return <PageLink to={`/payments/${id}`}>{id}</PageLink>
+}
 
 const ACTIONS: Readonly<Partial<Record<Action, readonly [Tone, string]>>> = {
   [Action.RECORDED]: ['good', 'Recorded'],
@@ -375,56 +291,46 @@ function Pair({ outcome }: { readonly outcome: Outcome }) {
   const { row, recorded } = outcome
   if (row === undefined || recorded === undefined) return null
   const { credit, line } = row
-  const status = TransactionStatus[credit.status]
-  const differs = {
-    account: credit.accountNumber !== recorded.accountNumber,
-    amount: credit.amountMinor !== recorded.amountMinor,
-    status: status !== recorded.status,
-  }
-  return (
-    <Fragment>
-      <tr className="pair">
-        <td rowSpan={2}>{line}</td>
-        <td>Statement</td>
-        <td>
+  const sides = [
+    { ...credit, status: TransactionStatus[credit.status], name: 'Statement' },
+    { ...recorded, name: 'Recorded' },
+  ] as const
+  const differs = (name: 'accountNumber' | 'amountMinor' | 'status') =>
+    sides[0][name] !== sides[1][name]
+  return sides.map(({ name, accountNumber, amountMinor, status }, index) => (
+    <tr key={name} className={index === 0 ? 'pair' : undefined}>
+      {index === 0 && <td rowSpan={2}>{line}</td>}
+      <td>{name}</td>
+      <td>
+        {index === 0 ? (
           <Id text={credit.sessionId || credit.bankKey} charsMax={32} />
-        </td>
-        <Cell differs={differs.account}>{credit.accountNumber}</Cell>
-        <Cell differs={differs.amount} isNumber>
-          <Money minor={credit.amountMinor} />
-        </Cell>
-        <Cell differs={differs.status}>{nameOf(STATUSES, status)}</Cell>
+        ) : (
+          <Payment id={recorded.transactionId} />
+        )}
+      </td>
+      <Cell differs={differs('accountNumber')}>{accountNumber}</Cell>
+      <Cell differs={differs('amountMinor')} className="number">
+        <Money minor={amountMinor} />
+      </Cell>
+      <Cell differs={differs('status')}>{enumLabel(TransactionStatusSchema, status)}</Cell>
+      {index === 0 && (
         <td rowSpan={2}>
           <Became outcome={outcome} />
         </td>
-      </tr>
-      <tr>
-        <td>Recorded</td>
-        <td>
-          <PageLink to={`/payments/${recorded.transactionId}`}>{recorded.transactionId}</PageLink>
-        </td>
-        <Cell differs={differs.account}>{recorded.accountNumber}</Cell>
-        <Cell differs={differs.amount} isNumber>
-          <Money minor={recorded.amountMinor} />
-        </Cell>
-        <Cell differs={differs.status}>{nameOf(STATUSES, recorded.status)}</Cell>
-      </tr>
-    </Fragment>
-  )
+      )}
+    </tr>
+  ))
 }
 
-function Cell({
-  differs,
-  isNumber = false,
-  children,
-}: {
+interface CellProps {
   readonly differs: boolean
-  readonly isNumber?: boolean
+  readonly className?: string
   readonly children: ReactNode
-}) {
-  const classes = [isNumber && 'number', differs && 'differs'].filter(Boolean).join(' ')
+}
+
+function Cell({ differs, className = '', children }: CellProps) {
   return (
-    <td className={classes || undefined}>
+    <td className={`${className} ${differs ? 'differs' : ''}`.trim() || undefined}>
       {differs && <span aria-hidden="true">≠ </span>}
       {children}
       {differs && <span className="hidden"> differs</span>}

@@ -5,20 +5,22 @@ import { memo, type ReactNode, useCallback, useMemo, useRef, useState } from 're
 import { useParams } from 'wouter'
 import { type Event, EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
-import { type Delivery, DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { DeliverySchema, DeliveryStatusSchema } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { curlOfCall } from '../format/curl.ts'
 import { count } from '../format/money.ts'
 import { useEvents, useLive } from '../session/live.tsx'
 import { useMay } from '../session/session.tsx'
-import { useHref, useShowObject, useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { useShowObject, useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Button, Code, CopyButton } from '../ui/button.tsx'
+import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { ChoiceFilter, FilterBar } from '../ui/filters.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { type Column, ListFrame, Table } from '../ui/list.tsx'
-import { Empty, Facts, Failure, Page, Section, Waiting } from '../ui/page.tsx'
+import { ListFrame, Table } from '../ui/list.tsx'
+import { Empty, Loaded, Page, Section } from '../ui/page.tsx'
 import { useReading } from '../ui/reading.ts'
-import { Id, PageLink, Status, Time, type Tone } from '../ui/values.tsx'
+import { EnumStatus, Id, PageLink, Time } from '../ui/values.tsx'
+import { useEventKinds } from './endpoint-form.tsx'
 
 const PAGE_SIZE = 50
 
@@ -53,13 +55,7 @@ function PauseButton() {
 }
 
 function KindFilter() {
-  const mayList = useMay()(WebhookService.method.listEventKinds)
-  const { data } = useQuery(
-    WebhookService.method.listEventKinds,
-    {},
-    { enabled: mayList, staleTime: Number.POSITIVE_INFINITY },
-  )
-  const choices = (data?.kinds ?? []).map(({ kind }) => ({ value: kind, label: kind }))
+  const choices = (useEventKinds() ?? []).map(({ kind }) => ({ value: kind, label: kind }))
   return <ChoiceFilter name="kind" label="Kind" choices={choices} />
 }
 
@@ -332,34 +328,36 @@ export function subjectOf(event: Event): { readonly text: string; readonly to: s
 /** One event: its content, and to whom it was sent. */
 export function EventPage() {
   const { id = '' } = useParams<{ id: string }>()
-  const { data, error, refetch } = useQuery(EventService.method.getEvent, { eventId: id })
-  const event = data?.event
+  const read = useQuery(EventService.method.getEvent, { eventId: id })
+  const event = read.data?.event
   useShowObject(event)
   const mayList = useMay()(WebhookService.method.listDeliveries)
   return (
     <Page title={event?.kind ?? 'Event'} actions={<Id text={id} charsMax={40} />}>
-      {error && <Failure error={error} onRetry={() => void refetch()} />}
-      {data === undefined && !error && <Waiting rows={10} />}
+      <Loaded read={read} rows={10} />
       {event && (
         <div className="two-thirds">
           <EventJson event={event} />
           <aside aria-label="The event">
-            <Facts
+            <MessageFacts
+              schema={EventSchema}
+              of={event}
               facts={[
-                ['In the log', `#${count(event.position)}`],
+                ['In the log', ({ position }) => `#${count(position)}`],
                 [
                   'Business',
-                  event.businessId && (
-                    <PageLink to={`/businesses/${event.businessId}`}>{event.businessId}</PageLink>
-                  ),
+                  ({ businessId }) =>
+                    businessId && (
+                      <PageLink to={`/businesses/${businessId}`}>{businessId}</PageLink>
+                    ),
                 ],
                 [
                   'Of the business',
-                  event.businessSequence > 0n ? `#${count(event.businessSequence)}` : '',
+                  ({ businessSequence }) => businessSequence > 0n && `#${count(businessSequence)}`,
                 ],
-                ['Occurred', <Time key="occurred" at={event.occurredAt} />],
-                ['Mode', event.live ? 'Live' : 'Test'],
-                ['About', <Subject key="about" {...subjectOf(event)} />],
+                'occurredAt',
+                ['Mode', ({ live }) => (live ? 'Live' : 'Test')],
+                ['About', () => <Subject {...subjectOf(event)} />],
               ]}
             />
             {mayList && <Deliveries eventId={id} />}
@@ -374,53 +372,30 @@ function Subject({ text, to }: { readonly text: string; readonly to: string }) {
   return to === '' ? <span className="faint">–</span> : <PageLink to={to}>{text}</PageLink>
 }
 
-const STATES: Readonly<Record<number, readonly [Tone, string]>> = {
-  [DeliveryStatus.PENDING]: ['waiting', 'Pending'],
-  [DeliveryStatus.DELIVERED]: ['good', 'Delivered'],
-  [DeliveryStatus.FAILED]: ['bad', 'Failed'],
-}
-
-const COLUMNS: readonly Column<Delivery>[] = [
-  {
-    key: 'status',
-    title: 'Status',
-    render: ({ status }) => {
-      const [tone, name] = STATES[status] ?? ['neutral', 'Unknown']
-      return <Status tone={tone}>{name}</Status>
-    },
-  },
-  {
-    key: 'endpoint',
-    title: 'Endpoint',
-    render: ({ endpointId }) => <Id text={endpointId} charsMax={14} />,
-  },
-  {
-    key: 'attempts',
-    title: 'Attempts',
-    isNumber: true,
-    render: ({ attemptCount }) => String(attemptCount),
-  },
-]
+const COLUMNS = columnsOf(DeliverySchema, [
+  ['Status', ({ status }) => <EnumStatus of={DeliveryStatusSchema} value={status} />],
+  ['Endpoint', ({ endpointId }) => <Id text={endpointId} charsMax={14} />],
+  ['Attempts', 'attemptCount'],
+])
 
 function Deliveries({ eventId }: { readonly eventId: string }) {
-  const href = useHref()
-  const { data, error, isPending, refetch } = useQuery(WebhookService.method.listDeliveries, {
-    eventId,
-  })
+  const read = useQuery(WebhookService.method.listDeliveries, { eventId })
   return (
     <Section title="Deliveries">
-      {isPending && <Waiting rows={2} />}
-      {error && <Failure error={error} onRetry={() => void refetch()} />}
-      {data?.deliveries.length === 0 && <p className="faint">It was sent to no endpoint.</p>}
-      {data && data.deliveries.length > 0 && (
-        <Table
-          label="Deliveries"
-          columns={COLUMNS}
-          rows={data.deliveries}
-          keyOf={({ id }) => id}
-          hrefOf={({ id }) => href(`/webhooks/deliveries/${id}`)}
-        />
-      )}
+      <Loaded read={read} rows={2}>
+        {({ deliveries }) =>
+          deliveries.length === 0 ? (
+            <p className="faint">It was sent to no endpoint.</p>
+          ) : (
+            <Table
+              label="Deliveries"
+              columns={COLUMNS}
+              rows={deliveries}
+              hrefOf={({ id }, href) => href(`/webhooks/deliveries/${id}`)}
+            />
+          )
+        }
+      </Loaded>
     </Section>
   )
 }

@@ -1,20 +1,24 @@
 import { createClient } from '@connectrpc/connect'
 import { useTransport } from '@connectrpc/connect-query'
 import { useEffect, useRef, useState } from 'react'
-import type { Discrepancy } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import {
+  type Discrepancy,
+  DiscrepancySchema,
+} from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { count } from '../format/money.ts'
 import { durationText } from '../format/time.ts'
 import { Button } from '../ui/button.tsx'
 import { useNow } from '../ui/clock.ts'
-import { type Column, Table } from '../ui/list.tsx'
+import { columnsOf } from '../ui/columns.tsx'
+import { Table } from '../ui/list.tsx'
 import { Failure, Section } from '../ui/page.tsx'
 import { Status } from '../ui/values.tsx'
 
-const COLUMNS: readonly Column<Discrepancy>[] = [
-  { key: 'subject', title: 'Of', render: ({ subject }) => <code>{subject}</code> },
-  { key: 'problem', title: 'Discrepancy', render: ({ problem }) => problem },
-]
+const COLUMNS = columnsOf(DiscrepancySchema, [
+  ['Of', ({ subject }) => <code>{subject}</code>],
+  ['Discrepancy', 'problem'],
+])
 
 /** Recomputes the whole ledger, with progress. */
 export function LedgerVerification() {

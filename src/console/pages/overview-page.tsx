@@ -2,47 +2,49 @@ import '../styles/overview.css'
 import { useQuery } from '@connectrpc/connect-query'
 import { type ReactNode, useEffect, useState } from 'react'
 import type { Event } from '../../../gen/inflow/event/v1/event_pb.ts'
-import type {
-  BankState,
-  Health as Figures,
-  HourFigures,
-  Waiting as WaitingFigures,
+import {
+  type BankState,
+  BankStateSchema,
+  type Health as Figures,
+  type HourFigures,
+  type Waiting as WaitingFigures,
 } from '../../../gen/inflow/overview/v1/figures_pb.ts'
 import {
   type GetOverviewResponse,
   OverviewService,
 } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
-import { type ReviewItem, ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
+import type { ReviewItem } from '../../../gen/inflow/overview/v1/review_pb.ts'
 import type { ReconciliationRun } from '../../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
-import { bankName } from '../format/banks.ts'
+import { bankName } from '../format/enums.ts'
 import { count, naira, shortNaira } from '../format/money.ts'
 import { durationText, HOUR, lagosClock, lagosDay, msOf } from '../format/time.ts'
 import { useEvents } from '../session/live.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { useNow } from '../ui/clock.ts'
-import { type Column, Table } from '../ui/list.tsx'
-import { Facts, Failure, Page, Section, Waiting } from '../ui/page.tsx'
+import { columnsOf } from '../ui/columns.tsx'
+import { Table } from '../ui/list.tsx'
+import { Facts, Loaded, Page, Section } from '../ui/page.tsx'
 import { PageLink, Sparkline, Status, Time } from '../ui/values.tsx'
 import { type Arrivals, addArrivals, keepUncounted, NO_ARRIVALS, withArrivals } from './arrivals.ts'
-import { REVIEW_KINDS } from './review-kinds.ts'
+import { kindOf, placeOf } from './review-kinds.ts'
 
 /** What happened in the last 24 hours, what waits, and whether all is well. */
 export function OverviewPage() {
-  const { data, error, arrivals, refetch } = useOverview()
+  const { read, arrivals } = useOverview()
   return (
     <Page title="Overview">
-      {error && <Failure error={error} onRetry={() => void refetch()} />}
-      {data === undefined && !error && <Waiting rows={10} />}
-      {data && (
-        <>
-          <Tiles overview={data} arrivals={arrivals} />
-          {data.banks.length > 0 && <Banks banks={data.banks} />}
-          <div className={data.health ? 'two-thirds' : undefined}>
-            <NeedsYou />
-            {data.health && <Health health={data.health} waiting={data.waiting} />}
-          </div>
-        </>
-      )}
+      <Loaded read={read} rows={10}>
+        {(data) => (
+          <>
+            <Tiles overview={data} arrivals={arrivals} />
+            {data.banks.length > 0 && <Banks banks={data.banks} />}
+            <div className={data.health ? 'two-thirds' : undefined}>
+              <NeedsYou />
+              {data.health && <Health health={data.health} waiting={data.waiting} />}
+            </div>
+          </>
+        )}
+      </Loaded>
     </Page>
   )
 }
@@ -77,7 +79,7 @@ function useOverview() {
       }))
     if (payments.length > 0) setArrivals((now) => addArrivals(now, payments))
   })
-  return { ...read, arrivals }
+  return { read, arrivals }
 }
 
 function isPaymentOf(live: boolean, businessId: string): (event: Event) => boolean {
@@ -87,35 +89,22 @@ function isPaymentOf(live: boolean, businessId: string): (event: Event) => boole
     (businessId === '' || event.businessId === businessId)
 }
 
-const BANK_COLUMNS: readonly Column<BankState>[] = [
-  { key: 'bank', title: 'Bank', render: ({ bank }) => <strong>{bankName(bank)}</strong> },
-  { key: 'state', title: 'State', render: (bank) => <BankStatus bank={bank} /> },
-  {
-    key: 'notified',
-    title: 'Last notification',
-    isWide: true,
-    render: ({ lastNotificationAt }) => <Time at={lastNotificationAt} />,
-  },
-  {
-    key: 'payment',
-    title: 'Last payment',
-    render: ({ lastPaymentAt }) => <Time at={lastPaymentAt} />,
-  },
-  {
-    key: 'reconciled',
-    title: 'Last reconciliation',
-    isWide: true,
-    render: ({ reconciliationRuns }) => <LastRun runs={reconciliationRuns} />,
-  },
-  {
-    key: 'openings',
-    title: 'Openings pending',
-    isNumber: true,
-    render: ({ pendingOpenings }) =>
-      pendingOpenings >= 1_000 ? '1,000+' : String(pendingOpenings),
-  },
-]
-
+const BANK_COLUMNS = columnsOf(BankStateSchema, [
+  ['Bank', ({ bank }) => <strong>{bankName(bank)}</strong>],
+  ['State', (bank) => <BankStatus bank={bank} />],
+  ['Last notification', 'lastNotificationAt', 'wide'],
+  ['Last payment', 'lastPaymentAt'],
+  [
+    'Last reconciliation',
+    ({ reconciliationRuns }) => <LastRun runs={reconciliationRuns} />,
+    'wide',
+  ],
+  [
+    'Openings pending',
+    ({ pendingOpenings }) => (pendingOpenings >= 1_000 ? '1,000+' : String(pendingOpenings)),
+    'number',
+  ],
+])
 /** The banks as four rows. */
 function Banks({ banks }: { readonly banks: readonly BankState[] }) {
   return (
@@ -170,18 +159,17 @@ const REVIEW_ITEMS_SHOWN = 5
 /** The oldest items of the review queue, each with the page where it is decided. */
 function NeedsYou() {
   const { live, businessId } = useViewScope()
-  const { data, error, isPending, refetch } = useQuery(
+  const read = useQuery(
     OverviewService.method.listReviewItems,
     { live, businessId, pageSize: REVIEW_ITEMS_SHOWN },
     { refetchInterval: REFRESH_MS },
   )
   return (
     <Section title="Needs you" actions={<PageLink to="/review">All</PageLink>}>
-      {isPending && <Waiting rows={REVIEW_ITEMS_SHOWN} />}
-      {error && <Failure error={error} onRetry={() => void refetch()} />}
-      {data?.items.length === 0 && <p className="faint">Nothing waits for a decision.</p>}
+      <Loaded read={read} rows={REVIEW_ITEMS_SHOWN} />
+      {read.data?.items.length === 0 && <p className="faint">Nothing waits for a decision.</p>}
       <ul className="needs">
-        {data?.items.map((item) => (
+        {read.data?.items.map((item) => (
           <NeedsYouItem key={`${item.kind} ${item.id}`} item={item} />
         ))}
       </ul>
@@ -194,7 +182,7 @@ function NeedsYouItem({ item }: { readonly item: ReviewItem }) {
   const [to, action] = placeOf(item)
   return (
     <li>
-      <span className="need-kind">{REVIEW_KINDS[kind]?.[0] ?? 'item'}</span>
+      <span className="need-kind">{kindOf(kind)?.inText[0] ?? 'item'}</span>
       <span className="need-text" title={text}>
         {text}
       </span>
@@ -207,28 +195,6 @@ function NeedsYouItem({ item }: { readonly item: ReviewItem }) {
       </PageLink>
     </li>
   )
-}
-
-/** Where an item is decided, and the word for it. */
-function placeOf({ kind, id, businessId, transactionId }: ReviewItem): readonly [string, string] {
-  switch (kind) {
-    case ReviewKind.UNMATCHED_PAYMENT:
-      return ['/review', 'Assign']
-    case ReviewKind.HELD_NOTIFICATION:
-      return ['/review', 'Review']
-    case ReviewKind.PAYMENT_CONFLICT:
-      return [`/payments/${transactionId}`, 'Compare']
-    case ReviewKind.HELD_PAYMENT:
-      return [`/payments/${id}`, 'Decide']
-    case ReviewKind.ACCOUNT_OPENING:
-      return [`/accounts/${businessId}/${id}`, 'Resolve']
-    case ReviewKind.ENDPOINT:
-      return [`/webhooks/${id}`, 'Open']
-    case ReviewKind.SETTLEMENT:
-      return ['/settlement', 'Settle']
-    default:
-      return ['/review', 'Review']
-  }
 }
 
 /** The service and its database, as the instance that answered sees them. */
@@ -393,7 +359,7 @@ function ReviewTile({ overview: { review } }: { readonly overview: GetOverviewRe
           {review.slice(0, 3).map((item) => (
             <span key={item.kind} className="tile-text">
               {count(item.count)}
-              {item.more ? '+' : ''} {REVIEW_KINDS[item.kind]?.[item.count === 1 ? 0 : 1]}
+              {item.more ? '+' : ''} {kindOf(item.kind)?.inText[item.count === 1 ? 0 : 1]}
             </span>
           ))}
         </span>

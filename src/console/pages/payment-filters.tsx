@@ -1,15 +1,17 @@
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import { useId, useState } from 'react'
-import type {
-  HoldState,
-  Transaction,
-  TransactionStatus,
-  Variance,
+import {
+  type HoldState,
+  HoldStateSchema,
+  type Transaction,
+  type TransactionStatus,
+  TransactionStatusSchema,
+  type Variance,
+  VarianceSchema,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { BANKS, bankOf } from '../format/banks.ts'
+import { Bank, BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { enumChoices, enumValue } from '../format/enums.ts'
 import { parseNaira } from '../format/money.ts'
-import { byCode, HOLD_STATES, STATUSES, VARIANCES } from '../format/payments.ts'
 import { useUrlState, useViewScope, type ViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
 import { ChoiceFilter, FilterBar, readTime, TextFilter, TimeFilter } from '../ui/filters.tsx'
@@ -20,21 +22,17 @@ export function PaymentFilters() {
   const { businessId } = useViewScope()
   return (
     <FilterBar>
-      <ChoiceFilter name="status" label="Status" choices={choicesOf(STATUSES)} />
-      <ChoiceFilter name="bank" label="Bank" choices={choicesOf(BANKS)} />
+      <ChoiceFilter name="status" label="Status" choices={enumChoices(TransactionStatusSchema)} />
+      <ChoiceFilter name="bank" label="Bank" choices={enumChoices(BankSchema)} />
       <AmountFilter />
       <TimeFilter label={businessId === '' ? 'Recorded' : 'Paid'} />
-      <ChoiceFilter name="variance" label="Variance" choices={choicesOf(VARIANCES)} />
-      <ChoiceFilter name="hold" label="Held" choices={choicesOf(HOLD_STATES)} />
+      <ChoiceFilter name="variance" label="Variance" choices={enumChoices(VarianceSchema)} />
+      <ChoiceFilter name="hold" label="Held" choices={enumChoices(HoldStateSchema)} />
       {businessId !== '' && (
         <TextFilter name="account" label="Account" placeholder="R-… or your reference" />
       )}
     </FilterBar>
   )
-}
-
-function choicesOf(list: readonly { readonly code: string; readonly name: string }[]) {
-  return list.map(({ code, name }) => ({ value: code, label: name }))
 }
 
 /** From and to, in naira, both included. */
@@ -127,10 +125,10 @@ export function readFilters(params: URLSearchParams, scope: ViewScope): Filters 
   const text = (name: string) => params.get(name) ?? ''
   return {
     ...scope,
-    status: byCode(STATUSES, text('status')),
-    variance: byCode(VARIANCES, text('variance')),
-    holdState: byCode(HOLD_STATES, text('hold')),
-    bank: bankOf(text('bank')),
+    status: enumValue(TransactionStatusSchema, text('status')),
+    variance: enumValue(VarianceSchema, text('variance')),
+    holdState: enumValue(HoldStateSchema, text('hold')),
+    bank: enumValue(BankSchema, text('bank')) ?? Bank.BANK_UNSPECIFIED,
     reference: scope.businessId === '' ? '' : text('account'),
     fromMinor: parseNaira(text('min')) ?? 0n,
     toMinor: parseNaira(text('max')) ?? 0n,
@@ -159,7 +157,6 @@ export function requestOf(filters: Filters, pageSize: number) {
     ...(from && (isOfAll ? { recordedFrom: from } : { from })),
     ...(to && (isOfAll ? { recordedTo: to } : { to })),
     pageSize,
-    pageToken: '',
   }
 }
 

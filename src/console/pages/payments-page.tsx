@@ -1,5 +1,5 @@
 import '../styles/payments.css'
-import { createConnectQueryKey, useInfiniteQuery, useTransport } from '@connectrpc/connect-query'
+import { createConnectQueryKey, useTransport } from '@connectrpc/connect-query'
 import { type InfiniteData, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import { useSearchParams } from 'wouter'
@@ -7,21 +7,20 @@ import type { Event } from '../../../gen/inflow/event/v1/event_pb.ts'
 import {
   HoldState,
   type Transaction,
-  TransactionStatus,
+  TransactionSchema,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { bankName } from '../format/banks.ts'
+import { bankName } from '../format/enums.ts'
 import { count } from '../format/money.ts'
-import { nameOf, VARIANCES } from '../format/payments.ts'
 import { useBusinessNames } from '../session/business-names.ts'
 import { useEvents, useLive } from '../session/live.tsx'
-import { useHref, useViewScope } from '../session/view-scope.tsx'
+import { useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
-import { type Column, ListFrame, Table } from '../ui/list.tsx'
+import { columnsOf, type Entry } from '../ui/columns.tsx'
+import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, Page } from '../ui/page.tsx'
-import { PaymentStatus } from '../ui/payment-status.tsx'
 import { useReading } from '../ui/reading.ts'
-import { Id, Money, PageLink, Time } from '../ui/values.tsx'
+import { Id, PageLink, Time } from '../ui/values.tsx'
 import { arrive, joinRows, NO_ROWS, release } from './live-rows.ts'
 import {
   type Filters,
@@ -30,6 +29,9 @@ import {
   readFilters,
   requestOf,
 } from './payment-filters.tsx'
+import { amountShown, PaymentStatus } from './payment-words.tsx'
+
+const LIST = TransactionService.method.listTransactions
 
 const PAGE_SIZE = 50
 
@@ -51,21 +53,10 @@ export function PaymentsPage() {
 
 function PaymentList({ filters }: { readonly filters: Filters }) {
   const place = useRef<HTMLDivElement>(null)
-  const href = useHref()
-  const pages = useInfiniteQuery(
-    TransactionService.method.listTransactions,
-    requestOf(filters, PAGE_SIZE),
-    {
-      pageParamKey: 'pageToken',
-      getNextPageParam: (last) => last.nextPageToken || undefined,
-      // Payments arrive all the time: what was read when the list was last open is old.
-      staleTime: 0,
-    },
-  )
-  const read = useMemo(
-    () => pages.data?.pages.flatMap(({ transactions }) => transactions) ?? [],
-    [pages.data],
-  )
+  const request = requestOf(filters, PAGE_SIZE)
+  // Payments arrive all the time: what was read when the list was last open is old.
+  const options = { staleTime: 0 }
+  const { rows: read, pages } = usePagedList(LIST, 'transactions', request, options)
   const reading = useReading(place, 'tbody', () => live.release())
   const trim = useTrim(filters)
   const live = useLiveRows({
@@ -85,20 +76,14 @@ function PaymentList({ filters }: { readonly filters: Filters }) {
   return (
     <div ref={place} className="payment-list">
       <Arrivals waitingCount={live.waitingCount} onShow={showAll} />
-      <ListFrame
-        pages={live.isCut ? { ...pages, hasNextPage: false } : pages}
-        isEmpty={live.rows.length === 0}
+      <List
+        label="Payments"
+        columns={columns}
+        of={{ rows: live.rows, pages: live.isCut ? { ...pages, hasNextPage: false } : pages }}
+        hrefOf={({ id }, href) => href(`/payments/${id}`)}
+        fresh={live.fresh}
         empty={<NoPayments filters={filters} />}
-      >
-        <Table
-          label="Payments"
-          columns={columns}
-          rows={live.rows}
-          keyOf={({ id }) => id}
-          hrefOf={({ id }) => href(`/payments/${id}`)}
-          fresh={live.fresh}
-        />
-      </ListFrame>
+      />
       {live.isCut && (
         <div className="more">
           <Button
@@ -121,7 +106,7 @@ function useColumnsOf(businessId: string, rows: readonly Transaction[]) {
   const known = [...new Set(rows.map((row) => nameOf(row.businessId)))].sort().join('\n')
   // biome-ignore lint/correctness/useExhaustiveDependencies: the names, not the function that returns them
   return useMemo(
-    () => (businessId === '' ? allColumns(nameOf) : BUSINESS_COLUMNS),
+    () => (businessId === '' ? columnsFor(nameOf) : BUSINESS_COLUMNS),
     [businessId, known],
   )
 }
@@ -132,8 +117,8 @@ function useTrim(filters: Filters): () => void {
   const transport = useTransport()
   return () => {
     const queryKey = createConnectQueryKey({
-      schema: TransactionService.method.listTransactions,
-      input: requestOf(filters, PAGE_SIZE),
+      schema: LIST,
+      input: { ...requestOf(filters, PAGE_SIZE), pageToken: '' },
       pageParamKey: 'pageToken',
       cardinality: 'infinite',
       transport,
@@ -167,21 +152,13 @@ function Arrivals({
 
 function NoPayments({ filters }: { readonly filters: Filters }) {
   const { state } = useLive()
-  const isFiltered =
-    filters.status !== undefined ||
-    filters.variance !== undefined ||
-    filters.holdState !== undefined ||
-    filters.bank !== 0 ||
-    filters.reference !== '' ||
-    filters.fromMinor > 0n ||
-    filters.toMinor > 0n ||
-    filters.fromMs !== undefined ||
-    filters.toMs !== undefined
+  const { live, businessId: _one, ...set } = filters
+  const isFiltered = Object.values(set).some(Boolean)
   if (isFiltered) return <Empty title="No payment is like this">Change or clear a filter.</Empty>
   const arrives = state.kind === 'live' ? 'They appear here as they arrive.' : ''
   return (
     <Empty
-      title={`No payments in ${filters.live ? 'live' : 'test'} mode yet`}
+      title={`No payments in ${live ? 'live' : 'test'} mode yet`}
       command="inflow transfer simulate --account 1234567890 --amount 1500.50"
     >
       {arrives} This command simulates one into an account at a sandbox bank:
@@ -189,80 +166,45 @@ function NoPayments({ filters }: { readonly filters: Filters }) {
   )
 }
 
-const FIRST_COLUMNS: readonly Column<Transaction>[] = [
-  { key: 'paid', title: 'Paid', render: ({ paidAt }) => <Time at={paidAt} /> },
-  {
-    key: 'amount',
-    title: 'Amount',
-    isNumber: true,
-    render: ({ amountMinor, status }) => (
-      <Money minor={amountMinor} isReversed={status === TransactionStatus.REVERSED} />
-    ),
-  },
-  { key: 'status', title: 'Status', render: (payment) => <PaymentStatus payment={payment} /> },
-  { key: 'customer', title: 'Customer', render: ({ customerName }) => clipped(customerName) },
-  {
-    key: 'account',
-    title: 'Account',
-    isWide: true,
-    render: ({ businessId, accountReference, accountNumber }) => (
-      <PageLink to={`/accounts/${businessId}/${accountReference}`}>
-        <code>{accountNumber}</code>
-      </PageLink>
-    ),
-  },
-  { key: 'bank', title: 'Bank', isWide: true, render: ({ bank }) => bankName(bank) },
-  { key: 'payer', title: 'Payer', isWide: true, render: ({ payer }) => clipped(payer?.name ?? '') },
-  {
-    key: 'session',
-    title: 'Session',
-    isWide: true,
-    render: ({ sessionId }) => <Id text={sessionId} charsMax={15} />,
-  },
-]
-
-const LAST_COLUMNS: readonly Column<Transaction>[] = [
-  {
-    key: 'variance',
-    title: 'Variance',
-    isExtra: true,
-    render: ({ variance }) => nameOf(VARIANCES, variance),
-  },
-  {
-    key: 'reference',
-    title: 'Reference',
-    isExtra: true,
-    render: ({ merchantReference }) => clipped(merchantReference),
-  },
-  { key: 'email', title: 'E-mail', isExtra: true, render: ({ customerEmail }) => customerEmail },
-  {
-    key: 'narration',
-    title: 'Narration',
-    isExtra: true,
-    render: ({ narration }) => clipped(narration),
-  },
-  {
-    key: 'settles',
-    title: 'Settles',
-    isExtra: true,
-    render: ({ settlesAt, settled }) => (settled ? 'Settled' : <Time at={settlesAt} />),
-  },
-  { key: 'id', title: 'Id', isExtra: true, render: ({ id }) => <Id text={id} /> },
-]
-
-/** The columns of payments of all businesses. @param nameOf returns the name of a business by its id */
-function allColumns(nameOf: (businessId: string) => string): readonly Column<Transaction>[] {
-  const business: Column<Transaction> = {
-    key: 'business',
-    title: 'Business',
-    isWide: true,
-    render: ({ businessId }) => clipped(nameOf(businessId)),
-  }
-  return [...FIRST_COLUMNS, business, ...LAST_COLUMNS]
+/** @param nameOf returns the name of a business by its id; undefined: the payments are of one business */
+function columnsFor(nameOf: ((businessId: string) => string) | undefined) {
+  const business: Entry<Transaction> = [
+    'Business',
+    ({ businessId }) => clipped(nameOf?.(businessId) ?? ''),
+    'wide',
+  ]
+  return columnsOf(TransactionSchema, [
+    'paidAt',
+    ['Amount', amountShown, 'number'],
+    ['Status', (payment) => <PaymentStatus payment={payment} />],
+    ['Customer', ({ customerName }) => clipped(customerName)],
+    [
+      'Account',
+      ({ businessId, accountReference, accountNumber }) => (
+        <PageLink to={`/accounts/${businessId}/${accountReference}`}>
+          <code>{accountNumber}</code>
+        </PageLink>
+      ),
+      'wide',
+    ],
+    ['Bank', ({ bank }) => bankName(bank), 'wide'],
+    ['Payer', ({ payer }) => clipped(payer?.name ?? ''), 'wide'],
+    ['Session', ({ sessionId }) => <Id text={sessionId} charsMax={15} />, 'wide'],
+    ...(nameOf ? [business] : []),
+    ['Variance', 'variance', 'extra'],
+    ['Reference', ({ merchantReference }) => clipped(merchantReference), 'extra'],
+    ['E-mail', 'customerEmail', 'extra'],
+    ['Narration', ({ narration }) => clipped(narration), 'extra'],
+    [
+      'Settles',
+      ({ settlesAt, settled }) => (settled ? 'Settled' : <Time at={settlesAt} />),
+      'extra',
+    ],
+    ['Id', 'id', 'extra'],
+  ])
 }
 
-/** The columns of payments of one business. */
-const BUSINESS_COLUMNS: readonly Column<Transaction>[] = [...FIRST_COLUMNS, ...LAST_COLUMNS]
+const BUSINESS_COLUMNS = columnsFor(undefined)
 
 /** A text that others wrote: whole on hover. */
 function clipped(text: string) {

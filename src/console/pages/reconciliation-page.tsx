@@ -3,15 +3,15 @@ import '../styles/reconciliation.css'
 import { useQuery } from '@connectrpc/connect-query'
 import {
   type ReconciliationRun,
-  RunScope,
+  ReconciliationRunSchema,
 } from '../../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
-import { bankName } from '../format/banks.ts'
-import { count } from '../format/money.ts'
+import { bankName } from '../format/enums.ts'
 import { useMay } from '../session/session.tsx'
-import { type Column, Table } from '../ui/list.tsx'
+import { columnsOf } from '../ui/columns.tsx'
+import { Table } from '../ui/list.tsx'
 import { Failure, Page, Section, Waiting } from '../ui/page.tsx'
-import { Status, Time } from '../ui/values.tsx'
+import { Status } from '../ui/values.tsx'
 import { StatementWorkbench } from './statement-workbench.tsx'
 
 /** A bank's statement beside what is recorded, and what the service reconciles by itself. */
@@ -34,27 +34,15 @@ export function ReconciliationPage() {
 /** How often a run's progress is read: no stream has it. */
 const REFRESH_MS = 15_000
 
-const SCOPES: Readonly<Record<RunScope, string>> = {
-  [RunScope.UNSPECIFIED]: '–',
-  [RunScope.PAYMENTS]: 'All payments',
-  [RunScope.ACTIVE_ACCOUNTS]: 'Active accounts',
-  [RunScope.ALL_ACCOUNTS]: 'All accounts',
-}
-
-const RUN_COLUMNS: readonly Column<ReconciliationRun>[] = [
-  { key: 'bank', title: 'Bank', render: ({ bank }) => <strong>{bankName(bank)}</strong> },
-  { key: 'scope', title: 'Searches', render: ({ scope }) => SCOPES[scope] },
-  { key: 'state', title: 'State', render: (run) => <RunState run={run} /> },
-  { key: 'from', title: 'Paid from', render: ({ from }) => <Time at={from} /> },
-  { key: 'to', title: 'to', render: ({ to }) => <Time at={to} /> },
-  {
-    key: 'missed',
-    title: 'Found missing',
-    isNumber: true,
-    render: ({ missedCount }) => count(missedCount),
-  },
-  { key: 'next', title: 'Next', render: ({ nextAt }) => <Time at={nextAt} /> },
-]
+const RUN_COLUMNS = columnsOf(ReconciliationRunSchema, [
+  ['Bank', ({ bank }) => <strong>{bankName(bank)}</strong>],
+  ['Searches', 'scope'],
+  ['State', (run) => <RunState run={run} />],
+  ['Paid from', 'from'],
+  ['to', 'to'],
+  'missedCount',
+  'nextAt',
+])
 
 /** The runs in which the service searches the banks for payments that were not notified. */
 function Runs() {

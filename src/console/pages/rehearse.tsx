@@ -8,11 +8,12 @@ import {
   RehearsalVerdict,
 } from '../../../gen/inflow/webhook/v1/rehearsal_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import type { Tone } from '../format/enums.ts'
 import { useMay } from '../session/session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Failure } from '../ui/page.tsx'
-import { Status, type Tone } from '../ui/values.tsx'
+import { Status } from '../ui/values.tsx'
 
 /** Sends an endpoint of test mode what the world will send, and shows each step as it is done. Live ones are refused. */
 export function Rehearse({ endpoint: { id, live } }: { readonly endpoint: Endpoint }) {

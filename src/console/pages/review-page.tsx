@@ -1,32 +1,27 @@
 import '../styles/review.css'
-import {
-  createQueryOptions,
-  useInfiniteQuery,
-  useQuery,
-  useTransport,
-} from '@connectrpc/connect-query'
+import { createQueryOptions, useQuery, useTransport } from '@connectrpc/connect-query'
 import { useQueries } from '@tanstack/react-query'
 import { type RefObject, useEffect, useId, useRef } from 'react'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
-import {
-  type ReviewCount,
-  type ReviewItem,
+import type {
+  ReviewCount,
+  ReviewItem,
   ReviewKind,
 } from '../../../gen/inflow/overview/v1/review_pb.ts'
-import { useBusinessName } from '../app/top-bar.tsx'
 import { isTyping } from '../app/typing.ts'
-import { bankName } from '../format/banks.ts'
+import { bankName } from '../format/enums.ts'
 import { msOf } from '../format/time.ts'
+import { useBusinessName } from '../session/business-names.ts'
 import { useMay } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { ListFrame } from '../ui/list.tsx'
+import { ListFrame, usePagedList } from '../ui/list.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { Money, Time } from '../ui/values.tsx'
-import { ItemActions } from './item-actions.tsx'
-import { ItemDetails } from './item-details.tsx'
-import { countText, KINDS, keyOf, kindName, kindOf } from './review-kinds-table.ts'
+import { ItemActions } from './review-actions.tsx'
+import { ItemDetails } from './review-details.tsx'
+import { kindOf, REVIEW_KINDS } from './review-kinds.ts'
 
 /** How often the queue is read: no stream has all that needs an operator. */
 const REFRESH_MS = 30_000
@@ -35,7 +30,7 @@ const REFRESH_MS = 30_000
 export function ReviewPage() {
   const [code] = useUrlState('kind')
   const [opened, setOpened] = useUrlState('item')
-  const { queue, items } = useQueue(kindOf(code))
+  const { rows: items, pages } = useQueue(REVIEW_KINDS.find((each) => each.code === code)?.kind)
   const counts = useCounts()
   const at = items.findIndex((item) => keyOf(item) === opened)
   const open = (index: number) => {
@@ -47,7 +42,7 @@ export function ReviewPage() {
     <Page title="Review" actions={items.length > 0 && <Keys />}>
       <Tabs counts={counts} chosen={code} />
       <ListFrame
-        pages={queue}
+        pages={pages}
         isEmpty={items.length === 0}
         empty={<EmptyQueue isFiltered={code !== ''} />}
       >
@@ -68,24 +63,19 @@ export function ReviewPage() {
   )
 }
 
-function useQueue(kind: ReviewKind) {
+function useQueue(kind: ReviewKind | undefined) {
   const { live, businessId } = useViewScope()
-  const queue = useInfiniteQuery(
+  return usePagedList(
     OverviewService.method.listReviewItems,
-    {
-      live,
-      businessId,
-      kinds: kind === ReviewKind.UNSPECIFIED ? [] : [kind],
-      pageToken: '',
-    },
-    {
-      pageParamKey: 'pageToken',
-      getNextPageParam: (last) => last.nextPageToken || undefined,
-      refetchInterval: REFRESH_MS,
-    },
+    'items',
+    { live, businessId, kinds: kind === undefined ? [] : [kind] },
+    { refetchMs: REFRESH_MS },
   )
-  const items: readonly ReviewItem[] = queue.data?.pages.flatMap((page) => page.items) ?? []
-  return { queue, items }
+}
+
+/** Names an item in the URL and in the list. */
+function keyOf({ kind, id, live }: ReviewItem): string {
+  return `${kind}-${live ? 'live' : 'test'}-${id}`
 }
 
 /** The counts of all kinds; the badge of the rail reads the same. */
@@ -93,6 +83,11 @@ function useCounts(): readonly ReviewCount[] {
   const { live, businessId } = useViewScope()
   const read = useQuery(OverviewService.method.listReviewItems, { live, businessId, pageSize: 1 })
   return read.data?.counts ?? []
+}
+
+/** How many there are: `12`, or `1000+`. */
+function countText({ count, more }: Pick<ReviewCount, 'count' | 'more'>): string {
+  return `${count}${more ? '+' : ''}`
 }
 
 function Tabs({
@@ -107,7 +102,7 @@ function Tabs({
     count: counts.reduce((sum, { count }) => sum + count, 0),
     more: counts.some(({ more }) => more),
   }
-  const tabs = KINDS.flatMap(({ kind, code, name }) => {
+  const tabs = REVIEW_KINDS.flatMap(({ kind, code, tab: name }) => {
     const found = counts.find((each) => each.kind === kind)
     return found || code === chosen ? [{ code, name, text: found ? countText(found) : '0' }] : []
   })
@@ -260,7 +255,7 @@ function ReviewRow({
         onClick={onToggle}
       >
         <Icon name={isOpen ? 'down' : 'right'} size={12} />
-        <span className="review-kind">{kindName(item.kind)}</span>
+        <span className="review-kind">{kindOf(item.kind)?.one}</span>
         <span className="review-text">{item.text}</span>
         <span className="review-amount">
           {item.amountMinor > 0n && <Money minor={item.amountMinor} />}

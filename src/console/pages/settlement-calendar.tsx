@@ -4,7 +4,7 @@ import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_
 import { count, naira, shortNaira } from '../format/money.ts'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
-import { Failure, Section, Waiting } from '../ui/page.tsx'
+import { Loaded, Section } from '../ui/page.tsx'
 import { Time } from '../ui/values.tsx'
 import { blanksBefore, dayAt, dayName, monthName, shiftMonth } from './lagos-calendar.ts'
 
@@ -30,9 +30,9 @@ export function Calendar({ month, onMonth, day, onDay }: CalendarProps) {
   const { days, settlementsFrom, dueIncomplete } = read.data ?? {}
   return (
     <Section title={monthName(month)} actions={<MonthButtons month={month} onMonth={onMonth} />}>
-      {read.error && <Failure error={read.error} onRetry={() => void read.refetch()} />}
-      {read.isPending && <Waiting rows={10} />}
-      {days && <Month days={days} day={day} onDay={onDay} />}
+      <Loaded read={read} rows={10}>
+        {() => days && <Month days={days} day={day} onDay={onDay} />}
+      </Loaded>
       {settlementsFrom && (
         <p className="faint">
           Settlements since <Time at={settlementsFrom} /> are counted: there are more in this month.

@@ -1,24 +1,35 @@
-import '../styles/figures.css'
-import '../styles/settlement.css'
-import { useInfiniteQuery, useQuery } from '@connectrpc/connect-query'
+import { createConnectQueryKey, useQuery } from '@connectrpc/connect-query'
+import { useQueryClient } from '@tanstack/react-query'
+import { useParams } from 'wouter'
+import {
+  EntrySchema,
+  type Settlement,
+  SettlementSchema,
+  SettlementStatus,
+} from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { shorten, words } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
-import { useBusinessNames } from '../session/business-names.ts'
+import { useBusinessName, useBusinessNames } from '../session/business-names.ts'
+import { useEvents } from '../session/live.tsx'
 import { useMay, useRestricted } from '../session/session.tsx'
-import { useHref, useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { useShowObject, useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
-import { ListFrame, Table } from '../ui/list.tsx'
-import { Empty, Failure, Page, Section, Waiting } from '../ui/page.tsx'
-import { Holidays } from './holidays.tsx'
+import { columnsOf, type Entry, MessageFacts } from '../ui/columns.tsx'
+import { List, usePagedList } from '../ui/list.tsx'
+import { Empty, Failure, Loaded, Page, Section, Waiting } from '../ui/page.tsx'
+import { Money, PageLink, Status } from '../ui/values.tsx'
 import { dayAt, dayName, periodOf } from './lagos-calendar.ts'
 import { LedgerVerification } from './ledger-verification.tsx'
 import { RunSettlement } from './run-settlement.tsx'
 import { Calendar } from './settlement-calendar.tsx'
-import { settlementColumns } from './settlement-columns.tsx'
 import { Preview } from './settlement-preview.tsx'
-import { SettlementTerms } from './settlement-terms.tsx'
+import { Holidays, SettlementTerms } from './settlement-terms.tsx'
 import { StatementDownload } from './statement-download.tsx'
-import { useSettlementRefresh } from './use-settlement-refresh.ts'
+import '../styles/figures.css'
+import '../styles/settlement.css'
+
+const METHODS = SettlementService.method
 
 /** What is settled when: the calendar, the settlements, and, for one business, its balance and terms. */
 export function SettlementPage() {
@@ -38,7 +49,7 @@ export function SettlementPage() {
       actions={
         <>
           {businessId !== '' && <StatementDownload businessId={businessId} />}
-          {may(SettlementService.method.settle) && (businessId !== '' || !isRestricted) && (
+          {may(METHODS.settle) && (businessId !== '' || !isRestricted) && (
             // What was begun for one business or mode is not repeated for another.
             <RunSettlement key={`${businessId} ${live}`} businessId={businessId} />
           )}
@@ -50,16 +61,27 @@ export function SettlementPage() {
       <SettlementList day={day} onAll={() => setDay('')} />
       <Preview />
       {businessId !== '' && <SettlementTerms businessId={businessId} />}
-      {may(SettlementService.method.listHolidays) && <Holidays />}
-      {may(SettlementService.method.verifyLedger) && <LedgerVerification />}
+      {may(METHODS.listHolidays) && <Holidays />}
+      {may(METHODS.verifyLedger) && <LedgerVerification />}
     </Page>
   )
+}
+
+/** Reads the settlements, balances and the calendar again when one completes. */
+function useSettlementRefresh(): void {
+  const queries = useQueryClient()
+  useEvents((events) => {
+    if (!events.some(({ payload }) => payload.case === 'settlement')) return
+    void queries.invalidateQueries({
+      queryKey: createConnectQueryKey({ schema: SettlementService, cardinality: undefined }),
+    })
+  })
 }
 
 /** What a business has: received, available, and the fees so far. */
 function BalanceFigures({ businessId }: { readonly businessId: string }) {
   const { live } = useViewScope()
-  const read = useQuery(SettlementService.method.getBalance, { businessId, test: !live })
+  const read = useQuery(METHODS.getBalance, { businessId, test: !live })
   if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
   const { balance } = read.data ?? {}
   if (balance === undefined) return <Waiting rows={2} />
@@ -81,55 +103,160 @@ function BalanceFigures({ businessId }: { readonly businessId: string }) {
   )
 }
 
-/** The settlements of a day, or the latest ones. */
-function SettlementList({
-  day,
-  onAll,
-}: {
-  /** Empty: any day. */
-  readonly day: string
-  readonly onAll: () => void
-}) {
+/** The settlements of a day, or the latest ones. @param day empty: any */
+function SettlementList({ day, onAll }: { readonly day: string; readonly onAll: () => void }) {
   const { live, businessId } = useViewScope()
-  const href = useHref()
-  const pages = useInfiniteQuery(
-    SettlementService.method.listSettlements,
-    { live, businessId, pageToken: '', ...(day !== '' && periodOf(day, day)) },
-    {
-      pageParamKey: 'pageToken',
-      getNextPageParam: (last) => last.nextPageToken || undefined,
-    },
-  )
-  const rows = pages.data?.pages.flatMap(({ settlements }) => settlements) ?? []
-  const nameOf = useBusinessNames(rows.map((row) => row.businessId))
+  const settlements = usePagedList(METHODS.listSettlements, 'settlements', {
+    live,
+    businessId,
+    ...(day !== '' && periodOf(day, day)),
+  })
+  const nameOf = useBusinessNames(settlements.rows.map((row) => row.businessId))
+  const options = [businessId && ` --business ${businessId}`, !live && ' --test']
   return (
     <Section
       title={day === '' ? 'Latest settlements' : `Settlements of ${dayName(day)}`}
       actions={day !== '' && <Button onClick={onAll}>All days</Button>}
     >
-      <ListFrame pages={pages} isEmpty={rows.length === 0} empty={<NoSettlements day={day} />}>
-        <Table
-          label="Settlements"
-          columns={settlementColumns(businessId === '' ? nameOf : undefined)}
-          rows={rows}
-          keyOf={({ id }) => id}
-          hrefOf={({ id }) => href(`/settlement/${id}`)}
-        />
-      </ListFrame>
+      <List
+        label="Settlements"
+        columns={settlementColumns(businessId === '' ? nameOf : undefined)}
+        of={settlements}
+        hrefOf={({ id }, href) => href(`/settlement/${id}`)}
+        empty={
+          day === '' ? (
+            <Empty
+              title="Nothing was settled yet"
+              command={`inflow settle run${options.filter(Boolean).join('')}`}
+            >
+              Payments are settled when they are due by the terms of their business.
+            </Empty>
+          ) : (
+            <p className="soft">No settlement started on this day.</p>
+          )
+        }
+      />
     </Section>
   )
 }
 
-function NoSettlements({ day }: { readonly day: string }) {
-  const { live, businessId } = useViewScope()
-  if (day !== '') return <p className="soft">No settlement started on this day.</p>
-  const options = [businessId && ` --business ${businessId}`, !live && ' --test']
+/** @param nameOf names a business by its id; undefined: all rows are of one business */
+function settlementColumns(nameOf: ((id: string) => string) | undefined) {
+  const business: Entry<Settlement> = ['Business', ({ businessId }) => nameOf?.(businessId)]
+  return columnsOf(SettlementSchema, [
+    'startedAt',
+    ...(nameOf ? [business] : []),
+    ['Status', stateShown],
+    'transactionCount',
+    'grossMinor',
+    'feesMinor',
+    'splitsMinor',
+    'netMinor',
+    ['Settlement', 'id'],
+  ])
+}
+
+/** Whether a settlement runs, and how far it is. */
+function stateShown({ status, percentDone }: Settlement) {
+  if (status === SettlementStatus.COMPLETED) return <Status tone="good">Completed</Status>
+  return <Status tone="waiting">{`Running, ${percentDone} %`}</Status>
+}
+
+/** One settlement: what it moved, and its payments. */
+export function SettlementDetails() {
+  const { id = '' } = useParams()
+  const read = useQuery(METHODS.listSettlements, { settlementId: id })
+  useSettlementRefresh()
+  const [settlement] = read.data?.settlements ?? []
+  useShowObject(settlement)
   return (
-    <Empty
-      title="Nothing was settled yet"
-      command={`inflow settle run${options.filter(Boolean).join('')}`}
-    >
-      Payments are settled when they are due by the terms of their business.
-    </Empty>
+    <Page title="Settlement">
+      <Loaded read={read} rows={8}>
+        {() =>
+          settlement ? (
+            <>
+              <Known settlement={settlement} />
+              <Payments settlement={settlement} />
+            </>
+          ) : (
+            <Empty title="There is no such settlement">It may belong to another business.</Empty>
+          )
+        }
+      </Loaded>
+    </Page>
+  )
+}
+
+function Known({ settlement }: { readonly settlement: Settlement }) {
+  const { requestId } = settlement
+  const name = useBusinessName(settlement.businessId)
+  return (
+    <div className="panel settlement-facts">
+      <MessageFacts
+        schema={SettlementSchema}
+        of={settlement}
+        facts={[
+          ['Settlement', 'id'],
+          ['Status', stateShown],
+          ['Mode', ({ live }) => (live ? 'Live' : 'Test')],
+          ['Business', () => name],
+          'transactionCount',
+          ['Gross', ({ grossMinor }) => <Money minor={grossMinor} />],
+          ['Fees', ({ feesMinor }) => <Money minor={feesMinor} />],
+          'splitsMinor',
+          [
+            'Net',
+            ({ netMinor }) => (
+              <strong>
+                <Money minor={netMinor} />
+              </strong>
+            ),
+          ],
+          'cutOffAt',
+          'startedAt',
+          'completedAt',
+          ['Started by', () => (requestId === '' ? 'the schedule' : `the request ${requestId}`)],
+          ['Schedule', ({ forced }) => forced && 'overridden'],
+        ]}
+      />
+    </div>
+  )
+}
+
+const ENTRY_COLUMNS = columnsOf(EntrySchema, [
+  'bookedAt',
+  ['Entry', ({ kind }) => words(kind)],
+  [
+    'Payment',
+    ({ transactionId }) =>
+      transactionId === '' ? (
+        <span className="faint">–</span>
+      ) : (
+        <PageLink to={`/payments/${transactionId}`}>{shorten(transactionId, 20)}</PageLink>
+      ),
+  ],
+  'sessionId',
+  'pendingMinor',
+  'availableMinor',
+  'feesMinor',
+])
+
+/** The entries since the settlement before: its payments are among them. */
+function Payments({ settlement: { id, businessId, live } }: { readonly settlement: Settlement }) {
+  const request = { businessId, settlementId: id, test: !live, pageSize: 200 }
+  const entries = usePagedList(METHODS.listEntries, 'entries', request)
+  return (
+    <Section title="Payments and other entries since the settlement before">
+      <List
+        label="Entries"
+        columns={ENTRY_COLUMNS}
+        of={entries}
+        keyOf={({ sequence }) => `${sequence}`}
+        hrefOf={({ transactionId }, href) =>
+          href(transactionId === '' ? `/settlement/${id}` : `/payments/${transactionId}`)
+        }
+        empty={<p className="soft">It has no entries.</p>}
+      />
+    </Section>
   )
 }

@@ -1,4 +1,4 @@
-import { createQueryOptions, useInfiniteQuery, useTransport } from '@connectrpc/connect-query'
+import { createQueryOptions, useTransport } from '@connectrpc/connect-query'
 import { useQueries } from '@tanstack/react-query'
 import { useState } from 'react'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
@@ -10,6 +10,7 @@ import { count } from '../format/money.ts'
 import { useBusinessNames } from '../session/business-names.ts'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
+import { usePagedList } from '../ui/list.tsx'
 import { Failure, Section } from '../ui/page.tsx'
 import { Money, Time } from '../ui/values.tsx'
 
@@ -45,15 +46,10 @@ export function Preview() {
 }
 
 function AllBusinesses({ isForced }: { readonly isForced: boolean }) {
-  const pages = useInfiniteQuery(
-    BusinessService.method.listBusinesses,
-    { pageSize: STEP, pageToken: '' },
-    {
-      pageParamKey: 'pageToken',
-      getNextPageParam: (last) => last.nextPageToken || undefined,
-    },
-  )
-  const ids = pages.data?.pages.flatMap(({ businesses }) => businesses.map(({ id }) => id)) ?? []
+  const { rows, pages } = usePagedList(BusinessService.method.listBusinesses, 'businesses', {
+    pageSize: STEP,
+  })
+  const ids = rows.map(({ id }) => id)
   return (
     <>
       {pages.error && <Failure error={pages.error} onRetry={() => void pages.refetch()} />}

@@ -1,30 +1,45 @@
 import { useQuery } from '@connectrpc/connect-query'
 import { useState } from 'react'
-import { Schedule, type Terms } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
-import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { formatAmount } from '../../core/money.ts'
-import { naira, parseNaira } from '../format/money.ts'
+import {
+  HolidaySchema,
+  Schedule,
+  ScheduleSchema,
+  type Terms,
+} from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import {
+  SettlementService,
+  UpdateSettlementTermsRequestSchema,
+} from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { enumName } from '../format/enums.ts'
+import { naira } from '../format/money.ts'
 import { Action } from '../ui/action.tsx'
-import { type FormValues, SelectField, TextField } from '../ui/form.tsx'
-import { Facts, Failure, Section, Waiting } from '../ui/page.tsx'
+import { columnsOf } from '../ui/columns.tsx'
+import { Fields } from '../ui/form.tsx'
+import { List, usePagedList } from '../ui/list.tsx'
+import { Facts, Loaded, Section } from '../ui/page.tsx'
+import { dayAt, dayName } from './lagos-calendar.ts'
+
+const METHODS = SettlementService.method
 
 /** When the payments of a business are settled, and for which fee. */
 export function SettlementTerms({ businessId }: { readonly businessId: string }) {
-  const read = useQuery(SettlementService.method.getSettlementTerms, { businessId })
+  const read = useQuery(METHODS.getSettlementTerms, { businessId })
   const { terms } = read.data ?? {}
   return (
     <Section title="Terms" actions={terms && <Edit businessId={businessId} terms={terms} />}>
-      {read.error && <Failure error={read.error} onRetry={() => void read.refetch()} />}
-      {read.isPending && <Waiting rows={3} />}
-      {terms && (
-        <Facts
-          facts={[
-            ['Payments are due', dueText(terms)],
-            ['Fee', feeText(terms)],
-            ['At most', terms.feeCapMinor > 0n && naira(terms.feeCapMinor)],
-          ]}
-        />
-      )}
+      <Loaded read={read} rows={3}>
+        {() =>
+          terms && (
+            <Facts
+              facts={[
+                ['Payments are due', dueText(terms)],
+                ['Fee', feeText(terms)],
+                ['At most', terms.feeCapMinor > 0n && naira(terms.feeCapMinor)],
+              ]}
+            />
+          )
+        }
+      </Loaded>
     </Section>
   )
 }
@@ -37,106 +52,92 @@ function dueText({ schedule, workingDays, cutOff }: Terms): string {
 }
 
 function feeText({ feeFlatMinor, feeBasisPoints }: Terms): string {
-  const parts = [
-    feeFlatMinor > 0n && naira(feeFlatMinor),
-    feeBasisPoints > 0 && `${percentText(feeBasisPoints)} %`,
-  ]
+  const percent = feeBasisPoints > 0 && `${feeBasisPoints / 100} %`
+  const parts = [feeFlatMinor > 0n && naira(feeFlatMinor), percent]
   return parts.filter(Boolean).join(' and ') || 'none'
 }
 
-/** Basis points as percent: 150 → "1.5". */
-function percentText(basisPoints: number): string {
-  return `${basisPoints / 100}`
-}
-
-function readTerms(form: FormValues) {
-  const schedule = Number(form.text('terms.schedule')) as Schedule
-  return {
-    schedule,
-    workingDays: schedule === Schedule.WORKING_DAYS ? form.whole('terms.workingDays') : 0,
-    cutOff: schedule === Schedule.INSTANT ? '' : form.text('terms.cutOff'),
-    feeFlatMinor: form.kobo('terms.feeFlatMinor'),
-    feeBasisPoints: Math.round(Number(form.text('terms.feeBasisPoints')) * 100),
-    feeCapMinor: form.kobo('terms.feeCapMinor'),
-  }
-}
-
+/** A field that the schedule does not have is absent, so the terms are stated without it. */
 function Edit({ businessId, terms }: { readonly businessId: string; readonly terms: Terms }) {
+  const [schedule, setSchedule] = useState(enumName(ScheduleSchema, terms.schedule))
+  const values = { terms: { ...terms, workingDays: terms.workingDays || 1 } }
   return (
     <Action
-      method={SettlementService.method.updateSettlementTerms}
+      method={METHODS.updateSettlementTerms}
       label="Change the terms"
       says="They apply in both modes, to all payments that are not settled yet. A settlement that runs keeps the fees it started with."
-      request={(_reason, form) => ({ businessId, terms: readTerms(form) })}
+      request={{ businessId }}
       target={businessId}
     >
-      <TermsFields terms={terms} />
+      <Fields
+        of={UpdateSettlementTermsRequestSchema}
+        values={values}
+        show={[
+          { 'terms.schedule': { label: 'Payments are due', onChoose: setSchedule } },
+          {
+            ...(schedule === 'WORKING_DAYS' && { 'terms.workingDays': WORKING_DAYS }),
+            ...(schedule !== 'INSTANT' && { 'terms.cutOff': { placeholder: '00:00' } }),
+            'terms.feeFlatMinor': '',
+            'terms.feeBasisPoints': '',
+            'terms.feeCapMinor': { hint: 'Empty: no maximum' },
+          },
+        ]}
+      />
     </Action>
   )
 }
 
-const SCHEDULES = [
-  { value: `${Schedule.INSTANT}`, label: 'Within a minute' },
-  { value: `${Schedule.DAILY}`, label: 'Daily' },
-  { value: `${Schedule.WORKING_DAYS}`, label: 'After working days' },
-]
+const WORKING_DAYS = { label: 'Working days after the payment', min: 1, required: true }
 
-const isAmount = (text: string) =>
-  parseNaira(text) === undefined ? 'Write naira, such as 50 or 1,500.50' : undefined
-
-function TermsFields({ terms }: { readonly terms: Terms }) {
-  const [schedule, setSchedule] = useState(`${terms.schedule}`)
-  const amount = (minor: bigint) => (minor > 0n ? formatAmount(minor) : '')
-  return (
-    <>
-      <SelectField
-        name="terms.schedule"
-        label="Payments are due"
-        choices={SCHEDULES}
-        value={schedule}
-        onChoose={setSchedule}
+const HOLIDAY_COLUMNS = columnsOf(HolidaySchema, [
+  ['Day', ({ day }) => dayName(day)],
+  ['Holiday', 'name'],
+  [
+    '',
+    ({ day, name }) => (
+      <Action
+        method={METHODS.removeHoliday}
+        label="Remove"
+        kind="quiet"
+        says={`${name}, ${dayName(day)}, becomes a working day again.`}
+        request={{ day }}
+        target={day}
       />
-      <div className="fields">
-        {schedule === `${Schedule.WORKING_DAYS}` && (
-          <TextField
-            name="terms.workingDays"
-            label="Working days after the payment"
-            type="number"
-            min={1}
-            max={30}
-            required
-            value={terms.workingDays || 1}
-          />
-        )}
-        {schedule !== `${Schedule.INSTANT}` && (
-          <TextField
-            name="terms.cutOff"
-            label="Time in Lagos"
-            placeholder="00:00"
-            pattern="([01][0-9]|2[0-3]):[0-5][0-9]"
-            value={terms.cutOff}
-          />
-        )}
-        <TextField
-          name="terms.feeFlatMinor"
-          label="Fee for each payment, ₦"
-          value={amount(terms.feeFlatMinor)}
-          check={isAmount}
-        />
-        <TextField
-          name="terms.feeBasisPoints"
-          label="Fee in percent"
-          pattern="\d{1,3}([.]\d{1,2})?"
-          value={terms.feeBasisPoints > 0 ? percentText(terms.feeBasisPoints) : ''}
-        />
-        <TextField
-          name="terms.feeCapMinor"
-          label="Fee at most, ₦"
-          hint="Empty: no maximum"
-          value={amount(terms.feeCapMinor)}
-          check={isAmount}
-        />
-      </div>
-    </>
+    ),
+    'number',
+  ],
+])
+
+/** The days, other than weekends, on which nothing is settled. */
+export function Holidays() {
+  const { rows, pages } = usePagedList(METHODS.listHolidays, 'holidays', { pageSize: 200 })
+  const today = dayAt(Date.now())
+  const coming = rows.filter(({ day }) => day >= today)
+  const past = rows.length - coming.length
+  return (
+    <Section title="Holidays" actions={<AddHoliday />}>
+      <List
+        label="Holidays"
+        columns={HOLIDAY_COLUMNS}
+        of={{ rows: coming, pages }}
+        keyOf={({ day }) => day}
+        empty={<p className="soft">No holiday is ahead: all days but weekends are working days.</p>}
+      />
+      {past > 0 && <p className="faint">{past} more are over.</p>}
+    </Section>
+  )
+}
+
+function AddHoliday() {
+  return (
+    <Action
+      method={METHODS.addHoliday}
+      label="Add a holiday"
+      icon="plus"
+      says="Payments that would be due on the day are due on the next working day. A day that is a holiday already is renamed."
+      request={{}}
+      fields={{ day: { placeholder: '2026-12-25', hint: 'YYYY-MM-DD' }, name: '' }}
+      target={({ holiday }) => holiday?.day ?? ''}
+    />
   )
 }

@@ -1,8 +1,8 @@
 import { useMemo, useState } from 'react'
-import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { Bank, BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { STATEMENT_COLUMNS, type StatementColumn } from '../../core/statement-columns.ts'
 import type { ValueFormat } from '../../core/statement-row.ts'
-import { BANKS } from '../format/banks.ts'
+import { type Choice, enumFieldChoices, enumName, enumValue } from '../format/enums.ts'
 import { count } from '../format/money.ts'
 import { Button } from '../ui/button.tsx'
 import { Comparison } from './comparison.tsx'
@@ -20,12 +20,6 @@ interface Chosen {
   readonly table: StatementTable
 }
 
-/** The name of a bank in the contract: what the known headers are listed by. */
-function contractName(bank: Bank): string {
-  const [name = ''] = Object.entries(Bank).find(([, value]) => value === bank) ?? []
-  return name.replace('BANK_', '')
-}
-
 /** From a file to what it says: choose it, name its columns, compare, and act. */
 export function StatementWorkbench() {
   const [chosen, setChosen] = useState<Chosen>()
@@ -39,7 +33,8 @@ export function StatementWorkbench() {
   const { comparison, compare, apply, stop, reset } = useComparison(format.bank)
   const statement = useMemo(
     () =>
-      chosen && readCredits(chosen.table, { ...format, bank: contractName(format.bank), columns }),
+      chosen &&
+      readCredits(chosen.table, { ...format, bank: enumName(BankSchema, format.bank), columns }),
     [chosen, format, columns],
   )
   const choose = async (file: File) => {
@@ -176,61 +171,50 @@ const DATES = [
   { value: 'month-first', label: '11/20/2026' },
 ] as const
 
-function FormatFields({
-  format,
-  onChange,
-  isDisabled,
-}: {
+const UNITS = [
+  { value: 'naira', label: 'Naira' },
+  { value: 'kobo', label: 'Kobo' },
+]
+
+interface FormatProps {
   readonly format: FormatChoice
   readonly onChange: (format: FormatChoice) => void
   readonly isDisabled: boolean
-}) {
+}
+
+function FormatFields({ format, onChange, isDisabled }: FormatProps) {
+  const select = (
+    label: string,
+    value: string,
+    choices: readonly Choice[],
+    read: (text: string) => Partial<FormatChoice>,
+  ) => (
+    <label className="field">
+      {label}
+      <select
+        value={value}
+        disabled={isDisabled}
+        onChange={(event) => onChange({ ...format, ...read(event.target.value) })}
+      >
+        {choices.map((choice) => (
+          <option key={choice.value} value={choice.value}>
+            {choice.label}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
   return (
     <div className="format-fields">
-      <label className="field">
-        Bank
-        <select
-          value={format.bank}
-          disabled={isDisabled}
-          onChange={(event) => onChange({ ...format, bank: Number(event.target.value) as Bank })}
-        >
-          {BANKS.map(({ bank, name }) => (
-            <option key={bank} value={bank}>
-              {name}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label className="field">
-        Dates
-        <select
-          value={format.dates ?? ''}
-          disabled={isDisabled}
-          onChange={(event) => {
-            const dates = DATES.find(({ value }) => value === event.target.value)?.value
-            onChange({ ...format, dates: dates === '' ? undefined : dates })
-          }}
-        >
-          {DATES.map(({ value, label }) => (
-            <option key={value} value={value}>
-              {label}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label className="field">
-        Amounts
-        <select
-          value={format.unit}
-          disabled={isDisabled}
-          onChange={(event) =>
-            onChange({ ...format, unit: event.target.value === 'kobo' ? 'kobo' : 'naira' })
-          }
-        >
-          <option value="naira">Naira</option>
-          <option value="kobo">Kobo</option>
-        </select>
-      </label>
+      {select('Bank', enumName(BankSchema, format.bank), enumFieldChoices(BankSchema), (text) => ({
+        bank: enumValue(BankSchema, text) ?? format.bank,
+      }))}
+      {select('Dates', format.dates ?? '', DATES, (text) => ({
+        dates: text === 'day-first' || text === 'month-first' ? text : undefined,
+      }))}
+      {select('Amounts', format.unit, UNITS, (text) => ({
+        unit: text === 'kobo' ? 'kobo' : 'naira',
+      }))}
     </div>
   )
 }

@@ -1,10 +1,13 @@
 import type { KeyboardEvent } from 'react'
 import type { ExpectedStep, Step, Timeline } from '../../../gen/inflow/overview/v1/timeline_pb.ts'
-import { HoldState, RecorderKind } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { bankName } from '../format/banks.ts'
-import { words } from '../format/ids.ts'
+import {
+  HoldState,
+  HoldStateSchema,
+  RecorderKind,
+} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { bankName, enumLabel, type Tone } from '../format/enums.ts'
+import { hostOf, words } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
-import { HOLD_STATES, nameOf } from '../format/payments.ts'
 import {
   clockText,
   dayText,
@@ -17,7 +20,7 @@ import {
 import { useUrlState } from '../session/view-scope.tsx'
 import { useNow } from '../ui/clock.ts'
 import { Icon } from '../ui/icons.tsx'
-import { Status, type Tone } from '../ui/values.tsx'
+import { Status } from '../ui/values.tsx'
 import { StepDetails } from './step-details.tsx'
 
 /** One line of the timeline. */
@@ -39,7 +42,7 @@ export interface TimelineRow {
 type Line = Pick<TimelineRow, 'key' | 'tone' | 'title' | 'text' | 'chip'>
 
 /** The lines of what happened, oldest first. */
-export function timelineRows(timeline: Timeline): readonly TimelineRow[] {
+function timelineRows(timeline: Timeline): readonly TimelineRow[] {
   const urls = new Map(
     timeline.deliveries.map(({ delivery, endpointUrl }) => [
       delivery?.endpointId ?? '',
@@ -49,12 +52,12 @@ export function timelineRows(timeline: Timeline): readonly TimelineRow[] {
   const bank = bankName(timeline.transaction?.bank ?? 0)
   let beforeMs: number | undefined
   return timeline.steps.flatMap(({ at, step }, index) => {
-    const line = lineOf(step, { bank, urls, index })
-    if (line === undefined) return []
+    if (step.case === undefined) return []
+    const line = LINES[step.case](step.value as never, { bank, urls, index })
     const atMs = msOf(at) ?? 0
     const sinceMs = beforeMs === undefined ? undefined : Math.max(0, atMs - beforeMs)
     beforeMs = atMs
-    return [{ ...line, atMs, sinceMs, step }]
+    return [{ text: '', chip: '', ...line, atMs, sinceMs, step }]
   })
 }
 
@@ -65,58 +68,78 @@ interface Names {
   readonly index: number
 }
 
-function lineOf(step: Step['step'], names: Names): Line | undefined {
-  switch (step.case) {
-    case 'bankNotified':
-    case 'paymentRecorded':
-    case 'eventNumbered':
-      return arrivalLine(step, names)
-    case 'deliveryAttempted':
-      return attemptLine(step.value, names)
-    case 'conflictReported':
-    case 'conflictResolved':
-    case 'holdDecided':
-      return decisionLine(step, names)
-    case 'paymentSettled':
-    case 'paymentReversed':
-      return endLine(step, names)
-    default:
-      return undefined
-  }
-}
+type StepCase = NonNullable<Step['step']['case']>
+type Of<Case extends StepCase> = Extract<Step['step'], { case: Case }>['value']
 
-type Of<Case extends string> = Extract<Step['step'], { case: Case }>
+const joined = (...parts: readonly string[]) => parts.filter((part) => part !== '').join(' · ')
 
-function arrivalLine(
-  step: Of<'bankNotified' | 'paymentRecorded' | 'eventNumbered'>,
-  { bank, index }: Names,
-): Line {
-  switch (step.case) {
-    case 'bankNotified': {
-      const { notificationId, result, cause, tries } = step.value
-      const times = tries > 1 ? `processed ${tries} times` : ''
-      return {
-        key: notificationId || `notified-${index}`,
-        title: `${bank} notified`,
-        text: [cause, times].filter((part) => part !== '').join(' · '),
-        ...(NOTIFIED[result] ?? { tone: 'neutral', chip: words(result) }),
-      }
+/** The line of each step. */
+const LINES: {
+  readonly [Case in StepCase]: (
+    step: Of<Case>,
+    names: Names,
+  ) => Omit<Line, 'text' | 'chip'> & Partial<Line>
+} = {
+  bankNotified: ({ notificationId, result, cause, tries }, { bank, index }) => ({
+    key: notificationId || `notified-${index}`,
+    title: `${bank} notified`,
+    text: joined(cause, tries > 1 ? `processed ${tries} times` : ''),
+    ...(NOTIFIED[result] ?? { tone: 'neutral', chip: words(result) }),
+  }),
+  paymentRecorded: ({ recorder, held }) => ({
+    key: 'recorded',
+    tone: held ? 'waiting' : 'good',
+    title: 'Recorded',
+    text: `by ${RECORDERS[recorder?.kind ?? 0] ?? 'the service'}`,
+    chip: held ? 'Held' : '',
+  }),
+  eventNumbered: ({ eventId, kind, position }) => ({
+    key: eventId,
+    tone: 'neutral',
+    title: `Event #${position}`,
+    text: kind,
+  }),
+  deliveryAttempted: ({ deliveryId, endpointId, attempt }, { urls }) => {
+    const { number = 0, statusCode = 0, latencyMs = 0, error = '' } = attempt ?? {}
+    return {
+      key: `${deliveryId}.${number}`,
+      tone: error === '' ? 'good' : 'bad',
+      title: `Attempt ${number}`,
+      text: joined(hostOf(urls.get(endpointId) ?? endpointId), `${latencyMs} ms`, error),
+      chip: statusCode > 0 ? String(statusCode) : 'No response',
     }
-    case 'paymentRecorded': {
-      const { recorder, held } = step.value
-      return {
-        key: 'recorded',
-        tone: held ? 'waiting' : 'good',
-        title: 'Recorded',
-        text: `by ${RECORDERS[recorder?.kind ?? 0] ?? 'the service'}`,
-        chip: held ? 'Held' : '',
-      }
-    }
-    case 'eventNumbered': {
-      const { eventId, kind, position } = step.value
-      return { key: eventId, tone: 'neutral', title: `Event #${position}`, text: kind, chip: '' }
-    }
-  }
+  },
+  conflictReported: ({ id, amountMinor, accountNumber, resolvedAt }, { bank }) => ({
+    key: `${id}.reported`,
+    tone: resolvedAt ? 'neutral' : 'bad',
+    title: `${bank} reported it otherwise`,
+    text: `${naira(amountMinor)} into ${accountNumber}`,
+    chip: resolvedAt ? 'Conflict, resolved' : 'Conflict',
+  }),
+  conflictResolved: ({ id, note }) => ({
+    key: `${id}.resolved`,
+    tone: 'good',
+    title: 'Conflict resolved',
+    text: note,
+  }),
+  holdDecided: ({ holdState, reason }) => ({
+    key: `hold-${holdState}`,
+    tone: holdState === HoldState.ACCEPTED ? 'good' : 'neutral',
+    title: enumLabel(HoldStateSchema, holdState),
+    text: reason,
+  }),
+  paymentSettled: ({ settlementId, amountMinor, feeMinor, splitsMinor }, { index }) => ({
+    key: settlementId || `settled-${index}`,
+    tone: 'good',
+    title: 'Settled',
+    text: `${naira(amountMinor - feeMinor - splitsMinor)} available`,
+  }),
+  paymentReversed: ({ reason, actorName }) => ({
+    key: 'reversed',
+    tone: 'bad',
+    title: 'Reversed',
+    text: joined(actorName === '' ? '' : `by ${actorName}`, reason),
+  }),
 }
 
 const NOTIFIED: Readonly<Record<string, { readonly tone: Tone; readonly chip: string }>> = {
@@ -137,84 +160,6 @@ const RECORDERS: Readonly<Record<number, string>> = {
   [RecorderKind.SANDBOX]: 'a simulated transfer',
   [RecorderKind.ASSIGNMENT]: 'an operator, who assigned it',
   [RecorderKind.IMPORT]: 'an operator, who imported it',
-}
-
-function attemptLine(
-  { deliveryId, endpointId, attempt }: Of<'deliveryAttempted'>['value'],
-  { urls }: Names,
-): Line {
-  const { number = 0, statusCode = 0, latencyMs = 0, error = '' } = attempt ?? {}
-  const url = urls.get(endpointId) ?? endpointId
-  return {
-    key: `${deliveryId}.${number}`,
-    tone: error === '' ? 'good' : 'bad',
-    title: `Attempt ${number}`,
-    text: [hostOf(url), `${latencyMs} ms`, error].filter((part) => part !== '').join(' · '),
-    chip: statusCode > 0 ? String(statusCode) : 'No response',
-  }
-}
-
-function decisionLine(
-  step: Of<'conflictReported' | 'conflictResolved' | 'holdDecided'>,
-  { bank }: Names,
-): Line {
-  switch (step.case) {
-    case 'conflictReported': {
-      const { id, amountMinor, accountNumber, resolvedAt } = step.value
-      return {
-        key: `${id}.reported`,
-        tone: resolvedAt ? 'neutral' : 'bad',
-        title: `${bank} reported it otherwise`,
-        text: `${naira(amountMinor)} into ${accountNumber}`,
-        chip: resolvedAt ? 'Conflict, resolved' : 'Conflict',
-      }
-    }
-    case 'conflictResolved':
-      return {
-        key: `${step.value.id}.resolved`,
-        tone: 'good',
-        title: 'Conflict resolved',
-        text: step.value.note,
-        chip: '',
-      }
-    case 'holdDecided': {
-      const { holdState, reason } = step.value
-      return {
-        key: `hold-${holdState}`,
-        tone: holdState === HoldState.ACCEPTED ? 'good' : 'neutral',
-        title: nameOf(HOLD_STATES, holdState),
-        text: reason,
-        chip: '',
-      }
-    }
-  }
-}
-
-function endLine(step: Of<'paymentSettled' | 'paymentReversed'>, { index }: Names): Line {
-  if (step.case === 'paymentSettled') {
-    const { settlementId, amountMinor, feeMinor, splitsMinor } = step.value
-    return {
-      key: settlementId || `settled-${index}`,
-      tone: 'good',
-      title: 'Settled',
-      text: `${naira(amountMinor - feeMinor - splitsMinor)} available`,
-      chip: '',
-    }
-  }
-  const { reason, actorName } = step.value
-  const by = actorName === '' ? '' : `by ${actorName}`
-  return {
-    key: 'reversed',
-    tone: 'bad',
-    title: 'Reversed',
-    text: [by, reason].filter((part) => part !== '').join(' · '),
-    chip: '',
-  }
-}
-
-/** What is shown of an endpoint's URL in a line. */
-export function hostOf(url: string): string {
-  return URL.canParse(url) ? new URL(url).host : url
 }
 
 /** A step that is to come. */

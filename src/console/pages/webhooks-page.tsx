@@ -1,33 +1,32 @@
-import '../styles/webhooks.css'
-import { useInfiniteQuery, useQuery } from '@connectrpc/connect-query'
+import { useQuery } from '@connectrpc/connect-query'
 import {
+  DisabledReason,
   type Endpoint,
-  type EndpointProfile,
+  EndpointSchema,
   type EndpointStatistics,
   EndpointStatus,
 } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import type { Tone } from '../format/enums.ts'
 import { words } from '../format/ids.ts'
 import { count } from '../format/money.ts'
 import { durationText } from '../format/time.ts'
 import { useBusinessNames } from '../session/business-names.ts'
-import { useHref, useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
+import { columnsOf, type Entry } from '../ui/columns.tsx'
 import { ChoiceFilter, FilterBar } from '../ui/filters.tsx'
 import { BusinessField } from '../ui/form.tsx'
-import { type Column, ListFrame, Table } from '../ui/list.tsx'
+import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, Page } from '../ui/page.tsx'
-import { Id, Sparkline, Status, Time } from '../ui/values.tsx'
-import { EndpointFields } from './endpoint-fields.tsx'
-import { failingFirst, stateOf, successText } from './endpoint-state.ts'
-import { ProfileFields, readFormat } from './format-fields.tsx'
-import { readOptions } from './options-text.ts'
+import { Sparkline, Status, Time } from '../ui/values.tsx'
+import { EndpointFields, ProfileFields, readOptions } from './endpoint-form.tsx'
+import '../styles/webhooks.css'
 
-const STATES = [
-  { value: 'failing', label: 'Failing' },
-  { value: 'enabled', label: 'Enabled' },
-  { value: 'disabled', label: 'Disabled' },
-]
+const STATES = ['Failing', 'Enabled', 'Disabled'].map((label) => ({
+  value: label.toLowerCase(),
+  label,
+}))
 
 /** What a state of the filter asks for. */
 const REQUESTS: Readonly<Record<string, { status?: EndpointStatus; failing?: boolean }>> = {
@@ -36,51 +35,59 @@ const REQUESTS: Readonly<Record<string, { status?: EndpointStatus; failing?: boo
   disabled: { status: EndpointStatus.DISABLED },
 }
 
+/** The endpoints of a business, or of all, with how they did: what needs a look first, and then the newest. */
 export function WebhooksPage() {
   const { live, businessId } = useViewScope()
   const [state] = useUrlState('state')
-  const href = useHref()
-  const pages = useInfiniteQuery(
-    WebhookService.method.listEndpoints,
-    { businessId, live, pageSize: 100, pageToken: '', ...REQUESTS[state] },
-    { pageParamKey: 'pageToken', getNextPageParam: (last) => last.nextPageToken || undefined },
-  )
-  const endpoints = failingFirst(pages.data?.pages.flatMap((page) => page.endpoints) ?? [])
+  const request = { businessId, live, pageSize: 100, ...REQUESTS[state] }
+  const { rows, pages } = usePagedList(WebhookService.method.listEndpoints, 'endpoints', request)
+  const endpoints = rows.toSorted((a, b) => stateOf(a).rank - stateOf(b).rank)
   const statistics = useStatistics(endpoints, businessId)
   const isOne = businessId !== ''
   const nameOf = useBusinessNames(isOne ? [] : endpoints.map((endpoint) => endpoint.businessId))
-  const hrefOf = ({ id, businessId: of }: Endpoint) => href(`/webhooks/${id}`, { of })
+  const business = isOne ? ` --business ${businessId}` : ''
   return (
     <Page title="Webhooks" actions={<CreateEndpoint />} isWide>
       <FilterBar>
         <ChoiceFilter name="state" label="State" choices={STATES} />
         <span className="faint">Of the last 24 hours</span>
       </FilterBar>
-      <ListFrame pages={pages} isEmpty={endpoints.length === 0} empty={<NoEndpoints />}>
-        <Table
-          label="Endpoints"
-          columns={endpointColumns(isOne ? undefined : nameOf, statistics)}
-          rows={endpoints}
-          keyOf={({ id }) => id}
-          hrefOf={hrefOf}
-        />
-      </ListFrame>
+      <List
+        label="Endpoints"
+        columns={endpointColumns(isOne ? undefined : nameOf, statistics)}
+        of={{ rows: endpoints, pages }}
+        hrefOf={({ id, businessId: of }, href) => href(`/webhooks/${id}`, { of })}
+        empty={
+          <Empty
+            title="No endpoints"
+            command={`inflow webhook add --url https://example.com/webhooks${business}${live ? '' : ' --test'}`}
+          >
+            Events are posted to the endpoints of a business, signed and repeated until they are
+            acknowledged.
+          </Empty>
+        }
+      />
     </Page>
   )
 }
 
-function NoEndpoints() {
-  const { live, businessId } = useViewScope()
-  const business = businessId === '' ? '' : ` --business ${businessId}`
-  return (
-    <Empty
-      title="No endpoints"
-      command={`inflow webhook add --url https://example.com/webhooks${business}${live ? '' : ' --test'}`}
-    >
-      Events are posted to the endpoints of a business, signed and repeated until they are
-      acknowledged.
-    </Empty>
-  )
+interface EndpointState {
+  readonly tone: Tone
+  readonly label: string
+  /** The order in lists. */
+  readonly rank: number
+}
+
+/** The state of an endpoint in a word or two. */
+export function stateOf({ status, disabledReason, failingSince }: Endpoint): EndpointState {
+  if (status === EndpointStatus.DISABLED) {
+    if (disabledReason === DisabledReason.REQUESTED)
+      return { tone: 'neutral', label: 'Disabled', rank: 3 }
+    const isGone = disabledReason === DisabledReason.GONE
+    return { tone: 'bad', label: isGone ? 'Disabled: gone' : 'Disabled: failed', rank: 1 }
+  }
+  if (failingSince) return { tone: 'bad', label: 'Failing', rank: 0 }
+  return { tone: 'good', label: 'Enabled', rank: 2 }
 }
 
 function CreateEndpoint() {
@@ -93,18 +100,7 @@ function CreateEndpoint() {
       icon="plus"
       says={`It receives the events of ${live ? 'live' : 'test'} mode that are recorded from now on.`}
       target={({ endpoint }) => endpoint?.id ?? ''}
-      request={(_reason, form) => ({
-        businessId: form.text('businessId'),
-        url: form.text('url'),
-        kinds: form.all('kinds'),
-        description: form.text('description'),
-        concurrency: form.whole('concurrency'),
-        test: !live,
-        options: readOptions(form),
-        ...readFormat(form),
-        profile: form.whole('profile') as EndpointProfile,
-        textSecret: form.text('textSecret'),
-      })}
+      request={(form, { options }) => ({ test: !live, options: readOptions(form, options) })}
       result={({ endpoint, secret }) => (
         <p>
           Created <code>{endpoint?.id}</code>.{' '}
@@ -140,76 +136,38 @@ function useStatistics(
   return new Map(data?.statistics.map((each) => [each.endpointId, each]))
 }
 
-/**
- * The columns of the list of endpoints.
- *
- * @param nameOf of businesses; undefined: the list is of one business
- */
+const DASH = <span className="faint">–</span>
+
+/** @param nameOf names a business by its id; undefined: the list is of one business */
 function endpointColumns(
   nameOf: ((businessId: string) => string) | undefined,
   statistics: ReadonlyMap<string, EndpointStatistics>,
-): Column<Endpoint>[] {
+) {
   const of = ({ id }: Endpoint) => statistics.get(id)
-  const business: Column<Endpoint> = {
-    key: 'business',
-    title: 'Business',
-    render: ({ businessId }) => <span className="endpoint-business">{nameOf?.(businessId)}</span>,
-  }
-  return [
-    { key: 'url', title: 'Endpoint', render: (endpoint) => <Url endpoint={endpoint} /> },
-    ...(nameOf ? [business] : []),
-    {
-      key: 'state',
-      title: 'State',
-      render: (endpoint) => <EndpointStateShown endpoint={endpoint} />,
-    },
-    {
-      key: 'success',
-      title: 'Success',
-      isNumber: true,
-      render: (endpoint) => successText(of(endpoint)) ?? <span className="faint">–</span>,
-    },
-    {
-      key: 'deliveries',
-      title: 'Deliveries',
-      isNumber: true,
-      render: (endpoint) => count(of(endpoint)?.deliveryCount ?? 0),
-      isExtra: true,
-    },
-    {
-      key: 'pending',
-      title: 'Pending',
-      isNumber: true,
-      render: (endpoint) => pendingText(of(endpoint)),
-    },
-    {
-      key: 'latency',
-      title: 'p50 · p95',
-      isNumber: true,
-      render: (endpoint) => latencyText(of(endpoint)),
-    },
-    {
-      key: 'hours',
-      title: 'p95 by hour',
-      render: (endpoint) => <Hours statistics={of(endpoint)} />,
-    },
-    { key: 'id', title: 'Id', render: ({ id }) => <Id text={id} />, isExtra: true },
-    {
-      key: 'kinds',
-      title: 'Kinds',
-      render: ({ kinds }) => kinds.map((kind) => words(kind)).join(', ') || 'Default kinds',
-      isExtra: true,
-    },
-    {
-      key: 'created',
-      title: 'Created',
-      render: ({ createdAt }) => <Time at={createdAt} />,
-      isExtra: true,
-    },
+  const business: Entry<Endpoint> = [
+    'Business',
+    ({ businessId }) => <span className="endpoint-business">{nameOf?.(businessId)}</span>,
   ]
+  return columnsOf(EndpointSchema, [
+    ['Endpoint', urlShown, undefined, 'url'],
+    ...(nameOf ? [business] : []),
+    ['State', stateShown],
+    ['Success', (endpoint) => successText(of(endpoint)) ?? DASH, 'number'],
+    ['Deliveries', (endpoint) => count(of(endpoint)?.deliveryCount ?? 0), 'number extra'],
+    ['Pending', (endpoint) => pendingText(of(endpoint)), 'number'],
+    ['p50 · p95', (endpoint) => latencyText(of(endpoint)), 'number', 'latency'],
+    ['p95 by hour', (endpoint) => <Hours statistics={of(endpoint)} />, undefined, 'hours'],
+    ['Id', 'id', 'extra'],
+    ['Kinds', ({ kinds }) => kindsText(kinds) || 'Default kinds', 'extra'],
+    ['Created', 'createdAt', 'extra'],
+  ])
 }
 
-function Url({ endpoint: { url, description } }: { readonly endpoint: Endpoint }) {
+export function kindsText(kinds: readonly string[]): string {
+  return kinds.map((kind) => words(kind)).join(', ')
+}
+
+function urlShown({ url, description }: Endpoint) {
   return (
     <span className="endpoint-url" title={url}>
       {url}
@@ -218,7 +176,7 @@ function Url({ endpoint: { url, description } }: { readonly endpoint: Endpoint }
   )
 }
 
-function EndpointStateShown({ endpoint }: { readonly endpoint: Endpoint }) {
+function stateShown(endpoint: Endpoint) {
   const { tone, label } = stateOf(endpoint)
   const { failingSince, options } = endpoint
   return (
@@ -235,6 +193,14 @@ function EndpointStateShown({ endpoint }: { readonly endpoint: Endpoint }) {
   )
 }
 
+/** The share of attempts that the receiver acknowledged, `99.2 %`; undefined: there was none. */
+export function successText(statistics: EndpointStatistics | undefined): string | undefined {
+  if (statistics === undefined || statistics.attemptCount === 0n) return undefined
+  const { deliveredCount, attemptCount } = statistics
+  // Rounded down: 100 % means that none failed.
+  return `${Math.floor((deliveredCount / Number(attemptCount)) * 1000) / 10} %`
+}
+
 /** The most pending deliveries that the service counts. */
 const PENDING_MAX = 1_000
 
@@ -244,14 +210,14 @@ function pendingText(statistics: EndpointStatistics | undefined): string {
 }
 
 function latencyText(statistics: EndpointStatistics | undefined) {
-  if (!statistics || statistics.latencyP95Ms === 0) return <span className="faint">–</span>
+  if (!statistics || statistics.latencyP95Ms === 0) return DASH
   return `${durationText(statistics.latencyP50Ms)} · ${durationText(statistics.latencyP95Ms)}`
 }
 
 function Hours({ statistics }: { readonly statistics: EndpointStatistics | undefined }) {
   const values = statistics?.hours.map(({ latencyP95Ms }) => latencyP95Ms) ?? []
   const max = Math.max(0, ...values)
-  if (max === 0) return <span className="faint">–</span>
+  if (max === 0) return DASH
   return (
     <span className="endpoint-hours">
       <Sparkline values={values} label={`95th percentile by hour, at most ${durationText(max)}`} />

@@ -12,24 +12,29 @@ import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { useMay } from '../session/session.tsx'
 import { Button, type ButtonProps, CommandLine } from './button.tsx'
 import { Dialog } from './dialog.tsx'
-import { AreaField, FormFault, type FormValues, readForm } from './form.tsx'
+import { AreaField, FormFault } from './fields.tsx'
+import { type FieldSpecs, Fields, type FormValues, readForm, readRequest } from './form.tsx'
 
 interface ActionProps<I extends DescMessage, O extends DescMessage> {
   readonly method: DescMethodUnary<I, O>
   readonly label: string
-  /** The request, with the reason if there is one, and what the fields hold. */
-  readonly request: (reason: string, form: FormValues) => MessageInitShape<I>
+  /** What of the request the fields do not hold; a function makes it of what they hold. */
+  readonly request:
+    | MessageInitShape<I>
+    | ((form: FormValues, read: Partial<MessageShape<I>>) => MessageInitShape<I>)
   /** What it will do, in a sentence. */
   readonly says: ReactNode
-  /** The label of the field for the reason, if the contract wants one. */
+  /** The label of the field for the reason or note, if the contract wants one. */
   readonly reason?: string
-  /** The fields of the request, named by their paths in its JSON. They are made anew each time. */
+  readonly fields?: FieldSpecs
+  /** What the fields hold at first. */
+  readonly values?: object
+  /** Fields with controls of their own, named by their paths in the request's JSON. They are made anew each time. */
   readonly children?: ReactNode
   readonly kind?: ButtonProps['kind']
   readonly icon?: ButtonProps['icon']
   /** Whose audit entry the result names, such as the id of the payment. */
   readonly target: string | ((response: MessageShape<O>) => string)
-  readonly disabled?: boolean
   /** False: there is nothing to do any more. The result of what was done is shown until the viewer closes it. */
   readonly isOffered?: boolean
   /** What the result says in place of "Done." */
@@ -37,7 +42,6 @@ interface ActionProps<I extends DescMessage, O extends DescMessage> {
   /** The secret that the response has, which is shown once. */
   readonly secret?: (response: MessageShape<O>) => string | undefined
   readonly secretNote?: string
-  readonly onDone?: (response: MessageShape<O>) => void
   /**
    * Called when the viewer has read the result. The data are read again only then: for a change after which the
    * page of the button is gone.
@@ -50,19 +54,14 @@ interface ActionProps<I extends DescMessage, O extends DescMessage> {
  * it was asked for. It is not shown to a caller who may not press it. All data are read again afterwards.
  */
 export function Action<I extends DescMessage, O extends DescMessage>(props: ActionProps<I, O>) {
-  const { method, label, kind, icon, disabled, isOffered = true } = props
+  const { method, label, kind, icon, isOffered = true } = props
   const [isOpen, setOpen] = useState(false)
   const mayCall = useMay()(method)
   if (!mayCall) return null
   return (
     <>
       {isOffered && (
-        <Button
-          {...(kind && { kind })}
-          {...(icon && { icon })}
-          disabled={disabled}
-          onClick={() => setOpen(true)}
-        >
+        <Button {...(kind && { kind })} {...(icon && { icon })} onClick={() => setOpen(true)}>
           {label}
         </Button>
       )}
@@ -83,14 +82,13 @@ function ActionDialog<I extends DescMessage, O extends DescMessage>(
   const call = useMutation(method)
   // A list that is read again could drop the row of the button, and with it the secret that is shown once.
   const isReadLater = props.onClosed !== undefined || props.secret !== undefined
-  const run = (form: FormValues) =>
-    call.mutate(props.request(form.text('reason'), form), {
+  const run = (form: HTMLFormElement) =>
+    call.mutate(requestOf(props, form), {
       onSuccess: (done) => {
         setResponse(done)
         const target = typeof props.target === 'string' ? props.target : props.target(done)
         void findEntry(target).then(setEntryId)
         if (!isReadLater) void queries.invalidateQueries()
-        props.onDone?.(done)
       },
     })
   const close = () => {
@@ -129,15 +127,26 @@ function ActionDialog<I extends DescMessage, O extends DescMessage>(
   )
 }
 
+function requestOf<I extends DescMessage, O extends DescMessage>(
+  { method, request }: ActionProps<I, O>,
+  form: HTMLFormElement,
+): MessageInitShape<I> {
+  const read = readRequest(method.input, form) as Partial<MessageShape<I>>
+  const given =
+    typeof request === 'function' ? request(readForm(new FormData(form)), read) : request
+  return { ...read, ...given } as MessageInitShape<I>
+}
+
 function Question<I extends DescMessage, O extends DescMessage>(
   props: ActionProps<I, O> & {
-    readonly run: (form: FormValues) => void
+    readonly run: (form: HTMLFormElement) => void
     readonly isBusy: boolean
     readonly error: unknown
     readonly onClose: () => void
   },
 ) {
-  const { label, kind, says, reason, children, run, isBusy, error, onClose } = props
+  const { method, label, kind, says, reason, fields, values = {}, children } = props
+  const { run, isBusy, error, onClose } = props
   const id = useId()
   return (
     <>
@@ -145,14 +154,15 @@ function Question<I extends DescMessage, O extends DescMessage>(
         id={id}
         onSubmit={(event) => {
           event.preventDefault()
-          run(readForm(new FormData(event.currentTarget)))
+          run(event.currentTarget)
         }}
       >
         <div>{says}</div>
         <FormFault error={error}>
+          {fields && <Fields of={method.input} show={fields} values={values} />}
           {children}
           {reason !== undefined && (
-            <AreaField name="reason" label={reason} required maxLength={500} />
+            <AreaField name={reasonOf(method)} label={reason} required maxLength={500} />
           )}
         </FormFault>
       </form>
@@ -169,6 +179,11 @@ function Question<I extends DescMessage, O extends DescMessage>(
       </div>
     </>
   )
+}
+
+/** The field in which the contract wants the reason. */
+function reasonOf({ input }: DescMethodUnary): string {
+  return input.field['note'] ? 'note' : 'reason'
 }
 
 /** Returns a function that finds the id of the latest audit entry of a target; empty if the caller may not read it. */
@@ -212,4 +227,11 @@ function Secret({
       </label>
     </>
   )
+}
+
+/** Ends a credential or an approval for good; the result is read before the row changes. */
+export function Revoke<I extends DescMessage, O extends DescMessage>(
+  props: Pick<ActionProps<I, O>, 'method' | 'request' | 'says'> & { readonly target: string },
+) {
+  return <Action {...props} label="Revoke" kind="danger" onClosed={() => {}} />
 }

@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect, useId, useState } from 'react'
+import type { Choice } from '../format/enums.ts'
 import { useUrlState } from '../session/view-scope.tsx'
 import { Button } from './button.tsx'
 import { Popover } from './popover.tsx'
@@ -6,12 +7,6 @@ import { Popover } from './popover.tsx'
 /** The chips above a list. What they choose is in the URL. */
 export function FilterBar({ children }: { readonly children: ReactNode }) {
   return <div className="filters">{children}</div>
-}
-
-export interface Choice {
-  /** In the URL. */
-  readonly value: string
-  readonly label: string
 }
 
 /** A filter with fixed choices. @param name of the parameter of the URL @param any names the choice of none */

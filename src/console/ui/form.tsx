@@ -1,312 +1,299 @@
-import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import type { DescEnum, DescField, DescMessage } from '@bufbuild/protobuf'
+import { durationFromMs, type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { useQuery } from '@connectrpc/connect-query'
-import {
-  createContext,
-  type ReactNode,
-  useContext,
-  useDeferredValue,
-  useEffect,
-  useId,
-  useMemo,
-  useRef,
-  useState,
-} from 'react'
+import { useDeferredValue, useId, useState } from 'react'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { formatAmount } from '../../core/money.ts'
+import { FORM_RULES } from '../form-rules.ts'
+import { type Choice, enumFieldChoices, enumName, enumValue } from '../format/enums.ts'
 import { parseNaira } from '../format/money.ts'
+import { HOUR } from '../format/time.ts'
+import { titleOf } from '../format/titles.ts'
 import { useViewScope } from '../session/view-scope.tsx'
-import type { Choice } from './filters.tsx'
-import { Failure, failureOf } from './page.tsx'
+import { AreaField, CheckField, ChecksField, SelectField, TextField } from './fields.tsx'
 
-interface FieldProps {
-  /** The path of the field in the request's JSON. */
-  readonly name: string
-  readonly label: ReactNode
-  readonly hint?: ReactNode
-  readonly required?: boolean
-}
+/** What a form says of a field beyond the contract: another label, or more. */
+type FieldSpec =
+  | string
+  | {
+      readonly label?: string
+      readonly hint?: string
+      readonly placeholder?: string
+      readonly required?: boolean
+      /** In place of what the message holds. */
+      readonly value?: string | number
+      /** In place of what the contract allows. */
+      readonly choices?: readonly Choice[]
+      readonly values?: readonly string[]
+      readonly rows?: number
+      readonly min?: number
+      readonly max?: number
+      readonly onChoose?: (value: string) => void
+    }
 
-/** The label of a field, what is wrong with it, and a hint. */
-function Labelled({
-  id,
-  props: { label, hint, name },
-  children,
+/** Fields by their paths in the request's JSON, in their order. */
+type FieldRow = Readonly<Record<string, FieldSpec>>
+
+/** The fields of a form. In a list, those of a member stand beside each other. */
+export type FieldSpecs = FieldRow | readonly FieldRow[]
+
+/**
+ * The fields of a request: their controls, limits and choices come from its descriptor and its rules.
+ *
+ * @param of the message that the paths begin at
+ * @param values what the fields hold at first, such as the object that is edited
+ */
+export function Fields({
+  of,
+  show,
+  values = {},
 }: {
-  readonly id: string
-  readonly props: FieldProps
-  readonly children: ReactNode
+  readonly of: DescMessage
+  readonly show: FieldSpecs
+  readonly values?: object
 }) {
-  const violation = useViolation(name)
-  return (
-    <div className="field">
-      <label htmlFor={id}>{label}</label>
-      {children}
-      {hint !== undefined && <span className="hint">{hint}</span>}
-      {violation !== undefined && (
-        <span className="fault" id={`${id}-fault`}>
-          {violation}
-        </span>
-      )}
-    </div>
-  )
-}
-
-function useFaultProps(id: string, name: string) {
-  const violation = useViolation(name)
-  return violation === undefined
-    ? {}
-    : ({ 'aria-invalid': true, 'aria-describedby': `${id}-fault` } as const)
-}
-
-interface TextFieldProps extends FieldProps {
-  readonly type?: 'text' | 'number' | 'url' | 'email' | 'tel' | 'password' | 'datetime-local'
-  readonly value?: string | number
-  readonly placeholder?: string
-  readonly maxLength?: number
-  readonly min?: number
-  readonly max?: number
-  readonly pattern?: string
-  /** The id of a list of suggestions. */
-  readonly list?: string
-  /** @returns why a text is not one; undefined: it is */
-  readonly check?: (text: string) => string | undefined
-}
-
-export function TextField(props: TextFieldProps) {
-  const { label: _label, hint: _hint, value, check, type = 'text', ...rest } = props
-  const id = useId()
-  return (
-    <Labelled id={id} props={props}>
-      <input
-        {...rest}
-        {...useFaultProps(id, props.name)}
-        id={id}
-        type={type}
-        defaultValue={value}
-        autoComplete="off"
-        onInput={({ currentTarget }) => {
-          const text = currentTarget.value.trim()
-          currentTarget.setCustomValidity(text === '' ? '' : (check?.(text) ?? ''))
-        }}
-      />
-    </Labelled>
-  )
-}
-
-interface AreaFieldProps extends FieldProps {
-  readonly value?: string
-  readonly placeholder?: string
-  readonly maxLength?: number
-  readonly rows?: number
-}
-
-/** Text of several lines. */
-export function AreaField(props: AreaFieldProps) {
-  const { label: _label, hint: _hint, value, rows = 3, ...rest } = props
-  const id = useId()
-  return (
-    <Labelled id={id} props={props}>
-      <textarea
-        {...rest}
-        {...useFaultProps(id, props.name)}
-        id={id}
-        rows={rows}
-        defaultValue={value}
-        spellCheck={false}
-      />
-    </Labelled>
-  )
-}
-
-interface SelectFieldProps extends FieldProps {
-  readonly choices: readonly Choice[]
-  readonly value?: string
-  readonly onChoose?: (value: string) => void
-}
-
-export function SelectField(props: SelectFieldProps) {
-  const { name, choices, value, onChoose, required } = props
-  const id = useId()
-  return (
-    <Labelled id={id} props={props}>
-      <select
-        id={id}
-        name={name}
-        required={required}
-        {...useFaultProps(id, name)}
-        defaultValue={value}
-        onChange={(event) => onChoose?.(event.target.value)}
+  if (Array.isArray(show)) {
+    return show.map((row: FieldRow) => (
+      <div
+        key={Object.keys(row).join()}
+        className={Object.keys(row).length > 1 ? 'fields' : undefined}
       >
-        {choices.map((choice) => (
-          <option key={choice.value} value={choice.value}>
-            {choice.label}
-          </option>
-        ))}
-      </select>
-    </Labelled>
-  )
-}
-
-/** A check box. */
-export function CheckField({
-  name,
-  label,
-  isOn = false,
-}: {
-  readonly name: string
-  readonly label: ReactNode
-  readonly isOn?: boolean
-}) {
-  const violation = useViolation(name)
-  return (
-    <div>
-      <label className="choice">
-        <input type="checkbox" name={name} defaultChecked={isOn} /> {label}
-      </label>
-      {violation !== undefined && <span className="fault">{violation}</span>}
-    </div>
-  )
-}
-
-interface ChecksFieldProps extends FieldProps {
-  readonly choices: readonly Choice[]
-  readonly values?: readonly string[]
-}
-
-/** Check boxes of which any number may be chosen; one at least if it is required. */
-export function ChecksField({
-  name,
-  label,
-  hint,
-  choices,
-  values = [],
-  required = false,
-}: ChecksFieldProps) {
-  const violation = useViolation(name)
-  const [chosen, setChosen] = useState(new Set(values))
-  const toggle = (value: string) => {
-    const next = new Set(chosen)
-    if (!next.delete(value)) next.add(value)
-    setChosen(next)
-  }
-  return (
-    <fieldset className="field">
-      <legend>{label}</legend>
-      <div className="checks">
-        {choices.map((choice, index) => (
-          <label key={choice.value} className="choice">
-            <input
-              type="checkbox"
-              name={name}
-              value={choice.value}
-              checked={chosen.has(choice.value)}
-              required={required && index === 0 && chosen.size === 0}
-              onChange={() => toggle(choice.value)}
-            />{' '}
-            {choice.label}
-          </label>
-        ))}
+        <Fields of={of} show={row} values={values} />
       </div>
-      {hint !== undefined && <span className="hint">{hint}</span>}
-      {violation !== undefined && <span className="fault">{violation}</span>}
-    </fieldset>
+    ))
+  }
+  return Object.entries(show as FieldRow).map(([path, spec]) => (
+    <FieldOf
+      key={path}
+      path={path}
+      field={fieldAt(of, path)}
+      spec={typeof spec === 'string' ? { label: spec } : spec}
+      value={path
+        .split('.')
+        .reduce<unknown>((at, name) => (at as Shape | undefined)?.[name], values)}
+    />
+  ))
+}
+
+type Shape = Readonly<Record<string, unknown>>
+
+function FieldOf({
+  path,
+  field,
+  spec: { label, choices, values = [], onChoose, ...spec },
+  value,
+}: {
+  readonly path: string
+  readonly field: DescField | undefined
+  readonly spec: Exclude<FieldSpec, string>
+  readonly value: unknown
+}) {
+  if (field === undefined) throw new Error(`the contract has no field ${path}`)
+  const rules = FORM_RULES[`${field.parent.typeName}.${field.localName}`] ?? {}
+  const kind = kindOf(field)
+  const { choices: allowed, maxLength, ...limits } = rules
+  const shared = { name: path, label: label || titleOf(field.localName) }
+  const text = String(spec.value ?? textOf(field, value))
+  const choose = onChoose && { onChoose }
+  if (kind === 'flag') return <CheckField {...shared} isOn={value === true} />
+  if (kind === 'lines' && (choices || allowed)) {
+    const checks = choices ?? (allowed ?? []).map((each) => ({ value: each, label: each }))
+    const required = spec.required ?? rules.required ?? false
+    return (
+      <ChecksField {...shared} {...spec} required={required} choices={checks} values={values} />
+    )
+  }
+  if (kind === 'enum' || choices) {
+    const list = choices ?? enumFieldChoices(field.enum as DescEnum)
+    return <SelectField {...shared} {...spec} {...choose} choices={list} value={text} />
+  }
+  if (kind === 'lines' || kind === 'pairs' || spec.rows) {
+    const length = kind === 'text' && maxLength ? { maxLength } : {}
+    const required = rules.required && { required: true }
+    return <AreaField {...shared} {...length} {...required} {...spec} value={text} />
+  }
+  const length = maxLength ? { maxLength } : {}
+  const range = kind === 'whole' ? limits : { ...limits, min: undefined, max: undefined }
+  return (
+    <TextField
+      {...shared}
+      {...length}
+      {...withoutUndefined({ ...range, ...spec })}
+      type={TYPES[kind ?? 'text'] ?? typeOf(field.localName)}
+      {...(kind === 'percent' && { pattern: '\\d{1,3}([.]\\d{1,2})?' })}
+      {...(kind === 'naira' && { check: amountFault })}
+      value={text}
+    />
   )
 }
 
-/** What the fields of a form hold, by their names. */
+function withoutUndefined<T extends object>(values: T): { [K in keyof T]: NonNullable<T[K]> } {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(given) as { [K in keyof T]: NonNullable<T[K]> }
+}
+
+const TYPES = {
+  whole: 'number',
+  hours: 'number',
+  time: 'datetime-local',
+  naira: 'text',
+  percent: 'text',
+} as Readonly<Record<string, 'number' | 'datetime-local' | 'text'>>
+
+function typeOf(name: string) {
+  if (/secret$|^password$/i.test(name)) return 'password'
+  if (/url$/i.test(name)) return 'url'
+  if (name === 'email') return 'email'
+  return name === 'phone' ? 'tel' : 'text'
+}
+
+function amountFault(text: string): string | undefined {
+  return parseNaira(text) === undefined ? 'An amount such as 5,000.50' : undefined
+}
+
+/** How a field is typed. Undefined: by controls of its own. */
+function kindOf(field: DescField) {
+  const { localName: name } = field
+  if (field.fieldKind === 'list') return field.listKind === 'scalar' ? 'lines' : undefined
+  if (field.fieldKind === 'map') return 'pairs'
+  if (field.fieldKind === 'enum') return 'enum'
+  if (field.fieldKind === 'message') {
+    if (field.message.typeName === 'google.protobuf.Timestamp') return 'time'
+    return field.message.typeName === 'google.protobuf.Duration' ? 'hours' : undefined
+  }
+  if (field.scalar === 8) return 'flag'
+  if (field.scalar === 9) return 'text'
+  if (name.endsWith('Minor')) return 'naira'
+  return name.endsWith('BasisPoints') ? 'percent' : 'whole'
+}
+
+/** What a control holds for a value of the contract. */
+function textOf(field: DescField, value: unknown): string {
+  if (value === undefined) return ''
+  switch (kindOf(field)) {
+    case 'lines':
+      return (value as readonly string[]).join('\n')
+    case 'naira':
+      return value === 0n ? '' : formatAmount(value as bigint)
+    case 'percent':
+      return value === 0 ? '' : `${(value as number) / 100}`
+    case 'enum':
+      return enumName(field.enum as DescEnum, value as number)
+    default:
+      return String(value)
+  }
+}
+
+/** The field that a path of a request's JSON leads to: `options.authentication.basic.username`. */
+function fieldAt(of: DescMessage, path: string): DescField | undefined {
+  let message: DescMessage | undefined = of
+  let field: DescField | undefined
+  for (const name of path.split('.')) {
+    field = message?.field[name]
+    message = field?.fieldKind === 'message' ? field.message : undefined
+  }
+  return field
+}
+
+/** Reads what the controls of a form hold into a request; those that its message does not have are left out. */
+export function readRequest(of: DescMessage, form: HTMLFormElement): object {
+  const data = new FormData(form)
+  const request: Record<string, unknown> = {}
+  const names = [...form.elements].map((control) => (control as HTMLInputElement).name)
+  for (const path of new Set(names)) {
+    const field = fieldAt(of, path)
+    const value = field && readValue(field, data, path)
+    if (value !== undefined) put(request, of, path.split('.'), value)
+  }
+  return request
+}
+
+function readValue(field: DescField, data: FormData, path: string): unknown {
+  const values = readForm(data)
+  const text = values.text(path)
+  switch (kindOf(field)) {
+    case 'text':
+      return text
+    case 'lines':
+      return values.lines(path)
+    case 'pairs':
+      return Object.fromEntries(values.lines(path).map((line) => pairOf(line, '=')))
+    case 'flag':
+      return data.has(path)
+    case 'whole':
+      return Number.parseInt(text, 10) || 0
+    case 'naira':
+      return parseNaira(text) ?? 0n
+    case 'percent':
+      return Math.round(Number(text) * 100)
+    case 'enum':
+      return enumValue(field.enum as DescEnum, text) ?? 0
+    case 'hours':
+      return durationFromMs((Number.parseInt(text, 10) || 0) * HOUR)
+    case 'time':
+      return readLocalTime(text)
+    default:
+      return undefined
+  }
+}
+
+/** Puts a value where its path leads; the members of a oneof are put as its case. */
+function put(
+  into: Record<string, unknown>,
+  message: DescMessage,
+  [name = '', ...rest]: readonly string[],
+  value: unknown,
+): void {
+  const field = message.field[name]
+  if (field === undefined) return
+  const inner = field.fieldKind === 'message' && rest.length > 0 ? field.message : undefined
+  const { oneof } = field
+  if (oneof) into[oneof.localName] ??= { case: name, value: {} }
+  const target = (oneof ? into[oneof.localName] : into) as Record<string, unknown>
+  const key = oneof ? 'value' : name
+  if (inner === undefined) target[key] = value
+  else {
+    target[key] ??= {}
+    put(target[key] as Record<string, unknown>, inner, rest, value)
+  }
+}
+
+function readLocalTime(text: string): Timestamp | undefined {
+  const ms = new Date(text).getTime()
+  return Number.isNaN(ms) ? undefined : timestampFromMs(ms)
+}
+
+/** Divides a line such as `key=value`; the value is empty without the sign. */
+export function pairOf(line: string, sign: string): readonly [string, string] {
+  const at = line.indexOf(sign)
+  return at < 0 ? [line, ''] : [line.slice(0, at).trim(), line.slice(at + 1).trim()]
+}
+
+/** What the controls of a form hold, by their names. */
 export interface FormValues {
   /** Without spaces around it; empty: nothing was typed. */
   text(name: string): string
-  /** Of a check box. */
-  isOn(name: string): boolean
-  /** Of check boxes with the same name. */
-  all(name: string): string[]
-  /** The lines that are not empty, of a field with several. */
+  /** The lines that are not empty, of one control or of several with the name. */
   lines(name: string): string[]
-  /** A whole number; 0: nothing was typed. */
-  whole(name: string): number
-  /** An amount of naira, in kobo; 0: nothing was typed. */
-  kobo(name: string): bigint
-  /** A local time; undefined: nothing was typed. */
-  time(name: string): Timestamp | undefined
 }
 
 export function readForm(form: FormData): FormValues {
-  const text = (name: string) => String(form.get(name) ?? '').trim()
   return {
-    text,
-    isOn: (name) => form.has(name),
-    all: (name) => form.getAll(name).map(String),
+    text: (name) => String(form.get(name) ?? '').trim(),
     lines: (name) =>
-      text(name)
-        .split('\n')
+      form
+        .getAll(name)
+        .flatMap((each) => String(each).split('\n'))
         .map((line) => line.trim())
         .filter((line) => line !== ''),
-    whole: (name) => Number.parseInt(text(name), 10) || 0,
-    kobo: (name) => parseNaira(text(name)) ?? 0n,
-    time: (name) => {
-      const ms = new Date(text(name)).getTime()
-      return Number.isNaN(ms) ? undefined : timestampFromMs(ms)
-    },
   }
-}
-
-interface Violations {
-  /** What the service found wrong with a field, or with a part of it. */
-  of(name: string): string | undefined
-  /** Says that a field shows what is wrong with it. @returns a function that ends it */
-  show(name: string): () => void
-}
-
-const ViolationsContext = createContext<Violations>({ of: () => undefined, show: () => () => {} })
-
-/**
- * Shows the fault of a request beside the field that it names, and the rest below the fields. Fields are named as in
- * the request's JSON: `options.rateLimit`, `allowedCidrs`.
- */
-export function FormFault({
-  error,
-  children,
-}: {
-  readonly error: unknown
-  readonly children: ReactNode
-}) {
-  const shown = useRef(new Set<string>())
-  const value = useMemo<Violations>(() => {
-    const fields = error ? failureOf(error).fields : []
-    return {
-      of: (name) => fields.find(({ field }) => isPart(field, name))?.description,
-      show(name) {
-        shown.current.add(name)
-        return () => shown.current.delete(name)
-      },
-    }
-  }, [error])
-  const isShown = (field: string) => [...shown.current].some((name) => isPart(field, name))
-  return (
-    <ViolationsContext value={value}>
-      {children}
-      {error !== null && error !== undefined && <Failure error={error} isShown={isShown} />}
-    </ViolationsContext>
-  )
-}
-
-/** Whether a path of a request is a field or lies inside of it. */
-function isPart(path: string, name: string): boolean {
-  return path === name || path.startsWith(`${name}.`) || path.startsWith(`${name}[`)
-}
-
-/** What is wrong with a field, which shows it. */
-function useViolation(name: string): string | undefined {
-  const violations = useContext(ViolationsContext)
-  useEffect(() => violations.show(name), [violations, name])
-  return violations.of(name)
 }
 
 /** The most businesses that are suggested; typing finds the others. */
 const SUGGESTED_MAX = 20
 
 /** Which business it is for: the one that the pages show, or one that is typed. */
-export function BusinessField({ name = 'businessId' }: { readonly name?: string }) {
+export function BusinessField() {
   const { businessId } = useViewScope()
   const [typed, setTyped] = useState('')
   const query = useDeferredValue(typed.trim())
@@ -316,11 +303,11 @@ export function BusinessField({ name = 'businessId' }: { readonly name?: string 
     { query, pageSize: SUGGESTED_MAX },
     { enabled: businessId === '', placeholderData: (previous) => previous },
   )
-  if (businessId !== '') return <input type="hidden" name={name} value={businessId} />
+  if (businessId !== '') return <input type="hidden" name="businessId" value={businessId} />
   return (
     <div onInput={({ target }) => setTyped((target as HTMLInputElement).value)}>
       <TextField
-        name={name}
+        name="businessId"
         label="Business"
         placeholder="Name, alias or biz_…"
         required

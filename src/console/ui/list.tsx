@@ -1,3 +1,11 @@
+import type {
+  DescMessage,
+  DescMethodUnary,
+  Message,
+  MessageInitShape,
+  MessageShape,
+} from '@bufbuild/protobuf'
+import { useInfiniteQuery } from '@connectrpc/connect-query'
 import {
   type KeyboardEvent,
   memo,
@@ -9,7 +17,8 @@ import {
   useRef,
 } from 'react'
 import { useLocation } from 'wouter'
-import { useUrlState } from '../session/view-scope.tsx'
+import type { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { useHref, useUrlState } from '../session/view-scope.tsx'
 import { Button } from './button.tsx'
 import { Failure, Waiting } from './page.tsx'
 import { Popover } from './popover.tsx'
@@ -33,15 +42,14 @@ interface TableProps<Row> {
   /** Made once, so that rows that did not change are not drawn again. */
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
-  readonly keyOf: (row: Row) => string
+  /** Absent: rows have an `id`. */
+  readonly keyOf?: ((row: Row) => string) | undefined
   /** The page of a row: the row is the link. */
-  readonly hrefOf?: (row: Row) => string
+  readonly hrefOf?: ((row: Row, href: ReturnType<typeof useHref>) => string) | undefined
   /** What a row without a page does. */
-  readonly onOpen?: (row: Row) => void
+  readonly onOpen?: ((row: Row) => void) | undefined
   /** Rows that have just arrived, by key: they are marked for a moment. */
-  readonly fresh?: ReadonlySet<string>
-  /** Beside the choice of columns. */
-  readonly head?: ReactNode
+  readonly fresh?: ReadonlySet<string> | undefined
 }
 
 /**
@@ -49,7 +57,8 @@ interface TableProps<Row> {
  * A row is drawn again only if it, or the choice of columns, changes.
  */
 export function Table<Row>(props: TableProps<Row>) {
-  const { label, rows, keyOf, hrefOf, onOpen, fresh, head } = props
+  const { label, rows, keyOf = idOf, hrefOf, onOpen, fresh } = props
+  const href = useHref()
   const [shown, chooser] = useColumns(props.columns)
   const [, navigate] = useLocation()
   const body = useRef<HTMLTableSectionElement>(null)
@@ -57,19 +66,14 @@ export function Table<Row>(props: TableProps<Row>) {
   const canOpen = hrefOf !== undefined || onOpen !== undefined
   const latest = useRef((_row: Row) => {})
   latest.current = (row) => {
-    if (hrefOf) navigate(hrefOf(row))
+    if (hrefOf) navigate(hrefOf(row, href))
     else onOpen?.(row)
   }
   const open = useCallback((row: Row) => latest.current(row), [])
   useFirstKey(body, canOpen)
   return (
     <div className="table-frame" ref={frame}>
-      {(chooser !== null || head !== undefined) && (
-        <div className="columns">
-          {head}
-          {chooser}
-        </div>
-      )}
+      {chooser !== null && <div className="columns">{chooser}</div>}
       <table className="table" aria-label={label}>
         <thead>
           <tr>
@@ -95,6 +99,10 @@ export function Table<Row>(props: TableProps<Row>) {
       </table>
     </div>
   )
+}
+
+function idOf(row: unknown): string {
+  return (row as { readonly id: string }).id
 }
 
 const TableRow = memo(function TableRow({
@@ -245,7 +253,7 @@ function useColumns<Row>(
 }
 
 /** A list that is read page by page, as `useInfiniteQuery` returns it. */
-interface Paged {
+export interface Pages {
   readonly error: unknown
   readonly isPending: boolean
   readonly hasNextPage: boolean
@@ -254,14 +262,88 @@ interface Paged {
   refetch(): unknown
 }
 
-/** The states of a list around its table: loading, failed, empty, and more pages. */
+/** The names of the repeated fields of a response. */
+type ListOf<O extends DescMessage> = {
+  [K in keyof MessageShape<O>]: MessageShape<O>[K] extends readonly Message[] ? K : never
+}[keyof MessageShape<O>]
+
+type RowOf<
+  O extends DescMessage,
+  K extends keyof MessageShape<O>,
+> = MessageShape<O>[K] extends readonly (infer Row)[] ? Row : never
+
+interface PagedOptions<Row> {
+  readonly enabled?: boolean
+  readonly staleTime?: number
+  /** In how many milliseconds to read it again; false: not by itself. */
+  readonly refetchMs?: number | ((rows: readonly Row[]) => number | false)
+}
+
+/**
+ * Reads a list page by page.
+ *
+ * @param name of the list in the response
+ */
+export function usePagedList<
+  I extends DescMessage,
+  O extends DescMessage,
+  const K extends ListOf<O>,
+>(
+  method: DescMethodUnary<I, O>,
+  name: K,
+  request: MessageInitShape<I>,
+  { refetchMs = () => false, ...options }: PagedOptions<RowOf<O, K>> = {},
+): { readonly rows: readonly RowOf<O, K>[]; readonly pages: Pages } {
+  const rowsOf = (page: unknown) => (page as MessageShape<O>)[name] as RowOf<O, K>[]
+  // All paged methods have the same shape, which TypeScript cannot say of a method that is not known.
+  const paged = method as unknown as typeof BusinessService.method.listBusinesses
+  const pages = useInfiniteQuery(
+    paged,
+    { ...(request as object), pageToken: '' },
+    {
+      ...options,
+      pageParamKey: 'pageToken',
+      getNextPageParam: (last) => last.nextPageToken || undefined,
+      refetchInterval: ({ state }) =>
+        typeof refetchMs === 'number'
+          ? refetchMs
+          : refetchMs(state.data?.pages.flatMap(rowsOf) ?? []),
+    },
+  )
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the name of the list does not change
+  const rows = useMemo(() => pages.data?.pages.flatMap(rowsOf) ?? [], [pages.data])
+  return { rows, pages }
+}
+
+/** A table of a list with the states around it. */
+export function List<Row>({
+  of: { rows, pages },
+  empty,
+  children,
+  ...table
+}: Omit<TableProps<Row>, 'rows'> & {
+  readonly of: { readonly rows: readonly Row[]; readonly pages: Pages }
+  /** In place of a table without rows. */
+  readonly empty: ReactNode
+  /** Above the table. */
+  readonly children?: ReactNode
+}) {
+  return (
+    <ListFrame pages={pages} isEmpty={rows.length === 0} empty={empty}>
+      {children}
+      <Table {...table} rows={rows} />
+    </ListFrame>
+  )
+}
+
+/** The states of a list around its rows: loading, failed, empty, and more pages. */
 export function ListFrame({
   pages,
   isEmpty,
   empty,
   children,
 }: {
-  readonly pages: Paged
+  readonly pages: Pages
   readonly isEmpty: boolean
   readonly empty: ReactNode
   readonly children: ReactNode

@@ -51,12 +51,10 @@ export function Section({
   )
 }
 
+export type Fact = readonly [name: string, value: ReactNode]
+
 /** Names and values below each other. Values that are undefined, false or empty are left out. */
-export function Facts({
-  facts,
-}: {
-  readonly facts: readonly (readonly [name: string, value: ReactNode])[]
-}) {
+export function Facts({ facts }: { readonly facts: readonly Fact[] }) {
   return (
     <dl className="facts">
       {facts
@@ -144,6 +142,30 @@ export function Empty({
       {children && <p>{children}</p>}
       {command !== undefined && <CommandLine text={command} />}
     </div>
+  )
+}
+
+/** What a call reads: lines while it loads, its failure with a retry, and then what it read. */
+export function Loaded<Data>({
+  read: { data, error, refetch },
+  rows = 12,
+  children,
+}: {
+  readonly read: {
+    readonly data: Data | undefined
+    readonly error: unknown
+    refetch(): unknown
+  }
+  /** How many lines. */
+  readonly rows?: number
+  readonly children?: (data: Data) => ReactNode
+}) {
+  return (
+    <>
+      {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
+      {data === undefined && error === null && <Waiting rows={rows} />}
+      {data !== undefined && children?.(data)}
+    </>
   )
 }
 

@@ -1,6 +1,8 @@
+import type { DescEnum } from '@bufbuild/protobuf'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { ReactNode } from 'react'
 import { Link } from 'wouter'
+import { enumLabel, enumTone, type Tone } from '../format/enums.ts'
 import { shorten } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import { msOf, timeText, timeTitle } from '../format/time.ts'
@@ -42,9 +44,6 @@ export function Id({ text, charsMax = 16 }: { readonly text: string; readonly ch
   )
 }
 
-/** The four states, each with a shape of its own: never colour alone. */
-export type Tone = 'good' | 'waiting' | 'bad' | 'neutral'
-
 const SHAPES: Readonly<Record<Tone, string>> = {
   good: 'M3 8.5 6.5 12 13 4.5',
   waiting: 'M8 3v5l3 2M8 1.5a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13',
@@ -62,6 +61,11 @@ export function Status({ tone, children }: { readonly tone: Tone; readonly child
       {children}
     </span>
   )
+}
+
+/** The value of an enum as a state. */
+export function EnumStatus({ of, value }: { readonly of: DescEnum; readonly value: number }) {
+  return <Status tone={enumTone(of, value)}>{enumLabel(of, value)}</Status>
 }
 
 /** A link to a page of the console that keeps the mode and the business. */

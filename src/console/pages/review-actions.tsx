@@ -16,13 +16,14 @@ import { ResultKind } from '../../../gen/inflow/overview/v1/search_pb.ts'
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { HeldPaymentService } from '../../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
-import { bankName } from '../format/banks.ts'
+import { bankName } from '../format/enums.ts'
 import { naira } from '../format/money.ts'
 import { useMay, useRestricted } from '../session/session.tsx'
 import { Action } from '../ui/action.tsx'
 import type { ButtonProps } from '../ui/button.tsx'
-import { AreaField, SelectField, TextField } from '../ui/form.tsx'
+import { AreaField } from '../ui/fields.tsx'
 import { PageLink } from '../ui/values.tsx'
+import { ResolveOpening } from './account-forms.tsx'
 
 /** The actions that can end an item, of those that the caller may take, each with its key. */
 export function ItemActions({
@@ -74,17 +75,14 @@ function Keyed({
 
 /** The page where an item that is not decided here is mended. */
 function linkOf({ kind, id, businessId }: ReviewItem): ReactNode {
-  if (kind === ReviewKind.ENDPOINT) {
-    return (
-      <PageLink to={`/webhooks/${id}`} className="button primary">
-        Open the endpoint
-      </PageLink>
-    )
-  }
-  if (kind !== ReviewKind.SETTLEMENT) return undefined
+  const [to, text, query] =
+    kind === ReviewKind.ENDPOINT
+      ? ([`/webhooks/${id}`, 'Open the endpoint', {}] as const)
+      : (['/settlement', 'Open settlement', { business: businessId }] as const)
+  if (kind !== ReviewKind.ENDPOINT && kind !== ReviewKind.SETTLEMENT) return undefined
   return (
-    <PageLink to="/settlement" query={{ business: businessId }} className="button primary">
-      Open settlement
+    <PageLink to={to} query={query} className="button primary">
+      {text}
     </PageLink>
   )
 }
@@ -106,7 +104,7 @@ interface Asked<Input extends DescMessage> {
   readonly says: string
   /** The label of the field for the reason, if the contract wants one. */
   readonly reason?: string
-  readonly request: (item: ReviewItem, reason: string) => MessageInitShape<Input>
+  readonly request: (item: ReviewItem) => MessageInitShape<Input>
   /** False: no audit entry names the item. */
   readonly hasEntry?: boolean
 }
@@ -123,7 +121,7 @@ function ask<Input extends DescMessage, Output extends DescMessage>(
       method={method}
       label={title}
       {...asked}
-      request={(reason) => request(item, reason)}
+      request={request(item)}
       target={hasEntry ? item.id : ''}
       onClosed={onDecided}
     />
@@ -141,7 +139,7 @@ const DECISIONS: readonly Decision[] = [
     title: 'Mark as returned',
     says: 'The bank moves the money itself: this records that it was sent back to its payer.',
     reason: 'How and why it was returned',
-    request: ({ id }, note) => ({ unmatchedPaymentId: id, note }),
+    request: ({ id }) => ({ unmatchedPaymentId: id }),
   }),
   ask(notifications.retryNotification, 'a', 'Process again', {
     kind: 'primary',
@@ -151,20 +149,15 @@ const DECISIONS: readonly Decision[] = [
   ask(notifications.resolveNotification, 'r', 'Resolve', {
     says: 'Ends its review. Nothing of it is recorded.',
     reason: 'How and why',
-    request: ({ id }, note) => ({ notificationId: id, note }),
+    request: ({ id }) => ({ notificationId: id }),
   }),
   ask(reconciliation.resolvePaymentConflict, 'a', 'Resolve', {
     kind: 'primary',
     says: 'Ends the review of the report. The recorded payment does not change.',
     reason: 'How and why',
-    request: ({ id }, note) => ({ conflictId: id, note }),
+    request: ({ id }) => ({ conflictId: id }),
   }),
-  {
-    method: AccountService.method.resolveAccount,
-    key: 'a',
-    label: 'Resolve the opening',
-    Button: ResolveOpening,
-  },
+  { method: AccountService.method.resolveAccount, key: 'a', label: 'Resolve', Button: Resolve },
   ask(heldPayments.acceptPayment, 'a', 'Accept', {
     kind: 'primary',
     says: 'The payment counts as any other: it is added to the pending balance, and settled.',
@@ -173,13 +166,13 @@ const DECISIONS: readonly Decision[] = [
   ask(heldPayments.returnPayment, 'r', 'Return', {
     says: 'Requests that the bank sends the money back to its payer. An operator then completes the return.',
     reason: 'Why it is returned',
-    request: ({ id }, reason) => ({ transactionId: id, reason }),
+    request: ({ id }) => ({ transactionId: id }),
   }),
   ask(heldPayments.completeReturn, 'a', 'Complete the return', {
     kind: 'primary',
     says: 'Records that the bank sent the money back to its payer: the payment is reversed.',
     reason: 'How it was returned',
-    request: ({ id }, note) => ({ transactionId: id, note }),
+    request: ({ id }) => ({ transactionId: id }),
   }),
   ask(SettlementService.method.settle, 'a', 'Settle', {
     title: 'Settle now',
@@ -197,9 +190,9 @@ function Assign({ item, onDecided }: DecisionProps) {
       label="Assign"
       kind="primary"
       says={`Records ${naira(item.amountMinor)} for an account of ${bankName(item.bank)}, open or closed, and notifies its business.`}
-      request={(_reason, form) => {
+      request={(form) => {
         const [businessId = '', reference = ''] = form.text('account').split(' ')
-        return { unmatchedPaymentId: item.id, businessId, reference, note: form.text('note') }
+        return { unmatchedPaymentId: item.id, businessId, reference }
       }}
       target={item.id}
       result={({ transaction }) => (
@@ -279,12 +272,12 @@ interface DecisionProps {
   readonly onDecided: () => void
 }
 
-/** Says whether the bank opened an account. Only an operator can know its number. */
-function ResolveOpening({ item, onDecided }: DecisionProps) {
+/** Says whether the bank opened an account. */
+function Resolve({ item, onDecided }: DecisionProps) {
   const isRestricted = useRestricted()
   return (
-    <Action
-      method={AccountService.method.resolveAccount}
+    <ResolveOpening
+      account={{ businessId: item.businessId, reference: item.id }}
       label="Resolve the opening"
       kind="primary"
       says={
@@ -292,64 +285,9 @@ function ResolveOpening({ item, onDecided }: DecisionProps) {
           ? 'States that the bank did not open the account. Its reference can be used again.'
           : 'States what the bank says: whether it opened the account, and with which number.'
       }
-      request={(_reason, form) => ({
-        businessId: item.businessId,
-        reference: item.id,
-        resolution:
-          form.text('answer') === 'opened'
-            ? {
-                case: 'opened' as const,
-                value: {
-                  accountNumber: form.text('opened.accountNumber'),
-                  accountName: form.text('opened.accountName'),
-                  bankAccountId: form.text('opened.bankAccountId'),
-                },
-              }
-            : { case: 'notOpened' as const, value: true },
-      })}
       target=""
+      question="What the bank says"
       onClosed={onDecided}
-    >
-      {!isRestricted && <Answer />}
-    </Action>
-  )
-}
-
-const ANSWERS = [
-  { value: 'opened', label: 'The bank opened it' },
-  { value: 'not opened', label: 'The bank did not open it' },
-]
-
-function Answer() {
-  const [answer, setAnswer] = useState('opened')
-  return (
-    <>
-      <SelectField
-        name="answer"
-        label="What the bank says"
-        choices={ANSWERS}
-        value={answer}
-        onChoose={setAnswer}
-      />
-      {answer === 'opened' && (
-        <>
-          <TextField
-            name="opened.accountNumber"
-            label="Account number"
-            required
-            pattern="[0-9]{10}"
-            maxLength={10}
-            hint="Ten digits"
-          />
-          <TextField name="opened.accountName" label="Account name" maxLength={200} />
-          <TextField
-            name="opened.bankAccountId"
-            label="The bank's own id"
-            maxLength={200}
-            hint="Where the bank has one"
-          />
-        </>
-      )}
-    </>
+    />
   )
 }

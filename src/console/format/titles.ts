@@ -1,0 +1,48 @@
+import { words } from './ids.ts'
+
+/** What fields of the contract are called, where their own names do not say it. */
+const TITLES: Readonly<Record<string, string>> = {
+  accountName: 'Account name',
+  accountNumber: 'Account number',
+  actionCount: 'Actions',
+  address: 'From',
+  alias: 'Prefix of account names',
+  amountRule: 'A payment has',
+  bankAccountId: "The bank's own id",
+  bankName: 'Bank',
+  businessIds: 'Restricted to',
+  clientId: 'Client id',
+  completedAt: 'Completed',
+  customerEmail: 'E-mail',
+  customerName: 'Customer',
+  cutOff: 'Time in Lagos',
+  cutOffAt: 'Recorded before',
+  email: 'E-mail',
+  expectedAmountMinor: 'Expected',
+  expiresAt: 'Expires',
+  feeBasisPoints: 'Fee in percent',
+  feeBearer: 'Who bears the fee',
+  feeCapMinor: 'Fee at most, ₦',
+  feeFlatMinor: 'Fee for each payment, ₦',
+  idType: 'Identity',
+  idNumber: 'Identity number',
+  lastUsedAt: 'Last used',
+  merchantReference: 'Reference',
+  missedCount: 'Found missing',
+  nextAt: 'Next',
+  otp: 'Code sent to the customer',
+  overlap: 'Overlap, in hours',
+  singleUse: 'For a single payment',
+  textSecret: 'Text secret',
+  tokenUrl: 'URL that issues tokens',
+  transactionCount: 'Payments',
+  ttl: 'Valid for',
+  url: 'URL',
+  username: 'User name',
+}
+
+/** The title of a field, by its name in the contract: `startedAt` is "Started". */
+export function titleOf(name: string): string {
+  const own = name.replace(/(At|Minor|Count|Id|Ms)$/, '')
+  return TITLES[name] ?? words((own || name).replace(/[A-Z]/g, (letter) => `_${letter}`))
+}
