@@ -100,10 +100,12 @@ function celRule(expression: string): FieldRule {
 /** Browsers compile patterns with the flag `v`, which refuses some that the service accepts. */
 function htmlPattern(pattern: string | undefined): FieldRule {
   if (pattern === undefined || pattern.includes('\\')) return {}
+  const length = /^\[[^\]]*\]\{(?:\d+,)?(\d+)\}$/.exec(pattern)?.[1]
+  const limit = length === undefined ? {} : { maxLength: Number(length) }
   try {
     new RegExp(pattern, 'v')
-    return { pattern }
+    return { ...limit, pattern }
   } catch {
-    return {}
+    return limit
   }
 }

@@ -6,11 +6,7 @@ import {
   TransactionSchema,
   TransactionStatus,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
-import {
-  addArrivals,
-  keepUncounted,
-  withArrivals,
-} from '../../src/console/pages/arrivals.ts'
+import { addArrivals, keepUncounted, withArrivals } from '../../src/console/pages/arrivals.ts'
 import {
   arrive,
   joinRows,

@@ -68,33 +68,42 @@ export function enumTone(schema: DescEnum, value: number): Tone {
   return TONES[enumName(schema, value)] ?? 'neutral'
 }
 
+/** What is offered before and after the others: what is chosen most, and least. */
+const RANKS: Readonly<Record<string, number>> = {
+  'AmountRule.ANY': 1,
+  'IdType.BVN': -1,
+  'TransactionStatus.SUCCESS': -1,
+  'Variance.NONE': 1,
+}
+
 /** The values as a field offers them, by their names in the contract. */
 export function enumFieldChoices(schema: DescEnum): readonly Choice[] {
+  const rank = (value: number) => RANKS[`${schema.name}.${enumName(schema, value)}`] ?? 0
   return schema.values
     .filter(({ number }) => number !== 0)
+    .toSorted((a, b) => rank(a.number) - rank(b.number))
     .map(({ number }) => ({ value: enumName(schema, number), label: enumLabel(schema, number) }))
 }
 
 /** The values as a filter offers them, by their codes in URLs. */
 export function enumChoices(schema: DescEnum): readonly Choice[] {
-  return schema.values
-    .filter(({ number }) => number !== 0)
-    .map(({ number }) => ({ value: codeOf(schema, number), label: enumLabel(schema, number) }))
+  return enumFieldChoices(schema).map(({ value, label }) => ({
+    value: codeOf(schema, value),
+    label,
+  }))
 }
 
 /** The value of a code in a URL, or of a name; undefined: no value has it. */
 export function enumValue<D extends DescEnum>(schema: D, text: string): EnumShape<D> | undefined {
   const code = text.toLowerCase()
-  const found = schema.values.find(
-    ({ number }) =>
-      number !== 0 &&
-      (codeOf(schema, number) === code || enumName(schema, number).toLowerCase() === code),
-  )
+  const found = schema.values.find(({ number }) => {
+    const name = enumName(schema, number)
+    return name !== '' && (codeOf(schema, name) === code || name.toLowerCase() === code)
+  })
   return found?.number as EnumShape<D> | undefined
 }
 
-function codeOf(schema: DescEnum, value: number): string {
-  const name = enumName(schema, value)
+function codeOf(schema: DescEnum, name: string): string {
   return CODES[`${schema.name}.${name}`] ?? name.toLowerCase()
 }
 

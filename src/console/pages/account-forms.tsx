@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { useState } from 'react'
 import {
   type Account,
+  IdTypeSchema,
   type OpeningState,
   OpeningStateSchema,
 } from '../../../gen/inflow/account/v1/account_pb.ts'
@@ -96,7 +97,8 @@ function readPayer(line: string) {
   return accountNumber === '' ? { name: line } : { accountNumber, bankCode }
 }
 
-const BANKS: readonly Choice[] = enumFieldChoices(BankSchema).map(({ value, label }) => ({
+/** The banks with their whole names. */
+export const BANKS: readonly Choice[] = enumFieldChoices(BankSchema).map(({ value, label }) => ({
   value,
   label: value === '9PSB' ? '9 Payment Service Bank' : label,
 }))
@@ -108,7 +110,7 @@ const CUSTOMER: FieldSpecs = [
 const TERMS: FieldSpecs = [
   {
     amountMinor: { label: 'Expected amount, in naira', placeholder: '5,000.50' },
-    amountRule: { value: 'EXACT' },
+    amountRule: '',
     expiresAt: '',
     singleUse: '',
   },
@@ -124,7 +126,7 @@ const TERMS: FieldSpecs = [
 ]
 
 /** PalmPay checks the customer's identity. */
-const IDENTITY: FieldSpecs = [{ idType: { value: 'BVN' }, idNumber: { required: true } }]
+const IDENTITY: FieldSpecs = [{ idType: '', idNumber: { required: true } }]
 
 /** Safe Haven opens permanent accounts for verified customers. */
 const VERIFICATION: FieldSpecs = [
@@ -132,7 +134,10 @@ const VERIFICATION: FieldSpecs = [
     identityId: 'Id of the verification',
     otp: { hint: 'With it, the identity number too.' },
   },
-  { idType: { choices: [], value: '' }, idNumber: '' },
+  {
+    idType: { choices: [{ value: '', label: 'None' }, ...enumFieldChoices(IdTypeSchema)] },
+    idNumber: '',
+  },
 ]
 
 /** The bank, and the fields that it wants. */

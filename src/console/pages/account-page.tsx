@@ -3,6 +3,7 @@ import { useQuery } from '@connectrpc/connect-query'
 import { useParams } from 'wouter'
 import {
   type Account,
+  AccountSchema,
   AccountStatus,
   AccountStatusSchema,
   OpeningStateSchema,
@@ -12,14 +13,14 @@ import { FeeBearer } from '../../../gen/inflow/account/v1/split_pb.ts'
 import { TransactionSchema } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { enumLabel } from '../format/enums.ts'
-import { useBusinessNames } from '../session/business-names.ts'
+import { useBusinessName } from '../session/business-names.ts'
 import { useArrivals } from '../session/live.tsx'
 import { useShowObject } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
-import { columnsOf } from '../ui/columns.tsx'
+import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, type Fact, Facts, Loaded, Page, Section } from '../ui/page.tsx'
-import { EnumStatus, Id, PageLink, Status, Time } from '../ui/values.tsx'
+import { BusinessLink, EnumStatus, Id, Status, Time } from '../ui/values.tsx'
 import { openingText, SetSplit, shareText } from './account-forms.tsx'
 import { expectedText, Resolve } from './accounts-page.tsx'
 import { amountShown, PaymentStatus } from './payment-words.tsx'
@@ -94,32 +95,27 @@ function CloseAccount({ account: { id, businessId, reference } }: Props) {
 }
 
 function AccountFacts({ account }: Props) {
-  const { businessId, customer, opening, accountNumber } = account
-  const nameOf = useBusinessNames([businessId])
   return (
-    <Facts
+    <MessageFacts
+      schema={AccountSchema}
+      of={account}
       facts={[
-        ['Number', accountNumber !== '' && <Id text={accountNumber} />],
-        ['Name', account.accountName],
-        ['Bank', account.bankName],
-        [
-          'Business',
-          <PageLink key="business" to={`/businesses/${businessId}`}>
-            {nameOf(businessId)}
-          </PageLink>,
-        ],
-        ['Own reference', <Id key="own" text={account.merchantReference} charsMax={40} />],
-        ['Reference', <Id key="reference" text={account.reference} charsMax={40} />],
-        ['Id', <Id key="id" text={account.id} charsMax={40} />],
-        ['Customer', customer && `${customer.firstName} ${customer.lastName}`],
-        ['E-mail', customer?.email],
-        ['Phone', customer?.phone],
-        ['Created', <Time key="created" at={account.createdAt} />],
-        ['Imported', account.importedAt && <Time key="imported" at={account.importedAt} />],
-        ['Opened by', account.simulated ? 'The sandbox: its number is invented' : undefined],
-        ['Opening', enumLabel(OpeningStateSchema, opening?.state ?? 0)],
-        ['Attempts', opening && String(opening.attempts)],
-        ['Next try', opening?.nextTryAt && <Time at={opening.nextTryAt} />],
+        ['Number', ({ accountNumber }) => accountNumber !== '' && <Id text={accountNumber} />],
+        ['Name', 'accountName'],
+        'bankName',
+        ['Business', ({ businessId }) => <BusinessLink id={businessId} />],
+        ['Own reference', 'merchantReference'],
+        'reference',
+        'id',
+        ['Customer', ({ customer }) => customer && `${customer.firstName} ${customer.lastName}`],
+        ['E-mail', ({ customer }) => customer?.email],
+        ['Phone', ({ customer }) => customer?.phone],
+        'createdAt',
+        'importedAt',
+        ['Opened by', ({ simulated }) => simulated && 'The sandbox: its number is invented'],
+        ['Opening', ({ opening }) => enumLabel(OpeningStateSchema, opening?.state ?? 0)],
+        ['Attempts', ({ opening }) => opening?.attempts],
+        ['Next try', ({ opening }) => opening?.nextTryAt && <Time at={opening.nextTryAt} />],
       ]}
     />
   )
@@ -151,7 +147,7 @@ function TermsFacts({ account: { terms, metadata } }: Props) {
 /** How its payments are divided. */
 function SplitFacts({ account: { split, businessId } }: Props) {
   const recipients = split?.recipients ?? []
-  const nameOf = useBusinessNames(recipients.map((recipient) => recipient.businessId))
+  const owner = useBusinessName(businessId)
   if (recipients.length === 0) {
     return <Facts facts={[['Split', 'None: the business keeps everything']]} />
   }
@@ -160,10 +156,7 @@ function SplitFacts({ account: { split, businessId } }: Props) {
     (recipient, index): Fact => [
       `Share ${index + 1}`,
       <span key={recipient.businessId}>
-        {shareText(recipient)} to{' '}
-        <PageLink to={`/businesses/${recipient.businessId}`}>
-          {nameOf(recipient.businessId)}
-        </PageLink>
+        {shareText(recipient)} to <BusinessLink id={recipient.businessId} />
       </span>,
     ],
   )
@@ -171,7 +164,7 @@ function SplitFacts({ account: { split, businessId } }: Props) {
     <Facts
       facts={[
         ...shares,
-        ['The rest', nameOf(businessId) === businessId ? 'The owner' : nameOf(businessId)],
+        ['The rest', owner === businessId ? 'The owner' : owner],
         ['Fee', isShared ? 'In proportion to the shares' : 'The owner bears it'],
       ]}
     />

@@ -24,7 +24,7 @@ import { ChoiceFilter, FilterBar, TextFilter } from '../ui/filters.tsx'
 import { List, Table, usePagedList } from '../ui/list.tsx'
 import { Empty, Failure, Page, Section, Waiting } from '../ui/page.tsx'
 import { EnumStatus, Id, PageLink, Status, Time } from '../ui/values.tsx'
-import { OpenAccount, openingText, pathOfAccount, ResolveOpening } from './account-forms.tsx'
+import { BANKS, OpenAccount, openingText, pathOfAccount, ResolveOpening } from './account-forms.tsx'
 
 export function AccountsPage() {
   const [reference] = useUrlState('find')
@@ -40,7 +40,7 @@ export function AccountsPage() {
           placeholder="R-…, order-1, 0123456789"
         />
         <ChoiceFilter name="status" label="Status" choices={enumChoices(AccountStatusSchema)} />
-        <ChoiceFilter name="bank" label="Bank" choices={enumChoices(BankSchema)} />
+        <ChoiceFilter name="bank" label="Bank" choices={BANKS} />
         <ChoiceFilter name="opening" label="Opening" choices={enumChoices(OpeningStateSchema)} />
       </FilterBar>
       {!isFiltered && <PendingOpenings />}

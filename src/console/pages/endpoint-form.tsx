@@ -24,7 +24,7 @@ export function EndpointFields({ endpoint }: { readonly endpoint?: Endpoint }) {
   const of: DescMessage = endpoint ? UpdateEndpointRequestSchema : CreateEndpointRequestSchema
   const options = endpoint?.options
   const isNew = endpoint === undefined
-  const values = endpoint ?? { url: '', concurrency: 10, options: {} }
+  const values = endpoint ?? { url: '', concurrency: 10, options: { rateLimit: 0 } }
   return (
     <>
       <Fields

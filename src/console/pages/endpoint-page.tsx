@@ -8,6 +8,7 @@ import {
   DisabledReason,
   type Endpoint,
   EndpointProfile,
+  EndpointSchema,
   type EndpointStatistics,
   EndpointStatisticsSchema,
   EndpointStatus,
@@ -20,14 +21,13 @@ import {
 import { hostOf } from '../format/ids.ts'
 import { count } from '../format/money.ts'
 import { DAY, durationText, localField, msOf } from '../format/time.ts'
-import { useBusinessNames } from '../session/business-names.ts'
 import { useSession } from '../session/session.tsx'
 import { useHref, useShowObject, useUrlState } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
 import { Chart } from '../ui/chart.tsx'
 import { MessageFacts } from '../ui/columns.tsx'
 import { Empty, type Fact, Facts, Loaded, Page, Section } from '../ui/page.tsx'
-import { Id, PageLink, Status, Time } from '../ui/values.tsx'
+import { BusinessLink, PageLink, Status, Time } from '../ui/values.tsx'
 import { Deliveries } from './deliveries.tsx'
 import {
   authenticationText,
@@ -140,25 +140,20 @@ const REASONS: Readonly<Record<number, string>> = {
 }
 
 function EndpointFacts({ endpoint }: Props) {
-  const { businessId, disabledAt, failingSince, kinds, disabledReason } = endpoint
-  const nameOf = useBusinessNames([businessId])
   return (
-    <Facts
+    <MessageFacts
+      schema={EndpointSchema}
+      of={endpoint}
       facts={[
-        ['URL', endpoint.url],
-        ['Id', <Id key="id" text={endpoint.id} charsMax={40} />],
-        [
-          'Business',
-          <PageLink key="business" to={`/businesses/${businessId}`}>
-            {nameOf(businessId)}
-          </PageLink>,
-        ],
-        ['Description', endpoint.description],
-        ['Kinds', kindsText(kinds) || 'The default kinds'],
-        ['Created', <Time key="created" at={endpoint.createdAt} />],
-        ['Failing since', failingSince && <Time at={failingSince} />],
-        ['Disabled', disabledAt && <Time at={disabledAt} />],
-        ['Because', REASONS[disabledReason]],
+        'url',
+        'id',
+        ['Business', ({ businessId }) => <BusinessLink id={businessId} />],
+        'description',
+        ['Kinds', ({ kinds }) => kindsText(kinds) || 'The default kinds'],
+        'createdAt',
+        ['Failing since', 'failingSince'],
+        'disabledAt',
+        ['Because', ({ disabledReason }) => REASONS[disabledReason]],
       ]}
     />
   )

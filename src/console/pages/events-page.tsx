@@ -176,16 +176,14 @@ function OfBusiness({
   )
 }
 
-/** One line of the tail, which opens in place. It is drawn again only if it opens or closes. */
-const EventItem = memo(function EventItem({
-  event,
-  isOpen,
-  onToggle,
-}: {
+interface EventItemProps {
   readonly event: Event
   readonly isOpen: boolean
   readonly onToggle: (id: string) => void
-}) {
+}
+
+/** One line of the tail, which opens in place. It is drawn again only if it opens or closes. */
+const EventItem = memo(function EventItem({ event, isOpen, onToggle }: EventItemProps) {
   const { text, to } = subjectOf(event)
   return (
     <li className="event">

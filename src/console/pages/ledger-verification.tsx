@@ -1,11 +1,11 @@
-import { createClient } from '@connectrpc/connect'
-import { useTransport } from '@connectrpc/connect-query'
-import { useEffect, useRef, useState } from 'react'
 import {
   type Discrepancy,
   DiscrepancySchema,
 } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
-import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import {
+  SettlementService,
+  type VerifyLedgerResponse,
+} from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { count } from '../format/money.ts'
 import { durationText } from '../format/time.ts'
 import { Button } from '../ui/button.tsx'
@@ -13,6 +13,7 @@ import { useNow } from '../ui/clock.ts'
 import { columnsOf } from '../ui/columns.tsx'
 import { Table } from '../ui/list.tsx'
 import { Failure, Section } from '../ui/page.tsx'
+import { useProgress } from '../ui/progress.ts'
 import { Status } from '../ui/values.tsx'
 
 const COLUMNS = columnsOf(DiscrepancySchema, [
@@ -22,16 +23,23 @@ const COLUMNS = columnsOf(DiscrepancySchema, [
 
 /** Recomputes the whole ledger, with progress. */
 export function LedgerVerification() {
-  const { verification, start, resume, stop } = useVerification()
-  const { state, discrepancies, error } = verification
+  const { state, at, error, start, resume, stop } = useProgress(
+    SettlementService,
+    IDLE,
+    (client, { cursor }, options) => client.verifyLedger({ from: cursor }, options),
+    add,
+  )
+  const isRunning = state === 'running'
+  const isInterrupted = !isRunning && state !== 'idle' && at.endedMs === undefined
+  const begin = () => start({ ...IDLE, startedMs: Date.now() })
   return (
     <Section
       title="Ledger"
       actions={
         <>
-          {state === 'running' && <Button onClick={stop}>Stop</Button>}
-          {state === 'interrupted' && <Button onClick={resume}>Continue</Button>}
-          {state !== 'running' && <Button onClick={start}>Verify the ledger</Button>}
+          {isRunning && <Button onClick={stop}>Stop</Button>}
+          {isInterrupted && <Button onClick={resume}>Continue</Button>}
+          {!isRunning && <Button onClick={begin}>Verify the ledger</Button>}
         </>
       }
     >
@@ -42,12 +50,12 @@ export function LedgerVerification() {
         </p>
       )}
       {error !== undefined && <Failure error={error} onRetry={resume} />}
-      {state !== 'idle' && <Progress verification={verification} />}
-      {discrepancies.length > 0 && (
+      {state !== 'idle' && <Progress verification={at} isRunning={isRunning} />}
+      {at.discrepancies.length > 0 && (
         <Table
           label="Discrepancies"
           columns={COLUMNS}
-          rows={discrepancies}
+          rows={at.discrepancies}
           keyOf={({ subject, problem }) => `${subject} ${problem}`}
         />
       )}
@@ -55,41 +63,20 @@ export function LedgerVerification() {
   )
 }
 
-const STATES = {
-  idle: ['neutral', ''],
-  running: ['waiting', 'Verifying'],
-  interrupted: ['waiting', 'Interrupted'],
-} as const
-
-function Progress({
-  verification,
-}: {
-  readonly verification: ReturnType<typeof useVerification>['verification']
-}) {
-  const { state, startedMs, endedMs, transactions, postings, estimated, discrepancyCount } =
-    verification
+function Progress({ verification, isRunning }: { verification: Verification; isRunning: boolean }) {
+  const { startedMs, endedMs, transactions, postings, estimated } = verification
+  const { discrepancyCount } = verification
   const now = useNow()
   const elapsedMs = Math.max(0, (endedMs ?? now) - startedMs)
-  const [tone, word] =
-    state !== 'done'
-      ? STATES[state]
-      : discrepancyCount === 0n
-        ? (['good', 'It adds up'] as const)
-        : (['bad', 'Discrepancies'] as const)
+  const value = estimated > 0n && {
+    value: Math.min(100, Number((transactions * 100n) / estimated)),
+  }
   return (
     <div className="verification">
-      {state === 'running' && (
-        <progress
-          aria-label="Verified"
-          max={100}
-          {...(estimated > 0n && {
-            value: Math.min(100, Number((transactions * 100n) / estimated)),
-          })}
-        />
-      )}
+      {isRunning && <progress aria-label="Verified" max={100} {...value} />}
       <p role="status">
-        <Status tone={tone}>{word}</Status> {count(transactions)}
-        {state === 'running' && estimated > 0n && ` of about ${count(estimated)}`} transactions,{' '}
+        <Outcome verification={verification} isRunning={isRunning} /> {count(transactions)}
+        {isRunning && estimated > 0n && ` of about ${count(estimated)}`} transactions,{' '}
         {count(postings)} postings, {count(discrepancyCount)} discrepancies in{' '}
         {durationText(elapsedMs)}.
       </p>
@@ -97,10 +84,17 @@ function Progress({
   )
 }
 
+function Outcome({ verification, isRunning }: { verification: Verification; isRunning: boolean }) {
+  if (isRunning) return <Status tone="waiting">Verifying</Status>
+  if (verification.endedMs === undefined) return <Status tone="waiting">Interrupted</Status>
+  if (verification.discrepancyCount > 0n) return <Status tone="bad">Discrepancies</Status>
+  return <Status tone="good">It adds up</Status>
+}
+
 /** A verification of the ledger, as far as it is. */
 interface Verification {
-  readonly state: 'idle' | 'running' | 'interrupted' | 'done'
   readonly startedMs: number
+  /** Undefined: not the whole ledger is verified yet. */
   readonly endedMs: number | undefined
   readonly transactions: bigint
   readonly postings: bigint
@@ -110,11 +104,9 @@ interface Verification {
   readonly discrepancies: readonly Discrepancy[]
   readonly discrepancyCount: bigint
   readonly cursor: string
-  readonly error: unknown
 }
 
 const IDLE: Verification = {
-  state: 'idle',
   startedMs: 0,
   endedMs: undefined,
   transactions: 0n,
@@ -123,47 +115,18 @@ const IDLE: Verification = {
   discrepancies: [],
   discrepancyCount: 0n,
   cursor: '',
-  error: undefined,
 }
 
-/** Verifies the ledger. An interrupted verification continues where it stopped, and adds up what both found. */
-function useVerification() {
-  const [verification, setVerification] = useState(IDLE)
-  const transport = useTransport()
-  const ended = useRef(new AbortController())
-  useEffect(() => () => ended.current.abort(), [])
-  const run = async (from: Verification): Promise<void> => {
-    ended.current = new AbortController()
-    const { signal } = ended.current
-    let now: Verification = { ...from, state: 'running', error: undefined }
-    setVerification(now)
-    try {
-      const stream = createClient(SettlementService, transport).verifyLedger(
-        { from: from.cursor },
-        { signal, timeoutMs: 0 },
-      )
-      for await (const message of stream) {
-        now = {
-          ...now,
-          transactions: from.transactions + message.transactions,
-          postings: from.postings + message.postings,
-          estimated: from.estimated || message.estimatedTransactions,
-          discrepancies: [...now.discrepancies, ...message.discrepancies],
-          discrepancyCount: from.discrepancyCount + message.discrepancyCount,
-          cursor: message.cursor || now.cursor,
-          ...(message.completed && { state: 'done', endedMs: Date.now() }),
-        }
-        setVerification(now)
-      }
-      if (now.state !== 'done') setVerification({ ...now, state: 'interrupted' })
-    } catch (error) {
-      setVerification({ ...now, state: 'interrupted', ...(!signal.aborted && { error }) })
-    }
-  }
+/** An interrupted verification continues where it stopped, and adds up what both found. */
+function add(now: Verification, message: VerifyLedgerResponse, from: Verification): Verification {
   return {
-    verification,
-    start: () => void run({ ...IDLE, startedMs: Date.now() }),
-    resume: () => void run(verification),
-    stop: () => ended.current.abort(),
+    ...now,
+    transactions: from.transactions + message.transactions,
+    postings: from.postings + message.postings,
+    estimated: from.estimated || message.estimatedTransactions,
+    discrepancies: [...now.discrepancies, ...message.discrepancies],
+    discrepancyCount: from.discrepancyCount + message.discrepancyCount,
+    cursor: message.cursor || now.cursor,
+    ...(message.completed && { endedMs: Date.now() }),
   }
 }

@@ -59,16 +59,14 @@ function AmountFilter() {
   )
 }
 
-/** Takes effect on Enter, or when the focus leaves it. */
-function AmountField({
-  label,
-  value,
-  onChange,
-}: {
+interface AmountFieldProps {
   readonly label: string
   readonly value: string
   readonly onChange: (value: string) => void
-}) {
+}
+
+/** Takes effect on Enter, or when the focus leaves it. */
+function AmountField({ label, value, onChange }: AmountFieldProps) {
   const [text, setText] = useState(value)
   const [given, setGiven] = useState(value)
   const fault = useId()

@@ -22,13 +22,12 @@ import { bankName } from '../format/enums.ts'
 import { hostOf, words } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import { msOf } from '../format/time.ts'
-import { useBusinessName } from '../session/business-names.ts'
 import { useEvents } from '../session/live.tsx'
 import { useShowObject } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
 import { MessageFacts } from '../ui/columns.tsx'
 import { Loaded, Page, Section } from '../ui/page.tsx'
-import { EnumStatus, Id, PageLink, Status } from '../ui/values.tsx'
+import { BusinessLink, EnumStatus, Id, PageLink, Status } from '../ui/values.tsx'
 import { Redeliver } from './deliveries.tsx'
 import { amountShown, PaymentStatus } from './payment-words.tsx'
 import { TimelineList } from './timeline.tsx'
@@ -148,7 +147,6 @@ function PaymentSummary({
 }
 
 function PaymentFacts({ payment }: { readonly payment: Transaction }) {
-  const business = useBusinessName(payment.businessId)
   return (
     <MessageFacts
       schema={TransactionSchema}
@@ -176,10 +174,7 @@ function PaymentFacts({ payment }: { readonly payment: Transaction }) {
         'expectedAmountMinor',
         'variance',
         ['Reference', ({ merchantReference }) => merchantReference],
-        [
-          'Business',
-          ({ businessId }) => <PageLink to={`/businesses/${businessId}`}>{business}</PageLink>,
-        ],
+        ['Business', ({ businessId }) => <BusinessLink id={businessId} />],
         ['Mode', ({ live }) => (live ? 'Live' : 'Test')],
         ...Object.entries(payment.metadata).map(([key, value]) => [key, () => value] as const),
       ]}

@@ -1,19 +1,20 @@
-import { ConnectError, createClient } from '@connectrpc/connect'
-import { useTransport } from '@connectrpc/connect-query'
-import { useEffect, useRef, useState } from 'react'
+import { useState } from 'react'
 import type { Endpoint } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import {
   type RehearsalStep,
   type RehearsalSummary,
-  RehearsalVerdict,
+  RehearsalVerdictSchema,
 } from '../../../gen/inflow/webhook/v1/rehearsal_pb.ts'
-import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import type { Tone } from '../format/enums.ts'
+import {
+  type RehearseResponse,
+  WebhookService,
+} from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { useMay } from '../session/session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Failure } from '../ui/page.tsx'
-import { Status } from '../ui/values.tsx'
+import { useProgress } from '../ui/progress.ts'
+import { EnumStatus } from '../ui/values.tsx'
 
 /** Sends an endpoint of test mode what the world will send, and shows each step as it is done. Live ones are refused. */
 export function Rehearse({ endpoint: { id, live } }: { readonly endpoint: Endpoint }) {
@@ -35,8 +36,13 @@ function RehearsalDialog({
   readonly endpointId: string
   readonly onClose: () => void
 }) {
-  const { rehearsal, start } = useRehearsal(endpointId)
-  const { state, steps, summary, error } = rehearsal
+  const { state, at, error, start } = useProgress(
+    WebhookService,
+    { steps: [] } as Rehearsal,
+    (client, _from, options) => client.rehearse({ endpointId }, options),
+    addProgress,
+  )
+  const { steps, summary } = at
   return (
     <Dialog title="Rehearse" isOpen onClose={onClose} mustDecide={state === 'running'}>
       {state === 'idle' ? (
@@ -71,7 +77,7 @@ function RehearsalDialog({
       <div className="dialog-buttons">
         <Button onClick={onClose}>{state === 'running' ? 'Stop' : 'Close'}</Button>
         {state === 'idle' && (
-          <Button kind="primary" onClick={start}>
+          <Button kind="primary" onClick={() => start()}>
             Rehearse
           </Button>
         )}
@@ -80,20 +86,12 @@ function RehearsalDialog({
   )
 }
 
-const VERDICTS: Readonly<Record<number, readonly [tone: Tone, label: string]>> = {
-  [RehearsalVerdict.PASSED]: ['good', 'Passed'],
-  [RehearsalVerdict.WARNING]: ['waiting', 'Warning'],
-  [RehearsalVerdict.FAILED]: ['bad', 'Failed'],
-  [RehearsalVerdict.SKIPPED]: ['neutral', 'Skipped'],
-}
-
 function Step({ step }: { readonly step: RehearsalStep }) {
-  const [tone, label] = VERDICTS[step.verdict] ?? ['neutral', 'Unknown']
   return (
     <li>
       <header>
         <strong>{step.name}</strong>
-        <Status tone={tone}>{label}</Status>
+        <EnumStatus of={RehearsalVerdictSchema} value={step.verdict} />
       </header>
       <span>{step.happened}</span>
       <span className="faint">Expected {step.expected}</span>
@@ -104,34 +102,11 @@ function Step({ step }: { readonly step: RehearsalStep }) {
 }
 
 interface Rehearsal {
-  readonly state: 'idle' | 'running' | 'ended'
   readonly steps: readonly RehearsalStep[]
   readonly summary?: RehearsalSummary
-  readonly error?: ConnectError
 }
 
-/** A rehearsal, which ends when its dialog is closed. */
-function useRehearsal(endpointId: string) {
-  const transport = useTransport()
-  const [rehearsal, setRehearsal] = useState<Rehearsal>({ state: 'idle', steps: [] })
-  const ended = useRef(new AbortController())
-  useEffect(() => () => ended.current.abort(), [])
-  const run = async (): Promise<void> => {
-    ended.current = new AbortController()
-    const { signal } = ended.current
-    let now: Rehearsal = { state: 'running', steps: [] }
-    setRehearsal(now)
-    try {
-      const client = createClient(WebhookService, transport)
-      for await (const { progress } of client.rehearse({ endpointId }, { signal, timeoutMs: 0 })) {
-        if (progress.case === 'step') now = { ...now, steps: [...now.steps, progress.value] }
-        if (progress.case === 'summary') now = { ...now, summary: progress.value }
-        setRehearsal(now)
-      }
-      setRehearsal({ ...now, state: 'ended' })
-    } catch (error) {
-      if (!signal.aborted) setRehearsal({ ...now, state: 'ended', error: ConnectError.from(error) })
-    }
-  }
-  return { rehearsal, start: () => void run() }
+function addProgress(now: Rehearsal, { progress }: RehearseResponse): Rehearsal {
+  if (progress.case === 'step') return { ...now, steps: [...now.steps, progress.value] }
+  return progress.case === 'summary' ? { ...now, summary: progress.value } : now
 }

@@ -232,18 +232,15 @@ function press(list: HTMLElement | null, key: string): void {
   list?.querySelector<HTMLElement>(`[data-key="${key}"] :is(button, a)`)?.click()
 }
 
-/** One item: what is known in a line, and, when it is open, all of it with the actions that can end it. */
-function ReviewRow({
-  item,
-  isOpen,
-  onToggle,
-  onDecided,
-}: {
+interface ReviewRowProps {
   readonly item: ReviewItem
   readonly isOpen: boolean
   readonly onToggle: () => void
   readonly onDecided: () => void
-}) {
+}
+
+/** One item: what is known in a line, and, when it is open, all of it with the actions that can end it. */
+function ReviewRow({ item, isOpen, onToggle, onDecided }: ReviewRowProps) {
   const id = useId()
   return (
     <li className={isOpen ? 'review-item open' : 'review-item'}>

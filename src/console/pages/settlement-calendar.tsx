@@ -92,18 +92,15 @@ function Month({
   )
 }
 
-/** A day of the calendar; it opens its settlements. */
-function DayCell({
-  day,
-  isToday,
-  isChosen,
-  onChoose,
-}: {
+interface DayCellProps {
   readonly day: SettlementDay
   readonly isToday: boolean
   readonly isChosen: boolean
   readonly onChoose: () => void
-}) {
+}
+
+/** A day of the calendar; it opens its settlements. */
+function DayCell({ day, isToday, isChosen, onChoose }: DayCellProps) {
   const due = dueText(day)
   const classes = [
     'calendar-day',

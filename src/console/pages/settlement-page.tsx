@@ -1,3 +1,5 @@
+import '../styles/figures.css'
+import '../styles/settlement.css'
 import { createConnectQueryKey, useQuery } from '@connectrpc/connect-query'
 import { useQueryClient } from '@tanstack/react-query'
 import { useParams } from 'wouter'
@@ -21,13 +23,10 @@ import { Empty, Failure, Loaded, Page, Section, Waiting } from '../ui/page.tsx'
 import { Money, PageLink, Status } from '../ui/values.tsx'
 import { dayAt, dayName, periodOf } from './lagos-calendar.ts'
 import { LedgerVerification } from './ledger-verification.tsx'
-import { RunSettlement } from './run-settlement.tsx'
 import { Calendar } from './settlement-calendar.tsx'
-import { Preview } from './settlement-preview.tsx'
+import { Preview, RunSettlement } from './settlement-run.tsx'
 import { Holidays, SettlementTerms } from './settlement-terms.tsx'
 import { StatementDownload } from './statement-download.tsx'
-import '../styles/figures.css'
-import '../styles/settlement.css'
 
 const METHODS = SettlementService.method
 

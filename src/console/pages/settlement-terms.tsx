@@ -57,10 +57,12 @@ function feeText({ feeFlatMinor, feeBasisPoints }: Terms): string {
   return parts.filter(Boolean).join(' and ') || 'none'
 }
 
-/** A field that the schedule does not have is absent, so the terms are stated without it. */
-function Edit({ businessId, terms }: { readonly businessId: string; readonly terms: Terms }) {
-  const [schedule, setSchedule] = useState(enumName(ScheduleSchema, terms.schedule))
-  const values = { terms: { ...terms, workingDays: terms.workingDays || 1 } }
+interface TermsProps {
+  readonly businessId: string
+  readonly terms: Terms
+}
+
+function Edit({ businessId, terms }: TermsProps) {
   return (
     <Action
       method={METHODS.updateSettlementTerms}
@@ -69,21 +71,29 @@ function Edit({ businessId, terms }: { readonly businessId: string; readonly ter
       request={{ businessId }}
       target={businessId}
     >
-      <Fields
-        of={UpdateSettlementTermsRequestSchema}
-        values={values}
-        show={[
-          { 'terms.schedule': { label: 'Payments are due', onChoose: setSchedule } },
-          {
-            ...(schedule === 'WORKING_DAYS' && { 'terms.workingDays': WORKING_DAYS }),
-            ...(schedule !== 'INSTANT' && { 'terms.cutOff': { placeholder: '00:00' } }),
-            'terms.feeFlatMinor': '',
-            'terms.feeBasisPoints': '',
-            'terms.feeCapMinor': { hint: 'Empty: no maximum' },
-          },
-        ]}
-      />
+      <TermsFields terms={terms} />
     </Action>
+  )
+}
+
+/** A field that the schedule does not have is absent, so the terms are stated without it. */
+function TermsFields({ terms }: Pick<TermsProps, 'terms'>) {
+  const [schedule, setSchedule] = useState(enumName(ScheduleSchema, terms.schedule))
+  return (
+    <Fields
+      of={UpdateSettlementTermsRequestSchema}
+      values={{ terms: { ...terms, workingDays: terms.workingDays || 1 } }}
+      show={[
+        { 'terms.schedule': { label: 'Payments are due', onChoose: setSchedule } },
+        {
+          ...(schedule === 'WORKING_DAYS' && { 'terms.workingDays': WORKING_DAYS }),
+          ...(schedule !== 'INSTANT' && { 'terms.cutOff': { placeholder: '00:00' } }),
+          'terms.feeFlatMinor': '',
+          'terms.feeBasisPoints': '',
+          'terms.feeCapMinor': { hint: 'Empty: no maximum' },
+        },
+      ]}
+    />
   )
 }
 

@@ -1,8 +1,7 @@
 import { toJson } from '@bufbuild/protobuf'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
-import { createClient, type Transport } from '@connectrpc/connect'
-import { useTransport } from '@connectrpc/connect-query'
-import { useRef, useState } from 'react'
+import type { Client } from '@connectrpc/connect'
+import { useState } from 'react'
 import {
   type Balance,
   BalanceSchema,
@@ -21,44 +20,45 @@ import { useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Failure } from '../ui/page.tsx'
+import { useProgress } from '../ui/progress.ts'
 import { saveFile } from '../ui/save-file.ts'
 import { dayAt, periodOf } from './lagos-calendar.ts'
 
 const TYPES = { csv: 'text/csv', json: 'application/json' } as const
 
+/** What is asked for, and how much of it is read. */
+interface Read {
+  readonly from: string
+  readonly to: string
+  readonly format: StatementFormat
+  readonly entries: number
+}
+
+const NOTHING: Read = { from: '', to: '', format: 'csv', entries: 0 }
+
 /** Saves the statement of a business for a period. */
 export function StatementDownload({ businessId }: { readonly businessId: string }) {
   const [isOpen, setOpen] = useState(false)
-  const [read, setRead] = useState<{ readonly entries: number; readonly isDone: boolean }>()
-  const [fault, setFault] = useState<unknown>()
-  const ended = useRef(new AbortController())
-  const transport = useTransport()
   const { live } = useViewScope()
-  const isBusy = read !== undefined && !read.isDone
+  const { state, at, error, start, reset } = useProgress(
+    SettlementService,
+    NOTHING,
+    (client, { from, to, format }, { signal }) =>
+      saveStatement(
+        client,
+        { businessId, test: !live, ...periodOf(from, to) },
+        {
+          name: `statement-${from}-${to}.${format}`,
+          format,
+          signal,
+        },
+      ),
+    (read, entries) => ({ ...read, entries }),
+  )
+  const isBusy = state === 'running'
   const close = () => {
-    ended.current.abort()
-    setRead(undefined)
-    setFault(undefined)
+    reset()
     setOpen(false)
-  }
-  const download = async (from: string, to: string, format: StatementFormat) => {
-    ended.current = new AbortController()
-    const { signal } = ended.current
-    setFault(undefined)
-    setRead({ entries: 0, isDone: false })
-    try {
-      const request = { businessId, test: !live, ...periodOf(from, to) }
-      const progress = (entries: number) => {
-        if (!signal.aborted) setRead({ entries, isDone: false })
-      }
-      const parts = await readStatement(transport, request, format, progress, signal)
-      saveFile(`statement-${from}-${to}.${format}`, TYPES[format], parts)
-      setRead((before) => before && { ...before, isDone: true })
-    } catch (error) {
-      if (signal.aborted) return
-      setRead(undefined)
-      setFault(error)
-    }
   }
   return (
     <>
@@ -66,15 +66,15 @@ export function StatementDownload({ businessId }: { readonly businessId: string 
         Statement
       </Button>
       <Dialog title="Statement" isOpen={isOpen} onClose={close}>
-        <StatementForm isBusy={isBusy} onSubmit={(...values) => void download(...values)} />
-        {read && (
+        <StatementForm isBusy={isBusy} onSubmit={start} />
+        {(isBusy || state === 'done') && (
           <p role="status">
-            {count(read.entries)} entries {read.isDone ? 'saved' : 'read…'}
+            {count(at.entries)} entries {isBusy ? 'read…' : 'saved'}
           </p>
         )}
-        {fault !== undefined && <Failure error={fault} />}
+        {error !== undefined && <Failure error={error} />}
         <div className="dialog-buttons">
-          <Button onClick={close}>{read?.isDone ? 'Close' : 'Cancel'}</Button>
+          <Button onClick={close}>{state === 'done' ? 'Close' : 'Cancel'}</Button>
           <Button type="submit" form="statement" kind="primary" busy={isBusy}>
             Download
           </Button>
@@ -84,13 +84,12 @@ export function StatementDownload({ businessId }: { readonly businessId: string 
   )
 }
 
-function StatementForm({
-  onSubmit,
-  isBusy,
-}: {
-  readonly onSubmit: (from: string, to: string, format: StatementFormat) => void
+interface StatementFormProps {
+  readonly onSubmit: (read: Read) => void
   readonly isBusy: boolean
-}) {
+}
+
+function StatementForm({ onSubmit, isBusy }: StatementFormProps) {
   const today = dayAt(Date.now())
   return (
     <form
@@ -99,7 +98,8 @@ function StatementForm({
         event.preventDefault()
         const form = new FormData(event.currentTarget)
         const text = (name: string) => String(form.get(name))
-        onSubmit(text('from'), text('to'), text('format') === 'json' ? 'json' : 'csv')
+        const format = text('format') === 'json' ? 'json' : 'csv'
+        onSubmit({ from: text('from'), to: text('to'), format, entries: 0 })
       }}
     >
       <div className="fields">
@@ -144,37 +144,41 @@ const PAGE_SIZE = 1_000
 
 type StatementFormat = 'csv' | 'json'
 
+interface StatementFile {
+  readonly name: string
+  readonly format: StatementFormat
+  readonly signal: AbortSignal | undefined
+}
+
 /**
- * Reads a statement page by page.
+ * Reads a statement page by page, and saves it.
  *
- * @param onProgress called with the number of entries read so far
- * @returns the parts of the file
+ * @returns the number of entries that are read so far
  * @throws Error if the entries do not add up to the balances
  */
-async function readStatement(
-  transport: Transport,
+async function* saveStatement(
+  client: Client<typeof SettlementService>,
   period: Period,
-  format: StatementFormat,
-  onProgress: (entries: number) => void,
-  signal: AbortSignal,
-): Promise<string[]> {
-  const client = createClient(SettlementService, transport)
+  { name, format, signal }: StatementFile,
+): AsyncGenerator<number> {
   const parts: string[] = []
   let opening: Balance | undefined
   let closing: Balance | undefined
-  let count = 0
+  let entries = 0
   let pageToken = ''
   do {
-    const page = await client.listEntries({ ...period, pageSize: PAGE_SIZE, pageToken }, { signal })
+    const request = { ...period, pageSize: PAGE_SIZE, pageToken }
+    const page = await client.listEntries(request, signal ? { signal } : {})
     checkSums(page, closing)
     opening ??= page.openingBalance
     closing = page.closingBalance
-    if (page.entries.length > 0) parts.push(entriesText(page.entries, format, count === 0))
-    count += page.entries.length
-    onProgress(count)
+    if (page.entries.length > 0) parts.push(entriesText(page.entries, format, entries === 0))
+    entries += page.entries.length
+    yield entries
     pageToken = page.nextPageToken
   } while (pageToken !== '')
-  return format === 'csv' ? framedCsv(parts, opening, closing) : framedJson(parts, opening, closing)
+  const framed = format === 'csv' ? framedCsv : framedJson
+  saveFile(name, TYPES[format], framed(parts, opening, closing))
 }
 
 /** Each page must add up, and open at the closing balance of the previous one. */

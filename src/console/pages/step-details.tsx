@@ -20,16 +20,16 @@ import { Button, Code } from '../ui/button.tsx'
 import { type Fact, Facts, Failure, Loaded } from '../ui/page.tsx'
 import { Id, PageLink, Time } from '../ui/values.tsx'
 import { RequestShown } from './deliveries.tsx'
-import type { TimelineRow } from './timeline.tsx'
+
+interface StepDetailsProps {
+  readonly step: Step['step']
+  /** Who recorded the payment, in words. */
+  readonly by: string
+  readonly timeline: Timeline
+}
 
 /** All that is known of a step. */
-export function StepDetails({
-  row: { step, text },
-  timeline: { transaction },
-}: {
-  readonly row: TimelineRow
-  readonly timeline: Timeline
-}) {
+export function StepDetails({ step, by, timeline: { transaction } }: StepDetailsProps) {
   switch (step.case) {
     case 'bankNotified':
       return <NotificationDetails notified={step.value} />
@@ -39,13 +39,12 @@ export function StepDetails({
     case 'conflictResolved':
       return <ConflictDetails conflict={step.value} payment={transaction} />
     default:
-      return <Facts facts={factsOf(step, text, transaction?.id ?? '')} />
+      return <Facts facts={factsOf(step, by, transaction?.id ?? '')} />
   }
 }
 
 const link = (to: string, id: string) => <PageLink to={`${to}/${id}`}>{id}</PageLink>
 
-/** @param by who recorded the payment, in words */
 function factsOf(step: Step['step'], by: string, id: string): readonly Fact[] {
   switch (step.case) {
     case 'paymentRecorded': {
@@ -187,7 +186,9 @@ export function RecordedAndReported({
     <table className="sides" aria-label="Recorded and reported">
       <thead>
         <tr>
-          <td />
+          <th scope="col">
+            <span className="hidden">Fact</span>
+          </th>
           <th scope="col">Recorded</th>
           <th scope="col">Reported</th>
         </tr>
@@ -196,8 +197,12 @@ export function RecordedAndReported({
         {rows.map(([name, ours, theirs]) => (
           <tr key={name} className={ours === theirs ? undefined : 'differs'}>
             <th scope="row">{name}</th>
-            <td>{ours}</td>
             <td>
+              {ours !== theirs && '≠ '}
+              {ours}
+            </td>
+            <td>
+              {ours !== theirs && '≠ '}
               {theirs}
               {ours !== theirs && <span className="hidden"> differs</span>}
             </td>

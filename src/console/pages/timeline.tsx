@@ -24,7 +24,7 @@ import { Status } from '../ui/values.tsx'
 import { StepDetails } from './step-details.tsx'
 
 /** One line of the timeline. */
-export interface TimelineRow {
+interface TimelineRow {
   /** Names the line in the URL. */
   readonly key: string
   readonly atMs: number
@@ -230,19 +230,15 @@ function walk(event: KeyboardEvent<HTMLElement>): void {
   lines[Math.min(lines.length - 1, Math.max(0, at + step))]?.focus()
 }
 
-function StepItem({
-  row,
-  before,
-  timeline,
-  isOpen,
-  onToggle,
-}: {
+interface StepItemProps {
   readonly row: TimelineRow
   readonly before: TimelineRow | undefined
   readonly timeline: Timeline
   readonly isOpen: boolean
   readonly onToggle: () => void
-}) {
+}
+
+function StepItem({ row, before, timeline, isOpen, onToggle }: StepItemProps) {
   const isNewDay = before === undefined || dayText(before.atMs) !== dayText(row.atMs)
   return (
     <li className={`step ${row.tone}`}>
@@ -265,7 +261,7 @@ function StepItem({
       </button>
       {isOpen && (
         <div className="step-details">
-          <StepDetails row={row} timeline={timeline} />
+          <StepDetails step={row.step} by={row.text} timeline={timeline} />
         </div>
       )}
     </li>

@@ -27,16 +27,14 @@ export function Button({ kind = 'plain', icon, busy, children, className, ...res
 /** How long it says that it copied. */
 const SAID_MS = 1_500
 
-/** @param what names what is copied, for screen readers; `label` shows words beside the icon */
-export function CopyButton({
-  text,
-  what,
-  label,
-}: {
+interface CopyButtonProps {
   readonly text: string
   readonly what: string
   readonly label?: string
-}) {
+}
+
+/** @param what names what is copied, for screen readers; `label` shows words beside the icon */
+export function CopyButton({ text, what, label }: CopyButtonProps) {
   const [isCopied, setCopied] = useState(false)
   useEffect(() => {
     if (!isCopied) return undefined

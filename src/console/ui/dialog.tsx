@@ -1,20 +1,16 @@
 import { Dialog as Base } from '@base-ui/react/dialog'
 import type { ReactNode } from 'react'
 
-/** @param mustDecide a click beside it and Escape do not close it */
-export function Dialog({
-  title,
-  isOpen,
-  onClose,
-  mustDecide = false,
-  children,
-}: {
+interface DialogProps {
   readonly title: string
   readonly isOpen: boolean
   readonly onClose: () => void
   readonly mustDecide?: boolean
   readonly children: ReactNode
-}) {
+}
+
+/** @param mustDecide a click beside it and Escape do not close it */
+export function Dialog({ title, isOpen, onClose, mustDecide = false, children }: DialogProps) {
   const onOpenChange = (open: boolean, details: Base.Root.ChangeEventDetails) => {
     if (open) return
     if (mustDecide) details.cancel()

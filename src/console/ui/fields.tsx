@@ -140,16 +140,14 @@ export function SelectField(props: SelectFieldProps) {
   )
 }
 
-/** A check box. */
-export function CheckField({
-  name,
-  label,
-  isOn = false,
-}: {
+interface CheckFieldProps {
   readonly name: string
   readonly label: ReactNode
   readonly isOn?: boolean
-}) {
+}
+
+/** A check box. */
+export function CheckField({ name, label, isOn = false }: CheckFieldProps) {
   const violation = useViolation(name)
   return (
     <div>

@@ -9,18 +9,15 @@ export function FilterBar({ children }: { readonly children: ReactNode }) {
   return <div className="filters">{children}</div>
 }
 
-/** A filter with fixed choices. @param name of the parameter of the URL @param any names the choice of none */
-export function ChoiceFilter({
-  name,
-  label,
-  choices,
-  any = 'Any',
-}: {
+interface ChoiceFilterProps {
   readonly name: string
   readonly label: string
   readonly choices: readonly Choice[]
   readonly any?: string
-}) {
+}
+
+/** A filter with fixed choices. @param name of the parameter of the URL @param any names the choice of none */
+export function ChoiceFilter({ name, label, choices, any = 'Any' }: ChoiceFilterProps) {
   const [value, setValue] = useUrlState(name)
   const chosen = choices.find((choice) => choice.value === value)
   return (
@@ -43,18 +40,15 @@ export function ChoiceFilter({
   )
 }
 
-/** A filter that is typed. @param check returns why a text is not one; undefined: it is */
-export function TextFilter({
-  name,
-  label,
-  placeholder,
-  check,
-}: {
+interface TextFilterProps {
   readonly name: string
   readonly label: string
   readonly placeholder?: string
   readonly check?: (text: string) => string | undefined
-}) {
+}
+
+/** A filter that is typed. @param check returns why a text is not one; undefined: it is */
+export function TextFilter({ name, label, placeholder, check }: TextFilterProps) {
   const [value, setValue] = useUrlState(name)
   const [text, setText] = useState(value)
   const id = useId()

@@ -50,6 +50,8 @@ interface TableProps<Row> {
   readonly onOpen?: ((row: Row) => void) | undefined
   /** Rows that have just arrived, by key: they are marked for a moment. */
   readonly fresh?: ReadonlySet<string> | undefined
+  /** The sums of the rows, below them. */
+  readonly total?: Row | undefined
 }
 
 /**
@@ -57,7 +59,7 @@ interface TableProps<Row> {
  * A row is drawn again only if it, or the choice of columns, changes.
  */
 export function Table<Row>(props: TableProps<Row>) {
-  const { label, rows, keyOf = idOf, hrefOf, onOpen, fresh } = props
+  const { label, rows, keyOf = idOf, hrefOf, onOpen, fresh, total } = props
   const href = useHref()
   const [shown, chooser] = useColumns(props.columns)
   const [, navigate] = useLocation()
@@ -96,6 +98,20 @@ export function Table<Row>(props: TableProps<Row>) {
             />
           ))}
         </tbody>
+        {total !== undefined && (
+          <tfoot>
+            <tr>
+              {shown.map((column, index) => {
+                const Cell = index === 0 ? 'th' : 'td'
+                return (
+                  <Cell key={column.key} className={classesOf(column)}>
+                    {column.render(total)}
+                  </Cell>
+                )
+              })}
+            </tr>
+          </tfoot>
+        )}
       </table>
     </div>
   )
@@ -105,19 +121,15 @@ function idOf(row: unknown): string {
   return (row as { readonly id: string }).id
 }
 
-const TableRow = memo(function TableRow({
-  row,
-  columns,
-  isFirst,
-  isFresh,
-  open,
-}: {
+interface TableRowProps {
   readonly row: unknown
   readonly columns: readonly Column<unknown>[]
   readonly isFirst: boolean
   readonly isFresh: boolean
   readonly open: ((row: unknown) => void) | undefined
-}) {
+}
+
+const TableRow = memo(function TableRow({ row, columns, isFirst, isFresh, open }: TableRowProps) {
   const classes = `${open ? 'opens' : ''} ${isFresh ? 'fresh' : ''}`.trim()
   return (
     <tr
@@ -336,18 +348,15 @@ export function List<Row>({
   )
 }
 
-/** The states of a list around its rows: loading, failed, empty, and more pages. */
-export function ListFrame({
-  pages,
-  isEmpty,
-  empty,
-  children,
-}: {
+interface ListFrameProps {
   readonly pages: Pages
   readonly isEmpty: boolean
   readonly empty: ReactNode
   readonly children: ReactNode
-}) {
+}
+
+/** The states of a list around its rows: loading, failed, empty, and more pages. */
+export function ListFrame({ pages, isEmpty, empty, children }: ListFrameProps) {
   if (pages.isPending) return <Waiting rows={12} />
   if (pages.error && isEmpty) {
     return <Failure error={pages.error} onRetry={() => void pages.refetch()} />

@@ -3,19 +3,16 @@ import { type ReactNode, useEffect } from 'react'
 import { BadRequestSchema, ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
 import { Button, CommandLine } from './button.tsx'
 
-/** A page: its title, what can be done, and its content. */
-export function Page({
-  title,
-  actions,
-  children,
-  isWide = false,
-}: {
+interface PageProps {
   readonly title: string
   readonly actions?: ReactNode
   readonly children: ReactNode
   /** Lists use the whole width. */
   readonly isWide?: boolean
-}) {
+}
+
+/** A page: its title, what can be done, and its content. */
+export function Page({ title, actions, children, isWide = false }: PageProps) {
   useEffect(() => {
     document.title = `${title} · Inflow`
   }, [title])
@@ -30,16 +27,14 @@ export function Page({
   )
 }
 
-/** A part of a page under a heading. */
-export function Section({
-  title,
-  actions,
-  children,
-}: {
+interface SectionProps {
   readonly title: string
   readonly actions?: ReactNode
   readonly children: ReactNode
-}) {
+}
+
+/** A part of a page under a heading. */
+export function Section({ title, actions, children }: SectionProps) {
   return (
     <section className="section">
       <header className="section-head">
@@ -69,17 +64,15 @@ export function Facts({ facts }: { readonly facts: readonly Fact[] }) {
   )
 }
 
-/** What a call failed with, in words: its text, the fields at fault, and the id to find it in the log by. */
-export function Failure({
-  error,
-  onRetry,
-  isShown,
-}: {
+interface FailureProps {
   readonly error: unknown
   readonly onRetry?: (() => void) | undefined
   /** Whether a field shows its fault itself. */
   readonly isShown?: (field: string) => boolean
-}) {
+}
+
+/** What a call failed with, in words: its text, the fields at fault, and the id to find it in the log by. */
+export function Failure({ error, onRetry, isShown }: FailureProps) {
   const { text, requestId, docUrl, ...failure } = failureOf(error)
   const fields = failure.fields.filter(({ field }) => !isShown?.(field))
   return (
@@ -126,16 +119,14 @@ export function failureOf(error: unknown) {
   }
 }
 
-/** Says what would be here, and the command that makes it. */
-export function Empty({
-  title,
-  children,
-  command,
-}: {
+interface EmptyProps {
   readonly title: string
   readonly children?: ReactNode
   readonly command?: string | undefined
-}) {
+}
+
+/** Says what would be here, and the command that makes it. */
+export function Empty({ title, children, command }: EmptyProps) {
   return (
     <div className="empty">
       <p className="empty-title">{title}</p>

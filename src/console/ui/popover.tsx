@@ -1,23 +1,20 @@
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
 import { Icon } from './icons.tsx'
 
+interface PopoverProps {
+  readonly label: ReactNode
+  readonly isSet?: boolean
+  readonly kind?: string
+  readonly children: ReactNode
+}
+
 /**
  * A button that opens a small panel below it. The browser closes the panel: by Escape, or a click elsewhere.
  *
  * @param isSet marks a filter that is set
  * @param kind the classes of a button that is no chip
  */
-export function Popover({
-  label,
-  isSet = false,
-  kind,
-  children,
-}: {
-  readonly label: ReactNode
-  readonly isSet?: boolean
-  readonly kind?: string
-  readonly children: ReactNode
-}) {
+export function Popover({ label, isSet = false, kind, children }: PopoverProps) {
   const id = useId()
   const button = useRef<HTMLButtonElement>(null)
   const popup = useRef<HTMLDivElement>(null)

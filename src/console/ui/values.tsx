@@ -6,6 +6,7 @@ import { enumLabel, enumTone, type Tone } from '../format/enums.ts'
 import { shorten } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import { msOf, timeText, timeTitle } from '../format/time.ts'
+import { useBusinessName } from '../session/business-names.ts'
 import { useHref } from '../session/view-scope.tsx'
 import { CopyButton } from './button.tsx'
 import { useNow } from './clock.ts'
@@ -68,21 +69,17 @@ export function EnumStatus({ of, value }: { readonly of: DescEnum; readonly valu
   return <Status tone={enumTone(of, value)}>{enumLabel(of, value)}</Status>
 }
 
-/** A link to a page of the console that keeps the mode and the business. */
-export function PageLink({
-  to,
-  query,
-  children,
-  className,
-  isHere = false,
-}: {
+interface PageLinkProps {
   readonly to: string
   readonly query?: Readonly<Record<string, string>>
   readonly children: ReactNode
   readonly className?: string
   /** It leads to what is shown. */
   readonly isHere?: boolean
-}) {
+}
+
+/** A link to a page of the console that keeps the mode and the business. */
+export function PageLink({ to, query, children, className, isHere = false }: PageLinkProps) {
   const href = useHref()
   return (
     <Link
@@ -129,4 +126,9 @@ export function Sparkline({
       <polyline points={points.join(' ')} vectorEffect="non-scaling-stroke" />
     </svg>
   )
+}
+
+/** The name of a business, which leads to its page. */
+export function BusinessLink({ id }: { readonly id: string }) {
+  return <PageLink to={`/businesses/${id}`}>{useBusinessName(id)}</PageLink>
 }
