@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import {
   type Account,
   IdTypeSchema,
@@ -162,7 +162,7 @@ interface ResolveProps {
   readonly account: Pick<Account, 'businessId' | 'reference'>
   readonly label?: string
   readonly kind?: 'primary'
-  readonly says: React.ReactNode
+  readonly says: ReactNode
   /** Whose audit entry the result names; empty: no entry names it. */
   readonly target: string
   readonly question: string

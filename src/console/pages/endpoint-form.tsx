@@ -1,5 +1,4 @@
 import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf'
-import { useQuery } from '@connectrpc/connect-query'
 import { useState } from 'react'
 import { EventAudience } from '../../../gen/inflow/type/v1/event_kind_pb.ts'
 import type {
@@ -11,11 +10,10 @@ import type { Endpoint } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import {
   CreateEndpointRequestSchema,
   UpdateEndpointRequestSchema,
-  WebhookService,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import type { Choice } from '../format/enums.ts'
 import { words } from '../format/ids.ts'
-import { useMay } from '../session/session.tsx'
+import { useEventKinds } from '../session/event-kinds.ts'
 import { AreaField, SelectField } from '../ui/fields.tsx'
 import { type FieldSpecs, Fields, type FormValues, pairOf } from '../ui/form.tsx'
 
@@ -52,14 +50,6 @@ const LIMITS: FieldSpecs = [
 const ORDER: FieldSpecs = {
   'options.ordered': 'Send events strictly in their order, one at a time',
   'options.rateLimit': { label: 'Most requests a second', hint: '0: no limit.' },
-}
-
-/** The kinds of events, which a list and a form may choose among. */
-export function useEventKinds() {
-  const { listEventKinds } = WebhookService.method
-  const enabled = useMay()(listEventKinds)
-  const read = useQuery(listEventKinds, {}, { enabled, staleTime: Number.POSITIVE_INFINITY })
-  return read.data?.kinds
 }
 
 function KindsField({

@@ -9,6 +9,7 @@ import { DeliverySchema, DeliveryStatusSchema } from '../../../gen/inflow/webhoo
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { curlOfCall } from '../format/curl.ts'
 import { count } from '../format/money.ts'
+import { useEventKinds } from '../session/event-kinds.ts'
 import { useEvents, useLive } from '../session/live.tsx'
 import { useMay } from '../session/session.tsx'
 import { useShowObject, useUrlState, useViewScope } from '../session/view-scope.tsx'
@@ -16,11 +17,10 @@ import { Button, Code, CopyButton } from '../ui/button.tsx'
 import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { ChoiceFilter, FilterBar } from '../ui/filters.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { ListFrame, Table } from '../ui/list.tsx'
+import { ListFrame, NewRows, Table } from '../ui/list.tsx'
 import { Empty, Loaded, Page, Section } from '../ui/page.tsx'
 import { useReading } from '../ui/reading.ts'
 import { EnumStatus, Id, PageLink, Time } from '../ui/values.tsx'
-import { useEventKinds } from './endpoint-form.tsx'
 
 const PAGE_SIZE = 50
 
@@ -92,13 +92,7 @@ function Tail({ kind }: { readonly kind: string }) {
     ))
   return (
     <div ref={place} className="tail">
-      <div className="arrivals" aria-live="polite">
-        {rows.waitingCount > 0 && (
-          <button type="button" className="pill" onClick={show}>
-            {count(rows.waitingCount)} new
-          </button>
-        )}
-      </div>
+      <NewRows count={rows.waitingCount} onShow={show} />
       {businessId === '' ? (
         <AllBusinesses rows={rows} items={items} />
       ) : (

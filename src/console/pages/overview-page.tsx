@@ -105,6 +105,7 @@ const BANK_COLUMNS = columnsOf(BankStateSchema, [
     'number',
   ],
 ])
+
 /** The banks as four rows. */
 function Banks({ banks }: { readonly banks: readonly BankState[] }) {
   return (
@@ -328,26 +329,28 @@ function TileFrame({ title, to, number, whole, children }: TileProps) {
   )
 }
 
-/** A figure of the last 24 hours, its last whole hour beside that of a week before, and its course. */
-function Tile({
-  values,
-  comparison,
-  ...frame
-}: TileProps & {
+interface HourTileProps extends TileProps {
   readonly values: readonly number[]
-  readonly comparison: Comparison | undefined
-}) {
+  readonly comparison: string | undefined
+}
+
+/** A figure of the last 24 hours, its last whole hour beside that of a week before, and its course. */
+function Tile({ values, comparison, ...frame }: HourTileProps) {
   return (
     <TileFrame {...frame}>
       <span className="tile-text" title="The last whole hour, beside the same hour a week before">
-        {comparison ? `${comparison.change} ${comparison.since}` : 'in 24 hours'}
+        {comparison ?? 'in 24 hours'}
       </span>
       <Sparkline values={values} label={`${frame.title} by hour, in the last 24 hours`} />
     </TileFrame>
   )
 }
 
-function ReviewTile({ overview: { review } }: { readonly overview: GetOverviewResponse }) {
+interface OverviewProps {
+  readonly overview: GetOverviewResponse
+}
+
+function ReviewTile({ overview: { review } }: OverviewProps) {
   const total = review.reduce((sum, item) => sum + item.count, 0)
   const isCut = review.some(({ more }) => more)
   return (
@@ -368,62 +371,45 @@ function ReviewTile({ overview: { review } }: { readonly overview: GetOverviewRe
   )
 }
 
-function UnsettledTile({ overview: { waiting } }: { readonly overview: GetOverviewResponse }) {
+function UnsettledTile({ overview: { waiting } }: OverviewProps) {
   const now = useNow()
   const oldestMs = msOf(waiting?.oldestUnsettledAt)
-  const dueMs = msOf(waiting?.nextSettlementAt)
-  if (oldestMs === undefined) {
-    return (
-      <TileFrame title="Oldest unsettled" to="/settlement" number="–">
-        <span className="tile-text">All payments are settled</span>
-      </TileFrame>
-    )
-  }
   const lagMs = Number(waiting?.settlementLagSeconds ?? 0n) * 1_000
+  const isLate = oldestMs !== undefined && lagMs > 0
+  const text = isLate ? `${durationText(lagMs)} late` : dueText(msOf(waiting?.nextSettlementAt))
   return (
-    <TileFrame title="Oldest unsettled" to="/settlement" number={ageText(oldestMs, now)}>
-      {lagMs > 0 ? (
-        <span className="tile-text late">{durationText(lagMs)} late</span>
-      ) : (
-        <span className="tile-text">
-          {dueMs === undefined
-            ? 'No settlement is due'
-            : `Settles ${lagosDay(dueMs)} ${lagosClock(dueMs)} Lagos`}
-        </span>
-      )}
+    <TileFrame
+      title="Oldest unsettled"
+      to="/settlement"
+      number={oldestMs === undefined ? '–' : ageText(oldestMs, now)}
+    >
+      <span className={isLate ? 'tile-text late' : 'tile-text'}>
+        {oldestMs === undefined ? 'All payments are settled' : text}
+      </span>
     </TileFrame>
   )
 }
 
-/** The last hour that is over, beside the same one a week before. */
-interface Comparison {
-  /** `▲ 8 %`; `same`; empty if there is nothing to compare with. */
-  readonly change: string
-  /** `on last Mon 14:00`. */
-  readonly since: string
-  readonly isUp: boolean
+function dueText(dueMs: number | undefined): string {
+  if (dueMs === undefined) return 'No settlement is due'
+  return `Settles ${lagosDay(dueMs)} ${lagosClock(dueMs)} Lagos`
 }
 
 const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'short' })
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
 
-/** Compares one figure of the last whole hour with that of the same hour a week before. */
+/** One figure of the last whole hour beside that of a week before: `▲ 8 % on last Mon 14:00`. */
 function compare(
   hours: readonly HourFigures[],
   weekBefore: readonly HourFigures[],
   figure: (hour: HourFigures) => number,
-): Comparison | undefined {
+): string | undefined {
   const hour = hours.at(-2)
   const before = weekBefore.at(-2)
   const startMs = msOf(before?.startsAt)
   if (hour === undefined || before === undefined || startMs === undefined) return undefined
-  const now = figure(hour)
-  const then = figure(before)
-  return {
-    change: changeText(now, then),
-    since: `on last ${weekday.format(startMs)} ${clock.format(startMs)}`,
-    isUp: now >= then,
-  }
+  const change = changeText(figure(hour), figure(before))
+  return `${change} on last ${weekday.format(startMs)} ${clock.format(startMs)}`
 }
 
 /** `▲ 8 %` or `▼ 12 %`; nothing can be said of a share of zero. */

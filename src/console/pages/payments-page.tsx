@@ -11,13 +11,12 @@ import {
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { bankName } from '../format/enums.ts'
-import { count } from '../format/money.ts'
 import { useBusinessNames } from '../session/business-names.ts'
 import { useEvents, useLive } from '../session/live.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
 import { columnsOf, type Entry } from '../ui/columns.tsx'
-import { List, usePagedList } from '../ui/list.tsx'
+import { List, NewRows, usePagedList } from '../ui/list.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { useReading } from '../ui/reading.ts'
 import { Id, PageLink, Time } from '../ui/values.tsx'
@@ -75,7 +74,7 @@ function PaymentList({ filters }: { readonly filters: Filters }) {
   }
   return (
     <div ref={place} className="payment-list">
-      <Arrivals waitingCount={live.waitingCount} onShow={showAll} />
+      <NewRows count={live.waitingCount} onShow={showAll} />
       <List
         label="Payments"
         columns={columns}
@@ -129,25 +128,6 @@ function useTrim(filters: Filters): () => void {
         : { pages: data.pages.slice(0, 1), pageParams: data.pageParams.slice(0, 1) },
     )
   }
-}
-
-/** How many payments wait to be shown. Screen readers hear of them too; there is always one region for it. */
-function Arrivals({
-  waitingCount,
-  onShow,
-}: {
-  readonly waitingCount: number
-  readonly onShow: () => void
-}) {
-  return (
-    <div className="arrivals" aria-live="polite">
-      {waitingCount > 0 && (
-        <button type="button" className="pill" onClick={onShow}>
-          {count(waitingCount)} new
-        </button>
-      )}
-    </div>
-  )
 }
 
 function NoPayments({ filters }: { readonly filters: Filters }) {

@@ -1,4 +1,4 @@
-import type { DescField, DescMessage, MessageShape } from '@bufbuild/protobuf'
+import { type DescField, type DescMessage, type MessageShape, ScalarType } from '@bufbuild/protobuf'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { ReactNode } from 'react'
 import { enumLabel } from '../format/enums.ts'
@@ -79,7 +79,9 @@ export function MessageFacts<D extends DescMessage>({
 }
 
 function isNumber(field: DescField): boolean {
-  return field.fieldKind === 'scalar' && field.scalar !== 8 && field.scalar !== 9
+  return (
+    field.fieldKind === 'scalar' && ![ScalarType.BOOL, ScalarType.STRING].includes(field.scalar)
+  )
 }
 
 /** The most characters of an id: in a fact it stands alone. */

@@ -44,22 +44,20 @@ interface TextFilterProps {
   readonly name: string
   readonly label: string
   readonly placeholder?: string
-  readonly check?: (text: string) => string | undefined
 }
 
-/** A filter that is typed. @param check returns why a text is not one; undefined: it is */
-export function TextFilter({ name, label, placeholder, check }: TextFilterProps) {
+/** A filter that is typed. */
+export function TextFilter({ name, label, placeholder }: TextFilterProps) {
   const [value, setValue] = useUrlState(name)
   const [text, setText] = useState(value)
   const id = useId()
   useEffect(() => setText(value), [value])
-  const fault = text === '' ? undefined : check?.(text)
   return (
     <Popover label={value === '' ? label : `${label}: ${value}`} isSet={value !== ''}>
       <form
         onSubmit={(event) => {
           event.preventDefault()
-          if (fault === undefined) setValue(text.trim())
+          setValue(text.trim())
         }}
       >
         <label className="field" htmlFor={id}>
@@ -70,13 +68,11 @@ export function TextFilter({ name, label, placeholder, check }: TextFilterProps)
           value={text}
           placeholder={placeholder}
           maxLength={254}
-          aria-invalid={fault !== undefined}
           onChange={(event) => setText(event.target.value)}
         />
-        {fault !== undefined && <p className="fault">{fault}</p>}
         <div className="dialog-buttons">
           <Button onClick={() => setValue('')}>Clear</Button>
-          <Button type="submit" kind="primary" disabled={fault !== undefined}>
+          <Button type="submit" kind="primary">
             Apply
           </Button>
         </div>

@@ -1,4 +1,4 @@
-import type { DescEnum, DescField, DescMessage } from '@bufbuild/protobuf'
+import { type DescEnum, type DescField, type DescMessage, ScalarType } from '@bufbuild/protobuf'
 import { durationFromMs, type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { useQuery } from '@connectrpc/connect-query'
 import { useDeferredValue, useId, useState } from 'react'
@@ -77,59 +77,54 @@ export function Fields({
 
 type Shape = Readonly<Record<string, unknown>>
 
-function FieldOf({
-  path,
-  field,
-  spec: { label, choices, values = [], onChoose, ...spec },
-  value,
-}: {
+interface FieldOfProps {
   readonly path: string
   readonly field: DescField | undefined
   readonly spec: Exclude<FieldSpec, string>
   readonly value: unknown
-}) {
+}
+
+function FieldOf({ path, field, spec, value }: FieldOfProps) {
   if (field === undefined) throw new Error(`the contract has no field ${path}`)
-  const rules = FORM_RULES[`${field.parent.typeName}.${field.localName}`] ?? {}
   const kind = kindOf(field)
-  const { choices: allowed, maxLength, ...limits } = rules
+  const { label, choices, values = [], onChoose, rows, ...given } = spec
+  const { choices: allowed, ...rules } =
+    FORM_RULES[`${field.parent.typeName}.${field.localName}`] ?? {}
+  const { min: _min, max: _max, pattern, ...limits } = rules
   const shared = { name: path, label: label || titleOf(field.localName) }
-  const text = String(spec.value ?? textOf(field, value))
-  const choose = onChoose && { onChoose }
+  const text = String(given.value ?? textOf(field, value))
   if (kind === 'flag') return <CheckField {...shared} isOn={value === true} />
+  if (kind === 'enum' || (choices && kind !== 'lines')) {
+    const offered = choices ?? enumFieldChoices(field.enum as DescEnum)
+    const choose = onChoose && { onChoose }
+    return <SelectField {...shared} {...given} {...choose} choices={offered} value={text} />
+  }
   if (kind === 'lines' && (choices || allowed)) {
-    const checks = choices ?? (allowed ?? []).map((each) => ({ value: each, label: each }))
-    const required = spec.required ?? rules.required ?? false
+    const offered = choices ?? (allowed ?? []).map((each) => ({ value: each, label: each }))
+    const required = given.required ?? rules.required ?? false
     return (
-      <ChecksField {...shared} {...spec} required={required} choices={checks} values={values} />
+      <ChecksField {...shared} {...given} required={required} choices={offered} values={values} />
     )
   }
-  if (kind === 'enum' || choices) {
-    const list = choices ?? enumFieldChoices(field.enum as DescEnum)
-    return <SelectField {...shared} {...spec} {...choose} choices={list} value={text} />
+  if (kind === 'lines' || kind === 'pairs' || rows) {
+    // The limits of a list are those of its members.
+    const { maxLength: _length, ...listed } = limits
+    const height = rows && { rows }
+    const own = kind === 'text' ? limits : listed
+    return <AreaField {...shared} {...own} {...height} {...given} value={text} />
   }
-  if (kind === 'lines' || kind === 'pairs' || spec.rows) {
-    const length = kind === 'text' && maxLength ? { maxLength } : {}
-    const required = rules.required && { required: true }
-    return <AreaField {...shared} {...length} {...required} {...spec} value={text} />
-  }
-  const length = maxLength ? { maxLength } : {}
-  const range = kind === 'whole' ? limits : { ...limits, min: undefined, max: undefined }
   return (
     <TextField
       {...shared}
-      {...length}
-      {...withoutUndefined({ ...range, ...spec })}
-      type={TYPES[kind ?? 'text'] ?? typeOf(field.localName)}
+      {...(kind === 'whole' ? rules : limits)}
+      {...(kind === 'text' && pattern !== undefined && { pattern })}
       {...(kind === 'percent' && { pattern: '\\d{1,3}([.]\\d{1,2})?' })}
       {...(kind === 'naira' && { check: amountFault })}
+      {...given}
+      type={TYPES[kind ?? 'text'] ?? typeOf(field.localName)}
       value={text}
     />
   )
-}
-
-function withoutUndefined<T extends object>(values: T): { [K in keyof T]: NonNullable<T[K]> } {
-  const given = Object.entries(values).filter(([, value]) => value !== undefined)
-  return Object.fromEntries(given) as { [K in keyof T]: NonNullable<T[K]> }
 }
 
 const TYPES = {
@@ -161,8 +156,8 @@ function kindOf(field: DescField) {
     if (field.message.typeName === 'google.protobuf.Timestamp') return 'time'
     return field.message.typeName === 'google.protobuf.Duration' ? 'hours' : undefined
   }
-  if (field.scalar === 8) return 'flag'
-  if (field.scalar === 9) return 'text'
+  if (field.scalar === ScalarType.BOOL) return 'flag'
+  if (field.scalar === ScalarType.STRING) return 'text'
   if (name.endsWith('Minor')) return 'naira'
   return name.endsWith('BasisPoints') ? 'percent' : 'whole'
 }

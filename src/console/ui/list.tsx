@@ -18,6 +18,7 @@ import {
 } from 'react'
 import { useLocation } from 'wouter'
 import type { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { count } from '../format/money.ts'
 import { useHref, useUrlState } from '../session/view-scope.tsx'
 import { Button } from './button.tsx'
 import { Failure, Waiting } from './page.tsx'
@@ -375,5 +376,23 @@ export function ListFrame({ pages, isEmpty, empty, children }: ListFrameProps) {
         </div>
       )}
     </>
+  )
+}
+
+interface NewRowsProps {
+  readonly count: number
+  readonly onShow: () => void
+}
+
+/** How many rows wait to be shown. Screen readers hear of them too; there is always one region for it. */
+export function NewRows({ count: waiting, onShow }: NewRowsProps) {
+  return (
+    <div className="arrivals" aria-live="polite">
+      {waiting > 0 && (
+        <button type="button" className="pill" onClick={onShow}>
+          {count(waiting)} new
+        </button>
+      )}
+    </div>
   )
 }

@@ -112,7 +112,6 @@ export function failureOf(error: unknown) {
   const [violations] = failure.findDetails(BadRequestSchema)
   return {
     text: failure.rawMessage || 'The service cannot be reached',
-    reason: info?.reason ?? '',
     fields: violations?.fieldViolations ?? [],
     requestId: info?.metadata['request_id'] ?? '',
     docUrl: info?.metadata['doc_url'] ?? '',
