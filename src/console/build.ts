@@ -6,6 +6,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { FORM_RULES } from './form-rules.ts'
 
 const SOURCES = import.meta.dirname
 const ROOT = join(SOURCES, '../..')
@@ -33,6 +34,15 @@ if (vite === undefined) {
     base: '/console/',
     configFile: false,
     logLevel: 'warn',
+    plugins: [
+      {
+        name: 'form-rules',
+        load: (path) =>
+          path === join(SOURCES, 'form-rules.ts')
+            ? `export const FORM_RULES = ${JSON.stringify(FORM_RULES)}`
+            : undefined,
+      },
+    ],
     resolve: { alias: [{ find: /^(\.\.\/)+gen\//, replacement: `${CONTRACT}/` }] },
     build: {
       outDir: OUT,

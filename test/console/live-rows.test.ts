@@ -6,11 +6,7 @@ import {
   TransactionSchema,
   TransactionStatus,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
-import {
-  addArrivals,
-  keepUncounted,
-  withArrivals,
-} from '../../src/console/pages/overview/arrivals.ts'
+import { addArrivals, keepUncounted, withArrivals } from '../../src/console/pages/arrivals.ts'
 import {
   arrive,
   joinRows,
@@ -18,7 +14,7 @@ import {
   type LiveRows,
   NO_ROWS,
   release,
-} from '../../src/console/pages/payments/live-rows.ts'
+} from '../../src/console/pages/live-rows.ts'
 
 const payment = (number: number, status: TransactionStatus = TransactionStatus.SUCCESS) =>
   create(TransactionSchema, { id: `txn_${number}`, amountMinor: BigInt(number), status })

@@ -4,6 +4,8 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
+import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { hasBrowser, seriousFaults } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -96,6 +98,29 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await expect
       .poll(() => page.getByRole('table', { name: 'Entries' }).locator('tbody tr').count())
       .toBe(2)
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('the terms of a business are changed, in naira and in percent', async () => {
+    const { page, problems, close } = await open(`/settlement?business=${scene.shop.businessId}`)
+    await page.getByRole('button', { name: 'Change the terms' }).click()
+    await dialog(page).getByLabel('Fee in percent').fill('1.25')
+    await dialog(page).getByLabel('Fee at most, ₦').fill('2,000.50')
+    await dialog(page).getByRole('button', { name: 'Change the terms' }).click()
+    await dialog(page).getByText('Done.').waitFor()
+    await dialog(page).getByRole('button', { name: 'Close' }).click()
+    await page.getByText('₦50.00 and 1.25 %').waitFor()
+    const { terms } = await service
+      .client(SettlementService)
+      .getSettlementTerms({ businessId: scene.shop.businessId })
+    expect(terms).toMatchObject({
+      schedule: Schedule.WORKING_DAYS,
+      workingDays: 1,
+      feeFlatMinor: 5_000n,
+      feeBasisPoints: 125,
+      feeCapMinor: 200_050n,
+    })
     expect(problems).toEqual([])
     await close()
   })

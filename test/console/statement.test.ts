@@ -10,18 +10,18 @@ import {
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { readCsv } from '../../src/cli/read-csv.ts'
 import { csvText } from '../../src/console/format/csv.ts'
-import { extraOf, isOpen, outcomeOf } from '../../src/console/pages/reconciliation/outcome.ts'
-import {
-  readCredits,
-  readTable,
-  type StatementFormat,
-} from '../../src/console/pages/reconciliation/statement-csv.ts'
 import {
   blanksBefore,
   dayAt,
   dayStartMs,
   shiftMonth,
-} from '../../src/console/pages/settlement/lagos-calendar.ts'
+} from '../../src/console/pages/lagos-calendar.ts'
+import { extraOf, isOpen, outcomeOf } from '../../src/console/pages/outcome.ts'
+import {
+  readCredits,
+  readTable,
+  type StatementFormat,
+} from '../../src/console/pages/statement-csv.ts'
 
 const FORMAT: StatementFormat = {
   bank: '9PSB',

@@ -147,6 +147,49 @@ describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
     await close()
   })
 
+  it('sets the options of an endpoint, keeps what is not changed, and removes what is', async () => {
+    const { page, close } = await open('/webhooks')
+    const dialog = page.getByRole('dialog')
+    await page.getByRole('button', { name: 'Create endpoint' }).click()
+    await dialog.getByLabel('Business').fill(other.id)
+    await dialog.getByLabel('URL').fill(`${receiver.url}/options`)
+    await dialog.getByText(/^Options/).click()
+    await dialog.getByLabel('Most requests a second').fill('7')
+    await dialog.getByLabel('Headers of every request').fill('x-tenant: ada\nx-shop:7')
+    await dialog.getByLabel('Authentication').selectOption('basic')
+    await dialog.getByLabel('User name').fill('inflow')
+    await dialog.getByLabel('Password').fill('a secret of the receiver')
+    await dialog.getByRole('button', { name: 'Create endpoint' }).click()
+    await dialog.getByLabel('I have kept it').check()
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    const options = async () => {
+      const { endpoints } = await service
+        .client(WebhookService)
+        .listEndpoints({ businessId: other.id })
+      return endpoints.find(({ url }) => url.endsWith('/options'))?.options
+    }
+    const authentication = { case: 'basicUsername', value: 'inflow' }
+    const headerNames = ['x-shop', 'x-tenant']
+    expect(await options()).toMatchObject({ rateLimit: 7, ordered: false, authentication })
+    expect((await options())?.headerNames.toSorted()).toEqual(headerNames)
+
+    await page.getByRole('row', { name: /\/options/ }).click()
+    const edit = async (change: () => Promise<unknown>) => {
+      await page.getByRole('button', { name: 'Edit' }).click()
+      await dialog.getByText(/^Options/).click()
+      await change()
+      await dialog.getByRole('button', { name: 'Edit' }).click()
+      await dialog.getByText('Done.').waitFor()
+      await dialog.getByRole('button', { name: 'Close' }).click()
+    }
+    await edit(() => dialog.getByLabel('Send events strictly in their order').check())
+    expect(await options()).toMatchObject({ rateLimit: 7, ordered: true, authentication })
+    expect((await options())?.headerNames.toSorted()).toEqual(headerNames)
+    await edit(() => dialog.getByLabel(/^Authentication/).selectOption('none'))
+    expect(await options()).toMatchObject({ ordered: true, authentication: { case: undefined } })
+    await close()
+  })
+
   it('shows failing endpoints first, and every attempt of a delivery with request and response', async () => {
     const failing = await endpoint(business.id, '/bad')
     await pay(business.id, 'order-1')

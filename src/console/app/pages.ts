@@ -21,177 +21,59 @@ interface RailPage {
   readonly component: ComponentType
 }
 
+/** A page is loaded when it is first opened. */
+const lazily = (load: () => Promise<ComponentType>): ComponentType =>
+  lazy(async () => ({ default: await load() }))
+
+/** The icon of a page has the name of its path. */
+function rail(title: string, needs: DescMethod, load: () => Promise<ComponentType>): RailPage {
+  const icon = title.toLowerCase() as IconName
+  const path = icon === 'overview' ? '/' : `/${icon}`
+  return { path, title, icon, needs, component: lazily(load) }
+}
+
+const overview = () => import('../pages/overview-page.tsx')
+const payments = () => import('../pages/payments-page.tsx')
+const payment = () => import('../pages/payment-page.tsx')
+const accounts = () => import('../pages/accounts-page.tsx')
+const account = () => import('../pages/account-page.tsx')
+const events = () => import('../pages/events-page.tsx')
+const webhooks = () => import('../pages/webhooks-page.tsx')
+const endpoint = () => import('../pages/endpoint-page.tsx')
+const deliveries = () => import('../pages/deliveries.tsx')
+const review = () => import('../pages/review-page.tsx')
+const settlement = () => import('../pages/settlement-page.tsx')
+const reconciliation = () => import('../pages/reconciliation-page.tsx')
+const businesses = () => import('../pages/businesses-page.tsx')
+const access = () => import('../pages/access-page.tsx')
+const health = () => import('../pages/health-page.tsx')
+
+const { getOverview, listReviewItems } = OverviewService.method
+const { reconcile, listReconciliationRuns } = ReconciliationService.method
+
 /** The pages in the order of the rail. */
+// biome-ignore format: a table
 export const RAIL: readonly RailPage[] = [
-  {
-    path: '/',
-    title: 'Overview',
-    icon: 'overview',
-    needs: OverviewService.method.getOverview,
-    component: page(
-      () => import('../pages/overview/overview-page.tsx'),
-      (module) => module.OverviewPage,
-    ),
-  },
-  {
-    path: '/payments',
-    title: 'Payments',
-    icon: 'payments',
-    needs: TransactionService.method.listTransactions,
-    component: page(
-      () => import('../pages/payments/payments-page.tsx'),
-      (module) => module.PaymentsPage,
-    ),
-  },
-  {
-    path: '/accounts',
-    title: 'Accounts',
-    icon: 'accounts',
-    needs: AccountService.method.listAccounts,
-    component: page(
-      () => import('../pages/accounts/accounts-page.tsx'),
-      (module) => module.AccountsPage,
-    ),
-  },
-  {
-    path: '/events',
-    title: 'Events',
-    icon: 'events',
-    needs: EventService.method.subscribe,
-    component: page(
-      () => import('../pages/events/events-page.tsx'),
-      (module) => module.EventsPage,
-    ),
-  },
-  {
-    path: '/webhooks',
-    title: 'Webhooks',
-    icon: 'webhooks',
-    needs: WebhookService.method.listEndpoints,
-    component: page(
-      () => import('../pages/webhooks/webhooks-page.tsx'),
-      (module) => module.WebhooksPage,
-    ),
-  },
-  {
-    path: '/review',
-    title: 'Review',
-    icon: 'review',
-    needs: OverviewService.method.listReviewItems,
-    component: page(
-      () => import('../pages/review/review-page.tsx'),
-      (module) => module.ReviewPage,
-    ),
-  },
-  {
-    path: '/settlement',
-    title: 'Settlement',
-    icon: 'settlement',
-    needs: SettlementService.method.getSettlementCalendar,
-    component: page(
-      () => import('../pages/settlement/settlement-page.tsx'),
-      (module) => module.SettlementPage,
-    ),
-  },
-  {
-    path: '/reconciliation',
-    title: 'Reconciliation',
-    icon: 'reconciliation',
-    needs: ReconciliationService.method.reconcile,
-    component: page(
-      () => import('../pages/reconciliation/reconciliation-page.tsx'),
-      (module) => module.ReconciliationPage,
-    ),
-  },
-  {
-    path: '/businesses',
-    title: 'Businesses',
-    icon: 'businesses',
-    needs: BusinessService.method.listBusinesses,
-    component: page(
-      () => import('../pages/businesses/businesses-page.tsx'),
-      (module) => module.BusinessesPage,
-    ),
-  },
-  {
-    path: '/access',
-    title: 'Access',
-    icon: 'access',
-    needs: AdminService.method.listAuditEntries,
-    component: page(
-      () => import('../pages/access/access-page.tsx'),
-      (module) => module.AccessPage,
-    ),
-  },
-  {
-    path: '/health',
-    title: 'Health',
-    icon: 'health',
-    needs: ReconciliationService.method.listReconciliationRuns,
-    component: page(
-      () => import('../pages/health-page.tsx'),
-      (module) => module.HealthPage,
-    ),
-  },
+  rail('Overview', getOverview, async () => (await overview()).OverviewPage),
+  rail('Payments', TransactionService.method.listTransactions, async () => (await payments()).PaymentsPage),
+  rail('Accounts', AccountService.method.listAccounts, async () => (await accounts()).AccountsPage),
+  rail('Events', EventService.method.subscribe, async () => (await events()).EventsPage),
+  rail('Webhooks', WebhookService.method.listEndpoints, async () => (await webhooks()).WebhooksPage),
+  rail('Review', listReviewItems, async () => (await review()).ReviewPage),
+  rail('Settlement', SettlementService.method.getSettlementCalendar, async () => (await settlement()).SettlementPage),
+  rail('Reconciliation', reconcile, async () => (await reconciliation()).ReconciliationPage),
+  rail('Businesses', BusinessService.method.listBusinesses, async () => (await businesses()).BusinessesPage),
+  rail('Access', AdminService.method.listAuditEntries, async () => (await access()).AccessPage),
+  rail('Health', listReconciliationRuns, async () => (await health()).HealthPage),
 ]
 
 /** Pages that are reached from others: patterns of paths. */
 export const INNER: readonly (readonly [string, ComponentType])[] = [
-  [
-    '/payments/:id',
-    page(
-      () => import('../pages/payment/payment-page.tsx'),
-      (module) => module.PaymentPage,
-    ),
-  ],
-  [
-    '/accounts/:business/:reference',
-    page(
-      () => import('../pages/accounts/account-page.tsx'),
-      (module) => module.AccountPage,
-    ),
-  ],
-  [
-    '/events/:id',
-    page(
-      () => import('../pages/events/event-page.tsx'),
-      (module) => module.EventPage,
-    ),
-  ],
-  [
-    '/webhooks/deliveries/:id',
-    page(
-      () => import('../pages/webhooks/delivery-page.tsx'),
-      (module) => module.DeliveryPage,
-    ),
-  ],
-  [
-    '/webhooks/:id',
-    page(
-      () => import('../pages/webhooks/endpoint-page.tsx'),
-      (module) => module.EndpointPage,
-    ),
-  ],
-  [
-    '/settlement/:id',
-    page(
-      () => import('../pages/settlement/settlement-details.tsx'),
-      (module) => module.SettlementDetails,
-    ),
-  ],
-  [
-    '/businesses/:id',
-    page(
-      () => import('../pages/businesses/business-page.tsx'),
-      (module) => module.BusinessPage,
-    ),
-  ],
+  ['/payments/:id', lazily(async () => (await payment()).PaymentPage)],
+  ['/accounts/:business/:reference', lazily(async () => (await account()).AccountPage)],
+  ['/events/:id', lazily(async () => (await events()).EventPage)],
+  ['/webhooks/deliveries/:id', lazily(async () => (await deliveries()).DeliveryPage)],
+  ['/webhooks/:id', lazily(async () => (await endpoint()).EndpointPage)],
+  ['/settlement/:id', lazily(async () => (await settlement()).SettlementDetails)],
+  ['/businesses/:id', lazily(async () => (await businesses()).BusinessPage)],
 ]
-
-/** A page that is loaded when it is first opened. */
-function page<Module>(
-  load: () => Promise<Module>,
-  pick: (module: Module) => ComponentType,
-): ComponentType {
-  return lazy(async () => ({ default: pick(await load()) }))
-}

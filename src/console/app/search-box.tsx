@@ -3,7 +3,7 @@ import { type KeyboardEvent, useDeferredValue, useEffect, useRef, useState } fro
 import { useLocation } from 'wouter'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ResultKind, type SearchResult } from '../../../gen/inflow/overview/v1/search_pb.ts'
-import { useHref, useViewScope } from '../session/view-scope.ts'
+import { useHref, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { isTyping } from './typing.ts'
 
@@ -32,7 +32,7 @@ export function SearchBox() {
   const open = (index: number) => {
     const result = results[index]
     if (!result) return
-    navigate(href(pathOfResult(result)))
+    navigate(href(PATHS[result.kind]?.(result) ?? '/review'))
     setOpen(false)
     setTyped('')
     input.current?.blur()
@@ -132,28 +132,15 @@ function useFocusKey() {
   return input
 }
 
-/** The page of a result. */
-function pathOfResult({ kind, id, reference, businessId }: SearchResult): string {
-  switch (kind) {
-    case ResultKind.TRANSACTION:
-      return `/payments/${id}`
-    case ResultKind.ACCOUNT:
-      return `/accounts/${businessId}/${reference}`
-    case ResultKind.EVENT:
-      return `/events/${id}`
-    case ResultKind.DELIVERY:
-      return `/webhooks/deliveries/${id}`
-    case ResultKind.ENDPOINT:
-      return `/webhooks/${id}`
-    case ResultKind.BUSINESS:
-      return `/businesses/${id}`
-    case ResultKind.SETTLEMENT:
-      return `/settlement/${id}`
-    case ResultKind.TOKEN:
-      return '/access'
-    case ResultKind.KEY:
-      return `/businesses/${businessId}`
-    default:
-      return '/review'
-  }
+/** The page of a result, by its kind. */
+const PATHS: Readonly<Record<number, (result: SearchResult) => string>> = {
+  [ResultKind.TRANSACTION]: ({ id }) => `/payments/${id}`,
+  [ResultKind.ACCOUNT]: ({ businessId, reference }) => `/accounts/${businessId}/${reference}`,
+  [ResultKind.EVENT]: ({ id }) => `/events/${id}`,
+  [ResultKind.DELIVERY]: ({ id }) => `/webhooks/deliveries/${id}`,
+  [ResultKind.ENDPOINT]: ({ id }) => `/webhooks/${id}`,
+  [ResultKind.BUSINESS]: ({ id }) => `/businesses/${id}`,
+  [ResultKind.SETTLEMENT]: ({ id }) => `/settlement/${id}`,
+  [ResultKind.TOKEN]: () => '/access',
+  [ResultKind.KEY]: ({ businessId }) => `/businesses/${businessId}`,
 }

@@ -1,14 +1,16 @@
+import { useQuery } from '@connectrpc/connect-query'
 import { useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useDeferredValue, useState } from 'react'
 import { navigate } from 'wouter/use-browser-location'
-import { signOut } from '../session/exchange.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { useBusinessName } from '../session/business-names.ts'
 import { useLive } from '../session/live.tsx'
-import { useSession } from '../session/session.tsx'
-import { useChooseScope, useViewScope } from '../session/view-scope.ts'
+import { useMay, useSession } from '../session/session.tsx'
+import { signOut } from '../session/sign-in.tsx'
+import { useChooseScope, useShownObject, useViewScope } from '../session/view-scope.tsx'
 import { useNow } from '../ui/clock.ts'
-import { Popover } from '../ui/controls/popover.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { BusinessSwitcher } from './business-switcher.tsx'
+import { Popover } from '../ui/popover.tsx'
 import { SearchBox } from './search-box.tsx'
 import { readTheme, setTheme, type Theme } from './theme.ts'
 
@@ -117,6 +119,53 @@ function Account() {
             <Icon name="out" size={14} />
           </button>
         </li>
+      </ul>
+    </Popover>
+  )
+}
+
+/** The most that the list shows; typing finds the others. */
+const SHOWN_MAX = 20
+
+/** Chooses the business that all pages show, or all of them. */
+function BusinessSwitcher() {
+  const { businessIds } = useSession()
+  const scope = useViewScope()
+  const shown = useShownObject()
+  const choose = useChooseScope()
+  const [typed, setTyped] = useState('')
+  const query = useDeferredValue(typed.trim())
+  const mayList = useMay()(BusinessService.method.listBusinesses)
+  const found = useQuery(
+    BusinessService.method.listBusinesses,
+    { query, pageSize: SHOWN_MAX },
+    { enabled: mayList, placeholderData: (previous) => previous },
+  )
+  const businessId = shown?.businessId ?? scope.businessId
+  const name = useBusinessName(businessId)
+  if (!mayList || businessIds.length === 1) return <span className="business">{name}</span>
+  const none = shown ? 'No business' : 'All businesses'
+  return (
+    <Popover label={businessId === '' ? none : name} isSet={businessId !== ''}>
+      <input
+        aria-label="Find a business"
+        placeholder="Name, alias or id"
+        value={typed}
+        onChange={(event) => setTyped(event.target.value)}
+      />
+      <ul className="choices">
+        <li>
+          <button type="button" onClick={() => choose({ business: '' })}>
+            All businesses
+          </button>
+        </li>
+        {found.data?.businesses.map((business) => (
+          <li key={business.id}>
+            <button type="button" onClick={() => choose({ business: business.id })}>
+              {business.name} <span className="faint">{business.id}</span>
+            </button>
+          </li>
+        ))}
       </ul>
     </Popover>
   )

@@ -11,8 +11,7 @@ export function words(name: string, prefix = ''): string {
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
 
-/** The name of an enum's value as words; empty if it has none. */
-export function enumWords(values: Readonly<Record<string, number>>, value: number): string {
-  const [name] = Object.entries(values).find(([, each]) => each === value && each !== 0) ?? ['']
-  return words(name)
+/** What a list shows of an endpoint's URL. */
+export function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).host : url
 }

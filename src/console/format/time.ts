@@ -1,5 +1,4 @@
-import type { Timestamp } from '@bufbuild/protobuf/wkt'
-import { timestampMs } from '@bufbuild/protobuf/wkt'
+import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt'
 
 const SECOND = 1_000
 export const MINUTE = 60 * SECOND

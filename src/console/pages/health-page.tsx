@@ -1,24 +1,22 @@
 import { useQuery } from '@connectrpc/connect-query'
 import type { ReactNode } from 'react'
-import type {
-  BankState,
-  Health,
-  Standby,
-  Waiting as WaitingFigures,
+import {
+  type BankState,
+  BankStateSchema,
+  type Health,
+  StandbySchema,
+  type Waiting as WaitingFigures,
 } from '../../../gen/inflow/overview/v1/figures_pb.ts'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
-import { bankName } from '../format/banks.ts'
+import { bankName } from '../format/enums.ts'
 import { count } from '../format/money.ts'
 import { durationText } from '../format/time.ts'
 import { useService } from '../session/session.tsx'
-import { useViewScope } from '../session/view-scope.ts'
-import { Empty } from '../ui/lists/empty.tsx'
-import { Failure } from '../ui/lists/failure.tsx'
-import { type Column, Table } from '../ui/lists/table.tsx'
-import { Waiting } from '../ui/lists/waiting.tsx'
-import { Page, Section } from '../ui/page.tsx'
-import { Status } from '../ui/status.tsx'
-import { Time } from '../ui/values.tsx'
+import { useViewScope } from '../session/view-scope.tsx'
+import { columnsOf } from '../ui/columns.tsx'
+import { Table } from '../ui/list.tsx'
+import { Empty, Loaded, Page, Section } from '../ui/page.tsx'
+import { Status, Time } from '../ui/values.tsx'
 import '../styles/figures.css'
 import '../styles/health.css'
 
@@ -33,47 +31,59 @@ export function HealthPage() {
     { test: !live },
     { refetchInterval: REFRESH_MS },
   )
-  const { health, banks, waiting, at } = read.data ?? {}
+  const { at } = read.data ?? {}
+  const readAt = at && (
+    <span className="faint">
+      Read <Time at={at} />
+    </span>
+  )
   return (
-    <Page
-      title="Health"
-      actions={
-        at && (
-          <span className="faint">
-            Read <Time at={at} />
-          </span>
-        )
-      }
-    >
-      {read.error && (
-        <>
-          <Readiness reasons={['it does not answer']} />
-          <Failure error={read.error} onRetry={() => void read.refetch()} />
-        </>
-      )}
-      {read.isPending && <Waiting rows={8} />}
-      {read.data && health === undefined && (
-        <Empty title="The health of the service is for its operators">
-          Your token is restricted to businesses.
-        </Empty>
-      )}
-      {health && !read.error && <Readiness reasons={health.notReady} />}
-      {health && <Figures health={health} waiting={waiting} />}
-      {health && <Standbys standbys={health.standbys} />}
-      {health && <BankStates banks={banks ?? []} live={live} />}
+    <Page title="Health" actions={readAt}>
+      {read.error && <Readiness reasons={['it does not answer']} />}
+      <Loaded read={read} rows={8}>
+        {({ health, banks, waiting }) =>
+          health === undefined ? (
+            <Empty title="The health of the service is for its operators">
+              Your token is restricted to businesses.
+            </Empty>
+          ) : (
+            <>
+              {!read.error && <Readiness reasons={health.notReady} />}
+              <Figures health={health} waiting={waiting} />
+              <Section title="Standbys">
+                {health.standbys.length === 0 ? (
+                  <p className="soft">No standby is connected to the database.</p>
+                ) : (
+                  <Table
+                    label="Standbys"
+                    columns={STANDBY_COLUMNS}
+                    rows={health.standbys}
+                    keyOf={({ name, state }) => `${name} ${state}`}
+                  />
+                )}
+              </Section>
+              <Section title="Banks">
+                <Table
+                  label="Banks"
+                  columns={live ? BANK_COLUMNS : TEST_BANK_COLUMNS}
+                  rows={banks}
+                  keyOf={({ bank, connector }) => `${bank} ${connector}`}
+                />
+              </Section>
+            </>
+          )
+        }
+      </Loaded>
     </Page>
   )
 }
 
 function Readiness({ reasons }: { readonly reasons: readonly string[] }) {
+  const isReady = reasons.length === 0
   return (
-    <div className={`readiness ${reasons.length === 0 ? 'good' : 'bad'}`} role="status">
-      <Status tone={reasons.length === 0 ? 'good' : 'bad'}>
-        {reasons.length === 0 ? 'Ready' : 'Not ready'}
-      </Status>
-      <span>
-        {reasons.length === 0 ? 'The service takes calls and notifications.' : reasons.join('; ')}
-      </span>
+    <div className={`readiness ${isReady ? 'good' : 'bad'}`} role="status">
+      <Status tone={isReady ? 'good' : 'bad'}>{isReady ? 'Ready' : 'Not ready'}</Status>
+      <span>{isReady ? 'The service takes calls and notifications.' : reasons.join('; ')}</span>
     </div>
   )
 }
@@ -86,9 +96,13 @@ const LIMITS = {
   deliveries: [1_000, 10_000],
 } as const
 
-function stateOf(value: bigint | number, [unusual, bad]: readonly [number, number]): FigureState {
-  if (value >= bad) return 'bad'
-  return value >= unusual ? 'waiting' : 'good'
+interface FigureProps {
+  readonly title: string
+  readonly value: string
+  /** What it means. */
+  readonly note: ReactNode
+  /** What is measured, and its limits; absent: it can be neither good nor bad. */
+  readonly measured?: readonly [value: bigint | number, limits: readonly [number, number]]
 }
 
 function Figures({
@@ -98,121 +112,64 @@ function Figures({
   readonly health: Health
   readonly waiting: WaitingFigures | undefined
 }) {
+  const { databaseLatencyMs, sequencerLagMs, uncountedEvents, undispatchedEvents } = health
   const due = waiting?.dueDeliveries ?? 0
   const service = useService()
+  const oldest = waiting?.oldestDeliveryDueAt && (
+    <>
+      the oldest since <Time at={waiting.oldestDeliveryDueAt} />
+    </>
+  )
   return (
     <ul className="figures">
       <Figure
         title="Database"
-        value={durationText(health.databaseLatencyMs)}
+        value={durationText(databaseLatencyMs)}
         note={`PostgreSQL ${health.postgresVersion}`}
-        state={stateOf(health.databaseLatencyMs, LIMITS.databaseMs)}
+        measured={[databaseLatencyMs, LIMITS.databaseMs]}
       />
       <Figure
         title="Sequencer lag"
-        value={durationText(Number(health.sequencerLagMs))}
+        value={durationText(Number(sequencerLagMs))}
         note="since the oldest event waits for its number"
-        state={stateOf(health.sequencerLagMs, LIMITS.sequencerMs)}
+        measured={[sequencerLagMs, LIMITS.sequencerMs]}
       />
       <Figure
         title="Uncounted events"
-        value={count(health.uncountedEvents)}
+        value={count(uncountedEvents)}
         note="not in the figures of the overview yet"
-        state={stateOf(health.uncountedEvents, LIMITS.events)}
+        measured={[uncountedEvents, LIMITS.events]}
       />
       <Figure
         title="Undispatched events"
-        value={count(health.undispatchedEvents)}
+        value={count(undispatchedEvents)}
         note="without deliveries yet"
-        state={stateOf(health.undispatchedEvents, LIMITS.events)}
+        measured={[undispatchedEvents, LIMITS.events]}
       />
       <Figure
         title="Deliveries due"
         value={due >= LIMITS.deliveries[1] ? `${count(due)}+` : count(due)}
-        note={
-          waiting?.oldestDeliveryDueAt ? (
-            <>
-              the oldest since <Time at={waiting.oldestDeliveryDueAt} />
-            </>
-          ) : (
-            'none waits'
-          )
-        }
-        state={stateOf(due, LIMITS.deliveries)}
+        note={oldest ?? 'none waits'}
+        measured={[due, LIMITS.deliveries]}
       />
       <Figure
         title="Version"
         value={health.version}
         note={service?.embedded ? 'with its own database' : 'of the service'}
-        state="none"
       />
     </ul>
   )
 }
 
-const STANDBY_COLUMNS: readonly Column<Standby>[] = [
-  { key: 'name', title: 'Standby', render: ({ name }) => name },
-  {
-    key: 'state',
-    title: 'State',
-    render: ({ state }) => (
-      <Status tone={state === 'streaming' ? 'good' : 'waiting'}>{state}</Status>
-    ),
-  },
-  { key: 'sync', title: 'Commits', render: ({ syncState }) => syncText(syncState) },
-  {
-    key: 'lag',
-    title: 'Replay lag',
-    isNumber: true,
-    render: ({ replayLagMs }) => durationText(Number(replayLagMs)),
-  },
-]
-
-function syncText(state: string): string {
-  if (state === 'async') return 'do not wait for it'
-  return state === 'potential' ? 'may wait for it' : 'wait for it'
-}
-
-function Standbys({ standbys }: { readonly standbys: readonly Standby[] }) {
-  return (
-    <Section title="Standbys">
-      {standbys.length === 0 ? (
-        <p className="soft">No standby is connected to the database.</p>
-      ) : (
-        <Table
-          label="Standbys"
-          columns={STANDBY_COLUMNS}
-          rows={standbys}
-          keyOf={({ name, state }) => `${name} ${state}`}
-        />
-      )}
-    </Section>
-  )
-}
-
-/** `none`: the figure can be neither good nor bad. */
-type FigureState = 'good' | 'waiting' | 'bad' | 'none'
-
-const FIGURE_WORDS = { waiting: 'Behind', bad: 'Needs you' } as const
-
 /** One large figure, with what it means below. */
-function Figure({
-  title,
-  value,
-  note,
-  state,
-}: {
-  readonly title: string
-  readonly value: string
-  readonly note: ReactNode
-  readonly state: FigureState
-}) {
+function Figure({ title, value, note, measured: [measured, [unusual, bad]] = NONE }: FigureProps) {
+  const isBad = measured >= bad
   return (
     <li className="figure">
       <span className="figure-title">
         {title}
-        {(state === 'waiting' || state === 'bad') && (
-          <Status tone={state}>{FIGURE_WORDS[state]}</Status>
+        {measured >= unusual && (
+          <Status tone={isBad ? 'bad' : 'waiting'}>{isBad ? 'Needs you' : 'Behind'}</Status>
         )}
       </span>
       <span className="figure-value">{value}</span>
@@ -221,59 +178,41 @@ function Figure({
   )
 }
 
-/** The banks: whether they answer, and when they were last heard of. */
-function BankStates({
-  banks,
-  live,
-}: {
-  readonly banks: readonly BankState[]
-  readonly live: boolean
-}) {
-  const columns = live ? BANK_COLUMNS : BANK_COLUMNS.filter(({ key }) => key !== 'reconciliation')
-  return (
-    <Section title="Banks">
-      <Table
-        label="Banks"
-        columns={columns}
-        rows={banks}
-        keyOf={({ bank, connector }) => `${bank} ${connector}`}
-      />
-    </Section>
-  )
+const NONE = [0, [1, 1]] as const
+
+const STANDBY_COLUMNS = columnsOf(StandbySchema, [
+  ['Standby', 'name'],
+  [
+    'State',
+    ({ state }) => <Status tone={state === 'streaming' ? 'good' : 'waiting'}>{state}</Status>,
+  ],
+  ['Commits', ({ syncState }) => syncText(syncState)],
+  ['Replay lag', ({ replayLagMs }) => durationText(Number(replayLagMs)), 'number'],
+])
+
+function syncText(state: string): string {
+  if (state === 'async') return 'do not wait for it'
+  return state === 'potential' ? 'may wait for it' : 'wait for it'
 }
 
-const BANK_COLUMNS: readonly Column<BankState>[] = [
-  { key: 'bank', title: 'Bank', render: ({ bank }) => <strong>{bankName(bank)}</strong> },
-  { key: 'state', title: 'Calls', render: (bank) => <Breaker bank={bank} /> },
-  {
-    key: 'connector',
-    title: 'Connector',
-    render: ({ connector }) => (connector === 'live' ? 'the bank itself' : 'sandbox'),
-  },
-  {
-    key: 'notification',
-    title: 'Last notification',
-    render: ({ lastNotificationAt }) => <Time at={lastNotificationAt} />,
-  },
-  {
-    key: 'payment',
-    title: 'Last payment',
-    render: ({ lastPaymentAt }) => <Time at={lastPaymentAt} />,
-  },
-  {
-    key: 'reconciliation',
-    title: 'Reconciled to',
-    render: (bank) => <Reconciled bank={bank} />,
-  },
-  {
-    key: 'openings',
-    title: 'Openings pending',
-    isNumber: true,
-    render: ({ pendingOpenings }) => `${pendingOpenings}${pendingOpenings >= 1_000 ? '+' : ''}`,
-  },
-]
+/** The banks: whether they answer, and when they were last heard of. */
+const BANK_COLUMNS = columnsOf(BankStateSchema, [
+  ['Bank', ({ bank }) => <strong>{bankName(bank)}</strong>],
+  ['Calls', breakerShown],
+  ['Connector', ({ connector }) => (connector === 'live' ? 'the bank itself' : 'sandbox')],
+  ['Last notification', 'lastNotificationAt'],
+  ['Last payment', 'lastPaymentAt'],
+  ['Reconciled to', reconciledShown],
+  [
+    'Openings pending',
+    ({ pendingOpenings }) => `${pendingOpenings}${pendingOpenings >= 1_000 ? '+' : ''}`,
+    'number',
+  ],
+])
 
-function Breaker({ bank: { breaker, breakerSince, accessDenied } }: { readonly bank: BankState }) {
+const TEST_BANK_COLUMNS = BANK_COLUMNS.filter(({ title }) => title !== 'Reconciled to')
+
+function breakerShown({ breaker, breakerSince, accessDenied }: BankState) {
   if (accessDenied) {
     return (
       <>
@@ -283,11 +222,10 @@ function Breaker({ bank: { breaker, breakerSince, accessDenied } }: { readonly b
     )
   }
   if (breaker === 'closed') return <Status tone="good">Succeed</Status>
+  const isOpen = breaker === 'open'
   return (
     <>
-      <Status tone={breaker === 'open' ? 'bad' : 'waiting'}>
-        {breaker === 'open' ? 'Stopped' : 'Being tried'}
-      </Status>{' '}
+      <Status tone={isOpen ? 'bad' : 'waiting'}>{isOpen ? 'Stopped' : 'Being tried'}</Status>{' '}
       <span className="faint">
         since <Time at={breakerSince} />
       </span>
@@ -296,19 +234,13 @@ function Breaker({ bank: { breaker, breakerSince, accessDenied } }: { readonly b
 }
 
 /** How far the bank's list of payments was compared with the recorded ones. */
-function Reconciled({ bank: { reconciliationRuns } }: { readonly bank: BankState }) {
+function reconciledShown({ reconciliationRuns }: BankState) {
   const [run] = reconciliationRuns
   if (run === undefined) return <span className="faint">–</span>
   const failures = reconciliationRuns.reduce((sum, each) => sum + each.failureCount, 0)
   return (
     <>
-      <Time at={run.to} />
-      {failures > 0 && (
-        <>
-          {' '}
-          <Status tone="bad">{`${failures} failures`}</Status>
-        </>
-      )}
+      <Time at={run.to} /> {failures > 0 && <Status tone="bad">{`${failures} failures`}</Status>}
     </>
   )
 }

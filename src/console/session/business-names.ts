@@ -19,3 +19,13 @@ export function useBusinessNames(ids: readonly string[]): (id: string) => string
   const names = new Map(data?.businesses.map(({ id, name }) => [id, name]))
   return (id) => names.get(id) ?? id
 }
+
+/** The name of a business, or its id until it is known. */
+export function useBusinessName(businessId: string): string {
+  const { data } = useQuery(
+    BusinessService.method.getBusiness,
+    { businessId },
+    { enabled: businessId !== '', staleTime: 60_000 },
+  )
+  return data?.business?.name ?? businessId
+}

@@ -4,8 +4,7 @@ import { createContext, type ReactNode, useContext } from 'react'
 import { Credential, policy } from '../../../gen/inflow/auth/v1/policy_pb.ts'
 import type { Caller, Service } from '../../../gen/inflow/session/v1/session_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
-import { Failure } from '../ui/lists/failure.tsx'
-import { Waiting } from '../ui/lists/waiting.tsx'
+import { Failure, Waiting } from '../ui/page.tsx'
 
 interface Session {
   readonly caller: Caller

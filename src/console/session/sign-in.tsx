@@ -1,8 +1,6 @@
 import { useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
-import { Button } from '../ui/controls/button.tsx'
-import { CommandLine } from '../ui/controls/code.tsx'
-import { type Credential, readSignInMethods, type SignInMethods, signIn } from './exchange.ts'
+import { Button, CommandLine } from '../ui/button.tsx'
 
 const ERROR = 'error='
 
@@ -90,4 +88,37 @@ export function SignIn({ onSignedIn }: { readonly onSignedIn: () => void }) {
 function backPath(): string {
   const back = new URLSearchParams(window.location.search).get('back') ?? '/'
   return /^\/(?!\/)/.test(back) ? back : '/'
+}
+
+/** What a browser exchanges for a session. */
+type Credential = { readonly token: string } | { readonly code: string }
+
+/** How a user may sign in. */
+interface SignInMethods {
+  readonly oidc: { readonly name: string } | null
+}
+
+/**
+ * Exchanges a credential for the session's cookie.
+ *
+ * @returns why it was refused; undefined: the user is signed in
+ */
+async function signIn(credential: Credential): Promise<string | undefined> {
+  const response = await fetch('/console/session', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(credential),
+  })
+  if (response.ok) return undefined
+  const body = (await response.json().catch(() => ({}))) as { readonly message?: string }
+  return body.message ?? `The service responded with ${response.status}`
+}
+
+export async function signOut(): Promise<void> {
+  await fetch('/console/session', { method: 'DELETE' })
+}
+
+async function readSignInMethods(): Promise<SignInMethods> {
+  const response = await fetch('/console/sign-in-methods')
+  return (await response.json()) as SignInMethods
 }

@@ -1,6 +1,6 @@
-import { useEffect, useRef } from 'react'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
+import { useEffect, useRef } from 'react'
 
 interface Series {
   readonly label: string
@@ -18,23 +18,20 @@ const CLOCK: NonNullable<uPlot.Axis['values']> = [
   [60, '{HH}:{mm}', '\n{D} {MMM}', null, '\n{D} {MMM}', null, null, null, 1],
 ]
 
+interface ChartProps {
+  readonly label: string
+  readonly times: readonly number[]
+  readonly series: readonly Series[]
+  readonly format?: (value: number) => string
+}
+
 /**
  * Lines over time, with the values under the pointer.
  *
  * @param times in seconds since the Unix epoch, ascending
  * @param format writes a value of the vertical axis
  */
-export function Chart({
-  label,
-  times,
-  series,
-  format = String,
-}: {
-  readonly label: string
-  readonly times: readonly number[]
-  readonly series: readonly Series[]
-  readonly format?: (value: number) => string
-}) {
+export function Chart({ label, times, series, format = String }: ChartProps) {
   const frame = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const element = frame.current

@@ -1,18 +1,18 @@
+import { ConnectError } from '@connectrpc/connect'
 import { type ReactNode, useEffect } from 'react'
+import { BadRequestSchema, ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
+import { Button, CommandLine } from './button.tsx'
 
-/** A page: its title, what can be done, and its content. */
-export function Page({
-  title,
-  actions,
-  children,
-  isWide = false,
-}: {
+interface PageProps {
   readonly title: string
   readonly actions?: ReactNode
   readonly children: ReactNode
   /** Lists use the whole width. */
   readonly isWide?: boolean
-}) {
+}
+
+/** A page: its title, what can be done, and its content. */
+export function Page({ title, actions, children, isWide = false }: PageProps) {
   useEffect(() => {
     document.title = `${title} · Inflow`
   }, [title])
@@ -27,16 +27,14 @@ export function Page({
   )
 }
 
-/** A part of a page under a heading. */
-export function Section({
-  title,
-  actions,
-  children,
-}: {
+interface SectionProps {
   readonly title: string
   readonly actions?: ReactNode
   readonly children: ReactNode
-}) {
+}
+
+/** A part of a page under a heading. */
+export function Section({ title, actions, children }: SectionProps) {
   return (
     <section className="section">
       <header className="section-head">
@@ -48,12 +46,10 @@ export function Section({
   )
 }
 
+export type Fact = readonly [name: string, value: ReactNode]
+
 /** Names and values below each other. Values that are undefined, false or empty are left out. */
-export function Facts({
-  facts,
-}: {
-  readonly facts: readonly (readonly [name: string, value: ReactNode])[]
-}) {
+export function Facts({ facts }: { readonly facts: readonly Fact[] }) {
   return (
     <dl className="facts">
       {facts
@@ -65,5 +61,112 @@ export function Facts({
           </div>
         ))}
     </dl>
+  )
+}
+
+interface FailureProps {
+  readonly error: unknown
+  readonly onRetry?: (() => void) | undefined
+  /** Whether a field shows its fault itself. */
+  readonly isShown?: (field: string) => boolean
+}
+
+/** What a call failed with, in words: its text, the fields at fault, and the id to find it in the log by. */
+export function Failure({ error, onRetry, isShown }: FailureProps) {
+  const { text, requestId, docUrl, ...failure } = failureOf(error)
+  const fields = failure.fields.filter(({ field }) => !isShown?.(field))
+  return (
+    <div className="failure" role="alert">
+      <p className="failure-text">{text}</p>
+      {fields.length > 0 && (
+        <ul>
+          {fields.map(({ field, description }) => (
+            <li key={field}>
+              <code>{field}</code> {description}
+            </li>
+          ))}
+        </ul>
+      )}
+      <p className="faint">
+        {requestId !== '' && (
+          <>
+            Request <code>{requestId}</code>
+          </>
+        )}
+        {docUrl !== '' && (
+          <>
+            {' · '}
+            <a href={docUrl}>About this error</a>
+          </>
+        )}
+      </p>
+      {onRetry && <Button onClick={onRetry}>Retry</Button>}
+    </div>
+  )
+}
+
+/** The parts of an error that a viewer needs. */
+export function failureOf(error: unknown) {
+  const failure = ConnectError.from(error)
+  const [info] = failure.findDetails(ErrorInfoSchema)
+  const [violations] = failure.findDetails(BadRequestSchema)
+  return {
+    text: failure.rawMessage || 'The service cannot be reached',
+    fields: violations?.fieldViolations ?? [],
+    requestId: info?.metadata['request_id'] ?? '',
+    docUrl: info?.metadata['doc_url'] ?? '',
+  }
+}
+
+interface EmptyProps {
+  readonly title: string
+  readonly children?: ReactNode
+  readonly command?: string | undefined
+}
+
+/** Says what would be here, and the command that makes it. */
+export function Empty({ title, children, command }: EmptyProps) {
+  return (
+    <div className="empty">
+      <p className="empty-title">{title}</p>
+      {children && <p>{children}</p>}
+      {command !== undefined && <CommandLine text={command} />}
+    </div>
+  )
+}
+
+/** What a call reads: lines while it loads, its failure with a retry, and then what it read. */
+export function Loaded<Data>({
+  read: { data, error, refetch },
+  rows = 12,
+  children,
+}: {
+  readonly read: {
+    readonly data: Data | undefined
+    readonly error: unknown
+    refetch(): unknown
+  }
+  /** How many lines. */
+  readonly rows?: number
+  readonly children?: (data: Data) => ReactNode
+}) {
+  return (
+    <>
+      {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
+      {data === undefined && error === null && <Waiting rows={rows} />}
+      {data !== undefined && children?.(data)}
+    </>
+  )
+}
+
+/** Lines in place of what loads. The style shows them only after 150 ms. */
+export function Waiting({ rows = 6 }: { readonly rows?: number }) {
+  return (
+    <div className="bones" role="status" aria-label="Loading">
+      {Array.from({ length: rows }, (_, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the lines are all the same
+        <span key={index} className="bone" />
+      ))}
+    </div>
   )
 }

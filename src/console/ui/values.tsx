@@ -1,9 +1,15 @@
+import type { DescEnum } from '@bufbuild/protobuf'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import type { ReactNode } from 'react'
+import { Link } from 'wouter'
+import { enumLabel, enumTone, type Tone } from '../format/enums.ts'
 import { shorten } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import { msOf, timeText, timeTitle } from '../format/time.ts'
+import { useBusinessName } from '../session/business-names.ts'
+import { useHref } from '../session/view-scope.tsx'
+import { CopyButton } from './button.tsx'
 import { useNow } from './clock.ts'
-import { CopyButton } from './controls/copy-button.tsx'
 
 /** An amount of kobo; struck through when the payment was reversed. */
 export function Money({
@@ -37,4 +43,92 @@ export function Id({ text, charsMax = 16 }: { readonly text: string; readonly ch
       <CopyButton text={text} what={text} />
     </span>
   )
+}
+
+const SHAPES: Readonly<Record<Tone, string>> = {
+  good: 'M3 8.5 6.5 12 13 4.5',
+  waiting: 'M8 3v5l3 2M8 1.5a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13',
+  bad: 'M4 4l8 8M12 4l-8 8',
+  neutral: 'M3 8h10',
+}
+
+/** A state in a word. */
+export function Status({ tone, children }: { readonly tone: Tone; readonly children: string }) {
+  return (
+    <span className={`status ${tone}`}>
+      <svg className="icon" width="12" height="12" viewBox="0 0 16 16" aria-hidden="true">
+        <path d={SHAPES[tone]} />
+      </svg>
+      {children}
+    </span>
+  )
+}
+
+/** The value of an enum as a state. */
+export function EnumStatus({ of, value }: { readonly of: DescEnum; readonly value: number }) {
+  return <Status tone={enumTone(of, value)}>{enumLabel(of, value)}</Status>
+}
+
+interface PageLinkProps {
+  readonly to: string
+  readonly query?: Readonly<Record<string, string>>
+  readonly children: ReactNode
+  readonly className?: string
+  /** It leads to what is shown. */
+  readonly isHere?: boolean
+}
+
+/** A link to a page of the console that keeps the mode and the business. */
+export function PageLink({ to, query, children, className, isHere = false }: PageLinkProps) {
+  const href = useHref()
+  return (
+    <Link
+      href={href(to, query)}
+      className={className ?? 'link'}
+      aria-current={isHere ? 'page' : undefined}
+    >
+      {children}
+    </Link>
+  )
+}
+
+/** The size of the drawing; the style scales it. */
+const WIDTH = 120
+const HEIGHT = 28
+
+/**
+ * A small line of values, the latest at the right, from zero to the highest.
+ *
+ * @param label says in words what it shows
+ */
+export function Sparkline({
+  values,
+  label,
+}: {
+  readonly values: readonly number[]
+  readonly label: string
+}) {
+  const max = Math.max(1, ...values)
+  const step = WIDTH / Math.max(1, values.length - 1)
+  const points = values.map(
+    (value, index) =>
+      `${(index * step).toFixed(1)},${(HEIGHT - 2 - (value / max) * (HEIGHT - 4)).toFixed(1)}`,
+  )
+  return (
+    <svg
+      className="sparkline"
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={label}
+    >
+      <polygon points={`0,${HEIGHT} ${points.join(' ')} ${WIDTH},${HEIGHT}`} />
+      <polyline points={points.join(' ')} vectorEffect="non-scaling-stroke" />
+    </svg>
+  )
+}
+
+/** The name of a business, which leads to its page. */
+export function BusinessLink({ id }: { readonly id: string }) {
+  return <PageLink to={`/businesses/${id}`}>{useBusinessName(id)}</PageLink>
 }

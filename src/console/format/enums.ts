@@ -1,0 +1,113 @@
+import type { DescEnum, EnumShape } from '@bufbuild/protobuf'
+import { type Bank, BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { words } from './ids.ts'
+
+/** The four states that are shown, each with a colour and a shape. */
+export type Tone = 'good' | 'waiting' | 'bad' | 'neutral'
+
+/** One of several values, as filters and fields offer it. */
+export interface Choice {
+  /** In the URL, and in the form. */
+  readonly value: string
+  readonly label: string
+}
+
+/** What the console calls values otherwise than the contract does. */
+const LABELS: Readonly<Record<string, string>> = {
+  'AccountStatus.unknown': 'Unknown',
+  'AmountRule.EXACT': 'Exactly',
+  'AmountRule.ANY': 'Any amount',
+  'Bank.9PSB': '9PSB',
+  'Bank.SAFEHAVEN': 'Safe Haven',
+  'Bank.PALMPAY': 'PalmPay',
+  'CallerKind.ADMIN_TOKEN': 'ADMIN_TOKEN',
+  'CallerKind.OIDC': 'OpenID Connect',
+  'DeliveryStatus.unknown': 'Unknown',
+  'FeeBearer.OWNER': 'The business',
+  'FeeBearer.SHARED': 'All, in proportion to their shares',
+  'IdType.BVN': 'Bank verification number',
+  'IdType.NIN': 'National identity number',
+  'RehearsalVerdict.unknown': 'Unknown',
+  'RunScope.PAYMENTS': 'All payments',
+  'RunScope.unknown': '–',
+  'Schedule.INSTANT': 'Within a minute',
+  'Schedule.WORKING_DAYS': 'After working days',
+  'Variance.EXPIRED': 'After expiry',
+  'Variance.NONE': 'As expected',
+}
+
+const TONES: Readonly<Record<string, Tone>> = {
+  ACTIVE: 'good',
+  DELIVERED: 'good',
+  PASSED: 'good',
+  PENDING: 'waiting',
+  WARNING: 'waiting',
+  FAILED: 'bad',
+}
+
+/** The codes in URLs that are not the value's own name. */
+const CODES: Readonly<Record<string, string>> = {
+  'HoldState.RETURN_REQUESTED': 'return',
+  'OpeningState.MANUAL_REVIEW': 'review',
+  'Variance.PAYER_NOT_ALLOWED': 'payer',
+}
+
+/** The name of a value without that of its enum: `9PSB`; empty if it is unspecified. */
+export function enumName(schema: DescEnum, value: number): string {
+  const name = value === 0 ? '' : (schema.value[value]?.name ?? '')
+  return name.replace(`${schema.name.replace(/\B([A-Z])/g, '_$1').toUpperCase()}_`, '')
+}
+
+/** A value in words: `After expiry`; empty if it is unspecified. */
+export function enumLabel(schema: DescEnum, value: number): string {
+  const name = enumName(schema, value)
+  return LABELS[`${schema.name}.${name || 'unknown'}`] ?? words(name)
+}
+
+export function enumTone(schema: DescEnum, value: number): Tone {
+  return TONES[enumName(schema, value)] ?? 'neutral'
+}
+
+/** What is offered before and after the others: what is chosen most, and least. */
+const RANKS: Readonly<Record<string, number>> = {
+  'AmountRule.ANY': 1,
+  'IdType.BVN': -1,
+  'TransactionStatus.SUCCESS': -1,
+  'Variance.NONE': 1,
+}
+
+/** The values as a field offers them, by their names in the contract. */
+export function enumFieldChoices(schema: DescEnum): readonly Choice[] {
+  const rank = (value: number) => RANKS[`${schema.name}.${enumName(schema, value)}`] ?? 0
+  return schema.values
+    .filter(({ number }) => number !== 0)
+    .toSorted((a, b) => rank(a.number) - rank(b.number))
+    .map(({ number }) => ({ value: enumName(schema, number), label: enumLabel(schema, number) }))
+}
+
+/** The values as a filter offers them, by their codes in URLs. */
+export function enumChoices(schema: DescEnum): readonly Choice[] {
+  return enumFieldChoices(schema).map(({ value, label }) => ({
+    value: codeOf(schema, value),
+    label,
+  }))
+}
+
+/** The value of a code in a URL, or of a name; undefined: no value has it. */
+export function enumValue<D extends DescEnum>(schema: D, text: string): EnumShape<D> | undefined {
+  const code = text.toLowerCase()
+  const found = schema.values.find(({ number }) => {
+    const name = enumName(schema, number)
+    return name !== '' && (codeOf(schema, name) === code || name.toLowerCase() === code)
+  })
+  return found?.number as EnumShape<D> | undefined
+}
+
+function codeOf(schema: DescEnum, name: string): string {
+  return CODES[`${schema.name}.${name}`] ?? name.toLowerCase()
+}
+
+/** The name of a bank; a dash if there is none. */
+export function bankName(bank: Bank): string {
+  return enumLabel(BankSchema, bank) || '–'
+}

@@ -1,0 +1,282 @@
+import '../styles/access.css'
+import type { DescMethod } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { type ComponentType, useState } from 'react'
+import {
+  AdminService,
+  type VerifyAuditResponse,
+} from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import {
+  type Actor,
+  type AuditEntry,
+  AuditEntrySchema,
+} from '../../../gen/inflow/admin/v1/audit_pb.ts'
+import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
+import { shorten, words } from '../format/ids.ts'
+import { count } from '../format/money.ts'
+import { useBusinessNames } from '../session/business-names.ts'
+import { useMay } from '../session/session.tsx'
+import { useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { Button, Code } from '../ui/button.tsx'
+import { columnsOf, type Entry, MessageFacts } from '../ui/columns.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { FilterBar, readTime, TextFilter, TimeFilter } from '../ui/filters.tsx'
+import { List, usePagedList } from '../ui/list.tsx'
+import { Empty, Failure, Page } from '../ui/page.tsx'
+import { useProgress } from '../ui/progress.ts'
+import { Id, PageLink, Status } from '../ui/values.tsx'
+import { Sessions, Tokens } from './credentials.tsx'
+
+interface Part {
+  /** In the URL. */
+  readonly name: string
+  readonly title: string
+  /** The part is shown to a caller who may call this. */
+  readonly needs: DescMethod
+  readonly component: ComponentType
+}
+
+const PARTS: readonly Part[] = [
+  { name: 'tokens', title: 'Tokens', needs: AdminService.method.listTokens, component: Tokens },
+  {
+    name: 'sessions',
+    title: 'Sessions',
+    needs: SessionService.method.listSessions,
+    component: Sessions,
+  },
+  {
+    name: 'audit',
+    title: 'Audit log',
+    needs: AdminService.method.listAuditEntries,
+    component: AuditLog,
+  },
+]
+
+/** Who may do what, and who did. A business sees what was done that concerns it, and nothing else. */
+export function AccessPage() {
+  const may = useMay()
+  const [show] = useUrlState('show')
+  const parts = PARTS.filter(({ needs }) => may(needs))
+  const part = parts.find(({ name }) => name === show) ?? parts[0]
+  if (!part) return null
+  const Shown = part.component
+  if (parts.length === 1) {
+    return (
+      <Page title={part.title} isWide>
+        <Shown />
+      </Page>
+    )
+  }
+  return (
+    <Page title="Access" isWide>
+      <nav className="tabs" aria-label="Parts">
+        {parts.map(({ name, title }) => (
+          <PageLink
+            key={name}
+            to="/access"
+            query={{ show: name }}
+            className={name === part.name ? 'tab here' : 'tab'}
+            isHere={name === part.name}
+          >
+            {title}
+          </PageLink>
+        ))}
+      </nav>
+      <Shown />
+    </Page>
+  )
+}
+
+/** Who changed what, when, and from where. */
+function AuditLog() {
+  const mayVerify = useMay()(AdminService.method.verifyAudit)
+  const [opened, setOpened] = useState<AuditEntry>()
+  const list = useEntries()
+  const entries = list.rows
+  const isOne = useViewScope().businessId !== ''
+  const nameOf = useBusinessNames(
+    isOne ? [] : entries.map(({ businessId }) => businessId).filter((id) => id !== ''),
+  )
+  return (
+    <>
+      {mayVerify && <Verification />}
+      <FilterBar>
+        <TextFilter name="action" label="Action" placeholder="key.revoke" />
+        <TextFilter name="actor" label="Actor" placeholder="tok_…, key_…" />
+        <TextFilter name="target" label="Target" placeholder="key_…, ep_…, biz_…" />
+        <TimeFilter />
+      </FilterBar>
+      <List
+        label="Audit entries"
+        columns={entryColumns(isOne ? undefined : nameOf)}
+        of={list}
+        keyOf={({ number }) => String(number)}
+        onOpen={setOpened}
+        empty={
+          <Empty title="No entries" command="inflow audit list">
+            Every administrative change is kept here, for good.
+          </Empty>
+        }
+      />
+      <EntryDialog entry={opened} onClose={() => setOpened(undefined)} />
+    </>
+  )
+}
+
+function useEntries() {
+  const { businessId } = useViewScope()
+  const [action] = useUrlState('action')
+  const [actorId] = useUrlState('actor')
+  const [targetId] = useUrlState('target')
+  const fromMs = readTime(useUrlState('from')[0])
+  const toMs = readTime(useUrlState('to')[0])
+  return usePagedList(AdminService.method.listAuditEntries, 'entries', {
+    businessId,
+    action,
+    actorId,
+    targetId,
+    pageSize: 50,
+    ...(fromMs !== undefined && { from: timestampFromMs(fromMs) }),
+    ...(toMs !== undefined && { to: timestampFromMs(toMs) }),
+  })
+}
+
+/** @param nameOf names a business by its id; undefined: the log is of one business */
+function entryColumns(nameOf: ((businessId: string) => string) | undefined) {
+  const business: Entry<AuditEntry> = [
+    'Business',
+    ({ businessId }) => businessId !== '' && nameOf?.(businessId),
+  ]
+  return columnsOf(AuditEntrySchema, [
+    ['#', ({ number }) => String(number), 'number'],
+    ['Time', 'at'],
+    ['Action', ({ action }) => <code>{action}</code>],
+    ['Who', ({ actor }) => <ActorShown actor={actor} />],
+    [
+      'Target',
+      ({ targetKind, targetId }) => (
+        <>
+          {targetKind.replaceAll('_', ' ')} {targetId !== '' && <Id text={targetId} />}
+        </>
+      ),
+    ],
+    ['From', ({ address }) => <code>{address}</code>],
+    ...(nameOf ? [business] : []),
+  ])
+}
+
+/** An entry with its details and hashes. @param entry undefined: closed */
+function EntryDialog({
+  entry,
+  onClose,
+}: {
+  readonly entry: AuditEntry | undefined
+  readonly onClose: () => void
+}) {
+  if (entry === undefined) return null
+  return (
+    <Dialog title={`#${entry.number} ${entry.action}`} isOpen onClose={onClose}>
+      <MessageFacts
+        schema={AuditEntrySchema}
+        of={entry}
+        facts={[
+          ['Time', 'at'],
+          ['Who', ({ actor }) => <ActorShown actor={actor} />],
+          ['Their id', ({ actor }) => actor?.id && <Id text={actor.id} charsMax={36} />],
+          'address',
+          ['Request', 'requestId'],
+          ['Target', 'targetId'],
+          ['Business', 'businessId'],
+          [
+            'Authentic',
+            ({ authentic }) => (
+              <Status tone={authentic ? 'good' : 'bad'}>
+                {authentic ? 'Yes' : 'Its MAC is not right'}
+              </Status>
+            ),
+          ],
+          'hash',
+          ['Hash before', 'previousHash'],
+        ]}
+      />
+      <Code title="Details" text={entry.details || '{}'} />
+      <div className="dialog-buttons">
+        <Button onClick={onClose}>Close</Button>
+      </div>
+    </Dialog>
+  )
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  bootstrap: 'ADMIN_TOKEN',
+  system: 'The service',
+}
+
+/** Who made a change, in words. */
+function ActorShown({ actor }: { readonly actor: Actor | undefined }) {
+  if (!actor) return null
+  const { kind, id, name } = actor
+  const title = KINDS[kind] ?? (name || words(kind))
+  return (
+    <span title={id}>
+      {title} {id !== '' && id !== kind && <code className="faint">{shorten(id)}</code>}
+    </span>
+  )
+}
+
+/** Verifies the hash chain of the whole log, with progress; what was interrupted continues where it stopped. */
+function Verification() {
+  const { state, at, error, start, resume, stop } = useProgress(
+    AdminService,
+    undefined as VerifyAuditResponse | undefined,
+    (client, from, options) => client.verifyAudit({ from: from?.cursor ?? '' }, options),
+    (_at, progress) => progress,
+  )
+  const canContinue = state === 'stopped' && at !== undefined
+  return (
+    <div className="verification" aria-live="polite">
+      {state === 'running' ? (
+        <>
+          <progress
+            aria-label="Verified entries"
+            max={Number(at?.headNumber ?? 1n)}
+            value={Number(at?.verifiedNumber ?? 0n)}
+          />
+          <span>
+            {count(at?.verifiedNumber ?? 0n)} of {count(at?.headNumber ?? 0n)}
+          </span>
+          <Button onClick={stop}>Stop</Button>
+        </>
+      ) : (
+        <Button onClick={canContinue ? resume : () => start()}>
+          {canContinue ? `Continue after #${at.verifiedNumber}` : 'Verify the log'}
+        </Button>
+      )}
+      {state === 'done' && at && <VerificationResult of={at} />}
+      {error !== undefined && <Failure error={error} />}
+    </div>
+  )
+}
+
+function VerificationResult({ of }: { readonly of: VerifyAuditResponse }) {
+  const { firstBreak, verifiedNumber, verifiedHash } = of
+  if (firstBreak) {
+    return (
+      <>
+        <Status tone="bad">Not intact</Status>
+        <span>
+          Entry #{String(firstBreak.number)} {firstBreak.problem}. Entries up to #
+          {String(verifiedNumber)} are intact.
+        </span>
+      </>
+    )
+  }
+  return (
+    <>
+      <Status tone="good">Intact</Status>
+      <span title={verifiedHash}>
+        All {count(verifiedNumber)} entries are as the service wrote them.
+      </span>
+    </>
+  )
+}

@@ -1,0 +1,289 @@
+import '../styles/businesses.css'
+import { useQuery } from '@connectrpc/connect-query'
+import { Redirect, useParams } from 'wouter'
+import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { ApprovedRecipientSchema } from '../../../gen/inflow/account/v1/split_pb.ts'
+import { type Business, BusinessSchema } from '../../../gen/inflow/business/v1/business_pb.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
+import { Schedule, type Terms } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { count, naira } from '../format/money.ts'
+import { useMay, useSession } from '../session/session.tsx'
+import { useHref, useShowObject, useUrlState } from '../session/view-scope.tsx'
+import { Action } from '../ui/action.tsx'
+import { columnsOf, MessageFacts } from '../ui/columns.tsx'
+import { FilterBar, TextFilter } from '../ui/filters.tsx'
+import { List, usePagedList } from '../ui/list.tsx'
+import { Empty, Facts, Loaded, Page, Section } from '../ui/page.tsx'
+import { Id, PageLink } from '../ui/values.tsx'
+import { Keys, PortalLinks, useKeys, usePortalLinks } from './credentials.tsx'
+
+const METHODS = BusinessService.method
+
+/** The businesses that the caller may see; of one business, its own page. */
+export function BusinessesPage() {
+  const { businessIds } = useSession()
+  const href = useHref()
+  const [only] = businessIds
+  if (businessIds.length === 1) return <Redirect to={href(`/businesses/${only}`)} replace />
+  return (
+    <Page title="Businesses" actions={<CreateBusiness />} isWide>
+      <FilterBar>
+        <TextFilter name="find" label="Name, alias or id" />
+      </FilterBar>
+      <BusinessList />
+    </Page>
+  )
+}
+
+function BusinessList() {
+  const [query] = useUrlState('find')
+  const request = { query, pageSize: query === '' ? 50 : 200 }
+  const businesses = usePagedList(METHODS.listBusinesses, 'businesses', request)
+  return (
+    <List
+      label="Businesses"
+      columns={COLUMNS}
+      of={businesses}
+      hrefOf={({ id }, href) => href(`/businesses/${id}`)}
+      empty={
+        query === '' ? (
+          <Empty title="No businesses" command="inflow business create --name 'Ada Stores'">
+            A business opens accounts for its customers, and receives events about their payments.
+          </Empty>
+        ) : (
+          <Empty title="None begins with that">
+            The name, the alias and the id are compared from their beginning.
+          </Empty>
+        )
+      }
+    />
+  )
+}
+
+/** `50 a second, 100 at once`. */
+function rateText({ rateLimitPerSecond, rateLimitBurst }: Business): string {
+  if (rateLimitPerSecond === 0) return 'Default'
+  const burst = rateLimitBurst === 0 ? 2 * rateLimitPerSecond : rateLimitBurst
+  return `${count(rateLimitPerSecond)} a second, ${count(burst)} at once`
+}
+
+const COLUMNS = columnsOf(BusinessSchema, [
+  'name',
+  'alias',
+  ['Rate limit of each key', rateText],
+  'createdAt',
+  ['Id', ({ id }) => <Id text={id} charsMax={32} />],
+])
+
+function CreateBusiness() {
+  return (
+    <Action
+      method={METHODS.createBusiness}
+      label="Create business"
+      kind="primary"
+      icon="plus"
+      target={({ business }) => business?.id ?? ''}
+      says="Creates a business, and its first secret key for live mode."
+      request={{}}
+      fields={{ name: '', alias: { hint: 'Empty: the name, shortened.' } }}
+      result={({ business }) =>
+        business && (
+          <p>
+            Created <PageLink to={`/businesses/${business.id}`}>{business.name}</PageLink>. It calls
+            the API with this secret key:
+          </p>
+        )
+      }
+      secret={({ secretKey }) => secretKey}
+      secretNote="It is shown only now: Inflow stores a hash of it and cannot show it again."
+    />
+  )
+}
+
+/** One business: its limits and terms, its keys and links, and with whom it may divide payments. */
+export function BusinessPage() {
+  const { id = '' } = useParams()
+  const may = useMay()
+  const read = useQuery(METHODS.getBusiness, { businessId: id })
+  // All that the page shows is asked for at once.
+  const terms = useQuery(
+    SettlementService.method.getSettlementTerms,
+    { businessId: id },
+    { enabled: may(SettlementService.method.getSettlementTerms) },
+  )
+  const keys = useKeys(id)
+  const links = usePortalLinks(id)
+  const recipients = usePagedList(
+    AccountService.method.listSplitRecipients,
+    'recipients',
+    { businessId: id, pageSize: 20 },
+    { enabled: may(AccountService.method.listSplitRecipients) },
+  )
+  const business = read.data?.business
+  useShowObject(business && { businessId: id })
+  if (!business) {
+    return (
+      <Page title="Business">
+        <Loaded read={read} />
+      </Page>
+    )
+  }
+  return (
+    <Page title={business.name} actions={<EditBusiness business={business} />}>
+      <div className="fact-columns">
+        <BusinessFacts business={business} />
+        {terms.data?.terms && <SettlementTerms businessId={id} terms={terms.data.terms} />}
+      </div>
+      <Keys businessId={id} keys={keys} />
+      {may(SessionService.method.listPortalLinks) && <PortalLinks businessId={id} links={links} />}
+      {may(AccountService.method.listSplitRecipients) && (
+        <Section title="Split recipients" actions={<ApproveRecipient businessId={id} />}>
+          <List
+            label="Split recipients"
+            columns={RECIPIENT_COLUMNS}
+            of={recipients}
+            keyOf={({ recipientId }) => recipientId}
+            empty={
+              <Empty
+                title="No recipients"
+                command={`inflow recipient approve biz_… --business ${id}`}
+              >
+                The business may divide its payments only with businesses that an operator has
+                approved.
+              </Empty>
+            }
+          />
+        </Section>
+      )}
+    </Page>
+  )
+}
+
+function BusinessFacts({ business }: { readonly business: Business }) {
+  const query = { business: business.id }
+  return (
+    <MessageFacts
+      schema={BusinessSchema}
+      of={business}
+      facts={[
+        'id',
+        ['Prefix of names', 'alias'],
+        ['Rate limit', rateText],
+        'createdAt',
+        [
+          'Look at its',
+          () => (
+            <span className="links">
+              {['payments', 'accounts', 'webhooks'].map((page) => (
+                <PageLink key={page} to={`/${page}`} query={query}>
+                  {page}
+                </PageLink>
+              ))}
+              <PageLink to="/access" query={{ ...query, show: 'audit' }}>
+                audit log
+              </PageLink>
+            </span>
+          ),
+        ],
+      ]}
+    />
+  )
+}
+
+function EditBusiness({ business }: { readonly business: Business }) {
+  const { id } = business
+  return (
+    <Action
+      method={METHODS.updateBusiness}
+      label="Edit"
+      target={id}
+      says="Takes effect within a second. Open accounts keep the names that they were opened with."
+      request={{ businessId: id }}
+      values={business}
+      fields={[
+        { name: { required: true } },
+        { alias: { required: true } },
+        {
+          rateLimitPerSecond: {
+            label: 'Requests a second, of each key',
+            hint: "0: the service's default.",
+          },
+          rateLimitBurst: { label: 'Requests at once after a pause', hint: '0: twice that.' },
+        },
+      ]}
+    />
+  )
+}
+
+/** When the payments of a business are settled, and for which fee. */
+function SettlementTerms({
+  businessId,
+  terms,
+}: {
+  readonly businessId: string
+  readonly terms: Terms
+}) {
+  return (
+    <Facts
+      facts={[
+        ['Settled', scheduleText(terms)],
+        ['Fee', feeText(terms)],
+        [
+          'Settlement',
+          <PageLink key="settlement" to="/settlement" query={{ business: businessId }}>
+            what falls due, and its terms
+          </PageLink>,
+        ],
+      ]}
+    />
+  )
+}
+
+function scheduleText({ schedule, workingDays, cutOff }: Terms): string {
+  const at = `${cutOff || '00:00'} in Lagos`
+  if (schedule === Schedule.INSTANT) return 'At once'
+  if (schedule === Schedule.DAILY) return `Daily at ${at}`
+  return `${workingDays} working ${workingDays === 1 ? 'day' : 'days'} later, at ${at}`
+}
+
+function feeText({ feeFlatMinor, feeBasisPoints, feeCapMinor }: Terms): string {
+  const percent = feeBasisPoints > 0 && `${feeBasisPoints / 100} %`
+  const parts = [percent, feeFlatMinor > 0n && naira(feeFlatMinor)].filter(Boolean)
+  if (parts.length === 0) return 'None'
+  const most = feeCapMinor > 0n ? `, at most ${naira(feeCapMinor)}` : ''
+  return `${parts.join(' and ')} of each payment${most}`
+}
+
+const RECIPIENT_COLUMNS = columnsOf(ApprovedRecipientSchema, [
+  ['Business', 'recipientId'],
+  'approvedAt',
+  [
+    '',
+    ({ businessId, recipientId }) => (
+      <Action
+        method={AccountService.method.revokeSplitRecipient}
+        label="Revoke"
+        kind="danger"
+        target={recipientId}
+        says="No further split may name it. Splits that name it stay until they are changed."
+        request={{ businessId, recipientId }}
+      />
+    ),
+  ],
+])
+
+function ApproveRecipient({ businessId }: { readonly businessId: string }) {
+  return (
+    <Action
+      method={AccountService.method.approveSplitRecipient}
+      label="Approve a recipient"
+      icon="plus"
+      says="The business may divide the payments into any of its accounts with it, up to all of each payment."
+      request={{ businessId }}
+      fields={{ recipientId: { placeholder: 'biz_…' } }}
+      target={({ recipient }) => recipient?.recipientId ?? ''}
+    />
+  )
+}

@@ -1,0 +1,444 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { skipToken, useQuery } from '@connectrpc/connect-query'
+import { useMemo } from 'react'
+import { useLocation, useParams } from 'wouter'
+import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ResultKind } from '../../../gen/inflow/overview/v1/search_pb.ts'
+import {
+  DisabledReason,
+  type Endpoint,
+  EndpointProfile,
+  EndpointSchema,
+  type EndpointStatistics,
+  EndpointStatisticsSchema,
+  EndpointStatus,
+  LegacySignature,
+} from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import {
+  UpdateEndpointRequestSchema,
+  WebhookService,
+} from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { hostOf } from '../format/ids.ts'
+import { count } from '../format/money.ts'
+import { DAY, durationText, localField, msOf } from '../format/time.ts'
+import { useSession } from '../session/session.tsx'
+import { useHref, useShowObject, useUrlState } from '../session/view-scope.tsx'
+import { Action } from '../ui/action.tsx'
+import { Chart } from '../ui/chart.tsx'
+import { MessageFacts } from '../ui/columns.tsx'
+import { Empty, type Fact, Facts, Loaded, Page, Section } from '../ui/page.tsx'
+import { BusinessLink, PageLink, Status, Time } from '../ui/values.tsx'
+import { Deliveries } from './deliveries.tsx'
+import {
+  authenticationText,
+  EndpointFields,
+  FormatFields,
+  readOptions,
+  TEXT_SECRET,
+} from './endpoint-form.tsx'
+import { Rehearse } from './rehearse.tsx'
+import { kindsText, stateOf, successText } from './webhooks-page.tsx'
+import '../styles/webhooks.css'
+
+const METHODS = WebhookService.method
+
+/** One endpoint: how it is signed and sent, how it did, what may be done with it, and its deliveries. */
+export function EndpointPage() {
+  const { id = '' } = useParams()
+  const { endpoint, isMissing, read } = useEndpoint(id)
+  useShowObject(endpoint)
+  if (endpoint) return <Shown endpoint={endpoint} />
+  return (
+    <Page title="Endpoint">
+      {isMissing ? (
+        <Empty title="There is no such endpoint">
+          <span>
+            It was deleted, or belongs to another business. <code>{id}</code>
+          </span>
+        </Empty>
+      ) : (
+        <Loaded read={read} />
+      )}
+    </Page>
+  )
+}
+
+/** All endpoints of a business: it can have 50 in each mode. */
+const PAGE_SIZE = 200
+
+/**
+ * Finds an endpoint by its id. Links of lists name its business, so that one call is enough; without it, a search
+ * says whose it is.
+ */
+function useEndpoint(endpointId: string) {
+  const { businessIds } = useSession()
+  const [of] = useUrlState('of')
+  const named = of !== '' ? of : businessIds.length === 1 ? (businessIds[0] ?? '') : ''
+  const found = useQuery(
+    OverviewService.method.search,
+    named === '' ? { query: endpointId } : skipToken,
+  )
+  const result = found.data?.results.find(
+    ({ kind, id }) => kind === ResultKind.ENDPOINT && id === endpointId,
+  )
+  const businessId = named !== '' ? named : result?.businessId
+  const list = useQuery(
+    METHODS.listEndpoints,
+    businessId === undefined ? skipToken : { businessId, pageSize: PAGE_SIZE },
+  )
+  const error = found.error ?? list.error
+  const isSearched = found.data !== undefined && result === undefined
+  return {
+    endpoint: list.data?.endpoints.find(({ id }) => id === endpointId),
+    /** There is no such endpoint. */
+    isMissing: error === null && (list.data !== undefined || isSearched),
+    read: { data: undefined, error, refetch: found.error ? found.refetch : list.refetch },
+  }
+}
+
+interface Props {
+  readonly endpoint: Endpoint
+}
+
+function Shown({ endpoint }: Props) {
+  const { id, businessId, options } = endpoint
+  const { data } = useQuery(METHODS.getEndpointStatistics, { endpointIds: [id] })
+  const { tone, label } = stateOf(endpoint)
+  const statistics = data?.statistics[0]
+  return (
+    <Page title={hostOf(endpoint.url)} actions={<EndpointActions endpoint={endpoint} />} isWide>
+      <p className="state-line">
+        <Status tone={tone}>{label}</Status>
+        <Status tone="neutral">{endpoint.live ? 'Live' : 'Test'}</Status>
+        {options?.blockedBy && (
+          <span>
+            {options.blockedBy.waitingCount} deliveries wait for{' '}
+            <PageLink to={`/webhooks/deliveries/${options.blockedBy.deliveryId}`}>
+              one that was not acknowledged
+            </PageLink>
+          </span>
+        )}
+      </p>
+      <div className="fact-columns">
+        <EndpointFacts endpoint={endpoint} />
+        <Sending endpoint={endpoint} />
+        {statistics ? <Statistics of={statistics} /> : <Facts facts={[]} />}
+      </div>
+      {statistics && statistics.deliveryCount > 0 && <EndpointCharts statistics={statistics} />}
+      <Section title="Deliveries">
+        <Deliveries endpointId={id} businessId={businessId} />
+      </Section>
+    </Page>
+  )
+}
+
+/** Why an endpoint is disabled. */
+const REASONS: Readonly<Record<number, string>> = {
+  [DisabledReason.REQUESTED]: 'An operator disabled it',
+  [DisabledReason.GONE]: 'The receiver responded 410 Gone',
+  [DisabledReason.FAILING]: 'No attempt succeeded for five days',
+}
+
+function EndpointFacts({ endpoint }: Props) {
+  return (
+    <MessageFacts
+      schema={EndpointSchema}
+      of={endpoint}
+      facts={[
+        'url',
+        'id',
+        ['Business', ({ businessId }) => <BusinessLink id={businessId} />],
+        'description',
+        ['Kinds', ({ kinds }) => kindsText(kinds) || 'The default kinds'],
+        'createdAt',
+        ['Failing since', 'failingSince'],
+        'disabledAt',
+        ['Because', ({ disabledReason }) => REASONS[disabledReason]],
+      ]}
+    />
+  )
+}
+
+/** How requests look, are signed and are sent. */
+function Sending({ endpoint }: Props) {
+  const { concurrency, options, secrets } = endpoint
+  const certificate = options?.clientCertificate
+  const signing = secrets.map(
+    ({ createdAt, expiresAt, next }, index): Fact => [
+      index === 0 ? 'Secret' : `Secret ${index + 1}`,
+      <span key={String(createdAt?.seconds)}>
+        of <Time at={createdAt} />
+        {next && ', signs test events until you switch to it'}
+        {expiresAt && (
+          <>
+            , signs until <Time at={expiresAt} />
+          </>
+        )}
+      </span>,
+    ],
+  )
+  return (
+    <Facts
+      facts={[
+        ...formatFacts(endpoint),
+        ...signing,
+        ['Concurrency', `${concurrency} requests of each instance`],
+        ['Rate limit', options?.rateLimit ? `${options.rateLimit} a second` : 'None'],
+        ['Order', options?.ordered ? 'Strictly in order, one at a time' : 'As they come'],
+        ['Headers', options?.headerNames.join(', ')],
+        ['Authentication', authenticationText(options) ?? 'The signature only'],
+        [
+          'Certificate',
+          certificate && (
+            <span title={`SHA-256 ${certificate.fingerprintSha256}`}>
+              {certificate.subject}, until <Time at={certificate.expiresAt} />
+            </span>
+          ),
+        ],
+      ]}
+    />
+  )
+}
+
+const LEGACY_SIGNATURES: Readonly<Record<LegacySignature, string | undefined>> = {
+  [LegacySignature.UNSPECIFIED]: undefined,
+  [LegacySignature.MD5]: 'MD5 of the text (weak)',
+  [LegacySignature.HMAC_BODY]: 'HMAC-SHA256 of the body alone (weak)',
+}
+
+function formatFacts(endpoint: Endpoint): Fact[] {
+  if (!isWiaxy(endpoint)) {
+    const also = endpoint.wiaxyHeaders ? ', and the x-wiaxy headers' : ''
+    return [['Profile', `Standard Webhooks${also}`]]
+  }
+  return [
+    ['Profile', 'wiaxy'],
+    ['Earlier signature', LEGACY_SIGNATURES[endpoint.legacySignature]],
+    ['Event name', endpoint.eventName],
+    ['Payer', endpoint.payerAsArray ? 'As an array of one' : undefined],
+  ]
+}
+
+/** The last 24 hours. */
+function Statistics({ of }: { readonly of: EndpointStatistics }) {
+  const latency = (ms: number) => (of.latencyP95Ms > 0 ? durationText(ms) : undefined)
+  return (
+    <MessageFacts
+      schema={EndpointStatisticsSchema}
+      of={of}
+      facts={[
+        ['Counted from', 'from'],
+        ['Success', () => successText(of) ?? '–'],
+        ['Deliveries', 'deliveryCount'],
+        'deliveredCount',
+        'failedCount',
+        ['Attempts', 'attemptCount'],
+        'pendingCount',
+        'oldestPendingAt',
+        ['p50', ({ latencyP50Ms }) => latency(latencyP50Ms)],
+        ['p95', ({ latencyP95Ms }) => latency(latencyP95Ms)],
+      ]}
+    />
+  )
+}
+
+const whole = (value: number) => (Number.isInteger(value) ? String(value) : '')
+
+/** The last 24 hours: how many were acknowledged and failed, and how long receivers took. */
+function EndpointCharts({ statistics: { hours } }: { readonly statistics: EndpointStatistics }) {
+  const { times, counts, latencies } = useMemo(() => {
+    const line = (label: string, colour: string, values: readonly (number | null)[]) => ({
+      label,
+      colour,
+      values,
+    })
+    return {
+      times: hours.map(({ from }) => (msOf(from) ?? 0) / 1_000),
+      counts: [
+        line(
+          'Delivered',
+          '--good',
+          hours.map((each) => each.deliveredCount),
+        ),
+        line(
+          'Failed',
+          '--bad',
+          hours.map((each) => each.failedCount),
+        ),
+      ],
+      latencies: [
+        line(
+          'p50',
+          '--accent',
+          hours.map((each) => each.latencyP50Ms || null),
+        ),
+        line(
+          'p95',
+          '--waiting',
+          hours.map((each) => each.latencyP95Ms || null),
+        ),
+      ],
+    }
+  }, [hours])
+  return (
+    <div className="charts">
+      <Section title="Deliveries by hour">
+        <Chart label="Deliveries by hour" times={times} series={counts} format={whole} />
+      </Section>
+      <Section title="Latency by hour">
+        <Chart label="Latency by hour" times={times} series={latencies} format={durationText} />
+      </Section>
+    </div>
+  )
+}
+
+const isWiaxy = ({ profile }: Endpoint) => profile === EndpointProfile.WIAXY
+
+/** What may be done with an endpoint. */
+function EndpointActions({ endpoint }: Props) {
+  const { id } = endpoint
+  const isEnabled = endpoint.status === EndpointStatus.ENABLED
+  const shared = { target: id, request: { endpointId: id } }
+  return (
+    <>
+      {isEnabled && (
+        <Action
+          {...shared}
+          method={METHODS.sendTestEvent}
+          label="Send test"
+          says="An event of kind ENDPOINT_TEST is recorded and sent to this endpoint only, like any other event."
+          result={({ eventId }) => (
+            <p>
+              Recorded <PageLink to={`/events/${eventId}`}>{eventId}</PageLink>. Its delivery
+              appears in the list.
+            </p>
+          )}
+        />
+      )}
+      <Rehearse endpoint={endpoint} />
+      {isEnabled && <Recover endpoint={endpoint} />}
+      <Edit endpoint={endpoint} />
+      {isWiaxy(endpoint) ? <RotateText endpoint={endpoint} /> : <Rotate endpoint={endpoint} />}
+      {isWiaxy(endpoint) && (
+        <Action
+          {...shared}
+          method={METHODS.switchSecret}
+          label="Switch text"
+          kind="danger"
+          isOffered={endpoint.secrets.some(({ next }) => next)}
+          says="Only the new text signs from now on: a receiver with the one before refuses events."
+        />
+      )}
+      <Switch endpoint={endpoint} isEnabled={isEnabled} />
+      <Delete endpoint={endpoint} />
+    </>
+  )
+}
+
+function Recover({ endpoint: { id } }: Props) {
+  return (
+    <Action
+      method={METHODS.recover}
+      label="Recover"
+      target={id}
+      says="All deliveries since a time that failed, or wait for a retry, are sent again at once."
+      request={(_form, { since }) => ({
+        endpointId: id,
+        since: since ?? timestampFromMs(Date.now() - DAY),
+      })}
+      fields={{ since: { value: localField(Date.now() - DAY) } }}
+      result={({ recovered }) => <p>{count(recovered)} deliveries are sent again.</p>}
+    />
+  )
+}
+
+function Edit({ endpoint }: Props) {
+  return (
+    <Action
+      method={METHODS.updateEndpoint}
+      label="Edit"
+      target={endpoint.id}
+      says="Pending deliveries are sent to a new URL too. Headers and authentication belong to the URL's origin: state them again with another one."
+      request={(form, { url, kinds = [], options }) => ({
+        endpointId: endpoint.id,
+        url: url === endpoint.url ? undefined : url,
+        allKinds: kinds.length === 0,
+        options: readOptions(form, options),
+      })}
+    >
+      <EndpointFields endpoint={endpoint} />
+      {isWiaxy(endpoint) && <FormatFields of={UpdateEndpointRequestSchema} endpoint={endpoint} />}
+    </Action>
+  )
+}
+
+function RotateText({ endpoint: { id } }: Props) {
+  return (
+    <Action
+      method={METHODS.rotateSecret}
+      label="Rotate text"
+      target={id}
+      says="Adds a new text. It signs only test events until you switch to it: send a test event first."
+      request={{ endpointId: id }}
+      fields={{ textSecret: TEXT_SECRET }}
+      result={({ secret }) => (
+        <p>
+          {secret
+            ? 'The receiver verifies test events with this text:'
+            : 'The new text signs test events.'}
+        </p>
+      )}
+      secret={({ secret }) => secret || undefined}
+    />
+  )
+}
+
+function Rotate({ endpoint: { id } }: Props) {
+  return (
+    <Action
+      method={METHODS.rotateSecret}
+      label="Rotate secret"
+      target={id}
+      says="Creates a new signing secret. The earlier ones also sign during the overlap, so that the receiver can switch."
+      request={{ endpointId: id }}
+      fields={{ overlap: { min: 0, max: 720, value: 24 } }}
+      result={() => <p>The receiver verifies signatures with this secret from now on:</p>}
+      secret={({ secret }) => secret}
+    />
+  )
+}
+
+function Switch({ endpoint: { id }, isEnabled }: Props & { readonly isEnabled: boolean }) {
+  return (
+    <Action
+      key={String(isEnabled)}
+      method={METHODS.updateEndpoint}
+      label={isEnabled ? 'Disable' : 'Enable'}
+      kind={isEnabled ? 'danger' : 'plain'}
+      target={id}
+      says={
+        isEnabled
+          ? 'Its deliveries are paused for as long as retries last, and then fail. Later events get no deliveries until it is enabled.'
+          : 'Its paused deliveries are sent now, and its failure history is reset. Recover sends again what failed meanwhile.'
+      }
+      request={{ endpointId: id, enabled: !isEnabled }}
+      onClosed={() => {}}
+    />
+  )
+}
+
+function Delete({ endpoint: { id } }: Props) {
+  const [, navigate] = useLocation()
+  const href = useHref()
+  return (
+    <Action
+      method={METHODS.deleteEndpoint}
+      label="Delete"
+      kind="danger"
+      target={id}
+      says="Its pending deliveries are dropped. This cannot be undone."
+      request={{ endpointId: id }}
+      onClosed={() => navigate(href('/webhooks'))}
+    />
+  )
+}

@@ -1,0 +1,393 @@
+import '../styles/events.css'
+import { toJsonString } from '@bufbuild/protobuf'
+import { useInfiniteQuery, useQuery } from '@connectrpc/connect-query'
+import { memo, type ReactNode, useCallback, useMemo, useRef, useState } from 'react'
+import { useParams } from 'wouter'
+import { type Event, EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { DeliverySchema, DeliveryStatusSchema } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { curlOfCall } from '../format/curl.ts'
+import { count } from '../format/money.ts'
+import { useEventKinds } from '../session/event-kinds.ts'
+import { useEvents, useLive } from '../session/live.tsx'
+import { useMay } from '../session/session.tsx'
+import { useShowObject, useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { Button, Code, CopyButton } from '../ui/button.tsx'
+import { columnsOf, MessageFacts } from '../ui/columns.tsx'
+import { ChoiceFilter, FilterBar } from '../ui/filters.tsx'
+import { Icon } from '../ui/icons.tsx'
+import { ListFrame, NewRows, Table } from '../ui/list.tsx'
+import { Empty, Loaded, Page, Section } from '../ui/page.tsx'
+import { useReading } from '../ui/reading.ts'
+import { EnumStatus, Id, PageLink, Time } from '../ui/values.tsx'
+
+const PAGE_SIZE = 50
+
+/** The event log as it grows, newest first; of one business also what was before. */
+export function EventsPage() {
+  const { live, businessId } = useViewScope()
+  const [kind] = useUrlState('kind')
+  return (
+    <Page title="Events" isWide actions={<PauseButton />}>
+      <FilterBar>
+        <KindFilter />
+        <CopyButton
+          text={tailCommand({ live, businessId, kind })}
+          what="a command that follows these events"
+          label="Copy as inflow command"
+        />
+      </FilterBar>
+      <Tail key={`${live} ${businessId} ${kind}`} kind={kind} />
+    </Page>
+  )
+}
+
+/** The stream is one for all pages. */
+function PauseButton() {
+  const { state, isPaused, setPaused } = useLive()
+  if (state.kind === 'off') return null
+  return (
+    <Button icon={isPaused ? 'play' : 'pause'} onClick={() => setPaused(!isPaused)}>
+      {isPaused ? 'Resume' : 'Pause'}
+    </Button>
+  )
+}
+
+function KindFilter() {
+  const choices = (useEventKinds() ?? []).map(({ kind }) => ({ value: kind, label: kind }))
+  return <ChoiceFilter name="kind" label="Kind" choices={choices} />
+}
+
+function Tail({ kind }: { readonly kind: string }) {
+  const { live, businessId } = useViewScope()
+  const [rows, setRows] = useState<EventRows>(NO_EVENTS)
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set())
+  const place = useRef<HTMLDivElement>(null)
+  const reading = useReading(place, 'li', () => setRows(releaseEvents))
+  useEvents((events, missed) => {
+    const wanted = events.filter(
+      (event) =>
+        event.live === live &&
+        (kind === '' || event.kind === kind) &&
+        (businessId === '' || event.businessId === businessId),
+    )
+    if (wanted.length === 0 && !missed) return
+    setRows((now) => arriveEvents(now, wanted, { isHeld: reading.current, missed }))
+  })
+  const toggle = useCallback((id: string) => {
+    setOpen((now) => {
+      const next = new Set(now)
+      if (!next.delete(id)) next.add(id)
+      return next
+    })
+  }, [])
+  const show = () => {
+    window.scrollTo({ top: 0 })
+    setRows(releaseEvents)
+  }
+  const items = (events: readonly Event[]) =>
+    events.map((event) => (
+      <EventItem key={event.id} event={event} isOpen={open.has(event.id)} onToggle={toggle} />
+    ))
+  return (
+    <div ref={place} className="tail">
+      <NewRows count={rows.waitingCount} onShow={show} />
+      {businessId === '' ? (
+        <AllBusinesses rows={rows} items={items} />
+      ) : (
+        <OfBusiness businessId={businessId} kind={kind} rows={rows} items={items} />
+      )}
+    </div>
+  )
+}
+
+interface TailProps {
+  readonly rows: EventRows
+  readonly items: (events: readonly Event[]) => readonly ReactNode[]
+}
+
+/** Only what arrives: the events of all businesses have no list. */
+function AllBusinesses({ rows, items }: TailProps) {
+  const { state } = useLive()
+  if (rows.shown.length === 0) {
+    return (
+      <Empty
+        title={state.kind === 'live' ? 'Waiting for events' : 'Events are not shown as they arrive'}
+        command="inflow transfer simulate --account 1234567890 --amount 1500.50"
+      >
+        Events appear here as they are logged. Choose a business to see its earlier ones. This
+        command simulates a transfer:
+      </Empty>
+    )
+  }
+  return (
+    <>
+      <ol className="events">{items(rows.shown)}</ol>
+      {rows.isCut && <p className="faint">Earlier ones are not kept here.</p>}
+    </>
+  )
+}
+
+function OfBusiness({
+  businessId,
+  kind,
+  rows,
+  items,
+}: TailProps & { readonly businessId: string; readonly kind: string }) {
+  const { live } = useViewScope()
+  const pages = useInfiniteQuery(
+    EventService.method.listEvents,
+    {
+      businessId,
+      test: !live,
+      kinds: kind === '' ? [] : [kind],
+      limit: PAGE_SIZE,
+      newestFirst: true,
+      before: 0n,
+    },
+    {
+      pageParamKey: 'before',
+      getNextPageParam: (last) => (last.hasMore ? last.nextAfter : undefined),
+      staleTime: 0,
+    },
+  )
+  const all = useMemo(() => {
+    const read = pages.data?.pages.flatMap(({ events }) => events) ?? []
+    if (rows.isCut) return rows.shown
+    const seen = new Set([...rows.shown, ...rows.waiting].map(({ id }) => id))
+    return [...rows.shown, ...read.filter(({ id }) => !seen.has(id))]
+  }, [pages.data, rows])
+  return (
+    <ListFrame
+      pages={rows.isCut ? { ...pages, hasNextPage: false } : pages}
+      isEmpty={all.length === 0}
+      empty={<Empty title="No such events yet">They appear here as they are logged.</Empty>}
+    >
+      <ol className="events">{items(all)}</ol>
+      {rows.isCut && <p className="faint">Open the page again to see earlier ones.</p>}
+    </ListFrame>
+  )
+}
+
+interface EventItemProps {
+  readonly event: Event
+  readonly isOpen: boolean
+  readonly onToggle: (id: string) => void
+}
+
+/** One line of the tail, which opens in place. It is drawn again only if it opens or closes. */
+const EventItem = memo(function EventItem({ event, isOpen, onToggle }: EventItemProps) {
+  const { text, to } = subjectOf(event)
+  return (
+    <li className="event">
+      <button
+        type="button"
+        className="event-line"
+        aria-expanded={isOpen}
+        onClick={() => onToggle(event.id)}
+      >
+        <Icon name={isOpen ? 'down' : 'right'} size={12} />
+        <span className="event-position">#{count(event.position)}</span>
+        <span className="event-time">
+          <Time at={event.occurredAt} />
+        </span>
+        <span className="event-kind">{event.kind}</span>
+        <code className="event-subject">{text}</code>
+      </button>
+      {isOpen && (
+        <div className="event-details">
+          <p className="page-actions">
+            <PageLink to={`/events/${event.id}`}>The event and its deliveries</PageLink>
+            {to !== '' && <PageLink to={to}>What it is about</PageLink>}
+          </p>
+          <EventJson event={event} />
+        </div>
+      )}
+    </li>
+  )
+})
+
+/** An event as JSON, and the commands that print it elsewhere. */
+export function EventJson({ event }: { readonly event: Event }) {
+  const { typeName } = EventService
+  const call = curlOfCall(
+    window.location.origin,
+    `${typeName}/${EventService.method.getEvent.name}`,
+    JSON.stringify({ eventId: event.id }),
+  )
+  return (
+    <div className="event-json">
+      <div className="page-actions">
+        <CopyButton text={call} what="a curl command that reads the event" label="Copy as curl" />
+        <CopyButton
+          text={tailCommand({ live: event.live, businessId: event.businessId, kind: event.kind })}
+          what="a command that follows such events"
+          label="Copy as inflow command"
+        />
+      </div>
+      <Code title={event.id} text={toJsonString(EventSchema, event, { prettySpaces: 2 })} />
+    </div>
+  )
+}
+
+/** The command that follows what a tail shows. */
+function tailCommand(shown: {
+  readonly live: boolean
+  readonly businessId: string
+  readonly kind: string
+}): string {
+  return [
+    'inflow events tail',
+    shown.live ? '--live' : '--test',
+    shown.kind === '' ? '' : `--kind ${shown.kind}`,
+    shown.businessId === '' ? '' : `--business ${shown.businessId}`,
+  ]
+    .filter((part) => part !== '')
+    .join(' ')
+}
+
+/** The most events that are kept of those that arrived, both shown and waiting. */
+const EVENTS_MAX = 300
+
+/** Events that arrived while the tail is open, newest first. */
+interface EventRows {
+  readonly shown: readonly Event[]
+  /** Arrived while the viewer reads. */
+  readonly waiting: readonly Event[]
+  readonly waitingCount: number
+  /** Older ones were dropped. */
+  readonly isCut: boolean
+}
+
+const NO_EVENTS: EventRows = { shown: [], waiting: [], waitingCount: 0, isCut: false }
+
+/** @param events in the order of the log */
+function arriveEvents(
+  rows: EventRows,
+  events: readonly Event[],
+  { isHeld, missed }: { readonly isHeld: boolean; readonly missed: boolean },
+): EventRows {
+  const known = new Set([...rows.shown, ...rows.waiting].map(({ id }) => id))
+  const fresh = events.filter(({ id }) => !known.has(id)).reverse()
+  const all = [...fresh, ...rows.waiting]
+  const next = {
+    ...rows,
+    waiting: all.slice(0, EVENTS_MAX),
+    waitingCount: rows.waitingCount + fresh.length,
+    isCut: rows.isCut || missed || all.length > EVENTS_MAX,
+  }
+  return isHeld ? next : releaseEvents(next)
+}
+
+function releaseEvents(rows: EventRows): EventRows {
+  if (rows.waitingCount === 0) return rows
+  const all = [...rows.waiting, ...rows.shown]
+  return {
+    shown: all.slice(0, EVENTS_MAX),
+    waiting: [],
+    waitingCount: 0,
+    isCut: rows.isCut || all.length > EVENTS_MAX,
+  }
+}
+
+/** What an event is about, in a few words, and its page. */
+export function subjectOf(event: Event): { readonly text: string; readonly to: string } {
+  const { payload, businessId } = event
+  switch (payload.case) {
+    case 'transaction':
+      return { text: payload.value.sessionId, to: `/payments/${payload.value.id}` }
+    case 'account':
+      return {
+        text: payload.value.accountNumber || payload.value.reference,
+        to: `/accounts/${businessId}/${payload.value.reference}`,
+      }
+    case 'settlement':
+      return { text: payload.value.id, to: `/settlement/${payload.value.id}` }
+    case 'endpoint':
+      return { text: payload.value.url, to: `/webhooks/${payload.value.id}` }
+    case 'paymentConflict':
+      return { text: payload.value.id, to: `/payments/${payload.value.transactionId}` }
+    case 'unmatchedPayment':
+      return { text: payload.value.id, to: '/review' }
+    case 'heldNotification':
+      return { text: payload.value.id, to: '/review' }
+    default:
+      return { text: '', to: '' }
+  }
+}
+
+/** One event: its content, and to whom it was sent. */
+export function EventPage() {
+  const { id = '' } = useParams<{ id: string }>()
+  const read = useQuery(EventService.method.getEvent, { eventId: id })
+  const event = read.data?.event
+  useShowObject(event)
+  const mayList = useMay()(WebhookService.method.listDeliveries)
+  return (
+    <Page title={event?.kind ?? 'Event'} actions={<Id text={id} charsMax={40} />}>
+      <Loaded read={read} rows={10} />
+      {event && (
+        <div className="two-thirds">
+          <EventJson event={event} />
+          <aside aria-label="The event">
+            <MessageFacts
+              schema={EventSchema}
+              of={event}
+              facts={[
+                ['In the log', ({ position }) => `#${count(position)}`],
+                [
+                  'Business',
+                  ({ businessId }) =>
+                    businessId && (
+                      <PageLink to={`/businesses/${businessId}`}>{businessId}</PageLink>
+                    ),
+                ],
+                [
+                  'Of the business',
+                  ({ businessSequence }) => businessSequence > 0n && `#${count(businessSequence)}`,
+                ],
+                'occurredAt',
+                ['Mode', ({ live }) => (live ? 'Live' : 'Test')],
+                ['About', () => <Subject {...subjectOf(event)} />],
+              ]}
+            />
+            {mayList && <Deliveries eventId={id} />}
+          </aside>
+        </div>
+      )}
+    </Page>
+  )
+}
+
+function Subject({ text, to }: { readonly text: string; readonly to: string }) {
+  return to === '' ? <span className="faint">–</span> : <PageLink to={to}>{text}</PageLink>
+}
+
+const COLUMNS = columnsOf(DeliverySchema, [
+  ['Status', ({ status }) => <EnumStatus of={DeliveryStatusSchema} value={status} />],
+  ['Endpoint', ({ endpointId }) => <Id text={endpointId} charsMax={14} />],
+  ['Attempts', 'attemptCount'],
+])
+
+function Deliveries({ eventId }: { readonly eventId: string }) {
+  const read = useQuery(WebhookService.method.listDeliveries, { eventId })
+  return (
+    <Section title="Deliveries">
+      <Loaded read={read} rows={2}>
+        {({ deliveries }) =>
+          deliveries.length === 0 ? (
+            <p className="faint">It was sent to no endpoint.</p>
+          ) : (
+            <Table
+              label="Deliveries"
+              columns={COLUMNS}
+              rows={deliveries}
+              hrefOf={({ id }, href) => href(`/webhooks/deliveries/${id}`)}
+            />
+          )
+        }
+      </Loaded>
+    </Section>
+  )
+}

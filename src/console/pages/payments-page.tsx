@@ -1,0 +1,259 @@
+import '../styles/payments.css'
+import { createConnectQueryKey, useTransport } from '@connectrpc/connect-query'
+import { type InfiniteData, useQueryClient } from '@tanstack/react-query'
+import { useEffect, useMemo, useRef, useState } from 'react'
+import { useSearchParams } from 'wouter'
+import type { Event } from '../../../gen/inflow/event/v1/event_pb.ts'
+import {
+  HoldState,
+  type Transaction,
+  TransactionSchema,
+} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { bankName } from '../format/enums.ts'
+import { useBusinessNames } from '../session/business-names.ts'
+import { useEvents, useLive } from '../session/live.tsx'
+import { useViewScope } from '../session/view-scope.tsx'
+import { Button } from '../ui/button.tsx'
+import { columnsOf, type Entry } from '../ui/columns.tsx'
+import { List, NewRows, usePagedList } from '../ui/list.tsx'
+import { Empty, Page } from '../ui/page.tsx'
+import { useReading } from '../ui/reading.ts'
+import { Id, PageLink, Time } from '../ui/values.tsx'
+import { arrive, joinRows, NO_ROWS, release } from './live-rows.ts'
+import {
+  type Filters,
+  matches,
+  PaymentFilters,
+  readFilters,
+  requestOf,
+} from './payment-filters.tsx'
+import { amountShown, PaymentStatus } from './payment-words.tsx'
+
+const LIST = TransactionService.method.listTransactions
+
+const PAGE_SIZE = 50
+
+/** Payments, newest first, as they arrive. */
+export function PaymentsPage() {
+  const [params] = useSearchParams()
+  const scope = useViewScope()
+  const filters = useMemo(() => readFilters(params, scope), [params, scope])
+  const key = JSON.stringify(requestOf(filters, PAGE_SIZE), (_key, value) =>
+    typeof value === 'bigint' ? String(value) : value,
+  )
+  return (
+    <Page title="Payments" isWide>
+      <PaymentFilters />
+      <PaymentList key={key} filters={filters} />
+    </Page>
+  )
+}
+
+function PaymentList({ filters }: { readonly filters: Filters }) {
+  const place = useRef<HTMLDivElement>(null)
+  const request = requestOf(filters, PAGE_SIZE)
+  // Payments arrive all the time: what was read when the list was last open is old.
+  const options = { staleTime: 0 }
+  const { rows: read, pages } = usePagedList(LIST, 'transactions', request, options)
+  const reading = useReading(place, 'tbody', () => live.release())
+  const trim = useTrim(filters)
+  const live = useLiveRows({
+    read,
+    matches: (payment) => matches(payment, filters),
+    reading,
+    reread: () => {
+      trim()
+      void pages.refetch()
+    },
+  })
+  const columns = useColumnsOf(filters.businessId, live.rows)
+  const showAll = () => {
+    window.scrollTo({ top: 0 })
+    live.release()
+  }
+  return (
+    <div ref={place} className="payment-list">
+      <NewRows count={live.waitingCount} onShow={showAll} />
+      <List
+        label="Payments"
+        columns={columns}
+        of={{ rows: live.rows, pages: live.isCut ? { ...pages, hasNextPage: false } : pages }}
+        hrefOf={({ id }, href) => href(`/payments/${id}`)}
+        fresh={live.fresh}
+        empty={<NoPayments filters={filters} />}
+      />
+      {live.isCut && (
+        <div className="more">
+          <Button
+            onClick={() => {
+              window.scrollTo({ top: 0 })
+              live.restart()
+            }}
+          >
+            Read the list again to see earlier payments
+          </Button>
+        </div>
+      )}
+    </div>
+  )
+}
+
+/** The columns; they change only when another name is known, so that rows are not drawn again for nothing. */
+function useColumnsOf(businessId: string, rows: readonly Transaction[]) {
+  const nameOf = useBusinessNames(businessId === '' ? rows.map((row) => row.businessId) : [])
+  const known = [...new Set(rows.map((row) => nameOf(row.businessId)))].sort().join('\n')
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the names, not the function that returns them
+  return useMemo(
+    () => (businessId === '' ? columnsFor(nameOf) : BUSINESS_COLUMNS),
+    [businessId, known],
+  )
+}
+
+/** Returns a function that forgets all pages but the first, so that only that one is read again. */
+function useTrim(filters: Filters): () => void {
+  const queries = useQueryClient()
+  const transport = useTransport()
+  return () => {
+    const queryKey = createConnectQueryKey({
+      schema: LIST,
+      input: { ...requestOf(filters, PAGE_SIZE), pageToken: '' },
+      pageParamKey: 'pageToken',
+      cardinality: 'infinite',
+      transport,
+    })
+    queries.setQueryData<InfiniteData<unknown>>(queryKey, (data) =>
+      data === undefined
+        ? undefined
+        : { pages: data.pages.slice(0, 1), pageParams: data.pageParams.slice(0, 1) },
+    )
+  }
+}
+
+function NoPayments({ filters }: { readonly filters: Filters }) {
+  const { state } = useLive()
+  const { live, businessId: _one, ...set } = filters
+  const isFiltered = Object.values(set).some(Boolean)
+  if (isFiltered) return <Empty title="No payment is like this">Change or clear a filter.</Empty>
+  const arrives = state.kind === 'live' ? 'They appear here as they arrive.' : ''
+  return (
+    <Empty
+      title={`No payments in ${live ? 'live' : 'test'} mode yet`}
+      command="inflow transfer simulate --account 1234567890 --amount 1500.50"
+    >
+      {arrives} This command simulates one into an account at a sandbox bank:
+    </Empty>
+  )
+}
+
+/** @param nameOf returns the name of a business by its id; undefined: the payments are of one business */
+function columnsFor(nameOf: ((businessId: string) => string) | undefined) {
+  const business: Entry<Transaction> = [
+    'Business',
+    ({ businessId }) => clipped(nameOf?.(businessId) ?? ''),
+    'wide',
+  ]
+  return columnsOf(TransactionSchema, [
+    'paidAt',
+    ['Amount', amountShown, 'number'],
+    ['Status', (payment) => <PaymentStatus payment={payment} />],
+    ['Customer', ({ customerName }) => clipped(customerName)],
+    [
+      'Account',
+      ({ businessId, accountReference, accountNumber }) => (
+        <PageLink to={`/accounts/${businessId}/${accountReference}`}>
+          <code>{accountNumber}</code>
+        </PageLink>
+      ),
+      'wide',
+    ],
+    ['Bank', ({ bank }) => bankName(bank), 'wide'],
+    ['Payer', ({ payer }) => clipped(payer?.name ?? ''), 'wide'],
+    ['Session', ({ sessionId }) => <Id text={sessionId} charsMax={15} />, 'wide'],
+    ...(nameOf ? [business] : []),
+    ['Variance', 'variance', 'extra'],
+    ['Reference', ({ merchantReference }) => clipped(merchantReference), 'extra'],
+    ['E-mail', 'customerEmail', 'extra'],
+    ['Narration', ({ narration }) => clipped(narration), 'extra'],
+    [
+      'Settles',
+      ({ settlesAt, settled }) => (settled ? 'Settled' : <Time at={settlesAt} />),
+      'extra',
+    ],
+    ['Id', 'id', 'extra'],
+  ])
+}
+
+const BUSINESS_COLUMNS = columnsFor(undefined)
+
+/** A text that others wrote: whole on hover. */
+function clipped(text: string) {
+  if (text === '') return <span className="faint">–</span>
+  return (
+    <span className="clipped" title={text}>
+      {text}
+    </span>
+  )
+}
+
+/** The rows of a list that grows above as payments arrive, unless the viewer reads it. */
+function useLiveRows(options: {
+  readonly read: readonly Transaction[]
+  readonly matches: (payment: Transaction) => boolean
+  readonly reading: { readonly current: boolean }
+  /** Reads the list from the beginning. */
+  readonly reread: () => void
+}) {
+  const { read, matches, reading, reread } = options
+  const [rows, setRows] = useState(NO_ROWS)
+  const known = useMemo(() => new Set(read.map(({ id }) => id)), [read])
+  const restart = () => {
+    setRows(NO_ROWS)
+    reread()
+  }
+  useEvents((events, missed) => {
+    if (missed && events.length === 0) return restart()
+    const recorded = events.filter(isArrival).flatMap(paymentOf)
+    const changed = events.filter((event) => !isArrival(event)).flatMap(paymentOf)
+    const isHeld = reading.current
+    setRows((now) => arrive(now, { recorded, changed, matches, known, isHeld, missed }))
+  })
+  useRereadOnceLive(reread)
+  const joined = useMemo(() => joinRows(rows, read), [rows, read])
+  const fresh = useMemo(() => new Set(rows.fresh), [rows.fresh])
+  return {
+    rows: joined,
+    fresh,
+    waitingCount: rows.waitingCount,
+    isCut: rows.isCut,
+    release: () => setRows(release),
+    restart,
+  }
+}
+
+/** Whether a payment was recorded: one that was on hold was so before. */
+function isArrival({ kind, payload }: Event): boolean {
+  if (kind === 'PAYMENT_ON_HOLD') return true
+  const wasHeld =
+    payload.case === 'transaction' && payload.value.holdState !== HoldState.UNSPECIFIED
+  return kind === 'PAYMENT_NOTIFICATION' && !wasHeld
+}
+
+/** The payment of an event; it was credited when the event was recorded. */
+function paymentOf({ payload, occurredAt }: Event): Transaction[] {
+  if (payload.case !== 'transaction') return []
+  return [{ ...payload.value, ...(occurredAt && { recordedAt: occurredAt }) }]
+}
+
+/** What was recorded between the first reading and the start of the stream is in neither. */
+function useRereadOnceLive(reread: () => void): void {
+  const { state } = useLive()
+  const wasLive = useRef(state.kind === 'live')
+  const latest = useRef(reread)
+  latest.current = reread
+  useEffect(() => {
+    if (state.kind !== 'live' || wasLive.current) return
+    wasLive.current = true
+    latest.current()
+  }, [state.kind])
+}

@@ -1,0 +1,363 @@
+import '../styles/figures.css'
+import '../styles/reconciliation.css'
+import { useQuery } from '@connectrpc/connect-query'
+import { useMemo, useState } from 'react'
+import {
+  type ReconciliationRun,
+  ReconciliationRunSchema,
+} from '../../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
+import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { Bank, BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import {
+  STATEMENT_COLUMNS,
+  type StatementColumn,
+  type ValueFormat,
+} from '../../core/statement-columns.ts'
+import { bankName, type Choice, enumFieldChoices, enumName, enumValue } from '../format/enums.ts'
+import { count } from '../format/money.ts'
+import { useMay } from '../session/session.tsx'
+import { Button } from '../ui/button.tsx'
+import { columnsOf } from '../ui/columns.tsx'
+import { Table } from '../ui/list.tsx'
+import { Failure, Page, Section, Waiting } from '../ui/page.tsx'
+import { Status } from '../ui/values.tsx'
+import { Comparison } from './comparison.tsx'
+import {
+  type ReadStatement,
+  readCredits,
+  readTable,
+  type StatementRow,
+  type StatementTable,
+} from './statement-csv.ts'
+import { useComparison } from './use-comparison.ts'
+
+/** A bank's statement beside what is recorded, and what the service reconciles by itself. */
+export function ReconciliationPage() {
+  const mayReconcile = useMay()(ReconciliationService.method.reconcile)
+  return (
+    <Page title="Reconciliation">
+      {mayReconcile ? (
+        <StatementWorkbench />
+      ) : (
+        <p className="soft">Comparing a statement needs a token with the scope admin.</p>
+      )}
+      <Section title="Runs">
+        <Runs />
+      </Section>
+    </Page>
+  )
+}
+
+/** How often a run's progress is read: no stream has it. */
+const REFRESH_MS = 15_000
+
+const RUN_COLUMNS = columnsOf(ReconciliationRunSchema, [
+  ['Bank', ({ bank }) => <strong>{bankName(bank)}</strong>],
+  ['Searches', 'scope'],
+  ['State', (run) => <RunState run={run} />],
+  ['Paid from', 'from'],
+  ['to', 'to'],
+  'missedCount',
+  'nextAt',
+])
+
+/** The runs in which the service searches the banks for payments that were not notified. */
+function Runs() {
+  const read = useQuery(
+    ReconciliationService.method.listReconciliationRuns,
+    {},
+    { refetchInterval: REFRESH_MS },
+  )
+  if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
+  if (read.isPending) return <Waiting rows={4} />
+  const { runs } = read.data
+  if (runs.length === 0) {
+    return <p className="soft">No bank is live: the service searches live banks by itself.</p>
+  }
+  return (
+    <Table
+      label="Runs"
+      columns={RUN_COLUMNS}
+      rows={runs}
+      keyOf={({ bank, scope }) => `${bank} ${scope}`}
+    />
+  )
+}
+
+function RunState({ run: { inProgress, failureCount } }: { readonly run: ReconciliationRun }) {
+  if (failureCount > 0) return <Status tone="bad">{`Failed ${failureCount} times`}</Status>
+  if (inProgress) return <Status tone="waiting">In progress</Status>
+  return <Status tone="good">Finished</Status>
+}
+
+interface Chosen {
+  readonly name: string
+  readonly table: StatementTable
+}
+
+/** From a file to what it says: choose it, name its columns, compare, and act. */
+function StatementWorkbench() {
+  const [chosen, setChosen] = useState<Chosen>()
+  const [fault, setFault] = useState('')
+  const [format, setFormat] = useState<FormatChoice>({
+    bank: Bank.BANK_9PSB,
+    dates: undefined,
+    unit: 'naira',
+  })
+  const [columns, setColumns] = useState<ReadonlyMap<StatementColumn, string>>(new Map())
+  const { comparison, compare, apply, stop, reset } = useComparison(format.bank)
+  const statement = useMemo(
+    () =>
+      chosen &&
+      readCredits(chosen.table, { ...format, bank: enumName(BankSchema, format.bank), columns }),
+    [chosen, format, columns],
+  )
+  const choose = async (file: File) => {
+    reset()
+    setFault('')
+    setColumns(new Map())
+    try {
+      setChosen({ name: file.name, table: await readTable(file) })
+    } catch (error) {
+      setChosen(undefined)
+      setFault(`${file.name}: ${error instanceof Error ? error.message : String(error)}`)
+    }
+  }
+  const change = (next: FormatChoice) => {
+    reset()
+    setFormat(next)
+  }
+  const isBusy = comparison.state === 'running'
+  return (
+    <>
+      <div className="workbench">
+        <DropZone name={chosen?.name} onFile={(file) => void choose(file)} isDisabled={isBusy} />
+        <FormatFields format={format} onChange={change} isDisabled={isBusy} />
+      </div>
+      {fault !== '' && (
+        <p className="fault" role="alert">
+          {fault}
+        </p>
+      )}
+      {chosen && statement && (
+        <ColumnChoice
+          headers={chosen.table.headers}
+          statement={statement}
+          columns={columns}
+          onChange={(next) => {
+            reset()
+            setColumns(next)
+          }}
+        />
+      )}
+      {statement && comparison.state === 'idle' && (
+        <CompareButton statement={statement} onCompare={(rows) => void compare(rows)} />
+      )}
+      {comparison.state !== 'idle' && (
+        <Comparison
+          comparison={comparison}
+          bank={format.bank}
+          onApply={(outcomes) => void apply(outcomes)}
+          onStop={stop}
+        />
+      )}
+    </>
+  )
+}
+
+function CompareButton({
+  statement: { rows, faults },
+  onCompare,
+}: {
+  readonly statement: ReadStatement
+  readonly onCompare: (rows: readonly StatementRow[]) => void
+}) {
+  return (
+    <Button
+      kind="primary"
+      disabled={faults.length > 0 || rows.length === 0}
+      onClick={() => onCompare(rows)}
+    >
+      Compare {rows.length} payments
+    </Button>
+  )
+}
+
+interface DropZoneProps {
+  /** Of the file that is chosen; undefined: none. */
+  readonly name: string | undefined
+  readonly onFile: (file: File) => void
+  readonly isDisabled: boolean
+}
+
+/** Takes a file that is dropped, or chosen. */
+function DropZone({ name, onFile, isDisabled }: DropZoneProps) {
+  const [isOver, setOver] = useState(false)
+  const take = (files: FileList | null) => {
+    const file = files?.[0]
+    if (file && !isDisabled) onFile(file)
+  }
+  return (
+    <label
+      className={isOver ? 'drop-zone over' : 'drop-zone'}
+      onDragOver={(event) => {
+        event.preventDefault()
+        setOver(true)
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => {
+        event.preventDefault()
+        setOver(false)
+        take(event.dataTransfer.files)
+      }}
+    >
+      <input
+        type="file"
+        accept=".csv,text/csv"
+        className="hidden"
+        disabled={isDisabled}
+        onChange={(event) => {
+          take(event.target.files)
+          // The same file may be chosen again after it was changed.
+          event.target.value = ''
+        }}
+      />
+      <strong>{name ?? 'Drop a statement here, or choose one'}</strong>
+      <span className="faint">
+        {name === undefined
+          ? 'CSV with a line of headers. It is compared; nothing is recorded before you say so.'
+          : 'Drop or choose another one to start again.'}
+      </span>
+    </label>
+  )
+}
+
+/** Whose statement it is, and how its values are written. */
+interface FormatChoice extends ValueFormat {
+  readonly bank: Bank
+}
+
+/** The orders of day and month that a statement may have. */
+const DATES = [
+  { value: '', label: '2026-11-20' },
+  { value: 'day-first', label: '20/11/2026' },
+  { value: 'month-first', label: '11/20/2026' },
+] as const
+
+const UNITS = [
+  { value: 'naira', label: 'Naira' },
+  { value: 'kobo', label: 'Kobo' },
+]
+
+interface FormatProps {
+  readonly format: FormatChoice
+  readonly onChange: (format: FormatChoice) => void
+  readonly isDisabled: boolean
+}
+
+function FormatFields({ format, onChange, isDisabled }: FormatProps) {
+  const select = (
+    label: string,
+    value: string,
+    choices: readonly Choice[],
+    read: (text: string) => Partial<FormatChoice>,
+  ) => (
+    <label className="field">
+      {label}
+      <select
+        value={value}
+        disabled={isDisabled}
+        onChange={(event) => onChange({ ...format, ...read(event.target.value) })}
+      >
+        {choices.map((choice) => (
+          <option key={choice.value} value={choice.value}>
+            {choice.label}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+  return (
+    <div className="format-fields">
+      {select('Bank', enumName(BankSchema, format.bank), enumFieldChoices(BankSchema), (text) => ({
+        bank: enumValue(BankSchema, text) ?? format.bank,
+      }))}
+      {select('Dates', format.dates ?? '', DATES, (text) => ({
+        dates: text === 'day-first' || text === 'month-first' ? text : undefined,
+      }))}
+      {select('Amounts', format.unit, UNITS, (text) => ({
+        unit: text === 'kobo' ? 'kobo' : 'naira',
+      }))}
+    </div>
+  )
+}
+
+const COLUMN_TITLES: Readonly<Record<StatementColumn, string>> = {
+  session: 'Session id',
+  key: "Bank's own key",
+  account: 'Account number',
+  amount: 'Amount',
+  time: 'Paid at',
+  status: 'Status',
+  direction: 'Debit or credit',
+  payer: 'Payer',
+  narration: 'Narration',
+}
+
+interface ColumnChoiceProps {
+  readonly headers: readonly string[]
+  readonly statement: ReadStatement
+  readonly columns: ReadonlyMap<StatementColumn, string>
+  readonly onChange: (columns: ReadonlyMap<StatementColumn, string>) => void
+}
+
+/** Which header is which column: recognised, or named by the viewer. Faults are listed below. */
+function ColumnChoice({ headers, statement, columns, onChange }: ColumnChoiceProps) {
+  const { positions, rows, skipped, faults } = statement
+  const headerOf = (column: StatementColumn) => {
+    const position = positions?.[column]
+    return position === undefined ? (columns.get(column) ?? '') : (headers[position] ?? '')
+  }
+  const name = (column: StatementColumn, header: string) => {
+    const next = new Map(columns)
+    if (header === '') next.delete(column)
+    else next.set(column, header)
+    onChange(next)
+  }
+  return (
+    <>
+      <details className="column-choice" open={faults.length > 0}>
+        <summary>
+          {count(rows.length)} payments
+          {skipped > 0 && `, ${count(skipped)} left out (debits, or not final)`} · columns
+        </summary>
+        <div className="column-fields">
+          {STATEMENT_COLUMNS.map((column) => (
+            <label key={column} className="field">
+              {COLUMN_TITLES[column]}
+              <select
+                value={headerOf(column)}
+                onChange={(event) => name(column, event.target.value)}
+              >
+                <option value="">{columns.has(column) ? 'As recognised' : '–'}</option>
+                {headers.map((header, index) => (
+                  // biome-ignore lint/suspicious/noArrayIndexKey: headers may repeat, and do not move
+                  <option key={index} value={header}>
+                    {header}
+                  </option>
+                ))}
+              </select>
+            </label>
+          ))}
+        </div>
+      </details>
+      {faults.length > 0 && (
+        <ul className="failure" role="alert">
+          {faults.map((fault) => (
+            <li key={fault}>{fault}</li>
+          ))}
+        </ul>
+      )}
+    </>
+  )
+}

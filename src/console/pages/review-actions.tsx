@@ -1,0 +1,293 @@
+import type { DescMessage, DescMethod, DescMethodUnary, MessageInitShape } from '@bufbuild/protobuf'
+import { useQuery } from '@connectrpc/connect-query'
+import {
+  type ComponentType,
+  type ReactNode,
+  useDeferredValue,
+  useId,
+  useMemo,
+  useState,
+} from 'react'
+import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { NotificationService } from '../../../gen/inflow/notification/v1/notification_service_pb.ts'
+import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { type ReviewItem, ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
+import { ResultKind } from '../../../gen/inflow/overview/v1/search_pb.ts'
+import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { HeldPaymentService } from '../../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
+import { bankName } from '../format/enums.ts'
+import { naira } from '../format/money.ts'
+import { useMay, useRestricted } from '../session/session.tsx'
+import { Action } from '../ui/action.tsx'
+import type { ButtonProps } from '../ui/button.tsx'
+import { AreaField } from '../ui/fields.tsx'
+import { PageLink } from '../ui/values.tsx'
+import { ResolveOpening } from './account-forms.tsx'
+
+/** The actions that can end an item, of those that the caller may take, each with its key. */
+export function ItemActions({
+  item,
+  onDecided,
+}: {
+  readonly item: ReviewItem
+  readonly onDecided: () => void
+}) {
+  const may = useMay()
+  const decisions = useMemo(
+    () =>
+      DECISIONS.filter(({ method }) =>
+        item.actions.includes(`${method.parent.typeName}/${method.name}`),
+      ),
+    [item],
+  )
+  const allowed = decisions.filter(({ method }) => may(method))
+  const link = linkOf(item)
+  return (
+    <div className="review-actions">
+      {allowed.map(({ key, label, Button }) => (
+        <Keyed key={label} letter={link === undefined ? key : undefined}>
+          <Button item={item} onDecided={onDecided} />
+        </Keyed>
+      ))}
+      {link && <Keyed letter="a">{link}</Keyed>}
+      {allowed.length === 0 && link === undefined && (
+        <p className="faint">Your token may look at it; an operator decides.</p>
+      )}
+    </div>
+  )
+}
+
+function Keyed({
+  letter,
+  children,
+}: {
+  readonly letter: string | undefined
+  readonly children: ReactNode
+}) {
+  return (
+    <span className="keyed" data-key={letter}>
+      {children}
+      {letter !== undefined && <kbd>{letter}</kbd>}
+    </span>
+  )
+}
+
+/** The page where an item that is not decided here is mended. */
+function linkOf({ kind, id, businessId }: ReviewItem): ReactNode {
+  const [to, text, query] =
+    kind === ReviewKind.ENDPOINT
+      ? ([`/webhooks/${id}`, 'Open the endpoint', {}] as const)
+      : (['/settlement', 'Open settlement', { business: businessId }] as const)
+  if (kind !== ReviewKind.ENDPOINT && kind !== ReviewKind.SETTLEMENT) return undefined
+  return (
+    <PageLink to={to} query={query} className="button primary">
+      {text}
+    </PageLink>
+  )
+}
+
+/** What ends an item, or lets it go on. */
+interface Decision {
+  readonly method: DescMethod
+  /** The key that presses it. */
+  readonly key: 'a' | 'r'
+  readonly label: string
+  readonly Button: ComponentType<DecisionProps>
+}
+
+interface Asked<Input extends DescMessage> {
+  /** In the dialog; absent: as at the item. */
+  readonly title?: string
+  readonly kind?: ButtonProps['kind']
+  /** What it will do, in a sentence. */
+  readonly says: string
+  /** The label of the field for the reason, if the contract wants one. */
+  readonly reason?: string
+  readonly request: (item: ReviewItem) => MessageInitShape<Input>
+  /** False: no audit entry names the item. */
+  readonly hasEntry?: boolean
+}
+
+/** A decision that one question asks for. */
+function ask<Input extends DescMessage, Output extends DescMessage>(
+  method: DescMethodUnary<Input, Output>,
+  key: Decision['key'],
+  label: string,
+  { title = label, request, hasEntry = true, ...asked }: Asked<Input>,
+): Decision {
+  const Button = ({ item, onDecided }: DecisionProps) => (
+    <Action
+      method={method}
+      label={title}
+      {...asked}
+      request={request(item)}
+      target={hasEntry ? item.id : ''}
+      onClosed={onDecided}
+    />
+  )
+  return { method, key, label, Button }
+}
+
+const { method: reconciliation } = ReconciliationService
+const { method: notifications } = NotificationService
+const { method: heldPayments } = HeldPaymentService
+
+const DECISIONS: readonly Decision[] = [
+  { method: reconciliation.assignUnmatchedPayment, key: 'a', label: 'Assign', Button: Assign },
+  ask(reconciliation.returnUnmatchedPayment, 'r', 'Return', {
+    title: 'Mark as returned',
+    says: 'The bank moves the money itself: this records that it was sent back to its payer.',
+    reason: 'How and why it was returned',
+    request: ({ id }) => ({ unmatchedPaymentId: id }),
+  }),
+  ask(notifications.retryNotification, 'a', 'Process again', {
+    kind: 'primary',
+    says: 'The bank is asked to confirm the payment within seconds, and it is recorded if it does. It may be held again.',
+    request: ({ id }) => ({ notificationId: id }),
+  }),
+  ask(notifications.resolveNotification, 'r', 'Resolve', {
+    says: 'Ends its review. Nothing of it is recorded.',
+    reason: 'How and why',
+    request: ({ id }) => ({ notificationId: id }),
+  }),
+  ask(reconciliation.resolvePaymentConflict, 'a', 'Resolve', {
+    kind: 'primary',
+    says: 'Ends the review of the report. The recorded payment does not change.',
+    reason: 'How and why',
+    request: ({ id }) => ({ conflictId: id }),
+  }),
+  { method: AccountService.method.resolveAccount, key: 'a', label: 'Resolve', Button: Resolve },
+  ask(heldPayments.acceptPayment, 'a', 'Accept', {
+    kind: 'primary',
+    says: 'The payment counts as any other: it is added to the pending balance, and settled.',
+    request: ({ id }) => ({ transactionId: id }),
+  }),
+  ask(heldPayments.returnPayment, 'r', 'Return', {
+    says: 'Requests that the bank sends the money back to its payer. An operator then completes the return.',
+    reason: 'Why it is returned',
+    request: ({ id }) => ({ transactionId: id }),
+  }),
+  ask(heldPayments.completeReturn, 'a', 'Complete the return', {
+    kind: 'primary',
+    says: 'Records that the bank sent the money back to its payer: the payment is reversed.',
+    reason: 'How it was returned',
+    request: ({ id }) => ({ transactionId: id }),
+  }),
+  ask(SettlementService.method.settle, 'a', 'Settle', {
+    title: 'Settle now',
+    says: 'Settles the payments of the business that are due.',
+    request: ({ businessId, live }) => ({ businessId, test: !live }),
+    hasEntry: false,
+  }),
+]
+
+/** Records an unmatched payment for an account, which is found by a search. */
+function Assign({ item, onDecided }: DecisionProps) {
+  return (
+    <Action
+      method={ReconciliationService.method.assignUnmatchedPayment}
+      label="Assign"
+      kind="primary"
+      says={`Records ${naira(item.amountMinor)} for an account of ${bankName(item.bank)}, open or closed, and notifies its business.`}
+      request={(form) => {
+        const [businessId = '', reference = ''] = form.text('account').split(' ')
+        return { unmatchedPaymentId: item.id, businessId, reference }
+      }}
+      target={item.id}
+      result={({ transaction }) => (
+        <p>
+          Recorded as{' '}
+          <PageLink to={`/payments/${transaction?.id ?? ''}`}>{transaction?.id}</PageLink>.
+        </p>
+      )}
+      onClosed={onDecided}
+    >
+      <AccountField item={item} />
+      <AreaField name="note" label="Note" maxLength={500} rows={2} />
+    </Action>
+  )
+}
+
+/** The shortest text that is searched for. */
+const QUERY_CHARS_MIN = 3
+
+/** Finds an account of the payment's bank by its number, reference, id, or its customer's e-mail address. */
+function AccountField({ item }: { readonly item: ReviewItem }) {
+  const [typed, setTyped] = useState(item.accountNumber)
+  const text = typed.trim()
+  const query = useDeferredValue(text)
+  const id = useId()
+  const isSearched = query.length >= QUERY_CHARS_MIN
+  const found = useQuery(
+    OverviewService.method.search,
+    { query, live: item.live },
+    { enabled: isSearched },
+  )
+  // Those of another text cannot be chosen.
+  const results = query === text ? (found.data?.results ?? []) : []
+  const accounts = results.filter(
+    ({ kind, bank }) => kind === ResultKind.ACCOUNT && bank === item.bank,
+  )
+  return (
+    <fieldset className="field account-field">
+      <label htmlFor={id}>Account</label>
+      <input
+        id={id}
+        value={typed}
+        maxLength={254}
+        placeholder="Account number, reference, id or e-mail address"
+        autoComplete="off"
+        onChange={(event) => setTyped(event.target.value)}
+      />
+      {accounts.map((account) => (
+        <label key={account.id} className="choice">
+          <input
+            type="radio"
+            name="account"
+            required
+            value={`${account.businessId} ${account.reference}`}
+          />
+          <span>
+            {account.title} <span className="faint">{account.subtitle}</span>
+          </span>
+        </label>
+      ))}
+      {isSearched && accounts.length === 0 && !found.isFetching && (
+        <p className="hint">No account of {bankName(item.bank)} has this.</p>
+      )}
+      {accounts.length === 0 && (
+        <label className="hidden">
+          {/* Nothing can be chosen, so the form is not sent. */}
+          <input type="radio" name="account" required tabIndex={-1} /> None
+        </label>
+      )}
+    </fieldset>
+  )
+}
+
+interface DecisionProps {
+  readonly item: ReviewItem
+  /** The result was read. */
+  readonly onDecided: () => void
+}
+
+/** Says whether the bank opened an account. */
+function Resolve({ item, onDecided }: DecisionProps) {
+  const isRestricted = useRestricted()
+  return (
+    <ResolveOpening
+      account={{ businessId: item.businessId, reference: item.id }}
+      label="Resolve the opening"
+      kind="primary"
+      says={
+        isRestricted
+          ? 'States that the bank did not open the account. Its reference can be used again.'
+          : 'States what the bank says: whether it opened the account, and with which number.'
+      }
+      target=""
+      question="What the bank says"
+      onClosed={onDecided}
+    />
+  )
+}

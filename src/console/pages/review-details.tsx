@@ -1,0 +1,341 @@
+import type {
+  DescMessage,
+  DescMethodUnary,
+  MessageInitShape,
+  MessageShape,
+} from '@bufbuild/protobuf'
+import { useQuery } from '@connectrpc/connect-query'
+import { type ReactNode, useEffect } from 'react'
+import {
+  type Account,
+  AccountSchema,
+  OpeningStateSchema,
+} from '../../../gen/inflow/account/v1/account_pb.ts'
+import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import {
+  NotificationResultSchema,
+  NotificationSchema,
+} from '../../../gen/inflow/notification/v1/notification_pb.ts'
+import { NotificationService } from '../../../gen/inflow/notification/v1/notification_service_pb.ts'
+import { type ReviewItem, ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
+import type { PaymentConflict } from '../../../gen/inflow/reconciliation/v1/payment_conflict_pb.ts'
+import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { UnmatchedPaymentSchema } from '../../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
+import {
+  PreviewSettlementResponseSchema,
+  SettlementService,
+} from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import {
+  type Payer,
+  TransactionSchema,
+  TransactionStatusSchema,
+} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { EndpointStatisticsSchema } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { bankName, enumLabel } from '../format/enums.ts'
+import { count, naira } from '../format/money.ts'
+import { durationText } from '../format/time.ts'
+import { useMay } from '../session/session.tsx'
+import { MessageFacts } from '../ui/columns.tsx'
+import { type Pages, usePagedList } from '../ui/list.tsx'
+import { Failure, Waiting } from '../ui/page.tsx'
+import { Id, Money, PageLink, Time } from '../ui/values.tsx'
+import { NotificationBody, RecordedAndReported } from './step-details.tsx'
+
+interface Props {
+  readonly item: ReviewItem
+}
+
+/** What is known of an item, and what the bank says. */
+export function ItemDetails({ item }: Props) {
+  switch (item.kind) {
+    case ReviewKind.UNMATCHED_PAYMENT:
+      return <UnmatchedDetails item={item} />
+    case ReviewKind.HELD_NOTIFICATION:
+      return <NotificationDetails item={item} />
+    case ReviewKind.PAYMENT_CONFLICT:
+      return <ConflictDetails item={item} />
+    case ReviewKind.ACCOUNT_OPENING:
+      return <OpeningDetails item={item} />
+    case ReviewKind.HELD_PAYMENT:
+      return <HeldPaymentDetails item={item} />
+    case ReviewKind.ENDPOINT:
+      return <EndpointDetails item={item} />
+    case ReviewKind.SETTLEMENT:
+      return <SettlementDue item={item} />
+    default:
+      return null
+  }
+}
+
+const PAGE_SIZE = 200
+
+/** The most pages that are read to find one item. */
+const PAGES_MAX = 10
+
+/** One item of a list that has no look-up by id: the list is read on until it is found. */
+function Listed<Row extends { readonly id: string }>({
+  of: { rows, pages },
+  id,
+  gone,
+  children,
+}: {
+  readonly of: { readonly rows: readonly Row[]; readonly pages: Pages }
+  readonly id: string
+  /** Says that it is not in the list. */
+  readonly gone: string
+  readonly children: (found: Row) => ReactNode
+}) {
+  const found = rows.find((row) => row.id === id)
+  const isMissing = !found && pages.hasNextPage && rows.length < PAGES_MAX * PAGE_SIZE
+  useEffect(() => {
+    if (isMissing && !pages.isFetchingNextPage && pages.error === null) pages.fetchNextPage()
+  }, [isMissing, pages])
+  if (pages.error) return <Failure error={pages.error} />
+  if (pages.isPending || isMissing) return <Waiting rows={3} />
+  return found ? children(found) : <p className="soft">{gone}</p>
+}
+
+/** What one call reads of an item. */
+function Read<I extends DescMessage, O extends DescMessage>({
+  method,
+  request,
+  children,
+}: {
+  readonly method: DescMethodUnary<I, O>
+  readonly request: MessageInitShape<I>
+  readonly children: (response: MessageShape<O>) => ReactNode
+}) {
+  const read = useQuery(method, request)
+  if (read.error) return <Failure error={read.error} />
+  return read.data === undefined ? <Waiting rows={3} /> : children(read.data as MessageShape<O>)
+}
+
+const payerText = ({ payer }: { readonly payer?: Payer | undefined }) =>
+  [payer?.name, payer?.accountNumber, payer?.bankName].filter(Boolean).join(' · ')
+
+/** What the bank reported of a payment for a number that is not open. */
+function UnmatchedDetails({ item: { id, bank } }: Props) {
+  const { listUnmatchedPayments } = ReconciliationService.method
+  const list = usePagedList(listUnmatchedPayments, 'payments', { bank, pageSize: PAGE_SIZE })
+  return (
+    <Listed of={list} id={id} gone="It does not wait any more.">
+      {(payment) => (
+        <MessageFacts
+          schema={UnmatchedPaymentSchema}
+          of={payment}
+          facts={[
+            'amountMinor',
+            ['Paid to', ({ accountNumber }) => <Id text={accountNumber} />],
+            'status',
+            'paidAt',
+            ['Payer', payerText],
+            'narration',
+            'sessionId',
+          ]}
+        />
+      )}
+    </Listed>
+  )
+}
+
+/** A held notification: what could be read of it, why it is held, and, on request, its body. */
+function NotificationDetails({ item: { id, bank } }: Props) {
+  const { listHeldNotifications } = NotificationService.method
+  const list = usePagedList(listHeldNotifications, 'notifications', { bank, pageSize: PAGE_SIZE })
+  return (
+    <Listed of={list} id={id} gone="It is not held any more.">
+      {(notification) => (
+        <>
+          <MessageFacts
+            schema={NotificationSchema}
+            of={notification}
+            facts={[
+              'cause',
+              ['Result', ({ result }) => enumLabel(NotificationResultSchema, result)],
+              'receivedAt',
+              ['Processed', ({ tries }) => (tries === 1 ? 'once' : `${tries} times`)],
+              [
+                'Amount',
+                ({ amountMinor }) =>
+                  amountMinor > 0n ? <Money minor={amountMinor} /> : 'not readable',
+              ],
+              ['Account', ({ accountNumber }) => accountNumber && <Id text={accountNumber} />],
+              'sessionId',
+            ]}
+          />
+          <NotificationBody notificationId={id} />
+        </>
+      )}
+    </Listed>
+  )
+}
+
+/** The recorded payment beside the report that contradicts it. */
+function ConflictDetails({ item }: Props) {
+  const { id, sessionId, businessId, transactionId } = item
+  const { listPaymentConflicts } = ReconciliationService.method
+  const list = usePagedList(listPaymentConflicts, 'conflicts', { pageSize: PAGE_SIZE })
+  const { getTransaction } = TransactionService.method
+  const mayGet = useMay()(getTransaction)
+  const enabled = mayGet && sessionId !== '' && businessId !== ''
+  const recorded = useQuery(getTransaction, { sessionId, businessId }, { enabled })
+  if (recorded.isLoading) return <Waiting rows={3} />
+  return (
+    <Listed of={list} id={id} gone="It does not wait any more.">
+      {(conflict) => (
+        <>
+          <RecordedAndReported rows={sidesOf(conflict, recorded.data?.transaction?.status)} />
+          <p>
+            <PageLink to={`/payments/${transactionId}`}>The recorded payment</PageLink>{' '}
+            <span className="faint">
+              The report arrived <Time at={conflict.createdAt} />. It changed nothing.
+            </span>
+          </p>
+        </>
+      )}
+    </Listed>
+  )
+}
+
+/** @param status of the recorded payment, if the caller may read it */
+function sidesOf(conflict: PaymentConflict, status: number | undefined) {
+  const statusText = (value: number) => enumLabel(TransactionStatusSchema, value)
+  return [
+    ['Amount', naira(conflict.recordedAmountMinor), naira(conflict.amountMinor)],
+    ['Account', conflict.recordedAccountNumber, conflict.accountNumber],
+    ...(status === undefined
+      ? []
+      : [['Status', statusText(status), statusText(conflict.status)] as const]),
+  ] as const
+}
+
+/** An account that the bank may or may not have opened. */
+function OpeningDetails({ item: { businessId, id } }: Props) {
+  const request = { businessId, reference: id }
+  return (
+    <Read method={AccountService.method.getAccount} request={request}>
+      {({ account }) =>
+        account && <Opening account={account} to={`/accounts/${businessId}/${id}`} />
+      }
+    </Read>
+  )
+}
+
+function Opening({ account, to }: { readonly account: Account; readonly to: string }) {
+  const { opening, customer } = account
+  return (
+    <>
+      <MessageFacts
+        schema={AccountSchema}
+        of={account}
+        facts={[
+          ['Cause', () => opening?.cause],
+          ['State', () => enumLabel(OpeningStateSchema, opening?.state ?? 0)],
+          ['Attempts', () => opening?.attempts],
+          ['Customer', () => `${customer?.firstName} ${customer?.lastName}`],
+          ['E-mail', () => customer?.email],
+          ['Bank', ({ bank }) => bankName(bank)],
+          ['Requested', 'createdAt'],
+        ]}
+      />
+      <p>
+        <PageLink to={to}>The account</PageLink>{' '}
+        <span className="faint">Look for the customer at the bank before you decide.</span>
+      </p>
+    </>
+  )
+}
+
+/** A payment into a one-time account that does not keep to its terms. */
+function HeldPaymentDetails({ item: { sessionId, businessId } }: Props) {
+  const request = { sessionId, businessId }
+  return (
+    <Read method={TransactionService.method.getTransaction} request={request}>
+      {({ transaction }) =>
+        transaction && (
+          <>
+            <MessageFacts
+              schema={TransactionSchema}
+              of={transaction}
+              facts={[
+                'amountMinor',
+                'expectedAmountMinor',
+                ['Held because', 'variance'],
+                ['State', 'holdState'],
+                'returnReason',
+                ['Account', ({ accountNumber }) => <Id text={accountNumber} />],
+                'customerName',
+                ['Payer', payerText],
+                'paidAt',
+              ]}
+            />
+            <p>
+              <PageLink to={`/payments/${transaction.id}`}>The payment</PageLink>
+            </p>
+          </>
+        )
+      }
+    </Read>
+  )
+}
+
+/** How the deliveries to a failing endpoint went in the last day. */
+function EndpointDetails({ item: { id } }: Props) {
+  const request = { endpointIds: [id] }
+  return (
+    <Read method={WebhookService.method.getEndpointStatistics} request={request}>
+      {({ statistics: [statistics] }) =>
+        statistics === undefined ? (
+          <p className="soft">It is deleted.</p>
+        ) : (
+          <MessageFacts
+            schema={EndpointStatisticsSchema}
+            of={statistics}
+            facts={[
+              [
+                'Delivered',
+                ({ deliveredCount, deliveryCount }) =>
+                  `${count(deliveredCount)} of ${count(deliveryCount)}`,
+              ],
+              'failedCount',
+              'pendingCount',
+              'oldestPendingAt',
+              [
+                'Response time',
+                ({ attemptCount, latencyP50Ms, latencyP95Ms }) =>
+                  attemptCount > 0n &&
+                  `${durationText(latencyP50Ms)}, 95 % within ${durationText(latencyP95Ms)}`,
+              ],
+              ['Counted since', 'from'],
+            ]}
+          />
+        )
+      }
+    </Read>
+  )
+}
+
+/** What an overdue settlement would settle. */
+function SettlementDue({ item: { businessId, live } }: Props) {
+  const request = { businessId, test: !live }
+  return (
+    <Read method={SettlementService.method.previewSettlement} request={request}>
+      {(preview) => (
+        <MessageFacts
+          schema={PreviewSettlementResponseSchema}
+          of={preview}
+          facts={[
+            'transactionCount',
+            'grossMinor',
+            'feesMinor',
+            'splitsMinor',
+            'netMinor',
+            'cutOffAt',
+          ]}
+        />
+      )}
+    </Read>
+  )
+}

@@ -1,0 +1,64 @@
+import { type ReviewItem, ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
+
+interface NamedKind {
+  readonly kind: ReviewKind
+  /** In the URL. */
+  readonly code: string
+  /** The names of its tab, and of one item. */
+  readonly tab: string
+  readonly one: string
+  /** In a sentence, of one and of several. */
+  readonly inText: readonly [one: string, many: string]
+}
+
+const named = (
+  kind: ReviewKind,
+  code: string,
+  tab: string,
+  one: string,
+  ...inText: readonly [string, string]
+): NamedKind => ({ kind, code, tab, one, inText })
+
+const { UNMATCHED_PAYMENT, HELD_NOTIFICATION, PAYMENT_CONFLICT, ACCOUNT_OPENING } = ReviewKind
+const { HELD_PAYMENT, ENDPOINT, SETTLEMENT } = ReviewKind
+
+/** The kinds, in the order of their tabs. */
+// biome-ignore format: a table
+export const REVIEW_KINDS: readonly NamedKind[] = [
+  named(UNMATCHED_PAYMENT, 'unmatched', 'Unmatched payments', 'Unmatched payment', 'unmatched payment', 'unmatched'),
+  named(HELD_NOTIFICATION, 'notifications', 'Held notifications', 'Held notification', 'held notification', 'held notifications'),
+  named(PAYMENT_CONFLICT, 'conflicts', 'Conflicts', 'Conflict', 'conflict', 'conflicts'),
+  named(ACCOUNT_OPENING, 'openings', 'Openings', 'Opening', 'account opening', 'openings'),
+  named(HELD_PAYMENT, 'held', 'Held payments', 'Held payment', 'held payment', 'held payments'),
+  named(ENDPOINT, 'endpoints', 'Endpoints', 'Endpoint', 'failing endpoint', 'failing endpoints'),
+  named(SETTLEMENT, 'settlements', 'Settlements', 'Settlement', 'late settlement', 'late settlements'),
+]
+
+export function kindOf(kind: ReviewKind): NamedKind | undefined {
+  return REVIEW_KINDS.find((each) => each.kind === kind)
+}
+
+/** Where an item is decided if not in the queue, and the word for it. */
+export function placeOf({
+  kind,
+  id,
+  businessId,
+  transactionId,
+}: ReviewItem): readonly [string, string] {
+  switch (kind) {
+    case UNMATCHED_PAYMENT:
+      return ['/review', 'Assign']
+    case PAYMENT_CONFLICT:
+      return [`/payments/${transactionId}`, 'Compare']
+    case HELD_PAYMENT:
+      return [`/payments/${id}`, 'Decide']
+    case ACCOUNT_OPENING:
+      return [`/accounts/${businessId}/${id}`, 'Resolve']
+    case ENDPOINT:
+      return [`/webhooks/${id}`, 'Open']
+    case SETTLEMENT:
+      return ['/settlement', 'Settle']
+    default:
+      return ['/review', 'Review']
+  }
+}

@@ -1,0 +1,281 @@
+import '../styles/review.css'
+import { createQueryOptions, useQuery, useTransport } from '@connectrpc/connect-query'
+import { useQueries } from '@tanstack/react-query'
+import { type RefObject, useEffect, useId, useRef } from 'react'
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import type {
+  ReviewCount,
+  ReviewItem,
+  ReviewKind,
+} from '../../../gen/inflow/overview/v1/review_pb.ts'
+import { isTyping } from '../app/typing.ts'
+import { bankName } from '../format/enums.ts'
+import { msOf } from '../format/time.ts'
+import { useBusinessName } from '../session/business-names.ts'
+import { useMay } from '../session/session.tsx'
+import { useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { Icon } from '../ui/icons.tsx'
+import { ListFrame, usePagedList } from '../ui/list.tsx'
+import { Empty, Page } from '../ui/page.tsx'
+import { Money, Time } from '../ui/values.tsx'
+import { ItemActions } from './review-actions.tsx'
+import { ItemDetails } from './review-details.tsx'
+import { kindOf, REVIEW_KINDS } from './review-kinds.ts'
+
+/** How often the queue is read: no stream has all that needs an operator. */
+const REFRESH_MS = 30_000
+
+/** Everything that waits for a decision, oldest first; each opens in place. */
+export function ReviewPage() {
+  const [code] = useUrlState('kind')
+  const [opened, setOpened] = useUrlState('item')
+  const { rows: items, pages } = useQueue(REVIEW_KINDS.find((each) => each.code === code)?.kind)
+  const counts = useCounts()
+  const at = items.findIndex((item) => keyOf(item) === opened)
+  const open = (index: number) => {
+    const item = items[index]
+    if (item) setOpened(keyOf(item))
+  }
+  const list = useReviewKeys(at, open)
+  return (
+    <Page title="Review" actions={items.length > 0 && <Keys />}>
+      <Tabs counts={counts} chosen={code} />
+      <ListFrame
+        pages={pages}
+        isEmpty={items.length === 0}
+        empty={<EmptyQueue isFiltered={code !== ''} />}
+      >
+        <ol className="review" ref={list} aria-label="What waits for a decision">
+          {items.map((item, index) => (
+            <ReviewRow
+              key={keyOf(item)}
+              item={item}
+              isOpen={index === at}
+              onToggle={() => setOpened(index === at ? '' : keyOf(item))}
+              // The item leaves the queue: the next one opens.
+              onDecided={() => open(index + 1)}
+            />
+          ))}
+        </ol>
+      </ListFrame>
+    </Page>
+  )
+}
+
+function useQueue(kind: ReviewKind | undefined) {
+  const { live, businessId } = useViewScope()
+  return usePagedList(
+    OverviewService.method.listReviewItems,
+    'items',
+    { live, businessId, kinds: kind === undefined ? [] : [kind] },
+    { refetchMs: REFRESH_MS },
+  )
+}
+
+/** Names an item in the URL and in the list. */
+function keyOf({ kind, id, live }: ReviewItem): string {
+  return `${kind}-${live ? 'live' : 'test'}-${id}`
+}
+
+/** The counts of all kinds; the badge of the rail reads the same. */
+function useCounts(): readonly ReviewCount[] {
+  const { live, businessId } = useViewScope()
+  const read = useQuery(OverviewService.method.listReviewItems, { live, businessId, pageSize: 1 })
+  return read.data?.counts ?? []
+}
+
+/** How many there are: `12`, or `1000+`. */
+function countText({ count, more }: Pick<ReviewCount, 'count' | 'more'>): string {
+  return `${count}${more ? '+' : ''}`
+}
+
+function Tabs({
+  counts,
+  chosen,
+}: {
+  readonly counts: readonly ReviewCount[]
+  readonly chosen: string
+}) {
+  const [, choose] = useUrlState('kind')
+  const total = {
+    count: counts.reduce((sum, { count }) => sum + count, 0),
+    more: counts.some(({ more }) => more),
+  }
+  const tabs = REVIEW_KINDS.flatMap(({ kind, code, tab: name }) => {
+    const found = counts.find((each) => each.kind === kind)
+    return found || code === chosen ? [{ code, name, text: found ? countText(found) : '0' }] : []
+  })
+  return (
+    <fieldset className="filters">
+      <legend className="hidden">Kind</legend>
+      {[{ code: '', name: 'All', text: countText(total) }, ...tabs].map(({ code, name, text }) => (
+        <button
+          key={code}
+          type="button"
+          className={code === chosen ? 'chip set' : 'chip'}
+          aria-pressed={code === chosen}
+          onClick={() => choose(code)}
+        >
+          {name} <strong className="number">{text}</strong>
+        </button>
+      ))}
+    </fieldset>
+  )
+}
+
+const KEYS = [
+  ['j k', 'move'],
+  ['a', 'assign, accept'],
+  ['r', 'return'],
+  ['s', 'skip'],
+] as const
+
+function Keys() {
+  return (
+    <p className="keys faint">
+      {KEYS.map(([key, does]) => (
+        <span key={key}>
+          <kbd>{key}</kbd> {does}
+        </span>
+      ))}
+    </p>
+  )
+}
+
+/** The changes that end an item, as the audit log names them. */
+const DECISIONS = [
+  'unmatched_payment.assign',
+  'unmatched_payment.return',
+  'notification.resolve',
+  'payment_conflict.resolve',
+  'account.resolve',
+  'transaction.accept',
+  'transaction.return',
+]
+
+/** Says that nothing waits, and when the last decision was made. */
+function EmptyQueue({ isFiltered }: { readonly isFiltered: boolean }) {
+  const lastMs = useLastDecision()
+  return (
+    <Empty title={isFiltered ? 'Nothing of this kind waits' : 'Nothing waits for a decision'}>
+      Payments without an account, held notifications, conflicts, openings without an answer and
+      failing endpoints appear here.
+      {lastMs !== undefined && (
+        <>
+          {' '}
+          The last decision was made <Time at={lastMs} />.
+        </>
+      )}
+    </Empty>
+  )
+}
+
+/** When the last item was ended, as far as the caller may read the audit log. */
+function useLastDecision(): number | undefined {
+  const transport = useTransport()
+  const { businessId } = useViewScope()
+  const enabled = useMay()(AdminService.method.listAuditEntries)
+  const read = useQueries({
+    queries: DECISIONS.map((action) => ({
+      ...createQueryOptions(
+        AdminService.method.listAuditEntries,
+        { action, businessId, pageSize: 1 },
+        { transport },
+      ),
+      enabled,
+    })),
+  })
+  const times = read.flatMap(({ data }) => msOf(data?.entries[0]?.at) ?? [])
+  return times.length === 0 ? undefined : Math.max(...times)
+}
+
+/** What a key moves by. */
+const STEPS: Readonly<Record<string, number>> = { j: 1, s: 1, k: -1 }
+
+/**
+ * `j` and `s` open the next item, `k` the one before; `a` and `r` press the button of the open item that is marked
+ * with them by `data-key`.
+ *
+ * @param at the index of the open item; -1: none
+ * @returns refers to the list
+ */
+function useReviewKeys(
+  at: number,
+  open: (index: number) => void,
+): RefObject<HTMLOListElement | null> {
+  const list = useRef<HTMLOListElement>(null)
+  const latest = useRef({ at, open })
+  latest.current = { at, open }
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return
+      if (isTyping(event.target) || document.querySelector('[role="dialog"]') !== null) return
+      const step = STEPS[event.key]
+      const now = latest.current
+      if (step !== undefined) now.open(Math.max(0, now.at + step))
+      else if (event.key === 'a' || event.key === 'r') press(list.current, event.key)
+      else return
+      event.preventDefault()
+    }
+    window.addEventListener('keydown', onKey)
+    return () => window.removeEventListener('keydown', onKey)
+  }, [])
+  useEffect(() => {
+    if (at < 0) return
+    list.current?.children[at]?.querySelector<HTMLElement>('[aria-expanded]')?.focus()
+  }, [at])
+  return list
+}
+
+function press(list: HTMLElement | null, key: string): void {
+  list?.querySelector<HTMLElement>(`[data-key="${key}"] :is(button, a)`)?.click()
+}
+
+interface ReviewRowProps {
+  readonly item: ReviewItem
+  readonly isOpen: boolean
+  readonly onToggle: () => void
+  readonly onDecided: () => void
+}
+
+/** One item: what is known in a line, and, when it is open, all of it with the actions that can end it. */
+function ReviewRow({ item, isOpen, onToggle, onDecided }: ReviewRowProps) {
+  const id = useId()
+  return (
+    <li className={isOpen ? 'review-item open' : 'review-item'}>
+      <button
+        type="button"
+        className="review-head"
+        aria-expanded={isOpen}
+        aria-controls={isOpen ? id : undefined}
+        onClick={onToggle}
+      >
+        <Icon name={isOpen ? 'down' : 'right'} size={12} />
+        <span className="review-kind">{kindOf(item.kind)?.one}</span>
+        <span className="review-text">{item.text}</span>
+        <span className="review-amount">
+          {item.amountMinor > 0n && <Money minor={item.amountMinor} />}
+        </span>
+        <span className="faint">
+          <Time at={item.since} />
+        </span>
+      </button>
+      {isOpen && (
+        <div className="review-body" id={id}>
+          <Where item={item} />
+          <ItemDetails item={item} />
+          <ItemActions item={item} onDecided={onDecided} />
+        </div>
+      )}
+    </li>
+  )
+}
+
+/** Whose it is, and at which bank. */
+function Where({ item: { businessId, bank } }: { readonly item: ReviewItem }) {
+  const shown = useViewScope().businessId
+  const name = useBusinessName(shown === businessId ? '' : businessId)
+  const parts = [name, bank === 0 ? '' : bankName(bank)].filter((part) => part !== '')
+  return parts.length > 0 ? <p className="soft">{parts.join(' · ')}</p> : null
+}

@@ -1,0 +1,261 @@
+import '../styles/figures.css'
+import '../styles/settlement.css'
+import { createConnectQueryKey, useQuery } from '@connectrpc/connect-query'
+import { useQueryClient } from '@tanstack/react-query'
+import { useParams } from 'wouter'
+import {
+  EntrySchema,
+  type Settlement,
+  SettlementSchema,
+  SettlementStatus,
+} from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { shorten, words } from '../format/ids.ts'
+import { naira } from '../format/money.ts'
+import { useBusinessName, useBusinessNames } from '../session/business-names.ts'
+import { useEvents } from '../session/live.tsx'
+import { useMay, useRestricted } from '../session/session.tsx'
+import { useShowObject, useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { Button } from '../ui/button.tsx'
+import { columnsOf, type Entry, MessageFacts } from '../ui/columns.tsx'
+import { List, usePagedList } from '../ui/list.tsx'
+import { Empty, Failure, Loaded, Page, Section, Waiting } from '../ui/page.tsx'
+import { Money, PageLink, Status } from '../ui/values.tsx'
+import { dayAt, dayName, periodOf } from './lagos-calendar.ts'
+import { LedgerVerification } from './ledger-verification.tsx'
+import { Calendar } from './settlement-calendar.tsx'
+import { Preview, RunSettlement } from './settlement-run.tsx'
+import { Holidays, SettlementTerms } from './settlement-terms.tsx'
+import { StatementDownload } from './statement-download.tsx'
+
+const METHODS = SettlementService.method
+
+/** What is settled when: the calendar, the settlements, and, for one business, its balance and terms. */
+export function SettlementPage() {
+  const { businessId, live } = useViewScope()
+  const [month, setMonth] = useUrlState('month', dayAt(Date.now()).slice(0, 7))
+  const [day, setDay] = useUrlState('day')
+  const may = useMay()
+  const isRestricted = useRestricted()
+  useSettlementRefresh()
+  const show = (next: string) => {
+    setDay('')
+    setMonth(next)
+  }
+  return (
+    <Page
+      title="Settlement"
+      actions={
+        <>
+          {businessId !== '' && <StatementDownload businessId={businessId} />}
+          {may(METHODS.settle) && (businessId !== '' || !isRestricted) && (
+            // What was begun for one business or mode is not repeated for another.
+            <RunSettlement key={`${businessId} ${live}`} businessId={businessId} />
+          )}
+        </>
+      }
+    >
+      {businessId !== '' && <BalanceFigures businessId={businessId} />}
+      <Calendar month={month} onMonth={show} day={day} onDay={setDay} />
+      <SettlementList day={day} onAll={() => setDay('')} />
+      <Preview />
+      {businessId !== '' && <SettlementTerms businessId={businessId} />}
+      {may(METHODS.listHolidays) && <Holidays />}
+      {may(METHODS.verifyLedger) && <LedgerVerification />}
+    </Page>
+  )
+}
+
+/** Reads the settlements, balances and the calendar again when one completes. */
+function useSettlementRefresh(): void {
+  const queries = useQueryClient()
+  useEvents((events) => {
+    if (!events.some(({ payload }) => payload.case === 'settlement')) return
+    void queries.invalidateQueries({
+      queryKey: createConnectQueryKey({ schema: SettlementService, cardinality: undefined }),
+    })
+  })
+}
+
+/** What a business has: received, available, and the fees so far. */
+function BalanceFigures({ businessId }: { readonly businessId: string }) {
+  const { live } = useViewScope()
+  const read = useQuery(METHODS.getBalance, { businessId, test: !live })
+  if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
+  const { balance } = read.data ?? {}
+  if (balance === undefined) return <Waiting rows={2} />
+  const figures = [
+    ['Pending', balance.pendingMinor, 'received, not settled yet'],
+    ['Available', balance.availableMinor, 'settled, less fees and reversals'],
+    ['Fees', balance.feesMinor, 'charged so far'],
+  ] as const
+  return (
+    <ul className="figures" aria-label="Balance">
+      {figures.map(([title, minor, note]) => (
+        <li key={title} className="figure">
+          <span className="figure-title">{title}</span>
+          <span className="figure-value">{naira(minor)}</span>
+          <span className="faint">{note}</span>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+/** The settlements of a day, or the latest ones. @param day empty: any */
+function SettlementList({ day, onAll }: { readonly day: string; readonly onAll: () => void }) {
+  const { live, businessId } = useViewScope()
+  const settlements = usePagedList(METHODS.listSettlements, 'settlements', {
+    live,
+    businessId,
+    ...(day !== '' && periodOf(day, day)),
+  })
+  const nameOf = useBusinessNames(settlements.rows.map((row) => row.businessId))
+  const options = [businessId && ` --business ${businessId}`, !live && ' --test']
+  return (
+    <Section
+      title={day === '' ? 'Latest settlements' : `Settlements of ${dayName(day)}`}
+      actions={day !== '' && <Button onClick={onAll}>All days</Button>}
+    >
+      <List
+        label="Settlements"
+        columns={settlementColumns(businessId === '' ? nameOf : undefined)}
+        of={settlements}
+        hrefOf={({ id }, href) => href(`/settlement/${id}`)}
+        empty={
+          day === '' ? (
+            <Empty
+              title="Nothing was settled yet"
+              command={`inflow settle run${options.filter(Boolean).join('')}`}
+            >
+              Payments are settled when they are due by the terms of their business.
+            </Empty>
+          ) : (
+            <p className="soft">No settlement started on this day.</p>
+          )
+        }
+      />
+    </Section>
+  )
+}
+
+/** @param nameOf names a business by its id; undefined: all rows are of one business */
+function settlementColumns(nameOf: ((id: string) => string) | undefined) {
+  const business: Entry<Settlement> = ['Business', ({ businessId }) => nameOf?.(businessId)]
+  return columnsOf(SettlementSchema, [
+    'startedAt',
+    ...(nameOf ? [business] : []),
+    ['Status', stateShown],
+    'transactionCount',
+    'grossMinor',
+    'feesMinor',
+    'splitsMinor',
+    'netMinor',
+    ['Settlement', 'id'],
+  ])
+}
+
+/** Whether a settlement runs, and how far it is. */
+function stateShown({ status, percentDone }: Settlement) {
+  if (status === SettlementStatus.COMPLETED) return <Status tone="good">Completed</Status>
+  return <Status tone="waiting">{`Running, ${percentDone} %`}</Status>
+}
+
+/** One settlement: what it moved, and its payments. */
+export function SettlementDetails() {
+  const { id = '' } = useParams()
+  const read = useQuery(METHODS.listSettlements, { settlementId: id })
+  useSettlementRefresh()
+  const [settlement] = read.data?.settlements ?? []
+  useShowObject(settlement)
+  return (
+    <Page title="Settlement">
+      <Loaded read={read} rows={8}>
+        {() =>
+          settlement ? (
+            <>
+              <Known settlement={settlement} />
+              <Payments settlement={settlement} />
+            </>
+          ) : (
+            <Empty title="There is no such settlement">It may belong to another business.</Empty>
+          )
+        }
+      </Loaded>
+    </Page>
+  )
+}
+
+function Known({ settlement }: { readonly settlement: Settlement }) {
+  const { requestId } = settlement
+  const name = useBusinessName(settlement.businessId)
+  return (
+    <div className="panel settlement-facts">
+      <MessageFacts
+        schema={SettlementSchema}
+        of={settlement}
+        facts={[
+          ['Settlement', 'id'],
+          ['Status', stateShown],
+          ['Mode', ({ live }) => (live ? 'Live' : 'Test')],
+          ['Business', () => name],
+          'transactionCount',
+          ['Gross', ({ grossMinor }) => <Money minor={grossMinor} />],
+          ['Fees', ({ feesMinor }) => <Money minor={feesMinor} />],
+          'splitsMinor',
+          [
+            'Net',
+            ({ netMinor }) => (
+              <strong>
+                <Money minor={netMinor} />
+              </strong>
+            ),
+          ],
+          'cutOffAt',
+          'startedAt',
+          'completedAt',
+          ['Started by', () => (requestId === '' ? 'the schedule' : `the request ${requestId}`)],
+          ['Schedule', ({ forced }) => forced && 'overridden'],
+        ]}
+      />
+    </div>
+  )
+}
+
+const ENTRY_COLUMNS = columnsOf(EntrySchema, [
+  'bookedAt',
+  ['Entry', ({ kind }) => words(kind)],
+  [
+    'Payment',
+    ({ transactionId }) =>
+      transactionId === '' ? (
+        <span className="faint">–</span>
+      ) : (
+        <PageLink to={`/payments/${transactionId}`}>{shorten(transactionId, 20)}</PageLink>
+      ),
+  ],
+  'sessionId',
+  'pendingMinor',
+  'availableMinor',
+  'feesMinor',
+])
+
+/** The entries since the settlement before: its payments are among them. */
+function Payments({ settlement: { id, businessId, live } }: { readonly settlement: Settlement }) {
+  const request = { businessId, settlementId: id, test: !live, pageSize: 200 }
+  const entries = usePagedList(METHODS.listEntries, 'entries', request)
+  return (
+    <Section title="Payments and other entries since the settlement before">
+      <List
+        label="Entries"
+        columns={ENTRY_COLUMNS}
+        of={entries}
+        keyOf={({ sequence }) => `${sequence}`}
+        hrefOf={({ transactionId }, href) =>
+          href(transactionId === '' ? `/settlement/${id}` : `/payments/${transactionId}`)
+        }
+        empty={<p className="soft">It has no entries.</p>}
+      />
+    </Section>
+  )
+}

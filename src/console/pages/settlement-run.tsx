@@ -1,0 +1,320 @@
+import { create } from '@bufbuild/protobuf'
+import { createQueryOptions, useTransport } from '@connectrpc/connect-query'
+import { useQueries, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import {
+  type Settlement,
+  SettlementStatus,
+} from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import {
+  type PreviewSettlementResponse,
+  PreviewSettlementResponseSchema,
+  SettlementService,
+} from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { count, naira } from '../format/money.ts'
+import { durationText } from '../format/time.ts'
+import { titleOf } from '../format/titles.ts'
+import { useBusinessNames } from '../session/business-names.ts'
+import { useViewScope } from '../session/view-scope.tsx'
+import { Button } from '../ui/button.tsx'
+import { useNow } from '../ui/clock.ts'
+import { columns, type Entry } from '../ui/columns.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { Table, usePagedList } from '../ui/list.tsx'
+import { Facts, Failure, Section } from '../ui/page.tsx'
+import { useProgress } from '../ui/progress.ts'
+import { Money, PageLink, Time } from '../ui/values.tsx'
+
+/** Settles what is due, after a confirmation, and shows how far it is. */
+export function RunSettlement({
+  businessId,
+}: {
+  /** Empty: every business that is due. */
+  readonly businessId: string
+}) {
+  const [isOpen, setOpen] = useState(false)
+  const [isForced, setForced] = useState(false)
+  const { state, at, error, start, resume, reset } = useRun(businessId)
+  const begin = () =>
+    start({
+      ...IDLE,
+      requestId: `console-${crypto.randomUUID()}`,
+      force: isForced && businessId !== '',
+      startedMs: Date.now(),
+    })
+  const whose = businessId === '' ? 'of every business' : 'of this business'
+  return (
+    <>
+      <Button
+        kind="primary"
+        onClick={() => {
+          // A run that goes on, or can be retried, is shown again.
+          if (state === 'done') reset()
+          setOpen(true)
+        }}
+      >
+        Settle now
+      </Button>
+      <Dialog title="Settle now" isOpen={isOpen} onClose={() => setOpen(false)}>
+        {state === 'idle' ? (
+          <>
+            <p>
+              Makes the payments {whose} available that are {isForced ? 'received' : 'due'}, less
+              their fees. It cannot be undone.
+            </p>
+            {businessId !== '' && (
+              <label className="choice">
+                <input
+                  type="checkbox"
+                  checked={isForced}
+                  onChange={(event) => setForced(event.target.checked)}
+                />{' '}
+                Also payments that are not due yet
+              </label>
+            )}
+          </>
+        ) : (
+          <RunProgress run={at} />
+        )}
+        {error !== undefined && <Failure error={error} onRetry={resume} />}
+        <div className="dialog-buttons">
+          <Button onClick={() => setOpen(false)}>{state === 'idle' ? 'Cancel' : 'Close'}</Button>
+          {state === 'idle' && (
+            <Button kind="primary" onClick={begin}>
+              Settle
+            </Button>
+          )}
+        </div>
+      </Dialog>
+    </>
+  )
+}
+
+/** The most settlements that are linked. */
+const SHOWN_MAX = 10
+
+/** How far a run is, and how fast. */
+function RunProgress({ run }: { readonly run: Run }) {
+  const { settlements, startedMs, endedMs } = run
+  const isDone = endedMs !== undefined
+  const now = useNow()
+  const elapsedMs = Math.max(1, (endedMs ?? now) - startedMs)
+  const payments = settlements.reduce((sum, each) => sum + each.transactionCount, 0n)
+  const net = settlements.reduce((sum, each) => sum + each.netMinor, 0n)
+  const done = settlements.filter(({ status }) => status === SettlementStatus.COMPLETED).length
+  const percent =
+    settlements.reduce((sum, { percentDone }) => sum + percentDone, 0) /
+    Math.max(1, settlements.length)
+  return (
+    <>
+      <progress
+        aria-label="Settled"
+        max={100}
+        {...((isDone || settlements.length > 0) && {
+          value: isDone ? 100 : percent,
+        })}
+      />
+      <p role="status">
+        {isDone && settlements.length === 0 && 'Nothing was due.'}
+        {isDone && settlements.length > 0 && 'Everything that was due is settled.'}
+        {!isDone && 'Settling… It continues if you close this.'}
+      </p>
+      <Facts
+        facts={[
+          ['Settlements', `${done} of ${settlements.length}`],
+          ['Payments', count(payments)],
+          ['Net', naira(net)],
+          ['Rate', `${count((payments * 1_000n) / BigInt(elapsedMs))} payments a second`],
+          ['Took', durationText(elapsedMs)],
+        ]}
+      />
+      <ul>
+        {settlements.slice(0, SHOWN_MAX).map(({ id, percentDone }) => (
+          <li key={id}>
+            <PageLink to={`/settlement/${id}`}>{id}</PageLink> {percentDone} %
+          </li>
+        ))}
+      </ul>
+    </>
+  )
+}
+
+/** A request to settle, which runs for as long as it needs. */
+interface Run {
+  readonly requestId: string
+  readonly force: boolean
+  readonly startedMs: number
+  readonly endedMs: number | undefined
+  readonly settlements: readonly Settlement[]
+}
+
+const IDLE: Run = { requestId: '', force: false, startedMs: 0, endedMs: undefined, settlements: [] }
+
+/**
+ * Calls until all is settled: a call returns within about 20 seconds, and its repeat reads the progress. The
+ * settlement continues in the background when a call fails; a retry reads on.
+ */
+function useRun(businessId: string) {
+  const queries = useQueryClient()
+  const { live } = useViewScope()
+  return useProgress(
+    SettlementService,
+    IDLE,
+    async function* settle(client, { requestId, force }) {
+      for (let isCompleted = false; !isCompleted; ) {
+        const response = await client.settle({ businessId, requestId, force, test: !live })
+        isCompleted = response.completed
+        yield response
+      }
+      void queries.invalidateQueries()
+    },
+    (run, { settlements, completed }) => ({
+      ...run,
+      settlements,
+      ...(completed && { endedMs: Date.now() }),
+    }),
+  )
+}
+
+/** How many businesses one step asks for: each is a call. */
+const STEP = 20
+
+/** What settling now would give: for the business that the pages show, or for one after another. */
+export function Preview() {
+  const { businessId } = useViewScope()
+  const [isForced, setForced] = useState(false)
+  const [isShown, setShown] = useState(false)
+  return (
+    <Section
+      title="Preview"
+      actions={
+        <label className="choice">
+          <input
+            type="checkbox"
+            checked={isForced}
+            onChange={(event) => setForced(event.target.checked)}
+          />{' '}
+          Also what is not due yet
+        </label>
+      }
+    >
+      {businessId !== '' && <Previews businessIds={[businessId]} isForced={isForced} />}
+      {businessId === '' && isShown && <AllBusinesses isForced={isForced} />}
+      {businessId === '' && !isShown && (
+        <Button onClick={() => setShown(true)}>Preview all businesses</Button>
+      )}
+    </Section>
+  )
+}
+
+function AllBusinesses({ isForced }: { readonly isForced: boolean }) {
+  const { rows, pages } = usePagedList(BusinessService.method.listBusinesses, 'businesses', {
+    pageSize: STEP,
+  })
+  const ids = rows.map(({ id }) => id)
+  return (
+    <>
+      {pages.error && <Failure error={pages.error} onRetry={() => void pages.refetch()} />}
+      <Previews businessIds={ids} isForced={isForced} />
+      {pages.hasNextPage && (
+        <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
+          Next {STEP} businesses
+        </Button>
+      )}
+    </>
+  )
+}
+
+function Previews({
+  businessIds,
+  isForced,
+}: {
+  readonly businessIds: readonly string[]
+  readonly isForced: boolean
+}) {
+  const { live } = useViewScope()
+  const transport = useTransport()
+  const nameOf = useBusinessNames(businessIds)
+  const read = useQueries({
+    queries: businessIds.map((businessId) =>
+      createQueryOptions(
+        SettlementService.method.previewSettlement,
+        { businessId, test: !live, force: isForced },
+        { transport },
+      ),
+    ),
+  })
+  const failed = read.find(({ error }) => error)
+  const previews = read.flatMap(({ data }, index): BusinessPreview[] =>
+    data ? [{ businessId: businessIds[index] ?? '', preview: data }] : [],
+  )
+  const due = previews.filter(({ preview }) => preview.transactionCount > 0n)
+  return (
+    <>
+      {failed && <Failure error={failed.error} onRetry={() => void failed.refetch()} />}
+      {due.length > 0 && (
+        <Table
+          label="Preview"
+          columns={previewColumns(nameOf)}
+          rows={due}
+          keyOf={({ businessId }) => businessId}
+          total={due.length > 1 ? sumOf(due) : undefined}
+        />
+      )}
+      <p className="faint" role="status">
+        {previews.length < businessIds.length
+          ? `${previews.length} of ${businessIds.length} businesses…`
+          : nothingText(previews, due)}
+      </p>
+    </>
+  )
+}
+
+function nothingText(
+  previews: readonly BusinessPreview[],
+  due: readonly BusinessPreview[],
+): string {
+  const rest = previews.length - due.length
+  if (previews.length === 1) return rest === 1 ? 'Nothing would be settled now.' : ''
+  return rest === 0 ? '' : `Nothing would be settled for ${rest} of ${previews.length} businesses.`
+}
+
+/** What a settlement of a business would be. */
+interface BusinessPreview {
+  readonly businessId: string
+  readonly preview: PreviewSettlementResponse
+}
+
+const SUMS = ['transactionCount', 'grossMinor', 'feesMinor', 'splitsMinor', 'netMinor'] as const
+
+/** The sums of several previews. */
+function sumOf(previews: readonly BusinessPreview[]): BusinessPreview {
+  const sums = SUMS.map((name) => [
+    name,
+    previews.reduce((sum, { preview }) => sum + preview[name], 0n),
+  ])
+  return {
+    businessId: '',
+    preview: create(PreviewSettlementResponseSchema, Object.fromEntries(sums)),
+  }
+}
+
+function previewColumns(nameOf: (businessId: string) => string) {
+  const money = (
+    name: Exclude<(typeof SUMS)[number], 'transactionCount'>,
+  ): Entry<BusinessPreview> => [
+    titleOf(name),
+    ({ preview }) => <Money minor={preview[name]} />,
+    'number',
+  ]
+  return columns<BusinessPreview>([
+    ['Business', ({ businessId }) => nameOf(businessId) || 'Together'],
+    ['Recorded before', ({ preview }) => preview.cutOffAt && <Time at={preview.cutOffAt} />],
+    ['Payments', ({ preview }) => count(preview.transactionCount), 'number'],
+    money('grossMinor'),
+    money('feesMinor'),
+    money('splitsMinor'),
+    money('netMinor'),
+  ])
+}

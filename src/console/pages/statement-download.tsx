@@ -1,0 +1,255 @@
+import { toJson } from '@bufbuild/protobuf'
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import type { Client } from '@connectrpc/connect'
+import { useState } from 'react'
+import {
+  type Balance,
+  BalanceSchema,
+  type Entry,
+  EntrySchema,
+} from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import {
+  type ListEntriesResponse,
+  SettlementService,
+} from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { formatAmount } from '../../core/money.ts'
+import { csvText } from '../format/csv.ts'
+import { count } from '../format/money.ts'
+import { msOf } from '../format/time.ts'
+import { useViewScope } from '../session/view-scope.tsx'
+import { Button } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { Failure } from '../ui/page.tsx'
+import { useProgress } from '../ui/progress.ts'
+import { saveFile } from '../ui/save-file.ts'
+import { dayAt, periodOf } from './lagos-calendar.ts'
+
+const TYPES = { csv: 'text/csv', json: 'application/json' } as const
+
+/** What is asked for, and how much of it is read. */
+interface Read {
+  readonly from: string
+  readonly to: string
+  readonly format: StatementFormat
+  readonly entries: number
+}
+
+const NOTHING: Read = { from: '', to: '', format: 'csv', entries: 0 }
+
+/** Saves the statement of a business for a period. */
+export function StatementDownload({ businessId }: { readonly businessId: string }) {
+  const [isOpen, setOpen] = useState(false)
+  const { live } = useViewScope()
+  const { state, at, error, start, reset } = useProgress(
+    SettlementService,
+    NOTHING,
+    (client, { from, to, format }, { signal }) =>
+      saveStatement(
+        client,
+        { businessId, test: !live, ...periodOf(from, to) },
+        {
+          name: `statement-${from}-${to}.${format}`,
+          format,
+          signal,
+        },
+      ),
+    (read, entries) => ({ ...read, entries }),
+  )
+  const isBusy = state === 'running'
+  const close = () => {
+    reset()
+    setOpen(false)
+  }
+  return (
+    <>
+      <Button icon="download" onClick={() => setOpen(true)}>
+        Statement
+      </Button>
+      <Dialog title="Statement" isOpen={isOpen} onClose={close}>
+        <StatementForm isBusy={isBusy} onSubmit={start} />
+        {(isBusy || state === 'done') && (
+          <p role="status">
+            {count(at.entries)} entries {isBusy ? 'read…' : 'saved'}
+          </p>
+        )}
+        {error !== undefined && <Failure error={error} />}
+        <div className="dialog-buttons">
+          <Button onClick={close}>{state === 'done' ? 'Close' : 'Cancel'}</Button>
+          <Button type="submit" form="statement" kind="primary" busy={isBusy}>
+            Download
+          </Button>
+        </div>
+      </Dialog>
+    </>
+  )
+}
+
+interface StatementFormProps {
+  readonly onSubmit: (read: Read) => void
+  readonly isBusy: boolean
+}
+
+function StatementForm({ onSubmit, isBusy }: StatementFormProps) {
+  const today = dayAt(Date.now())
+  return (
+    <form
+      id="statement"
+      onSubmit={(event) => {
+        event.preventDefault()
+        const form = new FormData(event.currentTarget)
+        const text = (name: string) => String(form.get(name))
+        const format = text('format') === 'json' ? 'json' : 'csv'
+        onSubmit({ from: text('from'), to: text('to'), format, entries: 0 })
+      }}
+    >
+      <div className="fields">
+        <label className="field">
+          From the day
+          <input
+            type="date"
+            name="from"
+            required
+            defaultValue={`${today.slice(0, 8)}01`}
+            max={today}
+            disabled={isBusy}
+          />
+        </label>
+        <label className="field">
+          To the day
+          <input type="date" name="to" required defaultValue={today} disabled={isBusy} />
+        </label>
+      </div>
+      <label className="field">
+        Format
+        <select name="format" disabled={isBusy}>
+          <option value="csv">CSV</option>
+          <option value="json">JSON</option>
+        </select>
+      </label>
+      <p className="hint">Days in Lagos, the last one included. Amounts are exact.</p>
+    </form>
+  )
+}
+
+/** Which statement. */
+interface Period {
+  readonly businessId: string
+  readonly test: boolean
+  readonly from: Timestamp
+  readonly to: Timestamp
+}
+
+/** The maximum page size of ListEntries. */
+const PAGE_SIZE = 1_000
+
+type StatementFormat = 'csv' | 'json'
+
+interface StatementFile {
+  readonly name: string
+  readonly format: StatementFormat
+  readonly signal: AbortSignal | undefined
+}
+
+/**
+ * Reads a statement page by page, and saves it.
+ *
+ * @returns the number of entries that are read so far
+ * @throws Error if the entries do not add up to the balances
+ */
+async function* saveStatement(
+  client: Client<typeof SettlementService>,
+  period: Period,
+  { name, format, signal }: StatementFile,
+): AsyncGenerator<number> {
+  const parts: string[] = []
+  let opening: Balance | undefined
+  let closing: Balance | undefined
+  let entries = 0
+  let pageToken = ''
+  do {
+    const request = { ...period, pageSize: PAGE_SIZE, pageToken }
+    const page = await client.listEntries(request, signal ? { signal } : {})
+    checkSums(page, closing)
+    opening ??= page.openingBalance
+    closing = page.closingBalance
+    if (page.entries.length > 0) parts.push(entriesText(page.entries, format, entries === 0))
+    entries += page.entries.length
+    yield entries
+    pageToken = page.nextPageToken
+  } while (pageToken !== '')
+  const framed = format === 'csv' ? framedCsv : framedJson
+  saveFile(name, TYPES[format], framed(parts, opening, closing))
+}
+
+/** Each page must add up, and open at the closing balance of the previous one. */
+function checkSums(page: ListEntriesResponse, previous: Balance | undefined): void {
+  const { openingBalance: opening, closingBalance: closing, entries } = page
+  for (const name of ['pendingMinor', 'availableMinor', 'feesMinor'] as const) {
+    const from = opening?.[name] ?? 0n
+    const sum = entries.reduce((total, entry) => total + entry[name], from)
+    if (sum !== (closing?.[name] ?? 0n) || (previous && previous[name] !== from)) {
+      throw new Error('The entries do not add up: verify the ledger')
+    }
+  }
+}
+
+function entriesText(entries: readonly Entry[], format: StatementFormat, isFirst: boolean): string {
+  if (format === 'csv') return csvText(entries.map(toRecord))
+  const text = entries.map((entry) => JSON.stringify(toJson(EntrySchema, entry))).join(',\n')
+  return isFirst ? text : `,\n${text}`
+}
+
+const CSV_HEADER = [
+  'booked_at',
+  'line',
+  'sequence',
+  'transaction_id',
+  'session_id',
+  'settlement_id',
+  'pending',
+  'available',
+  'fees',
+]
+
+/** The columns of `inflow statement`. Times are RFC 3339. */
+function toRecord(entry: Entry): string[] {
+  const bookedMs = msOf(entry.bookedAt)
+  return [
+    bookedMs === undefined ? '' : new Date(bookedMs).toISOString(),
+    entry.kind,
+    `${entry.sequence}`,
+    entry.transactionId,
+    entry.sessionId,
+    entry.settlementId,
+    formatAmount(entry.pendingMinor),
+    formatAmount(entry.availableMinor),
+    formatAmount(entry.feesMinor),
+  ]
+}
+
+function framedCsv(
+  parts: readonly string[],
+  opening: Balance | undefined,
+  closing: Balance | undefined,
+): string[] {
+  const line = (name: string, balance: Balance | undefined) => {
+    const amounts = [balance?.pendingMinor, balance?.availableMinor, balance?.feesMinor]
+    return ['', name, '', '', '', '', ...amounts.map((minor) => formatAmount(minor ?? 0n))]
+  }
+  const head = csvText([CSV_HEADER, line('OPENING_BALANCE', opening)])
+  return [head, ...parts, csvText([line('CLOSING_BALANCE', closing)])]
+}
+
+function framedJson(
+  parts: readonly string[],
+  opening: Balance | undefined,
+  closing: Balance | undefined,
+): string[] {
+  const text = (balance: Balance | undefined) =>
+    JSON.stringify(balance ? toJson(BalanceSchema, balance) : {})
+  return [
+    `{"openingBalance": ${text(opening)},\n"entries": [\n`,
+    ...parts,
+    `\n],\n"closingBalance": ${text(closing)}}\n`,
+  ]
+}

@@ -1,0 +1,294 @@
+import type { KeyboardEvent } from 'react'
+import type { ExpectedStep, Step, Timeline } from '../../../gen/inflow/overview/v1/timeline_pb.ts'
+import {
+  HoldState,
+  HoldStateSchema,
+  RecorderKind,
+} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { bankName, enumLabel, type Tone } from '../format/enums.ts'
+import { hostOf, words } from '../format/ids.ts'
+import { naira } from '../format/money.ts'
+import {
+  clockText,
+  dayText,
+  durationText,
+  lagosClock,
+  lagosDay,
+  msOf,
+  timeTitle,
+} from '../format/time.ts'
+import { useUrlState } from '../session/view-scope.tsx'
+import { useNow } from '../ui/clock.ts'
+import { Icon } from '../ui/icons.tsx'
+import { Status } from '../ui/values.tsx'
+import { StepDetails } from './step-details.tsx'
+
+/** One line of the timeline. */
+interface TimelineRow {
+  /** Names the line in the URL. */
+  readonly key: string
+  readonly atMs: number
+  /** How long after the line before; undefined for the first. */
+  readonly sinceMs: number | undefined
+  readonly tone: Tone
+  readonly title: string
+  /** More in words, in grey. */
+  readonly text: string
+  /** The outcome, as a chip. */
+  readonly chip: string
+  readonly step: Step['step']
+}
+
+type Line = Pick<TimelineRow, 'key' | 'tone' | 'title' | 'text' | 'chip'>
+
+/** The lines of what happened, oldest first. */
+function timelineRows(timeline: Timeline): readonly TimelineRow[] {
+  const urls = new Map(
+    timeline.deliveries.map(({ delivery, endpointUrl }) => [
+      delivery?.endpointId ?? '',
+      endpointUrl,
+    ]),
+  )
+  const bank = bankName(timeline.transaction?.bank ?? 0)
+  let beforeMs: number | undefined
+  return timeline.steps.flatMap(({ at, step }, index) => {
+    if (step.case === undefined) return []
+    const line = LINES[step.case](step.value as never, { bank, urls, index })
+    const atMs = msOf(at) ?? 0
+    const sinceMs = beforeMs === undefined ? undefined : Math.max(0, atMs - beforeMs)
+    beforeMs = atMs
+    return [{ text: '', chip: '', ...line, atMs, sinceMs, step }]
+  })
+}
+
+interface Names {
+  readonly bank: string
+  /** The URLs of endpoints. */
+  readonly urls: ReadonlyMap<string, string>
+  readonly index: number
+}
+
+type StepCase = NonNullable<Step['step']['case']>
+type Of<Case extends StepCase> = Extract<Step['step'], { case: Case }>['value']
+
+const joined = (...parts: readonly string[]) => parts.filter((part) => part !== '').join(' · ')
+
+/** The line of each step. */
+const LINES: {
+  readonly [Case in StepCase]: (
+    step: Of<Case>,
+    names: Names,
+  ) => Omit<Line, 'text' | 'chip'> & Partial<Line>
+} = {
+  bankNotified: ({ notificationId, result, cause, tries }, { bank, index }) => ({
+    key: notificationId || `notified-${index}`,
+    title: `${bank} notified`,
+    text: joined(cause, tries > 1 ? `processed ${tries} times` : ''),
+    ...(NOTIFIED[result] ?? { tone: 'neutral', chip: words(result) }),
+  }),
+  paymentRecorded: ({ recorder, held }) => ({
+    key: 'recorded',
+    tone: held ? 'waiting' : 'good',
+    title: 'Recorded',
+    text: `by ${RECORDERS[recorder?.kind ?? 0] ?? 'the service'}`,
+    chip: held ? 'Held' : '',
+  }),
+  eventNumbered: ({ eventId, kind, position }) => ({
+    key: eventId,
+    tone: 'neutral',
+    title: `Event #${position}`,
+    text: kind,
+  }),
+  deliveryAttempted: ({ deliveryId, endpointId, attempt }, { urls }) => {
+    const { number = 0, statusCode = 0, latencyMs = 0, error = '' } = attempt ?? {}
+    return {
+      key: `${deliveryId}.${number}`,
+      tone: error === '' ? 'good' : 'bad',
+      title: `Attempt ${number}`,
+      text: joined(hostOf(urls.get(endpointId) ?? endpointId), `${latencyMs} ms`, error),
+      chip: statusCode > 0 ? String(statusCode) : 'No response',
+    }
+  },
+  conflictReported: ({ id, amountMinor, accountNumber, resolvedAt }, { bank }) => ({
+    key: `${id}.reported`,
+    tone: resolvedAt ? 'neutral' : 'bad',
+    title: `${bank} reported it otherwise`,
+    text: `${naira(amountMinor)} into ${accountNumber}`,
+    chip: resolvedAt ? 'Conflict, resolved' : 'Conflict',
+  }),
+  conflictResolved: ({ id, note }) => ({
+    key: `${id}.resolved`,
+    tone: 'good',
+    title: 'Conflict resolved',
+    text: note,
+  }),
+  holdDecided: ({ holdState, reason }) => ({
+    key: `hold-${holdState}`,
+    tone: holdState === HoldState.ACCEPTED ? 'good' : 'neutral',
+    title: enumLabel(HoldStateSchema, holdState),
+    text: reason,
+  }),
+  paymentSettled: ({ settlementId, amountMinor, feeMinor, splitsMinor }, { index }) => ({
+    key: settlementId || `settled-${index}`,
+    tone: 'good',
+    title: 'Settled',
+    text: `${naira(amountMinor - feeMinor - splitsMinor)} available`,
+  }),
+  paymentReversed: ({ reason, actorName }) => ({
+    key: 'reversed',
+    tone: 'bad',
+    title: 'Reversed',
+    text: joined(actorName === '' ? '' : `by ${actorName}`, reason),
+  }),
+}
+
+const NOTIFIED: Readonly<Record<string, { readonly tone: Tone; readonly chip: string }>> = {
+  RECORDED: { tone: 'good', chip: 'Confirmed' },
+  DUPLICATE: { tone: 'neutral', chip: 'Duplicate' },
+  UNMATCHED: { tone: 'waiting', chip: 'Unmatched' },
+  UNCONFIRMED: { tone: 'bad', chip: 'Unconfirmed' },
+  MANUAL_REVIEW: { tone: 'waiting', chip: 'Held for review' },
+  RETRY: { tone: 'waiting', chip: 'To be processed again' },
+  IGNORED: { tone: 'neutral', chip: 'Ignored' },
+}
+
+const RECORDERS: Readonly<Record<number, string>> = {
+  [RecorderKind.TOKEN]: 'an internal service',
+  [RecorderKind.NOTIFICATION]: "the bank's notification",
+  [RecorderKind.RECONCILIATION]: 'reconciliation with the bank',
+  [RecorderKind.STATEMENT]: 'a statement of the bank',
+  [RecorderKind.SANDBOX]: 'a simulated transfer',
+  [RecorderKind.ASSIGNMENT]: 'an operator, who assigned it',
+  [RecorderKind.IMPORT]: 'an operator, who imported it',
+}
+
+/** A step that is to come. */
+export interface ExpectedRow {
+  readonly key: string
+  readonly dueMs: number
+  readonly title: string
+  /** The endpoint of an attempt. */
+  readonly text: string
+  readonly isSettlement: boolean
+}
+
+/** The lines of what will happen. */
+export function expectedRows(timeline: Timeline): readonly ExpectedRow[] {
+  return timeline.expectedSteps.flatMap((expected) => expectedRow(expected, timeline))
+}
+
+function expectedRow({ dueAt, step }: ExpectedStep, { deliveries }: Timeline): ExpectedRow[] {
+  const dueMs = msOf(dueAt) ?? 0
+  if (step.case === 'settlement') {
+    return [{ key: 'settlement', dueMs, title: 'Settles', text: '', isSettlement: true }]
+  }
+  if (step.case !== 'nextAttemptDeliveryId') return []
+  const found = deliveries.find(({ delivery }) => delivery?.id === step.value)
+  const number = (found?.delivery?.attemptCount ?? 0) + 1
+  const host = hostOf(found?.endpointUrl ?? '')
+  return [{ key: step.value, dueMs, title: `Attempt ${number}`, text: host, isSettlement: false }]
+}
+
+/** What happened, newest last, and below it what is to come. The lines that are open are in the URL. */
+export function TimelineList({ timeline }: { readonly timeline: Timeline }) {
+  const [open, setOpen] = useUrlState('open')
+  const keys = open === '' ? [] : open.split(',')
+  const rows = timelineRows(timeline)
+  const toggle = (key: string) => {
+    const next = keys.includes(key) ? keys.filter((each) => each !== key) : [...keys, key]
+    setOpen(next.join(','))
+  }
+  return (
+    <ol className="timeline" onKeyDown={walk}>
+      {rows.map((row, index) => (
+        <StepItem
+          key={row.key}
+          row={row}
+          before={rows[index - 1]}
+          timeline={timeline}
+          isOpen={keys.includes(row.key)}
+          onToggle={() => toggle(row.key)}
+        />
+      ))}
+      {expectedRows(timeline).map((row) => (
+        <ExpectedItem key={row.key} row={row} />
+      ))}
+    </ol>
+  )
+}
+
+const STEPS: Readonly<Record<string, number>> = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }
+
+/** Moves the focus between the lines; Enter opens one, because it is a button. */
+function walk(event: KeyboardEvent<HTMLElement>): void {
+  const step = STEPS[event.key]
+  if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return
+  const lines = [...event.currentTarget.querySelectorAll<HTMLElement>('.step-line')]
+  const at = lines.indexOf(document.activeElement as HTMLElement)
+  if (at < 0) return
+  event.preventDefault()
+  lines[Math.min(lines.length - 1, Math.max(0, at + step))]?.focus()
+}
+
+interface StepItemProps {
+  readonly row: TimelineRow
+  readonly before: TimelineRow | undefined
+  readonly timeline: Timeline
+  readonly isOpen: boolean
+  readonly onToggle: () => void
+}
+
+function StepItem({ row, before, timeline, isOpen, onToggle }: StepItemProps) {
+  const isNewDay = before === undefined || dayText(before.atMs) !== dayText(row.atMs)
+  return (
+    <li className={`step ${row.tone}`}>
+      <button type="button" className="step-line" aria-expanded={isOpen} onClick={onToggle}>
+        <time dateTime={new Date(row.atMs).toISOString()} title={timeTitle(row.atMs)}>
+          {isNewDay && <span className="step-day">{dayText(row.atMs)} </span>}
+          {clockText(row.atMs)}
+        </time>
+        <span className="step-what">
+          <strong>{row.title}</strong>
+          {row.chip !== '' && <Status tone={row.tone}>{row.chip}</Status>}
+          <span className="step-text" title={row.text}>
+            {row.text}
+          </span>
+        </span>
+        <span className="step-since">
+          {row.sinceMs !== undefined && `+${durationText(row.sinceMs)}`}
+        </span>
+        <Icon name={isOpen ? 'down' : 'right'} size={12} />
+      </button>
+      {isOpen && (
+        <div className="step-details">
+          <StepDetails step={row.step} by={row.text} timeline={timeline} />
+        </div>
+      )}
+    </li>
+  )
+}
+
+/** In grey, with when it will happen. */
+function ExpectedItem({ row }: { readonly row: ExpectedRow }) {
+  const now = useNow()
+  const left = row.dueMs - now
+  const when = row.isSettlement
+    ? `${lagosDay(row.dueMs)} ${lagosClock(row.dueMs)} Lagos`
+    : left > 0
+      ? `in ${durationText(Math.ceil(left / 1_000) * 1_000)}`
+      : 'now'
+  return (
+    <li className="step expected">
+      <div className="step-line">
+        <time dateTime={new Date(row.dueMs).toISOString()} title={timeTitle(row.dueMs)}>
+          {row.isSettlement ? dayText(row.dueMs) : clockText(row.dueMs)}
+        </time>
+        <span className="step-what">
+          <strong>{row.title}</strong>
+          <span>{when}</span>
+          <span className="step-text">{row.text}</span>
+        </span>
+      </div>
+    </li>
+  )
+}

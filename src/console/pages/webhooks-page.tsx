@@ -1,0 +1,226 @@
+import { useQuery } from '@connectrpc/connect-query'
+import {
+  DisabledReason,
+  type Endpoint,
+  EndpointSchema,
+  type EndpointStatistics,
+  EndpointStatus,
+} from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import type { Tone } from '../format/enums.ts'
+import { words } from '../format/ids.ts'
+import { count } from '../format/money.ts'
+import { durationText } from '../format/time.ts'
+import { useBusinessNames } from '../session/business-names.ts'
+import { useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { Action } from '../ui/action.tsx'
+import { columnsOf, type Entry } from '../ui/columns.tsx'
+import { ChoiceFilter, FilterBar } from '../ui/filters.tsx'
+import { BusinessField } from '../ui/form.tsx'
+import { List, usePagedList } from '../ui/list.tsx'
+import { Empty, Page } from '../ui/page.tsx'
+import { Sparkline, Status, Time } from '../ui/values.tsx'
+import { EndpointFields, ProfileFields, readOptions } from './endpoint-form.tsx'
+import '../styles/webhooks.css'
+
+const STATES = ['Failing', 'Enabled', 'Disabled'].map((label) => ({
+  value: label.toLowerCase(),
+  label,
+}))
+
+/** What a state of the filter asks for. */
+const REQUESTS: Readonly<Record<string, { status?: EndpointStatus; failing?: boolean }>> = {
+  failing: { failing: true },
+  enabled: { status: EndpointStatus.ENABLED },
+  disabled: { status: EndpointStatus.DISABLED },
+}
+
+/** The endpoints of a business, or of all, with how they did: what needs a look first, and then the newest. */
+export function WebhooksPage() {
+  const { live, businessId } = useViewScope()
+  const [state] = useUrlState('state')
+  const request = { businessId, live, pageSize: 100, ...REQUESTS[state] }
+  const { rows, pages } = usePagedList(WebhookService.method.listEndpoints, 'endpoints', request)
+  const endpoints = rows.toSorted((a, b) => stateOf(a).rank - stateOf(b).rank)
+  const statistics = useStatistics(endpoints, businessId)
+  const isOne = businessId !== ''
+  const nameOf = useBusinessNames(isOne ? [] : endpoints.map((endpoint) => endpoint.businessId))
+  const business = isOne ? ` --business ${businessId}` : ''
+  return (
+    <Page title="Webhooks" actions={<CreateEndpoint />} isWide>
+      <FilterBar>
+        <ChoiceFilter name="state" label="State" choices={STATES} />
+        <span className="faint">Of the last 24 hours</span>
+      </FilterBar>
+      <List
+        label="Endpoints"
+        columns={endpointColumns(isOne ? undefined : nameOf, statistics)}
+        of={{ rows: endpoints, pages }}
+        hrefOf={({ id, businessId: of }, href) => href(`/webhooks/${id}`, { of })}
+        empty={
+          <Empty
+            title="No endpoints"
+            command={`inflow webhook add --url https://example.com/webhooks${business}${live ? '' : ' --test'}`}
+          >
+            Events are posted to the endpoints of a business, signed and repeated until they are
+            acknowledged.
+          </Empty>
+        }
+      />
+    </Page>
+  )
+}
+
+interface EndpointState {
+  readonly tone: Tone
+  readonly label: string
+  /** The order in lists. */
+  readonly rank: number
+}
+
+/** The state of an endpoint in a word or two. */
+export function stateOf({ status, disabledReason, failingSince }: Endpoint): EndpointState {
+  if (status === EndpointStatus.DISABLED) {
+    if (disabledReason === DisabledReason.REQUESTED)
+      return { tone: 'neutral', label: 'Disabled', rank: 3 }
+    const isGone = disabledReason === DisabledReason.GONE
+    return { tone: 'bad', label: isGone ? 'Disabled: gone' : 'Disabled: failed', rank: 1 }
+  }
+  if (failingSince) return { tone: 'bad', label: 'Failing', rank: 0 }
+  return { tone: 'good', label: 'Enabled', rank: 2 }
+}
+
+function CreateEndpoint() {
+  const { live } = useViewScope()
+  return (
+    <Action
+      method={WebhookService.method.createEndpoint}
+      label="Create endpoint"
+      kind="primary"
+      icon="plus"
+      says={`It receives the events of ${live ? 'live' : 'test'} mode that are recorded from now on.`}
+      target={({ endpoint }) => endpoint?.id ?? ''}
+      request={(form, { options }) => ({ test: !live, options: readOptions(form, options) })}
+      result={({ endpoint, secret }) => (
+        <p>
+          Created <code>{endpoint?.id}</code>.{' '}
+          {secret && 'The receiver verifies signatures with this secret:'}
+        </p>
+      )}
+      secret={({ secret }) => secret || undefined}
+    >
+      <BusinessField />
+      <ProfileFields />
+      <EndpointFields />
+    </Action>
+  )
+}
+
+/** What one call computes. */
+const IDS_MAX = 100
+
+/**
+ * Returns how the deliveries to endpoints went in the last 24 hours, by endpoint. For a business it asks at once,
+ * beside the list; for endpoints of all businesses when they are known, and of the first hundred.
+ */
+function useStatistics(
+  endpoints: readonly Endpoint[],
+  businessId: string,
+): ReadonlyMap<string, EndpointStatistics> {
+  const endpointIds = endpoints.slice(0, IDS_MAX).map(({ id }) => id)
+  const request = businessId === '' ? { endpointIds } : { businessId }
+  const { data } = useQuery(WebhookService.method.getEndpointStatistics, request, {
+    enabled: businessId !== '' || endpointIds.length > 0,
+    placeholderData: (previous) => previous,
+  })
+  return new Map(data?.statistics.map((each) => [each.endpointId, each]))
+}
+
+const DASH = <span className="faint">–</span>
+
+/** @param nameOf names a business by its id; undefined: the list is of one business */
+function endpointColumns(
+  nameOf: ((businessId: string) => string) | undefined,
+  statistics: ReadonlyMap<string, EndpointStatistics>,
+) {
+  const of = ({ id }: Endpoint) => statistics.get(id)
+  const business: Entry<Endpoint> = [
+    'Business',
+    ({ businessId }) => <span className="endpoint-business">{nameOf?.(businessId)}</span>,
+  ]
+  return columnsOf(EndpointSchema, [
+    ['Endpoint', urlShown, undefined, 'url'],
+    ...(nameOf ? [business] : []),
+    ['State', stateShown],
+    ['Success', (endpoint) => successText(of(endpoint)) ?? DASH, 'number'],
+    ['Deliveries', (endpoint) => count(of(endpoint)?.deliveryCount ?? 0), 'number extra'],
+    ['Pending', (endpoint) => pendingText(of(endpoint)), 'number'],
+    ['p50 · p95', (endpoint) => latencyText(of(endpoint)), 'number', 'latency'],
+    ['p95 by hour', (endpoint) => <Hours statistics={of(endpoint)} />, undefined, 'hours'],
+    ['Id', 'id', 'extra'],
+    ['Kinds', ({ kinds }) => kindsText(kinds) || 'Default kinds', 'extra'],
+    ['Created', 'createdAt', 'extra'],
+  ])
+}
+
+export function kindsText(kinds: readonly string[]): string {
+  return kinds.map((kind) => words(kind)).join(', ')
+}
+
+function urlShown({ url, description }: Endpoint) {
+  return (
+    <span className="endpoint-url" title={url}>
+      {url}
+      {description !== '' && <span className="faint"> {description}</span>}
+    </span>
+  )
+}
+
+function stateShown(endpoint: Endpoint) {
+  const { tone, label } = stateOf(endpoint)
+  const { failingSince, options } = endpoint
+  return (
+    <>
+      <Status tone={tone}>{label}</Status>{' '}
+      {options?.blockedBy && <Status tone="waiting">Blocked</Status>}
+      {failingSince && (
+        <span className="faint">
+          {' since '}
+          <Time at={failingSince} />
+        </span>
+      )}
+    </>
+  )
+}
+
+/** The share of attempts that the receiver acknowledged, `99.2 %`; undefined: there was none. */
+export function successText(statistics: EndpointStatistics | undefined): string | undefined {
+  if (statistics === undefined || statistics.attemptCount === 0n) return undefined
+  const { deliveredCount, attemptCount } = statistics
+  // Rounded down: 100 % means that none failed.
+  return `${Math.floor((deliveredCount / Number(attemptCount)) * 1000) / 10} %`
+}
+
+/** The most pending deliveries that the service counts. */
+const PENDING_MAX = 1_000
+
+function pendingText(statistics: EndpointStatistics | undefined): string {
+  const pending = statistics?.pendingCount ?? 0
+  return pending < PENDING_MAX ? count(pending) : `${count(pending)}+`
+}
+
+function latencyText(statistics: EndpointStatistics | undefined) {
+  if (!statistics || statistics.latencyP95Ms === 0) return DASH
+  return `${durationText(statistics.latencyP50Ms)} · ${durationText(statistics.latencyP95Ms)}`
+}
+
+function Hours({ statistics }: { readonly statistics: EndpointStatistics | undefined }) {
+  const values = statistics?.hours.map(({ latencyP95Ms }) => latencyP95Ms) ?? []
+  const max = Math.max(0, ...values)
+  if (max === 0) return DASH
+  return (
+    <span className="endpoint-hours">
+      <Sparkline values={values} label={`95th percentile by hour, at most ${durationText(max)}`} />
+    </span>
+  )
+}

@@ -1,0 +1,237 @@
+import type {
+  DescMessage,
+  DescMethodUnary,
+  MessageInitShape,
+  MessageShape,
+} from '@bufbuild/protobuf'
+import { createClient } from '@connectrpc/connect'
+import { useMutation, useTransport } from '@connectrpc/connect-query'
+import { useQueryClient } from '@tanstack/react-query'
+import { type ReactNode, useId, useState } from 'react'
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { useMay } from '../session/session.tsx'
+import { Button, type ButtonProps, CommandLine } from './button.tsx'
+import { Dialog } from './dialog.tsx'
+import { AreaField, FormFault } from './fields.tsx'
+import { type FieldSpecs, Fields, type FormValues, readForm, readRequest } from './form.tsx'
+
+interface ActionProps<I extends DescMessage, O extends DescMessage> {
+  readonly method: DescMethodUnary<I, O>
+  readonly label: string
+  /** What of the request the fields do not hold; a function makes it of what they hold. */
+  readonly request:
+    | MessageInitShape<I>
+    | ((form: FormValues, read: Partial<MessageShape<I>>) => MessageInitShape<I>)
+  /** What it will do, in a sentence. */
+  readonly says: ReactNode
+  /** The label of the field for the reason or note, if the contract wants one. */
+  readonly reason?: string
+  readonly fields?: FieldSpecs
+  /** What the fields hold at first. */
+  readonly values?: object
+  /** Fields with controls of their own, named by their paths in the request's JSON. They are made anew each time. */
+  readonly children?: ReactNode
+  readonly kind?: ButtonProps['kind']
+  readonly icon?: ButtonProps['icon']
+  /** Whose audit entry the result names, such as the id of the payment. */
+  readonly target: string | ((response: MessageShape<O>) => string)
+  /** False: there is nothing to do any more. The result of what was done is shown until the viewer closes it. */
+  readonly isOffered?: boolean
+  /** What the result says in place of "Done." */
+  readonly result?: (response: MessageShape<O>) => ReactNode
+  /** The secret that the response has, which is shown once. */
+  readonly secret?: (response: MessageShape<O>) => string | undefined
+  readonly secretNote?: string
+  /**
+   * Called when the viewer has read the result. The data are read again only then: for a change after which the
+   * page of the button is gone.
+   */
+  readonly onClosed?: (response: MessageShape<O>) => void
+}
+
+/**
+ * A button for a change: says what it will do, asks once, and shows the result and the id of the audit entry where
+ * it was asked for. It is not shown to a caller who may not press it. All data are read again afterwards.
+ */
+export function Action<I extends DescMessage, O extends DescMessage>(props: ActionProps<I, O>) {
+  const { method, label, kind, icon, isOffered = true } = props
+  const [isOpen, setOpen] = useState(false)
+  const mayCall = useMay()(method)
+  if (!mayCall) return null
+  return (
+    <>
+      {isOffered && (
+        <Button {...(kind && { kind })} {...(icon && { icon })} onClick={() => setOpen(true)}>
+          {label}
+        </Button>
+      )}
+      {isOpen && <ActionDialog {...props} onClose={() => setOpen(false)} />}
+    </>
+  )
+}
+
+function ActionDialog<I extends DescMessage, O extends DescMessage>(
+  props: ActionProps<I, O> & { readonly onClose: () => void },
+) {
+  const { method, label, onClose } = props
+  const [response, setResponse] = useState<MessageShape<O>>()
+  const [entryId, setEntryId] = useState('')
+  const [isKept, setKept] = useState(false)
+  const queries = useQueryClient()
+  const findEntry = useAuditEntry()
+  const call = useMutation(method)
+  // A list that is read again could drop the row of the button, and with it the secret that is shown once.
+  const isReadLater = props.onClosed !== undefined || props.secret !== undefined
+  const run = (form: HTMLFormElement) =>
+    call.mutate(requestOf(props, form), {
+      onSuccess: (done) => {
+        setResponse(done)
+        const target = typeof props.target === 'string' ? props.target : props.target(done)
+        void findEntry(target).then(setEntryId)
+        if (!isReadLater) void queries.invalidateQueries()
+      },
+    })
+  const close = () => {
+    onClose()
+    if (response === undefined || !isReadLater) return
+    props.onClosed?.(response)
+    void queries.invalidateQueries()
+  }
+  const secret = response && props.secret?.(response)
+  const mustKeep = secret !== undefined && !isKept
+  return (
+    <Dialog title={label} isOpen onClose={close} mustDecide={secret !== undefined}>
+      {response === undefined ? (
+        <Question {...props} run={run} isBusy={call.isPending} error={call.error} />
+      ) : (
+        <>
+          <div role="status" className="result">
+            {props.result ? props.result(response) : <p>Done.</p>}
+            {entryId !== '' && (
+              <p className="faint">
+                Audit entry <code>{entryId}</code>
+              </p>
+            )}
+          </div>
+          {secret !== undefined && (
+            <Secret text={secret} note={props.secretNote} isKept={isKept} setKept={setKept} />
+          )}
+          <div className="dialog-buttons">
+            <Button onClick={close} disabled={mustKeep}>
+              Close
+            </Button>
+          </div>
+        </>
+      )}
+    </Dialog>
+  )
+}
+
+function requestOf<I extends DescMessage, O extends DescMessage>(
+  { method, request }: ActionProps<I, O>,
+  form: HTMLFormElement,
+): MessageInitShape<I> {
+  const read = readRequest(method.input, form) as Partial<MessageShape<I>>
+  const given =
+    typeof request === 'function' ? request(readForm(new FormData(form)), read) : request
+  return { ...read, ...given } as MessageInitShape<I>
+}
+
+function Question<I extends DescMessage, O extends DescMessage>(
+  props: ActionProps<I, O> & {
+    readonly run: (form: HTMLFormElement) => void
+    readonly isBusy: boolean
+    readonly error: unknown
+    readonly onClose: () => void
+  },
+) {
+  const { method, label, kind, says, reason, fields, values = {}, children } = props
+  const { run, isBusy, error, onClose } = props
+  const id = useId()
+  return (
+    <>
+      <form
+        id={id}
+        onSubmit={(event) => {
+          event.preventDefault()
+          run(event.currentTarget)
+        }}
+      >
+        <div>{says}</div>
+        <FormFault error={error}>
+          {fields && <Fields of={method.input} show={fields} values={values} />}
+          {children}
+          {reason !== undefined && (
+            <AreaField name={reasonOf(method)} label={reason} required maxLength={500} />
+          )}
+        </FormFault>
+      </form>
+      <div className="dialog-buttons">
+        <Button onClick={onClose}>Cancel</Button>
+        <Button
+          type="submit"
+          form={id}
+          kind={kind === 'danger' ? 'danger' : 'primary'}
+          busy={isBusy}
+        >
+          {label}
+        </Button>
+      </div>
+    </>
+  )
+}
+
+/** The field in which the contract wants the reason. */
+function reasonOf({ input }: DescMethodUnary): string {
+  return input.field['note'] ? 'note' : 'reason'
+}
+
+/** Returns a function that finds the id of the latest audit entry of a target; empty if the caller may not read it. */
+function useAuditEntry(): (target: string) => Promise<string> {
+  const transport = useTransport()
+  const mayList = useMay()(AdminService.method.listAuditEntries)
+  return async (target) => {
+    if (!mayList || target === '') return ''
+    const client = createClient(AdminService, transport)
+    const found = await client
+      .listAuditEntries({ targetId: target, pageSize: 1 })
+      .catch(() => undefined)
+    const number = found?.entries[0]?.number
+    return number === undefined ? '' : `#${number}`
+  }
+}
+
+/** A secret that is shown once, and the box that says that it is kept. */
+function Secret({
+  text,
+  note = 'It is shown only now: Inflow cannot show it again.',
+  isKept,
+  setKept,
+}: {
+  readonly text: string
+  readonly note?: string | undefined
+  readonly isKept: boolean
+  readonly setKept: (isKept: boolean) => void
+}) {
+  return (
+    <>
+      <p>{note}</p>
+      <CommandLine text={text} what="the secret" />
+      <label className="choice">
+        <input
+          type="checkbox"
+          checked={isKept}
+          onChange={(event) => setKept(event.target.checked)}
+        />{' '}
+        I have kept it
+      </label>
+    </>
+  )
+}
+
+/** Ends a credential or an approval for good; the result is read before the row changes. */
+export function Revoke<I extends DescMessage, O extends DescMessage>(
+  props: Pick<ActionProps<I, O>, 'method' | 'request' | 'says'> & { readonly target: string },
+) {
+  return <Action {...props} label="Revoke" kind="danger" onClosed={() => {}} />
+}

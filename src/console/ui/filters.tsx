@@ -1,0 +1,114 @@
+import { type ReactNode, useEffect, useId, useState } from 'react'
+import type { Choice } from '../format/enums.ts'
+import { useUrlState } from '../session/view-scope.tsx'
+import { Button } from './button.tsx'
+import { Popover } from './popover.tsx'
+
+/** The chips above a list. What they choose is in the URL. */
+export function FilterBar({ children }: { readonly children: ReactNode }) {
+  return <div className="filters">{children}</div>
+}
+
+interface ChoiceFilterProps {
+  readonly name: string
+  readonly label: string
+  readonly choices: readonly Choice[]
+  readonly any?: string
+}
+
+/** A filter with fixed choices. @param name of the parameter of the URL @param any names the choice of none */
+export function ChoiceFilter({ name, label, choices, any = 'Any' }: ChoiceFilterProps) {
+  const [value, setValue] = useUrlState(name)
+  const chosen = choices.find((choice) => choice.value === value)
+  return (
+    <Popover label={chosen ? `${label}: ${chosen.label}` : label} isSet={chosen !== undefined}>
+      <fieldset>
+        <legend className="hidden">{label}</legend>
+        {[{ value: '', label: any }, ...choices].map((choice) => (
+          <label key={choice.value} className="choice">
+            <input
+              type="radio"
+              name={name}
+              checked={choice.value === value}
+              onChange={() => setValue(choice.value)}
+            />{' '}
+            {choice.label}
+          </label>
+        ))}
+      </fieldset>
+    </Popover>
+  )
+}
+
+interface TextFilterProps {
+  readonly name: string
+  readonly label: string
+  readonly placeholder?: string
+}
+
+/** A filter that is typed. */
+export function TextFilter({ name, label, placeholder }: TextFilterProps) {
+  const [value, setValue] = useUrlState(name)
+  const [text, setText] = useState(value)
+  const id = useId()
+  useEffect(() => setText(value), [value])
+  return (
+    <Popover label={value === '' ? label : `${label}: ${value}`} isSet={value !== ''}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          setValue(text.trim())
+        }}
+      >
+        <label className="field" htmlFor={id}>
+          {label}
+        </label>
+        <input
+          id={id}
+          value={text}
+          placeholder={placeholder}
+          maxLength={254}
+          onChange={(event) => setText(event.target.value)}
+        />
+        <div className="dialog-buttons">
+          <Button onClick={() => setValue('')}>Clear</Button>
+          <Button type="submit" kind="primary">
+            Apply
+          </Button>
+        </div>
+      </form>
+    </Popover>
+  )
+}
+
+/** From and to, as local times. */
+export function TimeFilter({ label = 'Time' }: { readonly label?: string }) {
+  const [from, setFrom] = useUrlState('from')
+  const [to, setTo] = useUrlState('to')
+  const isSet = from !== '' || to !== ''
+  const shown = isSet
+    ? `${label}: ${from.replace('T', ' ') || '…'} – ${to.replace('T', ' ') || 'now'}`
+    : label
+  return (
+    <Popover label={shown} isSet={isSet}>
+      <label className="field">
+        From
+        <input
+          type="datetime-local"
+          value={from}
+          onChange={(event) => setFrom(event.target.value)}
+        />
+      </label>
+      <label className="field">
+        Before
+        <input type="datetime-local" value={to} onChange={(event) => setTo(event.target.value)} />
+      </label>
+    </Popover>
+  )
+}
+
+/** Reads a time of `TimeFilter`, in milliseconds since the Unix epoch. */
+export function readTime(text: string): number | undefined {
+  const ms = text === '' ? Number.NaN : new Date(text).getTime()
+  return Number.isNaN(ms) ? undefined : ms
+}

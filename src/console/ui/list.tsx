@@ -1,0 +1,398 @@
+import type {
+  DescMessage,
+  DescMethodUnary,
+  Message,
+  MessageInitShape,
+  MessageShape,
+} from '@bufbuild/protobuf'
+import { useInfiniteQuery } from '@connectrpc/connect-query'
+import {
+  type KeyboardEvent,
+  memo,
+  type ReactNode,
+  type RefObject,
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+} from 'react'
+import { useLocation } from 'wouter'
+import type { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { count } from '../format/money.ts'
+import { useHref, useUrlState } from '../session/view-scope.tsx'
+import { Button } from './button.tsx'
+import { Failure, Waiting } from './page.tsx'
+import { Popover } from './popover.tsx'
+
+export interface Column<Row> {
+  /** Its name in the URL. */
+  readonly key: string
+  readonly title: string
+  readonly render: (row: Row) => ReactNode
+  /** Amounts and counts are aligned to the right. */
+  readonly isNumber?: boolean
+  /** Hidden until the viewer chooses it. */
+  readonly isExtra?: boolean
+  /** Left out on a phone. */
+  readonly isWide?: boolean
+}
+
+interface TableProps<Row> {
+  /** Names the table for screen readers. */
+  readonly label: string
+  /** Made once, so that rows that did not change are not drawn again. */
+  readonly columns: readonly Column<Row>[]
+  readonly rows: readonly Row[]
+  /** Absent: rows have an `id`. */
+  readonly keyOf?: ((row: Row) => string) | undefined
+  /** The page of a row: the row is the link. */
+  readonly hrefOf?: ((row: Row, href: ReturnType<typeof useHref>) => string) | undefined
+  /** What a row without a page does. */
+  readonly onOpen?: ((row: Row) => void) | undefined
+  /** Rows that have just arrived, by key: they are marked for a moment. */
+  readonly fresh?: ReadonlySet<string> | undefined
+  /** The sums of the rows, below them. */
+  readonly total?: Row | undefined
+}
+
+/**
+ * Rows that the keyboard walks: `j` and `k` or the arrows move, Enter opens. The choice of columns is in the URL.
+ * A row is drawn again only if it, or the choice of columns, changes.
+ */
+export function Table<Row>(props: TableProps<Row>) {
+  const { label, rows, keyOf = idOf, hrefOf, onOpen, fresh, total } = props
+  const href = useHref()
+  const [shown, chooser] = useColumns(props.columns)
+  const [, navigate] = useLocation()
+  const body = useRef<HTMLTableSectionElement>(null)
+  const frame = useScrolls()
+  const canOpen = hrefOf !== undefined || onOpen !== undefined
+  const latest = useRef((_row: Row) => {})
+  latest.current = (row) => {
+    if (hrefOf) navigate(hrefOf(row, href))
+    else onOpen?.(row)
+  }
+  const open = useCallback((row: Row) => latest.current(row), [])
+  useFirstKey(body, canOpen)
+  return (
+    <div className="table-frame" ref={frame}>
+      {chooser !== null && <div className="columns">{chooser}</div>}
+      <table className="table" aria-label={label}>
+        <thead>
+          <tr>
+            {shown.map((column) => (
+              <th key={column.key} scope="col" className={classesOf(column)}>
+                {column.title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody ref={body} onKeyDown={(event) => walk(event, body.current)}>
+          {rows.map((row, index) => (
+            <TableRow
+              key={keyOf(row)}
+              row={row}
+              columns={shown as readonly Column<unknown>[]}
+              isFirst={index === 0}
+              isFresh={fresh?.has(keyOf(row)) ?? false}
+              open={canOpen ? (open as (row: unknown) => void) : undefined}
+            />
+          ))}
+        </tbody>
+        {total !== undefined && (
+          <tfoot>
+            <tr>
+              {shown.map((column, index) => {
+                const Cell = index === 0 ? 'th' : 'td'
+                return (
+                  <Cell key={column.key} className={classesOf(column)}>
+                    {column.render(total)}
+                  </Cell>
+                )
+              })}
+            </tr>
+          </tfoot>
+        )}
+      </table>
+    </div>
+  )
+}
+
+function idOf(row: unknown): string {
+  return (row as { readonly id: string }).id
+}
+
+interface TableRowProps {
+  readonly row: unknown
+  readonly columns: readonly Column<unknown>[]
+  readonly isFirst: boolean
+  readonly isFresh: boolean
+  readonly open: ((row: unknown) => void) | undefined
+}
+
+const TableRow = memo(function TableRow({ row, columns, isFirst, isFresh, open }: TableRowProps) {
+  const classes = `${open ? 'opens' : ''} ${isFresh ? 'fresh' : ''}`.trim()
+  return (
+    <tr
+      data-row
+      className={classes === '' ? undefined : classes}
+      tabIndex={open ? (isFirst ? 0 : -1) : undefined}
+      onClick={(event) => {
+        if (!isControl(event.target) && !hasSelection()) open?.(row)
+      }}
+      onKeyDown={(event) => {
+        if (event.key === 'Enter' && event.target === event.currentTarget) open?.(row)
+      }}
+    >
+      {columns.map((column) => (
+        <td key={column.key} className={classesOf(column)}>
+          {column.render(row)}
+        </td>
+      ))}
+    </tr>
+  )
+})
+
+function classesOf({ isNumber, isWide }: Column<never>): string | undefined {
+  if (!isNumber && !isWide) return undefined
+  return `${isNumber ? 'number' : ''} ${isWide ? 'wide-only' : ''}`.trim()
+}
+
+/**
+ * Lets a table that is wider than its place scroll sideways. Only then: the head of a table that scrolls by itself
+ * would not stay below the bar.
+ */
+function useScrolls() {
+  const frame = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    const element = frame.current
+    const table = element?.querySelector('table')
+    if (!element || !table) return undefined
+    const measure = () => {
+      const scrolls = table.offsetWidth > element.clientWidth
+      element.classList.toggle('scrolls', scrolls)
+      // What scrolls is reached by keyboard.
+      if (scrolls) element.tabIndex = 0
+      else element.removeAttribute('tabindex')
+    }
+    const resized = new ResizeObserver(measure)
+    resized.observe(element)
+    resized.observe(table)
+    return () => resized.disconnect()
+  }, [])
+  return frame
+}
+
+/** `j` focuses the first row while nothing has the focus. */
+function useFirstKey(body: RefObject<HTMLElement | null>, canOpen: boolean): void {
+  useEffect(() => {
+    if (!canOpen) return undefined
+    const onKey = (event: globalThis.KeyboardEvent) => {
+      if (event.key !== 'j' || event.defaultPrevented || event.ctrlKey || event.metaKey) return
+      const { activeElement } = document
+      if (activeElement !== document.body && activeElement?.id !== 'content') return
+      if (body.current === null) return
+      event.preventDefault()
+      moveFocus(body.current, 1)
+    }
+    window.addEventListener('keydown', onKey)
+    return () => window.removeEventListener('keydown', onKey)
+  }, [body, canOpen])
+}
+
+/** Links, buttons and fields in a row do what they do; the row does not open then. */
+function isControl(target: EventTarget): boolean {
+  return target instanceof Element && target.closest('a, button, input, select') !== null
+}
+
+/** Text that is being selected is not a click. */
+function hasSelection(): boolean {
+  return (window.getSelection()?.toString() ?? '') !== ''
+}
+
+const STEPS: Readonly<Record<string, number>> = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }
+
+/** Moves the focus between rows. */
+function walk(event: KeyboardEvent, body: HTMLElement | null): void {
+  const step = STEPS[event.key]
+  if (step === undefined || body === null || event.ctrlKey || event.metaKey || event.altKey) return
+  if (isField(event.target)) return
+  event.preventDefault()
+  moveFocus(body, step)
+}
+
+function moveFocus(body: HTMLElement, step: number): void {
+  const rows = [...body.querySelectorAll<HTMLElement>('[data-row]')]
+  const at = rows.findIndex((row) => row.contains(document.activeElement))
+  const next = rows[Math.min(rows.length - 1, Math.max(0, at + step))]
+  for (const row of rows) row.tabIndex = row === next ? 0 : -1
+  next?.focus()
+  next?.scrollIntoView({ block: 'nearest' })
+}
+
+function isField(target: EventTarget): boolean {
+  return target instanceof HTMLElement && target.closest('input, select, textarea') !== null
+}
+
+/** The columns to show, and the control that chooses them; none if all are always shown. */
+function useColumns<Row>(
+  columns: readonly Column<Row>[],
+): readonly [readonly Column<Row>[], ReactNode] {
+  const usual = columns.filter(({ isExtra }) => !isExtra).map(({ key }) => key)
+  const [text, setText] = useUrlState('cols', usual.join(','))
+  const chosen = new Set(text.split(','))
+  const shown = useMemo(() => {
+    const keys = text.split(',')
+    const found = columns.filter(({ key }) => keys.includes(key))
+    return found.length > 0 ? found : columns
+  }, [columns, text])
+  if (usual.length === columns.length) return [columns, null]
+  const toggle = (key: string) => {
+    const next = columns
+      .map((column) => column.key)
+      .filter((each) => chosen.has(each) !== (each === key))
+    if (next.length > 0) setText(next.join(','))
+  }
+  const control = (
+    <Popover label="Columns">
+      {columns.map(({ key, title }) => (
+        <label key={key} className="choice">
+          <input type="checkbox" checked={chosen.has(key)} onChange={() => toggle(key)} /> {title}
+        </label>
+      ))}
+    </Popover>
+  )
+  return [shown, control]
+}
+
+/** A list that is read page by page, as `useInfiniteQuery` returns it. */
+export interface Pages {
+  readonly error: unknown
+  readonly isPending: boolean
+  readonly hasNextPage: boolean
+  readonly isFetchingNextPage: boolean
+  fetchNextPage(): unknown
+  refetch(): unknown
+}
+
+/** The names of the repeated fields of a response. */
+type ListOf<O extends DescMessage> = {
+  [K in keyof MessageShape<O>]: MessageShape<O>[K] extends readonly Message[] ? K : never
+}[keyof MessageShape<O>]
+
+type RowOf<
+  O extends DescMessage,
+  K extends keyof MessageShape<O>,
+> = MessageShape<O>[K] extends readonly (infer Row)[] ? Row : never
+
+interface PagedOptions<Row> {
+  readonly enabled?: boolean
+  readonly staleTime?: number
+  /** In how many milliseconds to read it again; false: not by itself. */
+  readonly refetchMs?: number | ((rows: readonly Row[]) => number | false)
+}
+
+/**
+ * Reads a list page by page.
+ *
+ * @param name of the list in the response
+ */
+export function usePagedList<
+  I extends DescMessage,
+  O extends DescMessage,
+  const K extends ListOf<O>,
+>(
+  method: DescMethodUnary<I, O>,
+  name: K,
+  request: MessageInitShape<I>,
+  { refetchMs = () => false, ...options }: PagedOptions<RowOf<O, K>> = {},
+): { readonly rows: readonly RowOf<O, K>[]; readonly pages: Pages } {
+  const rowsOf = (page: unknown) => (page as MessageShape<O>)[name] as RowOf<O, K>[]
+  // All paged methods have the same shape, which TypeScript cannot say of a method that is not known.
+  const paged = method as unknown as typeof BusinessService.method.listBusinesses
+  const pages = useInfiniteQuery(
+    paged,
+    { ...(request as object), pageToken: '' },
+    {
+      ...options,
+      pageParamKey: 'pageToken',
+      getNextPageParam: (last) => last.nextPageToken || undefined,
+      refetchInterval: ({ state }) =>
+        typeof refetchMs === 'number'
+          ? refetchMs
+          : refetchMs(state.data?.pages.flatMap(rowsOf) ?? []),
+    },
+  )
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the name of the list does not change
+  const rows = useMemo(() => pages.data?.pages.flatMap(rowsOf) ?? [], [pages.data])
+  return { rows, pages }
+}
+
+/** A table of a list with the states around it. */
+export function List<Row>({
+  of: { rows, pages },
+  empty,
+  children,
+  ...table
+}: Omit<TableProps<Row>, 'rows'> & {
+  readonly of: { readonly rows: readonly Row[]; readonly pages: Pages }
+  /** In place of a table without rows. */
+  readonly empty: ReactNode
+  /** Above the table. */
+  readonly children?: ReactNode
+}) {
+  return (
+    <ListFrame pages={pages} isEmpty={rows.length === 0} empty={empty}>
+      {children}
+      <Table {...table} rows={rows} />
+    </ListFrame>
+  )
+}
+
+interface ListFrameProps {
+  readonly pages: Pages
+  readonly isEmpty: boolean
+  readonly empty: ReactNode
+  readonly children: ReactNode
+}
+
+/** The states of a list around its rows: loading, failed, empty, and more pages. */
+export function ListFrame({ pages, isEmpty, empty, children }: ListFrameProps) {
+  if (pages.isPending) return <Waiting rows={12} />
+  if (pages.error && isEmpty) {
+    return <Failure error={pages.error} onRetry={() => void pages.refetch()} />
+  }
+  return (
+    <>
+      {isEmpty && !pages.hasNextPage ? empty : children}
+      {pages.error !== null && (
+        <Failure error={pages.error} onRetry={() => void pages.fetchNextPage()} />
+      )}
+      {pages.hasNextPage && (
+        <div className="more">
+          <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
+            {pages.isFetchingNextPage ? 'Loading…' : isEmpty ? 'Look further back' : 'More'}
+          </Button>
+        </div>
+      )}
+    </>
+  )
+}
+
+interface NewRowsProps {
+  readonly count: number
+  readonly onShow: () => void
+}
+
+/** How many rows wait to be shown. Screen readers hear of them too; there is always one region for it. */
+export function NewRows({ count: waiting, onShow }: NewRowsProps) {
+  return (
+    <div className="arrivals" aria-live="polite">
+      {waiting > 0 && (
+        <button type="button" className="pill" onClick={onShow}>
+          {count(waiting)} new
+        </button>
+      )}
+    </div>
+  )
+}

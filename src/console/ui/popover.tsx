@@ -1,0 +1,81 @@
+import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
+import { Icon } from './icons.tsx'
+
+interface PopoverProps {
+  readonly label: ReactNode
+  readonly isSet?: boolean
+  readonly kind?: string
+  readonly children: ReactNode
+}
+
+/**
+ * A button that opens a small panel below it. The browser closes the panel: by Escape, or a click elsewhere.
+ *
+ * @param isSet marks a filter that is set
+ * @param kind the classes of a button that is no chip
+ */
+export function Popover({ label, isSet = false, kind, children }: PopoverProps) {
+  const id = useId()
+  const button = useRef<HTMLButtonElement>(null)
+  const popup = useRef<HTMLDivElement>(null)
+  const [isOpen, setOpen] = useState(false)
+  useEffect(() => {
+    if (!isOpen || !button.current || !popup.current) return undefined
+    const [from, panel] = [button.current, popup.current]
+    const follow = () => place(panel, from)
+    panel.querySelector<HTMLElement>('input:checked, input, select, button')?.focus()
+    window.addEventListener('scroll', follow, { capture: true, passive: true })
+    window.addEventListener('resize', follow)
+    return () => {
+      window.removeEventListener('scroll', follow, { capture: true })
+      window.removeEventListener('resize', follow)
+    }
+  }, [isOpen])
+  return (
+    <>
+      <button
+        ref={button}
+        type="button"
+        className={kind ?? (isSet ? 'chip set' : 'chip')}
+        aria-expanded={isOpen}
+        popoverTarget={id}
+      >
+        {label}
+        <Icon name="down" size={12} />
+      </button>
+      <div
+        ref={popup}
+        id={id}
+        popover="auto"
+        className="popup"
+        onBeforeToggle={({ newState, currentTarget }) => {
+          setOpen(newState === 'open')
+          if (newState === 'open' && button.current) place(currentTarget, button.current)
+        }}
+      >
+        {isOpen && children}
+      </div>
+    </>
+  )
+}
+
+/** The widest panel, as the style has it, and its distance from the button and the edges of the window. */
+const WIDTH_MAX = 420
+const GAP = 4
+const EDGE = 12
+
+/** Places a panel below its button, within the window; above it if there is more room. */
+function place(panel: HTMLElement, button: HTMLElement): void {
+  const { left, right, top, bottom } = button.getBoundingClientRect()
+  const { clientWidth: width, clientHeight: height } = document.documentElement
+  const widest = Math.min(WIDTH_MAX, width - 2 * EDGE)
+  const { style } = panel
+  const isBelow = height - bottom >= top
+  style.top = isBelow ? `${bottom + GAP}px` : 'auto'
+  style.bottom = isBelow ? 'auto' : `${height - top + GAP}px`
+  style.maxHeight = `${(isBelow ? height - bottom : top) - GAP - EDGE}px`
+  const fitsLeft = left + widest <= width - EDGE
+  const fitsRight = right - widest >= EDGE
+  style.left = fitsLeft ? `${left}px` : fitsRight ? 'auto' : `${EDGE}px`
+  style.right = !fitsLeft && fitsRight ? `${width - right}px` : 'auto'
+}
