@@ -11,7 +11,7 @@ import { readErrorSections } from '../../src/openapi/error-responses.ts'
 import { createCheck } from '../../src/server/interceptors/validation.ts'
 import { compileDecoder } from '../../src/server/rest/decode.ts'
 import { compileFindUnknown } from '../../src/server/rpc/unknown-fields.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { document, faultsAt, GEN } from './document.ts'
 
 const methods = (await loadServices())
@@ -136,7 +136,7 @@ describe('the document', () => {
 })
 
 describe('the service', () => {
-  const service = useService()
+  const service = useSharedService()
 
   test.each([
     ['openapi.json', 'application/json; charset=utf-8'],

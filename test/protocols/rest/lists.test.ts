@@ -11,11 +11,11 @@ import {
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { AMOUNT_MINOR_MAX } from '../../../src/core/money.ts'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
 import { data, type ScopedBusiness, scopedBusiness } from '../../thirdparty/scene.ts'
 import { creation, until } from './rest.ts'
 
-const service = useService()
+const service = useSharedService()
 
 type Payment = MessageInitShape<typeof RecordPaymentRequestSchema>
 
