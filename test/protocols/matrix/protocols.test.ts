@@ -1,11 +1,11 @@
 import type { JsonValue } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { useSharedService } from '../../support/service.ts'
+import { useService } from '../../support/service.ts'
 import { allMethods, nameOf, protocolsOf } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
 import { authorizationOf, type Scene, setScene } from './scene.ts'
 
-const service = useSharedService()
+const service = useService()
 const methods = await allMethods()
 
 let scene: Scene
