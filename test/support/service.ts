@@ -68,9 +68,9 @@ export function useService(
 let shared: Promise<{ readonly db: OpenDatabase; readonly service: Service }> | undefined
 
 /**
- * Like `useService`, with one service in default settings for all files of a worker process that call this. It saves
- * half a second of CPU time a file. For tests that look at businesses of their own only, and take no notice of what
- * other files have done; it ends with the process.
+ * Like `useService`, with one service in default settings for all files of a worker process that call this, which
+ * saves a second of CPU time a file. For tests that look at businesses of their own only: not at metrics, at the epoch
+ * or at all rows of a table, and no session id is that of another file. The service ends with the process.
  */
 export function useSharedService(): TestService {
   let current: Awaited<NonNullable<typeof shared>>

@@ -7,10 +7,10 @@ import { trailerParse } from '@connectrpc/connect/protocol-grpc-web'
 import { describe, expect, test } from 'vitest'
 import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
 import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
-import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
+import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { send } from '../rest/rest.ts'
 
-const service = useSharedService()
+const service = useService()
 
 const SECRET = '22123456789'
 const UNARY = 'inflow.account.v1.AccountService/CreateAccount'
