@@ -21,6 +21,7 @@ export const relay: Benchmark = {
       return []
     }
     const server = await startNats()
+    bench.onEnd(server.stop)
     const databaseUrl = await bench.createDatabase()
     const count = bench.quick ? EVENTS_QUICK : EVENTS
     let end = 0
