@@ -11,7 +11,7 @@ import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { runHere } from '../cli/run-inflow.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { creation } from '../protocols/rest/rest.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { approveRecipient } from '../thirdparty/scene.ts'
 import {
@@ -21,7 +21,7 @@ import {
   type Shown,
 } from '../transactions/variance/fixture.ts'
 
-const service = useService()
+const service = useSharedService()
 const accounts = (token?: string) => service.client(AccountService, token)
 
 let seller: Awaited<ReturnType<typeof newBusiness>>

@@ -1,8 +1,6 @@
 import { createClient } from '@connectrpc/connect'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
@@ -10,6 +8,7 @@ import { verifyWebhook } from '../../src/client/verify-webhook.ts'
 import { useDatabase } from '../support/database.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { startInstance } from '../support/instance.ts'
+import { openBusinessOver } from '../support/opened-account.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -32,18 +31,16 @@ test.each([
     onTestFinished(receiver.close)
     receiver.answer({ status: 500 })
     const transport = grpcTransport(instance.grpcUrl)
-    const businesses = createClient(BusinessService, transport)
-    const businessId = (await businesses.createBusiness({ name: 'Acme' })).business!.id
+    const { businessId, accountNumber } = await openBusinessOver(transport)
     const { secret } = await createClient(WebhookService, transport).createEndpoint({
-      ...{ businessId, url: receiver.url },
-    })
-    const { account } = await createClient(AccountService, transport).createAccount({
-      ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS, phone: '08012345678' },
-      ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com' },
+      businessId,
+      url: receiver.url,
     })
     const { transaction } = await createClient(TransactionService, transport).recordPayment({
-      ...{ bank: Bank.BANK_PROVIDUS, accountNumber: account!.accountNumber },
-      ...{ sessionId: `session-${shiftMs}`, amountMinor: 700n },
+      bank: Bank.BANK_PROVIDUS,
+      accountNumber,
+      sessionId: `session-${shiftMs}`,
+      amountMinor: 700n,
     })
 
     // Receivers refuse timestamps that are five minutes off.

@@ -1,10 +1,11 @@
 import pg from 'pg'
 import { expect, test } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { useDatabase } from '../support/database.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
+import { openBusinessOver } from '../support/opened-account.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -12,11 +13,7 @@ const db = useDatabase(6)
 const service = useService({}, undefined, db)
 
 test('lists cannot take the connections that record payments', async () => {
-  const { id: businessId } = await service.business()
-  const { account } = await service.client(AccountService).createAccount({
-    ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS },
-    ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
-  })
+  const { accountNumber } = await openBusinessOver(grpcTransport(service.grpcUrl))
   const locker = new pg.Client({ connectionString: db.url })
   await locker.connect()
   try {
@@ -26,7 +23,7 @@ test('lists cannot take the connections that record payments', async () => {
     const lists = Array.from({ length: 6 }, () => admin.listAuditEntries({}))
     await waitFor(() => expect(db.database.pool.idleCount).toBe(0))
     await waitFor(() => expect(db.database.pool.totalCount).toBe(6))
-    const payment = { bank: Bank.BANK_PROVIDUS, accountNumber: account!.accountNumber }
+    const payment = { bank: Bank.BANK_PROVIDUS, accountNumber }
     const recorded = await service
       .client(TransactionService)
       .recordPayment({ ...payment, sessionId: 'session-1', amountMinor: 100n })

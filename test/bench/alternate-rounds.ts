@@ -110,3 +110,11 @@ function describe({ value, details = {} }: Sample): string {
 function round(amount: number): string {
   return amount >= 100 ? Math.round(amount).toLocaleString('en') : amount.toFixed(2)
 }
+
+/** The further figures of each contender as text: latencies and CPU usage. */
+export function detailNotes(...figures: readonly Figure[]): readonly string[] {
+  return figures.flatMap(({ name, details }) => {
+    const parts = Object.entries(details).map(([what, amount]) => `${what} ${amount.toFixed(2)}`)
+    return parts.length > 0 ? [`${name}: ${parts.join(', ')}`] : []
+  })
+}

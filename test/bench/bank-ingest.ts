@@ -1,12 +1,10 @@
 import pg from 'pg'
 import { freePort } from '../support/free-port.ts'
-import { alternateRounds, type Contender } from './alternate-rounds.ts'
+import type { Contender } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import type { Benchmark } from './benchmark.ts'
+import { type Benchmark, compareWith } from './benchmark.ts'
 import { startChildProcess } from './child-process.ts'
-import { drainOutbox, openOurs } from './compare-ingest.ts'
-import { detailNotes } from './detail-notes.ts'
-import { RECORD_PAYMENT } from './ingest.ts'
+import { drainOutbox, openOurs, RECORD_PAYMENT } from './ingest.ts'
 import { loadContender } from './load/load-contender.ts'
 import type { NotificationLoadOptions, NotificationLoadReady } from './load/notification-load.ts'
 import type { LoadCommand, LoadResult } from './load/run-callers.ts'
@@ -24,22 +22,16 @@ const CREDENTIALS = {
 export const bankIngest: Benchmark = {
   name: 'bank-ingest',
   async measure(bench) {
-    const contenders = {
-      ours: await openNotified(bench),
-      ingest: { ...(await openOurs(bench, RECORD_PAYMENT)), name: 'ingest' },
+    const row = {
+      name: 'bank-ingest',
+      what: "a live bank's notifications, 64 in flight",
+      unit: '/s',
+      target: { atLeastTimes: 0.4 },
     }
-    const figures = await alternateRounds(contenders, { ...bench, before: bench.checkpoint })
-    return [
-      {
-        name: 'bank-ingest',
-        what: "a live bank's notifications, 64 in flight",
-        unit: '/s',
-        ours: figures.ours,
-        yardstick: figures.ingest,
-        target: { atLeastTimes: 0.4 },
-        notes: detailNotes(figures.ours, figures.ingest),
-      },
-    ]
+    return compareWith(bench, row, {
+      ours: await openNotified(bench),
+      yardstick: { ...(await openOurs(bench, RECORD_PAYMENT)), name: 'ingest' },
+    })
   },
 }
 
@@ -53,10 +45,10 @@ async function openNotified(bench: Bench): Promise<Contender> {
     connections: 64,
   }
   const load = await startChildProcess<NotificationLoadReady, LoadCommand, LoadResult>(
+    bench,
     'load/notification-load.ts',
     options,
   )
-  bench.onEnd(load.stop)
   const { url, accountNumbers } = load.ready
   const databaseUrl = await bench.createDatabase()
   await seedAccounts(databaseUrl)

@@ -1,4 +1,4 @@
-import type { Figure } from './alternate-rounds.ts'
+import { alternateRounds, type Contender, detailNotes, type Figure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
 
 /** A benchmark that `npm run bench -- <name>` runs. */
@@ -30,6 +30,19 @@ export interface Result {
   readonly target: Target
   /** Lines that are printed below the table. */
   readonly notes: readonly string[]
+}
+
+/** Measures the service against one yardstick, each from a checkpoint on. @returns the one row */
+export async function compareWith(
+  bench: Bench,
+  row: Pick<Result, 'name' | 'what' | 'unit' | 'target'>,
+  contenders: Readonly<Record<'ours' | 'yardstick', Contender>>,
+): Promise<readonly Result[]> {
+  const { ours, yardstick } = await alternateRounds(contenders, {
+    ...bench,
+    before: bench.checkpoint,
+  })
+  return [{ ...row, ours, yardstick, notes: detailNotes(ours, yardstick) }]
 }
 
 /** Our median divided by the yardstick's; undefined without a yardstick. */

@@ -1,5 +1,7 @@
 import { fork } from 'node:child_process'
 import { join } from 'node:path'
+import type { Bench } from './bench.ts'
+import type { LoadCommand, LoadResult } from './load/run-callers.ts'
 
 /** A program of this folder in a process of its own, so that it has a core of its own. */
 export interface ChildProcess<Ready, Command, Output> {
@@ -20,11 +22,12 @@ export type ChildMessage =
 const READY_LIMIT_MS = 60_000
 
 /**
- * Starts a program whose entry is `childProcessMain`.
+ * Starts a program whose entry is `childProcessMain`. It is killed when the benchmark ends, at the latest.
  *
  * @param file relative to this folder
  */
 export async function startChildProcess<Ready, Command, Output>(
+  bench: Bench,
   file: string,
   options: unknown,
 ): Promise<ChildProcess<Ready, Command, Output>> {
@@ -58,6 +61,7 @@ export async function startChildProcess<Ready, Command, Output>(
     child.kill('SIGKILL')
     await exited
   }
+  bench.onEnd(stop)
   try {
     const opened = listen('ready', READY_LIMIT_MS)
     child.send({ options })
@@ -77,3 +81,7 @@ export async function startChildProcess<Ready, Command, Output>(
     throw error
   }
 }
+
+/** Starts a generator of load that makes calls as fast as it can. */
+export const startLoad = (bench: Bench, file: string, options: unknown) =>
+  startChildProcess<undefined, LoadCommand, LoadResult>(bench, file, options)

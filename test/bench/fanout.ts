@@ -3,12 +3,11 @@ import pg from 'pg'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { SubscribeResponseSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { encodeCursor, tagOf } from '../../src/events/cursor.ts'
-import { alternateRounds, type Contender } from './alternate-rounds.ts'
+import { alternateRounds, type Contender, detailNotes } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
 import type { Benchmark } from './benchmark.ts'
 import { startChildProcess } from './child-process.ts'
 import { trackCpuUsage } from './cpu-usage.ts'
-import { detailNotes } from './detail-notes.ts'
 import type { FanoutLoadOptions, FanoutResult } from './load/fanout-load.ts'
 import { startServiceProcess } from './service-process.ts'
 import type { ConnectStreamOptions, ConnectStreamReady } from './yardstick/connect-stream.ts'
@@ -27,10 +26,10 @@ export const fanout: Benchmark = {
     const service = await startServiceProcess(bench, databaseUrl)
     const options: ConnectStreamOptions = { messages }
     const server = await startChildProcess<ConnectStreamReady, never, never>(
+      bench,
       'yardstick/connect-stream.ts',
       options,
     )
-    bench.onEnd(server.stop)
     const { adminToken: token, grpcAddress: address } = service
     const toOurs = { address, token, messages: events, subscribers: SUBSCRIBERS }
     const toTheirs = { ...toOurs, address: `127.0.0.1:${server.ready.port}` }
@@ -62,10 +61,10 @@ async function subscribers(
   pid: number,
 ): Promise<Contender> {
   const load = await startChildProcess<undefined, undefined, FanoutResult>(
+    bench,
     'load/fanout-load.ts',
     options,
   )
-  bench.onEnd(load.stop)
   return {
     name,
     async measure() {

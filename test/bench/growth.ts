@@ -1,14 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { alternateRounds, type Contender, type Figure } from './alternate-rounds.ts'
+import { alternateRounds, type Contender, detailNotes, type Figure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
 import type { Benchmark, Result } from './benchmark.ts'
-import { startChildProcess } from './child-process.ts'
-import { detailNotes } from './detail-notes.ts'
+import { startLoad } from './child-process.ts'
 import type { GrpcLoadOptions } from './load/grpc-load.ts'
 import { loadContender } from './load/load-contender.ts'
-import type { LoadCommand, LoadResult } from './load/run-callers.ts'
-import { inflowRest, type RestService } from './rest-load.ts'
+import { inflowRest, type RestService } from './rest.ts'
 import { SEEDED_BUSINESS, seedKey } from './seed.ts'
 import { type GrowthSizes, growthAccounts, growthSessions, seedGrowth } from './seed-growth.ts'
 import { startServiceProcess } from './service-process.ts'
@@ -178,10 +176,6 @@ async function paymentContender(bench: Bench, { name, sizes, service }: Setup): 
     inFlight: 64,
     call: { kind: 'record', accounts: growthAccounts(sizes) },
   }
-  const load = await startChildProcess<undefined, LoadCommand, LoadResult>(
-    'load/grpc-load.ts',
-    options,
-  )
-  bench.onEnd(load.stop)
+  const load = await startLoad(bench, 'load/grpc-load.ts', options)
   return loadContender(bench, { name, load, server: service.pid })
 }

@@ -5,14 +5,12 @@ import {
   GetTransactionResponseSchema,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { alternateRounds, type Contender } from './alternate-rounds.ts'
+import type { Contender } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import type { Benchmark } from './benchmark.ts'
-import { startChildProcess } from './child-process.ts'
-import { detailNotes } from './detail-notes.ts'
+import { type Benchmark, compareWith } from './benchmark.ts'
+import { startChildProcess, startLoad } from './child-process.ts'
 import type { GrpcLoadOptions } from './load/grpc-load.ts'
 import { loadContender } from './load/load-contender.ts'
-import type { LoadCommand, LoadResult } from './load/run-callers.ts'
 import {
   SEEDED_BUSINESS,
   seedAccounts,
@@ -32,30 +30,22 @@ export const grpcLookup: Benchmark = {
     const service = await startServiceProcess(bench, databaseUrl)
     const options: GrpcServerOptions = { response: await responseOf(service) }
     const bare = await startChildProcess<GrpcServerReady, never, never>(
+      bench,
       'yardstick/grpc-server.ts',
       options,
     )
-    bench.onEnd(bare.stop)
     const address = `127.0.0.1:${bare.ready.port}`
     const { adminToken: token, grpcAddress, pid } = service
-    const figures = await alternateRounds(
-      {
-        ours: await underLookups(bench, 'Inflow', { address: grpcAddress, token }, pid),
-        bare: await underLookups(bench, 'bare grpc-js, constant', { address, token }, bare.pid),
-      },
-      { ...bench, before: bench.checkpoint },
-    )
-    return [
-      {
-        name: 'grpc-lookup',
-        what: 'gRPC GetTransaction, 64 in flight',
-        unit: '/s',
-        ours: figures.ours,
-        yardstick: figures.bare,
-        target: { atLeastTimes: 0.6 },
-        notes: detailNotes(figures.ours, figures.bare),
-      },
-    ]
+    const row = {
+      name: 'grpc-lookup',
+      what: 'gRPC GetTransaction, 64 in flight',
+      unit: '/s',
+      target: { atLeastTimes: 0.6 },
+    }
+    return compareWith(bench, row, {
+      ours: await underLookups(bench, 'Inflow', { address: grpcAddress, token }, pid),
+      yardstick: await underLookups(bench, 'bare grpc-js, constant', { address, token }, bare.pid),
+    })
   },
 }
 
@@ -82,10 +72,6 @@ async function underLookups(
     inFlight: 64,
     call: { kind: 'look-up', businessId: SEEDED_BUSINESS, transactions: transactionsOf(bench) },
   }
-  const load = await startChildProcess<undefined, LoadCommand, LoadResult>(
-    'load/grpc-load.ts',
-    options,
-  )
-  bench.onEnd(load.stop)
+  const load = await startLoad(bench, 'load/grpc-load.ts', options)
   return loadContender(bench, { name, load, server })
 }

@@ -1,7 +1,6 @@
-import { median, type Sample, toFigure } from './alternate-rounds.ts'
+import { detailNotes, median, type Sample, toFigure } from './alternate-rounds.ts'
 import type { Benchmark, Result } from './benchmark.ts'
 import { type ChildProcess, startChildProcess } from './child-process.ts'
-import { detailNotes } from './detail-notes.ts'
 import type { IdleCommand, IdleReady, IdleResult } from './load/idle-load.ts'
 import { openPaidBusiness } from './paid-business.ts'
 import { startLocalService } from './service-process.ts'
@@ -15,8 +14,7 @@ type Load = ChildProcess<IdleReady, IdleCommand, IdleResult>
 export const latencyIdle: Benchmark = {
   name: 'latency-idle',
   async measure(bench) {
-    const load: Load = await startChildProcess('load/idle-load.ts', {})
-    bench.onEnd(load.stop)
+    const load: Load = await startChildProcess(bench, 'load/idle-load.ts', {})
     const service = await startLocalService(bench)
     const { accountNumber } = await openPaidBusiness(service, [load.ready.url])
     const { adminToken: token, grpcAddress: address } = service

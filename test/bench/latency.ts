@@ -1,9 +1,8 @@
-import { type Sample, toFigure } from './alternate-rounds.ts'
+import { detailNotes, type Sample, toFigure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
 import type { Benchmark, Result } from './benchmark.ts'
 import { type ChildProcess, startChildProcess } from './child-process.ts'
 import { trackCpuUsage } from './cpu-usage.ts'
-import { detailNotes } from './detail-notes.ts'
 import type { LatencyLoadOptions, LatencyResult } from './load/latency-load.ts'
 import type { LoadCommand } from './load/run-callers.ts'
 import { seedAccounts } from './seed.ts'
@@ -29,10 +28,10 @@ export const latency: Benchmark = {
       paymentsPerSecond: PAYMENTS_PER_SECOND,
     }
     const load = await startChildProcess<undefined, LoadCommand, LatencyResult>(
+      bench,
       'load/latency-load.ts',
       options,
     )
-    bench.onEnd(load.stop)
     const p50: Sample[] = []
     const p99: Sample[] = []
     await load.run({ seconds: 1 }, 30_000)

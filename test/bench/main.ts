@@ -4,20 +4,15 @@ import { bankIngest } from './bank-ingest.ts'
 import { openBench } from './bench.ts'
 import type { Benchmark, Result } from './benchmark.ts'
 import { compareRuns } from './compare-runs.ts'
-import { create } from './create.ts'
 import { fanout } from './fanout.ts'
 import { growth } from './growth.ts'
 import { grpcLookup } from './grpc-lookup.ts'
-import { ingest } from './ingest.ts'
-import { ingestBatch } from './ingest-batch.ts'
-import { ingestTraced } from './ingest-traced.ts'
+import { ingest, ingestBatch, ingestTraced } from './ingest.ts'
 import { latency } from './latency.ts'
 import { latencyIdle } from './latency-idle.ts'
-import { lookup } from './lookup.ts'
-import { lookupCeiling } from './lookup-ceiling.ts'
-import { lookupLimits } from './lookup-limits.ts'
 import { memory } from './memory.ts'
 import { relay } from './relay.ts'
+import { create, lookup, lookupCeiling, lookupLimits } from './rest.ts'
 import { retention } from './retention.ts'
 import { settlement } from './settlement.ts'
 import { soak } from './soak.ts'
@@ -65,6 +60,10 @@ const USAGE = `npm run bench -- [--quick] [${BENCHMARKS.map((benchmark) => bench
  */
 async function main(args: readonly string[]): Promise<number> {
   if (args[0] === '--compare') return (await compareRuns(args.slice(1))) > 0 ? 1 : 0
+  if (args.includes('--help')) {
+    console.log(USAGE)
+    return 0
+  }
   const { quick, benchmarks } = readArgs(args)
   const log = (line: string) => console.error(line)
   const bench = await openBench({ rounds: 3, ...(quick ? QUICK : FULL), quick, log })

@@ -1,11 +1,9 @@
-import { type Sample, toFigure } from './alternate-rounds.ts'
+import { detailNotes, type Sample, toFigure } from './alternate-rounds.ts'
 import type { Benchmark } from './benchmark.ts'
-import { startChildProcess } from './child-process.ts'
-import { detailNotes } from './detail-notes.ts'
+import { startChildProcess, startLoad } from './child-process.ts'
 import { EVENTS, SUBSCRIBERS, seedEvents } from './fanout.ts'
 import type { FanoutLoadOptions, FanoutResult } from './load/fanout-load.ts'
 import type { GrpcLoadOptions } from './load/grpc-load.ts'
-import type { LoadCommand, LoadResult } from './load/run-callers.ts'
 import { ACCOUNTS, seedAccounts } from './seed.ts'
 import { readMemory } from './service-metrics.ts'
 import { startServiceProcess } from './service-process.ts'
@@ -30,12 +28,9 @@ export const memory: Benchmark = {
       inFlight: 64,
       call: { kind: 'record', accounts: ACCOUNTS },
     }
-    const ingest = await startChildProcess<undefined, LoadCommand, LoadResult>(
-      'load/grpc-load.ts',
-      options,
-    )
-    bench.onEnd(ingest.stop)
+    const ingest = await startLoad(bench, 'load/grpc-load.ts', options)
     const fanout = await startChildProcess<undefined, undefined, FanoutResult>(
+      bench,
       'load/fanout-load.ts',
       {
         address,
@@ -44,7 +39,6 @@ export const memory: Benchmark = {
         messages: EVENTS,
       } satisfies FanoutLoadOptions,
     )
-    bench.onEnd(fanout.stop)
     const samples: Sample[] = []
     for (let round = 1; round <= bench.rounds; round++) {
       const { seconds } = bench

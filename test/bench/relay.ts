@@ -1,9 +1,8 @@
 import { hasNats, startNats } from '../support/nats.ts'
-import { alternateRounds } from './alternate-rounds.ts'
+import { alternateRounds, detailNotes } from './alternate-rounds.ts'
 import type { Benchmark } from './benchmark.ts'
 import { startChildProcess } from './child-process.ts'
 import { trackCpuUsage } from './cpu-usage.ts'
-import { detailNotes } from './detail-notes.ts'
 import { seedEvents } from './fanout.ts'
 import type { RelayLoadCommand, RelayLoadOptions } from './load/relay-load.ts'
 import type { BarePublisherCommand, BarePublisherOptions } from './yardstick/bare-publisher.ts'
@@ -36,16 +35,16 @@ export const relay: Benchmark = {
     await addEvents()
     const options: RelayLoadOptions = { databaseUrl, server: server.address }
     const ours = await startChildProcess<undefined, RelayLoadCommand, { perSecond: number }>(
+      bench,
       'load/relay-load.ts',
       options,
     )
-    bench.onEnd(ours.stop)
     const bareOptions: BarePublisherOptions = { server: server.address, bytes }
     const bare = await startChildProcess<undefined, BarePublisherCommand, { perSecond: number }>(
+      bench,
       'yardstick/bare-publisher.ts',
       bareOptions,
     )
-    bench.onEnd(bare.stop)
     const measured = async (run: Promise<{ perSecond: number }>, pid: number) => {
       const cpuUsage = trackCpuUsage({ load: pid, service: server.pid })
       const { perSecond } = await run

@@ -1,15 +1,13 @@
 import pg from 'pg'
 import { newId } from '../../src/core/ids.ts'
 import { cutPartition } from '../../src/postgres/partitions/partitions.ts'
-import { type Sample, toFigure } from './alternate-rounds.ts'
+import { detailNotes, type Sample, toFigure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
 import type { Benchmark } from './benchmark.ts'
-import { type ChildProcess, startChildProcess } from './child-process.ts'
-import { detailNotes } from './detail-notes.ts'
+import { type ChildProcess, startChildProcess, startLoad } from './child-process.ts'
 import { loadContender } from './load/load-contender.ts'
 import type { PacedLoadOptions } from './load/paced-load.ts'
 import type { RetentionLoadOptions, RetentionLoadResult } from './load/retention-load.ts'
-import type { LoadCommand, LoadResult } from './load/run-callers.ts'
 import { SEEDED_BUSINESS, seedAccounts } from './seed.ts'
 import { startServiceProcess } from './service-process.ts'
 
@@ -35,17 +33,16 @@ export const retention: Benchmark = {
     await seedPayments(databaseUrl, events)
     await bench.checkpoint()
     const service = await startServiceProcess(bench, databaseUrl)
-    const load = await startChildProcess<undefined, LoadCommand, LoadResult>('load/paced-load.ts', {
+    const load = await startLoad(bench, 'load/paced-load.ts', {
       address: service.grpcAddress,
       token: service.adminToken,
       paymentsPerSecond: PAYMENTS_PER_SECOND,
     } satisfies PacedLoadOptions)
-    bench.onEnd(load.stop)
     const job = await startChildProcess<undefined, null, RetentionLoadResult>(
+      bench,
       'load/retention-load.ts',
       { databaseUrl, events } satisfies RetentionLoadOptions,
     )
-    bench.onEnd(job.stop)
     const payments = loadContender(bench, { name: 'payments', load, server: service.pid })
     const window = async (): Promise<Sample> => {
       const { details = {} } = await payments.measure(bench.seconds)

@@ -1,7 +1,5 @@
 import pg from 'pg'
-import { firstIdAt } from '../../src/core/ids.ts'
-import { checkForeignKeys } from './check-foreign-keys.ts'
-import { CHUNK, type Chunk, chunkOf, idsOf, inChunk } from './growth-chunk.ts'
+import { firstIdAt, newId } from '../../src/core/ids.ts'
 import { PAYMENT_PAYLOAD } from './payment-payload.ts'
 import { SEEDED_BUSINESS, sessionIdOf } from './seed.ts'
 
@@ -280,4 +278,64 @@ async function seedAttempts(client: pg.Client): Promise<void> {
       select id, 1, position, created_at, 12, 500, '', 'responded with 500'
       from webhook_delivery where state = 'FAILED' order by id`,
   )
+}
+
+/** How many transactions, and how many deliveries, one commit inserts. */
+const CHUNK = 25_000
+
+/** Without years, payments are a second apart, or closer, so that all are from this time. The last is from now. */
+const INTERVAL_MAX_MS = 1_000
+const SPAN_MAX_MS = 30 * 86_400_000
+
+const YEAR_MS = 365.25 * 86_400_000
+
+/** Some consecutive transactions. Their ids are in the order of time, as all ids are. */
+interface Chunk {
+  readonly from: number
+  readonly to: number
+  /** Ten characters of time. */
+  readonly time: string
+  /** When the first of them was paid. */
+  readonly startMs: number
+  readonly intervalMs: number
+}
+
+function chunkOf(from: number, sizes: GrowthSizes, nowMs: number): Chunk {
+  const { transactions, years = 0 } = sizes
+  const to = Math.min(from + CHUNK - 1, transactions)
+  const intervalMs =
+    years > 0
+      ? Math.floor((years * YEAR_MS) / transactions)
+      : Math.min(INTERVAL_MAX_MS, Math.floor(SPAN_MAX_MS / transactions))
+  const startMs = nowMs - (transactions - from + 1) * intervalMs
+  const time = newId('txn', startMs).slice('txn_'.length, 'txn_'.length + 10)
+  return { from, to, time, startMs, intervalMs }
+}
+
+/** The ids of a chunk's transactions, as a condition on a column. */
+const inChunk = (column: string) =>
+  `${column} between 'txn_' || $1::text || lpad($2::bigint::text, 16, '0')
+    and 'txn_' || $1 || lpad($3::bigint::text, 16, '0')`
+
+const idsOf = ({ time, from, to }: Chunk) => [time, from, to]
+
+/** Throws if a row violates a foreign key: the seed inserts rows with the checks disabled. */
+async function checkForeignKeys(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ name: string; sql: string }>(
+    `select conname as name, format(
+        'select from %s c left join %s p on %s where %s and p.%I is null limit 1',
+        conrelid::regclass, confrelid::regclass,
+        string_agg(format('p.%I = c.%I', parent.attname, child.attname), ' and '),
+        string_agg(format('c.%I is not null', child.attname), ' and '), min(parent.attname)) as sql
+      from pg_constraint
+      cross join lateral unnest(conkey, confkey) as pair(child, parent)
+      join pg_attribute child on child.attrelid = conrelid and child.attnum = pair.child
+      join pg_attribute parent on parent.attrelid = confrelid and parent.attnum = pair.parent
+      where contype = 'f' and connamespace = 'public'::regnamespace
+      group by pg_constraint.oid, conname, conrelid, confrelid`,
+  )
+  for (const { name, sql } of rows) {
+    const { rowCount } = await client.query(sql)
+    if (rowCount !== 0) throw new Error(`the seed breaks ${name}`)
+  }
 }

@@ -2,14 +2,12 @@ import { type Client, createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { type Sample, toFigure } from './alternate-rounds.ts'
+import { detailNotes, type Sample, toFigure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
 import type { Benchmark } from './benchmark.ts'
-import { startChildProcess } from './child-process.ts'
-import { detailNotes } from './detail-notes.ts'
+import { startLoad } from './child-process.ts'
 import { loadContender } from './load/load-contender.ts'
 import type { PacedLoadOptions } from './load/paced-load.ts'
-import type { LoadCommand, LoadResult } from './load/run-callers.ts'
 import { SEEDED_BUSINESS, seedAccounts, seedLedger, seedTransactions } from './seed.ts'
 import { type ServiceProcess, startServiceProcess } from './service-process.ts'
 
@@ -34,12 +32,11 @@ export const settlement: Benchmark = {
     await seedLedger(databaseUrl, SEEDED_BUSINESS)
     await bench.checkpoint()
     const service = await startServiceProcess(bench, databaseUrl)
-    const load = await startChildProcess<undefined, LoadCommand, LoadResult>('load/paced-load.ts', {
+    const load = await startLoad(bench, 'load/paced-load.ts', {
       address: service.grpcAddress,
       token: service.adminToken,
       paymentsPerSecond: PAYMENTS_PER_SECOND,
     } satisfies PacedLoadOptions)
-    bench.onEnd(load.stop)
     const payments = loadContender(bench, { name: 'payments', load, server: service.pid })
     const window = async (): Promise<Sample> => toP99(await payments.measure(bench.seconds))
     await window()

@@ -57,8 +57,7 @@ export const soak: Benchmark = {
     if (!(count >= 3))
       throw new Error('SOAK_MINUTES must be at least 1.5: the run is divided into three thirds')
     const service = await startLocalService(bench)
-    const load: Load = await startChildProcess('load/soak-load.ts', {})
-    bench.onEnd(load.stop)
+    const load: Load = await startChildProcess(bench, 'load/soak-load.ts', {})
     const run = (command: SoakCommand, seconds = 0) => load.run(command, seconds * 1000 + GRACE_MS)
     await run({ kind: 'open', ...(await openBusiness(service, load.ready.url)) })
     const perSecond = (await calibrate(bench, run)) / 2

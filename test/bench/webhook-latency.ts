@@ -4,12 +4,11 @@ import {
   startBrokenTls,
   startHostile,
 } from '../webhooks/sender/hostile.ts'
-import { type Figure, type Sample, toFigure } from './alternate-rounds.ts'
+import { detailNotes, type Figure, type Sample, toFigure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
 import type { Benchmark, Result } from './benchmark.ts'
 import { type ChildProcess, startChildProcess } from './child-process.ts'
 import { trackCpuUsage } from './cpu-usage.ts'
-import { detailNotes } from './detail-notes.ts'
 import type { ReceiverCommand, ReceiverReady, ReceiverResult } from './load/receiver.ts'
 import type {
   WebhookLatencyCommand,
@@ -68,8 +67,7 @@ export const webhookLatency: Benchmark = {
 }
 
 async function open(bench: Bench, name: string, others: readonly string[]): Promise<Setup> {
-  const load: Load = await startChildProcess('load/webhook-latency-load.ts', {})
-  bench.onEnd(load.stop)
+  const load: Load = await startChildProcess(bench, 'load/webhook-latency-load.ts', {})
   const service = await startLocalService(bench)
   const { accountNumber } = await openPaidBusiness(service, [load.ready.url, ...others])
   return { name, load, service, accountNumber, p50: [], p99: [] }
@@ -100,10 +98,10 @@ async function run(bench: Bench, setup: Setup, seconds: number): Promise<void> {
 
 async function startHealthy(bench: Bench, count: number): Promise<readonly string[]> {
   const receiver = await startChildProcess<ReceiverReady, ReceiverCommand, ReceiverResult>(
+    bench,
     'load/receiver.ts',
     {},
   )
-  bench.onEnd(receiver.stop)
   return Array.from({ length: count }, (_, index) => {
     return `http://127.0.0.1:${receiver.ready.port}/${index}`
   })

@@ -1,9 +1,8 @@
-import { alternateRounds, type Contender } from './alternate-rounds.ts'
+import { alternateRounds, type Contender, detailNotes } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
 import type { Benchmark, Result, Target } from './benchmark.ts'
 import { type ChildProcess, startChildProcess } from './child-process.ts'
 import { trackCpuUsage } from './cpu-usage.ts'
-import { detailNotes } from './detail-notes.ts'
 import type { ReceiverCommand, ReceiverReady, ReceiverResult } from './load/receiver.ts'
 import { openPaidBusiness } from './paid-business.ts'
 import { startLocalService } from './service-process.ts'
@@ -33,8 +32,7 @@ export const webhooks: Benchmark = {
 }
 
 async function measure(bench: Bench, endpoints: number): Promise<readonly Result[]> {
-  const receiver: Receiver = await startChildProcess('load/receiver.ts', {})
-  bench.onEnd(receiver.stop)
+  const receiver: Receiver = await startChildProcess(bench, 'load/receiver.ts', {})
   const urls = Array.from({ length: endpoints }, (_, i) => {
     return `http://127.0.0.1:${receiver.ready.port}/${i}`
   })
@@ -107,10 +105,10 @@ async function jobQueue(
     logged,
   }
   const queue = await startChildProcess<undefined, JobQueueCommand, undefined>(
+    bench,
     'yardstick/job-queue.ts',
     options,
   )
-  bench.onEnd(queue.stop)
   return {
     name: logged ? kind : `${kind}, neither signed nor logged`,
     async measure() {

@@ -4,9 +4,9 @@ import { BusinessService } from '../../gen/inflow/business/v1/business_service_p
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { KEY_SCOPES } from '../../src/auth/caller.ts'
 import { creation } from '../protocols/rest/rest.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 const businesses = () => service.client(BusinessService)
 
 let businessId: string

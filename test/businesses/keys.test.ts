@@ -10,10 +10,10 @@ import { keyIdOf, matchesHash, newSecretKey } from '../../src/businesses/secret-
 import { createFindKey } from '../../src/businesses/store.ts'
 import { newId } from '../../src/core/ids.ts'
 import { creation } from '../protocols/rest/rest.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const service = useService()
+const service = useSharedService()
 
 describe('a secret key', () => {
   test.each([

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, matchesGlob } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import faults from '../faults/vitest.config.ts'
+import { FAULT_FILES } from '../faults/vitest.config.ts'
 import { SLOW_FILES } from '../vitest.config.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -52,7 +52,7 @@ const TEST_FILES = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 
 const RUN_BY: Readonly<Record<string, readonly string[]>> = {
   test: TEST_FILES.filter((path) => !path.startsWith('test/faults/') && !SLOW_FILES.includes(path)),
   'test:faults': TEST_FILES.filter((path) =>
-    faults.test?.include?.some((pattern) => matchesGlob(path, pattern)),
+    FAULT_FILES.some((pattern) => matchesGlob(path, pattern)),
   ),
 }
 

@@ -21,6 +21,7 @@ import { startFakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
 import { SubscriptionRefused, subscribe } from '../../src/client/subscribe.ts'
 import { serverUser, spawnAs } from '../../src/postgres/embedded/server-user.ts'
 import { inflow } from '../cli/run-inflow.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { makeFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
 import { grpcClient } from '../support/grpc-client.ts'
@@ -238,10 +239,7 @@ async function openAccount(
     businessId,
     reference,
     bank,
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
+    ...CUSTOMER,
     idType: 1,
     idNumber: '22222222222',
   })

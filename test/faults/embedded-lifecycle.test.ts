@@ -108,15 +108,11 @@ describe('a start', () => {
     const second = await start({ folder })
     expect(second.port).not.toBe(first.port)
     expect(await query(second.url, 'table kept')).toEqual([{ answer: 42 }])
-  })
-
-  test('creates the database if the previous start was killed before that', async () => {
-    const folder = scratch()
-    const first = await start({ folder })
-    await query(first.url.replace(/inflow$/, 'postgres'), 'drop database inflow')
-    await first.stop()
-    const second = await start({ folder })
-    expect(await query(second.url, 'select 1 as one')).toEqual([{ one: 1 }])
+    // As a start leaves it that is killed before it creates the database.
+    await query(second.url.replace(/inflow$/, 'postgres'), 'drop database inflow')
+    await second.stop()
+    const third = await start({ folder })
+    expect(await query(third.url, 'select 1 as one')).toEqual([{ one: 1 }])
   })
 
   test('removes the leftovers of a killed initdb and creates a complete cluster', async () => {
@@ -159,16 +155,6 @@ describe('a start', () => {
 })
 
 describe.runIf(isRoot)('as root', () => {
-  test('the server runs as an unprivileged user, who owns the cluster', async () => {
-    const folder = scratch()
-    await start({ folder })
-    const uid = statSync(folder).uid
-    expect(uid).not.toBe(0)
-    expect(statSync(`/proc/${postmasterId(folder)}`).uid).toBe(uid)
-    expect(readFileSync(`/proc/${postmasterId(folder)}/status`, 'utf8')).toMatch(/^Groups:\s*$/m)
-    expect(statSync(`${folder}.password`).uid).toBe(0)
-  })
-
   test('a closed folder holds a link to a cluster in /var/lib/inflow', async () => {
     const folder = scratch(0o700)
     const lines: string[] = []
@@ -178,9 +164,23 @@ describe.runIf(isRoot)('as root', () => {
     expect(lines.join('\n')).toContain(`may not enter ${dirname(folder)}`)
     expect(statSync(`/proc/${postmasterId(folder)}`).uid).not.toBe(0)
     await first.stop()
-    const second = await start({ folder })
+    lines.length = 0
+    const second = await start({ folder, log: (line) => lines.push(line) })
     expect(await query(second.url, 'table kept')).toEqual([{ answer: 42 }])
     expect(readdirSync(dirname(folder)).filter((name) => name.includes('.new-'))).toEqual([])
+    // Each start says where the files are, if not in the folder, and why.
+    expect(lines.join('\n')).toMatch(
+      /^PostgreSQL's files are in \/var\/lib\/inflow\/\w+\/cluster, as \w+ may not enter \S+$/m,
+    )
+  })
+
+  test('a link whose cluster is lost is an error, not a new database', async () => {
+    const folder = scratch(0o700)
+    await (await start({ folder })).stop()
+    rmSync(dirname(readlinkSync(folder)), { recursive: true })
+    // The clean-up removes the target of the link.
+    onTestFinished(() => void mkdirSync(dirname(readlinkSync(folder)), { recursive: true }))
+    await expect(startEmbedded({ folder })).rejects.toThrow('which is gone')
   })
 
   test('a start killed in a closed folder leaves nothing in /var/lib/inflow', async () => {
@@ -200,23 +200,21 @@ describe.runIf(isRoot)('as root', () => {
     expect(existsSync(dirname(left))).toBe(false)
   })
 
-  test('a link whose cluster is lost is an error, not a new database', async () => {
-    const folder = scratch(0o700)
-    await (await start({ folder })).stop()
-    rmSync(dirname(readlinkSync(folder)), { recursive: true })
-    // The clean-up removes the target of the link.
-    onTestFinished(() => void mkdirSync(dirname(readlinkSync(folder)), { recursive: true }))
-    await expect(startEmbedded({ folder })).rejects.toThrow('which is gone')
-  })
-
-  test('a cluster restored by root gets its owner back', async () => {
+  test('the server runs as an unprivileged user, who owns the cluster, also one that root restored', async () => {
     const folder = scratch()
-    await (await start({ folder })).stop()
+    const first = await start({ folder })
+    const uid = statSync(folder).uid
+    expect(uid).not.toBe(0)
+    expect(statSync(`/proc/${postmasterId(folder)}`).uid).toBe(uid)
+    expect(readFileSync(`/proc/${postmasterId(folder)}/status`, 'utf8')).toMatch(/^Groups:\s*$/m)
+    expect(statSync(`${folder}.password`).uid).toBe(0)
+    await first.stop()
     for (const name of ['', ...readdirSync(folder, { recursive: true, encoding: 'utf8' })]) {
       chownSync(join(folder, name), 0, 0)
     }
     const { url } = await start({ folder })
     expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
+    expect(statSync(folder).uid).toBe(uid)
   })
 
   test('inaccessible programs are copied once, with their links, and repaired', async () => {
@@ -275,16 +273,6 @@ describe.runIf(isRoot)('as root', () => {
     await expect(writePrivate(dataDir, 'credentials.json', '{}')).rejects.toThrow('ELOOP')
     expect(readFileSync(target, 'utf8')).toBe('kept')
     expect(statSync(target).uid).toBe(0)
-  })
-
-  test('each start says where the files are, if not in the folder, and why', async () => {
-    const folder = scratch(0o700)
-    await (await start({ folder })).stop()
-    const lines: string[] = []
-    await start({ folder, log: (line) => lines.push(line) })
-    expect(lines.join('\n')).toMatch(
-      /^PostgreSQL's files are in \/var\/lib\/inflow\/\w+\/cluster, as \w+ may not enter \S+$/m,
-    )
   })
 
   test('an ordinary user runs it without root', async ({ skip }) => {

@@ -4,13 +4,14 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { IdType } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { inflow } from '../cli/run-inflow.ts'
 import { makeFolder } from '../support/folder.ts'
-import { grpcClient } from '../support/grpc-client.ts'
+import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
+import { openAccountOver } from '../support/opened-account.ts'
 import { findPostgres, startPostgres } from '../support/postgres-server.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
@@ -47,18 +48,9 @@ async function startEmbeddedService() {
     name: 'Ada',
   })
   const businessId = business!.id
-  const { account } = await grpcClient(AccountService, service.grpcUrl).createAccount({
-    businessId,
-    reference: 'order-1',
-    bank: Bank.BANK_PROVIDUS,
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
-    idType: 1,
-    idNumber: '22222222222',
-  })
-  return { folder, data, service, businessId, accountNumber: account!.accountNumber }
+  const identified = { businessId, idType: IdType.NIN, idNumber: '22222222222' }
+  const { accountNumber } = await openAccountOver(grpcTransport(service.grpcUrl), identified)
+  return { folder, data, service, businessId, accountNumber }
 }
 
 /** Expects that a service has the account, in an epoch, and that its ledger and audit log verify. */

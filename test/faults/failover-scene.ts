@@ -2,14 +2,13 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Client, createClient } from '@connectrpc/connect'
 import { onTestFinished } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import type { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { makeFolder } from '../support/folder.ts'
-import { grpcClient } from '../support/grpc-client.ts'
+import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
+import { openBusinessOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
@@ -43,16 +42,11 @@ export const client = <S extends Parameters<typeof createClient>[0]>(
 ) => grpcClient(service, grpcUrl)
 
 /** Creates a business with an account, and an endpoint that gets its payments. */
-export async function openBusiness(instance: ServiceProcess, receiver: Receiver) {
-  const { business } = await client(BusinessService, instance).createBusiness({ name: 'Ada' })
-  const businessId = business!.id
-  const { account } = await client(AccountService, instance).createAccount({
-    ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS },
-    ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
-  })
+export async function openNotified(instance: ServiceProcess, receiver: Receiver) {
+  const { businessId, accountNumber } = await openBusinessOver(grpcTransport(instance.grpcUrl))
   const endpoint = { businessId, url: receiver.url, kinds: ['PAYMENT_NOTIFICATION'] }
   await client(WebhookService, instance).createEndpoint(endpoint)
-  return { businessId, accountNumber: account!.accountNumber }
+  return { businessId, accountNumber }
 }
 
 /** Records a payment of one naira. */

@@ -14,7 +14,7 @@ import { ADMIN_TOKEN } from '../support/service.ts'
 import {
   client,
   idsOf,
-  openBusiness,
+  openNotified,
   recordPayment,
   sessionsOf,
   startInstances,
@@ -111,7 +111,7 @@ test('a failover that loses commits begins an epoch, and ends the streams that h
   const pair = await startPair()
   const { proxy, instances, receiver, pointTo } = await startBehindProxy(pair.primary.url)
   const [first, second] = instances
-  const { businessId, accountNumber } = await openBusiness(first, receiver)
+  const { businessId, accountNumber } = await openNotified(first, receiver)
   const surviving = named('surviving', 20)
   await pay(instances, accountNumber, surviving)
   const behind = follow(second)
@@ -169,7 +169,7 @@ test('a planned switchover ends no stream and loses nothing', async () => {
   const pair = await startPair()
   const { proxy, instances, receiver, pointTo } = await startBehindProxy(pair.primary.url)
   const [first, second] = instances
-  const { businessId, accountNumber } = await openBusiness(first, receiver)
+  const { businessId, accountNumber } = await openNotified(first, receiver)
   const followers = instances.map((instance) => follow(instance))
   await pay(instances, accountNumber, named('before', 20))
   for (const { events } of followers) await vi.waitFor(() => expect(events).toHaveLength(21), WAIT)
@@ -196,7 +196,7 @@ test('a restore of an earlier copy of the data folder ends the streams that had 
   const { server, folder } = await startPrimary()
   const { proxy, instances, receiver, pointTo } = await startBehindProxy(server.url)
   const [first, second] = instances
-  const { businessId, accountNumber } = await openBusiness(first, receiver)
+  const { businessId, accountNumber } = await openNotified(first, receiver)
   const copied = named('copied', 10)
   await pay(instances, accountNumber, copied)
   const copy = `${folder}-copy`
@@ -230,7 +230,7 @@ test.each(['lower', 'higher'])(
     await burnTransactionIds(ids === 'lower' ? server.url : other.url, 5_000)
     const { proxy, instances, receiver, pointTo } = await startBehindProxy(server.url)
     const [first, second] = instances
-    const { businessId, accountNumber } = await openBusiness(first, receiver)
+    const { businessId, accountNumber } = await openNotified(first, receiver)
     const dumped = named('dumped', 10)
     await pay(instances, accountNumber, dumped)
     const followers = instances.map((instance) => follow(instance))

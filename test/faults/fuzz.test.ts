@@ -3,7 +3,6 @@ import { runInNewContext } from 'node:vm'
 import { createClient } from '@connectrpc/connect'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
@@ -16,6 +15,7 @@ import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
+import { openAccountOver } from '../support/opened-account.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { createGrpcSender, grpcRequest } from './fuzz/grpc-requests.ts'
 import {
@@ -82,16 +82,10 @@ async function makeWorld(): Promise<World> {
   await businesses.revokeKey({ keyId: revoked.key!.id })
   const webhooks = createClient(WebhookService, transport)
   const { endpoint } = await webhooks.createEndpoint({ businessId, url: 'http://127.0.0.1:9/' })
-  const { account } = await createClient(AccountService, transport).createAccount({
+  const { accountNumber, reference } = await openAccountOver(transport, {
     businessId,
-    reference: 'order-1',
     bank: Bank.BANK_9PSB,
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
   })
-  const { accountNumber, reference } = account!
   const transfer = { accountNumber, amountMinor: 100n, sessionId: 's-1' }
   await createClient(SandboxService, transport).simulateTransfer(transfer)
   const { deliveries } = await until(

@@ -1,8 +1,6 @@
 import { create } from '@bufbuild/protobuf'
 import type { createClient } from '@connectrpc/connect'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   RecordPaymentRequestSchema,
@@ -11,7 +9,8 @@ import {
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { subscribe } from '../../src/client/subscribe.ts'
 import { useDatabase } from '../support/database.ts'
-import { grpcClient } from '../support/grpc-client.ts'
+import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
+import { openAccountOver, openBusinessOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { generator } from '../support/random.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
@@ -46,22 +45,15 @@ afterAll(async () => {
   await Promise.all(instances.map((instance) => instance.kill()))
 })
 
+/** Opens three accounts of each of three businesses. */
 async function openAccounts(): Promise<string[]> {
-  const instance = instances[0]!
+  const transport = grpcTransport(instances[0]!.grpcUrl)
   const numbers: string[] = []
   for (let b = 0; b < 3; b++) {
-    const { business } = await client(BusinessService, instance).createBusiness({ name: `B${b}` })
-    for (let a = 0; a < 3; a++) {
-      const { account } = await client(AccountService, instance).createAccount({
-        businessId: business!.id,
-        reference: `order-${a}`,
-        bank: Bank.BANK_PROVIDUS,
-        firstName: 'Ada',
-        lastName: 'Obi',
-        email: 'ada@example.com',
-        phone: '08012345678',
-      })
-      numbers.push(account!.accountNumber)
+    const { businessId, accountNumber } = await openBusinessOver(transport)
+    numbers.push(accountNumber)
+    for (const reference of ['order-2', 'order-3']) {
+      numbers.push((await openAccountOver(transport, { businessId, reference })).accountNumber)
     }
   }
   return numbers

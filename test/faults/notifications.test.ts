@@ -1,11 +1,12 @@
 import { createClient } from '@connectrpc/connect'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { IdType } from '../../gen/inflow/account/v1/account_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { type FakeBanks, startFakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
 import { useDatabase } from '../support/database.ts'
 import { freePort } from '../support/free-port.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
+import { openAccountOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { generator } from '../support/random.ts'
 import {
@@ -53,21 +54,11 @@ afterAll(async () => {
 async function openAccounts({ bank }: BankReceiver): Promise<string[]> {
   const transport = grpcTransport(service.grpcUrl)
   const { business } = await createClient(BusinessService, transport).createBusiness({ name: 'B' })
-  const accounts = createClient(AccountService, transport)
+  const identified = { businessId: business!.id, bank, idType: IdType.NIN, idNumber: '22222222222' }
   const opening = Array.from({ length: ACCOUNTS }, (_, index) =>
-    accounts.createAccount({
-      businessId: business!.id,
-      reference: `order-${index}`,
-      bank,
-      idType: 1,
-      idNumber: '22222222222',
-      firstName: 'Ada',
-      lastName: 'Obi',
-      email: 'ada@example.com',
-      phone: '08012345678',
-    }),
+    openAccountOver(transport, { ...identified, reference: `order-${index}` }),
   )
-  return (await Promise.all(opening)).map(({ account }) => account!.accountNumber)
+  return (await Promise.all(opening)).map(({ accountNumber }) => accountNumber)
 }
 
 /** Sends a request until there is a response. */

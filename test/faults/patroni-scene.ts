@@ -10,7 +10,7 @@ import { ADMIN_TOKEN } from '../support/service.ts'
 import {
   client,
   idsOf,
-  openBusiness,
+  openNotified,
   recordPayment,
   sessionsOf,
   startInstances,
@@ -57,7 +57,7 @@ export interface Outcome {
 /** Two instances on a cluster, payers at both, three subscribers and a receiver of webhooks. */
 export async function startScene(cluster: Cluster) {
   const { instances, receiver } = await startInstances(cluster.url)
-  const { businessId, accountNumber } = await openBusiness(instances[0], receiver)
+  const { businessId, accountNumber } = await openNotified(instances[0], receiver)
   const readers = [[instances[0]], [instances[1]], instances].map(startReader)
   const payers = startPayers(instances, accountNumber)
   const commits = startProbe(cluster.superuserUrl)

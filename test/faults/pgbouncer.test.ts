@@ -5,8 +5,6 @@ import { join } from 'node:path'
 import { createClient } from '@connectrpc/connect'
 import { Client } from 'pg'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import {
@@ -20,6 +18,7 @@ import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
+import { openBusinessOver } from '../support/opened-account.ts'
 import { startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -84,20 +83,15 @@ test.skipIf(!isInstalled)(
     })
     onTestFinished(() => service.kill())
     const transport = grpcTransport(service.grpcUrl)
-    const { business, secretKey } = await createClient(BusinessService, transport).createBusiness({
-      name: 'Ada',
-    })
-    const businessId = business!.id
-    const { account } = await createClient(AccountService, transport).createAccount({
-      ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS },
-      ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
-    })
+    const { businessId, secretKey, accountNumber } = await openBusinessOver(transport)
     const sessions = Array.from({ length: 300 }, (_, index) => `session-${index}`)
     const transactions = createClient(TransactionService, transport)
     const record = (sessionId: string) =>
       transactions.recordPayment({
-        ...{ bank: Bank.BANK_PROVIDUS, accountNumber: account!.accountNumber },
-        ...{ sessionId, amountMinor: 100n },
+        bank: Bank.BANK_PROVIDUS,
+        accountNumber,
+        sessionId,
+        amountMinor: 100n,
       })
     const [recorded, repeated] = [
       await Promise.all(sessions.map(record)),

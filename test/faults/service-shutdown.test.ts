@@ -47,12 +47,13 @@ test('the next start after a kill -9 replaces the orphaned database and keeps ac
 }, 60_000)
 
 test.each([
-  ['a start', 'src/main.ts', []],
-  ['a command', 'src/cli/inflow.ts', ['migrate', 'up']],
-])(
+  ['a start', 'src/main.ts', [], ['SIGINT', 'SIGTERM', 'SIGHUP']],
+  // Which signals end it is up to the same function.
+  ['a command', 'src/cli/inflow.ts', ['migrate', 'up'], ['SIGINT']],
+] as const)(
   'a signal during %s also stops the database',
-  async (_name, program, args) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  async (_name, program, args, signals) => {
+    for (const signal of signals) {
       const { child, exited } = run(process.execPath, [join(ROOT, program), ...args], {
         cwd: at(''),
         env: ENV,

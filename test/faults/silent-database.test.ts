@@ -3,8 +3,6 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
@@ -15,6 +13,7 @@ import { startProxy } from '../client/proxy.ts'
 import { makeFolder } from '../support/folder.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { hasNats, startNats } from '../support/nats.ts'
+import { openBusinessOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
@@ -42,16 +41,8 @@ async function startBehindProxy(target: URL, environment: NodeJS.ProcessEnv = {}
 }
 
 /** Opens an account. @returns what pays into it, through any instance */
-async function openAccount(transport: Transport) {
-  const { business } = await createClient(BusinessService, transport).createBusiness({
-    name: 'Ada',
-  })
-  const businessId = business!.id
-  const { account } = await createClient(AccountService, transport).createAccount({
-    ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS },
-    ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
-  })
-  const { accountNumber } = account!
+async function openPayable(transport: Transport) {
+  const { businessId, accountNumber } = await openBusinessOver(transport)
   const pay = (through: Transport) => (sessionId: string) =>
     createClient(TransactionService, through).recordPayment(
       { bank: Bank.BANK_PROVIDUS, accountNumber, sessionId, amountMinor: 100n },
@@ -63,7 +54,7 @@ async function openAccount(transport: Transport) {
 async function startPayable(databaseUrl: string) {
   const behind = await startBehindProxy(new URL(databaseUrl))
   const transport = grpcTransport(behind.service.grpcUrl)
-  const { pay } = await openAccount(transport)
+  const { pay } = await openPayable(transport)
   return { ...behind, pay: pay(transport) }
 }
 
@@ -147,7 +138,7 @@ async function startInstances(target: URL) {
   })
   const started = await Promise.all(starting)
   const transport = grpcTransport(started[0]!.service.grpcUrl)
-  const { businessId, pay } = await openAccount(transport)
+  const { businessId, pay } = await openPayable(transport)
   const terms = { schedule: Schedule.INSTANT }
   await createClient(SettlementService, transport).updateSettlementTerms({ businessId, terms })
   for (const ordered of [false, true]) {

@@ -15,8 +15,6 @@ import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/
 import pg from 'pg'
 import { Agent, request } from 'undici'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
@@ -25,7 +23,8 @@ import { subscribe } from '../../src/client/subscribe.ts'
 import { type Balancer, startBalancer } from '../support/balancer.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
-import { grpcClient } from '../support/grpc-client.ts'
+import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
+import { openBusinessOver } from '../support/opened-account.ts'
 import { ROOT, type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
@@ -103,23 +102,11 @@ interface Scene {
 /** A business with an account and an endpoint, at the service behind the balancer. */
 async function setUp(balancer: Balancer, databaseUrl: string): Promise<Scene> {
   const at = balancer.grpcUrl
-  const { business, secretKey } = await grpcClient(BusinessService, at).createBusiness({
-    name: 'Acme',
-  })
-  const businessId = business!.id
+  const { businessId, secretKey, accountNumber } = await openBusinessOver(grpcTransport(at))
   const receiver = await startReceiver()
   await grpcClient(WebhookService, at).createEndpoint({ businessId, url: receiver.url })
-  const { account } = await grpcClient(AccountService, at).createAccount({
-    businessId,
-    reference: 'order-1',
-    bank: Bank.BANK_PROVIDUS,
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
-  })
   const { idsOf } = receiver
-  return { databaseUrl, balancer, accountNumber: account!.accountNumber, secretKey, idsOf }
+  return { databaseUrl, balancer, accountNumber, secretKey, idsOf }
 }
 
 /** The load of callers, until it is ended. */

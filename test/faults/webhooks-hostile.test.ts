@@ -1,9 +1,10 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
+import { openAccountOver } from '../support/opened-account.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
 import { until } from '../webhooks/fixture.ts'
@@ -49,16 +50,7 @@ beforeAll(async () => {
   // The last in round-robin order.
   const { endpoint } = await client.createEndpoint({ businessId, url: well.url })
   wellId = endpoint!.id
-  const { account } = await service.client(AccountService).createAccount({
-    businessId,
-    reference: 'order-1',
-    bank: Bank.BANK_PROVIDUS,
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
-  })
-  accountNumber = account!.accountNumber
+  ;({ accountNumber } = await openAccountOver(grpcTransport(service.grpcUrl), { businessId }))
 })
 afterAll(async () => {
   await Promise.all([...hostile.values(), well, canary].map((receiver) => receiver.close()))

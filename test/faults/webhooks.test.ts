@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import type { DescService } from '@bufbuild/protobuf'
 import type { Client } from '@connectrpc/connect'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
@@ -13,7 +12,8 @@ import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.t
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
-import { grpcClient } from '../support/grpc-client.ts'
+import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
+import { openAccountOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { until } from '../webhooks/fixture.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
@@ -120,16 +120,10 @@ async function openAccount(): Promise<string> {
     const { secret } = await client(WebhookService).createEndpoint({ businessId, url })
     receiver.trust(secret)
   }
-  const { account } = await client(AccountService).createAccount({
+  const { accountNumber } = await openAccountOver(grpcTransport(instance.grpcUrl), {
     businessId: business!.id,
-    reference: 'order-1',
-    bank: Bank.BANK_PROVIDUS,
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
   })
-  return account!.accountNumber
+  return accountNumber
 }
 
 /** Sends a batch until the current process acknowledges it. */

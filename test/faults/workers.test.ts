@@ -1,7 +1,6 @@
 import { create } from '@bufbuild/protobuf'
 import { createClient, type Transport } from '@connectrpc/connect'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import {
   RecordPaymentRequestSchema,
@@ -12,6 +11,7 @@ import { subscribe } from '../../src/client/subscribe.ts'
 import { asJson, send } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
+import { openBusinessOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { generator } from '../support/random.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
@@ -41,19 +41,7 @@ beforeAll(async () => {
     { DATABASE_URL: db.url, WORKERS: `${WORKERS}`, LOG_LEVEL: 'info' },
     true,
   )
-  const transport = connect()
-  const made = await createClient(BusinessService, transport).createBusiness({ name: 'Acme' })
-  key = made.secretKey
-  const { account } = await createClient(AccountService, transport).createAccount({
-    businessId: made.business!.id,
-    reference: 'order-1',
-    bank: Bank.BANK_PROVIDUS,
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
-  })
-  accountNumber = account!.accountNumber
+  ;({ accountNumber, secretKey: key } = await openBusinessOver(connect()))
 }, 120_000)
 
 afterAll(() => service?.kill())

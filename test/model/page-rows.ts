@@ -1,4 +1,5 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { OpeningState } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
@@ -22,7 +23,7 @@ export type Row = Readonly<Record<string, unknown>>
 export type Fields = Readonly<Record<string, unknown>>
 
 /** A filter of a list, or its order: what it must leave of all rows, in their order. */
-interface Option {
+export interface Option {
   readonly request: Fields
   readonly matches: (row: Row) => boolean
   /** The rows come the other way round. */
@@ -35,6 +36,8 @@ interface Option {
 export interface Listing {
   /** Fields of every request. */
   readonly request?: (scene: Scene) => Fields | Promise<Fields>
+  /** The list of all businesses, and the options that mean something else there or are refused. */
+  readonly everywhere?: { readonly request: Fields; readonly refuses: readonly string[] }
   /** Adds a row, or several. Rows of different numbers differ in what the options filter by. */
   readonly add: (scene: Scene, fresh: string, number: number) => Promise<unknown>
   /** Takes a row out of the list, which needs these fields of the request. */
@@ -99,6 +102,7 @@ async function openAccount(scene: Scene, reference: string, fields: Fields = {})
 }
 
 const HOUR_MS = 3_600_000
+const NOW_MS = Date.now()
 
 /** A payment of the scene's business, of either mode and at either bank, with any status. */
 async function pay(scene: Scene, fresh: string, number: number, fields: Fields = {}) {
@@ -111,7 +115,8 @@ async function pay(scene: Scene, fresh: string, number: number, fields: Fields =
     sessionId: plain(fresh),
     amountMinor: 700n + BigInt(number),
     status: statuses[number % 3]!,
-    paidAt: timestampFromMs(Date.now() - number * HOUR_MS),
+    // Each second payment has the time of the one before.
+    paidAt: timestampFromMs(NOW_MS - Math.floor(number / 2) * HOUR_MS),
   })
   return transaction!
 }
@@ -220,8 +225,9 @@ const asKey = { openAccount: (scene: Scene, fresh: string) => openAccount(scene,
 export const LISTINGS: Readonly<Record<string, Listing>> = {
   'AccountService.ListAccounts': {
     request: ofBusiness,
+    everywhere: { request: {}, refuses: [] },
     add: async (scene, fresh, number) => {
-      const isPending = number === 3
+      const isPending = number === 3 || number === 5
       const phone = isPending ? { phone: MAGIC_PHONES.refuses } : {}
       const identity = number === 2 ? { idType: 1, idNumber: '22212345678' } : {}
       const fields = { test: even(number), bank: bankOf(number), ...phone, ...identity }
@@ -229,6 +235,11 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       await (isPending ? opened.catch(() => undefined) : opened)
       const closed = { businessId: scene.businessId, reference: fresh }
       if (number === 4) await scene.service.client(AccountService).closeAccount(closed)
+      if (number !== 5) return
+      await scene.service.database.pool.query(
+        "update account set opening_state = 'MANUAL_REVIEW' where merchant_reference = $1",
+        [fresh],
+      )
     },
     options: () => [
       { request: { status: 3 }, matches: ({ status }) => status === 'ACCOUNT_STATUS_CLOSED' },
@@ -242,6 +253,10 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       {
         request: { openingStates: [1, 2, 3, 4, 5] },
         matches: ({ status }) => status === 'ACCOUNT_STATUS_PENDING',
+      },
+      {
+        request: { openingStates: [OpeningState.MANUAL_REVIEW] },
+        matches: ({ opening }) => (opening as Row)?.['state'] === 'OPENING_STATE_MANUAL_REVIEW',
       },
     ],
   },
@@ -547,6 +562,10 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
   },
   'TransactionService.ListTransactions': {
     request: ofBusiness,
+    everywhere: {
+      request: { live: true },
+      refuses: ['live', 'from', 'to', 'reference', 'recordedFrom', 'recordedTo'],
+    },
     add: async (scene, fresh, number) => {
       if (number % 3 === 2) return hold(scene, fresh, number, { test: even(number) })
       return pay(scene, fresh, number)
@@ -590,6 +609,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
   },
   'WebhookService.ListEndpoints': {
     request: ofBusiness,
+    everywhere: { request: {}, refuses: [] },
     add: addEndpoint,
     remove: {
       row: ({ service }, { id }) =>

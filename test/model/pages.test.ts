@@ -4,7 +4,7 @@ import { restPath } from '../../proto/contract-services.ts'
 import { allMethods, nameOf, PROTOCOLS, REST } from '../protocols/matrix/protocols.ts'
 import { authorizationOf, type Scene, setScene } from '../protocols/matrix/scene.ts'
 import { useService } from '../support/service.ts'
-import { type Fields, LISTINGS, type Row } from './page-rows.ts'
+import { type Fields, LISTINGS, type Option, type Row } from './page-rows.ts'
 
 const service = useService()
 let scene: Scene
@@ -38,11 +38,19 @@ describe.each(methods.map((method) => [nameOf(method), method] as const))('%s', 
     while (added < ROWS) await add()
   })
 
+  const { everywhere } = listing
+  const wholes = async () => [
+    { request: await always(), refuses: [] },
+    ...(everywhere === undefined ? [] : [everywhere]),
+  ]
+
   test('is the same in pages of any size, and over any protocol', async () => {
-    const [whole, ...others] = await readSizes(async (size) => readAll(await always(), size))
-    expect(whole!.length).toBeGreaterThanOrEqual(5)
-    expect(new Set(whole!.map(idOf)).size).toBe(whole!.length)
-    for (const rows of others) expect(rows.map(idOf)).toEqual(whole!.map(idOf))
+    for (const { request } of await wholes()) {
+      const [whole, ...others] = await readSizes((size) => readAll(request, size))
+      expect(whole!.length).toBeGreaterThanOrEqual(5)
+      expect(new Set(whole!.map(idOf)).size).toBe(whole!.length)
+      for (const rows of others) expect(rows.map(idOf)).toEqual(whole!.map(idOf))
+    }
   })
 
   test('leaves, with each of its options, what the option says', async () => {
@@ -53,19 +61,35 @@ describe.each(methods.map((method) => [nameOf(method), method] as const))('%s', 
     const used = [...tried, ...(listing.untried ?? [])]
     const fields = method.input.fields.filter((field) => !PAGING.has(field.name))
     for (const { localName } of fields) expect(used).toContain(localName)
-    for (const { request, matches, isReversed, isReordered } of options) {
-      const expected = all.filter(matches).map(idOf)
-      const isPart = expected.length > 0 && expected.length < all.length
-      const mayBeAll = Object.keys(request).some((field) => listing.mayLeaveAll?.includes(field))
-      expect([request, isPart || mayBeAll]).toEqual([request, true])
-      if (isReversed) expected.reverse()
-      for (const rows of await readSizes((size) => readAll({ ...base, ...request }, size))) {
-        const found = rows.map(idOf)
-        if (isReordered) expect(found.toSorted()).toEqual(expected.toSorted())
-        else expect([request, found]).toEqual([request, expected])
-      }
-    }
+    for (const option of options) await expectOption(base, all, option)
   })
+
+  if (everywhere !== undefined) {
+    test('does so among the rows of all businesses', async () => {
+      const { request: base, refuses } = everywhere
+      const all = await readAll(base, 0)
+      const ids = new Set(all.map(idOf))
+      const own = (await readAll(await always(), 0)).filter((row) => ids.has(idOf(row)))
+      for (const option of listing.options(own, scene)) {
+        const isRefused = Object.keys(option.request).some((name) => refuses.includes(name))
+        if (!isRefused) await expectOption(base, all, option)
+      }
+    })
+  }
+
+  async function expectOption(base: Fields, all: readonly Row[], option: Option): Promise<void> {
+    const { request, matches, isReversed, isReordered } = option
+    const expected = all.filter(matches).map(idOf)
+    const isPart = expected.length > 0 && expected.length < all.length
+    const mayBeAll = Object.keys(request).some((field) => listing.mayLeaveAll?.includes(field))
+    expect([request, isPart || mayBeAll]).toEqual([request, true])
+    if (isReversed) expected.reverse()
+    for (const rows of await readSizes((size) => readAll({ ...base, ...request }, size))) {
+      const found = rows.map(idOf)
+      if (isReordered) expect(found.toSorted()).toEqual(expected.toSorted())
+      else expect([request, found]).toEqual([request, expected])
+    }
+  }
 
   test('has each row once that was there all the time, while others come and go', async () => {
     const { request: needed, row: remove } = listing.remove ?? {}

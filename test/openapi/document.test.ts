@@ -10,8 +10,10 @@ import { EVENT_KINDS } from '../../src/events/message.ts'
 import { readErrorSections } from '../../src/openapi/error-responses.ts'
 import { compileDecoder } from '../../src/server/http/gateway.ts'
 import { createCheck } from '../../src/server/interceptors/validation.ts'
+
 import { compileFindUnknown } from '../../src/server/rpc/strict-json.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
+
 import { document, faultsAt, GEN } from './document.ts'
 
 const methods = (await loadServices())
@@ -136,7 +138,7 @@ describe('the document', () => {
 })
 
 describe('the service', () => {
-  const service = useService()
+  const service = useSharedService()
 
   test.each([
     ['openapi.json', 'application/json; charset=utf-8'],

@@ -4,7 +4,7 @@ import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { REASONS, type Reason } from '../../src/core/errors.ts'
 import { readErrorSections } from '../../src/openapi/error-responses.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 
 const sections = readErrorSections()
 
@@ -25,7 +25,7 @@ test.each(sections.map((section) => [section.code, section] as const))(
 )
 
 describe('an error leads to its section', () => {
-  const service = useService()
+  const service = useSharedService()
 
   test('over REST, gRPC and Connect', async () => {
     const { id, key } = await service.business()

@@ -2,9 +2,9 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { renderGuide, slugOf } from '../../src/openapi/site/guide.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 const SITE = join(import.meta.dirname, '../../dist/docs')
 
 const get = (path: string, headers: Record<string, string> = {}) =>

@@ -4,7 +4,7 @@ import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.t
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import {
   approveRecipient,
@@ -15,7 +15,7 @@ import {
 } from '../thirdparty/scene.ts'
 import { document, faultsAt } from './document.ts'
 
-const service = useService()
+const service = useSharedService()
 let business: ScopedBusiness
 let seller: ScopedBusiness
 let receiver: Receiver

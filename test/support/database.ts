@@ -31,6 +31,20 @@ export async function createTemplate(serverUrl: string): Promise<string> {
   return urlOf(serverUrl, TEMPLATE)
 }
 
+/** Drops the databases that files share until their worker ends. For a server that goes on after the run. */
+export async function dropTestDatabases(serverUrl: string): Promise<void> {
+  const client = new pg.Client({ connectionString: urlOf(serverUrl, 'postgres') })
+  await client.connect()
+  try {
+    const { rows } = await client.query<{ name: string }>(
+      "select datname as name from pg_database where datname ~ '^test_[0-9a-f]{12}$'",
+    )
+    for (const { name } of rows) await client.query(`drop database ${name} with (force)`)
+  } finally {
+    await client.end()
+  }
+}
+
 /** Clones the template. */
 export async function createTestDatabase(
   serverUrl: string = inject('serverUrl'),

@@ -6,7 +6,7 @@ import { ENTITIES } from '../../src/app/entities.ts'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
-import { createTemplate } from './database.ts'
+import { createTemplate, dropTestDatabases } from './database.ts'
 import { makeFolder } from './folder.ts'
 import { findPostgres, startPostgres, TEST_SETTINGS } from './postgres-server.ts'
 import { killAll, orphansOf, processesOf } from './processes.ts'
@@ -44,7 +44,7 @@ async function openServer(
   forFaults: boolean,
 ): Promise<{ readonly url: string; stop(): Promise<void> }> {
   const given = process.env['TEST_DATABASE_SERVER']
-  if (given) return { url: given, stop: async () => undefined }
+  if (given) return { url: given, stop: () => dropTestDatabases(given) }
   const bin = forFaults ? findPostgres() : undefined
   if (bin !== undefined) return startPostgres({ bin, folder, settings: TEST_SETTINGS })
   return startEmbedded({ folder, settings: TEST_SETTINGS })

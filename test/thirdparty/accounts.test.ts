@@ -8,11 +8,11 @@ import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { keyIdOf } from '../../src/businesses/secret-key.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { creation } from '../protocols/rest/rest.ts'
-import { MASTER_KEY, useService } from '../support/service.ts'
+import { MASTER_KEY, useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { audited, data, failure, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
 
-const service = useService()
+const service = useSharedService()
 let business: ScopedBusiness
 let stranger: ScopedBusiness
 

@@ -1,11 +1,11 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { data, openByKey, type ScopedBusiness, scopedBusiness, settleTest } from './scene.ts'
 
-const service = useService()
+const service = useSharedService()
 let business: ScopedBusiness
 let stranger: ScopedBusiness
 let settlementId: string

@@ -5,7 +5,7 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { encryptedAccounts } from '../../src/accounts/re-encrypt-accounts.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { creation } from '../protocols/rest/rest.ts'
-import { MASTER_KEY, useService } from '../support/service.ts'
+import { MASTER_KEY, useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import {
   approveRecipient,
@@ -17,7 +17,7 @@ import {
   settleTest,
 } from './scene.ts'
 
-const service = useService()
+const service = useSharedService()
 let shop: ScopedBusiness
 let seller: ScopedBusiness
 

@@ -5,11 +5,11 @@ import { keyIdOf } from '../../src/businesses/secret-key.ts'
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
 import { DEAF_URL } from '../protocols/matrix/scene.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { audited, data, failure, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
 
-const service = useService()
+const service = useSharedService()
 let business: ScopedBusiness
 let stranger: ScopedBusiness
 let receiver: Receiver

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { asJson, creation, GENERATE, send } from '../../protocols/rest/rest.ts'
 import { useDatabase } from '../../support/database.ts'
-import { grpcClient } from '../../support/grpc-client.ts'
+import { grpcClient, grpcTransport } from '../../support/grpc-client.ts'
+import { openBusinessOver } from '../../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../../support/process.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { logOf } from '../../support/workers.ts'
@@ -82,19 +82,7 @@ test('the id of a request links its call, its call to the bank, and what the cal
 })
 
 test('a flood of failing webhooks becomes a few lines, whose counts are right', async () => {
-  const { business } = await grpcClient(BusinessService, service.grpcUrl).createBusiness({
-    name: 'Flooded',
-  })
-  const businessId = business!.id
-  const { account } = await grpcClient(AccountService, service.grpcUrl).createAccount({
-    businessId,
-    reference: 'order-1',
-    bank: Bank.BANK_PROVIDUS,
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
-  })
+  const { businessId, accountNumber } = await openBusinessOver(grpcTransport(service.grpcUrl))
   const url = 'https://127.0.0.1:9/hooks'
   const { endpoint } = await grpcClient(WebhookService, service.grpcUrl).createEndpoint({
     businessId,
@@ -102,7 +90,7 @@ test('a flood of failing webhooks becomes a few lines, whose counts are right', 
   })
   const payments = Array.from({ length: PAYMENTS }, (_, index) => ({
     bank: Bank.BANK_PROVIDUS,
-    accountNumber: account!.accountNumber,
+    accountNumber,
     sessionId: `FLOOD-${index}`,
     amountMinor: 100n,
   }))

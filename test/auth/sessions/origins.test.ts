@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs'
 import { Agent, request } from 'undici'
 import { describe, expect, test } from 'vitest'
 import { useTls } from '../../protocols/tls/tls-fixture.ts'
-import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { ADMIN_TOKEN, useService, useSharedService } from '../../support/service.ts'
 import { ownPage, postSession } from '../../support/sign-in.ts'
 
 const GET_CALLER = '/inflow.session.v1.SessionService/GetCaller'
 
-const plain = useService()
+const plain = useSharedService()
 const tls = useTls(false)
 const proxied = useService({ TRUSTED_PROXIES: '127.0.0.0/8' })
 const named = useService({ PUBLIC_URL: 'https://pay.example.com' })

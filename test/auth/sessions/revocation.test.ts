@@ -7,11 +7,11 @@ import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { CallerKind } from '../../../gen/inflow/session/v1/session_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import { browserClient, postSession, signIn } from '../../support/sign-in.ts'
 import { waitUntil } from '../../support/wait-for.ts'
 
-const service = useService()
+const service = useSharedService()
 const admin = () => service.client(SessionService)
 
 const codeOf = (urlPath: string) => urlPath.replace('/console/sign-in#', '')

@@ -5,10 +5,10 @@ import { BusinessService } from '../../../gen/inflow/business/v1/business_servic
 import { CallerKind } from '../../../gen/inflow/session/v1/session_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { until } from '../../protocols/rest/rest.ts'
-import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import { browserClient, cookieOf, ownPage, postSession, signIn } from '../../support/sign-in.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const callerOf = (cookie: string, headers?: Readonly<Record<string, string>>) =>
   browserClient(service, SessionService, cookie, headers).getCaller({})

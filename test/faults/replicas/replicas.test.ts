@@ -11,20 +11,11 @@ import { checkReplicas } from '../../../src/doctor/check-database.ts'
 import { openDatabase, openReadPool } from '../../../src/postgres/orm.ts'
 import { createReplica } from '../../../src/postgres/replicas/replica.ts'
 import { readPrimary } from '../../../src/postgres/replicas/server-state.ts'
+import { grpcTransport } from '../../support/grpc-client.ts'
 import { startInstance } from '../../support/instance.ts'
+import { openAccountOver, openBusinessOver } from '../../support/opened-account.ts'
 import { query, startPair } from '../standby.ts'
-import {
-  migrated,
-  openAccount,
-  openBusiness,
-  pause,
-  pay,
-  readsOf,
-  resume,
-  startReader,
-  untilUsed,
-  WAIT,
-} from './scene.ts'
+import { migrated, pause, pay, readsOf, resume, startReader, untilUsed, WAIT } from './scene.ts'
 
 vi.setConfig({ testTimeout: 240_000 })
 
@@ -34,7 +25,7 @@ async function startScene() {
   const writer = await startInstance(pair.primary.url)
   onTestFinished(writer.close)
   const reader = await startReader(pair.primary.url, pair.standby.url)
-  const business = await openBusiness(writer)
+  const business = await openBusinessOver(grpcTransport(writer.grpcUrl))
   await untilUsed(reader, true)
   return { pair, writer, reader, ...business }
 }
@@ -107,7 +98,10 @@ test('a standby that replays nothing serves no read, and every read once it has 
   ])
   await pause(pair.standby.url)
   const before = await readsOf(reader)
-  const second = await openAccount(writer, businessId, 'order-2')
+  const { accountNumber: second } = await openAccountOver(grpcTransport(writer.grpcUrl), {
+    businessId,
+    reference: 'order-2',
+  })
   await pay(writer, second, 'second')
   await pay(writer, '9999999999', 'unmatched')
   await vi.waitFor(async () => {
@@ -182,7 +176,7 @@ test('a standby of the old primary is no replica of the new one, however much it
   await migrated(pair.primary.url)
   const sibling = await pair.addStandby()
   const old = await startInstance(pair.primary.url)
-  const { businessId, accountNumber } = await openBusiness(old)
+  const { businessId, accountNumber } = await openBusinessOver(grpcTransport(old.grpcUrl))
   await pair.caughtUp()
   await old.close()
   await pair.promote()

@@ -1,7 +1,5 @@
 import pino from 'pino'
 import { expect, onTestFinished, vi } from 'vitest'
-import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
-import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { ENTITIES } from '../../../src/app/entities.ts'
@@ -69,27 +67,13 @@ export async function pause(url: string): Promise<void> {
 
 export const resume = (url: string) => query(url, 'select pg_wal_replay_resume()')
 
-export async function openBusiness(instance: Instance) {
-  const { business, secretKey } = await instance
-    .client(BusinessService)
-    .createBusiness({ name: 'Ada' })
-  const businessId = business!.id
-  const accountNumber = await openAccount(instance, businessId, 'order-1')
-  return { businessId, secretKey, accountNumber }
-}
-
-export async function openAccount(instance: Instance, businessId: string, reference: string) {
-  const { account } = await instance.client(AccountService).createAccount({
-    ...{ businessId, reference, bank: Bank.BANK_PROVIDUS },
-    ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
-  })
-  return account!.accountNumber
-}
-
 /** Records a payment. @returns the id of its transaction; empty if it is unmatched */
 export async function pay(instance: Instance, accountNumber: string, sessionId: string) {
   const { transaction } = await instance.client(TransactionService).recordPayment({
-    ...{ bank: Bank.BANK_PROVIDUS, accountNumber, sessionId, amountMinor: 10_000n },
+    bank: Bank.BANK_PROVIDUS,
+    accountNumber,
+    sessionId,
+    amountMinor: 10_000n,
   })
   return transaction?.id ?? ''
 }

@@ -2,20 +2,12 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { grpcTransport } from '../../support/grpc-client.ts'
+import { openBusinessOver } from '../../support/opened-account.ts'
 import { generator } from '../../support/random.ts'
 import { type ReceivedRequest, startReceiver } from '../../support/receiver.ts'
 import { startPair } from '../standby.ts'
-import {
-  migrated,
-  openBusiness,
-  pause,
-  pay,
-  readsOf,
-  resume,
-  startReader,
-  untilUsed,
-  WAIT,
-} from './scene.ts'
+import { migrated, pause, pay, readsOf, resume, startReader, untilUsed, WAIT } from './scene.ts'
 
 vi.setConfig({ testTimeout: 420_000 })
 
@@ -46,7 +38,9 @@ test('a webhook, an answer and a settlement are never ahead of the next look-up 
     Array.from({ length: INSTANCES }, () => startReader(pair.primary.url, pair.standby.url)),
   )
   const any = () => readers[Math.floor(random() * INSTANCES)]!
-  const { businessId, secretKey, accountNumber } = await openBusiness(any())
+  const { businessId, secretKey, accountNumber } = await openBusinessOver(
+    grpcTransport(any().grpcUrl),
+  )
   const receiver = await startReceiver()
   onTestFinished(receiver.close)
   for (const reader of readers) await untilUsed(reader, true)

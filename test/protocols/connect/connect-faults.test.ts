@@ -5,10 +5,10 @@ import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import { send, until } from '../rest/rest.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const GET_BUSINESS = '/inflow.business.v1.BusinessService/GetBusiness'
 const headers = (contentType: string, more: Record<string, string> = {}) => ({

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { ADMIN_TOKEN, useService, useSharedService } from '../../support/service.ts'
 import {
   asJson,
   exchange,
@@ -12,7 +12,7 @@ import {
 
 const ORIGIN = 'https://app.example.com'
 
-const closed = useService()
+const closed = useSharedService()
 const open = useService({ CORS_ORIGINS: `${ORIGIN}, http://localhost:5173` })
 
 const EXPECTED = {

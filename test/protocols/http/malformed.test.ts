@@ -1,11 +1,13 @@
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
+
 import { handleMalformed } from '../../../src/server/http/parse-body.ts'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
+
 import { asJson, exchange, GET_TRANSACTION, golden, send } from '../rest/rest.ts'
 
-const service = useService()
+const service = useSharedService()
 
 let server: Server | undefined
 

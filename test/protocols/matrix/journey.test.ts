@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 
 test('an account is created, money arrives, and the business looks the payment up', async () => {
   const { key } = await service.business()

@@ -4,12 +4,12 @@ import { BusinessService } from '../../../gen/inflow/business/v1/business_servic
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { KEY_SCOPES } from '../../../src/auth/caller.ts'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
 import { creation, golden, until } from '../rest/rest.ts'
 import { type Outcome, PROTOCOLS, REST } from './protocols.ts'
 import { DEAF_URL } from './scene.ts'
 
-const service = useService()
+const service = useSharedService()
 
 type Mode = 'live' | 'test'
 const MODES = ['live', 'test'] as const

@@ -2,10 +2,10 @@ import { describe, expect, test } from 'vitest'
 import { AccountStatus } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
 import { asJson, creation, GENERATE, golden, send } from './rest.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const generate = (key: string, body: unknown) =>
   send(service.httpUrl, { path: GENERATE, headers: asJson(key), body: JSON.stringify(body) })

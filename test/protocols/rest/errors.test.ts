@@ -2,7 +2,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { describe, expect, test } from 'vitest'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
-import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import {
   asJson,
   creation,
@@ -15,7 +15,7 @@ import {
   until,
 } from './rest.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const UNAUTHORIZED =
   '{"status":false,"message":"A valid secret key is required: Authorization: Bearer <secret key>","code":"unauthorized","request_id":"*"}'

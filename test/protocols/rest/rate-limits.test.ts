@@ -1,9 +1,9 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
 import { asJson, exchange, GENERATE, golden, PATHS, send } from './rest.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const TOO_LARGE =
   '{"status":false,"message":"The body is larger than 64 KiB","code":"payload_too_large","request_id":"*"}'

@@ -5,10 +5,10 @@ import { TransactionService } from '../../../gen/inflow/transaction/v1/transacti
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { BANK_CODES, BANK_FACTS, type BankCode } from '../../../src/banks/bank.ts'
 import { isNuban } from '../../../src/banks/nuban.ts'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
 import { asJson, creation, send, until } from './rest.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const TIME = /\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/g
 const REFERENCE = /R-[34679ACDEFGHJKMNPQRTWXY]{20}/g

@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
 import { creation, golden, until } from './rest.ts'
 
-const service = useService()
+const service = useSharedService()
 
 let owner: { id: string; key: string }
 let stranger: { id: string; key: string }

@@ -2,10 +2,10 @@ import type { DescMethod } from '@bufbuild/protobuf'
 import { beforeAll, expect, test } from 'vitest'
 import { loadServices, restPath } from '../../../proto/contract-services.ts'
 import { readPolicy } from '../../../src/auth/method-policy.ts'
-import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import { data, openByKey, type ScopedBusiness, scopedBusiness } from '../../thirdparty/scene.ts'
 
-const service = useService()
+const service = useSharedService()
 
 let keys: ScopedBusiness
 

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
 import { asJson, creation, GENERATE, golden, send } from './rest.ts'
 
-const service = useService()
+const service = useSharedService()
 
 let key: string
 

@@ -6,11 +6,11 @@ import {
   Variance,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { RecordOutcome } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
 import { paymentInto, transactionsOf } from '../fixture.ts'
 import { discrepanciesOf, newBusiness, type Shown } from './fixture.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const HOUR_MS = 3_600_000
 

@@ -5,9 +5,9 @@ import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { CUSTOMER } from '../../protocols/matrix/scene.ts'
 import { type Receiver, startReceiver } from '../../support/receiver.ts'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 const webhooks = () => service.client(WebhookService)
 const receivers: Receiver[] = []
 let businessId: string
