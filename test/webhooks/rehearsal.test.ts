@@ -259,13 +259,18 @@ test('stores neither events nor deliveries nor numbers', async () => {
 
 test('one at a time of a business; a caller that leaves stops it', async () => {
   const { endpointId } = await addEndpoint()
-  receiver.answer({ status: 200, delayMs: 100 })
+  const left = Promise.withResolvers<void>()
+  receiver.answer(() => ({
+    status: 200,
+    ...(receiver.requests.length > 1 && { after: left.promise }),
+  }))
   const gone = new AbortController()
   const running = client().rehearse({ endpointId }, { signal: gone.signal })[Symbol.asyncIterator]()
   await running.next()
   await expect(rehearse(wiaxy())).rejects.toMatchObject({ code: Code.ResourceExhausted })
   gone.abort()
   await expect(running.next()).rejects.toMatchObject({ code: Code.Canceled })
+  left.resolve()
   const deaf = wiaxy({ url: 'http://127.0.0.1:9/' })
   const isRefused = (error: ConnectError) => error.code !== Code.ResourceExhausted
   await waitUntil(() => rehearse(deaf).then(() => true, isRefused))

@@ -109,7 +109,18 @@ export async function appendAudit(
   if ('flush' in transaction) await transaction.flush()
   const { auditKeys } = actor
   const entry = toEntry(actor, change)
-  const [inserted] = await run<Inserted>(transaction, INSERT, Object.values(entry))
+  const [inserted] = await run<Inserted>(transaction, INSERT, [
+    entry.actorKind,
+    entry.actorId,
+    entry.actorName,
+    entry.address,
+    entry.requestId,
+    entry.action,
+    entry.targetKind,
+    entry.targetId,
+    entry.businessId,
+    entry.details,
+  ])
   const [previous] = await run<{ mac: Buffer }>(transaction, PREVIOUS_MAC, [])
   assert(inserted && previous, 'an insert returns its row, and the head always exists')
   const number = BigInt(inserted.number)
@@ -150,7 +161,6 @@ async function run<Row>(
   return (await transaction.query(numbered, [...values])).rows as Row[]
 }
 
-/** The fields in the order of the insert. */
 function toEntry(actor: Actor, change: AuditChange) {
   const [targetKind = ''] = change.action.split('.', 1)
   return {

@@ -148,10 +148,12 @@ describe('redelivering', () => {
       const [first] = await harness.deliveries(id)
       return first?.attempts === 1 ? first : undefined
     })
-    peer.answer({ status: 200, delayMs: 400 })
+    const repeated = Promise.withResolvers<void>()
+    peer.answer({ status: 200, after: repeated.promise })
     await client.redeliver({ deliveryId: row.id })
     await peer.waitFor((requests) => requests.length === 2)
     await client.redeliver({ deliveryId: row.id })
+    repeated.resolve()
     const [done] = await inState(id, 'DELIVERED', 1)
     expect(done?.attempts).toBe(2)
     expect(peer.requests).toHaveLength(2)

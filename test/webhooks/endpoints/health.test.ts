@@ -97,12 +97,14 @@ describe('an endpoint that responds with 410', () => {
   test('is not disabled for the response of its earlier URL', async () => {
     const webhooks = harness.started({ retryScheduleMs: RETRY_SOON })
     const [old, fresh] = [await harness.receiver(), await harness.receiver()]
-    old.answer({ status: 410, delayMs: 300 })
+    const moved = Promise.withResolvers<void>()
+    old.answer({ status: 410, after: moved.promise })
     const business = await harness.business()
     const { id } = await addEndpoint(webhooks, business, old.url)
     await harness.publish(paymentEvent(business))
     await old.next()
     await clientOf(webhooks).updateEndpoint({ endpointId: id, url: fresh.url })
+    moved.resolve()
     await fresh.next()
     const judged = async (url: string) => {
       const health = { failingSinceMs: null, warnedAtMs: null }
