@@ -1,18 +1,19 @@
 import { encryptedAccounts } from '../accounts/re-encrypt-accounts.ts'
 import { authenticatedAudit } from '../auth/audit/re-mac-audit.ts'
-import type { EncryptedRows } from '../crypto/encrypted-rows.ts'
-import { encryptedNotifications } from '../notifications/re-encrypt-notifications.ts'
+import { type EncryptedRows, encryptedColumn } from '../crypto/encrypted-rows.ts'
+import { NOTIFICATION_COLUMN } from '../notifications/raw-notification.ts'
 import type { Database } from '../postgres/orm.ts'
-import { encryptedConnections } from '../webhooks/connections/re-encrypt-connections.ts'
-import { encryptedSecrets } from '../webhooks/endpoints/re-encrypt-secrets.ts'
+import { CONNECTION_COLUMN } from '../webhooks/connections/connection.ts'
+import { SECRET_COLUMN } from '../webhooks/sender/sign.ts'
 
 /** Everything in the database that depends on the master key. A rotation of the master key re-encrypts them all. */
 export function encryptedTables(database: Database): readonly EncryptedRows[] {
+  const { pool } = database
   return [
     encryptedAccounts(database),
-    encryptedSecrets(database.pool),
-    encryptedConnections(database.pool),
-    encryptedNotifications(database),
-    authenticatedAudit(database.pool),
+    encryptedColumn(pool, SECRET_COLUMN),
+    encryptedColumn(pool, CONNECTION_COLUMN),
+    encryptedColumn(pool, NOTIFICATION_COLUMN),
+    authenticatedAudit(pool),
   ]
 }

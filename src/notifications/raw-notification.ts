@@ -1,4 +1,5 @@
 import type { BankNotification } from '../banks/bank.ts'
+import type { EncryptedColumn } from '../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 
 /** Connectors do not need these headers, and they do not come from the bank's application. */
@@ -31,15 +32,11 @@ export function decryptNotification(
   return { headers, rawBody: Buffer.from(body, 'base64'), pathSecret }
 }
 
-/** Re-encrypts under the current key; returns undefined if no known key decrypts it. */
-export function reEncryptNotification(
-  encrypter: Encrypter,
-  id: string,
-  encrypted: Uint8Array,
-): Buffer | undefined {
-  try {
-    return encrypter.encrypt(encrypter.decrypt(encrypted, contextOf(id)), contextOf(id))
-  } catch {
-    return undefined
-  }
+/** Where notifications are stored. */
+export const NOTIFICATION_COLUMN: EncryptedColumn = {
+  name: 'bank notifications',
+  table: 'bank_notification',
+  column: 'raw_encrypted',
+  key: { id: 'text' },
+  contextOf,
 }

@@ -4,9 +4,16 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, test } from 'vitest'
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import {
+  ActionSchema,
+  FindingSchema,
+  type StatementResult,
+} from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { enumName } from '../../src/cli/options.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { notify, type Payee, payee } from '../notifications/scene.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
@@ -66,6 +73,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     weight: 2,
     arbitrary: fc.record({ kind: fc.constantFrom('retry' as const, 'resolve' as const), report }),
   },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('statement' as const), report }) },
 )
 
 /** A story's account, and what its keys are at the bank. */
@@ -97,10 +105,25 @@ async function execute(drive: Drive, each: Command): Promise<string> {
     case 'fail':
       bank.mishaps.set('GET payments', ['before'])
       return 'done'
+    case 'statement':
+      return applyRow(drive, each.report)
     case 'retry':
     case 'resolve':
-      return review(drive, each)
+      return review(drive, { kind: each.kind, report: each.report })
   }
+}
+
+/** Applies a statement of one row. @returns what was found, and what was done */
+async function applyRow({ to, prefix }: Drive, { key, kobo, state }: Report): Promise<string> {
+  const row = {
+    ...{ sessionId: `${prefix}-s-${key}`, bankKey: `${prefix}-${key}` },
+    ...{ accountNumber: to.accountNumber, amountMinor: BigInt(kobo) },
+    status: state === 'paid' ? TransactionStatus.SUCCESS : TransactionStatus.REVERSED,
+  }
+  const request = { bank: Bank.BANK_PALMPAY, rows: [row], apply: true }
+  const { results } = await trusting.client(ReconciliationService).reconcile(request)
+  const [{ finding, action }] = results as [StatementResult]
+  return `${enumName(FindingSchema, finding)} ${enumName(ActionSchema, action)}`
 }
 
 interface Row {
@@ -121,7 +144,7 @@ async function rowOf(drive: Drive, each: Report): Promise<Row | undefined> {
 
 async function review(
   drive: Drive,
-  { kind, report: named }: Extract<Command, { kind: 'retry' | 'resolve' }>,
+  { kind, report: named }: { kind: 'retry' | 'resolve'; report: Report },
 ): Promise<string> {
   const client = trusting.client(NotificationService)
   const before = await rowOf(drive, named)

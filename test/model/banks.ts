@@ -1,6 +1,7 @@
 /**
  * What Inflow must do with what a bank reports: notifications that repeat, contradict, are forged or come before the
- * bank confirms them. `step` changes the world and returns what the bank, or an operator, is answered.
+ * bank confirms them; and with the statement that an operator applies. `step` changes the world and returns what the
+ * bank, or the operator, is answered.
  *
  * The signature covers the payment, so an instance may be set to trust it without a requery. What was refused once is
  * credited only if the bank confirms it, whichever instance gets the next report.
@@ -42,7 +43,7 @@ export type Command =
     }
   | { readonly kind: 'know'; readonly key: string; readonly truth: Report | undefined }
   | { readonly kind: 'fail' }
-  | { readonly kind: 'retry' | 'resolve'; readonly report: Report }
+  | { readonly kind: 'retry' | 'resolve' | 'statement'; readonly report: Report }
 
 export const newWorld = (): World => ({
   truth: new Map(),
@@ -65,6 +66,8 @@ export function step(world: World, command: Command): string {
     case 'fail':
       world.fails = true
       return 'done'
+    case 'statement':
+      return reconcile(world, command.report)
     case 'retry':
     case 'resolve':
       return review(world, command.kind, world.notifications.get(bodyOf(command.report)))
@@ -116,7 +119,11 @@ function process(world: World, notification: Notification, requery: boolean): st
 function outcomeOf(world: World, report: Report, requery: boolean): string {
   const reports = [...world.notifications.values()].filter((each) => each.report.key === report.key)
   const isAsked = requery || reports.some(({ wasRefused }) => wasRefused)
-  if (!isAsked) return apply(world, report, report)
+  return isAsked ? confirm(world, report) : apply(world, report, report)
+}
+
+/** What the bank confirms is credited. */
+function confirm(world: World, report: Report): string {
   if (world.fails) {
     world.fails = false
     return 'RETRY'
@@ -124,6 +131,18 @@ function outcomeOf(world: World, report: Report, requery: boolean): string {
   const known = world.truth.get(report.key)
   if (known === undefined) return 'UNCONFIRMED'
   return known.kobo === report.kobo ? apply(world, report, known) : 'MANUAL_REVIEW'
+}
+
+/** A row of the bank's statement: what is missing is credited once the bank confirms it, what differs is reviewed. */
+function reconcile(world: World, report: Report): string {
+  const recorded = world.payments.get(report.key)
+  if (recorded) {
+    const isState = report.state === 'paid' || recorded.status === 'REVERSED'
+    return isState && recorded.kobo === report.kobo ? 'MATCHED NONE' : 'MISMATCHED REVIEW'
+  }
+  if (report.state === 'reversed') return 'MATCHED NONE'
+  const outcome = confirm(world, report)
+  return `MISSING ${outcome === 'RECORDED' || outcome === 'RETRY' ? outcome : 'REJECTED'}`
 }
 
 /** @param known the payment as the bank confirms it, or as it is trusted */

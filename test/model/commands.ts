@@ -73,10 +73,6 @@ export const NOT_DRIVEN: Readonly<Record<string, NotDriven>> = {
     why: 'it shows a body, and adds an entry to the audit log',
     covered: 'notifications/held.test.ts',
   },
-  'ReconciliationService.Reconcile': {
-    why: 'it records what a statement has, as a notification does',
-    covered: 'reconciliation/statement.test.ts',
-  },
   'ThirdPartyService.RequeryTransaction': {
     why: 'it asks a bank, and records what a notification would',
     covered: 'thirdparty/requery.test.ts',

@@ -50,7 +50,7 @@ export interface Drive {
   readonly pool: Pool
   readonly receiver: Receiver
   readonly clock: { nowMs: number }
-  readonly instances: readonly ModelInstance[]
+  readonly instances: ModelInstance[]
   readonly world: World
   /** The ids of businesses and endpoints. */
   readonly ids: Map<string, string>
@@ -58,7 +58,10 @@ export interface Drive {
   readonly secrets: Map<string, string>
   readonly inbox: Request[]
   /** Ends the waits of held requests. */
-  readonly waiting: Map<number, Pick<Request, 'endpoint'> & { end(answer: Answer): void }>
+  readonly waiting: Map<
+    number,
+    Pick<Request, 'endpoint'> & { end(answer: Answer): void; abort(): void }
+  >
   /** Attempts that ended and batches that recorded them. */
   readonly tally: { answered: number; recorded: number; batches: number }
   /** Requests wait while a call is in progress: it and they do not overlap. */
@@ -80,7 +83,8 @@ function startInstance(
   drive: Pick<Drive, 'tally'>,
 ) {
   const now = () => clock.nowMs + skewMs
-  const webhooks = openWebhooks(database, {
+  const { mortal, kill } = toMortal(database)
+  const webhooks = openWebhooks(mortal, {
     ...{ clock: { now }, leaseMs: LEASE_MS, retryScheduleMs: SCHEDULE_MS },
     retentionDays: RETENTION_DAYS,
     requestTimeoutMs: 120_000,
@@ -94,7 +98,52 @@ function startInstance(
     }),
   })
   webhooks.start()
-  return { webhooks, client: clientOf(webhooks), now, skewMs }
+  const restart = () => startInstance(database, clock, skewMs, drive)
+  return { webhooks, client: clientOf(webhooks), now, skewMs, kill, restart }
+}
+
+/** A database that no statement reaches any more once the process that has it is killed. */
+function toMortal(database: Database): { mortal: Database; kill(): void } {
+  let isDead = false
+  const gone = () => new Error('the process is gone')
+  const cut = <Target extends object>(target: Target): Target =>
+    new Proxy(target, {
+      get(_, name) {
+        const value = Reflect.get(target, name, target)
+        if (typeof value !== 'function') {
+          if (isDead) throw gone()
+          return value
+        }
+        return isDead ? () => Promise.reject(gone()) : value.bind(target)
+      },
+    })
+  const { orm, pool, relaxedPool, recordingPool } = database
+  return {
+    mortal: {
+      ...database,
+      ...{ orm: cut(orm), pool: cut(pool), relaxedPool: cut(relaxedPool) },
+      recordingPool: cut(recordingPool),
+    },
+    kill() {
+      isDead = true
+    },
+  }
+}
+
+/** What is left of killed instances ends after seconds, which no story waits for. */
+const remains = new Set<Promise<unknown>>()
+
+export const awaitRemains = () => Promise.all(remains)
+
+/** All instances are killed with their requests in progress, and start again. */
+function crash({ instances, waiting }: Drive): void {
+  for (const [index, { webhooks, kill, restart }] of instances.entries()) {
+    kill()
+    remains.add(webhooks.stop().catch(() => undefined))
+    instances[index] = restart()
+  }
+  for (const { abort } of waiting.values()) abort()
+  waiting.clear()
 }
 
 /** Starts two instances on a database each, and creates businesses and endpoints. */
@@ -193,7 +242,7 @@ async function answer(drive: Drive, incoming: ReceivedRequest): Promise<Answer> 
       drive.tally.answered += 1
       resolve(later)
     }
-    drive.waiting.set(number, { endpoint: endpoint.name, end })
+    drive.waiting.set(number, { endpoint: endpoint.name, end, abort: () => resolve('close') })
     return promise
   }
   drive.tally.answered += 1
@@ -295,7 +344,7 @@ async function call(drive: Drive, command: Command): Promise<string | undefined>
     case 'publish':
       return publish(drive, command.events)
     case 'release':
-      drive.waiting.get(command.request)!.end(answerOf(command.outcome))
+      drive.waiting.get(command.request)?.end(answerOf(command.outcome))
       return undefined
     case 'redeliver':
     case 'skip': {
@@ -311,6 +360,9 @@ async function call(drive: Drive, command: Command): Promise<string | undefined>
     }
     case 'cut':
       return cut(drive)
+    case 'crash':
+      crash(drive)
+      return undefined
     case 'retain': {
       drive.calls += 1
       const { webhooks } = drive.instances[drive.calls % drive.instances.length]!

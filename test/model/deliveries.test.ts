@@ -5,7 +5,14 @@ import { type Database, openDatabase } from '../../src/postgres/orm.ts'
 import { useDatabase } from '../support/database.ts'
 import type { Command, Mood, Outcome, World } from './deliveries.ts'
 import { adopt, compare, compareHours } from './deliveries-compare.ts'
-import { type Drive, type NewEndpoint, run, startDrive, stopDrive } from './deliveries-drive.ts'
+import {
+  awaitRemains,
+  type Drive,
+  type NewEndpoint,
+  run,
+  startDrive,
+  stopDrive,
+} from './deliveries-drive.ts'
 import { expectStories, MODEL_SECONDS } from './try-stories.ts'
 
 const db = useDatabase()
@@ -16,6 +23,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
+  await awaitRemains()
   await second?.close()
 })
 
@@ -83,11 +91,12 @@ const intent = fc.record({
     expireEvents: 1,
     cut: 1,
     retain: 2,
+    crash: 2,
   }),
   which: fc.nat(99),
   other: fc.nat(99),
   flag: fc.boolean(),
-  scene: fc.nat(4),
+  scene: fc.nat(5),
   kinds,
   waitMs: fc.constantFrom(...WAITS_MS),
   mood: fc.constantFrom<Mood>(
@@ -144,6 +153,7 @@ function answerLate(world: World, { which, other, flag, scene, outcome }: Intent
     [change('skip'), change('redeliver')],
     [endLease, change('redeliver')],
     [{ kind: 'disable', endpoint }, endLease, { kind: 'enable', endpoint }],
+    [{ kind: 'crash' }, endLease],
   ]
   const mood: Mood = flag ? 'ok' : 'fail'
   return [
@@ -219,6 +229,8 @@ function toSteps(world: World, intended: Intent): Step[] {
       return [{ kind, upTo: other % (world.events.length + 1) }]
     case 'cut':
       return world.events.at(-1)?.partition === world.partition ? [{ kind }] : []
+    case 'crash':
+      return [{ kind }]
     case 'retain':
       return flag ? [{ kind: 'wait', ms: RETENTION_MS }, { kind }] : [{ kind }]
     default:

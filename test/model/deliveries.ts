@@ -145,6 +145,10 @@ export interface World {
   unexplained: number[]
   /** Requests without an answer. */
   readonly held: Map<number, Held>
+  /** Those whose process is gone: their claims last as long as their leases, and nothing is recorded of them. */
+  readonly dead: Set<number>
+  /** Whether a process was killed, with what it had counted and not stored. */
+  hasCrashed: boolean
   /** Outcomes that were recorded and not judged yet, by endpoint. */
   readonly outcomes: Map<string, Recorded[]>
   /** Attempts that were recorded, by business and mode. */
@@ -169,13 +173,15 @@ export type Command =
   | { readonly kind: 'choose'; readonly endpoint: string; readonly kinds: readonly string[] }
   | { readonly kind: 'rotate'; readonly endpoint: string; readonly overlapMs: number }
   | { readonly kind: 'expireEvents'; readonly upTo: number }
-  | { readonly kind: 'cut' | 'retain' }
+  | { readonly kind: 'cut' | 'retain' | 'crash' }
 
 export const newWorld = (): World => ({
   ...{ clock: { fromMs: 0, toMs: 0 }, step: 0, endpoints: new Map(), events: [], deliveries: [] },
   expected: [],
   unexplained: [],
   held: new Map(),
+  dead: new Set(),
+  hasCrashed: false,
   outcomes: new Map(),
   counts: new Map(),
   partition: 0,
@@ -216,6 +222,10 @@ export function step(world: World, command: Command): string {
       return 'done'
     case 'retain':
       return retain(world)
+    case 'crash':
+      for (const request of world.held.keys()) world.dead.add(request)
+      world.hasCrashed = true
+      return 'done'
     default:
       return changeEndpoint(world, command)
   }
@@ -446,6 +456,7 @@ function whyNotSigned({ clock }: World, { secrets }: Endpoint, request: Request)
 }
 
 function release(world: World, request: number, outcome: Outcome): void {
+  if (world.dead.has(request)) return
   const held = world.held.get(request)
   world.held.delete(request)
   // Another claim has been made, or the delivery was ended or sent again meanwhile: it counts no more.

@@ -3,11 +3,9 @@ import { createEncrypter } from '../../src/crypto/encryption.ts'
 import {
   decryptNotification,
   encryptNotification,
-  reEncryptNotification,
 } from '../../src/notifications/raw-notification.ts'
 
-const [former, current] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
-const before = createEncrypter(former)
+const before = createEncrypter(Buffer.alloc(32, 1))
 const notification = {
   headers: { 'x-signature': 'abc', authorization: 'Basic x', 'content-type': 'application/json' },
   rawBody: Buffer.from([0, 255, 10, 123]),
@@ -31,14 +29,5 @@ describe('a stored notification', () => {
   test('is read under its own id alone', () => {
     const encrypted = encryptNotification(before, 'ntf_1', notification)
     expect(() => decryptNotification(before, 'ntf_2', encrypted)).toThrow()
-    expect(reEncryptNotification(before, 'ntf_2', encrypted)).toBeUndefined()
-  })
-
-  test('is re-encrypted under the current key, if a known key decrypts it', () => {
-    const encrypted = encryptNotification(before, 'ntf_1', notification)
-    const again = reEncryptNotification(createEncrypter(current, [former]), 'ntf_1', encrypted)
-    const after = createEncrypter(current)
-    expect(decryptNotification(after, 'ntf_1', again!)).toEqual(notification)
-    expect(reEncryptNotification(after, 'ntf_1', encrypted)).toBeUndefined()
   })
 })

@@ -1,7 +1,11 @@
 import { expect, test } from 'vitest'
+import { encryptedColumn } from '../../src/crypto/encrypted-rows.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
-import { encryptNotification } from '../../src/notifications/raw-notification.ts'
-import { encryptedNotifications } from '../../src/notifications/re-encrypt-notifications.ts'
+import {
+  decryptNotification,
+  encryptNotification,
+  NOTIFICATION_COLUMN,
+} from '../../src/notifications/raw-notification.ts'
 import { insertNotifications } from '../../src/notifications/store.ts'
 import { useDatabase } from '../support/database.ts'
 import { MASTER_KEY } from '../support/service.ts'
@@ -12,7 +16,7 @@ const raw = { headers: {}, rawBody: Buffer.from('paid'), pathSecret: '' }
 
 test('re-encrypts the notifications that are not under the current key, in pages', async () => {
   const { pool } = db.database
-  const table = encryptedNotifications(db.database)
+  const table = encryptedColumn(pool, NOTIFICATION_COLUMN)
   const previous = createEncrypter(MASTER_KEY)
   expect(await table.matchesKeys(previous)).toBeUndefined()
   const rows = ['ntf_1', 'ntf_2', 'ntf_3'].map((id) => ({
@@ -32,6 +36,11 @@ test('re-encrypts the notifications that are not under the current key, in pages
   const page = { scanned: 2, skipped: 0, unreadable: [], next: 'ntf_2' }
   expect(await table.reEncrypt(next, '', 2)).toEqual({ ...page, reEncrypted: 2 })
   expect(await table.reEncrypt(next, '', 2)).toEqual({ ...page, reEncrypted: 0 })
+  const { rows: stored } = await pool.query(
+    "select raw_encrypted from bank_notification where id = 'ntf_2'",
+  )
+  const current = createEncrypter(Buffer.alloc(32, 9))
+  expect(decryptNotification(current, 'ntf_2', stored[0].raw_encrypted)).toEqual(raw)
   const last = { scanned: 1, reEncrypted: 0, skipped: 0, unreadable: ['ntf_3'], next: 'ntf_3' }
   expect(await table.reEncrypt(next, 'ntf_2', 2)).toEqual(last)
   expect((await table.reEncrypt(next, 'ntf_3', 2)).next).toBeUndefined()

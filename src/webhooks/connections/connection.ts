@@ -1,3 +1,4 @@
+import type { EncryptedColumn } from '../../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 
 /** What requests to an endpoint carry besides the signed event. Stored encrypted as a whole. */
@@ -82,20 +83,15 @@ export function decryptConnection(
   return JSON.parse(encrypter.decrypt(encrypted, contextOf(endpointId))) as Connection
 }
 
-/** Encrypts again, with the current key. @returns undefined if no known key decrypts it */
-export function reEncryptConnection(
-  encrypter: Encrypter,
-  endpointId: string,
-  encrypted: Buffer,
-): Buffer | undefined {
-  try {
-    const context = contextOf(endpointId)
-    return encrypter.encrypt(encrypter.decrypt(encrypted, context), context)
-  } catch {
-    return undefined
-  }
-}
-
 function contextOf(endpointId: string): string {
   return `webhook endpoint ${endpointId} connection`
+}
+
+/** Where connections are stored. */
+export const CONNECTION_COLUMN: EncryptedColumn = {
+  name: 'webhook connections',
+  table: 'webhook_endpoint',
+  column: 'connection_encrypted',
+  key: { id: 'text' },
+  contextOf,
 }

@@ -1,5 +1,6 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import type { EncryptedColumn } from '../../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 import type { RequestFormat } from '../endpoints/endpoint.ts'
 
@@ -117,4 +118,13 @@ export function secretBytes(secret: string): Buffer {
 
 function contextOf({ endpointId, number }: SecretKey): string {
   return `webhook endpoint ${endpointId} secret ${number}`
+}
+
+/** Where secrets are stored. */
+export const SECRET_COLUMN: EncryptedColumn = {
+  name: 'webhook secrets',
+  table: 'webhook_secret',
+  column: 'secret_encrypted',
+  key: { endpoint_id: 'text', number: 'int' },
+  contextOf: (endpointId = '', number) => contextOf({ endpointId, number: Number(number) }),
 }

@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { describe, expect, test } from 'vitest'
 import type { EndpointOptionsSchema } from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
+import { encryptedColumn } from '../../../src/crypto/encrypted-rows.ts'
 import { createEncrypter } from '../../../src/crypto/encryption.ts'
-import { encryptedConnections } from '../../../src/webhooks/connections/re-encrypt-connections.ts'
+import { CONNECTION_COLUMN } from '../../../src/webhooks/connections/connection.ts'
 import { paymentEvent } from '../fixture.ts'
 import { clientOf, useWebhooks } from '../harness.ts'
 
@@ -131,7 +132,7 @@ describe('the options of an endpoint', () => {
       url: 'http://127.0.0.1:9/',
       options: OPTIONS,
     })
-    const rows = encryptedConnections(harness.database.pool)
+    const rows = encryptedColumn(harness.database.pool, CONNECTION_COLUMN)
     expect(await rows.matchesKeys(old)).toBe(true)
     expect(await rows.matchesKeys(createEncrypter(after))).toBe(false)
     const page = { scanned: 1, skipped: 0, unreadable: [] }
