@@ -145,6 +145,13 @@ test('two businesses can use the same reference at once and get two accounts', a
     overRest(second, other.key, creation(), agent),
   ])
   expect(JSON.parse(one.text).data.reference).not.toBe(JSON.parse(two.text).data.reference)
+  for (const [{ id }, { text }] of [
+    [first, one],
+    [other, two],
+  ] as const) {
+    const { reference } = JSON.parse(text).data
+    expect((await accountsOf(id)).map((row) => row.reference)).toEqual([reference])
+  }
 })
 
 test('concurrent creations at two instances each get their own number', async () => {

@@ -334,6 +334,8 @@ describe('a payment into an imported account', () => {
       return (await accounts().getAccount(request)).account!.bankConfirmed
     }
     expect(await confirmedBy(other.accountNumber)).toBe(false)
+    const { balance } = await service.client(SettlementService).getBalance({ businessId })
+    expect(balance!.pendingMinor).toBeGreaterThan(0n)
   })
 
   test('that arrived before the import is assigned, and confirms the account', async () => {
@@ -354,5 +356,7 @@ describe('a payment into an imported account', () => {
     })
     const request = { businessId, reference: imported.reference! }
     expect((await accounts().getAccount(request)).account!.bankConfirmed).toBe(true)
+    const { balance } = await service.client(SettlementService).getBalance({ businessId })
+    expect(balance!.pendingMinor).toBeGreaterThan(0n)
   })
 })

@@ -246,10 +246,16 @@ describe('the end of a one-time account', () => {
   test('closes the account at the bank, with retries until the bank has closed it', async () => {
     const shop = await newBusiness(service)
     const { number } = await shop.open({ bank: '9PSB', expiresIn: 3600 })
+    const { pool } = service.database
+    // The bank fails to close this account, not one that an earlier test has ended.
+    await waitFor(async () => {
+      const ending = `select from account where connector = 'live'
+        and (end_due_at <= now() or status <> 'ACTIVE' and end_due_at < now() + interval '1 day')`
+      expect((await pool.query(ending)).rowCount).toBe(0)
+    })
     bank.mishaps.set('POST close', [500])
     await expire(shop.businessId)
     await shop.ended()
-    const { pool } = service.database
     /** How long after its end the account is due, in seconds. */
     const dueAfter = async () => {
       const text = `select extract(epoch from end_due_at - ended_at)::float8 as seconds from account

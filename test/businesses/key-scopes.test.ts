@@ -50,6 +50,7 @@ describe('a key with scopes', () => {
     const { entries } = await service
       .client(AdminService)
       .listAuditEntries({ businessId, pageSize: 2 })
+    expect(entries).toHaveLength(2)
     for (const { details } of entries) expect(JSON.parse(details)).toMatchObject({ scopes })
   })
 

@@ -109,6 +109,8 @@ describe('notifications that arrive together', () => {
     expect(results.flatMap(({ status }, index) => (status === 'rejected' ? [index] : []))).toEqual([
       17,
     ])
+    const stored = 'select from bank_notification where starts_with(id, $1)'
+    expect(await query(stored, [prefix])).toHaveLength(39)
   })
 })
 

@@ -92,6 +92,7 @@ test('a resolved notification stays resolved, whatever the bank repeats', async 
   bank.payments.set(reported.key, reported)
   expect((await notify(service, reported)).text).toBe('MANUAL_REVIEW')
   expect(await recordedIn(service, to)).toEqual([])
+  expect((await run('notification', 'list')).stdout).not.toContain(id)
 })
 
 test('what cannot be read is held with an empty account, and can be shown', async () => {

@@ -161,6 +161,7 @@ test('a restricted token makes and revokes links of its own businesses only', as
   expect(revoked.portalLink!.revokedAt).toBeDefined()
   const { portalLinks: active } = await admin().listPortalLinks({ activeOnly: true })
   expect(active.map(({ id }) => id)).not.toContain(mine.portalLink!.id)
+  expect(active.map(({ id }) => id)).toContain(portalLink!.id)
 })
 
 test('a link is never of the scope admin, longer than a month, or of an unknown business', async () => {
