@@ -66,8 +66,8 @@ describe('compatibility with the Standard Webhooks library', () => {
         const headers = ours(secret, BODY, nowMs - ageSeconds * 1_000)
         const { ok } = verifyWebhook(BODY, headers, secret, at(nowMs))
         expect(ok).toBe(Math.abs(ageSeconds) <= 300)
-        // The library reads its own clock, which may be a second later by now.
-        if (ageSeconds === 300 || ageSeconds === -301) return
+        // The library reads its own clock, which may be some seconds later by now.
+        if (Math.abs(Math.abs(ageSeconds) - 300) <= 5) return
         let theirs = true
         try {
           new Webhook(secret).verify(BODY, headers)

@@ -185,9 +185,9 @@ test('a planned switchover ends no stream and loses nothing', async () => {
 
   const log = await listLog(second, businessId, sessions)
   expect(log.epoch).toBe(2)
-  for (const { events, refused } of followers) {
-    await vi.waitFor(() => expect(idsOf(events)).toEqual(idsOf(log.events)), WAIT)
-    expect(refused).toBeUndefined()
+  for (const follower of followers) {
+    await vi.waitFor(() => expect(idsOf(follower.events)).toEqual(idsOf(log.events)), WAIT)
+    expect(follower.refused).toBeUndefined()
   }
   await webhooksOf(receiver, sessions)
 })
@@ -252,9 +252,9 @@ test.each(['lower', 'higher'])(
 
     const log = await listLog(second, businessId, [...dumped, ...later])
     expect(log.epoch).toBe(2)
-    for (const { events, refused } of followers) {
-      await vi.waitFor(() => expect(idsOf(events)).toEqual(idsOf(log.events)), WAIT)
-      expect(refused).toBeUndefined()
+    for (const follower of followers) {
+      await vi.waitFor(() => expect(idsOf(follower.events)).toEqual(idsOf(log.events)), WAIT)
+      expect(follower.refused).toBeUndefined()
     }
     await webhooksOf(receiver, later)
     const { balance } = await client(SettlementService, first).getBalance({ businessId })

@@ -106,8 +106,14 @@ test('neither requeries nor counts a payment whose notification arrived', async 
   const response = await fetch(url, { method: 'POST', body: palmPay.notification(order) })
   expect(await response.text()).toBe('success')
   const requeries = palmPay.requests.detail
+  const missed = async () => {
+    const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
+    return metrics.match(/^inflow_bank_missing_payments_total\{bank="PALMPAY".*$/gm)
+  }
+  const before = await missed()
   await reconcile()
   expect(palmPay.requests.detail).toBe(requeries)
+  expect(await missed()).toEqual(before)
   expect(await sessionsIn(palm)).toEqual([[order.sessionId, '5500']])
 })
 
@@ -115,9 +121,11 @@ test('records a payment for an unknown account as unmatched, with one requery', 
   const unknown = palmPay.openAccount('Unknown')
   const order = palmPay.receive(unknown.virtualAccountNo, '3', old())
   const where = `session_id = '${order.sessionId}' and resolution is null`
+  const before = palmPay.requests.detail
   await reconcile()
   expect(await count('unmatched_payment', where)).toBe(1)
   const requeries = palmPay.requests.detail
+  expect(requeries - before).toBe(1)
   await reconcile()
   expect(palmPay.requests.detail).toBe(requeries)
   expect(await count('unmatched_payment', where)).toBe(1)

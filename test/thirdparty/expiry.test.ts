@@ -22,7 +22,9 @@ const update = (reference: string, change: object, key = business.test) =>
 describe('updateVirtualAccount/ of a one-time account', () => {
   test('moves its expiry, at which it then ends', async () => {
     await openByKey(service, business.test, { reference: 'x-1', expiresIn: 3_600 })
-    const expiresAt = '2026-12-31 10:00:00'
+    const expiresAt = inFuture(24 * HOUR_MS)
+      .slice(0, 19)
+      .replace('T', ' ')
     const { terms } = await data(service, business.test, 'updateVirtualAccount', {
       ...{ reference: 'x-1', expiresAt },
     })

@@ -28,6 +28,12 @@ async function eventsOf(sessionId: string): Promise<string[]> {
     .map((each: { event: string }) => each.event)
 }
 
+/** Waits until all events so far are listed: with that of a later payment. */
+async function allListed(): Promise<void> {
+  const { session_id: sessionId } = await simulate({ reference, amount: 1 })
+  await waitFor(async () => expect(await eventsOf(sessionId)).toEqual(['PAYMENT_NOTIFICATION']))
+}
+
 describe('a test key simulates', () => {
   test.each([1500.5, '1500.50', '1500.500'])('a payment of %j', async (amount) => {
     const payment = await simulate({ reference: 'order-1', amount, payerName: 'BOLA ADE' })
@@ -56,17 +62,20 @@ describe('a test key simulates', () => {
     const pending = await simulate({ reference, amount: 1000.01 })
     expect(pending.status).toBe('PENDING')
     const { session_id: sessionId } = pending
+    await allListed()
     expect(await eventsOf(sessionId)).toEqual([])
     const paid = await simulate({ sessionId })
     expect(paid).toEqual({ ...pending, status: 'SUCCESS' })
     expect(await simulate({ session_id: sessionId })).toEqual(paid)
-    await waitFor(async () => expect(await eventsOf(sessionId)).toEqual(['PAYMENT_NOTIFICATION']))
+    await allListed()
+    expect(await eventsOf(sessionId)).toEqual(['PAYMENT_NOTIFICATION'])
   })
 
   test('a failed payment, which has no event and stays failed', async () => {
     const failed = await simulate({ reference, amount: '1000.02' })
     expect(failed.status).toBe('FAILED')
     expect(await simulate({ sessionId: failed.session_id })).toEqual(failed)
+    await allListed()
     expect(await eventsOf(failed.session_id)).toEqual([])
   })
 

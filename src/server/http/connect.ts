@@ -355,9 +355,9 @@ function placeIn(text: string): string {
 /** Puts a fault into Connect's own error, which the caller gets: its text would quote what it could not read. */
 function restate(reason: unknown, fault: Fault, requestId: string): void {
   if (!(reason instanceof ConnectError)) return
-  const { code, details } = toConnectError(fault, requestId)
+  const { code, details, rawMessage } = toConnectError(fault, requestId)
   const known = fault.reason === 'cancelled' ? reason.code : code
-  Object.assign(reason, { code: known, rawMessage: fault.message, details })
+  Object.assign(reason, { code: known, rawMessage, details })
 }
 
 function sizeText(bytes: number): string {

@@ -47,7 +47,9 @@ export function toConnectError(fault: Fault, requestId: string): ConnectError {
     const retryDelay = create(DurationSchema, { seconds: BigInt(fault.retryAfterSeconds) })
     details.push({ desc: RetryInfoSchema, value: { retryDelay } })
   }
-  return new ConnectError(fault.message, CODES[REASONS[fault.reason][0]], undefined, details)
+  // It may quote half of a surrogate pair from a request in JSON, which the headers of gRPC-Web cannot have.
+  const message = fault.message.toWellFormed()
+  return new ConnectError(message, CODES[REASONS[fault.reason][0]], undefined, details)
 }
 
 /** Returns an error as a fault. An unexpected error becomes `internal`; its text stays in the log. */

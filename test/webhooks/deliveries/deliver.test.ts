@@ -1,6 +1,7 @@
 import { Webhook } from 'standardwebhooks'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { ENTITIES } from '../../../src/app/entities.ts'
+import { systemClock } from '../../../src/core/clock.ts'
 import type { Database } from '../../../src/postgres/orm.ts'
 import { openDatabase } from '../../../src/postgres/orm.ts'
 import type { Webhooks, WebhooksOptions } from '../../../src/webhooks/webhooks.ts'
@@ -171,8 +172,10 @@ describe('an event', () => {
 
 describe('a failed attempt', () => {
   test('is retried with the same id and a new timestamp until it is acknowledged', async () => {
-    const webhooks = started()
     const peer = await receiver()
+    // A second later with each request.
+    const now = () => systemClock.now() + 1_000 * peer.requests.length
+    const webhooks = started({ clock: { now } })
     peer.answer(() =>
       peer.requests.length < 3 ? { status: 500, body: 'no \0 way' } : { status: 204 },
     )
@@ -192,6 +195,8 @@ describe('a failed attempt', () => {
       ],
     })
     expect(new Set(peer.requests.map((request) => request.headers['webhook-id'])).size).toBe(1)
+    const times = peer.requests.map(({ headers }) => headers['webhook-timestamp'])
+    expect(new Set(times).size).toBe(3)
     for (const request of peer.requests) {
       new Webhook(secret).verify(request.rawBody, request.headers as Record<string, string>)
     }
