@@ -20,6 +20,19 @@ const headers = (contentType: string, more: Record<string, string> = {}) => ({
 /** A field of three bytes that ends after one. */
 const CUT = Buffer.from([0x0a, 0x03, 0x61])
 
+test('an error that quotes half of a surrogate pair gets an answer in gRPC-Web', async () => {
+  const { key } = await service.business()
+  // JSON can have it; a header cannot.
+  const json = Buffer.from('{"split":{"\\ud800":1}}')
+  const answer = await send(service.httpUrl, {
+    path: '/inflow.thirdparty.v2.ThirdPartyService/GenerateVirtualAccount',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/grpc-web+json' },
+    body: Buffer.concat([Buffer.from([0, 0, 0, 0, json.length]), json]),
+  })
+  expect(answer.text).toContain('grpc-status: 3')
+  expect(answer.text).toContain(encodeURIComponent('split.\ufffd'))
+})
+
 test('bytes that do not parse are the caller’s fault, in every protocol of Connect', async () => {
   const unary = await send(service.httpUrl, {
     path: GET_BUSINESS,
