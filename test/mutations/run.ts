@@ -1,9 +1,11 @@
+import { globSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { generator } from '../support/random.ts'
 import type { Mutation } from './mutation.ts'
 import { MUTATIONS } from './mutations.ts'
+import { RULES } from './rules/rules.ts'
 import { runRules } from './rules/run-rules.ts'
 import { copyTree, ROOT, type TestRun, type Tree } from './tree.ts'
 
@@ -15,7 +17,7 @@ in SQL of the table, then, in every way that Stryker knows, the rules that need 
   --share   only this share of the mutations, chosen by the seed
   --name    only mutations whose name or file contains the text
   --jobs    how many copies run at a time
-  --check   runs no test: only checks that each mutation can be applied
+  --check   runs no test: only checks that each mutation can be applied, and that the rules' files exist
   --skip-first-run   does not run the tests without a mutation first
   --rules   only the rules that need no database; --name: of a folder or file`
 
@@ -34,6 +36,7 @@ async function main(): Promise<number> {
   if (options.rules) return runRules(options.name, options.jobs)
   const selected = select(options)
   const faults = (await Promise.all(selected.map(faultOf))).filter((fault) => fault !== undefined)
+  faults.push(...missingRules())
   for (const fault of faults) console.log(fault)
   console.log(`${selected.length} of ${MUTATIONS.length} mutations, seed ${options.seed}`)
   if (faults.length > 0 || options.check) return faults.length > 0 ? 1 : 0
@@ -60,6 +63,16 @@ async function main(): Promise<number> {
   await Promise.all(trees.map(work))
   const code = report(results)
   return (await runRules(options.name, options.jobs)) || code
+}
+
+/** Files and tests of the rules that do not exist: Stryker would pass over them. */
+function missingRules(): string[] {
+  return RULES.flatMap(({ folder, files, tests }) => [
+    ...files.map((file) => join('src', folder, file)),
+    ...tests.map((file) => join('test', folder, file)),
+  ])
+    .filter((path) => globSync(path, { cwd: ROOT }).length === 0)
+    .map((path) => `error     the rules name ${path}, which does not exist`)
 }
 
 function readOptions() {

@@ -16,7 +16,7 @@ export const RULES: readonly Rules[] = [
   },
   {
     folder: 'settlement',
-    files: ['settlement.ts', 'message.ts', 'terms/schedule.ts'],
+    files: ['settlement.ts', 'message.ts', 'schedule.ts'],
     tests: ['percent-done.test.ts', 'message.test.ts', 'schedule.test.ts'],
   },
   {
