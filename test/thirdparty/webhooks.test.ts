@@ -329,7 +329,9 @@ test('what another business or the other mode has is unknown, and stays as it is
 })
 
 test('a deleted endpoint receives nothing more, and is deleted once', async () => {
-  const { endpoint_id: endpointId } = await create(business.test, { url: freshUrl() })
+  const kinds = ['ACCOUNT_CREATED']
+  const { endpoint_id: endpointId } = await create(business.test, { url: freshUrl(), kinds })
+  const other = await create(business.test, { url: freshUrl(), kinds })
   expect(await data(service, business.test, 'deleteWebhook', { endpointId })).toEqual({
     endpoint_id: endpointId,
   })
@@ -338,9 +340,17 @@ test('a deleted endpoint receives nothing more, and is deleted once', async () =
     'not_found',
   ])
   await openByKey(service, business.test, { reference: 'after' })
-  expect((await data(service, business.test, 'listDeliveries', { endpointId })).deliveries).toEqual(
-    [],
+  // Deliveries are made for all endpoints at once.
+  await waitFor(async () => {
+    const request = { endpointId: other.endpoint_id }
+    const { deliveries } = await data(service, business.test, 'listDeliveries', request)
+    expect(deliveries).toHaveLength(1)
+  })
+  const { rows } = await service.database.pool.query(
+    'select from webhook_delivery where endpoint_id = $1',
+    [endpointId],
   )
+  expect(rows).toEqual([])
 })
 
 test('a key for webhooks does nothing else, and one for reading changes nothing', async () => {
