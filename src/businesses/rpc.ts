@@ -124,7 +124,7 @@ function toBusinessMessage(business: Business): BusinessMessage {
 function toKeyMessage(key: Key): KeyMessage {
   return create(KeySchema, {
     id: key.id,
-    businessId: key.business,
+    businessId: key.business.id,
     prefix: key.prefix,
     createdAt: timestampFromDate(key.createdAt),
     live: key.live,
