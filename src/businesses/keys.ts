@@ -240,6 +240,24 @@ export async function listKeys(
   return em.find(KeyEntity, where, { orderBy: { id: 'desc' }, limit: page.limit + 1 })
 }
 
+/**
+ * The keys whose ids are in a range, newest first.
+ *
+ * @param businessIds undefined: all
+ */
+export async function searchKeys(
+  { orm }: Database,
+  { first, last }: { readonly first: string; readonly last: string },
+  businessIds: readonly string[] | undefined,
+  limit: number,
+): Promise<readonly Key[]> {
+  const where = {
+    id: { $gte: first, $lte: last },
+    ...(businessIds && { business: { $in: [...businessIds] } }),
+  }
+  return orm.em.fork().find(KeyEntity, where, { orderBy: { id: 'desc' }, limit })
+}
+
 /** Returns whose a key is; undefined if the key does not exist. */
 export async function keyOwner(orm: MikroORM, keyId: string): Promise<Owner | undefined> {
   const key = await orm.em.fork().findOne(KeyEntity, keyId, { fields: ['business', 'live'] })

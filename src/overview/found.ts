@@ -1,7 +1,8 @@
 import type { StoredAccount } from '../accounts/account.ts'
-import type { FoundToken } from '../auth/tokens/tokens.ts'
+import type { searchTokens } from '../auth/tokens/tokens.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
-import type { FoundKey, searchBusinesses } from '../businesses/get-business.ts'
+import type { searchBusinesses } from '../businesses/get-business.ts'
+import type { searchKeys } from '../businesses/keys.ts'
 import type { findEvent } from '../events/find-event.ts'
 import type { findNotification } from '../notifications/held-notifications.ts'
 import { netOf, type Settlement } from '../settlement/settlement.ts'
@@ -136,17 +137,36 @@ export function fromSettlement(settlement: Settlement): Found {
   }
 }
 
-const statusOf = ({ revoked }: { readonly revoked: boolean }) => (revoked ? 'REVOKED' : 'ACTIVE')
+type Token = Of<typeof searchTokens>[number]
 
-export function fromToken(token: FoundToken): Found {
-  const { id, name: title, prefix: subtitle, createdAtMs: atMs } = token
-  const status = statusOf(token)
-  return { kind: 'TOKEN', id, title, subtitle, businessId: '', atMs, status, live: false }
+type Key = Of<typeof searchKeys>[number]
+
+const statusOf = ({ revokedAt }: Token | Key) => (revokedAt ? 'REVOKED' : 'ACTIVE')
+
+export function fromToken(token: Token): Found {
+  return {
+    kind: 'TOKEN',
+    id: token.id,
+    title: token.name,
+    subtitle: token.prefix,
+    businessId: '',
+    atMs: token.createdAt.getTime(),
+    status: statusOf(token),
+    live: false,
+  }
 }
 
-export function fromKey(key: FoundKey): Found {
-  const { id, prefix: title, businessId, live, createdAtMs: atMs } = key
-  return { kind: 'KEY', id, title, subtitle: '', businessId, atMs, status: statusOf(key), live }
+export function fromKey(key: Key): Found {
+  return {
+    kind: 'KEY',
+    id: key.id,
+    title: key.prefix,
+    subtitle: '',
+    businessId: key.business.id,
+    atMs: key.createdAt.getTime(),
+    status: statusOf(key),
+    live: key.live,
+  }
 }
 
 export function fromNotification(notification: Of<typeof findNotification>): Found {

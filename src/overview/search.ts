@@ -1,7 +1,8 @@
 import { searchAccounts } from '../accounts/list-accounts.ts'
 import { searchTokens } from '../auth/tokens/tokens.ts'
 import { isPaymentKey } from '../banks/bank-fields.ts'
-import { searchBusinesses, searchKeys } from '../businesses/get-business.ts'
+import { searchBusinesses } from '../businesses/get-business.ts'
+import { searchKeys } from '../businesses/keys.ts'
 import { findEvent } from '../events/find-event.ts'
 import { findNotification } from '../notifications/held-notifications.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
@@ -133,10 +134,10 @@ function businesses(read: Database['read'], text: string, { businessIds }: Scope
   return all(read(look), found.fromBusiness)
 }
 
-function credentialLooks({ read }: Database, { credential }: Query, scope: Scope): Look[] {
+function credentialLooks(database: Database, { credential }: Query, scope: Scope): Look[] {
   if (credential?.kind !== 'key') return []
   const { businessIds, live } = scope
-  const keys = read((on) => searchKeys(on, credential, businessIds, RESULTS_MAX + 1))
+  const keys = searchKeys(database, credential, businessIds, RESULTS_MAX + 1)
   return [
     all(
       keys.then((rows) => rows.filter((key) => live === undefined || key.live === live)),
@@ -156,12 +157,7 @@ function operatorLooks(database: Database, query: Query, scope: Scope): Look[] {
   }
   if (scope.businessIds !== undefined) return looks
   if (credential?.kind === 'tok') {
-    looks.push(
-      all(
-        read((on) => searchTokens(on, credential, RESULTS_MAX + 1)),
-        found.fromToken,
-      ),
-    )
+    looks.push(all(searchTokens(database, credential, RESULTS_MAX + 1), found.fromToken))
   }
   if (scope.live === false) return looks
   if (prefix === 'ntf') {
