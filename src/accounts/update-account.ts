@@ -173,7 +173,7 @@ export async function attachIdentity(
       await appendAudit(em, actor, {
         action: 'account.attach_identity',
         targetId: row.id,
-        businessId: row.business,
+        businessId: row.business.id,
         details: { reference: row.reference, idType },
       })
     }
