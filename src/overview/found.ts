@@ -12,8 +12,8 @@ import type {
   StoredUnmatched,
 } from '../transactions/transaction.ts'
 import type {
-  FoundEndpoint,
   findDeliveryWithEndpoint,
+  findEndpoint,
 } from '../webhooks/endpoints/list-endpoints.ts'
 
 /** The kinds of results, as the contract names them. */
@@ -99,7 +99,7 @@ export function fromDelivery({ delivery, endpoint }: Of<typeof findDeliveryWithE
     id: delivery.id,
     title: delivery.eventKind,
     subtitle: endpoint.url,
-    businessId: endpoint.businessId,
+    businessId: endpoint.business.id,
     atMs: delivery.createdAtMs,
     status: delivery.state,
     live: endpoint.live,
@@ -107,10 +107,18 @@ export function fromDelivery({ delivery, endpoint }: Of<typeof findDeliveryWithE
   }
 }
 
-export function fromEndpoint({ disabledReason, createdAtMs, url, ...found }: FoundEndpoint): Found {
-  const status = disabledReason === null ? 'ENABLED' : 'DISABLED'
-  const subtitle = disabledReason === null ? '' : `disabled: ${disabledReason}`
-  return { ...found, kind: 'ENDPOINT', title: url, subtitle, atMs: createdAtMs, status }
+export function fromEndpoint(endpoint: Of<typeof findEndpoint>): Found {
+  const { disabledReason } = endpoint
+  return {
+    kind: 'ENDPOINT',
+    id: endpoint.id,
+    title: endpoint.url,
+    subtitle: disabledReason ? `disabled: ${disabledReason}` : '',
+    businessId: endpoint.business.id,
+    atMs: endpoint.createdAt.getTime(),
+    status: disabledReason ? 'DISABLED' : 'ENABLED',
+    live: endpoint.live,
+  }
 }
 
 export function fromBusiness({

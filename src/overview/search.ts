@@ -62,7 +62,8 @@ const all = async <Row>(rows: Promise<readonly Row[]>, toFound: (row: Row) => fo
   (await rows).map(toFound)
 
 /** Looks by identifiers of this service. */
-function ownIdLooks({ pool, read }: Database, { text, prefix }: Query, scope: Scope): Look[] {
+function ownIdLooks(database: Database, { text, prefix }: Query, scope: Scope): Look[] {
+  const { read } = database
   switch (prefix) {
     case 'txn':
       return [
@@ -87,9 +88,9 @@ function ownIdLooks({ pool, read }: Database, { text, prefix }: Query, scope: Sc
         ),
       ]
     case 'dlv':
-      return [one(findDeliveryWithEndpoint(pool, text), scope, found.fromDelivery)]
+      return [one(findDeliveryWithEndpoint(database, text), scope, found.fromDelivery)]
     case 'ep':
-      return [one(findEndpoint(pool, text), scope, found.fromEndpoint)]
+      return [one(findEndpoint(database.orm, text), scope, found.fromEndpoint)]
     case 'stl':
       return [
         one(
