@@ -1,6 +1,5 @@
 import type { Pool } from 'pg'
 import { firstIdAt } from '../../core/ids.ts'
-import { bindValues } from '../../postgres/bind-values.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Scope, SessionKind } from '../caller.ts'
@@ -80,18 +79,22 @@ export async function listSessionRows(
   on: Queryable,
   { limit, before, active }: SessionFilter,
 ): Promise<readonly SessionRow[]> {
-  const { values, bind } = bindValues(limit + 1)
-  const where = before === undefined ? [] : [`s.id < ${bind(before)}`]
-  if (active !== undefined) {
-    const { nowMs, idleMs, beganSinceMs } = active
-    // Ids begin with the time, so the sessions that expired long ago are not read.
-    where.push(`s.id >= ${bind(firstIdAt('ses', beganSinceMs))}`, `not ${REVOKED}`)
-    where.push(`s.expires_at > ${bind(new Date(nowMs))}`)
-    where.push(`s.last_used_at > ${bind(new Date(nowMs - idleMs))}`)
-  }
-  const text = `select ${COLUMNS} from session s ${CALLERS}
-    ${where.length === 0 ? '' : `where ${where.join(' and ')}`} order by s.id desc limit $1`
-  return (await on.query<SessionRow>(text, values)).rows
+  const { rows } = await on.query<SessionRow>(
+    `select ${COLUMNS} from session s ${CALLERS}
+      where ($2::text is null or s.id < $2)
+        and ($3::text is null
+          or s.id >= $3 and not ${REVOKED} and s.expires_at > $4 and s.last_used_at > $5)
+      order by s.id desc limit $1`,
+    [
+      limit + 1,
+      before ?? null,
+      // Ids begin with the time, so the sessions that expired long ago are not read.
+      active ? firstIdAt('ses', active.beganSinceMs) : null,
+      active ? new Date(active.nowMs) : null,
+      active ? new Date(active.nowMs - active.idleMs) : null,
+    ],
+  )
+  return rows
 }
 
 /** Records when a session was used, unless another instance recorded a later use. */
