@@ -79,26 +79,14 @@ export async function importKey(
     throw invalidFields([{ field: 'secretKey', message }])
   }
   const { businessId, live } = requested
-  const allowedCidrs = [...readAllowedCidrs(requested.allowedCidrs)]
+  const allowedCidrs = readAllowedCidrs(requested.allowedCidrs)
   const secretHash = hashSecret(secret)
   const nowMs = clock.now()
   const imported = database.orm.em.fork().transactional(async (em) => {
     const business = await findBusiness(em, businessId)
-    const key = em.create(KeyEntity, {
-      id: newId('key', nowMs),
-      business,
-      live,
-      secretHash,
-      allowedCidrs,
-      imported: true,
-      prefix: foreignPrefix(secret),
-      scopes: [...requested.scopes],
-      createdAt: new Date(nowMs),
-      expiresAt: requested.expiresAt ?? null,
-      revokedAt: null,
-      lastUsedAt: null,
-    })
-    await em.flush()
+    const id = newId('key', nowMs)
+    const stored = { id, prefix: foreignPrefix(secret), secretHash, imported: true }
+    const key = createKey(em, business, { ...requested, allowedCidrs }, stored, nowMs)
     const details = keyDetails(key)
     const entry = { action: 'key.import', targetId: key.id, businessId, details } as const
     await appendAudit(em, actor, entry)
@@ -121,29 +109,37 @@ export async function importKey(
 export function addKey(
   em: EntityManager,
   business: Business,
-  { live, allowedCidrs, scopes, expiresAt }: KeyRights,
+  rights: KeyRights,
   nowMs: number,
 ): IssuedKey {
   const id = newId('key', nowMs)
-  const { secret, prefix, secretHash } = newSecretKey(id, live)
-  const key = em.create(KeyEntity, {
-    id,
+  const { secret, prefix, secretHash } = newSecretKey(id, rights.live)
+  const stored = { id, prefix, secretHash, imported: false }
+  return { key: createKey(em, business, rights, stored, nowMs), secretKey: secret }
+}
+
+function createKey(
+  em: EntityManager,
+  business: Business,
+  { live, allowedCidrs, scopes, expiresAt }: KeyRights,
+  stored: Pick<Key, 'id' | 'prefix' | 'secretHash' | 'imported'>,
+  nowMs: number,
+): Key {
+  return em.create(KeyEntity, {
+    ...stored,
     business,
     live,
-    prefix,
-    secretHash,
+    allowedCidrs: [...allowedCidrs],
+    scopes: [...scopes],
     createdAt: new Date(nowMs),
     expiresAt: expiresAt ?? null,
     revokedAt: null,
-    allowedCidrs: [...allowedCidrs],
-    scopes: [...scopes],
     lastUsedAt: null,
   })
-  return { key, secretKey: secret }
 }
 
 /** The audit details of a new key. */
-export function keyDetails({ prefix, live, expiresAt, allowedCidrs, scopes }: Key) {
+function keyDetails({ prefix, live, expiresAt, allowedCidrs, scopes }: Key) {
   return {
     prefix,
     live,
@@ -208,7 +204,7 @@ export async function revokeKey(
 }
 
 /** Locks a key that is neither revoked nor expired. @throws Fault not_found, key_inactive */
-export async function lockActiveKey(em: EntityManager, keyId: string, nowMs: number): Promise<Key> {
+async function lockActiveKey(em: EntityManager, keyId: string, nowMs: number): Promise<Key> {
   const key = await lockKey(em, keyId)
   if (key.revokedAt) throw new Fault('key_inactive', 'The key was revoked')
   if (key.expiresAt && key.expiresAt.getTime() <= nowMs) {
