@@ -12,7 +12,7 @@ export const AccountEntity = defineEntity({
   tableName: 'account',
   properties: {
     id: p.text().primary(),
-    business: p.manyToOne(BusinessEntity).mapToPk(),
+    business: p.manyToOne(BusinessEntity),
     reference: p.text().unique(),
     merchantReference: p.text(),
     live: p.boolean(),

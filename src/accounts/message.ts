@@ -37,7 +37,8 @@ import {
 } from './account.ts'
 import type { ImportedAccount, RowResult } from './import-accounts.ts'
 import type { OpeningState } from './openings/opening.ts'
-import type { Approval, RequestedSplit } from './splits/approvals.ts'
+import type { RequestedSplit } from './splits/approvals.ts'
+import type { Approval } from './splits/split.entity.ts'
 import { FEE_BEARERS, type FeeBearer, type ShareNames, type Split } from './splits/split.ts'
 import {
   type AccountTerms,
@@ -226,8 +227,12 @@ function toSplitMessage({ recipients, feeBearer }: Split): SplitMessage {
   })
 }
 
-export function toRecipientMessage({ approvedAt, ...key }: Approval) {
-  return create(ApprovedRecipientSchema, { ...key, approvedAt: timestampFromDate(approvedAt) })
+export function toRecipientMessage({ business, recipient, approvedAt }: Approval) {
+  return create(ApprovedRecipientSchema, {
+    businessId: business.id,
+    recipientId: recipient.id,
+    approvedAt: timestampFromDate(approvedAt),
+  })
 }
 
 /** @param message of a validated request */

@@ -1,11 +1,10 @@
-import type { InferEntity } from '@mikro-orm/core'
+import { type InferEntity, LockMode } from '@mikro-orm/core'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { BankOf, IdKind } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import { lockRow } from '../postgres/lock-row.ts'
 import type { Database } from '../postgres/orm.ts'
 import { AccountEntity } from './account.entity.ts'
 import {
@@ -62,8 +61,8 @@ export async function updateAccount(
     throw new Fault('account_pending', 'The account is still pending and cannot be changed')
   }
   await database.orm.em.fork().transactional(async (em) => {
-    await lockRow(em, AccountEntity, stored.id)
-    const account = await em.findOne(AccountEntity, stored.id)
+    const lockMode = LockMode.PESSIMISTIC_WRITE
+    const account = await em.findOne(AccountEntity, stored.id, { lockMode })
     assert(account, 'an account that was opened is never deleted')
     const splits = await findSplits(database.pool, [stored.id], 'first')
     const split = splits.get(stored.id)
@@ -161,9 +160,9 @@ export async function attachIdentity(
 ): Promise<readonly StoredAccount[]> {
   const accounts = await findTargets(database, target)
   await database.orm.em.fork().transactional(async (em) => {
-    const ids = accounts.map(({ id }) => id).toSorted()
-    for (const id of ids) await lockRow(em, AccountEntity, id)
-    const rows = await em.find(AccountEntity, { id: { $in: ids } })
+    const ids = accounts.map(({ id }) => id)
+    const locked = { orderBy: { id: 'asc' }, lockMode: LockMode.PESSIMISTIC_WRITE } as const
+    const rows = await em.find(AccountEntity, { id: { $in: ids } }, locked)
     const upgraded = rows.filter((row) => needsIdentity(encrypter, row, target, identity))
     const { idType, idNumber } = identity
     for (const row of upgraded) {
@@ -173,7 +172,7 @@ export async function attachIdentity(
       await appendAudit(em, actor, {
         action: 'account.attach_identity',
         targetId: row.id,
-        businessId: row.business,
+        businessId: row.business.id,
         details: { reference: row.reference, idType },
       })
     }

@@ -33,8 +33,8 @@ export async function createBusiness(
       rateLimitBurst: null,
     })
     const live = request.live ?? true
-    const open = { allowedCidrs: [], scopes: [], expiresAt: undefined }
-    const { key, secretKey } = addKey(em, { businessId: business.id, live, ...open }, now)
+    const rights = { live, allowedCidrs: [], scopes: [], expiresAt: undefined }
+    const { key, secretKey } = addKey(em, business, rights, now)
     await appendAudit(em, actor, {
       action: 'business.create',
       targetId: business.id,

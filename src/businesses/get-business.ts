@@ -20,7 +20,7 @@ export async function findBusiness(em: EntityManager, businessId: string): Promi
   return business
 }
 
-export function businessNotFound(): Fault {
+function businessNotFound(): Fault {
   return new Fault('not_found', 'There is no such business')
 }
 
@@ -85,16 +85,6 @@ export async function findBusinessNames(
   return new Map(rows.map(({ id, name }) => [id, name]))
 }
 
-/** A secret key, as a search shows it. */
-export interface FoundKey {
-  readonly id: string
-  readonly businessId: string
-  readonly live: boolean
-  readonly prefix: string
-  readonly createdAtMs: number
-  readonly revoked: boolean
-}
-
 /**
  * The businesses whose name or alias begins with a text, in upper or lower case, or whose id it is; in alphabetical
  * order of what matches.
@@ -145,24 +135,3 @@ const ANY = [
 const OF_IDS = [matching('name'), matching('alias'), WITH_ID].map(
   (part) => `${part} and id = any ($3::text[])`,
 )
-
-/**
- * The keys whose ids are in a range, newest first.
- *
- * @param businessIds undefined: all
- */
-export async function searchKeys(
-  on: Queryable,
-  { first, last }: { readonly first: string; readonly last: string },
-  businessIds: readonly string[] | undefined,
-  limit: number,
-): Promise<readonly FoundKey[]> {
-  const { rows } = await on.query<FoundKey>(
-    `select id, business_id as "businessId", live, prefix, ${epochMs('created_at')} as "createdAtMs",
-        revoked_at is not null as revoked
-      from api_key where id >= $1 and id <= $2 and ($3::text[] is null or business_id = any ($3))
-      order by id desc limit $4`,
-    [first, last, businessIds ?? null, limit],
-  )
-  return rows
-}

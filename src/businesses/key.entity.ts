@@ -8,7 +8,7 @@ export const KeyEntity = defineEntity({
   tableName: 'api_key',
   properties: {
     id: p.text().primary(),
-    business: p.manyToOne(BusinessEntity).mapToPk(),
+    business: p.manyToOne(BusinessEntity),
     live: p.boolean(),
     prefix: p.text(),
     secretHash: p.blob(),

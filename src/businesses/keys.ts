@@ -1,4 +1,4 @@
-import { LockMode, UniqueConstraintViolationException, wrap } from '@mikro-orm/core'
+import { LockMode, UniqueConstraintViolationException } from '@mikro-orm/core'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor, KeyScope } from '../auth/caller.ts'
@@ -9,13 +9,17 @@ import { newId } from '../core/ids.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Page } from '../postgres/page-token.ts'
 import { readAllowedCidrs } from './authenticate-key.ts'
+import type { Business } from './business.entity.ts'
 import { findBusiness, getBusiness } from './get-business.ts'
 import { type Key, KeyEntity } from './key.entity.ts'
 import { foreignPrefix, hashSecret, isForeignKey, newSecretKey } from './secret-key.ts'
 
 /** The key to issue. */
-interface NewKey {
+interface NewKey extends KeyRights {
   readonly businessId: string
+}
+
+interface KeyRights {
   readonly live: boolean
   /** Address ranges, as an operator writes them; empty: any address. */
   readonly allowedCidrs: readonly string[]
@@ -44,12 +48,12 @@ export async function issueKey(
   const allowedCidrs = readAllowedCidrs(requested.allowedCidrs)
   const nowMs = clock.now()
   return database.orm.em.fork().transactional(async (em) => {
-    await findBusiness(em, requested.businessId)
-    const issued = addKey(em, { ...requested, allowedCidrs }, nowMs)
+    const business = await findBusiness(em, requested.businessId)
+    const issued = addKey(em, business, { ...requested, allowedCidrs }, nowMs)
     await appendAudit(em, actor, {
       action: 'key.issue',
       targetId: issued.key.id,
-      businessId: requested.businessId,
+      businessId: business.id,
       details: keyDetails(issued.key),
     })
     return issued
@@ -74,29 +78,17 @@ export async function importKey(
       'must be 24 to 256 characters of A-Z, a-z, 0-9 and ._~+/-, as another provider made it'
     throw invalidFields([{ field: 'secretKey', message }])
   }
-  const { businessId: business, live } = requested
-  const allowedCidrs = [...readAllowedCidrs(requested.allowedCidrs)]
+  const { businessId, live } = requested
+  const allowedCidrs = readAllowedCidrs(requested.allowedCidrs)
   const secretHash = hashSecret(secret)
   const nowMs = clock.now()
   const imported = database.orm.em.fork().transactional(async (em) => {
-    await findBusiness(em, business)
-    const key = em.create(KeyEntity, {
-      id: newId('key', nowMs),
-      business,
-      live,
-      secretHash,
-      allowedCidrs,
-      imported: true,
-      prefix: foreignPrefix(secret),
-      scopes: [...requested.scopes],
-      createdAt: new Date(nowMs),
-      expiresAt: requested.expiresAt ?? null,
-      revokedAt: null,
-      lastUsedAt: null,
-    })
-    await em.flush()
+    const business = await findBusiness(em, businessId)
+    const id = newId('key', nowMs)
+    const stored = { id, prefix: foreignPrefix(secret), secretHash, imported: true }
+    const key = createKey(em, business, { ...requested, allowedCidrs }, stored, nowMs)
     const details = keyDetails(key)
-    const entry = { action: 'key.import', targetId: key.id, businessId: business, details } as const
+    const entry = { action: 'key.import', targetId: key.id, businessId, details } as const
     await appendAudit(em, actor, entry)
     return key
   })
@@ -106,35 +98,48 @@ export async function importKey(
       .fork()
       .findOneOrFail(KeyEntity, { secretHash, imported: true })
     const isValid = !key.revokedAt && !(key.expiresAt && key.expiresAt.getTime() <= nowMs)
-    if (key.business === business && key.live === live && isValid) return key
+    if (key.business.id === businessId && key.live === live && isValid) return key
     throw new Fault('duplicate_key', 'The text is already a key, or was one; use another', {
       cause: error,
     })
   })
 }
 
-/** Adds a key inside a transaction. @param requested with address ranges in canonical form */
-export function addKey(em: EntityManager, requested: NewKey, nowMs: number): IssuedKey {
+/** Adds a key inside a transaction. @param rights with address ranges in canonical form */
+export function addKey(
+  em: EntityManager,
+  business: Business,
+  rights: KeyRights,
+  nowMs: number,
+): IssuedKey {
   const id = newId('key', nowMs)
-  const { secret, prefix, secretHash } = newSecretKey(id, requested.live)
-  const key = em.create(KeyEntity, {
-    id,
-    business: requested.businessId,
-    live: requested.live,
-    prefix,
-    secretHash,
+  const { secret, prefix, secretHash } = newSecretKey(id, rights.live)
+  const stored = { id, prefix, secretHash, imported: false }
+  return { key: createKey(em, business, rights, stored, nowMs), secretKey: secret }
+}
+
+function createKey(
+  em: EntityManager,
+  business: Business,
+  { live, allowedCidrs, scopes, expiresAt }: KeyRights,
+  stored: Pick<Key, 'id' | 'prefix' | 'secretHash' | 'imported'>,
+  nowMs: number,
+): Key {
+  return em.create(KeyEntity, {
+    ...stored,
+    business,
+    live,
+    allowedCidrs: [...allowedCidrs],
+    scopes: [...scopes],
     createdAt: new Date(nowMs),
-    expiresAt: requested.expiresAt ?? null,
+    expiresAt: expiresAt ?? null,
     revokedAt: null,
-    allowedCidrs: [...requested.allowedCidrs],
-    scopes: [...requested.scopes],
     lastUsedAt: null,
   })
-  return { key, secretKey: secret }
 }
 
 /** The audit details of a new key. */
-export function keyDetails({ prefix, live, expiresAt, allowedCidrs, scopes }: Key) {
+function keyDetails({ prefix, live, expiresAt, allowedCidrs, scopes }: Key) {
   return {
     prefix,
     live,
@@ -161,11 +166,11 @@ export async function updateKey(
   return database.orm.em.fork().transactional(async (em) => {
     const key = await lockActiveKey(em, keyId, clock.now())
     if (allowedCidrs === undefined) return key
-    wrap(key).assign({ allowedCidrs })
+    key.allowedCidrs = allowedCidrs
     await appendAudit(em, actor, {
       action: 'key.update',
       targetId: keyId,
-      businessId: key.business,
+      businessId: key.business.id,
       details: { prefix: key.prefix, allowedCidrs },
     })
     return key
@@ -186,16 +191,20 @@ export async function revokeKey(
   return database.orm.em.fork().transactional(async (em) => {
     const key = await lockKey(em, keyId)
     if (key.revokedAt) return key
-    wrap(key).assign({ revokedAt: new Date(clock.now()) })
-    const { business: businessId, prefix } = key
-    const details = { prefix }
-    await appendAudit(em, actor, { action: 'key.revoke', targetId: keyId, businessId, details })
+    key.revokedAt = new Date(clock.now())
+    const { business, prefix } = key
+    await appendAudit(em, actor, {
+      action: 'key.revoke',
+      targetId: keyId,
+      businessId: business.id,
+      details: { prefix },
+    })
     return key
   })
 }
 
 /** Locks a key that is neither revoked nor expired. @throws Fault not_found, key_inactive */
-export async function lockActiveKey(em: EntityManager, keyId: string, nowMs: number): Promise<Key> {
+async function lockActiveKey(em: EntityManager, keyId: string, nowMs: number): Promise<Key> {
   const key = await lockKey(em, keyId)
   if (key.revokedAt) throw new Fault('key_inactive', 'The key was revoked')
   if (key.expiresAt && key.expiresAt.getTime() <= nowMs) {
@@ -227,10 +236,28 @@ export async function listKeys(
   return em.find(KeyEntity, where, { orderBy: { id: 'desc' }, limit: page.limit + 1 })
 }
 
+/**
+ * The keys whose ids are in a range, newest first.
+ *
+ * @param businessIds undefined: all
+ */
+export async function searchKeys(
+  { orm }: Database,
+  { first, last }: { readonly first: string; readonly last: string },
+  businessIds: readonly string[] | undefined,
+  limit: number,
+): Promise<readonly Key[]> {
+  const where = {
+    id: { $gte: first, $lte: last },
+    ...(businessIds && { business: { $in: [...businessIds] } }),
+  }
+  return orm.em.fork().find(KeyEntity, where, { orderBy: { id: 'desc' }, limit })
+}
+
 /** Returns whose a key is; undefined if the key does not exist. */
 export async function keyOwner(orm: MikroORM, keyId: string): Promise<Owner | undefined> {
   const key = await orm.em.fork().findOne(KeyEntity, keyId, { fields: ['business', 'live'] })
-  return key ? { businessId: key.business, live: key.live } : undefined
+  return key ? { businessId: key.business.id, live: key.live } : undefined
 }
 
 /** How long the replaced key stays valid unless the caller states an overlap. */
@@ -261,14 +288,13 @@ export async function rotateKey(
     const replaced = await lockActiveKey(em, keyId, nowMs)
     const endMs = nowMs + overlapMs
     const endsMs = Math.min(replaced.expiresAt?.getTime() ?? endMs, endMs)
-    wrap(replaced).assign({ expiresAt: new Date(endsMs) })
+    replaced.expiresAt = new Date(endsMs)
     const { business, live, allowedCidrs, scopes } = replaced
-    const requested = { businessId: business, live, allowedCidrs, scopes, expiresAt }
-    const issued = addKey(em, requested, nowMs)
+    const issued = addKey(em, business, { live, allowedCidrs, scopes, expiresAt }, nowMs)
     await appendAudit(em, actor, {
       action: 'key.rotate',
       targetId: keyId,
-      businessId: business,
+      businessId: business.id,
       details: { overlapMs, keyId: issued.key.id, ...keyDetails(issued.key) },
     })
     return { ...issued, replaced }

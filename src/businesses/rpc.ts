@@ -12,14 +12,13 @@ import type { BusinessService } from '../../gen/inflow/business/v1/business_serv
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { type Actor, actorOf, type KeyScope, restrictionOf } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import { lockRow } from '../postgres/lock-row.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import { changeRateLimit } from './authenticate-key.ts'
-import { type Business, BusinessEntity } from './business.entity.ts'
+import type { Business } from './business.entity.ts'
 import { createBusiness } from './create-business.ts'
-import { businessNotFound, getBusiness, listBusinesses, searchBusinesses } from './get-business.ts'
+import { findBusiness, getBusiness, listBusinesses, searchBusinesses } from './get-business.ts'
 import type { Key } from './key.entity.ts'
 import { importKey, issueKey, listKeys, revokeKey, rotateKey, updateKey } from './keys.ts'
 
@@ -124,7 +123,7 @@ function toBusinessMessage(business: Business): BusinessMessage {
 function toKeyMessage(key: Key): KeyMessage {
   return create(KeySchema, {
     id: key.id,
-    businessId: key.business,
+    businessId: key.business.id,
     prefix: key.prefix,
     createdAt: timestampFromDate(key.createdAt),
     live: key.live,
@@ -156,9 +155,9 @@ async function updateBusiness(
   actor: Actor,
 ): Promise<Business> {
   return database.orm.em.fork().transactional(async (em) => {
-    await lockRow(em, BusinessEntity, businessId)
-    const business = await em.findOne(BusinessEntity, businessId)
-    if (!business) throw businessNotFound()
+    // The ORM's lock (FOR UPDATE) would keep others from adding accounts of the business meanwhile.
+    await em.execute('select from business where id = ? for no key update', [businessId])
+    const business = await findBusiness(em, businessId)
     const details = {
       ...(name !== undefined && { name }),
       ...(alias !== undefined && { alias }),

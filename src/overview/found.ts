@@ -1,7 +1,8 @@
 import type { StoredAccount } from '../accounts/account.ts'
-import type { FoundToken } from '../auth/tokens/tokens.ts'
+import type { searchTokens } from '../auth/tokens/tokens.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
-import type { FoundKey, searchBusinesses } from '../businesses/get-business.ts'
+import type { searchBusinesses } from '../businesses/get-business.ts'
+import type { searchKeys } from '../businesses/keys.ts'
 import type { findEvent } from '../events/find-event.ts'
 import type { findNotification } from '../notifications/held-notifications.ts'
 import { netOf, type Settlement } from '../settlement/settlement.ts'
@@ -11,8 +12,8 @@ import type {
   StoredUnmatched,
 } from '../transactions/transaction.ts'
 import type {
-  FoundEndpoint,
   findDeliveryWithEndpoint,
+  findEndpoint,
 } from '../webhooks/endpoints/list-endpoints.ts'
 
 /** The kinds of results, as the contract names them. */
@@ -98,7 +99,7 @@ export function fromDelivery({ delivery, endpoint }: Of<typeof findDeliveryWithE
     id: delivery.id,
     title: delivery.eventKind,
     subtitle: endpoint.url,
-    businessId: endpoint.businessId,
+    businessId: endpoint.business.id,
     atMs: delivery.createdAtMs,
     status: delivery.state,
     live: endpoint.live,
@@ -106,10 +107,18 @@ export function fromDelivery({ delivery, endpoint }: Of<typeof findDeliveryWithE
   }
 }
 
-export function fromEndpoint({ disabledReason, createdAtMs, url, ...found }: FoundEndpoint): Found {
-  const status = disabledReason === null ? 'ENABLED' : 'DISABLED'
-  const subtitle = disabledReason === null ? '' : `disabled: ${disabledReason}`
-  return { ...found, kind: 'ENDPOINT', title: url, subtitle, atMs: createdAtMs, status }
+export function fromEndpoint(endpoint: Of<typeof findEndpoint>): Found {
+  const { disabledReason } = endpoint
+  return {
+    kind: 'ENDPOINT',
+    id: endpoint.id,
+    title: endpoint.url,
+    subtitle: disabledReason ? `disabled: ${disabledReason}` : '',
+    businessId: endpoint.business.id,
+    atMs: endpoint.createdAt.getTime(),
+    status: disabledReason ? 'DISABLED' : 'ENABLED',
+    live: endpoint.live,
+  }
 }
 
 export function fromBusiness({
@@ -136,17 +145,36 @@ export function fromSettlement(settlement: Settlement): Found {
   }
 }
 
-const statusOf = ({ revoked }: { readonly revoked: boolean }) => (revoked ? 'REVOKED' : 'ACTIVE')
+type Token = Of<typeof searchTokens>[number]
 
-export function fromToken(token: FoundToken): Found {
-  const { id, name: title, prefix: subtitle, createdAtMs: atMs } = token
-  const status = statusOf(token)
-  return { kind: 'TOKEN', id, title, subtitle, businessId: '', atMs, status, live: false }
+type Key = Of<typeof searchKeys>[number]
+
+const statusOf = ({ revokedAt }: Token | Key) => (revokedAt ? 'REVOKED' : 'ACTIVE')
+
+export function fromToken(token: Token): Found {
+  return {
+    kind: 'TOKEN',
+    id: token.id,
+    title: token.name,
+    subtitle: token.prefix,
+    businessId: '',
+    atMs: token.createdAt.getTime(),
+    status: statusOf(token),
+    live: false,
+  }
 }
 
-export function fromKey(key: FoundKey): Found {
-  const { id, prefix: title, businessId, live, createdAtMs: atMs } = key
-  return { kind: 'KEY', id, title, subtitle: '', businessId, atMs, status: statusOf(key), live }
+export function fromKey(key: Key): Found {
+  return {
+    kind: 'KEY',
+    id: key.id,
+    title: key.prefix,
+    subtitle: '',
+    businessId: key.business.id,
+    atMs: key.createdAt.getTime(),
+    status: statusOf(key),
+    live: key.live,
+  }
 }
 
 export function fromNotification(notification: Of<typeof findNotification>): Found {

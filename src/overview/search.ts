@@ -1,7 +1,8 @@
 import { searchAccounts } from '../accounts/list-accounts.ts'
 import { searchTokens } from '../auth/tokens/tokens.ts'
 import { isPaymentKey } from '../banks/bank-fields.ts'
-import { searchBusinesses, searchKeys } from '../businesses/get-business.ts'
+import { searchBusinesses } from '../businesses/get-business.ts'
+import { searchKeys } from '../businesses/keys.ts'
 import { findEvent } from '../events/find-event.ts'
 import { findNotification } from '../notifications/held-notifications.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
@@ -61,7 +62,8 @@ const all = async <Row>(rows: Promise<readonly Row[]>, toFound: (row: Row) => fo
   (await rows).map(toFound)
 
 /** Looks by identifiers of this service. */
-function ownIdLooks({ pool, read }: Database, { text, prefix }: Query, scope: Scope): Look[] {
+function ownIdLooks(database: Database, { text, prefix }: Query, scope: Scope): Look[] {
+  const { read } = database
   switch (prefix) {
     case 'txn':
       return [
@@ -86,9 +88,9 @@ function ownIdLooks({ pool, read }: Database, { text, prefix }: Query, scope: Sc
         ),
       ]
     case 'dlv':
-      return [one(findDeliveryWithEndpoint(pool, text), scope, found.fromDelivery)]
+      return [one(findDeliveryWithEndpoint(database, text), scope, found.fromDelivery)]
     case 'ep':
-      return [one(findEndpoint(pool, text), scope, found.fromEndpoint)]
+      return [one(findEndpoint(database.orm, text), scope, found.fromEndpoint)]
     case 'stl':
       return [
         one(
@@ -133,10 +135,10 @@ function businesses(read: Database['read'], text: string, { businessIds }: Scope
   return all(read(look), found.fromBusiness)
 }
 
-function credentialLooks({ read }: Database, { credential }: Query, scope: Scope): Look[] {
+function credentialLooks(database: Database, { credential }: Query, scope: Scope): Look[] {
   if (credential?.kind !== 'key') return []
   const { businessIds, live } = scope
-  const keys = read((on) => searchKeys(on, credential, businessIds, RESULTS_MAX + 1))
+  const keys = searchKeys(database, credential, businessIds, RESULTS_MAX + 1)
   return [
     all(
       keys.then((rows) => rows.filter((key) => live === undefined || key.live === live)),
@@ -156,12 +158,7 @@ function operatorLooks(database: Database, query: Query, scope: Scope): Look[] {
   }
   if (scope.businessIds !== undefined) return looks
   if (credential?.kind === 'tok') {
-    looks.push(
-      all(
-        read((on) => searchTokens(on, credential, RESULTS_MAX + 1)),
-        found.fromToken,
-      ),
-    )
+    looks.push(all(searchTokens(database, credential, RESULTS_MAX + 1), found.fromToken))
   }
   if (scope.live === false) return looks
   if (prefix === 'ntf') {

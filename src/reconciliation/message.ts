@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf'
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import {
   type ReconciliationRun,
   ReconciliationRunSchema,
@@ -23,8 +23,7 @@ import type { ListedPayment } from '../transactions/list-recorded.ts'
 import { fromStatus, toStatus } from '../transactions/message.ts'
 import type { StatementAction, StatementResult, StatementRow } from './reconcile-statement.ts'
 import type { Finding as FindingName } from './record-missing.ts'
-import type { RunScope } from './run.entity.ts'
-import type { RunRow } from './run-store.ts'
+import type { Run, RunScope } from './run.entity.ts'
 
 const FINDINGS: Readonly<Record<FindingName, Finding>> = {
   MATCHED: Finding.MATCHED,
@@ -102,16 +101,16 @@ const SCOPES: Readonly<Record<RunScope, ScopeMessage>> = {
   'all accounts': ScopeMessage.ALL_ACCOUNTS,
 }
 
-export function toRunMessage(run: RunRow): ReconciliationRun {
+export function toRunMessage(run: Run): ReconciliationRun {
   return create(ReconciliationRunSchema, {
     bank: fromBankCode(run.bank),
     scope: SCOPES[run.scope],
-    inProgress: run.in_progress,
-    from: timestampFromMs(run.from_at_ms),
-    to: timestampFromMs(run.to_at_ms),
+    inProgress: run.inProgress,
+    from: timestampFromDate(run.fromAt),
+    to: timestampFromDate(run.toAt),
     missedCount: run.missed,
     failureCount: run.failures,
-    nextAt: timestampFromMs(run.next_at_ms),
+    nextAt: timestampFromDate(run.nextAt),
     cursor: run.cursor,
   })
 }

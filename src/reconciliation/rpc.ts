@@ -75,7 +75,7 @@ export function createReconciliationRpc(
     },
     async listReconciliationRuns({ bank }) {
       const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
-      const runs = await dependencies.read((on) => listRuns(on, code))
+      const runs = await listRuns(dependencies.orm, code)
       return { runs: runs.map(toRunMessage) }
     },
     async listPaymentConflicts(request) {

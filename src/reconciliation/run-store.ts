@@ -1,11 +1,9 @@
-import type { EntityManager } from '@mikro-orm/postgresql'
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
-import type { Queryable } from '../postgres/in-transaction.ts'
-import { queriesOf } from '../postgres/queries-of.ts'
 import type { RowOf } from '../postgres/row-of.ts'
-import { RunEntity, type RunScope } from './run.entity.ts'
+import { type Run, RunEntity, type RunScope } from './run.entity.ts'
 
 /** Identifies a run, which repeats indefinitely. */
 export interface RunKey {
@@ -39,11 +37,8 @@ export async function addRuns(
 ): Promise<void> {
   const now = new Date(nowMs)
   const period = { inProgress: false, fromAt: now, toAt: now, nextAt: now }
-  await queriesOf<typeof RunEntity>(em)
-    .insertInto('reconciliation_run')
-    .values(keys.map((key) => ({ ...key, ...period, cursor: '', missed: 0, failures: 0 })))
-    .onConflict((conflict) => conflict.doNothing())
-    .execute()
+  const runs = keys.map((key) => ({ ...key, ...period, cursor: '', missed: 0, failures: 0 }))
+  await em.upsertMany(RunEntity, runs, { onConflictAction: 'ignore' })
 }
 
 /** Claims the run that has been due longest. An instance that dies loses it when its lease ends. */
@@ -95,16 +90,9 @@ export async function saveRun(
   return saved === 1
 }
 
-/** A run; times in milliseconds since the Unix epoch. */
-export type RunRow = RowOf<typeof RunEntity>
-
 /** The latest run of each bank and scope. @param bank undefined: of all banks */
-export async function listRuns(on: Queryable, bank?: BankCode): Promise<readonly RunRow[]> {
-  const { rows } = await on.query<RunRow>(
-    `select bank, scope, in_progress, cursor, missed, failures, ${epochMs('from_at')} as from_at_ms,
-        ${epochMs('to_at')} as to_at_ms, ${epochMs('next_at')} as next_at_ms
-      from reconciliation_run where bank = coalesce($1, bank) order by bank, scope desc`,
-    [bank ?? null],
-  )
-  return rows
+export async function listRuns({ em }: MikroORM, bank?: BankCode): Promise<readonly Run[]> {
+  return em.fork().find(RunEntity, bank === undefined ? {} : { bank }, {
+    orderBy: { bank: 'asc', scope: 'desc' },
+  })
 }

@@ -1,4 +1,4 @@
-import { defineEntity, p } from '@mikro-orm/core'
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
 import type { BankCode } from '../banks/bank.ts'
 
 /** What a run searches: all payments of a bank, recently paid accounts, or all accounts. */
@@ -25,3 +25,5 @@ export const RunEntity = defineEntity({
     nextAt: p.datetime(3),
   },
 })
+
+export type Run = InferEntity<typeof RunEntity>

@@ -1,20 +1,21 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
-import { getBusiness } from '../businesses/get-business.ts'
+import { findBusiness } from '../businesses/get-business.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, invalidPageToken, readPage } from '../postgres/page-token.ts'
-import { queriesOf, queryableOf } from '../postgres/queries-of.ts'
+import { queryableOf } from '../postgres/queries-of.ts'
 import { lockDue, refreshDue, requestSweep } from './due-index.ts'
-import { HolidayEntity } from './settlement.entity.ts'
-import { DEFAULT_TERMS, findTerms, type Terms, upsertTerms } from './terms.ts'
+import { HolidayEntity, TermsEntity } from './settlement.entity.ts'
+import { DEFAULT_TERMS, type Terms } from './terms.ts'
 
 /** @throws Fault not_found if the business does not exist */
-export async function getTerms(database: Database, businessId: string): Promise<Terms> {
-  await getBusiness(database, businessId)
-  return (await findTerms(database.orm.em.fork(), businessId)) ?? DEFAULT_TERMS
+export async function getTerms({ orm }: Database, businessId: string): Promise<Terms> {
+  const em = orm.em.fork()
+  const business = await findBusiness(em, businessId)
+  return (await em.findOne(TermsEntity, { business })) ?? DEFAULT_TERMS
 }
 
 /** @throws Fault not_found if the business does not exist */
@@ -24,9 +25,9 @@ export async function updateTerms(
   terms: Terms,
   actor: Actor,
 ): Promise<Terms> {
-  await getBusiness(database, businessId)
   await database.orm.em.fork().transactional(async (em) => {
-    await upsertTerms(em, businessId, terms, clock.now())
+    const business = await findBusiness(em, businessId)
+    await em.upsert(TermsEntity, { business, ...terms, updatedAt: new Date(clock.now()) })
     const client = queryableOf(em)
     await lockDue(client, 'exclusive')
     await refreshDue(client, [
@@ -58,11 +59,7 @@ export async function addHoliday(orm: MikroORM, holiday: Holiday, actor: Actor):
   const { day, name } = holiday
   checkDay(day)
   await orm.em.fork().transactional(async (em) => {
-    await queriesOf<typeof HolidayEntity>(em)
-      .insertInto('holiday')
-      .values({ day, name })
-      .onConflict((conflict) => conflict.column('day').doUpdateSet({ name }))
-      .execute()
+    await em.upsert(HolidayEntity, { day, name })
     await updateDueTimes(em)
     await appendAudit(em, actor, { action: 'holiday.add', targetId: day, details: { name } })
   })
@@ -92,13 +89,10 @@ export async function listHolidays(orm: MikroORM, pageSize: number, pageToken: s
   const page = readPage(pageSize, pageToken, 1)
   const after = page.after?.[0] ?? '1999-12-31'
   if (page.after !== undefined && !isDay(after)) throw invalidPageToken()
-  const holidays = await queriesOf<typeof HolidayEntity>(orm.em.fork())
-    .selectFrom('holiday')
-    .select(['day', 'name'])
-    .where('day', '>', after)
-    .orderBy('day')
-    .limit(page.limit + 1)
-    .execute()
+  const later = { day: { $gt: after } }
+  const holidays = await orm.em
+    .fork()
+    .find(HolidayEntity, later, { orderBy: { day: 'asc' }, limit: page.limit + 1 })
   return cutPage(holidays, page, (holiday) => [holiday.day])
 }
 

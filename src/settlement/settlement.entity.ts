@@ -1,4 +1,4 @@
-import { defineEntity, p } from '@mikro-orm/core'
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 import type { Schedule } from './schedule.ts'
 
@@ -7,12 +7,7 @@ export const TermsEntity = defineEntity({
   name: 'SettlementTerms',
   tableName: 'settlement_terms',
   properties: {
-    business: p
-      .manyToOne(BusinessEntity)
-      .mapToPk()
-      .primary()
-      .deleteRule('no action')
-      .updateRule('no action'),
+    business: p.manyToOne(BusinessEntity).primary().deleteRule('no action').updateRule('no action'),
     schedule: p.text().$type<Schedule['schedule']>(),
     workingDays: p.integer(),
     /** Minutes after midnight in Lagos. */
@@ -80,6 +75,8 @@ export const SettlementRequestEntity = defineEntity({
   ],
 })
 
+export type SettlementRequest = InferEntity<typeof SettlementRequestEntity>
+
 /**
  * One settlement of one business in one mode. It covers the events after `fromSequence` up to and
  * including `toSequence`, and has processed them up to `scannedSequence`. The `balance…` columns
@@ -90,9 +87,9 @@ export const SettlementEntity = defineEntity({
   tableName: 'settlement',
   properties: {
     id: p.text().primary(),
-    business: p.manyToOne(BusinessEntity).mapToPk(),
+    business: p.manyToOne(BusinessEntity),
     live: p.boolean(),
-    request: p.manyToOne(SettlementRequestEntity).mapToPk().nullable().deleteRule('no action'),
+    request: p.manyToOne(SettlementRequestEntity).nullable().deleteRule('no action'),
     status: p.text(),
     forced: p.boolean(),
     cutOffAt: p.datetime(3),

@@ -1,10 +1,7 @@
-import type { EntityManager } from '@mikro-orm/postgresql'
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../core/clock.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { queriesOf } from '../postgres/queries-of.ts'
 import { type Calendar, createCalendar, type Schedule } from './schedule.ts'
-import type { TermsEntity } from './settlement.entity.ts'
 
 /**
  * The fee of a payment: the flat fee plus the proportional fee, rounded to the nearest kobo, half
@@ -28,21 +25,6 @@ export const DEFAULT_TERMS: Terms = {
   feeFlatMinor: 0n,
   feeBasisPoints: 0,
   feeCapMinor: 0n,
-}
-
-/** The columns of a business's terms. */
-const TERMS = [
-  ...(['schedule', 'workingDays', 'cutOffMinutes'] as const),
-  ...(['feeFlatMinor', 'feeBasisPoints', 'feeCapMinor'] as const),
-] as const
-
-/** The terms of a business; undefined if it uses the default terms. */
-export async function findTerms(em: EntityManager, businessId: string): Promise<Terms | undefined> {
-  return queriesOf<typeof TermsEntity>(em)
-    .selectFrom('settlement_terms')
-    .select(TERMS)
-    .where('business', '=', businessId)
-    .executeTakeFirst()
 }
 
 /** The terms of those of the businesses that do not use the default terms, read by the client. */
@@ -75,20 +57,6 @@ export async function findTermsOf(
     feeCapMinor: BigInt(row.fee_cap_minor),
   })
   return new Map(rows.map((row) => [row.business_id, termsOf(row)]))
-}
-
-export async function upsertTerms(
-  em: EntityManager,
-  businessId: string,
-  terms: Terms,
-  nowMs: number,
-): Promise<void> {
-  const row = { ...terms, updatedAt: new Date(nowMs) }
-  await queriesOf<typeof TermsEntity>(em)
-    .insertInto('settlement_terms')
-    .values({ business: businessId, ...row })
-    .onConflict((conflict) => conflict.column('business').doUpdateSet(row))
-    .execute()
 }
 
 /** Days as YYYY-MM-DD. A country has about fifteen holidays a year; the query is bounded anyway. */

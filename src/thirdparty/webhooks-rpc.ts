@@ -134,6 +134,7 @@ function toWebhook(
   secret?: string,
 ): Webhook {
   const { failingSince, disabledAt, disabledReason } = endpoint
+  const { profile, legacySignature, eventName, payerAsArray } = endpoint.format
   const format = (time: Date) => timeText.format(time.getTime())
   return create(WebhookSchema, {
     endpointId: endpoint.id,
@@ -147,10 +148,10 @@ function toWebhook(
     ...(disabledAt && { disabledAt: format(disabledAt) }),
     ...(disabledReason && { disabledReason }),
     ...(secret && { secret }),
-    profile: endpoint.profile ?? 'STANDARD',
-    ...(endpoint.legacySignature !== null && { legacySignature: endpoint.legacySignature }),
-    ...(endpoint.eventName !== null && { eventName: endpoint.eventName }),
-    payerAsArray: endpoint.payerAsArray,
+    profile: profile ?? 'STANDARD',
+    ...(legacySignature !== null && { legacySignature }),
+    ...(eventName !== null && { eventName }),
+    payerAsArray,
     options: create(ConfiguredOptionsSchema, {
       rateLimit: endpoint.rateLimit,
       ordered: endpoint.ordered,

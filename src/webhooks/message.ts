@@ -72,9 +72,10 @@ const STATUSES: Readonly<Record<DeliveryState, DeliveryStatus>> = {
 export function toEndpointMessage(described: EndpointWithSecrets): EndpointMessage {
   const { endpoint, secrets, connection, blockedBy } = described
   const { disabledAt, failingSince } = endpoint
+  const { profile, legacySignature, eventName, payerAsArray } = endpoint.format
   return create(EndpointSchema, {
     id: endpoint.id,
-    businessId: endpoint.business,
+    businessId: endpoint.business.id,
     url: endpoint.url,
     kinds: endpoint.kinds,
     description: endpoint.description,
@@ -90,11 +91,11 @@ export function toEndpointMessage(described: EndpointWithSecrets): EndpointMessa
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
       next: isNext,
     })),
-    profile: PROFILES[endpoint.profile ?? 'STANDARD'],
-    wiaxyHeaders: endpoint.profile === null,
-    legacySignature: endpoint.legacySignature ? LEGACY_SIGNATURES[endpoint.legacySignature] : 0,
-    eventName: endpoint.eventName ?? '',
-    payerAsArray: endpoint.payerAsArray,
+    profile: PROFILES[profile ?? 'STANDARD'],
+    wiaxyHeaders: profile === null,
+    legacySignature: legacySignature ? LEGACY_SIGNATURES[legacySignature] : 0,
+    eventName: eventName ?? '',
+    payerAsArray,
     options: toConfiguredOptions(endpoint, connection, blockedBy),
   })
 }
@@ -145,7 +146,7 @@ export function encodeEndpointEvent(
   value.url = new URL(endpoint.url).origin
   const message = create(EventSchema, {
     id: event.eventId,
-    businessId: endpoint.business,
+    businessId: endpoint.business.id,
     kind: event.kind,
     occurredAt: timestampFromMs(event.nowMs),
     live: endpoint.live,

@@ -15,7 +15,7 @@ import { createConnectedSender } from './connections/send-connected.ts'
 import { CONCURRENCY_DEFAULT } from './endpoints/endpoint.ts'
 import type { EndpointContext } from './endpoints/endpoint-context.ts'
 import { activeSecrets, lockEndpoint } from './endpoints/list-endpoints.ts'
-import { formatOf, WIAXY_KINDS } from './endpoints/request-format.ts'
+import { WIAXY_KINDS } from './endpoints/request-format.ts'
 import { type Candidate, toLogEntry } from './rehearsal-message.ts'
 import {
   type Answer,
@@ -181,7 +181,7 @@ async function openEndpoint(context: EndpointContext, endpointId: string): Promi
         'Rehearse with an endpoint of test mode, or with the URL of a receiver'
       throw new Fault('not_rehearsable', text)
     }
-    const signing = (await activeSecrets(em, [endpointId], clock.now()))
+    const signing = (await activeSecrets(endpoint, clock.now()))
       .filter(({ isNext }) => !isNext)
       .map(({ number, secretEncrypted }) =>
         decryptSecret(encrypter, { endpointId, number }, Buffer.from(secretEncrypted)),
@@ -189,11 +189,11 @@ async function openEndpoint(context: EndpointContext, endpointId: string): Promi
     const [newest, ...earlier] = signing
     assert(newest !== undefined, 'an endpoint has a secret that signs')
     return {
-      businessId: endpoint.business,
+      businessId: endpoint.business.id,
       url: endpoint.url,
       kinds: endpoint.kinds,
       auditedAs: endpointId,
-      format: formatOf(endpoint),
+      format: endpoint.format,
       secrets: [newest, ...earlier],
       ordered: endpoint.ordered,
       concurrency: endpoint.ordered ? 1 : endpoint.concurrency,

@@ -571,7 +571,9 @@ function signIn(
   if (isFull(world, grant, nowMs)) return 'rate_limited'
   const used = world.credentials.get(command.credential)
   if (used?.kind === 'code') world.credentials.delete(used.name)
-  if (used?.kind === 'link') write(world, used, Math.max(nowMs, used.lastUsedMs ?? nowMs))
+  if (used?.kind === 'link' && (used.lastUsedMs ?? Number.NEGATIVE_INFINITY) < nowMs) {
+    write(world, used, nowMs)
+  }
   open(world, command.name, grant, nowMs)
   if (command.replaces !== undefined) signOut(world, command.replaces, command.at, trusts)
   return 'done'

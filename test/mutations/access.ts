@@ -106,17 +106,21 @@ export const ACCESS = [
         `(false
   or`,
       ],
+    ],
+  ),
+  ...inFile(
+    'src/auth/sessions/sign-in.ts',
+    ['test/auth/sessions/sign-in.test.ts', 'test/auth/sessions/revocation.test.ts'],
+    [
       [
         'a one-time code of a revoked token signs in',
-        'where t.id = c.caller_id and t.revoked_at is null',
-        'where t.id = c.caller_id',
+        '{ id: callerId, revokedAt: null }',
+        '{ id: callerId }',
       ],
       [
         'a revoked portal link can be opened',
-        `and expires_at > $3 and revoked_at is null
-      returning`,
-        `and expires_at > $3
-      returning`,
+        'expiresAt: { $gt: now }, revokedAt: null }',
+        'expiresAt: { $gt: now } }',
       ],
     ],
   ),

@@ -6,6 +6,7 @@ import { DeliveryStatus } from '../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { DisabledReason, EndpointStatus } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import type { StoredDelivery } from '../../src/webhooks/deliveries/delivery.ts'
 import type { Endpoint, Secret } from '../../src/webhooks/endpoints/endpoint.entity.ts'
+import { STANDARD_FORMAT } from '../../src/webhooks/endpoints/request-format.ts'
 import {
   encodeEndpointEvent,
   toAttemptMessage,
@@ -16,9 +17,9 @@ import {
 
 const ms = (at: Timestamp | undefined) => at && timestampMs(at)
 
-const endpoint: Endpoint = {
+const endpoint = {
   id: 'ep_1',
-  business: 'biz_1',
+  business: { id: 'biz_1' },
   live: true,
   url: 'https://shop.example:8443/hooks/secret?token=x',
   kinds: ['PAYMENT_NOTIFICATION'],
@@ -32,19 +33,16 @@ const endpoint: Endpoint = {
   connectionVersion: 0,
   connectionEncrypted: null,
   certificateExpiresAt: null,
-  profile: 'STANDARD',
-  legacySignature: null,
-  eventName: null,
-  payerAsArray: false,
+  format: STANDARD_FORMAT,
   createdAt: new Date(1_000),
   failingSince: null,
   warnedAt: null,
   disabledAt: null,
   disabledReason: null,
   deletedAt: null,
-}
+} as Partial<Endpoint> as Endpoint
 const secret = (createdMs: number, expiresMs: number | null): Secret => ({
-  endpoint: 'ep_1',
+  endpoint,
   number: 1,
   secretEncrypted: Buffer.alloc(0),
   createdAt: new Date(createdMs),

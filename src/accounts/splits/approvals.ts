@@ -1,3 +1,4 @@
+import { UniqueConstraintViolationException } from '@mikro-orm/core'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { findBusiness, findBusinessNames } from '../../businesses/get-business.ts'
@@ -7,19 +8,14 @@ import { textArray } from '../../postgres/binary-arrays.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { cutPage, type Page } from '../../postgres/page-token.ts'
-import { queriesOf, queryableOf } from '../../postgres/queries-of.ts'
-import { SplitApprovalEntity } from './split.entity.ts'
+import { queryableOf } from '../../postgres/queries-of.ts'
+import { type Approval, SplitApprovalEntity } from './split.entity.ts'
 import { faultsOf, type ShareNames, type Split } from './split.ts'
 
 /** A business, and another one that may get shares of its payments. */
 export interface RecipientKey {
   readonly businessId: string
   readonly recipientId: string
-}
-
-/** That an operator approved a recipient. */
-export interface Approval extends RecipientKey {
-  readonly approvedAt: Date
 }
 
 /**
@@ -33,26 +29,20 @@ export async function approveRecipient(
   { businessId, recipientId }: RecipientKey,
   actor: Actor,
 ): Promise<Approval> {
-  return orm.em.fork().transactional(async (em) => {
+  const key = { business: businessId, recipient: recipientId }
+  const approved = orm.em.fork().transactional(async (em) => {
     await findBusiness(em, businessId)
     if (businessId === recipientId) throw refusedRecipient('must be another business')
     const known = await findBusinessNames(queryableOf(em), [recipientId])
     if (!known.has(recipientId)) throw refusedRecipient('is not a known business')
-    const approvedAt = new Date(clock.now())
-    const key = { business: businessId, recipient: recipientId }
-    const inserted = await queriesOf<typeof SplitApprovalEntity>(em)
-      .insertInto('split_approval')
-      .values({ ...key, approvedAt })
-      .onConflict((conflict) => conflict.doNothing())
-      .returning('approvedAt')
-      .execute()
-    if (inserted.length === 0) {
-      const earlier = await em.findOneOrFail(SplitApprovalEntity, key)
-      return { businessId, recipientId, approvedAt: earlier.approvedAt }
-    }
+    const approval = em.create(SplitApprovalEntity, { ...key, approvedAt: new Date(clock.now()) })
     const action = 'split_recipient.approve'
     await appendAudit(em, actor, { action, targetId: recipientId, businessId })
-    return { businessId, recipientId, approvedAt }
+    return approval
+  })
+  return approved.catch((error: unknown) => {
+    if (!(error instanceof UniqueConstraintViolationException)) throw error
+    return orm.em.fork().findOneOrFail(SplitApprovalEntity, key)
   })
 }
 
@@ -84,10 +74,7 @@ export async function listRecipients({ orm }: Database, businessId: string, page
       { business: businessId, ...(after !== undefined && { recipient: { $gt: after } }) },
       { orderBy: { recipient: 'asc' }, limit: page.limit + 1 },
     )
-  const approvals = found.map(({ recipient, approvedAt }): Approval => {
-    return { businessId, recipientId: recipient, approvedAt }
-  })
-  return cutPage(approvals, page, ({ recipientId }) => [recipientId])
+  return cutPage(found, page, ({ recipient }) => [recipient.id])
 }
 
 /** Which of some businesses are approved as recipients of another one. */

@@ -1,4 +1,4 @@
-import { defineEntity, p } from '@mikro-orm/core'
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from '../../businesses/business.entity.ts'
 import { AccountEntity } from '../account.entity.ts'
 import type { FeeBearer } from './split.ts'
@@ -12,7 +12,7 @@ export const SplitEntity = defineEntity({
   tableName: 'account_split',
   properties: {
     id: p.text().primary(),
-    account: p.manyToOne(AccountEntity).mapToPk().deleteRule('cascade').updateRule('no action'),
+    account: p.manyToOne(AccountEntity).deleteRule('cascade').updateRule('no action'),
     validFrom: p.datetime(3),
     feeBearer: p.text().$type<FeeBearer>(),
   },
@@ -25,15 +25,9 @@ export const SplitApprovalEntity = defineEntity({
   name: 'SplitApproval',
   tableName: 'split_approval',
   properties: {
-    business: p
-      .manyToOne(BusinessEntity)
-      .mapToPk()
-      .primary()
-      .deleteRule('no action')
-      .updateRule('no action'),
+    business: p.manyToOne(BusinessEntity).primary().deleteRule('no action').updateRule('no action'),
     recipient: p
       .manyToOne(BusinessEntity)
-      .mapToPk()
       .primary()
       .deleteRule('no action')
       .updateRule('no action'),
@@ -42,20 +36,17 @@ export const SplitApprovalEntity = defineEntity({
   checks: [{ name: 'split_approval_recipient', expression: 'business_id <> recipient_id' }],
 })
 
+export type Approval = InferEntity<typeof SplitApprovalEntity>
+
 /** A recipient of a version. */
 export const SplitRecipientEntity = defineEntity({
   name: 'AccountSplitRecipient',
   tableName: 'account_split_recipient',
   properties: {
-    split: p
-      .manyToOne(SplitEntity)
-      .mapToPk()
-      .primary()
-      .deleteRule('cascade')
-      .updateRule('no action'),
+    split: p.manyToOne(SplitEntity).primary().deleteRule('cascade').updateRule('no action'),
     /** From 1, in the order in which shares are taken. */
     number: p.integer().primary().autoincrement(false),
-    business: p.manyToOne(BusinessEntity).mapToPk().deleteRule('no action').updateRule('no action'),
+    business: p.manyToOne(BusinessEntity).deleteRule('no action').updateRule('no action'),
     /** Null: a fixed amount. */
     basisPoints: p.integer().nullable(),
     /** Null: a percentage. */

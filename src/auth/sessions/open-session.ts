@@ -1,7 +1,7 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql'
 import type { Clock } from '../../core/clock.ts'
 import { assert, Fault } from '../../core/errors.ts'
-import { newId } from '../../core/ids.ts'
+import { firstIdAt, newId } from '../../core/ids.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { queryableOf } from '../../postgres/queries-of.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
@@ -19,7 +19,7 @@ import { newSecret, proofOf } from '../tokens/token-secret.ts'
 import { PORTAL_LINK_TTL_MS_MAX } from './portal-links.ts'
 import { SessionEntity } from './session.entity.ts'
 import { SIGN_IN_CODE_TTL_MS } from './sign-in-codes.ts'
-import { countSessions, deleteExpired } from './store.ts'
+import { deleteExpired } from './store.ts'
 
 /** The longest that SESSION_MAX_HOURS allows. */
 export const SESSION_HOURS_MAX = 168
@@ -69,19 +69,15 @@ export interface OpenedSession {
  */
 export async function openSession(
   em: EntityManager,
-  { clock, adminToken, idleMs, maxMs }: SessionSettings,
+  settings: SessionSettings,
   grant: Grant,
   actor: Actor,
 ): Promise<OpenedSession> {
+  const { clock, adminToken, maxMs } = settings
   const { kind, callerId, name, scopes, businessIds } = grant
   const nowMs = clock.now()
-  const on = queryableOf(em)
-  const active = { nowMs, idleMs, beganSinceMs: nowMs - SESSION_MS_MAX }
-  if ((await countSessions(on, callerId, { ...active, limit: SESSIONS_MAX })) >= SESSIONS_MAX) {
-    const text = `There are ${SESSIONS_MAX} sessions of this caller already: sign out of some first`
-    throw new Fault('rate_limited', text, { retryAfterSeconds: RETRY_AFTER_SECONDS })
-  }
-  await deleteExpired(on, nowMs, {
+  await ensureBelowMax(em, settings, callerId, nowMs)
+  await deleteExpired(queryableOf(em), nowMs, {
     sessionMs: SESSION_MS_MAX,
     linkMs: PORTAL_LINK_TTL_MS_MAX,
     codeMs: SIGN_IN_CODE_TTL_MS,
@@ -112,6 +108,26 @@ export async function openSession(
     details: { kind, scopes, ...(businessIds && { businessIds }) },
   })
   return { secret, expiresAtMs }
+}
+
+/** Sign-ins of one caller wait for each other here, so that those at the same time do not exceed the limit. */
+async function ensureBelowMax(
+  em: EntityManager,
+  { idleMs }: SessionSettings,
+  callerId: string,
+  nowMs: number,
+): Promise<void> {
+  await em.execute("select pg_advisory_xact_lock(hashtextextended('session ' || ?, 0))", [callerId])
+  const active = await em.count(SessionEntity, {
+    callerId,
+    id: { $gte: firstIdAt('ses', nowMs - SESSION_MS_MAX) },
+    revokedAt: null,
+    expiresAt: { $gt: new Date(nowMs) },
+    lastUsedAt: { $gt: new Date(nowMs - idleMs) },
+  })
+  if (active < SESSIONS_MAX) return
+  const text = `There are ${SESSIONS_MAX} sessions of this caller already: sign out of some first`
+  throw new Fault('rate_limited', text, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }
 
 interface Dependencies {

@@ -1,5 +1,5 @@
 import { LockMode } from '@mikro-orm/core'
-import { listBusinesses } from '../../businesses/get-business.ts'
+import { findBusiness } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
 import { firstIdAt, newId } from '../../core/ids.ts'
@@ -44,13 +44,12 @@ export async function createPortalLink(
 ): Promise<{ readonly link: PortalLink; readonly urlPath: string }> {
   const { businessId, scopes, ttlMs, description } = requested
   requireRights(caller, requested)
-  const known = await listBusinesses(database, { limit: 1, after: undefined }, [businessId])
-  if (known.length === 0) throw new Fault('not_found', 'There is no such business')
   const nowMs = clock.now()
   const id = newId('plk', nowMs)
   const { secret, secretHash } = newSecret('plk', id)
   const expiresAt = new Date(nowMs + ttlMs)
   const link = await database.orm.em.fork().transactional(async (em) => {
+    await findBusiness(em, businessId)
     const created = em.create(PortalLinkEntity, {
       id,
       businessId,

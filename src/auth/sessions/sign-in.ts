@@ -1,9 +1,9 @@
-import type { EntityManager } from '@mikro-orm/postgresql'
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql'
 import type { Database } from '../../postgres/orm.ts'
-import { queryableOf } from '../../postgres/queries-of.ts'
 import type { AuditKeys } from '../audit/audit-hash.ts'
 import { actorFor, BOOTSTRAP, type CallSource } from '../caller.ts'
 import type { AuthenticateToken } from '../tokens/authenticate-token.ts'
+import { TokenEntity } from '../tokens/token.entity.ts'
 import { hashToken, idIn } from '../tokens/token-secret.ts'
 import { provesToken } from './authenticate-session.ts'
 import {
@@ -12,7 +12,7 @@ import {
   openSession,
   type SessionSettings,
 } from './open-session.ts'
-import { type GrantRow, openPortalLink, takeSignInCode } from './store.ts'
+import { PortalLinkEntity, SignInCodeEntity } from './session.entity.ts'
 
 /** What a browser exchanges for a session. */
 export type SignInCredential =
@@ -70,28 +70,66 @@ async function grantOfToken(
   return { kind: 'token', callerId, name, ...rights }
 }
 
-/** A one-time code is used up by the commit of the session that it begins. */
+/** Calls with the same code wait for each other: one of them gets its row. */
+const LOCKED = { lockMode: LockMode.PESSIMISTIC_WRITE } as const
+
 async function grantOfCode(
   em: EntityManager,
   { clock, adminToken }: SessionSettings,
   code: string,
 ): Promise<Grant | undefined> {
-  const on = queryableOf(em)
-  const nowMs = clock.now()
+  const now = new Date(clock.now())
   const codeId = idIn('sic', code)
-  if (codeId !== undefined) {
-    const row = await takeSignInCode(on, codeId, hashToken(code), nowMs)
-    if (row?.callerId === BOOTSTRAP && !provesToken(row.proof, code, adminToken)) return undefined
-    return row && toGrant('token', row)
-  }
+  if (codeId !== undefined) return takeSignInCode(em, codeId, code, adminToken, now)
   const linkId = idIn('plk', code)
-  if (linkId === undefined) return undefined
-  const row = await openPortalLink(on, linkId, hashToken(code), nowMs)
-  return row && toGrant('portal', row)
+  return linkId === undefined ? undefined : openPortalLink(em, linkId, code, now)
 }
 
-function toGrant(kind: Grant['kind'], row: GrantRow): Grant {
-  const { callerId, name, scopes, businessIds, expiresAtMs } = row
-  const rights = { businessIds: businessIds ?? undefined, expiresAtMs: expiresAtMs ?? undefined }
-  return { kind, callerId, name, scopes, ...rights }
+/** A one-time code is used up by the commit of the session that it begins. */
+async function takeSignInCode(
+  em: EntityManager,
+  id: string,
+  secret: string,
+  adminToken: string | undefined,
+  now: Date,
+): Promise<Grant | undefined> {
+  const valid = { secretHash: hashToken(secret), expiresAt: { $gt: now } }
+  const code = await em.findOne(SignInCodeEntity, { id, ...valid }, LOCKED)
+  if (!code) return undefined
+  em.remove(code)
+  const { callerId, name, scopes, businessIds, callerExpiresAt } = code
+  const isInForce =
+    callerId === BOOTSTRAP
+      ? provesToken(code.proof ?? null, secret, adminToken)
+      : await em.findOne(TokenEntity, { id: callerId, revokedAt: null })
+  if (!isInForce || (callerExpiresAt && callerExpiresAt <= now)) return undefined
+  return {
+    kind: 'token',
+    callerId,
+    name,
+    scopes,
+    businessIds: businessIds ?? undefined,
+    expiresAtMs: callerExpiresAt?.getTime(),
+  }
+}
+
+/** A portal link may be opened again and again. */
+async function openPortalLink(
+  em: EntityManager,
+  id: string,
+  secret: string,
+  now: Date,
+): Promise<Grant | undefined> {
+  const valid = { secretHash: hashToken(secret), expiresAt: { $gt: now }, revokedAt: null }
+  const link = await em.findOne(PortalLinkEntity, { id, ...valid }, LOCKED)
+  if (!link) return undefined
+  if (!link.lastUsedAt || link.lastUsedAt < now) link.lastUsedAt = now
+  return {
+    kind: 'portal',
+    callerId: id,
+    name: link.description,
+    scopes: link.scopes,
+    businessIds: [link.businessId],
+    expiresAtMs: link.expiresAt.getTime(),
+  }
 }

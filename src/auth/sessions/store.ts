@@ -1,6 +1,5 @@
 import type { Pool } from 'pg'
 import { firstIdAt } from '../../core/ids.ts'
-import { bindValues } from '../../postgres/bind-values.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Scope, SessionKind } from '../caller.ts'
@@ -80,18 +79,22 @@ export async function listSessionRows(
   on: Queryable,
   { limit, before, active }: SessionFilter,
 ): Promise<readonly SessionRow[]> {
-  const { values, bind } = bindValues(limit + 1)
-  const where = before === undefined ? [] : [`s.id < ${bind(before)}`]
-  if (active !== undefined) {
-    const { nowMs, idleMs, beganSinceMs } = active
-    // Ids begin with the time, so the sessions that expired long ago are not read.
-    where.push(`s.id >= ${bind(firstIdAt('ses', beganSinceMs))}`, `not ${REVOKED}`)
-    where.push(`s.expires_at > ${bind(new Date(nowMs))}`)
-    where.push(`s.last_used_at > ${bind(new Date(nowMs - idleMs))}`)
-  }
-  const text = `select ${COLUMNS} from session s ${CALLERS}
-    ${where.length === 0 ? '' : `where ${where.join(' and ')}`} order by s.id desc limit $1`
-  return (await on.query<SessionRow>(text, values)).rows
+  const { rows } = await on.query<SessionRow>(
+    `select ${COLUMNS} from session s ${CALLERS}
+      where ($2::text is null or s.id < $2)
+        and ($3::text is null
+          or s.id >= $3 and not ${REVOKED} and s.expires_at > $4 and s.last_used_at > $5)
+      order by s.id desc limit $1`,
+    [
+      limit + 1,
+      before ?? null,
+      // Ids begin with the time, so the sessions that expired long ago are not read.
+      active ? firstIdAt('ses', active.beganSinceMs) : null,
+      active ? new Date(active.nowMs) : null,
+      active ? new Date(active.nowMs - active.idleMs) : null,
+    ],
+  )
+  return rows
 }
 
 /** Records when a session was used, unless another instance recorded a later use. */
@@ -105,70 +108,6 @@ export async function recordSessionUse(
     text: 'update session set last_used_at = $2 where id = $1 and last_used_at < $2',
     values: [sessionId, new Date(nowMs)],
   })
-}
-
-/**
- * Counts the sessions of a caller that may still be used, up to a limit. Until the transaction ends, no other one counts
- * them, so that sign-ins at the same time do not exceed a limit.
- */
-export async function countSessions(
-  on: Queryable,
-  callerId: string,
-  { limit, nowMs, idleMs, beganSinceMs }: NonNullable<SessionFilter['active']> & { limit: number },
-): Promise<number> {
-  await on.query("select pg_advisory_xact_lock(hashtextextended('session ' || $1, 0))", [callerId])
-  const { rows } = await on.query<{ count: number }>(
-    `select count(*)::int as count from (select from session where caller_id = $1 and id >= $2
-      and revoked_at is null and expires_at > $3 and last_used_at > $4 limit $5) found`,
-    [callerId, firstIdAt('ses', beganSinceMs), new Date(nowMs), new Date(nowMs - idleMs), limit],
-  )
-  return rows[0]?.count ?? 0
-}
-
-/** What a code or a link lets a browser do. */
-export interface GrantRow {
-  readonly id: string
-  readonly callerId: string
-  readonly name: string
-  readonly scopes: readonly Scope[]
-  readonly businessIds: readonly string[] | null
-  readonly proof: Uint8Array | null
-  readonly expiresAtMs: number | null
-}
-
-/** Deletes a one-time code and returns what it granted: of concurrent calls, one gets it. */
-export async function takeSignInCode(
-  on: Queryable,
-  id: string,
-  secretHash: Uint8Array,
-  nowMs: number,
-): Promise<GrantRow | undefined> {
-  const { rows } = await on.query<GrantRow>(
-    `delete from sign_in_code c where id = $1 and secret_hash = $2 and expires_at > $3
-      and (caller_expires_at is null or caller_expires_at > $3) and (caller_id = 'bootstrap'
-        or exists (select from internal_token t where t.id = c.caller_id and t.revoked_at is null))
-      returning id, caller_id as "callerId", name, scopes, business_ids as "businessIds", proof,
-        ${epochMs('caller_expires_at')} as "expiresAtMs"`,
-    [id, secretHash, new Date(nowMs)],
-  )
-  return rows[0]
-}
-
-/** Returns what a portal link grants, and records its use; undefined if it may not be opened. */
-export async function openPortalLink(
-  on: Queryable,
-  id: string,
-  secretHash: Uint8Array,
-  nowMs: number,
-): Promise<GrantRow | undefined> {
-  const { rows } = await on.query<GrantRow>(
-    `update portal_link set last_used_at = greatest(last_used_at, $3)
-      where id = $1 and secret_hash = $2 and expires_at > $3 and revoked_at is null
-      returning id, id as "callerId", description as name, scopes, array[business_id] as "businessIds",
-        null::bytea as proof, ${epochMs('expires_at')} as "expiresAtMs"`,
-    [id, secretHash, new Date(nowMs)],
-  )
-  return rows[0]
 }
 
 /** Deletes what expired long ago. Ids begin with the time of creation. */

@@ -1,10 +1,8 @@
 import { LockMode } from '@mikro-orm/core'
-import { listBusinesses } from '../../businesses/get-business.ts'
+import { findBusinessNames } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
-import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { cutPage, type Page } from '../../postgres/page-token.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
@@ -67,8 +65,7 @@ export async function issueToken(
 
 async function requireBusinesses(database: Database, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
-  const found = await listBusinesses(database, { limit: ids.length, after: undefined }, ids)
-  const known = new Set(found.map((business) => business.id))
+  const known = await findBusinessNames(database.pool, ids)
   const faults = ids.flatMap((id, index) =>
     known.has(id) ? [] : [{ field: `businessIds[${index}]`, message: 'is not a known business' }],
   )
@@ -128,26 +125,12 @@ export async function listTokens(
   return cutPage(tokens, page, ({ id }) => [id])
 }
 
-/** A token, as a search shows it. */
-export interface FoundToken {
-  readonly id: string
-  readonly name: string
-  readonly prefix: string
-  readonly createdAtMs: number
-  readonly revoked: boolean
-}
-
 /** The tokens whose ids are in a range, newest first. */
 export async function searchTokens(
-  on: Queryable,
+  { orm }: Database,
   { first, last }: { readonly first: string; readonly last: string },
   limit: number,
-): Promise<readonly FoundToken[]> {
-  const { rows } = await on.query<FoundToken>(
-    `select id, name, prefix, ${epochMs('created_at')} as "createdAtMs",
-        revoked_at is not null as revoked
-      from internal_token where id >= $1 and id <= $2 order by id desc limit $3`,
-    [first, last, limit],
-  )
-  return rows
+): Promise<readonly Token[]> {
+  const where = { id: { $gte: first, $lte: last } }
+  return orm.em.fork().find(TokenEntity, where, { orderBy: { id: 'desc' }, limit })
 }

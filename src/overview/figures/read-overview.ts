@@ -100,7 +100,7 @@ async function readBanks(
   const isReal = (bank: BankCode) => live && modes[bank] === 'live'
   const [breakers, runs, lastPayments, pending, notified] = await Promise.all([
     listBreakers(orm.em.fork()),
-    read((on) => listRuns(on)),
+    listRuns(orm),
     read((on) => readLastPayments(on, live)),
     read((on) => countPending(on, live, OPENINGS_MAX)),
     Promise.all(

@@ -5,6 +5,7 @@ import { isRetryable } from '../../postgres/is-retryable.ts'
 import { errorTypeOf } from '../../tracing/tracing.ts'
 import { nameOf } from '../due-index.ts'
 import type { Calendar } from '../schedule.ts'
+import { type SettlementRequest, SettlementRequestEntity } from '../settlement.entity.ts'
 import type { BalanceKey } from '../settlement.ts'
 import { followPayments } from '../sweep-due.ts'
 import type { Terms } from '../terms.ts'
@@ -16,7 +17,7 @@ import {
   type SettlementInput,
   startSettlement,
 } from './run-settlement.ts'
-import { completeRequest, listOpenRequests, listRunning, type SettlementRequest } from './store.ts'
+import { listRunning } from './store.ts'
 
 /** `more`: work is left. `later`: what is left failed, or another instance is processing it. */
 export type Progress = 'done' | 'more' | 'later'
@@ -94,7 +95,8 @@ export async function settleDue(run: Run, untilMs: number): Promise<Progress> {
 
 /** Settles what a request for all businesses of a mode covers. */
 async function settleAll(run: Run, request: SettlementRequest): Promise<Progress> {
-  const { forced, live, createdAtMs: nowMs } = request
+  const { forced, live } = request
+  const nowMs = request.createdAt.getTime()
   await followPayments(run)
   const due = listDue(run.database.pool, { live, nowMs, forced })
   return attemptAll(run, due, ({ calendar, ...balance }) => {
@@ -107,11 +109,13 @@ async function settleAll(run: Run, request: SettlementRequest): Promise<Progress
 export async function resumeRequests(run: Run, beforeMs: number): Promise<Progress> {
   let progress: Progress = 'done'
   for (let after: string | undefined = ''; after !== undefined; ) {
-    const open: SettlementRequest[] = await listOpenRequests(
-      run.database.orm.em.fork(),
-      { beforeMs, after },
-      REQUESTS_MAX,
-    )
+    const open: SettlementRequest[] = await run.database.orm.em
+      .fork()
+      .find(
+        SettlementRequestEntity,
+        { completedAt: null, createdAt: { $lte: new Date(beforeMs) }, id: { $gt: after } },
+        { orderBy: { id: 'asc' }, limit: REQUESTS_MAX },
+      )
     for (const request of open) {
       if (!run.shouldContinue()) return 'more'
       progress = leastProgress(
@@ -131,7 +135,10 @@ export async function processRequest(run: Run, request: SettlementRequest): Prom
       ? leastProgress(await advanceSettlements(run, request), await settleAll(run, request))
       : await settleRequested(run, request)
   if (progress === 'done') {
-    await completeRequest(run.database.orm.em.fork(), request.id, run.clock.now())
+    // A repeat of the request starts no settlement from now on.
+    const open = { id: request.id, completedAt: null }
+    const completedAt = new Date(run.clock.now())
+    await run.database.orm.em.fork().nativeUpdate(SettlementRequestEntity, open, { completedAt })
   }
   return progress
 }
@@ -179,7 +186,8 @@ async function attempt(
 const STATEMENT_TIMEOUT = '57014'
 
 async function settleRequested(run: Run, request: SettlementRequest): Promise<Progress> {
-  const { businessId, live, forced, createdAtMs } = request
+  const { businessId, live, forced } = request
+  const createdAtMs = request.createdAt.getTime()
   const { terms, calendar } = await readCalendar(run.database.pool, businessId)
   const cutOffAtMs = forced ? createdAtMs : calendar.cutOffAt(createdAtMs)
   return settleBalance(run, toInput(request, { businessId, live, terms }, cutOffAtMs))

@@ -3,10 +3,11 @@ import type { Actor } from '../../auth/caller.ts'
 import { getBusiness } from '../../businesses/get-business.ts'
 import { Fault } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
+import { type SettlementRequest, SettlementRequestEntity } from '../settlement.entity.ts'
 import type { Settlement } from '../settlement.ts'
 import { processRequest, type Run } from './advance-settlements.ts'
 import type { SettlementContext } from './run-settlement.ts'
-import { findByRequest, insertRequest, readRequest, type SettlementRequest } from './store.ts'
+import { findByRequest } from './store.ts'
 
 interface SettleInput {
   /** Empty: all businesses that are due. */
@@ -54,7 +55,7 @@ export async function settle(
   const untilMs = nowMs + CALL_MAX_MS
   const shouldContinue = () => !caller.signal.aborted && clock.now() < untilMs
   const run: Run = { ...context, shouldContinue, onLocked: 'wait', failed: new Map() }
-  const completed = request.isCompleted || (await processUntilDone(run, request))
+  const completed = Boolean(request.completedAt) || (await processUntilDone(run, request))
   const settlements = await findByRequest(database.pool, request.id, SETTLEMENTS_MAX)
   return { requestId: request.idempotencyKey, settlements, completed }
 }
@@ -65,20 +66,26 @@ function saveRequest(
   input: SettleInput,
   actor: Actor,
 ): Promise<SettlementRequest> {
-  const createdAtMs = clock.now()
+  const nowMs = clock.now()
   const { businessId, live, force: forced } = input
-  const id = newId('str', createdAtMs)
-  const key = { businessId, live, idempotencyKey: input.requestId || id }
+  const id = newId('str', nowMs)
+  const idempotencyKey = input.requestId || id
+  const createdAt = new Date(nowMs)
   return database.orm.em.fork().transactional(async (em) => {
-    if (await insertRequest(em, { ...key, id, forced, createdAtMs })) {
+    const request = await em.upsert(
+      SettlementRequestEntity,
+      { id, businessId, live, idempotencyKey, forced, createdAt, completedAt: null },
+      { onConflictFields: ['businessId', 'live', 'idempotencyKey'], onConflictAction: 'ignore' },
+    )
+    if (request.id === id) {
       await appendAudit(em, actor, {
         action: 'settlement.settle',
-        targetId: key.idempotencyKey,
+        targetId: idempotencyKey,
         businessId: businessId || undefined,
         details: { live, forced },
       })
     }
-    return readRequest(em, key)
+    return request
   })
 }
 

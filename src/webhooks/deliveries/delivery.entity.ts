@@ -12,7 +12,7 @@ export const DeliveryEntity = defineEntity({
   properties: {
     id: p.text().primary(),
     // To drop a partition would otherwise wait for all that use endpoints.
-    endpoint: p.manyToOne(EndpointEntity).mapToPk().createForeignKeyConstraint(false),
+    endpoint: p.manyToOne(EndpointEntity).createForeignKeyConstraint(false),
     position: p.bigint().primary().autoincrement(false),
     /** The event's sequence number in its business and mode. */
     sequence: p.bigint().defaultRaw('0'),

@@ -31,7 +31,7 @@ export async function redeliver(
   const found = await findDelivery(pool, deliveryId)
   if (found === undefined) throw noSuchDelivery()
   const { endpointId } = found
-  const { business: businessId } = await orm.em
+  const { business } = await orm.em
     .fork()
     .transactional((em) => lockEnabledEndpoint(em, endpointId))
   const nowMs = clock.now()
@@ -40,7 +40,8 @@ export async function redeliver(
     if (!(await makeDue(em, found, nowMs))) return
     const details = { endpointId, eventId: found.eventId }
     const action = 'delivery.redeliver'
-    await appendAudit(em, actor, { action, targetId: deliveryId, businessId, details })
+    const entry = { action, targetId: deliveryId, businessId: business.id, details } as const
+    await appendAudit(em, actor, entry)
   })
   onDue()
   const delivery = await findDelivery(pool, deliveryId)
@@ -69,10 +70,13 @@ export async function recover(
 ): Promise<number> {
   const { orm, pool, clock, onDue } = context
   await orm.em.fork().transactional(async (em) => {
-    const { business: businessId } = await lockEnabledEndpoint(em, endpointId)
-    const details = { since: new Date(sinceMs) }
-    const action = 'endpoint.recover'
-    await appendAudit(em, actor, { action, targetId: endpointId, businessId, details })
+    const { business } = await lockEnabledEndpoint(em, endpointId)
+    await appendAudit(em, actor, {
+      action: 'endpoint.recover',
+      targetId: endpointId,
+      businessId: business.id,
+      details: { since: new Date(sinceMs) },
+    })
   })
   const nowMs = clock.now()
   const selection = {
@@ -250,7 +254,7 @@ export async function skipDelivery(
     await appendAudit(em, actor, {
       action: 'delivery.skip',
       targetId: deliveryId,
-      businessId: endpoint.business,
+      businessId: endpoint.business.id,
       details: { endpointId, eventId },
     })
   })
@@ -277,7 +281,7 @@ export async function sendTestEvent(
     await appendAudit(em, actor, {
       action: 'endpoint.test',
       targetId: endpointId,
-      businessId: endpoint.business,
+      businessId: endpoint.business.id,
       details: { eventId: id },
     })
     return id

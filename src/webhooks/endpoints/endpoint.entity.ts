@@ -2,12 +2,24 @@ import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from '../../businesses/business.entity.ts'
 import type { DisabledReason, EndpointProfile, LegacySignature } from './endpoint.ts'
 
+/** The part of an endpoint that is its `RequestFormat`. */
+const RequestFormatEmbeddable = defineEntity({
+  name: 'RequestFormat',
+  embeddable: true,
+  properties: {
+    profile: p.text().$type<EndpointProfile>().strictNullable(),
+    legacySignature: p.text().$type<LegacySignature>().strictNullable(),
+    eventName: p.text().strictNullable(),
+    payerAsArray: p.boolean().default(false),
+  },
+})
+
 export const EndpointEntity = defineEntity({
   name: 'Endpoint',
   tableName: 'webhook_endpoint',
   properties: {
     id: p.text().primary(),
-    business: p.manyToOne(BusinessEntity).mapToPk(),
+    business: p.manyToOne(BusinessEntity),
     /** Whether it receives the events of live mode or, if false, of test mode. */
     live: p.boolean(),
     url: p.text(),
@@ -31,12 +43,8 @@ export const EndpointEntity = defineEntity({
     connectionEncrypted: p.blob().nullable(),
     /** When its client certificate stops being valid; null if it has none. */
     certificateExpiresAt: p.datetime(3).nullable(),
-    /** Null: of an endpoint that was created before there were profiles, whose requests have the headers of both. */
-    profile: p.text().$type<EndpointProfile>().nullable(),
-    legacySignature: p.text().$type<LegacySignature>().nullable(),
-    /** What its bodies call PAYMENT_NOTIFICATION; null: just that. */
-    eventName: p.text().nullable(),
-    payerAsArray: p.boolean().default(false),
+    format: p.embedded(RequestFormatEmbeddable).prefix(false),
+    secrets: () => p.oneToMany(SecretEntity).mappedBy('endpoint'),
     createdAt: p.datetime(3),
     /** The first failed attempt since the last success. */
     failingSince: p.datetime(3).nullable(),
@@ -82,7 +90,7 @@ export const SecretEntity = defineEntity({
   name: 'WebhookSecret',
   tableName: 'webhook_secret',
   properties: {
-    endpoint: p.manyToOne(EndpointEntity).mapToPk().primary(),
+    endpoint: () => p.manyToOne(EndpointEntity).primary(),
     /** 1, 2, 3 … within the endpoint: the newest is the highest. */
     number: p.integer().primary(),
     secretEncrypted: p.blob(),

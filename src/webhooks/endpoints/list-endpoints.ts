@@ -1,19 +1,17 @@
-import type { EntityManager } from '@mikro-orm/postgresql'
+import { type EntityManager, LockMode, type MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Owner } from '../../auth/method-policy.ts'
 import { Fault } from '../../core/errors.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
-import { lockRow } from '../../postgres/lock-row.ts'
+import type { Database } from '../../postgres/orm.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
-import { queriesOf } from '../../postgres/queries-of.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
 import { SCANNED_MAX } from '../deliveries/claim-ordered.ts'
-import type { DeliveryEntity } from '../deliveries/delivery.entity.ts'
+import { DeliveryEntity } from '../deliveries/delivery.entity.ts'
 import type { OrderBlock, StoredDelivery } from '../deliveries/delivery.ts'
 import { findDelivery } from '../deliveries/read-deliveries.ts'
 import type { EndpointWithSecrets } from '../message.ts'
-import { type Endpoint, EndpointEntity, type Secret, SecretEntity } from './endpoint.entity.ts'
-import type { DisabledReason } from './endpoint.ts'
+import { type Endpoint, EndpointEntity, type Secret } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 
 /** More than the endpoints of a business, in both modes. */
@@ -42,8 +40,7 @@ export async function listEndpoints(
   const page = readPage(request.pageSize || PAGE_SIZE_DEFAULT, request.pageToken, 1)
   const after = page.after?.[0]
   const { businessIds, live, enabled, failing } = request
-  const em = context.orm.em.fork()
-  const found = await em.find(
+  const found = await context.orm.em.fork().find(
     EndpointEntity,
     {
       deletedAt: null,
@@ -53,44 +50,41 @@ export async function listEndpoints(
       ...(enabled !== undefined && { disabledAt: enabled ? null : { $ne: null } }),
       ...(failing !== undefined && { failingSince: failing ? { $ne: null } : null }),
     },
-    { orderBy: { id: 'desc' }, limit: page.limit + 1 },
+    {
+      populate: ['secrets'],
+      populateWhere: { secrets: activeAt(context.clock.now()) },
+      populateOrderBy: { secrets: { number: 'desc' } },
+      orderBy: { id: 'desc' },
+      limit: page.limit + 1,
+    },
   )
   const { rows, nextPageToken } = cutPage(found, page, ({ id }) => [id])
-  return { rows: await describe(context, em, rows), nextPageToken }
+  return { rows: await describe(context, rows), nextPageToken }
 }
 
-/** What lists show of endpoints. */
+/** What lists show of endpoints, whose active secrets are loaded. */
 async function describe(
-  { pool, clock, encrypter }: EndpointContext,
-  em: EntityManager,
+  { pool, encrypter }: EndpointContext,
   endpoints: readonly Endpoint[],
 ): Promise<EndpointWithSecrets[]> {
-  const ids = endpoints.map(({ id }) => id)
-  const secrets = await activeSecrets(em, ids, clock.now())
   const ordered = endpoints.filter((endpoint) => endpoint.ordered).map((endpoint) => endpoint.id)
   const blocks = await readBlocks(pool, ordered)
   return endpoints.map((endpoint) => ({
     endpoint,
-    secrets: secrets.filter((secret) => secret.endpoint === endpoint.id),
+    secrets: endpoint.secrets.getItems(),
     connection: connectionOf(encrypter, endpoint),
     blockedBy: blocks.get(endpoint.id),
   }))
 }
 
-/** The active signing secrets of endpoints, the newest of each endpoint first. */
-export async function activeSecrets(
-  em: EntityManager,
-  endpointIds: readonly string[],
-  nowMs: number,
-): Promise<Secret[]> {
-  return em.find(
-    SecretEntity,
-    {
-      endpoint: { $in: [...endpointIds] },
-      $or: [{ expiresAt: null }, { expiresAt: { $gt: new Date(nowMs) } }],
-    },
-    { orderBy: { endpoint: 'asc', number: 'desc' } },
-  )
+/** The active signing secrets of an endpoint, newest first. */
+export async function activeSecrets({ secrets }: Endpoint, nowMs: number): Promise<Secret[]> {
+  return secrets.matching({ where: activeAt(nowMs), orderBy: { number: 'desc' } })
+}
+
+/** The condition of active secrets. */
+function activeAt(nowMs: number) {
+  return { $or: [{ expiresAt: null }, { expiresAt: { $gt: new Date(nowMs) } }] }
 }
 
 /** How many waiting deliveries are counted. */
@@ -128,8 +122,9 @@ async function readBlocks(
  * @throws Fault not_found, also for a deleted endpoint
  */
 export async function lockEndpoint(em: EntityManager, endpointId: string): Promise<Endpoint> {
-  await lockRow(em, EndpointEntity, endpointId)
-  const endpoint = await em.findOne(EndpointEntity, { id: endpointId, deletedAt: null })
+  const lockMode = LockMode.PESSIMISTIC_WRITE
+  const existing = { id: endpointId, deletedAt: null }
+  const endpoint = await em.findOne(EndpointEntity, existing, { lockMode })
   if (endpoint === null) throw noSuchEndpoint()
   return endpoint
 }
@@ -150,50 +145,31 @@ function noSuchEndpoint(): Fault {
   return new Fault('not_found', 'No such endpoint')
 }
 
-/** An endpoint, as a search shows it. */
-export interface FoundEndpoint {
-  readonly id: string
-  readonly businessId: string
-  readonly live: boolean
-  readonly url: string
-  readonly createdAtMs: number
-  readonly disabledReason: DisabledReason | null
-}
-
 /** An endpoint that is not deleted. */
-export async function findEndpoint(pool: Pool, id: string): Promise<FoundEndpoint | undefined> {
-  const { rows } = await pool.query<FoundEndpoint>({
-    name: 'webhook-endpoint-find',
-    text: `select id, business_id as "businessId", live, url,
-        ${epochMs('created_at')} as "createdAtMs", disabled_reason as "disabledReason"
-      from webhook_endpoint where id = $1 and deleted_at is null`,
-    values: [id],
-  })
-  return rows[0]
+export async function findEndpoint({ em }: MikroORM, id: string): Promise<Endpoint | undefined> {
+  return (await em.fork().findOne(EndpointEntity, { id, deletedAt: null })) ?? undefined
 }
 
 /** A delivery with its endpoint, which is not deleted. */
 export async function findDeliveryWithEndpoint(
-  pool: Pool,
+  { pool, orm }: Database,
   id: string,
-): Promise<{ readonly delivery: StoredDelivery; readonly endpoint: FoundEndpoint } | undefined> {
+): Promise<{ readonly delivery: StoredDelivery; readonly endpoint: Endpoint } | undefined> {
   const delivery = await findDelivery(pool, id)
-  const endpoint = delivery && (await findEndpoint(pool, delivery.endpointId))
+  const endpoint = delivery && (await findEndpoint(orm, delivery.endpointId))
   return delivery && endpoint && { delivery, endpoint }
 }
 
 /** Whose an endpoint is, deleted ones included; undefined if there is no such endpoint. */
 export async function endpointOwner(em: EntityManager, id: string): Promise<Owner | undefined> {
   const endpoint = await em.findOne(EndpointEntity, id, { fields: ['business', 'live'] })
-  return endpoint ? { businessId: endpoint.business, live: endpoint.live } : undefined
+  return endpoint ? { businessId: endpoint.business.id, live: endpoint.live } : undefined
 }
 
 /** Whose a delivery is; undefined if there is no such delivery. */
 export async function deliveryOwner(em: EntityManager, id: string): Promise<Owner | undefined> {
-  return queriesOf<typeof DeliveryEntity | typeof EndpointEntity>(em)
-    .selectFrom('webhook_delivery as d')
-    .innerJoin('webhook_endpoint as e', 'e.id', 'd.endpoint')
-    .select(['e.business as businessId', 'e.live'])
-    .where('d.id', '=', id)
-    .executeTakeFirst()
+  const fields = ['endpoint.business', 'endpoint.live'] as const
+  const delivery = await em.findOne(DeliveryEntity, { id }, { fields })
+  if (!delivery) return undefined
+  return { businessId: delivery.endpoint.business.id, live: delivery.endpoint.live }
 }

@@ -12,16 +12,6 @@ export const STANDARD_FORMAT: RequestFormat = {
 /** What a WIAXY endpoint receives unless it names kinds: its receiver may credit whatever it is sent. */
 export const WIAXY_KINDS: readonly string[] = ['PAYMENT_NOTIFICATION']
 
-/** The format of a stored endpoint, in which absent columns may be undefined. */
-export function formatOf(endpoint: Endpoint): RequestFormat {
-  return {
-    profile: endpoint.profile ?? null,
-    legacySignature: endpoint.legacySignature ?? null,
-    eventName: endpoint.eventName ?? null,
-    payerAsArray: endpoint.payerAsArray,
-  }
-}
-
 /** The fields of a format to change; absent fields keep their values. */
 export interface FormatChange {
   /** Null: none. */
@@ -31,16 +21,16 @@ export interface FormatChange {
 }
 
 /** @returns the fields that only WIAXY endpoints have, if it is none */
-export function applyFormat(endpoint: Endpoint, change: FormatChange): FieldFault[] {
+export function applyFormat({ format }: Endpoint, change: FormatChange): FieldFault[] {
   const { legacySignature, eventName, payerAsArray } = change
-  if (endpoint.profile !== 'WIAXY') {
+  if (format.profile !== 'WIAXY') {
     return Object.entries({ legacySignature, eventName, payerAsArray })
       .filter(([, value]) => value !== undefined)
       .map(([field]) => ({ field, message: 'is only for the WIAXY profile' }))
   }
-  if (legacySignature !== undefined) endpoint.legacySignature = legacySignature
-  if (eventName !== undefined) endpoint.eventName = eventName
-  if (payerAsArray !== undefined) endpoint.payerAsArray = payerAsArray
+  if (legacySignature !== undefined) format.legacySignature = legacySignature
+  if (eventName !== undefined) format.eventName = eventName
+  if (payerAsArray !== undefined) format.payerAsArray = payerAsArray
   return []
 }
 

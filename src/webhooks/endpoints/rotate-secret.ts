@@ -4,9 +4,9 @@ import { Fault, invalidFields } from '../../core/errors.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { encryptSecret, newSecret, newTextSecret } from '../sender/sign.ts'
-import { SecretEntity } from './endpoint.entity.ts'
+import { type Endpoint, type Secret, SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
-import { activeSecrets, lockEndpoint } from './list-endpoints.ts'
+import { lockEndpoint } from './list-endpoints.ts'
 
 const OVERLAP_MS = 24 * 3_600_000
 
@@ -37,13 +37,13 @@ export async function rotateSecret(
   const nowMs = clock.now()
   const rotated = await orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEndpoint(em, endpointId)
-    const isWiaxy = endpoint.profile === 'WIAXY'
+    const isWiaxy = endpoint.format.profile === 'WIAXY'
     const fault = rotationFault(rotation, isWiaxy)
     if (fault) throw invalidFields([fault])
     const generated = isWiaxy ? newTextSecret() : newSecret()
     const overlapMs = rotation.overlapMs ?? OVERLAP_MS
-    const found = await activeSecrets(em, [endpointId], nowMs)
-    const active = found.filter(({ isNext }) => !isNext)
+    const found = await loadSecrets(endpoint)
+    const active = found.filter((secret) => !secret.isNext && isActive(secret, nowMs))
     if (overlapMs > 0 && active.length >= ACTIVE_MAX) {
       throw new Fault('too_many_secrets', `An endpoint has at most ${ACTIVE_MAX} active secrets`)
     }
@@ -51,15 +51,12 @@ export async function rotateSecret(
     for (const earlier of isWiaxy ? [] : active) {
       earlier.expiresAt = new Date(Math.min(earlier.expiresAt?.getTime() ?? endMs, endMs))
     }
-    await em.flush()
+    const signing = active.filter((secret) => isActive(secret, nowMs))
     // Expired secrets are of no further use, and neither is a text that was never switched to.
-    await em.nativeDelete(SecretEntity, {
-      endpoint: endpointId,
-      $or: [{ expiresAt: { $lte: new Date(nowMs) } }, { isNext: true }],
-    })
+    for (const secret of found) if (!signing.includes(secret)) em.remove(secret)
     const number = (found[0]?.number ?? 0) + 1
     const newest = em.create(SecretEntity, {
-      endpoint: endpointId,
+      endpoint,
       number,
       secretEncrypted: encryptSecret(encrypter, { endpointId, number }, textSecret || generated),
       createdAt: new Date(nowMs),
@@ -69,15 +66,23 @@ export async function rotateSecret(
     await appendAudit(em, actor, {
       action: 'endpoint.rotate_secret',
       targetId: endpointId,
-      businessId: endpoint.business,
+      businessId: endpoint.business.id,
       details: { number, ...(!isWiaxy && { overlapMs }) },
     })
-    const signing = active.filter(({ expiresAt }) => isWiaxy || Number(expiresAt) > nowMs)
     const connection = connectionOf(encrypter, endpoint)
     const secret = textSecret === '' ? generated : ''
     return { endpoint, secrets: [newest, ...signing], connection, secret }
   })
   return rotated
+}
+
+/** All secrets of a locked endpoint, newest first. */
+async function loadSecrets({ secrets }: Endpoint): Promise<Secret[]> {
+  return secrets.loadItems({ orderBy: { number: 'desc' } })
+}
+
+function isActive({ expiresAt }: Secret, nowMs: number): boolean {
+  return !expiresAt || expiresAt.getTime() > nowMs
 }
 
 function rotationFault({ overlapMs, textSecret }: Rotation, isWiaxy: boolean) {
@@ -97,26 +102,22 @@ function rotationFault({ overlapMs, textSecret }: Rotation, isWiaxy: boolean) {
  * @throws Fault not_found, no_next_secret
  */
 export async function switchSecret(
-  { orm, encrypter, clock }: EndpointContext,
+  { orm, encrypter }: EndpointContext,
   endpointId: string,
   actor: Actor,
 ): Promise<EndpointWithSecrets> {
   return orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEndpoint(em, endpointId)
-    const [next] = await activeSecrets(em, [endpointId], clock.now())
+    const [next, ...earlier] = await loadSecrets(endpoint)
     if (!next?.isNext) {
       throw new Fault('no_next_secret', 'The endpoint has no new text; RotateSecret adds one')
     }
     next.isNext = false
-    await em.flush()
-    await em.nativeDelete(SecretEntity, {
-      endpoint: endpointId,
-      number: { $lt: next.number },
-    })
+    for (const secret of earlier) em.remove(secret)
     await appendAudit(em, actor, {
       action: 'endpoint.switch_secret',
       targetId: endpointId,
-      businessId: endpoint.business,
+      businessId: endpoint.business.id,
       details: { number: next.number },
     })
     return { endpoint, secrets: [next], connection: connectionOf(encrypter, endpoint) }

@@ -73,7 +73,7 @@ export async function updateEndpoint(
     }
     if (change.ordered !== undefined) endpoint.ordered = change.ordered
     if (concurrency !== undefined) endpoint.concurrency = concurrency
-    const defaultKinds = endpoint.profile === 'WIAXY' ? WIAXY_KINDS : []
+    const defaultKinds = endpoint.format.profile === 'WIAXY' ? WIAXY_KINDS : []
     if (change.allKinds) endpoint.kinds = [...defaultKinds]
     else if (change.kinds.length > 0) endpoint.kinds = [...change.kinds]
     if (enabled === true) enable(endpoint)
@@ -81,11 +81,11 @@ export async function updateEndpoint(
       endpoint.disabledAt = new Date(nowMs)
       endpoint.disabledReason = 'REQUESTED'
     }
-    const secrets = await activeSecrets(em, [endpoint.id], nowMs)
+    const secrets = await activeSecrets(endpoint, nowMs)
     await appendAudit(em, actor, {
       action: 'endpoint.update',
       targetId: endpoint.id,
-      businessId: endpoint.business,
+      businessId: endpoint.business.id,
       details: toDetails(change),
     })
     return { endpoint, secrets, connection }
@@ -142,7 +142,7 @@ export async function deleteEndpoint(
     await appendAudit(em, actor, {
       action: 'endpoint.delete',
       targetId: endpointId,
-      businessId: endpoint.business,
+      businessId: endpoint.business.id,
     })
   })
 }
@@ -211,7 +211,7 @@ export async function createEndpoint(
         connectionVersion: 0,
         connectionEncrypted: null,
         certificateExpiresAt: null,
-        ...format,
+        format,
         createdAt: new Date(nowMs),
         failingSince: null,
         warnedAt: null,
@@ -220,9 +220,8 @@ export async function createEndpoint(
         deletedAt: null,
       })
       const connection = applyConnection(context.encrypter, endpoint, requested.connection)
-      await em.flush()
       const first = em.create(SecretEntity, {
-        endpoint: id,
+        endpoint,
         number: 1,
         secretEncrypted: encryptSecret(
           context.encrypter,

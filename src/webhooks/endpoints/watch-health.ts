@@ -1,9 +1,8 @@
-import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import { type EntityManager, LockMode, type MikroORM } from '@mikro-orm/postgresql'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { appendEvents } from '../../events/append-events.ts'
-import { lockRow } from '../../postgres/lock-row.ts'
 import { encodeEndpointEvent } from '../message.ts'
 import { type Endpoint, EndpointEntity } from './endpoint.entity.ts'
 import { type EndpointEventKind, type Health, judge } from './endpoint.ts'
@@ -58,13 +57,9 @@ export async function updateHealth(options: WatchOptions, failure: Failure): Pro
   const nowMs = clock.now()
   const changed = await orm.em.fork().transactional(async (em) => {
     const { endpointId: id, url } = failure
-    await lockRow(em, EndpointEntity, id)
-    const endpoint = await em.findOne(EndpointEntity, {
-      id,
-      url,
-      disabledAt: null,
-      deletedAt: null,
-    })
+    const judged = { id, url, disabledAt: null, deletedAt: null }
+    const lockMode = LockMode.PESSIMISTIC_WRITE
+    const endpoint = await em.findOne(EndpointEntity, judged, { lockMode })
     if (endpoint === null) return undefined
     const kind = applyVerdict(endpoint, failure, nowMs)
     if (kind !== undefined) await publishEndpointEvent(em, kind, endpoint, nowMs)
@@ -75,7 +70,7 @@ export async function updateHealth(options: WatchOptions, failure: Failure): Pro
   log.warn(
     {
       endpoint: endpoint.id,
-      business: endpoint.business,
+      business: endpoint.business.id,
       url: new URL(endpoint.url).origin,
       failingSince: endpoint.failingSince,
       reason: endpoint.disabledReason,
@@ -129,7 +124,7 @@ export async function publishEndpointEvent(
     }),
     [
       eventId,
-      endpoint.business,
+      endpoint.business.id,
       endpoint.live,
       kind,
       new Date(nowMs),

@@ -6,7 +6,6 @@ import { connectionOf } from '../connections/apply-connection.ts'
 import { connectionHeaders } from '../connections/send-connected.ts'
 import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
 import type { EndpointContext } from '../endpoints/endpoint-context.ts'
-import { formatOf } from '../endpoints/request-format.ts'
 import { createToWebhookBody } from './body.ts'
 import { signedHeaders } from './sign.ts'
 
@@ -48,7 +47,7 @@ export function createShowRequest(
     const endpoint = await orm.em.fork().findOne(EndpointEntity, { id, deletedAt: null })
     const [entry] = await readPositions(pool, [position])
     if (endpoint === null || entry === undefined) return undefined
-    const format = formatOf(endpoint)
+    const { format } = endpoint
     const body = toWebhookBody(entry, previousSequence, format)
     const connection = connectionOf(encrypter, endpoint)
     // The names of the headers, whose values do not matter.
