@@ -3,16 +3,8 @@ import { common, SLOW_FILES } from '../vitest.config.ts'
 
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
-  MATRIX: 'full',
   SCHEDULES: '500',
-  NOTIFICATIONS: '600',
   SEQUENCES: '40',
-  RELAY_EVENTS: '4000',
-  EVENTS: '20000',
-  FUZZ_REQUESTS: '4000',
-  WEBHOOK_PAYMENTS: '3000',
-  WEBHOOK_KILLS: '4',
-  CONSOLE_PAYMENTS: '4000',
   MODEL_SECONDS: '24',
 }
 

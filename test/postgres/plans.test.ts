@@ -289,7 +289,7 @@ interface Cost {
 
 const highest = (costs: readonly Cost[]) => Math.max(...costs.map(({ buffers }) => buffers))
 
-/** The cost of pages at the beginning, middle and end, with every filter. */
+/** The cost of pages at the beginning and the end, with every filter. */
 async function costsOf(
   service: TestService,
   explained: ExplainedDatabase,
@@ -299,7 +299,7 @@ async function costsOf(
 ): Promise<Cost[]> {
   const costs: Cost[] = []
   for (const request of requestsOf(row)) {
-    for (const part of row.at ? [undefined, 0.5, 0.98] : [undefined]) {
+    for (const part of row.at ? [undefined, 0.98] : [undefined]) {
       const place = part === undefined ? {} : await row.at!(service.database.pool, part, request)
       let buffers = Number.POSITIVE_INFINITY
       // The minimum of several runs excludes background work.
