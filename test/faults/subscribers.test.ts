@@ -7,8 +7,8 @@ import { sequence, writeEvents } from '../support/events.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 
-const READERS = 300
-const STALLED = 700
+const READERS = 100
+const STALLED = 900
 const EVENTS = 1_000
 
 const db = useDatabase()
@@ -71,7 +71,7 @@ function openStreams(count: number, reads: boolean) {
   return { session, received: () => bytes, unavailable: () => unavailable, problems }
 }
 
-test('1,000 subscribers, 700 of which never read: memory stays flat and all streams are released', async () => {
+test('1,000 subscribers, 900 of which never read: memory stays flat and all streams are released', async () => {
   const readers = openStreams(READERS, true)
   const stalled = openStreams(STALLED, false)
   const waiting = (count: number) =>
