@@ -3,9 +3,11 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { afterAll, beforeAll, describe, test } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { asJson, GET_TRANSACTION, send } from '../protocols/rest/rest.ts'
 import { useTls } from '../protocols/tls/tls-fixture.ts'
 import { useDatabase } from '../support/database.ts'
+import { grpcClient } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 
 const tls = useTls(false)
@@ -82,6 +84,26 @@ describe.concurrent('while others are served', () => {
     expect(served).toBeGreaterThan(50)
     expect(running.child.exitCode).toBeNull()
   }, 120_000)
+
+  test('500 connections to the gRPC port that send nothing, or nothing that is HTTP/2, are closed', async ({
+    expect,
+  }) => {
+    const businesses = grpcClient(BusinessService, running.grpcUrl)
+    const texts = ['', 'PRI * HT', 'GET / HTTP/1.1\r\nHost: x\r\n\r\n', '\x16\x03\x01 tls']
+    const slow = Array.from({ length: 500 }, (_, index) => {
+      const { socket, closed } = open(running.grpcUrl)
+      socket.resume()
+      socket.write(texts[index % texts.length]!)
+      return closed
+    })
+    const attack = Promise.all(slow).then(() => true)
+    let served = 0
+    for (let over = false; !over; over = await Promise.race([attack, pause(100, false)])) {
+      await businesses.listBusinesses({}, { timeoutMs: 10_000 })
+      served += 1
+    }
+    expect(served).toBeGreaterThan(10)
+  }, 60_000)
 
   test('connections without a TLS handshake are closed', async ({ expect }) => {
     const urls = [tls.httpUrl, tls.grpcUrl]
