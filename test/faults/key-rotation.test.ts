@@ -2,9 +2,6 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { rm, writeFile } from 'node:fs/promises'
-import type { IncomingHttpHeaders } from 'node:http'
-import { createServer, type Server } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { createClient } from '@connectrpc/connect'
@@ -20,6 +17,7 @@ import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
 /** Eight pages of a rotation. */
@@ -32,9 +30,8 @@ const oldEncrypter = createEncrypter(OLD)
 const newEncrypter = createEncrypter(NEW)
 
 const db = useDatabase()
-/** The requests that the business's endpoint received. */
-const webhooks: { headers: IncomingHttpHeaders; body: string }[] = []
-let receiver: Server
+/** Of the webhooks of the business. */
+let receiver: Receiver
 let folder: string
 const running = new Set<ServiceProcess>()
 
@@ -42,23 +39,12 @@ beforeAll(async () => {
   folder = await makeFolder('keys')
   const certificate = makeCertificate()
   await writeFile(join(folder, 'ca.pem'), certificate.cert)
-  receiver = createServer(certificate, (request, response) => {
-    let body = ''
-    request.on('data', (text) => {
-      body += text
-    })
-    request.on('end', () => {
-      webhooks.push({ headers: request.headers, body })
-      response.end()
-    })
-  })
-  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve))
+  receiver = await startReceiver(certificate)
 })
 
 afterAll(async () => {
   await Promise.all([...running].map((instance) => instance.kill()))
-  receiver.closeAllConnections()
-  receiver.close()
+  await receiver.close()
   await rm(folder, { recursive: true })
 })
 
@@ -224,7 +210,7 @@ test('rotates a master key under load, although the rotation is killed twice', a
   await insertOldAccounts(business!.id)
   const { secret } = await clientOf(one)(WebhookService).createEndpoint({
     businessId: business!.id,
-    url: `https://127.0.0.1:${(receiver.address() as AddressInfo).port}/`,
+    url: receiver.url,
     kinds: ['ACCOUNT_CREATED'],
   })
   expect(await create(one, key, palmpay('before', '33333333333'))).toMatchObject({ status: 200 })
@@ -285,16 +271,17 @@ test('rotates a master key under load, although the rotation is killed twice', a
       replayed: true,
     })
   }
-  const sent = webhooks.length
+  const { requests } = receiver
+  const sent = requests.length
   expect(await create(one, key, palmpay('after', '44444444444'))).toMatchObject({ status: 200 })
   await until(
-    async () => webhooks.length,
+    async () => requests.length,
     (count) => count > sent,
     20_000,
   )
   const verifier = new Webhook(secret)
-  for (const { headers, body } of webhooks) {
-    verifier.verify(body, headers as Record<string, string>)
+  for (const { headers, rawBody } of requests) {
+    verifier.verify(rawBody, headers as Record<string, string>)
   }
 }, 240_000)
 
