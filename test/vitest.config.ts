@@ -48,7 +48,6 @@ export const SLOW_FILES = [
   'test/console/access.test.ts',
   'test/console/accounts.test.ts',
   'test/console/payments.test.ts',
-
   'test/console/operations.test.ts',
   'test/console/portal.test.ts',
   'test/console/webhooks.test.ts',

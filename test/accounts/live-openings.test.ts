@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { BankCode } from '../../src/banks/bank.ts'
 import { type FakeBanks, startFakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
 import { runHere } from '../cli/run-inflow.ts'
-import { asJson, creation, GENERATE, send, until } from '../protocols/rest/rest.ts'
+import { asJson, creation, GENERATE, send } from '../protocols/rest/rest.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 
 const CODES = ['9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY'] as const
@@ -62,7 +62,11 @@ async function resolve(...resolution: string[]) {
   expect(result).toMatchObject({ code: 0 })
 }
 
-const FAULTS = ['hang', 'cut', '500', 'page']
+/** A time-out takes a second: one bank that recognises our reference, and one that does not. */
+const faultsOf = (bank: BankCode) => [
+  ...['cut', '500', 'page'],
+  ...(bank === '9PSB' || bank === 'PROVIDUS' ? ['hang'] : []),
+]
 
 describe.each(CODES)('%s', (bank) => {
   let before: number
@@ -85,7 +89,7 @@ describe.each(CODES)('%s', (bank) => {
     expect(response.retryAfter).toBeNaN()
   }
 
-  test.each(FAULTS)('opens one account if the request was lost (%s)', async (fault) => {
+  test.each(faultsOf(bank))('opens one account if the request was lost (%s)', async (fault) => {
     fail(bank, fault)
     expect(await generate(bank)).toMatchObject(unclear)
     expect(opened()).toEqual([])
@@ -98,18 +102,21 @@ describe.each(CODES)('%s', (bank) => {
     expect([response.status, opened()]).toEqual([200, [response.number]])
   })
 
-  test.each(FAULTS)('opens no second account if the response was lost (%s)', async (fault) => {
-    fail(bank, `${fault} after`)
-    expect(await generate(bank)).toMatchObject(unclear)
-    const [number] = opened()
-    expect(number).toMatch(/^\d{10}$/)
-    // 9PSB receives the same reference again and responds that it was used.
-    await expectManualReview()
-    await expectManualReview()
-    await resolve('--account-number', number!)
-    expect(await generate(bank)).toMatchObject({ status: 200, number })
-    expect(opened()).toEqual([number])
-  })
+  test.each(faultsOf(bank))(
+    'opens no second account if the response was lost (%s)',
+    async (fault) => {
+      fail(bank, `${fault} after`)
+      expect(await generate(bank)).toMatchObject(unclear)
+      const [number] = opened()
+      expect(number).toMatch(/^\d{10}$/)
+      // 9PSB receives the same reference again and responds that it was used.
+      await expectManualReview()
+      await expectManualReview()
+      await resolve('--account-number', number!)
+      expect(await generate(bank)).toMatchObject({ status: 200, number })
+      expect(opened()).toEqual([number])
+    },
+  )
 
   test('opens one account for 200 copies of one request at once', async () => {
     const responses = await Promise.all(Array.from({ length: 200 }, () => generate(bank)))
@@ -192,10 +199,13 @@ test('an unresponsive bank is not asked for a while, and no result becomes uncle
       expect(response).toMatchObject({ status: 503, code: 'bank_unavailable', retryAfter: 5 })
       expect(banks[bank].requests.create).toBe(asked)
       const before = numbersAt(bank).length
-      const again = await until(
-        () => generate(bank, { reference: bank }),
-        ({ status }) => status === 200,
-        30_000,
+      const again = await vi.waitFor(
+        async () => {
+          const answer = await generate(bank, { reference: bank })
+          expect(answer.status).toBe(200)
+          return answer
+        },
+        { timeout: 30_000, interval: 500 },
       )
       expect(numbersAt(bank).slice(before)).toContain(again.number)
     }),

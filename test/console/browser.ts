@@ -2,8 +2,9 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
-import { launchBrowser } from '../support/browser.ts'
+import { launchBrowser, seriousFaults } from '../support/browser.ts'
 import { ADMIN_TOKEN, type TestService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 /** What `npm run build:console` makes; npm runs it after an installation. */
 const BUILT = join(import.meta.dirname, '../../dist/console/index.html')
@@ -66,9 +67,23 @@ export async function hold(page: Page, method: string) {
   return { requested: requested.promise, release: released.resolve }
 }
 
-/** Whether something of the page is wider than the window. */
-export async function overflows(page: Page): Promise<boolean> {
-  return page.evaluate(
-    'document.documentElement.scrollWidth > document.documentElement.clientWidth',
-  )
+/** Expects that a page fits and has no serious fault, light on a wide screen and dark on a narrow one. */
+export async function expectAccessible(page: Page): Promise<void> {
+  const wide = { width: 1280, height: 900 }
+  for (const [colorScheme, size] of [
+    ['dark', { width: 390, height: 844 }],
+    ['light', wide],
+  ] as const) {
+    await page.emulateMedia({ colorScheme })
+    await page.setViewportSize(size)
+    // Colours and places that change are not what is left.
+    await page.evaluate(TRANSITIONS_END)
+    expect(await seriousFaults(page), `${page.url()} ${colorScheme}`).toEqual([])
+    await waitFor(async () => expect(await page.evaluate(OVERFLOWS), page.url()).toBe(false))
+  }
 }
+
+const TRANSITIONS_END = `Promise.allSettled(document.getAnimations()
+  .filter((each) => each.effect.getComputedTiming().iterations !== Infinity).map((each) => each.finished))`
+
+const OVERFLOWS = 'document.documentElement.scrollWidth > document.documentElement.clientWidth'

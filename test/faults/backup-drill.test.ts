@@ -20,7 +20,7 @@ import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.t
 import { startFakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
 import { SubscriptionRefused, subscribe } from '../../src/client/subscribe.ts'
 import { serverUser, spawnAs } from '../../src/postgres/embedded/server-user.ts'
-import { inflow } from '../cli/run-inflow.ts'
+import { runHere } from '../cli/run-inflow.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { makeFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
@@ -328,7 +328,7 @@ async function archivingOf({ httpUrl }: ServiceProcess, { url }: PostgresServer)
   const metrics = await (await fetch(`${httpUrl}/metrics`)).text()
   const [, failing] = /^inflow_wal_archive_failing (\d)$/m.exec(metrics) ?? []
   const env = { DATABASE_URL: url, MASTER_KEY: MASTER_KEY.toString('base64') }
-  const { stdout } = await inflow(['doctor', '--json'], { env })
+  const { stdout } = await runHere(['doctor', '--json'], env)
   const { findings } = JSON.parse(stdout) as { findings: Record<string, string>[] }
   const [found] = findings.filter(({ area }) => area === 'Backups')
   return [Number(failing), `${found?.['level']}: ${found?.['found']}`]
@@ -338,7 +338,7 @@ async function archivingOf({ httpUrl }: ServiceProcess, { url }: PostgresServer)
 async function verify({ grpcUrl }: ServiceProcess): Promise<void> {
   const env = { INFLOW_GRPC_URL: grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
   for (const noun of ['ledger', 'audit']) {
-    const { code, stderr } = await inflow([noun, 'verify'], { env })
+    const { code, stderr } = await runHere([noun, 'verify'], env)
     expect([noun, code, stderr]).toEqual([noun, 0, expect.any(String)])
   }
 }

@@ -9,7 +9,7 @@ import { openAccount } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 
-const PAYMENTS = Number(process.env['CONSOLE_PAYMENTS'] ?? 10_000)
+const PAYMENTS = Number(process.env['CONSOLE_PAYMENTS'] ?? 2_400)
 const RATE = 200
 const BATCH = 20
 

@@ -1,8 +1,13 @@
 import { execFile } from 'node:child_process'
-import { cpSync, readdirSync, readFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import { runHere } from '../cli/run-inflow.ts'
 import { installed } from '../clients/installed.ts'
 import { has, ROOT, useEmbeddedService } from '../support/embedded-service.ts'
 import { startReceiver } from '../support/receiver.ts'
@@ -35,6 +40,12 @@ python3() {
     *) command "$PYTHON" "$@" ;;
   esac
 }
+inflow() {
+  local code
+  code=$({ printf '%s\\0' "$PWD" $# "$@"; env -0; } | curl -sS --data-binary @- "$COMMANDS")
+  cat "$HOME/stdout"; cat "$HOME/stderr" >&2
+  return "$code"
+}
 ended() { [ "$1" -eq 124 ] || { echo "unknown end: $1" >&2; return 1; }; }
 npx() {
   local program=$1; shift
@@ -42,13 +53,33 @@ npx() {
     'inflow fake-banks'*) touch .fake-banks.env ;;
     'inflow events tail'* | 'inflow webhook listen'*)
       timeout -s INT 4 "$NODE" "$ROOT/src/cli/inflow.ts" "$@" || ended $? ;;
-    'inflow '*) "$NODE" "$ROOT/src/cli/inflow.ts" "$@" ;;
+    'inflow '*) inflow "$@" ;;
     'buf '*) "$ROOT/node_modules/.bin/buf" "$@" ;;
     *) echo "unknown program: $program" >&2; return 1 ;;
   esac
 }
 set -eo pipefail
 `
+
+/** Runs the commands of the terminal in this process, as a hundred starts of Node take a minute. @returns its URL */
+async function serveCommands(folder: string): Promise<string> {
+  const server = createServer(async (request, response) => {
+    const [cwd = '', count, ...words] = (await text(request)).split('\0')
+    const settings = words.splice(Number(count)).filter((each) => each.includes('='))
+    const env = settings.map((each) => [each.split('=')[0], each.slice(each.indexOf('=') + 1)])
+    const before = process.cwd()
+    process.chdir(cwd)
+    const { code, stdout, stderr } = await runHere(words, Object.fromEntries(env))
+    process.chdir(before)
+    writeFileSync(join(folder, 'stdout'), stdout)
+    writeFileSync(join(folder, 'stderr'), stderr)
+    response.end(`${code}`)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
 
 function shellBlocks(file: string): string[] {
   const text = readFileSync(join(ROOT, file), 'utf8')
@@ -65,6 +96,7 @@ test.skipIf(!has('bash') || !has('curl') || !has('timeout'))(
     const { child, exited } = await start()
     const { http_url: http, grpc_url: grpc } = await credentials()
     const receiver = await startReceiver()
+    const commands = await serveCommands(at('.'))
     // The reader saves the programs of clients.md.
     cpSync(join(ROOT, 'test/clients/python'), at('.'), { recursive: true })
     const addresses: readonly (readonly [string, string])[] = [
@@ -87,6 +119,7 @@ test.skipIf(!has('bash') || !has('curl') || !has('timeout'))(
         PATH: process.env['PATH'],
         TZ: 'UTC',
         HOME: at('.'),
+        COMMANDS: commands,
         ROOT,
         NODE: process.execPath,
         PROTOC: installed.protoc ? 'installed' : undefined,

@@ -43,7 +43,7 @@ import {
 vi.setConfig({ testTimeout: 60_000 })
 
 describe('a start', () => {
-  test('creates a durable cluster with the database inflow, and leaves no process', async () => {
+  test('creates a durable cluster with the database inflow and a password, and leaves no process', async () => {
     const folder = scratch()
     const server = await start({ folder, settings: { work_mem: '7MB', listen_addresses: '*' } })
     const [row] = await query(
@@ -60,7 +60,10 @@ describe('a start', () => {
       ...{ encoding: 'UTF8', memory: '7MB', addresses: '127.0.0.1', locale: 'C.UTF-8' },
     })
     expect(statSync(`${folder}.password`).mode & 0o777).toBe(0o600)
-    expect(new URL(server.url).port).toBe(String(server.port))
+    const wrong = new URL(server.url)
+    expect(wrong.port).toBe(String(server.port))
+    wrong.password = 'wrong'
+    await expect(query(wrong.href, 'select')).rejects.toThrow('password authentication failed')
     const pid = postmasterId(folder)
     await Promise.all([server.stop(), server.stop()])
     await server.stop()
@@ -89,13 +92,6 @@ describe('a start', () => {
       }
     },
   )
-
-  test('requires the password', async () => {
-    const { url } = await start({ folder: scratch() })
-    const wrong = new URL(url)
-    wrong.password = 'wrong'
-    await expect(query(wrong.href, 'select')).rejects.toThrow('password authentication failed')
-  })
 
   test('keeps the data when the previous port is taken', async () => {
     const folder = scratch()

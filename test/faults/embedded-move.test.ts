@@ -8,7 +8,7 @@ import { IdType } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { inflow } from '../cli/run-inflow.ts'
+import { runHere } from '../cli/run-inflow.ts'
 import { makeFolder } from '../support/folder.ts'
 import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
 import { openAccountOver } from '../support/opened-account.ts'
@@ -67,7 +67,7 @@ async function expectWhole(
   })
   const env = { INFLOW_GRPC_URL: grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
   for (const noun of ['ledger', 'audit']) {
-    const { code, stderr } = await inflow([noun, 'verify'], { env })
+    const { code, stderr } = await runHere([noun, 'verify'], env)
     expect([noun, code, stderr]).toEqual([noun, 0, expect.any(String)])
   }
 }
@@ -81,7 +81,7 @@ test('a copy of the data folder of a stopped service serves what was in it', asy
   const next = await start({ DATA_DIR: copy, MASTER_KEY: undefined })
   await expectWhole(next, account, 1)
   const env = { INFLOW_GRPC_URL: next.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
-  const bumped = await inflow(['events', 'epoch', 'bump', '--yes'], { env })
+  const bumped = await runHere(['events', 'epoch', 'bump', '--yes'], env)
   expect([bumped.code, bumped.stderr]).toEqual([0, expect.any(String)])
   await expectWhole(next, account, 2)
 })

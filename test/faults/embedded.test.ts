@@ -18,21 +18,6 @@ import {
 import { waitUntil } from '../support/wait-for.ts'
 
 describe('after a crash', () => {
-  test('of the service, the next start replaces the orphan and keeps committed data', async () => {
-    const folder = scratch()
-    const killed = service(folder)
-    const { url } = await killed.said
-    await query(url, 'create table kept as select 42 as answer')
-    await killed.kill()
-    const orphan = postmasterId(folder)
-    expect(liveProcess(orphan)).toBeDefined()
-    const lines: string[] = []
-    const next = await start({ folder, log: (line) => lines.push(line) })
-    expect(liveProcess(orphan)).toBeUndefined()
-    expect(lines).toEqual([expect.stringContaining(`process ${orphan}`)])
-    expect(await query(next.url, 'table kept')).toEqual([{ answer: 42 }])
-  })
-
   test('of the server, the owner logs it and the next start recovers', async () => {
     const folder = scratch()
     const lines: string[] = []

@@ -26,9 +26,8 @@ export async function startInstances(databaseUrl: string) {
     WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
     LOG_LEVEL: 'warn',
   }
-  const first = await startProcess(environment, true)
-  const second = await startProcess(environment, true)
-  const instances = [first, second] as const
+  const start = () => startProcess(environment, true)
+  const instances = await Promise.all([start(), start()])
   for (const instance of instances) onTestFinished(() => instance.kill())
   const receiver = await startReceiver(certificate)
   onTestFinished(() => receiver.close())

@@ -36,7 +36,7 @@ import {
 } from './fuzz/verdicts.ts'
 import type { World } from './fuzz/words.ts'
 
-const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 20_000)
+const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 2_000)
 const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const LANES = 24
 

@@ -270,16 +270,3 @@ test('reflection whose answers are not read', async () => {
   }
   expectBounded(await underPressure(service, attack))
 })
-
-test('500 connections that say nothing, or nothing that is HTTP/2, are closed', async () => {
-  const texts = ['', 'PRI * HT', 'GET / HTTP/1.1\r\nHost: x\r\n\r\n', '\x16\x03\x01 tls']
-  const attack = () =>
-    Promise.all(
-      Array.from({ length: 500 }, async (_, index) => {
-        const raw = openRaw(service.grpcAddress, true, null)
-        raw.socket.write(texts[index % texts.length] || Buffer.alloc(0))
-        await raw.closed
-      }),
-    )
-  expectBounded(await underPressure(service, attack))
-})

@@ -16,10 +16,10 @@ import { generator } from '../support/random.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 
 const INSTANCES = 3
-const EVENTS = Number(process.env['EVENTS'] ?? 100_000)
+const EVENTS = Number(process.env['EVENTS'] ?? 6_000)
 const BATCH = 250
-const KILLS = 6
-const HOP_EVERY = 7_000
+const KILLS = 3
+const HOP_EVERY = 2_000
 
 const db = useDatabase()
 const instances: ServiceProcess[] = []

@@ -19,12 +19,12 @@ import { type Cluster, WAIT } from './patroni-cluster.ts'
 import { query } from './standby.ts'
 
 /** At each instance. */
-const PAYERS = 3
+const PAYERS = 2
 /** Of a payer between two payments, and of the probe between two commits. */
 const PAUSE_MS = 40
 const PROBE_MS = 100
 /** How many payments pass before a fault and after it. */
-const PROGRESS = 60
+const PROGRESS = 30
 
 /** Something that happened once or often, and when: milliseconds since the Unix epoch. */
 type Moments = readonly number[]

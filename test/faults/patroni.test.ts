@@ -11,7 +11,8 @@ import { query } from './standby.ts'
 /** How much later than the database payments, events and webhooks may go on. */
 const RESUMED_MS = 15_000
 
-const ETCD_AWAY_MS = 60_000
+/** Longer than `ttl`: the key of the leader has expired by then. */
+const ETCD_AWAY_MS = 30_000
 
 const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
 

@@ -10,7 +10,7 @@ import { generator } from '../support/random.ts'
 vi.setConfig({ testTimeout: 600_000 })
 
 const INSTANCES = 3
-const EVENTS = Number(process.env['RELAY_EVENTS'] ?? 100_000)
+const EVENTS = Number(process.env['RELAY_EVENTS'] ?? 4_000)
 const BATCH = 1_000
 const KILLS = 6
 const WAIT_MS = 240_000

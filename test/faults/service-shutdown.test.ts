@@ -47,8 +47,8 @@ test('the next start after a kill -9 replaces the orphaned database and keeps ac
 }, 60_000)
 
 test.each([
-  ['a start', 'src/main.ts', [], ['SIGINT', 'SIGTERM', 'SIGHUP']],
-  // Which signals end it is up to the same function.
+  // Which signals end it is up to one function.
+  ['a start', 'src/main.ts', [], ['SIGTERM', 'SIGHUP']],
   ['a command', 'src/cli/inflow.ts', ['migrate', 'up'], ['SIGINT']],
 ] as const)(
   'a signal during %s also stops the database',

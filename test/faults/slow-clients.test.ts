@@ -1,9 +1,13 @@
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, test } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { asJson, GET_TRANSACTION, send } from '../protocols/rest/rest.ts'
 import { useTls } from '../protocols/tls/tls-fixture.ts'
 import { useDatabase } from '../support/database.ts'
+import { grpcClient } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 
 const tls = useTls(false)
@@ -11,6 +15,7 @@ const db = useDatabase()
 
 /** The service in a process of its own, with its default limits. */
 let running: ServiceProcess
+const attackers = new Set<Socket>()
 
 beforeAll(async () => {
   running = await startProcess({
@@ -21,13 +26,16 @@ beforeAll(async () => {
   })
 })
 
-afterAll(() => running?.kill())
+afterAll(async () => {
+  for (const socket of attackers) socket.destroy()
+  await running?.kill()
+})
 
 /** An attacking connection, and when it is closed. */
 function open(url: string): { socket: Socket; closed: Promise<void> } {
   const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' })
   socket.on('error', () => undefined)
-  onTestFinished(() => void socket.destroy())
+  attackers.add(socket)
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
   return { socket, closed }
 }
@@ -43,70 +51,82 @@ const HEAD = `POST ${GET_TRANSACTION} HTTP/1.1\r\nHost: x\r\n`
 /** How many of the attackers request much at once and read nothing. */
 const UNREAD = 50
 
-test('500 connections that send byte by byte or read nothing are closed while others are served', async () => {
-  const url = running.httpUrl
-  const drips: (() => void)[] = []
-  const sockets: Socket[] = []
-  for (let index = 0; index < 500; index++) {
-    const { socket } = open(url)
-    sockets.push(socket)
-    if (index < UNREAD) {
-      socket.pause()
-      socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1_000))
-      continue
+// Each waits for time-outs of the product.
+describe.concurrent('while others are served', () => {
+  test('500 connections that send byte by byte or read nothing are closed', async ({ expect }) => {
+    const url = running.httpUrl
+    const drips: (() => void)[] = []
+    for (let index = 0; index < 500; index++) {
+      const { socket } = open(url)
+      if (index < UNREAD) {
+        socket.pause()
+        socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1_000))
+        continue
+      }
+      socket.resume()
+      const body = index % 2 === 0
+      const length = 'Content-Type: application/json\r\nContent-Length: 60000\r\n\r\n{'
+      socket.write(body ? HEAD + length : HEAD)
+      drips.push(() => socket.write(body ? 'x' : `X-${index}: y\r\n`))
     }
-    socket.resume()
-    const body = index % 2 === 0
-    const length = 'Content-Type: application/json\r\nContent-Length: 60000\r\n\r\n{'
-    socket.write(body ? HEAD + length : HEAD)
-    drips.push(() => socket.write(body ? 'x' : `X-${index}: y\r\n`))
-  }
-  const dripping = setInterval(() => {
-    for (const drip of drips) drip()
-  }, 1_000)
-  onTestFinished(() => clearInterval(dripping))
-  // A client that reads nothing does not notice the close: the service's metric counts connections.
-  const others = async () => (await metric(url, 'inflow_connections{server="http"}')) - 1
-  let served = 0
-  let most = 0
-  for (let left = await others(); left > 0 || most < 500 - UNREAD; left = await others()) {
-    most = Math.max(most, left)
-    const response = await send(url, { headers: asJson('no-key'), body: '{"session_id":"1"}' })
-    expect(response.status).toBe(401)
-    served += 1
-  }
-  expect(served).toBeGreaterThan(100)
-  expect(running.child.exitCode).toBeNull()
-}, 120_000)
+    // A client that reads nothing does not notice the close: the service's metric counts connections.
+    const others = async () => (await metric(url, 'inflow_connections{server="http"}')) - 1
+    let served = 0
+    let most = 0
+    for (let left = await others(); left > 0 || most < 500 - UNREAD; left = await others()) {
+      most = Math.max(most, left)
+      if (served % 5 === 0) for (const drip of drips) drip()
+      const response = await send(url, { headers: asJson('no-key'), body: '{"session_id":"1"}' })
+      expect(response.status).toBe(401)
+      served += 1
+      await pause(200)
+    }
+    expect(served).toBeGreaterThan(50)
+    expect(running.child.exitCode).toBeNull()
+  }, 120_000)
 
-test('connections without a TLS handshake delay no other client and are closed', async () => {
-  const urls = [tls.httpUrl, tls.grpcUrl]
-  const slow = urls.flatMap((url) => Array.from({ length: 50 }, () => open(url)))
-  for (const [index, { socket }] of slow.entries()) {
-    socket.resume()
-    // Some send nothing, some send the start of a handshake record.
-    if (index % 2 === 0) socket.write(Buffer.from([22, 3, 1, 2, 0, 1]))
-  }
-  let over = false
-  const attack = Promise.all(slow.map(({ closed }) => closed)).then(() => {
-    over = true
-  })
-  while (!over) {
-    for (const url of urls) {
-      await new Promise<void>((resolve, reject) => {
-        const socket = connectTls({
-          host: '127.0.0.1',
-          port: Number(new URL(url).port),
-          ca: tls.authority.cert,
-          ALPNProtocols: ['h2', 'http/1.1'],
-        })
-        socket.once('secureConnect', () => {
-          socket.destroy()
-          resolve()
-        })
-        socket.on('error', reject)
-      })
+  test('500 connections to the gRPC port that send nothing, or nothing that is HTTP/2, are closed', async ({
+    expect,
+  }) => {
+    const businesses = grpcClient(BusinessService, running.grpcUrl)
+    const texts = ['', 'PRI * HT', 'GET / HTTP/1.1\r\nHost: x\r\n\r\n', '\x16\x03\x01 tls']
+    const slow = Array.from({ length: 500 }, (_, index) => {
+      const { socket, closed } = open(running.grpcUrl)
+      socket.resume()
+      socket.write(texts[index % texts.length]!)
+      return closed
+    })
+    const attack = Promise.all(slow).then(() => true)
+    let served = 0
+    for (let over = false; !over; over = await Promise.race([attack, pause(100, false)])) {
+      await businesses.listBusinesses({}, { timeoutMs: 10_000 })
+      served += 1
     }
-  }
-  await attack
-}, 60_000)
+    expect(served).toBeGreaterThan(10)
+  }, 60_000)
+
+  test('connections without a TLS handshake are closed', async ({ expect }) => {
+    const urls = [tls.httpUrl, tls.grpcUrl]
+    const slow = urls.flatMap((url) => Array.from({ length: 50 }, () => open(url)))
+    for (const [index, { socket }] of slow.entries()) {
+      socket.resume()
+      // Some send nothing, some send the start of a handshake record.
+      if (index % 2 === 0) socket.write(Buffer.from([22, 3, 1, 2, 0, 1]))
+    }
+    const attack = Promise.all(slow.map(({ closed }) => closed)).then(() => true)
+    let served = 0
+    for (let over = false; !over; over = await Promise.race([attack, pause(100, false)])) {
+      await Promise.all(urls.map(handshake))
+      served += 1
+    }
+    expect(served).toBeGreaterThan(20)
+  }, 60_000)
+})
+
+async function handshake(url: string): Promise<void> {
+  const { port } = new URL(url)
+  const protocols = { ca: tls.authority.cert, ALPNProtocols: ['h2', 'http/1.1'] }
+  const socket = connectTls({ host: '127.0.0.1', port: Number(port), ...protocols })
+  await once(socket, 'secureConnect')
+  socket.destroy()
+}

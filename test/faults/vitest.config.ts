@@ -1,18 +1,11 @@
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { common, SLOW_FILES } from '../vitest.config.ts'
 
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
-  MATRIX: 'full',
   SCHEDULES: '500',
-  NOTIFICATIONS: '600',
   SEQUENCES: '40',
-  RELAY_EVENTS: '4000',
-  EVENTS: '20000',
-  FUZZ_REQUESTS: '4000',
-  WEBHOOK_PAYMENTS: '3000',
-  WEBHOOK_KILLS: '4',
-  CONSOLE_PAYMENTS: '4000',
   MODEL_SECONDS: '24',
 }
 
@@ -25,11 +18,22 @@ export const FAULT_FILES = [
   ...SLOW_FILES,
 ]
 
+/** What waits longest for time-outs of programs, which needs a process but little of the cores. */
+const LONGEST = /\/(patroni|silent-database|app\/metrics|slow-clients)\.test\.ts$/
+
+/** Begins with the longest files: none of them is left alone at the end. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files)
+    const isLong = ({ moduleId }: TestSpecification) => LONGEST.test(moduleId)
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))]
+  }
+}
+
 export default defineConfig({
   test: {
     ...common('faults'),
-    // Some need a core for their load and one for the service.
-    maxWorkers: 2,
+    sequence: { sequencer: LongestFirst },
     include: FAULT_FILES,
     env: { ...COUNTS, ...process.env } as Record<string, string>,
     hookTimeout: 120_000,

@@ -15,28 +15,18 @@ import { makeFolder } from '../support/folder.ts'
 import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
 import { openAccountOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { generator } from '../support/random.ts'
 import { until } from '../webhooks/fixture.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
-const PAYMENTS = Number(process.env['WEBHOOK_PAYMENTS'] ?? 20_000)
-const KILLS = Number(process.env['WEBHOOK_KILLS'] ?? 20)
+const PAYMENTS = Number(process.env['WEBHOOK_PAYMENTS'] ?? 1_000)
+const KILLS = Number(process.env['WEBHOOK_KILLS'] ?? 2)
 const ENDPOINTS = 3
 const BATCH = 50
 const SENDERS = 3
 
 /** If no delivery arrives for this long, the test fails. */
 const STALLED_MS = 30_000
-
-/** mulberry32: a small seeded random number generator. */
-function generator(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
-}
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const random = generator(seed)

@@ -18,8 +18,8 @@ import { ADMIN_TOKEN } from '../support/service.ts'
 import { isAlive, killWorker, workersOf } from '../support/workers.ts'
 
 const WORKERS = 3
-const KILLS = Number(process.env['KILLS'] ?? 4)
-const SENDERS = 6
+const KILLS = Number(process.env['KILLS'] ?? 2)
+const SENDERS = 2
 const BATCH = 20
 
 /** The time limit of one call, so that none waits for ever for a killed worker. */

@@ -135,7 +135,6 @@ describe('in a fresh project', () => {
     ['bundler', 'this', TSC, []],
     // It cannot read the types of Node, so it skips what is in declarations.
     ['node16', 'an old', OLD_TSC, ['--skipLibCheck']],
-    ['bundler', 'an old', OLD_TSC, ['--skipLibCheck']],
   ] as const)(
     'the examples have no type errors: resolution %s, %s TypeScript',
     async (resolution, _age, tsc, more) => {

@@ -33,7 +33,7 @@ beforeAll(async () => {
 
 afterAll(() => scene?.close())
 
-/** The faults run calls with every credential over every protocol; `npm test` as below. */
+/** Before a release: every method with every credential over every protocol. */
 const FULL = process.env['MATRIX'] === 'full'
 
 /**

@@ -48,7 +48,8 @@ test('deliveries beyond the limit are due, and another instance claims some', as
   const webhooks = harness.started()
   const peer = await harness.receiver()
   const { business, id } = await addWarm(webhooks, peer, 50)
-  peer.answer('hang')
+  const counted = Promise.withResolvers<void>()
+  peer.answer({ status: 200, after: counted.promise })
   await harness.publish(...Array.from({ length: 30 }, () => paymentEvent(business)))
   // Its limit is three after one success; no more are claimed while those hang.
   await peer.waitFor((requests) => requests.length === 1 + 3)
@@ -60,6 +61,7 @@ test('deliveries beyond the limit are due, and another instance claims some', as
   await peer.waitFor((requests) => requests.length === 1 + 3 + 2)
   const ids = new Set(peer.requests.map(({ headers }) => headers['webhook-id']))
   expect(ids.size).toBe(6)
+  counted.resolve()
 })
 
 test('no deliveries are created as claimed for an endpoint that fails or is disabled', async () => {
@@ -88,7 +90,8 @@ test('deliveries claimed at creation by a crashed process are sent after the lea
   const peer = await harness.receiver()
   crashing.start()
   const { business, id } = await addWarm(crashing, peer)
-  peer.answer('hang')
+  const crashed = Promise.withResolvers<void>()
+  peer.answer({ status: 200, after: crashed.promise })
   await harness.publish(paymentEvent(business))
   crashing.wake()
   await peer.next()
@@ -100,6 +103,7 @@ test('deliveries claimed at creation by a crashed process are sent after the lea
   await peer.next()
   await harness.allCompleted(id)
   expect((await harness.deliveries(id))[1]).toMatchObject({ state: 'DELIVERED', attempts: 1 })
+  crashed.resolve()
   await crashing.stop()
 }, 20_000)
 
