@@ -2,7 +2,6 @@ import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { firstIdAt } from '../core/ids.ts'
 import { bindValues } from '../postgres/bind-values.ts'
 import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { readPage } from '../postgres/page-token.ts'
 import type { ShownNotification } from './message.ts'
@@ -58,9 +57,9 @@ export async function listNotifications(on: Queryable, request: ListNotification
   })
   const { rows } = await on.query<Row>(
     `with ${scan}
-      select edge.read_up_to, n.id, n.bank, ${epochMs('n.received_at')} as received_at_ms, n.account_number,
+      select edge.read_up_to, n.id, n.bank, round(date_part('epoch', n.received_at) * 1000) as received_at_ms, n.account_number,
         n.session_id, n.amount_minor, n.state, n.outcome, n.cause, n.tries,
-        ${epochMs('n.resolved_at')} as resolved_at_ms, n.note
+        round(date_part('epoch', n.resolved_at) * 1000) as resolved_at_ms, n.note
       from edge left join page n on true order by n.id desc`,
     values,
   )
@@ -154,7 +153,7 @@ export async function listOfPayment(
     ) n where n.session_id = $2 and n.bank = $3`
   const { rows } = await on.query<PaymentNotification>({
     name: 'bank-notification-of-payment',
-    text: `select id, ${epochMs('received_at')} as "receivedAtMs", state, outcome, cause, tries
+    text: `select id, round(date_part('epoch', received_at) * 1000) as "receivedAtMs", state, outcome, cause, tries
       from (${near}) n order by n.received_at, id limit $4`,
     values: [
       [new Date(payment.paidAtMs), new Date(payment.recordedAtMs)],

@@ -3,10 +3,8 @@ import type { Registry } from 'prom-client'
 import type { Clock } from '../core/clock.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import { bindValues } from '../postgres/bind-values.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
-import { firstUnsettled } from './due-index.ts'
 import { SettlementEntity, SettlementRequestEntity } from './settlement.entity.ts'
 import type { BalanceKey } from './settlement.ts'
 
@@ -43,7 +41,7 @@ export async function listOverdue(
 ): Promise<readonly OverdueBalance[]> {
   const { text, values } = overdue(filter, after ?? FIRST, limit)
   const { rows } = await on.query<OverdueBalance>(
-    `select business_id as "businessId", live, ${epochMs('due_at')} as "dueAtMs", failures
+    `select business_id as "businessId", live, round(date_part('epoch', due_at) * 1000) as "dueAtMs", failures
       from (${text}) d order by due_at, business_id, live`,
     values,
   )
@@ -90,7 +88,7 @@ export async function findFirstDue(
 ): Promise<OverdueBalance | undefined> {
   const { text, values } = overdue({ businessIds, live, byMs: FAR_MS }, FIRST, 1)
   const { rows } = await on.query<OverdueBalance>(
-    `select business_id as "businessId", live, ${epochMs('due_at')} as "dueAtMs", failures
+    `select business_id as "businessId", live, round(date_part('epoch', due_at) * 1000) as "dueAtMs", failures
       from (${text}) d`,
     values,
   )
@@ -147,12 +145,36 @@ export async function oldestUnsettledAt(
   on: Queryable,
   { businessId, live }: BalanceKey,
 ): Promise<number | undefined> {
-  // Up to the last settlement, everything is settled.
-  const settled = `coalesce((select scanned_sequence from settlement s
-    where s.business_id = $1 and s.live = $2 order by to_sequence desc limit 1), -(2::numeric ^ 62)::bigint)`
   const { rows } = await on.query<{ atMs: number }>(
-    `select ${epochMs('first.occurred_at')} as "atMs"
-      from ${firstUnsettled('$1', '$2', settled)} first`,
+    // Up to the last settlement, everything is settled.
+    `with settled as materialized (
+        select coalesce((select scanned_sequence from settlement
+          where business_id = $1 and live = $2 order by to_sequence desc limit 1),
+          -(2::numeric ^ 62)::bigint) as up_to
+      )
+      select round(date_part('epoch', occurred_at) * 1000) as "atMs" from (
+        (select a.business_sequence, a.occurred_at from archived_entry a
+          cross join lateral (select * from transaction where id = a.subject_id offset 0) t
+          where a.business_id = $1 and a.live = $2
+            and a.business_sequence > (select up_to from settled)
+            and a.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
+            and t.status = 'SUCCESS' and not exists (select from ledger_posting p
+              where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
+          order by a.business_sequence limit 1)
+        union all
+        (select l.business_sequence, o.occurred_at from event_log l
+          cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+          cross join lateral (select * from transaction where id = o.subject_id offset 0) t
+          where l.business_id = $1 and l.live = $2
+            and l.business_sequence > (select up_to from settled)
+            and o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
+            and t.status = 'SUCCESS' and not exists (select from ledger_posting p
+              where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
+            and ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
+            -- The row of an archived event remains until its partition is dropped.
+            and l.position > (select archived from event_retention where id = 1)
+          order by l.business_sequence limit 1)
+      ) event order by business_sequence limit 1`,
     [businessId, live],
   )
   return rows[0]?.atMs

@@ -1,22 +1,18 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import { joinAccount } from '../accounts/account.sql.ts'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
-import { appendEvents } from '../events/append-events.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import { afterCommit, inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { queriesOf, queryableOf } from '../postgres/queries-of.ts'
 import { PaymentConflictEntity } from './exceptions.entity.ts'
 import { encodeConflictEvent } from './message.ts'
-import { joinTransaction } from './transaction.sql.ts'
 import type {
   IncomingPayment,
   ListedConflict,
@@ -77,10 +73,10 @@ interface Row {
 const listed = (
   c: string,
 ) => `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor,
-    c.status, ${epochMs('c.created_at')} as created_at_ms,
-    ${epochMs('c.resolved_at')} as resolved_at_ms, c.note, t.session_id, t.business_id,
+    c.status, round(date_part('epoch', c.created_at) * 1000) as created_at_ms,
+    round(date_part('epoch', c.resolved_at) * 1000) as resolved_at_ms, c.note, t.session_id, t.business_id,
     a.account_number as recorded_account_number, t.amount_minor as recorded_amount_minor
-  from (${c}) c ${joinTransaction('c.transaction_id')} ${joinAccount('t.account_id')}
+  from (${c}) c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
   order by c.id desc`
 
 /**
@@ -187,7 +183,7 @@ const FILTER =
 /** The open reports after an id, and those of them that pass the filter. */
 const open = (after: string, rows: string) =>
   `(select * from payment_conflict where resolved_at is null and id > ${after} order by id limit ${rows}) c
-    ${joinTransaction('c.transaction_id')}`
+    join transaction t on t.id = c.transaction_id`
 
 /**
  * The open reports that contradict recorded payments, oldest first.
@@ -209,8 +205,8 @@ export async function listOldestConflicts(
     `select c.id, t.bank, t.business_id as "businessId", t.live, t.id as "transactionId",
         t.session_id as "sessionId", c.account_number as "accountNumber", c.amount_minor as amount,
         c.status, a.account_number as "recordedAccountNumber", t.amount_minor as "recordedAmount",
-        t.status as "recordedStatus", ${epochMs('c.created_at')} as "createdAtMs"
-      from ${open('$1', `${ROWS_MAX}`)} ${joinAccount('t.account_id')}
+        t.status as "recordedStatus", round(date_part('epoch', c.created_at) * 1000) as "createdAtMs"
+      from ${open('$1', `${ROWS_MAX}`)} join account a on a.id = t.account_id
       where ${FILTER} order by c.id limit $4`,
     [after, businessIds ?? null, live ?? null, limit],
   )
@@ -313,16 +309,11 @@ async function appendHeld(
     encodeConflictEvent(conflict, ids[index] as string, nowMs),
   )
   await queryableOf(em).query({
-    text: appendEvents(HELD_EVENT, 'from unnest($1::text[], $2::bytea[]) as i(event_id, payload)'),
+    text: `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+      select event_id, '', true, 'PAYMENT_HELD', $3::timestamptz, payload
+      from unnest($1::text[], $2::bytea[]) as i(event_id, payload)`,
     values: [textArray(ids), byteaArray(payloads), new Date(nowMs)],
   })
-}
-
-const HELD_EVENT = {
-  kind: "'PAYMENT_HELD'",
-  business_id: "''",
-  live: 'true',
-  occurred_at: '$3::timestamptz',
 }
 
 function keyOf({

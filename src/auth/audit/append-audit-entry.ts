@@ -1,7 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { ClientBase } from 'pg'
 import { assert, Fault } from '../../core/errors.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Actor } from '../caller.ts'
 import { auditHash, entryText, headText, isAuthenticHead } from './audit-hash.ts'
 
@@ -81,7 +80,7 @@ const VALUE_BYTES_MAX = 256
 const INSERT = `insert into audit_entry (actor_kind, actor_id, actor_name, address, request_id, action,
     target_kind, target_id, business_id, details)
   values (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?)
-  returning number::text, ${epochMs('at')} as "atMs", encode(previous_hash, 'hex') as "previousHash"`
+  returning number::text, round(date_part('epoch', at) * 1000) as "atMs", encode(previous_hash, 'hex') as "previousHash"`
 
 /** The MAC of the head as it was before the insert: the trigger changes number and hash alone. */
 const PREVIOUS_MAC = 'select mac from audit_head where id = 1'

@@ -1,7 +1,6 @@
 import { CLOCK_SKEW_MAX_MS } from '../../core/durations.ts'
 import { bindValues } from '../../postgres/bind-values.ts'
 import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { invalidPageToken, readPage } from '../../postgres/page-token.ts'
 import type { Actor } from '../caller.ts'
@@ -48,7 +47,7 @@ export interface StoredEntry extends Omit<HashedEntry, 'number'> {
 }
 
 /** The columns of an entry `e`. */
-export const ENTRY_COLUMNS = `e.number, ${epochMs('e.at')} as "atMs", e.actor_kind as "actorKind",
+export const ENTRY_COLUMNS = `e.number, round(date_part('epoch', e.at) * 1000) as "atMs", e.actor_kind as "actorKind",
   e.actor_id as "actorId", e.actor_name as "actorName", e.address, e.request_id as "requestId",
   e.action, e.target_kind as "targetKind", e.target_id as "targetId",
   coalesce(e.business_id, '') as "businessId", e.details,

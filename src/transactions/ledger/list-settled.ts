@@ -1,5 +1,4 @@
 import { textArray } from '../../postgres/binary-arrays.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 
 /** What settlement did with a payment. */
@@ -30,7 +29,7 @@ export async function listSettled(
   if (transactionIds.length === 0) return new Map()
   const { rows } = await on.query<Row>({
     name: 'posting-list-settled',
-    text: `select k.id, ${epochMs('p.settled_at')} as settled_at_ms, p.fee_minor, p.splits_minor
+    text: `select k.id, round(date_part('epoch', p.settled_at) * 1000) as settled_at_ms, p.fee_minor, p.splits_minor
       from unnest((select $1::text[])) k(id) cross join lateral (
         select max(created_at) filter (where kind = 'settlement') as settled_at,
           ${sumOf('fee')} as fee_minor, ${sumOf('split')} as splits_minor

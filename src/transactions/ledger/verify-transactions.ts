@@ -1,7 +1,5 @@
 import type { PoolClient } from 'pg'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import { isShare } from './append-postings.ts'
 
 /** One inconsistency in the ledger. */
 export interface Discrepancy {
@@ -52,8 +50,6 @@ const sumOfKind = (kind: string) =>
 
 const HELD = `coalesce(sum(p.amount_minor) filter (where p.kind = 'payment' and p.credit_account = 'held'), 0) as held`
 
-const IS_SHARE = isShare('p.kind')
-
 /** The sum of the shares, and each share with its recipient, settled or reversed. */
 const sumOfShares = (suffix: '' | '_reversal') => {
   const settled = `filter (where p.kind like 'share__${suffix}')`
@@ -96,7 +92,7 @@ export async function verifyTransactions(
           ${sumOfKind('payment_reversal')}, ${sumOfKind('settlement_reversal')}, ${sumOfKind('fee_reversal')},
           ${sumOfKind('acceptance')}, ${sumOfKind('acceptance_reversal')}, ${HELD},
           ${sumOfKind('split')}, ${sumOfKind('split_reversal')}, ${sumOfShares('')}, ${sumOfShares('_reversal')},
-          coalesce(bool_and((p.business_id = t.business_id) <> ${IS_SHARE} and p.live = t.live), true) as is_own
+          coalesce(bool_and((p.business_id = t.business_id) <> starts_with(p.kind, 'share_') and p.live = t.live), true) as is_own
         from page t left join posting p on p.transaction_id = t.id group by t.id
       ), verified as (
         select t.id, case
@@ -137,7 +133,7 @@ export async function verifyTransactions(
       )
       select (select count(*)::int from page) as transactions,
         (select count(*)::int from posting) as postings,
-        last.id as last_id, ${epochMs('last.paid_at')} as last_paid_at_ms,
+        last.id as last_id, round(date_part('epoch', last.paid_at) * 1000) as last_paid_at_ms,
         (select count(*)::int from verified where problem is not null) as discrepancy_count,
         (select json_agg(json_build_object('subject', id, 'problem', problem)) from (
           select id, problem from verified where problem is not null order by id limit ${DISCREPANCIES_MAX}

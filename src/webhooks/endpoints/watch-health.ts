@@ -2,7 +2,6 @@ import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
-import { appendEvents } from '../../events/append-events.ts'
 import { lockRow } from '../../postgres/lock-row.ts'
 import { encodeEndpointEvent } from '../message.ts'
 import { type Endpoint, EndpointEntity } from './endpoint.entity.ts'
@@ -118,15 +117,8 @@ export async function publishEndpointEvent(
 ): Promise<string> {
   const eventId = newId('evt', nowMs)
   await em.execute(
-    appendEvents({
-      event_id: '?',
-      business_id: '?',
-      live: '?',
-      kind: '?',
-      occurred_at: '?',
-      payload: '?',
-      subject_id: '?',
-    }),
+    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id)
+      values (?, ?, ?, ?, ?, ?, ?)`,
     [
       eventId,
       endpoint.business,
