@@ -139,8 +139,11 @@ export function nameOf({ businessId, live }: BalanceKey): string {
  * Take it after every other lock except those of rows of the index: then its holder waits for no settlement.
  */
 export async function lockDue(client: Queryable, mode: 'exclusive' | 'shared'): Promise<void> {
-  const lock = mode === 'shared' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock'
-  await client.query(`select ${lock}(hashtextextended('index of due settlements', 0))`)
+  await client.query(
+    mode === 'shared'
+      ? "select pg_advisory_xact_lock_shared(hashtextextended('index of due settlements', 0))"
+      : "select pg_advisory_xact_lock(hashtextextended('index of due settlements', 0))",
+  )
 }
 
 /**

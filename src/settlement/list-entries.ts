@@ -1,10 +1,9 @@
 import { getBusiness } from '../businesses/get-business.ts'
 import { Fault } from '../core/errors.ts'
 import { findSequenceBounds, lastSequenceBefore } from '../events/business-sequences.ts'
-import { cutScan } from '../postgres/bounded-scan.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
-import { invalidPageToken, readPage } from '../postgres/page-token.ts'
+import { cutScan, invalidPageToken, readPage } from '../postgres/page-token.ts'
 import { findRange } from './runs/store.ts'
 import { type Balance, type BalanceKey, BEFORE_ALL } from './settlement.ts'
 

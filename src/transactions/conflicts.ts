@@ -69,16 +69,6 @@ interface Row {
   readonly recorded_amount_minor: string
 }
 
-/** The reports `c`, each with the transaction and the account that it contradicts. */
-const listed = (
-  c: string,
-) => `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor,
-    c.status, round(date_part('epoch', c.created_at) * 1000) as created_at_ms,
-    round(date_part('epoch', c.resolved_at) * 1000) as resolved_at_ms, c.note, t.session_id, t.business_id,
-    a.account_number as recorded_account_number, t.amount_minor as recorded_amount_minor
-  from (${c}) c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
-  order by c.id desc`
-
 /**
  * The unresolved reports, newest first.
  *
@@ -91,8 +81,17 @@ async function listOpenConflicts(
 ): Promise<readonly ListedConflict[]> {
   const values: unknown[] = afterId === undefined ? [limit] : [limit, afterId]
   const { rows } = await on.query<Row>(
-    listed(`select * from payment_conflict where resolved_at is null
-      ${afterId === undefined ? '' : 'and id < $2'} order by id desc limit $1`),
+    `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor, c.status,
+        round(date_part('epoch', c.created_at) * 1000) as created_at_ms,
+        round(date_part('epoch', c.resolved_at) * 1000) as resolved_at_ms, c.note, t.session_id,
+        t.business_id, a.account_number as recorded_account_number,
+        t.amount_minor as recorded_amount_minor
+      from (
+        select * from payment_conflict where resolved_at is null
+          ${afterId === undefined ? '' : 'and id < $2'}
+        order by id desc limit $1
+      ) c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
+      order by c.id desc`,
     values,
   )
   return rows.map(toListed)
@@ -105,14 +104,29 @@ export async function listConflictsOf(
   limit: number,
 ): Promise<readonly ListedConflict[]> {
   const { rows } = await on.query<Row>(
-    listed('select * from payment_conflict where transaction_id = $1 order by id limit $2'),
+    `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor, c.status,
+        round(date_part('epoch', c.created_at) * 1000) as created_at_ms,
+        round(date_part('epoch', c.resolved_at) * 1000) as resolved_at_ms, c.note, t.session_id,
+        t.business_id, a.account_number as recorded_account_number,
+        t.amount_minor as recorded_amount_minor
+      from payment_conflict c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
+      where c.transaction_id = $1 order by c.id limit $2`,
     [transactionId, limit],
   )
-  return rows.map(toListed).reverse()
+  return rows.map(toListed)
 }
 
 export async function findConflict(on: Queryable, id: string): Promise<ListedConflict | undefined> {
-  const { rows } = await on.query<Row>(listed('select * from payment_conflict where id = $1'), [id])
+  const { rows } = await on.query<Row>(
+    `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor, c.status,
+        round(date_part('epoch', c.created_at) * 1000) as created_at_ms,
+        round(date_part('epoch', c.resolved_at) * 1000) as resolved_at_ms, c.note, t.session_id,
+        t.business_id, a.account_number as recorded_account_number,
+        t.amount_minor as recorded_amount_minor
+      from payment_conflict c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
+      where c.id = $1`,
+    [id],
+  )
   return rows[0] && toListed(rows[0])
 }
 
@@ -177,14 +191,6 @@ interface ConflictFilter {
 /** How many rows one page may scan. */
 const ROWS_MAX = 1_000
 
-const FILTER =
-  '($2::text[] is null or t.business_id = any ($2)) and ($3::boolean is null or t.live = $3)'
-
-/** The open reports after an id, and those of them that pass the filter. */
-const open = (after: string, rows: string) =>
-  `(select * from payment_conflict where resolved_at is null and id > ${after} order by id limit ${rows}) c
-    join transaction t on t.id = c.transaction_id`
-
 /**
  * The open reports that contradict recorded payments, oldest first.
  *
@@ -206,8 +212,11 @@ export async function listOldestConflicts(
         t.session_id as "sessionId", c.account_number as "accountNumber", c.amount_minor as amount,
         c.status, a.account_number as "recordedAccountNumber", t.amount_minor as "recordedAmount",
         t.status as "recordedStatus", round(date_part('epoch', c.created_at) * 1000) as "createdAtMs"
-      from ${open('$1', `${ROWS_MAX}`)} join account a on a.id = t.account_id
-      where ${FILTER} order by c.id limit $4`,
+      from (
+        select * from payment_conflict where resolved_at is null and id > $1 order by id limit ${ROWS_MAX}
+      ) c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
+      where ($2::text[] is null or t.business_id = any ($2)) and ($3::boolean is null or t.live = $3)
+      order by c.id limit $4`,
     [after, businessIds ?? null, live ?? null, limit],
   )
   const conflicts = rows.map(
@@ -238,7 +247,10 @@ export async function countWaitingConflicts(
   max: number,
 ): Promise<number> {
   const { rows } = await on.query<{ count: number }>(
-    `select count(*)::int as count from ${open("''", '$1')} where ${FILTER}`,
+    `select count(*)::int as count
+      from (select * from payment_conflict where resolved_at is null order by id limit $1) c
+      join transaction t on t.id = c.transaction_id
+      where ($2::text[] is null or t.business_id = any ($2)) and ($3::boolean is null or t.live = $3)`,
     [max, businessIds ?? null, live ?? null],
   )
   return rows[0]?.count ?? 0

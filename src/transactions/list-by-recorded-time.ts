@@ -2,9 +2,9 @@ import { invalidFields } from '../core/errors.ts'
 import { firstIdAt } from '../core/ids.ts'
 import { findSequenceBounds, lastSequenceBefore } from '../events/business-sequences.ts'
 import { bindValues } from '../postgres/bind-values.ts'
-import { cutScan } from '../postgres/bounded-scan.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import {
+  cutScan,
   invalidPageToken,
   type Page,
   type PageTokenField,

@@ -110,9 +110,6 @@ interface Dispatched {
   readonly claimed: readonly ClaimRow[]
 }
 
-/** SQL: the kinds that an endpoint without kinds does not receive. */
-const ON_REQUEST = KINDS_ON_REQUEST.map((kind) => `'${kind}'`).join(', ')
-
 type Row = { position: string | null; events: number; deliveries: number } & (
   | ClaimRow
   | { endpoint_id: null }
@@ -160,7 +157,7 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
             -- A test event goes to its endpoint only; an event about an endpoint to all others.
             when o.kind = 'ENDPOINT_TEST' then o.subject_id = e.id
             when o.subject_id = e.id then false
-            when e.kinds = '{}' then o.kind not in (${ON_REQUEST})
+            when e.kinds = '{}' then o.kind <> all ($8::text[])
             else o.kind = any(e.kinds) end
       ), created as (
         insert into webhook_delivery (id, endpoint_id, position, sequence, previous_sequence, state,
@@ -202,6 +199,7 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
       new Date(nowMs + options.leaseMs),
       new Date(options.pausedBeforeMs),
       options.recentFrom,
+      KINDS_ON_REQUEST,
     ],
   })
   const { position, events = 0, deliveries = 0 } = rows[0] ?? {}

@@ -89,8 +89,6 @@ async function lock(client: PoolClient): Promise<boolean> {
   return rows[0]?.held ?? false
 }
 
-const SUMS = 'payments, amount_minor, reversals, reversed_minor'
-
 /** @returns how many events there were */
 async function countPayments(client: PoolClient, after: bigint, upTo: bigint): Promise<bigint> {
   // Rows are written in the order of their key. The lock lets no other transaction write any.
@@ -112,8 +110,10 @@ async function countPayments(client: PoolClient, after: bigint, upTo: bigint): P
         where o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED') and ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
         group by 1, 2, 3, 4
       ), added as (
-        insert into payment_hour as h (business_id, live, bank, hour, ${SUMS}, last_at)
-        select business_id, live, bank, hour, ${SUMS}, last_at from counted
+        insert into payment_hour as h (business_id, live, bank, hour, payments, amount_minor,
+          reversals, reversed_minor, last_at)
+        select business_id, live, bank, hour, payments, amount_minor, reversals, reversed_minor, last_at
+        from counted
         union all
         select '', live, bank, hour, sum(payments), sum(amount_minor), sum(reversals),
           sum(reversed_minor), max(last_at) from counted group by live, bank, hour

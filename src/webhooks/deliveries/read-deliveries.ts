@@ -4,9 +4,8 @@ import { Fault } from '../../core/errors.ts'
 import { firstPositionAt } from '../../events/log-state.ts'
 import { bigintArray } from '../../postgres/binary-arrays.ts'
 import { bindValues } from '../../postgres/bind-values.ts'
-import { cutScan } from '../../postgres/bounded-scan.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import { cutPage, invalidPageToken, readPage } from '../../postgres/page-token.ts'
+import { cutPage, cutScan, invalidPageToken, readPage } from '../../postgres/page-token.ts'
 import type { DeliveryPlace, DeliveryState, StoredAttempt, StoredDelivery } from './delivery.ts'
 
 /** Which deliveries to read; one of the first three is set. Times in epoch milliseconds. */
@@ -55,10 +54,6 @@ export async function listOfEvent(
   limit: number,
 ): Promise<StoredDelivery[]> {
   const { values, bind } = bindValues(eventId)
-  // Joins through the business's endpoints, because deliveries are indexed by endpoint.
-  const from = `logged l join outbox o on o.seq = l.outbox_seq
-    join webhook_endpoint e on e.business_id = l.business_id
-    join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position`
   const where: string[] = []
   const { endpointId, businessId, live, states, fromMs, toMs } = filter
   if (endpointId !== undefined) where.push(`d.endpoint_id = ${bind(endpointId)}`)
@@ -71,8 +66,13 @@ export async function listOfEvent(
     where.push(`(d.position, d.endpoint_id) < (${bind(after.position)}, ${bind(after.endpointId)})`)
   }
   const result = await pool.query<DeliveryRow>(
+    // Joins through the business's endpoints, because deliveries are indexed by endpoint.
     `with logged as materialized (select * from event_log where event_id = $1)
-      select ${DELIVERY_COLUMNS} from ${from} where ${['true', ...where].join(' and ')}
+      select ${DELIVERY_COLUMNS}
+      from logged l join outbox o on o.seq = l.outbox_seq
+        join webhook_endpoint e on e.business_id = l.business_id
+        join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position
+      where ${['true', ...where].join(' and ')}
       order by d.position desc, d.endpoint_id desc limit ${bind(limit)}`,
     values,
   )
@@ -319,6 +319,7 @@ async function scanDeliveries(pool: Queryable, request: ScanRequest): Promise<Sc
       )
       select edge.position as edge_position, edge.endpoint_id as edge_endpoint,
         round(date_part('epoch', edge.created_at) * 1000) as edge_created_at_ms, ${DELIVERY_COLUMNS}
+      -- One row says where the scan ended, also when nothing was found.
       from (select) one left join edge on true
         left join (page d left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq) on true
       order by d.position desc, d.endpoint_id desc`,
