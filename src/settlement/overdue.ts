@@ -39,10 +39,10 @@ export async function listOverdue(
   after: Place | undefined,
   limit: number,
 ): Promise<readonly OverdueBalance[]> {
-  const { text, values } = overdue(filter, after ?? FIRST, limit)
+  const { where, values } = conditionsOf(filter, after ?? FIRST, limit)
   const { rows } = await on.query<OverdueBalance>(
     `select business_id as "businessId", live, round(date_part('epoch', due_at) * 1000) as "dueAtMs", failures
-      from (${text}) d order by due_at, business_id, live`,
+      from settlement_due where ${where} order by due_at, business_id, live limit $1`,
     values,
   )
   return rows
@@ -54,15 +54,18 @@ export async function countOverdueBalances(
   filter: OverdueFilter,
   max: number,
 ): Promise<number> {
-  const { text, values } = overdue(filter, FIRST, max)
+  const { where, values } = conditionsOf(filter, FIRST, max)
   const { rows } = await on.query<{ count: number }>(
-    `select count(*)::int as count from (${text}) d`,
+    `select count(*)::int as count from (
+        select from settlement_due where ${where} order by due_at, business_id, live limit $1
+      ) due`,
     values,
   )
   return rows[0]?.count ?? 0
 }
 
-function overdue({ businessIds, live, byMs }: OverdueFilter, after: Place, limit: number) {
+/** @param limit the value of `$1` */
+function conditionsOf({ businessIds, live, byMs }: OverdueFilter, after: Place, limit: number) {
   const { values, bind } = bindValues(
     limit,
     new Date(byMs),
@@ -75,10 +78,8 @@ function overdue({ businessIds, live, byMs }: OverdueFilter, after: Place, limit
     '(due_at, business_id, live) > ($3, $4, $5::boolean)',
     ...(businessIds === undefined ? [] : [`business_id = any (${bind(businessIds)}::text[])`]),
     ...(live === undefined ? [] : [`live = ${live}`]),
-  ]
-  const text = `select * from settlement_due where ${where.join(' and ')}
-      order by due_at, business_id, live limit $1`
-  return { text, values }
+  ].join(' and ')
+  return { where, values }
 }
 
 /** The balance that is due first; undefined: nothing waits for settlement. */
@@ -86,13 +87,8 @@ export async function findFirstDue(
   on: Queryable,
   { businessIds, live }: { readonly businessIds: readonly string[] | undefined; live: boolean },
 ): Promise<OverdueBalance | undefined> {
-  const { text, values } = overdue({ businessIds, live, byMs: FAR_MS }, FIRST, 1)
-  const { rows } = await on.query<OverdueBalance>(
-    `select business_id as "businessId", live, round(date_part('epoch', due_at) * 1000) as "dueAtMs", failures
-      from (${text}) d`,
-    values,
-  )
-  return rows[0]
+  const [first] = await listOverdue(on, { businessIds, live, byMs: FAR_MS }, undefined, 1)
+  return first
 }
 
 /** After every time that a payment is due. */
