@@ -64,12 +64,14 @@ export async function findEventsOf(
   const { rows } = await on.query<Row>({
     name: 'event-log-find-subject',
     text: `select l.event_id as "eventId", o.kind, l.position, l.business_sequence as sequence,
-        round(date_part('epoch', o.occurred_at) * 1000) as "occurredAtMs", round(date_part('epoch', l.logged_at) * 1000) as "loggedAtMs"
+        round(date_part('epoch', o.occurred_at) * 1000) as "occurredAtMs",
+        round(date_part('epoch', l.logged_at) * 1000) as "loggedAtMs"
       from unnest($1::text[], $2::text[]) as r(first, next)
       cross join lateral (select * from event_log
         where event_id >= r.first and event_id < r.next and business_id = $4 offset 0) l
       join outbox o on o.seq = l.outbox_seq
-      where o.subject_id = $3 and l.position > (select floor from event_retention where id = 1) order by l.position limit $5`,
+      where o.subject_id = $3 and l.position > (select floor from event_retention where id = 1)
+      order by l.position limit $5`,
     values: [
       textArray(times.map((atMs) => firstIdAt('evt', atMs))),
       textArray(times.map((atMs) => firstIdAt('evt', atMs + 1))),

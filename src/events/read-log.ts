@@ -49,7 +49,8 @@ export async function readLog(
     text: `select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
         round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload, s.epoch as log_epoch
       from event_log l join outbox o on o.seq = l.outbox_seq cross join sequencer s
-      where l.position >= $1 and l.position > (select floor from event_retention where id = 1) order by l.position limit $2`,
+      where l.position >= $1 and l.position > (select floor from event_retention where id = 1)
+      order by l.position limit $2`,
     values: [from, limit],
   })
   return { epoch: rows[0]?.log_epoch, entries: rows.map(toEntry) }
@@ -153,7 +154,8 @@ const READ_DOWN = {
           round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload
         from event_log l
         cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
-        where l.business_id = $1 and l.live = $2 and l.business_sequence < coalesce(nullif($3::int8, 0), 9223372036854775807)
+        where l.business_id = $1 and l.live = $2
+          and l.business_sequence < coalesce(nullif($3::int8, 0), 9223372036854775807)
           and l.position > (select floor from event_retention where id = 1)
         order by l.business_sequence desc limit ${SCANNED_MAX}
       ) candidate where $5::text[] = '{}' or kind = any($5)
@@ -161,7 +163,8 @@ const READ_DOWN = {
     ), edge as (
       select case when (select count(*) from page) < $4 then (
         select business_sequence from event_log l
-        where l.business_id = $1 and l.live = $2 and l.business_sequence < coalesce(nullif($3::int8, 0), 9223372036854775807)
+        where l.business_id = $1 and l.live = $2
+          and l.business_sequence < coalesce(nullif($3::int8, 0), 9223372036854775807)
           and l.position > (select floor from event_retention where id = 1)
         order by business_sequence desc offset ${SCANNED_MAX - 1} limit 1
       ) end as read_up_to

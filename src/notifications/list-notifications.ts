@@ -54,8 +54,8 @@ export async function listNotifications(on: Queryable, request: ListNotification
           select id from bank_notification where ${range} order by id desc offset ${ROWS_MAX - 1} limit 1
         ) end as read_up_to
       )
-      select edge.read_up_to, n.id, n.bank, round(date_part('epoch', n.received_at) * 1000) as received_at_ms, n.account_number,
-        n.session_id, n.amount_minor, n.state, n.outcome, n.cause, n.tries,
+      select edge.read_up_to, n.id, n.bank, round(date_part('epoch', n.received_at) * 1000) as received_at_ms,
+        n.account_number, n.session_id, n.amount_minor, n.state, n.outcome, n.cause, n.tries,
         round(date_part('epoch', n.resolved_at) * 1000) as resolved_at_ms, n.note
       from edge left join page n on true order by n.id desc`,
     values,

@@ -50,7 +50,7 @@ export async function computeDue(client: Queryable, keys: readonly BalanceKey[])
         where business_id = k.business_id and live = k.live order by to_sequence desc limit 1
       ) s on true
       cross join lateral (
-        -- Each event's content and transaction are looked up one by one ("offset 0"), up to the first that is unsettled.
+        -- Content and transaction of each event are looked up one by one, up to the first unsettled one.
         select occurred_at from (
           (select a.business_sequence, a.occurred_at from archived_entry a
             cross join lateral (select * from transaction where id = a.subject_id offset 0) t

@@ -225,7 +225,8 @@ async function sumUnsettled(
           where business_id = $1 and live = $2 order by to_sequence desc limit 1),
           -(2::numeric ^ 62)::bigint) as up_to
       )
-      select round(date_part('epoch', min(e.occurred_at)) * 1000) as at_ms, count(*) as count, sum(e.pending_minor) as gross
+      select round(date_part('epoch', min(e.occurred_at)) * 1000) as at_ms, count(*) as count,
+        sum(e.pending_minor) as gross
       from (
         select * from (
           (select a.business_sequence, a.occurred_at, a.pending_minor from archived_entry a
@@ -251,7 +252,8 @@ async function sumUnsettled(
             order by l.business_sequence limit ${PAYMENTS_MAX + 1})
         ) event order by business_sequence limit ${PAYMENTS_MAX + 1}
       ) e
-      group by floor((extract(epoch from e.occurred_at) + 3600) / 86400)::int4, mod(extract(epoch from e.occurred_at) + 3600, 86400) >= $3::int4 * 60`,
+      group by floor((extract(epoch from e.occurred_at) + 3600) / 86400)::int4,
+        mod(extract(epoch from e.occurred_at) + 3600, 86400) >= $3::int4 * 60`,
     [businessId, live, cutOffMinutes],
   )
   const parts = rows.map((row) => ({

@@ -179,8 +179,8 @@ async function listRange(
         from page
         order by business_sequence limit $4
       )
-      select edge.read_up_to, e.business_sequence, e.kind, round(date_part('epoch', e.logged_at) * 1000) as logged_at_ms,
-        e.subject_id, t.session_id, e.pending_minor, e.available_minor, e.fees_minor
+      select edge.read_up_to, e.business_sequence, e.kind,
+        round(date_part('epoch', e.logged_at) * 1000) as logged_at_ms, e.subject_id, t.session_id, e.pending_minor, e.available_minor, e.fees_minor
       from edge left join (entry e left join transaction t on t.id = e.subject_id and t.business_id = $1) on true
       order by e.business_sequence`,
     [range.businessId, range.after, range.upTo, limit, range.live],

@@ -192,7 +192,8 @@ async function addUnlisted(client: PoolClient, after: bigint, upTo: bigint): Pro
         from (select business_id, live, array_agg(outbox_seq) as seqs from next group by 1, 2) n
         left join lateral (select true as found from settlement_due
           where business_id = n.business_id and live = n.live offset 0) d on true
-        cross join lateral (select from unnest(n.seqs) as event(seq) cross join lateral (select * from outbox where seq = event.seq offset 0) o
+        cross join lateral (select from unnest(n.seqs) as event(seq)
+          cross join lateral (select * from outbox where seq = event.seq offset 0) o
           where o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED') limit 1) payment
         where d.found is null
       )

@@ -160,7 +160,8 @@ async function readRange(
         from page
         order by business_sequence limit $4
       ), matching as (
-        select e.business_sequence, round(date_part('epoch', e.logged_at) * 1000) as recorded_at_ms, ${TRANSACTION_COLUMNS}
+        select e.business_sequence, round(date_part('epoch', e.logged_at) * 1000) as recorded_at_ms,
+          ${TRANSACTION_COLUMNS}
         from entry e join transaction t on t.id = e.subject_id join account a on a.id = t.account_id
         where ${where.join(' and ')}
         order by e.business_sequence limit ${bind(limit)}
@@ -297,7 +298,8 @@ export async function scanByPaidAt(
       ), page as (
         select * from candidate t where ${conditions.join(' and ')} ${latest} limit $1
       )
-      select round(date_part('epoch', edge.paid_at) * 1000) as edge_paid_at_ms, edge.id as edge_id, ${TRANSACTION_COLUMNS}
+      select round(date_part('epoch', edge.paid_at) * 1000) as edge_paid_at_ms, edge.id as edge_id,
+        ${TRANSACTION_COLUMNS}
       -- One row says where the scan ended, also when nothing was found.
       from (select) one left join edge on true left join (page t join account a on a.id = t.account_id) on true
       order by t.paid_at desc, t.id desc`,

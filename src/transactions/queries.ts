@@ -73,8 +73,8 @@ export async function findBySessions(
   const result = await pool.query<TransactionRow & { at: number }>({
     name: 'transaction-find-sessions',
     query_timeout: DEADLINES.hot,
-    // The planner expects the same number of keys of a subquery for every call. Without, it would plan each call with few
-    // keys anew, over all partitions.
+    // The planner expects the same number of keys of a subquery for every call. Otherwise it would plan each call with
+    // few keys anew, over all partitions.
     text: `select k.at::int4 as at, ${TRANSACTION_COLUMNS}
       from unnest((select $1::text[]), (select $2::text[]), (select $3::boolean[]))
         with ordinality as k(business_id, session_id, live, at)

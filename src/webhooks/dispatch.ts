@@ -183,7 +183,7 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
           order by position) as claimed from created where claims > 0 group by endpoint_id
       )
       select c.*, g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered, e.profile,
-        e.legacy_signature, e.event_name, e.payer_as_array, 
+        e.legacy_signature, e.event_name, e.payer_as_array,
         array(select int4send(case when s.is_next then -s.number else s.number end) || s.secret_encrypted
           from webhook_secret s
           where s.endpoint_id = g.endpoint_id and (s.expires_at is null or s.expires_at > $2)

@@ -100,7 +100,8 @@ async function expireUndeliverable(
       update webhook_delivery d set state = 'FAILED', completed_at = $1, failure = x.failure,
         claims = d.claims + 1
       from expired x where d.id = any(array(select id from expired))
-          and d.position between (select min(position) from expired) and (select max(position) from expired) and d.id = x.id and d.state = 'PENDING'`,
+          and d.position between (select min(position) from expired) and (select max(position) from expired)
+        and d.id = x.id and d.state = 'PENDING'`,
     values: [new Date(options.nowMs), new Date(options.pausedBeforeMs), options.rowsMax],
   })
   return result.rowCount ?? 0

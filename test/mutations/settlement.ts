@@ -110,7 +110,7 @@ export const SETTLEMENT = [
   ),
   ...inFile(
     'src/settlement/due-index.ts',
-    ['test/settlement/job.test.ts', 'test/settlement/settlement.test.ts'],
+    ['test/settlement/due-modes.test.ts', 'test/settlement/due.test.ts'],
     [
       [
         'payments of another mode start a settlement',
@@ -184,10 +184,16 @@ export const SETTLEMENT = [
         `t.status = 'SUCCESS' and not`,
         `t.status <> 'PENDING' and not`,
       ],
+    ],
+  ),
+  ...inFile(
+    'src/settlement/verify-balance.ts',
+    ['test/settlement/sequences.test.ts'],
+    [
       [
-        'a settled payment is settled again',
-        `and s.kind = 'settlement' offset 0`,
-        'and false offset 0',
+        'a verification reports that a settled payment was skipped',
+        `and s.kind = 'settlement' offset 0) as is_skipped`,
+        'and false offset 0) as is_skipped',
       ],
     ],
   ),

@@ -107,7 +107,8 @@ async function countPayments(client: PoolClient, after: bigint, upTo: bigint): P
         from next n cross join lateral (select * from outbox where seq = n.outbox_seq offset 0) o
         cross join lateral (select o.kind = 'PAYMENT_REVERSED' as reversed) r
         cross join lateral (select * from transaction where id = o.subject_id offset 0) t
-        where o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED') and ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
+        where o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED')
+          and ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
         group by 1, 2, 3, 4
       ), added as (
         insert into payment_hour as h (business_id, live, bank, hour, payments, amount_minor,

@@ -62,11 +62,14 @@ const SETTLE_BATCH = `with batch as materialized (
       select t.id, t.account_id, t.created_at, t.amount_minor,
         settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor
       from batch e join transaction t on t.id = e.subject_id
-      where e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED') and t.business_id = $2 and t.status = 'SUCCESS' and not exists (select from ledger_posting s
-            where s.transaction_id = t.id and s.kind = 'settlement' offset 0)
+      where e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED') and t.business_id = $2
+        and t.status = 'SUCCESS' and not exists (select from ledger_posting s
+          where s.transaction_id = t.id and s.kind = 'settlement' offset 0)
     ), share as (
-      select s.id, x.* from (select * from settled where exists (
-            select from account_split where account_split.account_id = settled.account_id) offset 0) s
+      select s.id, x.* from (
+          select * from settled where exists (
+            select from account_split where account_split.account_id = settled.account_id) offset 0
+        ) s
         cross join lateral split_shares(s.account_id, s.created_at, s.amount_minor, s.fee_minor) x
     ), posted as (
       insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
@@ -74,14 +77,14 @@ const SETTLE_BATCH = `with batch as materialized (
       select posting.id, posting.kind, posting.business_id, $10, posting.debit, posting.credit,
         posting.minor, $6, $1
       from (
-          select s.id, p.kind, $2::text as business_id, p.debit, p.credit, p.minor
-          from settled s cross join lateral (
-            select 'settlement' as kind, 'pending' as debit, 'available' as credit, s.amount_minor as minor
-            union all select 'fee', 'available', 'fees', s.fee_minor where s.fee_minor > 0
-          ) p
-          union all select id, 'split', $2::text, 'available', 'splits', sum(share_minor) from share group by id
-          union all select id, 'share_' || number, business_id, 'splits', 'available', share_minor from share
-        ) posting
+        select s.id, p.kind, $2::text as business_id, p.debit, p.credit, p.minor
+        from settled s cross join lateral (
+          select 'settlement' as kind, 'pending' as debit, 'available' as credit, s.amount_minor as minor
+          union all select 'fee', 'available', 'fees', s.fee_minor where s.fee_minor > 0
+        ) p
+        union all select id, 'split', $2::text, 'available', 'splits', sum(share_minor) from share group by id
+        union all select id, 'share_' || number, business_id, 'splits', 'available', share_minor from share
+      ) posting
     ), total as (
       select count(*) as count, coalesce(sum(amount_minor), 0) as gross,
         coalesce(sum(fee_minor), 0) as fees,
@@ -127,7 +130,7 @@ export async function settleBatch(
   eventsMax: number,
   nowMs: number,
 ): Promise<{ readonly settlement: Settlement; readonly shares: readonly Share[] }> {
-  await client.query(`select lock_settled($1, $2, false)`, [settlement.businessId, settlement.live])
+  await client.query('select lock_settled($1, $2, false)', [settlement.businessId, settlement.live])
   const { rows } = await client.query<BatchRow>(SETTLE_BATCH, [
     settlement.id,
     settlement.businessId,

@@ -36,10 +36,11 @@ export interface SettlementRow {
   completed_at_ms: number | null
 }
 
-/** The columns of a `SettlementRow`: every statement that returns settlements selects them, and `toSettlement` reads them. */
+/** The columns of a `SettlementRow`: statements that return settlements select them, and `toSettlement` reads them. */
 export const SETTLEMENT_COLUMNS = `id, business_id, live, request_id, status, forced, from_sequence, to_sequence,
   scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor, transaction_count, gross_minor,
-  fees_minor, splits_minor, round(date_part('epoch', cut_off_at) * 1000) as cut_off_at_ms, round(date_part('epoch', started_at) * 1000) as started_at_ms,
+  fees_minor, splits_minor, round(date_part('epoch', cut_off_at) * 1000) as cut_off_at_ms,
+  round(date_part('epoch', started_at) * 1000) as started_at_ms,
   round(date_part('epoch', completed_at) * 1000) as completed_at_ms,
   (select r.idempotency_key from settlement_request r where r.id = request_id) as idempotency_key`
 

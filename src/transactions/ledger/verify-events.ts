@@ -55,7 +55,8 @@ export async function verifyEvents(
         e.event_id, coalesce(e.own_business_id = $1 and e.own_live = $2, true) as is_own,
         case when e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD', 'PAYMENT_ACCEPTED',
             'PAYMENT_RETURN_REQUESTED', 'PAYMENT_REVERSED') then e.payload end as payload,
-        t.amount_minor, t.session_id, exists (select from ledger_posting s where s.transaction_id = t.id and s.kind = 'settlement' offset 0) as settled,
+        t.amount_minor, t.session_id, exists (select from ledger_posting s
+          where s.transaction_id = t.id and s.kind = 'settlement' offset 0) as settled,
         coalesce(f.amount_minor, 0) as fee_minor, coalesce(s.amount_minor, 0) as split_minor,
         v.hold is not null as is_held,
         coalesce(v.hold = 'ACCEPTED', false) as is_accepted
@@ -162,13 +163,15 @@ export async function findWrongEventCounts(
         select snapshot, target, done_seq, base_seq, low_seq from sequencer
       ), event as (
         select e.subject_id, e.kind from money_event e
-        where e.business_id = $1 and e.live = $2 and e.business_sequence > $3 and e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD', 'PAYMENT_ACCEPTED',
+        where e.business_id = $1 and e.live = $2 and e.business_sequence > $3
+          and e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD', 'PAYMENT_ACCEPTED',
             'PAYMENT_RETURN_REQUESTED', 'PAYMENT_REVERSED')
         -- The events of a payment that is held move no money.
         union all
         select subject_id, kind
         from (
-          select o.subject_id, o.kind, o.pending_minor, o.available_minor, o.fees_minor, o.nets_zero from outbox o, state
+          select o.subject_id, o.kind, o.pending_minor, o.available_minor, o.fees_minor, o.nets_zero
+            from outbox o, state
             where o.seq > (select low_seq from state)
               and o.xid >= (select pg_snapshot_xmax(snapshot) from state)
               and o.xid < pg_snapshot_xmax(pg_current_snapshot())
@@ -176,7 +179,8 @@ export async function findWrongEventCounts(
               and not (o.seq <= state.base_seq or state.target is not null and o.seq <= state.done_seq
                 and pg_visible_in_snapshot(o.xid, state.target))
           union all
-          select o.subject_id, o.kind, o.pending_minor, o.available_minor, o.fees_minor, o.nets_zero from outbox o, state
+          select o.subject_id, o.kind, o.pending_minor, o.available_minor, o.fees_minor, o.nets_zero
+            from outbox o, state
             where o.seq > (select low_seq from state)
               and o.xid = any (array(select pg_snapshot_xip(snapshot) from state))
               and o.xid < pg_snapshot_xmax(pg_current_snapshot())
@@ -185,9 +189,11 @@ export async function findWrongEventCounts(
                 and pg_visible_in_snapshot(o.xid, state.target))
         ) unnumbered
         where kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD', 'PAYMENT_ACCEPTED',
-            'PAYMENT_RETURN_REQUESTED', 'PAYMENT_REVERSED') and ((pending_minor, available_minor, fees_minor) <> (0, 0, 0) or nets_zero)
+            'PAYMENT_RETURN_REQUESTED', 'PAYMENT_REVERSED')
+          and ((pending_minor, available_minor, fees_minor) <> (0, 0, 0) or nets_zero)
       ), counted as (
-        select subject_id, (count(*) filter (where kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')))::int as payments,
+        select subject_id,
+          (count(*) filter (where kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')))::int as payments,
           (count(*) filter (where kind = 'PAYMENT_REVERSED'))::int as reversals
         from event group by subject_id
       ), compared as (

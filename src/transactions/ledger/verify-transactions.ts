@@ -91,7 +91,8 @@ export async function verifyTransactions(
           coalesce(sum(p.amount_minor) filter (where p.kind like 'share___reversal'), 0) as shares_reversal,
           jsonb_object_agg(left(p.kind, 7), jsonb_build_array(p.business_id, p.amount_minor))
             filter (where p.kind like 'share___reversal') as divided_reversal,
-          coalesce(bool_and((p.business_id = t.business_id) <> starts_with(p.kind, 'share_') and p.live = t.live), true) as is_own
+          coalesce(bool_and((p.business_id = t.business_id) <> starts_with(p.kind, 'share_')
+            and p.live = t.live), true) as is_own
         from page t left join posting p on p.transaction_id = t.id group by t.id
       ), verified as (
         select t.id, case

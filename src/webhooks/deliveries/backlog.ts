@@ -151,7 +151,8 @@ async function deletePage(pool: Pool, after: string): Promise<string | null> {
         select pg_try_advisory_xact_lock(hashtextextended('webhook dispatcher positions', 0)) as held
       ), old as (
         select position from webhook_dispatcher
-        where (select held from lock) and position > $1 and position < (select position from webhook_dispatcher order by position desc limit 1)
+        where (select held from lock) and position > $1 and position < (
+          select position from webhook_dispatcher order by position desc limit 1)
         order by position limit $2
       ), deleted as (
         delete from webhook_dispatcher where position = any(array(select position from old))

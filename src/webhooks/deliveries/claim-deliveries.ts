@@ -60,7 +60,7 @@ export interface ClaimRow {
    * ciphertext.
    */
   secrets: Buffer[]
-  /** Its deliveries by position. They come as one value, which is faster than many rows. The position is text: it is a bigint. */
+  /** Its deliveries by position. One value is faster than many rows. The position is text, as it is a bigint. */
   claimed: readonly (readonly [
     id: string,
     attempts: number,
@@ -231,7 +231,8 @@ export async function listPendingEndpoints(
         where p.number < $3
       )
       select p.endpoint_id as id,
-        case when e.ordered then 1 else e.concurrency end as concurrency, e.rate_limit as "rateLimit", e.ordered, e.enabled and d.due is not null as due
+        case when e.ordered then 1 else e.concurrency end as concurrency,
+        e.rate_limit as "rateLimit", e.ordered, e.enabled and d.due is not null as due
       from pending p cross join lateral (
         select concurrency, rate_limit, ordered, deleted_at is null and disabled_at is null as enabled
         from webhook_endpoint where id = p.endpoint_id offset 0) e

@@ -95,7 +95,8 @@ export async function claimOrdered(
       ), claimed as (
         update webhook_delivery d set leased_until = $3, claims = d.claims + 1
         where d.id = any(array(select id from head))
-          and d.position between (select min(position) from head) and (select max(position) from head) and d.state = 'PENDING' and d.due_at <= $2
+          and d.position between (select min(position) from head) and (select max(position) from head)
+          and d.state = 'PENDING' and d.due_at <= $2
           and (d.leased_until is null or d.leased_until <= $2)
         returning d.id, d.endpoint_id, d.position, d.previous_sequence,
           d.attempts - d.schedule_from as attempts, d.claims

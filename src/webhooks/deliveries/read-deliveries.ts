@@ -321,7 +321,9 @@ async function scanDeliveries(pool: Queryable, request: ScanRequest): Promise<Sc
         round(date_part('epoch', edge.created_at) * 1000) as edge_created_at_ms, ${DELIVERY_COLUMNS}
       -- One row says where the scan ended, also when nothing was found.
       from (select) one left join edge on true
-        left join (page d left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq) on true
+        left join (
+          page d left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq
+        ) on true
       order by d.position desc, d.endpoint_id desc`,
     values,
   )

@@ -130,8 +130,10 @@ async function makeDue(
   const updated = await em.execute<{ endpoint_id: string }[]>(
     `update webhook_delivery d set state = 'PENDING', due_at = ?, completed_at = null, failure = null,
           schedule_from = attempts, leased_until = null, claims = d.claims + 1
-      where d.id = ? and d.position = ? and (d.state <> 'PENDING' or d.due_at > ? and (d.leased_until is null or d.leased_until <= ?)) and exists (select from event_log l join outbox o on o.seq = l.outbox_seq
-            where l.position = d.position)
+      where d.id = ? and d.position = ? and (d.state <> 'PENDING'
+          or d.due_at > ? and (d.leased_until is null or d.leased_until <= ?))
+        and exists (select from event_log l join outbox o on o.seq = l.outbox_seq
+          where l.position = d.position)
       returning d.endpoint_id`,
     [now, id, position, now, now],
   )
@@ -165,7 +167,8 @@ async function recoverFailed(
         update webhook_delivery d set state = 'PENDING', due_at = $2, completed_at = null, failure = null,
           schedule_from = attempts, leased_until = null, claims = d.claims + 1
         where d.id = any(array(select id from page))
-          and d.position between (select min(position) from page) and (select max(position) from page) and d.state = 'FAILED' and exists (select from event_log l join outbox o on o.seq = l.outbox_seq
+          and d.position between (select min(position) from page) and (select max(position) from page)
+          and d.state = 'FAILED' and exists (select from event_log l join outbox o on o.seq = l.outbox_seq
             where l.position = d.position)
         returning d.position
       ), lowered as (
@@ -201,14 +204,15 @@ async function recoverWaiting(
     name: 'webhook-recover-waiting',
     text: `with page as (
         select id, position from webhook_delivery d
-        where endpoint_id = $1 and state = 'PENDING' and d.due_at > $2 and (d.leased_until is null or d.leased_until <= $2) and created_at >= $3
+        where endpoint_id = $1 and state = 'PENDING' and d.due_at > $2
+          and (d.leased_until is null or d.leased_until <= $2) and created_at >= $3
         order by due_at limit $4
       ), made_due as (
         update webhook_delivery d set state = 'PENDING', due_at = $2, completed_at = null, failure = null,
           schedule_from = attempts, leased_until = null, claims = d.claims + 1
         where d.id = any(array(select id from page))
-          and d.position between (select min(position) from page) and (select max(position) from page) and d.state = 'PENDING'
-          and d.due_at > $2 and (d.leased_until is null or d.leased_until <= $2)
+          and d.position between (select min(position) from page) and (select max(position) from page)
+          and d.state = 'PENDING' and d.due_at > $2 and (d.leased_until is null or d.leased_until <= $2)
         returning 1
       )
       select (select count(*)::int from made_due) as recovered,
