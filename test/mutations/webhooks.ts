@@ -105,8 +105,10 @@ export const WEBHOOKS = [
     [
       [
         'a redelivery touches an attempt in progress',
-        `and (d.state <> 'PENDING' or d.due_at > ?`,
-        `and (true or d.state <> 'PENDING' or d.due_at > ?`,
+        `and (d.state <> 'PENDING'
+          or d.due_at > ?`,
+        `and (true or d.state <> 'PENDING'
+          or d.due_at > ?`,
       ],
     ],
   ),
