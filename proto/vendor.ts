@@ -109,7 +109,8 @@ function printRules(field: FieldDescriptorProto): string {
   if (!field.options) return ''
   const rules = getExtension(field.options, predefined).cel.map((rule) => {
     const parts = (['id', 'message', 'expression'] as const).filter((name) => rule[name] !== '')
-    return `{${parts.map((name) => `${name}: ${JSON.stringify(rule[name])}`).join(', ')}}`
+    // Not as a list, which protobuf.js, the parser of @grpc/proto-loader, does not read.
+    return `cel: {${parts.map((name) => `${name}: ${JSON.stringify(rule[name])}`).join(', ')}}`
   })
-  return ` [(predefined) = {cel: [${rules.join(', ')}]}]`
+  return ` [(predefined) = {${rules.join(', ')}}]`
 }

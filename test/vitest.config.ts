@@ -40,6 +40,7 @@ export const SLOW_FILES = [
   'test/cli/reconcile.test.ts',
   'test/cli/tail.test.ts',
   'test/client/subscribe.test.ts',
+  'test/clients/generated.test.ts',
   'test/clients/npm/package.test.ts',
   'test/clients/python.test.ts',
   'test/clients/rest.test.ts',

@@ -26,6 +26,7 @@ import { connectionsOfService, type Database, openDatabase, poolSizes } from '..
 import { readServerRisks } from '../postgres/server-risks.ts'
 import { requireSettings } from '../postgres/session.ts'
 import { listenFault } from '../server/connections.ts'
+import { isConsoleBuilt } from '../server/http/documents.ts'
 import { openTls } from '../server/tls.ts'
 import { closeOnSignals } from './close-on-signals.ts'
 import { ENTITIES } from './entities.ts'
@@ -126,6 +127,7 @@ async function serve(given: Config, log: Logger): Promise<void> {
     const link =
       credentials &&
       config.console.enabled &&
+      isConsoleBuilt() &&
       (await createStartLink(database, credentials.admin_token, urls.http_url, system))
     restoreSignals()
     const failed = Promise.race([service.failed, postgres?.died ?? service.failed])

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { BusinessCaller } from '../auth/caller.ts'
@@ -191,12 +192,21 @@ export function createKeyUses({ pool, log, everyMs = INTERVAL_MS }: Options): Ke
     const uses = pending
     if (uses.size === 0) return
     pending = new Map()
+    let left: ReadonlyMap<string, number> = uses
     try {
-      await writeKeyUses(pool, uses)
-    } catch (error) {
-      for (const [keyId, atMs] of uses) if (!pending.has(keyId)) record(keyId, atMs)
-      throw error
+      left = await writeKeyUses(pool, uses)
+    } finally {
+      for (const [keyId, atMs] of left) record(keyId, atMs)
     }
+  }
+  /** Writes what is pending, and tries again while another instance that stops writes the same keys. */
+  const writeAll = async (): Promise<void> => {
+    for (let tries = 0; tries < 10; tries++) {
+      await write()
+      if (pending.size === 0) return
+      await setTimeout(50)
+    }
+    throw new Error('Other transactions lock the keys')
   }
   const loop = createLoop({
     name: 'key uses',
@@ -209,7 +219,7 @@ export function createKeyUses({ pool, log, everyMs = INTERVAL_MS }: Options): Ke
     start: loop.start,
     async stop() {
       await loop.stop()
-      await write().catch((error: unknown) => {
+      await writeAll().catch((error: unknown) => {
         log.warn({ err: error, keys: pending.size }, 'could not write when keys were last used')
       })
     },

@@ -67,23 +67,32 @@ export function createKeyHashes(pool: Pool): CredentialHashes {
 }
 
 /**
- * Writes when keys were last used.
+ * Writes when keys were last used. Several instances write the same keys, and must wait neither for one
+ * another nor for an operator's transaction, so a key whose row is locked is left out.
  *
  * @param uses epoch milliseconds by key id
+ * @returns the uses of keys that were left out
  */
-export async function writeKeyUses(pool: Pool, uses: ReadonlyMap<string, number>): Promise<void> {
-  // Rows that are locked are skipped until the next write: several instances write the same keys,
-  // and must wait neither for one another nor for an operator's transaction.
-  await pool.query({
+export async function writeKeyUses(
+  pool: Pool,
+  uses: ReadonlyMap<string, number>,
+): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await pool.query<{ id: string }>({
     name: 'api-key-uses-write',
-    text: `with used as (
-        select * from unnest($1::text[], $2::timestamptz[]) as u(id, at)
-      ), free as (
-        select k.id, u.at from api_key k join used u using (id)
+    text: `with later as (
+        select k.id, u.at from api_key k
+          join unnest($1::text[], $2::timestamptz[]) as u(id, at) using (id)
         where k.last_used_at is null or k.last_used_at < u.at
+      ), free as (
+        select k.id, l.at from api_key k join later l using (id)
+        where k.last_used_at is null or k.last_used_at < l.at
         for no key update of k skip locked
+      ), written as (
+        update api_key k set last_used_at = f.at from free f where k.id = f.id
       )
-      update api_key k set last_used_at = f.at from free f where k.id = f.id`,
+      select id from later where id not in (select id from free)`,
     values: [textArray([...uses.keys()]), timestampArray([...uses.values()])],
   })
+  const left = new Set(rows.map(({ id }) => id))
+  return new Map([...uses].filter(([keyId]) => left.has(keyId)))
 }

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import { Command, CommanderError } from 'commander'
 import { EXIT, Failure } from './failure.ts'
-import { note } from './output.ts'
+import { jsonText, note } from './output.ts'
 
 /** A command of the first level. */
 export interface Noun {
@@ -100,6 +100,7 @@ names a file with the CA certificate of the service, and INFLOW_CERT and INFLOW_
 client certificate.
 
 Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 3 the service cannot be reached.
+With --json, an error is one line on standard error: {"error":{"reason","message","details","exit_code"}}.
 
 Examples:
   inflow account create --reference order-1 --bank 9PSB --first-name Ada --last-name Obi \\
@@ -113,15 +114,21 @@ export async function runCommandLine(
   argv: readonly string[],
   nouns: readonly Noun[],
 ): Promise<number> {
+  const json = argv.includes('--json')
   try {
     // The noun comes first, or second after "help".
     const program = await createProgram(nouns, (noun) => argv.slice(0, 2).includes(noun))
+    if (json)
+      for (const each of withVerbs(program)) each.configureOutput({ writeErr: () => undefined })
     await program.parseAsync(argv, { from: 'user' })
     return 0
   } catch (error) {
-    return report(error)
+    return json ? reportJson(error) : report(error)
   }
 }
+
+/** A command and those below it, each of which has its own output. */
+const withVerbs = (command: Command): Command[] => [command, ...command.commands.flatMap(withVerbs)]
 
 /**
  * Describes the commands.
@@ -159,6 +166,30 @@ function report(error: unknown): number {
   note(`error: ${error instanceof Error ? error.message : String(error)}`)
   if (isDefect(error)) for (const line of error.stack?.split('\n').slice(1) ?? []) note(line)
   return EXIT.refused
+}
+
+/** With `--json`, an error is one line of JSON on standard error. */
+function reportJson(error: unknown): number {
+  if (error instanceof CommanderError && error.exitCode === 0) return 0
+  const failure = toFailure(error)
+  const { message, details, exitCode } = failure
+  const reason = failure.reason || LOCAL_REASONS[exitCode]
+  note(jsonText({ error: { reason, message, details, exit_code: exitCode } }))
+  return exitCode
+}
+
+/** Of errors that are not from the service. */
+const LOCAL_REASONS: Readonly<Record<number, string>> = {
+  [EXIT.refused]: 'failed',
+  [EXIT.usage]: 'usage',
+  [EXIT.unreachable]: 'unreachable',
+}
+
+function toFailure(error: unknown): Failure {
+  if (error instanceof Failure) return error
+  const message = error instanceof Error ? error.message : String(error)
+  if (!(error instanceof CommanderError)) return new Failure(EXIT.refused, message)
+  return new Failure(EXIT.usage, message.replace(/^error: /, ''))
 }
 
 /** Errors of the language are defects of this program, so their stack is printed. */

@@ -13,15 +13,18 @@ export class Failure extends Error {
   override readonly name = 'Failure'
   readonly exitCode: number
   readonly details: readonly string[]
+  /** The stable reason of the service, such as `not_found`; empty: none. */
+  readonly reason: string
 
   /**
    * @param exitCode one of EXIT
    * @param message one line
    * @param details further lines
    */
-  constructor(exitCode: number, message: string, details: readonly string[] = []) {
+  constructor(exitCode: number, message: string, details: readonly string[] = [], reason = '') {
     super(message)
     this.exitCode = exitCode
     this.details = details
+    this.reason = reason
   }
 }

@@ -14,4 +14,5 @@ if [ ! -x "$node" ]; then
     exit 1
   fi
 fi
-exec "$node" "$root/src/cli/inflow.ts" "$@"
+# Without --, Node would take --env-file of a command for itself.
+exec "$node" -- "$root/src/cli/inflow.ts" "$@"

@@ -114,8 +114,8 @@ export function review(noun: Command): void {
       flags: { kind: { field: 'kinds', ...enumRule(ReviewKindSchema) } },
       shows: columnsOf(
         ReviewItemSchema,
-        'kind, since, id, amountMinor?, businessId, text=What, Actions',
-        { Actions: ({ actions }) => actions.map(methodOf).join(', ') },
+        'kind, since, id, amountMinor?, businessId, text=What, Commands',
+        { Commands: ({ actions }) => actions.map(commandOf).join(', ') },
       ),
       notes: ({ counts }) =>
         counts.length === 0 ? undefined : `Waiting: ${counts.map(countText).join(', ')}`,
@@ -123,5 +123,24 @@ export function review(noun: Command): void {
   })
 }
 
-/** The method without its service. */
-const methodOf = (action: string) => action.slice(action.indexOf('/') + 1)
+/** The commands that take the id of an item, by their methods. */
+export const COMMANDS: Readonly<Record<string, string>> = {
+  AssignUnmatchedPayment: 'unmatched assign',
+  ReturnUnmatchedPayment: 'unmatched return',
+  RetryNotification: 'notification retry',
+  ResolveNotification: 'notification resolve',
+  ResolvePaymentConflict: 'conflict resolve',
+  ResolveAccount: 'account resolve',
+  AcceptPayment: 'transaction accept',
+  ReturnPayment: 'transaction return',
+  CompleteReturn: 'transaction complete-return',
+  UpdateEndpoint: 'webhook update',
+  DeleteEndpoint: 'webhook remove',
+  Settle: 'settle run',
+}
+
+/** The command of a method; of a newer service, the method. */
+function commandOf(action: string): string {
+  const method = action.slice(action.indexOf('/') + 1)
+  return COMMANDS[method] ?? method
+}

@@ -6,8 +6,9 @@ import {
   type MessageInitShape,
   type MessageShape,
 } from '@bufbuild/protobuf'
-import type { CallOptions } from '@connectrpc/connect'
+import { type CallOptions, Code, ConnectError } from '@connectrpc/connect'
 import type { Command, Option } from 'commander'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { type Columns, columnsOf, nestedColumns } from './columns.ts'
 import { type Action, confirmAction, type YesOption } from './confirm.ts'
 import { amount, durationSeconds, enumRule, enumsRule, numberFrom, time } from './options.ts'
@@ -217,7 +218,22 @@ async function callPages<Input extends DescMessage, Output extends DescMessage>(
     if (!nextPageToken || (found as readonly unknown[]).length > 0) break
     response = await call(String(nextPageToken))
   }
+  if (rows !== '' && (response[rows] as readonly unknown[]).length === 0) {
+    await findBusiness(service, request)
+  }
   return response
+}
+
+/** A list of a business that does not exist is empty, as is that of a typing error. @throws ConnectError not_found */
+async function findBusiness(service: Service, request: object): Promise<void> {
+  const { businessId } = request as { readonly businessId?: string }
+  if (!businessId) return
+  try {
+    await service.client(BusinessService).getBusiness({ businessId })
+  } catch (error) {
+    // A token may list what it may not look up otherwise.
+    if (ConnectError.from(error).code === Code.NotFound) throw error
+  }
 }
 
 /** A table if the response has many of the message, else a line for each field. */

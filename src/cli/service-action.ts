@@ -179,7 +179,8 @@ export function refused(
   code: Code,
   details: readonly string[],
 ): Failure {
-  return new Failure(EXIT.refused, `${text} (${reason || nameOf(code)})`, details)
+  const stable = reason || nameOf(code)
+  return new Failure(EXIT.refused, `${text} (${stable})`, details, stable)
 }
 
 /** "PermissionDenied" → "permission_denied", for errors without a reason. */

@@ -3,6 +3,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import { backoffMs } from '../core/backoff.ts'
 import { connect, type StreamOptions } from './connection.ts'
+import type { ClientTls } from './credentials.ts'
 import { Interruption, toInterruption } from './interruption.ts'
 
 export type { ClientTls } from './credentials.ts'
@@ -16,13 +17,18 @@ const RETRY_MAX_MS = 15_000
 const SILENCE_MS = 45_000
 
 export interface SubscribeOptions extends StreamOptions {
-  /** Instances of the service, `host:port`. After a failure the next one is tried. */
+  /**
+   * Instances of the service: `host:port`, or a URL, of which `https` means TLS. After a failure the next one is tried.
+   */
   readonly addresses: readonly string[]
   /** Ends the subscription, without an error. */
   readonly signal?: AbortSignal
   /** Called with a cursor up to which all events were handled. Store it like an event's cursor. */
   readonly onCheckpoint?: (cursor: string) => void
-  /** Called at every interruption, with the delay before the next attempt in milliseconds. */
+  /**
+   * Called at every interruption, with the delay before the next attempt in milliseconds. Absent: the third one in a
+   * row is a warning of the process.
+   */
   readonly onInterruption?: (error: Interruption, retryMs: number) => void
   /** The first delay between attempts. It doubles up to `retryMaxMs`, with jitter of ±50 %. */
   readonly retryMinMs?: number
@@ -47,20 +53,21 @@ export interface SubscribeOptions extends StreamOptions {
  *
  * Leaving the loop closes the connection. To end the loop while it waits, abort the signal.
  *
- * @throws SubscriptionRefused if a retry would not succeed
+ * @throws SubscriptionRefused if a retry would not succeed; TypeError for an invalid address
  */
 export async function* subscribe(options: SubscribeOptions): AsyncGenerator<Event, void, void> {
   const signal = options.signal ?? new AbortController().signal
   const pause = createPause(options, signal)
+  const instances = options.addresses.map((text) => readAddress(text, options))
   // Without a start, the subscription starts now, even if the first attempts fail.
   const now = { case: 'since' as const, value: timestampFromMs(Date.now()) }
   let start = options.start
   let position = 0n
   for (let attempt = 0; !signal.aborted; attempt++) {
-    const address = options.addresses[attempt % options.addresses.length]
-    if (address === undefined) throw new RangeError('subscribe needs an address')
+    const instance = instances[attempt % instances.length]
+    if (instance === undefined) throw new RangeError('subscribe needs an address')
     const connection = connect(
-      { ...options, address, start, silenceMs: options.silenceMs ?? SILENCE_MS },
+      { ...options, ...instance, start, silenceMs: options.silenceMs ?? SILENCE_MS },
       signal,
     )
     let fault: Interruption | undefined
@@ -89,6 +96,25 @@ export async function* subscribe(options: SubscribeOptions): AsyncGenerator<Even
   }
 }
 
+/** Reads the address of an instance. @throws TypeError for a URL with a path, or of another scheme than `tls` means */
+function readAddress(
+  text: string,
+  { tls, credentials }: SubscribeOptions,
+): { readonly address: string; readonly tls?: ClientTls } {
+  if (!/^https?:/i.test(text)) return { address: text }
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || url.pathname !== '/' || url.search !== '') {
+    throw new TypeError(`The address ${text} must be host:port, or a URL without a path`)
+  }
+  const isSecure = url.protocol === 'https:'
+  if (tls && !isSecure) throw new TypeError(`The address ${text} is without TLS: use https`)
+  const address = `${url.hostname}:${url.port || (isSecure ? 443 : 80)}`
+  return isSecure && !tls && !credentials ? { address, tls: {} } : { address }
+}
+
+/** A process that does not handle interruptions is warned of the third one in a row. */
+const WARNED_AT = 3
+
 /** Returns a function that waits before the next attempt: exponential backoff, reset by success. */
 function createPause(options: SubscribeOptions, signal: AbortSignal) {
   const { retryMinMs = RETRY_MIN_MS, retryMaxMs = RETRY_MAX_MS, onInterruption } = options
@@ -99,7 +125,12 @@ function createPause(options: SubscribeOptions, signal: AbortSignal) {
     if (wasGood && fault === undefined) return
     failures += 1
     const retryMs = backoffMs(failures, { minMs: retryMinMs, maxMs: retryMaxMs }, Math.random)
-    onInterruption?.(fault ?? new Interruption('the stream ended'), retryMs)
+    const interruption = fault ?? new Interruption('the stream ended')
+    onInterruption?.(interruption, retryMs)
+    if (onInterruption === undefined && failures === WARNED_AT) {
+      const text = `subscribe gets no events, and goes on trying: ${interruption.message}`
+      process.emitWarning(text, 'InflowWarning')
+    }
     // It rejects only if the signal aborts, which the loop checks.
     await wait(retryMs, undefined, { signal }).catch(() => undefined)
   }

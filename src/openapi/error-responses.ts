@@ -12,6 +12,7 @@ const OF_EVERY_PATH: readonly Reason[] = [
   'unauthorized',
   'address_not_allowed',
   'permission_denied',
+  'method_not_allowed',
   'request_timeout',
   'payload_too_large',
   'unsupported_media_type',
@@ -23,7 +24,7 @@ const OF_EVERY_PATH: readonly Reason[] = [
 ]
 
 /** What requests get that reach no operation. */
-const OF_NO_PATH: readonly Reason[] = ['unknown_path', 'method_not_allowed']
+const OF_NO_PATH: readonly Reason[] = ['unknown_path']
 
 /** The body of every error. */
 export const ERROR_SCHEMA: JsonObject = {

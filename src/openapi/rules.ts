@@ -131,17 +131,23 @@ function translateCel({ expression, message }: Rule): Translation {
   return { keywords, notes: [] }
 }
 
+/**
+ * In place of a pattern with classes of Unicode properties: Python's `re` has no `\p{…}`, and generated clients compile
+ * it without the flag that it needs. It refuses control characters and line breaks; the service also refuses what is
+ * invisible.
+ */
+const WITHOUT_CONTROLS = '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$'
+
 /** @param literal of CEL */
 function toPattern(literal: string): JsonObject {
   // The escapes of CEL are those of JavaScript, but for one.
   const pattern = literal.replaceAll('\\\\', '\\').replaceAll(/\\U000(\w{5})/g, '\\u{$1}')
   // The bounds of one class of characters are lengths too, which more readers understand. Of a group, the lower is.
   const [, of, min, max] = /^\^(\[(?:[^\]\\]|\\.)*\]|\(.*\))\{(\d+),(\d+)\}\$$/.exec(pattern) ?? []
-  if (max === undefined) return { pattern }
   return {
-    ...(min !== '0' && { minLength: Number(min) }),
-    ...(of?.startsWith('[') && { maxLength: Number(max) }),
-    pattern,
+    ...(max !== undefined && min !== '0' && { minLength: Number(min) }),
+    ...(max !== undefined && of?.startsWith('[') && { maxLength: Number(max) }),
+    pattern: pattern.includes('\\p{') ? WITHOUT_CONTROLS : pattern,
   }
 }
 

@@ -18,6 +18,7 @@ export interface Schemas {
   readonly components: JsonObject
   /** @param strict whether unknown fields are refused */
   request(message: DescMessage, strict: boolean): JsonObject
+  /** Each response of a call has all its fields: `status`, `message` and `data`. */
   response(message: DescMessage): JsonObject
   /** A field of a response, with its comment. */
   responseField(field: DescField): JsonObject
@@ -46,7 +47,7 @@ export function createSchemas(): Schemas {
       return { type: 'object', additionalProperties: { type: 'string' } }
     }
     if (side === 'response') {
-      return refTo(message, message.name, () => objectOf(message, side))
+      return refTo(message, message.name, () => objectOf(message, side, isAlwaysThere))
     }
     return refTo(message, `${message.name}Input`, () => inputOf(message))
   }
@@ -61,20 +62,22 @@ export function createSchemas(): Schemas {
     return merge({ description, ...typeOf(field, side, nested) }, keywords)
   }
 
-  const objectOf = (message: DescMessage, side: Side): JsonObject => ({
+  const objectOf = (
+    message: DescMessage,
+    side: Side,
+    isRequired: (field: DescField) => boolean,
+  ): JsonObject => ({
     type: 'object',
     properties: Object.fromEntries(
       message.fields.map((field) => [field.jsonName, schemaOf(field, side)]),
     ),
-    required: message.fields
-      .filter((field) => (side === 'request' ? rulesOf(field).required : isAlwaysThere(field)))
-      .map((field) => field.jsonName),
+    required: message.fields.filter(isRequired).map((field) => field.jsonName),
   })
 
   const inputOf = (message: DescMessage): JsonObject => {
     const rules = messageRulesOf(message).map((rule) => `- ${rule}`)
     const description = [commentOf(message), ...(rules.length > 0 ? [rules.join('\n')] : [])]
-    return { description: description.join('\n\n'), ...objectOf(message, 'request') }
+    return { description: description.join('\n\n'), ...objectOf(message, 'request', isRequired) }
   }
 
   return {
@@ -84,10 +87,13 @@ export function createSchemas(): Schemas {
         ...inputOf(message),
         ...(strict && { additionalProperties: false }),
       })),
-    response: (message) => nested(message, 'response'),
+    response: (message) =>
+      refTo(message, message.name, () => objectOf(message, 'response', () => true)),
     responseField: (field) => schemaOf(field, 'response'),
   }
 }
+
+const isRequired = (field: DescField): boolean => rulesOf(field).required
 
 /** Fields with presence are absent where they do not apply. */
 export function isAlwaysThere({ presence }: DescField): boolean {

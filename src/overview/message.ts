@@ -287,7 +287,7 @@ function toHealthMessage({ notReady, standbys, sequencerLagMs, ...health }: Heal
   })
 }
 
-const ACTIONS: Readonly<Record<ReviewAction, DescMethod>> = {
+export const ACTIONS: Readonly<Record<ReviewAction, DescMethod>> = {
   assign: ReconciliationService.method.assignUnmatchedPayment,
   return: ReconciliationService.method.returnUnmatchedPayment,
   'retry notification': NotificationService.method.retryNotification,

@@ -65,8 +65,45 @@ test('writes uses in the background, and never moves a use back in time', async 
   expect(await lastUsedMs(id)).toBe(2_000_000)
 })
 
-test('skips a key that is locked by another transaction, without waiting', async () => {
-  const { id, key } = await service.business()
+test('a key that another transaction locks holds up no other key, and is written once it is free', async () => {
+  const [locked, free] = [await service.business(), await service.business()]
+  const client = await service.database.pool.connect()
+  const uses = create(20)
+  try {
+    await client.query('begin')
+    await client.query('select from api_key where id = $1 for update', [keyIdOf(locked.key)])
+    for (const { key } of [locked, free]) uses.record(keyIdOf(key)!, 2_000_000)
+    uses.start()
+    await until(
+      () => lastUsedMs(free.id),
+      (atMs) => atMs === 2_000_000,
+    )
+    expect(await lastUsedMs(locked.id)).toBeUndefined()
+    await client.query('rollback')
+  } finally {
+    client.release()
+  }
+  await until(
+    () => lastUsedMs(locked.id),
+    (atMs) => atMs === 2_000_000,
+  )
+})
+
+test('of instances that stop at the same time, the latest use of every key is kept', async () => {
+  const keys = await Promise.all(Array.from({ length: 20 }, async () => await service.business()))
+  for (let round = 1; round <= 10; round++) {
+    const [one, other] = [create(60_000), create(60_000)]
+    keys.forEach(({ key }, index) => {
+      one.record(keyIdOf(key)!, round * 1_000_000 + (index % 2))
+      other.record(keyIdOf(key)!, round * 1_000_000 + ((index + 1) % 2))
+    })
+    await Promise.all([one.stop(), other.stop()])
+    for (const { id } of keys) expect(await lastUsedMs(id)).toBe(round * 1_000_000 + 1)
+  }
+})
+
+test('an instance stops while a key is locked', async () => {
+  const { key } = await service.business()
   const client = await service.database.pool.connect()
   try {
     await client.query('begin')
@@ -78,7 +115,6 @@ test('skips a key that is locked by another transaction, without waiting', async
   } finally {
     client.release()
   }
-  expect(await lastUsedMs(id)).toBeUndefined()
 })
 
 test('keeps uses while the database is unavailable, and writes them afterwards', async () => {

@@ -17,7 +17,8 @@ async function publish() {
 
 const idOf = (line: string | undefined) => (JSON.parse(line ?? 'null') as { id: string }).id
 
-const REFUSED = /^error: [^\n]+ \(stale_cursor\)\n {2}resume safely with: --cursor (\S+)\n$/
+const REFUSED =
+  /^\{"error":\{"reason":"stale_cursor",.*"details":\["resume safely with: --cursor (\S+)"\],"exit_code":1\}\}\n$/
 
 test('a bump begins an epoch, and tails go on', async () => {
   const first = await publish()

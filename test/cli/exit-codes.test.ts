@@ -1,9 +1,13 @@
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import { expect, onTestFinished, test } from 'vitest'
 import { freePort, startProxy } from '../client/proxy.ts'
+import { ROOT } from '../support/embedded-service.ts'
 import { startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { inflow, runHere } from './run-inflow.ts'
@@ -25,6 +29,64 @@ test('1: a refusal names its reason, and each invalid field on its own line', as
   expect(invalid.stderr).toMatch(
     /^error: Invalid request: email, phone \(validation_failed\)\n {2}email: must [^\n]+\n {2}phone: must [^\n]+\n$/,
   )
+})
+
+test('with --json, an error is one line of JSON with its reason', async () => {
+  const errorOf = async (args: readonly string[], env: Record<string, string> = open()) => {
+    const { code, stdout, stderr } = await runHere([...args, '--json'], env)
+    const { error } = JSON.parse(stderr)
+    expect([code, stdout, stderr.trimEnd().includes('\n')]).toEqual([error.exit_code, '', false])
+    return error
+  }
+  const { id } = await service.business()
+  const account = ['account', 'create', '--business', id, '--reference', 'r', '--bank', '9PSB']
+  const customer = ['--first-name', 'A', '--last-name', 'O', '--email', 'x', '--phone', '1']
+  expect(await errorOf([...account, ...customer])).toEqual({
+    reason: 'validation_failed',
+    message: 'Invalid request: email, phone (validation_failed)',
+    details: [expect.stringMatching(/^email: must /), expect.stringMatching(/^phone: must /)],
+    exit_code: 1,
+  })
+  expect(await errorOf(['account', 'list', '--limit', '0'])).toMatchObject({
+    reason: 'usage',
+    message: expect.stringMatching(/^option '--limit <count>' argument '0' is invalid/),
+    exit_code: 2,
+  })
+  expect(await errorOf(['account', 'list', '--nonsense'])).toMatchObject({
+    reason: 'usage',
+    message: "unknown option '--nonsense'",
+  })
+  expect(await errorOf(['business', 'list'], CLOSED)).toMatchObject({
+    reason: 'unreachable',
+    exit_code: 3,
+  })
+  expect((await runHere(['account', 'list', '--json', '--help'], open())).code).toBe(0)
+})
+
+test('1: a list of a business that does not exist, which would be empty', async () => {
+  const { id } = await service.business()
+  expect(await runHere(['account', 'list', '--business', id], open())).toMatchObject({
+    code: 0,
+    stderr: 'None found.\n',
+  })
+  for (const verb of [
+    ['account', 'list'],
+    ['webhook', 'list'],
+    ['settle', 'list'],
+  ]) {
+    const unknown = await runHere([...verb, '--business', 'biz_unknown'], open())
+    expect(unknown).toMatchObject({ code: 1, stdout: '' })
+    expect(unknown.stderr).toMatch(/^error: [^\n]+ \(not_found\)\n$/)
+  }
+})
+
+test('2: a file of settings that does not exist', async () => {
+  const launcher = join(ROOT, 'node_modules/.bin/inflow')
+  const run = promisify(execFile)(launcher, ['config', 'check', '--env-file', 'none'])
+  await expect(run).rejects.toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^error: --env-file cannot be read: ENOENT/),
+  })
 })
 
 test('1: a wrong token', async () => {

@@ -1,4 +1,6 @@
 import { beforeAll, expect, test } from 'vitest'
+import { COMMANDS } from '../../src/cli/overview.ts'
+import { ACTIONS } from '../../src/overview/message.ts'
 import { openShop, pay, type Shop } from '../overview/scene.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -50,8 +52,20 @@ test('shows the timeline of a payment by its id or its session id', async () => 
 test('lists what waits for a decision, with the counts of each kind', async () => {
   const { code, stdout, stderr } = await inflow('review', 'list', '--kind', 'HELD_PAYMENT')
   expect(code).toBe(0)
-  expect(stdout).toMatch(new RegExp(`HELD_PAYMENT .*${id} +4.00 .*AcceptPayment, ReturnPayment`))
+  expect(stdout).toMatch(
+    new RegExp(`HELD_PAYMENT .*${id} +4.00 .*transaction accept, transaction return`),
+  )
   expect(stderr).toBe('Waiting: 1 HELD_PAYMENT\n')
+})
+
+test('names a command for every action of an item', async () => {
+  const methods = Object.values(ACTIONS).map(({ name }) => name)
+  expect(Object.keys(COMMANDS).sort()).toEqual(methods.sort())
+  for (const command of Object.values(COMMANDS)) {
+    const { code, stdout } = await inflow(...command.split(' '), '--help')
+    expect([command, code]).toEqual([command, 0])
+    expect(stdout).toContain(`Usage: inflow ${command} `)
+  }
 })
 
 test('states the figures, the banks and the health', async () => {

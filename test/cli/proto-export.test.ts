@@ -4,10 +4,23 @@ import { dirname, join } from 'node:path'
 import { fromBinary } from '@bufbuild/protobuf'
 import { type FileDescriptorProto, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt'
 import { file_buf_validate_validate } from '@bufbuild/protovalidate/gen/buf/validate/validate_pb.js'
+import {
+  credentials,
+  loadPackageDefinition,
+  Metadata,
+  type ServiceClientConstructor,
+} from '@grpc/grpc-js'
+import { load } from '@grpc/proto-loader'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { has, ROOT } from '../support/embedded-service.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { runHere, temporaryFolder } from './run-inflow.ts'
 
+declare const Contract: {
+  inflow: { business: { v1: { BusinessService: ServiceClientConstructor } } }
+}
+
+const service = useService()
 const BUF = join(ROOT, 'node_modules/.bin/buf')
 
 let folder: string
@@ -77,6 +90,26 @@ test.skipIf(!has('protoc'))('protoc compiles the export as it is', async () => {
   execFileSync('protoc', ['-I', '.', '--descriptor_set_out=set.binpb', ...protos], { cwd: folder })
   const set = fromBinary(FileDescriptorSetSchema, readFileSync(join(folder, 'set.binpb')))
   expect(set.file.map(({ name }) => name).sort()).toEqual(protos)
+})
+
+test('proto-loader of grpc-js loads the export as it is, and calls a service with it', async () => {
+  await runHere(['proto', 'export', folder])
+  const protos = filesIn(folder).filter((name) => name.startsWith('inflow/'))
+  const definition = await load(protos, { includeDirs: [folder], longs: String })
+  const contract = loadPackageDefinition(definition) as unknown as typeof Contract
+  const { id } = await service.business('Shop')
+  const { BusinessService } = contract.inflow.business.v1
+  const client = new BusinessService(new URL(service.grpcUrl).host, credentials.createInsecure())
+  onTestFinished(() => client.close())
+  const metadata = new Metadata()
+  metadata.set('authorization', `Bearer ${ADMIN_TOKEN}`)
+  const found = await new Promise((resolve, reject) => {
+    client['getBusiness']!({ businessId: id }, metadata, (error: unknown, response: unknown) => {
+      if (error) reject(error)
+      else resolve(response)
+    })
+  })
+  expect(found).toMatchObject({ business: { id, name: 'Shop' } })
 })
 
 test("validate.proto is that of protovalidate's package, so libraries accept it beside their own", async () => {

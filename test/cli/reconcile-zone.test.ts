@@ -43,12 +43,16 @@ test('--from and --to are Lagos times like the rows, on a machine in another zon
 })
 
 test('an error names the headers that were found and those that are known', async () => {
-  const { code, stderr } = await reconcile('Ref,NUBAN,Credit', 'a,1,1')
-  expect(code).toBe(2)
-  expect(stderr).toMatch(/no header matches session \(known: sessionid, session, .*bankkey\)/)
-  expect(stderr).toMatch(
+  const errorOf = (stderr: string): string => JSON.parse(stderr).error.message
+  const refused = await reconcile('Ref,NUBAN,Credit', 'a,1,1')
+  expect(refused.code).toBe(2)
+  const message = errorOf(refused.stderr)
+  expect(message).toMatch(/no header matches session \(known: sessionid, session, .*bankkey\)/)
+  expect(message).toMatch(
     /account \(known: accountnumber, .*\); found: "Ref", "NUBAN", "Credit"; name/,
   )
   const named = await reconcile('Ref,NUBAN,Credit', 'a,1,1', '--columns', 'session=Reference')
-  expect(named.stderr).toContain('there is no column "Reference"; found: "Ref", "NUBAN", "Credit"')
+  expect(errorOf(named.stderr)).toContain(
+    'there is no column "Reference"; found: "Ref", "NUBAN", "Credit"',
+  )
 })

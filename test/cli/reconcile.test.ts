@@ -109,7 +109,8 @@ test.each([
       [row(`good-${amount.length}`, '5'), row('bad', amount)],
       '--apply',
     )
-    expect(outcome).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(text) })
+    expect(outcome).toMatchObject({ code: 2, stdout: '' })
+    expect(JSON.parse(outcome.stderr).error.message).toContain(text)
     expect(await counts()).toEqual(before)
   },
 )

@@ -1,3 +1,4 @@
+import { createServer } from 'node:net'
 import { status } from '@grpc/grpc-js'
 import pino from 'pino'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -192,6 +193,62 @@ test('an invalid request ends the subscription at once', async () => {
     cursor: undefined,
   })
   await expect(open({ addresses: [] }).stream.next()).rejects.toThrow('needs an address')
+})
+
+test('an instance may be named by its URL', async () => {
+  const [id] = await publish(1)
+  const { stream } = open({ addresses: [`http://${address()}`], start: BEGINNING })
+  const ids: string[] = []
+  while (!ids.includes(id!)) ids.push((await stream.next()).value!.id)
+  for (const [given, why] of [
+    [{ addresses: ['http://127.0.0.1:50051/v2'] }, 'must be host:port, or a URL without a path'],
+    [{ addresses: ['https://'] }, 'must be host:port, or a URL without a path'],
+    [{ addresses: ['http://127.0.0.1:50051'], tls: {} }, 'is without TLS: use https'],
+  ] as const) {
+    await expect(open(given).stream.next()).rejects.toThrow(why)
+  }
+})
+
+test('https means TLS', async () => {
+  const { stream, stop } = open({
+    addresses: [`https://${address()}`],
+    onInterruption(error) {
+      // The service here has none.
+      expect(error.message).toMatch(/SSL|TLS|EPROTO|wrong version/i)
+      stop.abort()
+    },
+  })
+  expect(await stream.next()).toEqual({ done: true, value: undefined })
+})
+
+test('a process that does not handle interruptions is warned of the third in a row, once', async () => {
+  const warnings: string[] = []
+  const port = await freePort()
+  const attempts = Promise.withResolvers<void>()
+  const emit = vi.spyOn(process, 'emitWarning').mockImplementation((text) => {
+    warnings.push(String(text))
+  })
+  onTestFinished(() => emit.mockRestore())
+  let connections = 0
+  const server = createServer((socket) => {
+    connections += 1
+    socket.destroy()
+    if (connections === 6) attempts.resolve()
+  })
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  const stop = new AbortController()
+  const stream = subscribe({
+    ...{ addresses: [`127.0.0.1:${port}`], token: ADMIN_TOKEN, signal: stop.signal },
+    ...{ retryMinMs: 5, retryMaxMs: 10 },
+  })
+  const next = stream.next()
+  await attempts.promise
+  stop.abort()
+  await next
+  expect(warnings).toEqual([
+    expect.stringMatching(/^subscribe gets no events, and goes on trying: ./),
+  ])
 })
 
 test('a refused cursor comes with a cursor from which it is safe to resume', async () => {

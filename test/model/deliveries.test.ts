@@ -72,8 +72,8 @@ const intent = fc.record({
   kind: weighted({
     late: 10,
     outage: 5,
+    again: 1,
     publish: 6,
-    crowd: 1,
     wait: 8,
     mood: 5,
     release: 5,
@@ -183,6 +183,22 @@ function failLong(world: World, { which, other, flag }: Intent): Step[] {
   ]
 }
 
+/** What was sent long ago is sent again: an endpoint looks for its next delivery far behind it by then. */
+function sendAgain(world: World, { which, flag }: Intent): Step[] {
+  const { name: endpoint, business, live } = choose([...world.endpoints.values()], which)!
+  const event = { business, live, kind: 'PAYMENT_NOTIFICATION' }
+  return [
+    { kind: 'publish', events: [event] },
+    { kind: 'publish', events: CROWD },
+    { kind: 'publish', events: [event] },
+    { kind: 'mood', endpoint, mood: flag ? 'ok' : 'fail' },
+    (later) => {
+      const sent = later.deliveries.find((each) => each.endpoint === endpoint)
+      return sent && { kind: 'redeliver', endpoint, event: sent.event }
+    },
+  ]
+}
+
 /** The commands of an intent; none if the world has nothing that it could be about. */
 function toSteps(world: World, intended: Intent): Step[] {
   const { kind, which, other, flag, ...more } = intended
@@ -194,8 +210,8 @@ function toSteps(world: World, intended: Intent): Step[] {
       return failLong(world, intended)
     case 'publish':
       return [{ kind, events: more.events }]
-    case 'crowd':
-      return [{ kind: 'publish', events: CROWD }]
+    case 'again':
+      return sendAgain(world, intended)
     case 'wait':
       return [{ kind, ms: more.waitMs }]
     case 'mood':

@@ -220,12 +220,12 @@ describe('every error is as the document states it', () => {
   })
 
   test('also of requests that reach no path', async () => {
-    for (const [reason, method, path] of [
-      ['unknown_path', 'POST', '/v2/thirdparty/nothing/'],
-      ['method_not_allowed', 'GET', GENERATE],
+    for (const [reason, method, path, name] of [
+      ['unknown_path', 'POST', '/v2/thirdparty/nothing/', 'Error404-unknown_path'],
+      ['method_not_allowed', 'GET', GENERATE, 'Error405'],
     ] as const) {
       const answer = await send(service.httpUrl, { method, path })
-      const place = ['components', 'responses', `Error${REASONS[reason][1]}-${reason}`]
+      const place = ['components', 'responses', name]
       expect([reason, answer.status, faultsOfResponse(place, answer)]).toEqual([
         reason,
         REASONS[reason][1],

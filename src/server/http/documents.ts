@@ -99,6 +99,9 @@ export function codingOf(accepted: string | string[] | undefined): Coding {
 /** Where `npm run build:console` puts it. */
 const CONSOLE = join(ROOT, 'dist/console')
 
+/** Whether there is a console: `npm ci --omit=dev` makes none. */
+export const isConsoleBuilt = (): boolean => existsSync(join(CONSOLE, 'index.html'))
+
 /** The console loads its own files and calls the service that it came from. `data:` is the empty icon. */
 const CONSOLE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

@@ -99,7 +99,7 @@ function createAccessTokens(httpClient: HttpClient, clock: Clock): AccessTokens 
   const inProgress = new Map<string, Promise<AccessToken>>()
   const obtain = async (endpointId: string, client: OAuth2Client, identity: string) => {
     const requestedMs = clock.now()
-    const obtained = readToken(await request(httpClient, endpointId, client))
+    const obtained = await requestToken(httpClient, endpointId, client)
     if ('error' in obtained) return obtained
     const { token, expiresSeconds } = obtained
     const usedSeconds = Math.max(expiresSeconds - EARLY_SECONDS, expiresSeconds / 2)
@@ -126,54 +126,63 @@ function createAccessTokens(httpClient: HttpClient, clock: Clock): AccessTokens 
   }
 }
 
-function request(httpClient: HttpClient, id: string, client: OAuth2Client): Promise<Outcome> {
-  const { tokenUrl, clientId, clientSecret, scope, audience, credentialsInBody } = client
-  const form = new URLSearchParams({ grant_type: 'client_credentials' })
-  if (scope !== '') form.set('scope', scope)
-  if (audience !== '') form.set('audience', audience)
-  const headers: Record<string, string> = {
-    'content-type': 'application/x-www-form-urlencoded',
-    'user-agent': 'Inflow-Webhooks/1',
-    accept: 'application/json',
-  }
-  if (credentialsInBody) {
-    form.set('client_id', clientId)
-    form.set('client_secret', clientSecret)
-  } else {
-    // RFC 6749, 2.3.1: each part is encoded as in a form.
-    const encoded = [clientId, clientSecret].map((part) => formEncoded(part)).join(':')
-    headers['authorization'] = `Basic ${Buffer.from(encoded).toString('base64')}`
-  }
-  const to = { endpointId: `${id} token`, url: tokenUrl, concurrency: 1 }
-  return httpClient.post(to, headers, form.toString(), BOUNDS)
-}
-
-function formEncoded(text: string): string {
-  return new URLSearchParams({ '': text }).toString().slice(1)
-}
-
-/** Shows only the standard error code of a refusal: the rest may repeat what was sent. */
-function readToken({ error, responseBody }: Outcome) {
-  const body = parse(responseBody)
-  if (error !== '') {
-    const code = body['error']
-    const isCode = typeof code === 'string' && /^[a-z_]{1,50}$/.test(code)
-    return { error: `no access token: ${error}${isCode ? ` (${code})` : ''}` }
-  }
-  const { access_token: token, token_type: type, expires_in: expires } = body
-  const isBearer = typeof type === 'string' && type.toLowerCase() === 'bearer'
-  if (typeof token !== 'string' || !TOKEN.test(token) || !isBearer) {
-    return { error: 'no access token: the response has no bearer token' }
-  }
-  const stated = Number(expires ?? EXPIRES_DEFAULT_SECONDS)
-  const expiresSeconds = stated > 0 ? Math.min(stated, EXPIRES_MAX_SECONDS) : 0
-  return { token, expiresSeconds }
-}
-
-function parse(text: string): Readonly<Record<string, unknown>> {
+/** Requests a token by the client credentials grant of RFC 6749, from where webhooks may be sent only. */
+async function requestToken(
+  httpClient: HttpClient,
+  endpointId: string,
+  { tokenUrl, clientId, clientSecret, scope, audience, credentialsInBody }: OAuth2Client,
+): Promise<{ readonly token: string; readonly expiresSeconds: number } | { error: string }> {
+  const oauth = await import('oauth4webapi')
+  const server = { issuer: tokenUrl, token_endpoint: tokenUrl }
+  const client = { client_id: clientId }
+  const authenticate = credentialsInBody
+    ? oauth.ClientSecretPost(clientSecret)
+    : oauth.ClientSecretBasic(clientSecret)
+  const parameters = { ...(scope !== '' && { scope }), ...(audience !== '' && { audience }) }
+  let outcome: Outcome | undefined
+  const response = await oauth.clientCredentialsGrantRequest(
+    server,
+    client,
+    authenticate,
+    parameters,
+    {
+      // Which URLs are allowed was checked when the endpoint was set up, and the HTTP client checks addresses.
+      [oauth.allowInsecureRequests]: true,
+      headers: { 'user-agent': 'Inflow-Webhooks/1' },
+      async [oauth.customFetch](url, { headers, body }) {
+        const to = { endpointId: `${endpointId} token`, url, concurrency: 1 }
+        outcome = await httpClient.post(to, headers, `${body}`, BOUNDS)
+        // Some servers state another type than JSON.
+        return Response.json(parse(outcome.responseBody), {
+          status: outcome.error === '' ? 200 : 400,
+        })
+      },
+    },
+  )
   try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? { ...value } : {}
+    const read = await oauth.processClientCredentialsResponse(server, client, response)
+    const {
+      access_token: token,
+      token_type: type,
+      expires_in: stated = EXPIRES_DEFAULT_SECONDS,
+    } = read
+    if (type !== 'bearer' || !TOKEN.test(token)) throw new Error(`a token of type ${type}`)
+    return { token, expiresSeconds: Math.min(stated, EXPIRES_MAX_SECONDS) }
+  } catch (error) {
+    if (outcome === undefined || outcome.error === '') {
+      return { error: 'no access token: the response has no bearer token' }
+    }
+    // Only the standard error code of a refusal is shown: the rest may repeat what was sent.
+    const code = error instanceof oauth.ResponseBodyError ? error.error : ''
+    const isCode = /^[a-z_]{1,50}$/.test(code)
+    return { error: `no access token: ${outcome.error}${isCode ? ` (${code})` : ''}` }
+  }
+}
+
+/** @returns the value of a JSON text; an empty object if it is none */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
   } catch {
     return {}
   }
