@@ -180,10 +180,10 @@ test('only a domain itself imports its statements and entities', () => {
   expect(wrong.map(show)).toEqual([])
 })
 
-/** The folder that declares each table, and each view of the migrations. */
 /** It measures statements in a transaction that it rolls back, with rows that it needs for that. */
 const MEASURES = 'doctor/measure-database.ts'
 
+/** The folder that declares each table, and each view of the migrations. */
 const tableOwners = new Map([
   ['money_event', 'events'],
   ['sequencer', 'events'],
@@ -194,26 +194,83 @@ const tableOwners = new Map([
   }),
 ])
 
-/** The tables that the SQL of a file names. */
-function tablesOf(file: string): string[] {
-  const code = (sources.get(file) ?? '').replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '')
-  const strings = [...code.matchAll(/`[^`]*`|'[^'\n]*'|"[^"\n]*"/g)].map(([text]) => text)
-  const names = /\b(?:from|join|into|update|table)\s+(?:only\s+)?"?(\w+)"?/g
-  return strings
-    .flatMap((text) => [...text.matchAll(names)].map(([, table = '']) => table))
-    .filter((table) => tableOwners.has(table))
+/**
+ * Into these, a domain above inserts by the statement of its own change, so that both are one commit. Rows are never
+ * changed, and the database refuses those that contradict others.
+ */
+const APPENDED = ['outbox', 'ledger_posting']
+
+interface Access {
+  readonly file: string
+  readonly verb: 'read' | 'insert' | 'write'
+  readonly table: string
 }
 
-test('only the SQL of a domain names its tables', () => {
-  expect(tableOwners.size).toBeGreaterThan(30)
-  const named = files
-    .filter((file) => !file.startsWith('postgres/migrations/'))
-    .flatMap((file) => tablesOf(file).map((table) => ({ file, table })))
-  expect(named.length).toBeGreaterThan(150)
-  const foreign = named.filter(
-    ({ file, table }) => file !== MEASURES && folderOf(file) !== tableOwners.get(table),
-  )
-  expect([...new Set(foreign.map(({ file, table }) => `${file}: ${table}`))]).toEqual([])
+/** How the SQL of a file uses tables. */
+function accessesOf(file: string): Access[] {
+  const code = (sources.get(file) ?? '').replace(/\/\*[\s\S]*?\*\/|^\s*(?:\/\/|--).*$/gm, '')
+  const strings = [...code.matchAll(/`[^`]*`|'[^'\n]*'|"[^"\n]*"/g)].map(([text]) => text)
+  const uses =
+    /\b(?:(insert\s+into)|(delete\s+from|update|truncate)|from|join|table)\s+(?:only\s+)?"?(\w+)"?/g
+  return strings
+    .flatMap((text) => [...text.matchAll(uses)])
+    .map(([, insert, write, table = '']) => {
+      return { file, verb: insert ? 'insert' : write ? 'write' : 'read', table } as const
+    })
+    .filter(({ table }) => tableOwners.has(table))
+}
+
+describe('the tables that SQL names', () => {
+  const accesses = files
+    .filter((file) => !file.startsWith('postgres/migrations/') && file !== MEASURES)
+    .flatMap(accessesOf)
+  const foreign = accesses.filter(({ file, table }) => folderOf(file) !== tableOwners.get(table))
+  const text = ({ file, verb, table }: Access) => `${file}: ${verb} ${table}`
+
+  test('are found', () => {
+    expect(tableOwners.size).toBeGreaterThan(30)
+    for (const verb of ['read', 'insert', 'write'] as const) {
+      expect(accesses.filter((access) => access.verb === verb).length).toBeGreaterThan(30)
+    }
+  })
+
+  test('are those of the own domain, and, to read them, those of the domains below it', () => {
+    const above = foreign.filter(({ file, table }) => {
+      return !MAY_IMPORT[folderOf(file)]?.includes(tableOwners.get(table) ?? '')
+    })
+    expect([...new Set(above.map(text))]).toEqual([])
+  })
+
+  test('are written by their own domain, which others only append to', () => {
+    const written = foreign.filter(({ verb, table }) => {
+      return verb !== 'read' && !(verb === 'insert' && APPENDED.includes(table))
+    })
+    expect([...new Set(written.map(text))]).toEqual([])
+  })
+})
+
+describe('the name of a prepared statement', () => {
+  const CONSTANT = /^([A-Z_]+( [-+] 1)?|\w+\(('[^']*'(, )?)+\))$/
+  const statements = files.flatMap((file) => {
+    const found = (sources.get(file) ?? '').matchAll(
+      /\bname: (['`])([^'`]+)\1,\n(?:\s*(?:\/\/|query_timeout:).*\n)*\s*text:\s*('[^']*'|"[^"]*"|`[^`]*`|\w+)/g,
+    )
+    return [...found].map(([, , name = '', text = '']) => ({ file, name, text }))
+  })
+
+  test('stands for one statement', () => {
+    expect(statements.length).toBeGreaterThan(100)
+    const names = statements.map(({ name }) => name)
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([])
+  })
+
+  test('stands for one text, which no argument changes', () => {
+    const varying = statements.filter(({ name, text }) => {
+      const values = [...text.matchAll(/\$\{([^}]*)\}/g)].map(([, value = '']) => value)
+      return !name.includes('${') && values.some((value) => !CONSTANT.test(value))
+    })
+    expect(varying).toEqual([])
+  })
 })
 
 test('generated code is imported only at the edges', () => {

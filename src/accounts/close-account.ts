@@ -7,7 +7,6 @@ import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
-import { appendEvents } from '../events/append-events.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
 import { afterCommit, inTransaction } from '../postgres/in-transaction.ts'
 import { isOpened, type OpenAccount, type StoredAccount } from './account.ts'
@@ -201,8 +200,6 @@ async function lockEnding(
   return rows.map((row) => toStored(row) as OpenedAccount)
 }
 
-const EXPIRED_EVENT = { kind: "'ACCOUNT_EXPIRED'", occurred_at: 'ended_at' }
-
 /** Ends locked accounts and appends their events. Those of real banks are due at once: to be closed there. */
 export async function endAccounts(
   client: PoolClient,
@@ -223,7 +220,8 @@ export async function endAccounts(
         from input i where a.id = i.id
         returning a.business_id, a.live, a.ended_at, i.event_id, i.payload
       )
-      ${appendEvents(EXPIRED_EVENT, 'from ended')}`,
+      insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+      select event_id, business_id, live, 'ACCOUNT_EXPIRED', ended_at, payload from ended`,
     values: [
       textArray(events.map(({ accountId }) => accountId)),
       textArray(events.map(({ eventId }) => eventId)),

@@ -58,6 +58,7 @@ export async function listAccounts(
         select * from account where id = any(array(${ids} order by id desc limit ${limit}))
       )
       select (select id from edge) as read_up_to, ${ACCOUNT_COLUMNS}
+      -- One row says where the scan ended, also when nothing was found.
       from (select) one left join listed on true order by id desc`,
     values,
   )

@@ -6,7 +6,6 @@ import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { AccountEntity } from './account.entity.ts'
-import { TAKES_PAYMENTS } from './account.sql.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
 import { insertSplits, type NewSplit, splitsValue } from './splits/split-store.ts'
 import type { AccountTerms, Metadata } from './terms.ts'
@@ -214,7 +213,7 @@ export async function findByNumbers(
     text: `select ${ACCOUNT_COLUMNS} from account
       join unnest($1::text[], $2::text[]) as k(number, code)
         on account_number = k.number and bank = k.code
-      where ${TAKES_PAYMENTS}`,
+      where status in ('ACTIVE', 'EXPIRED')`,
     values: [
       textArray(keys.map((key) => key.accountNumber)),
       textArray(keys.map((key) => key.bank)),

@@ -1,13 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool, PoolClient } from 'pg'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import {
-  balanceUpTo,
-  newestBalance,
-  SEQUENCER_STATE,
-  unnumberedEvents,
-} from './balance-changes.sql.ts'
 
 /** A business in one mode, which has sequence numbers of its own. */
 interface BusinessMode {
@@ -25,12 +18,17 @@ export async function findSequenceBounds(
   client: Queryable,
   { businessId, live }: BusinessMode,
 ): Promise<SequenceBounds | undefined> {
-  const end = (table: string, direction: 'asc' | 'desc') =>
-    `(select business_sequence from ${table} where business_id = $1 and live = $2
-      order by business_sequence ${direction} limit 1)`
   const { rows } = await client.query<{ first: string | null; last: string | null }>(
-    `select least(${end('archived_entry', 'asc')}, ${end('event_log', 'asc')}) as first,
-      greatest(${end('archived_entry', 'desc')}, ${end('event_log', 'desc')}) as last`,
+    `select least(
+        (select business_sequence from archived_entry where business_id = $1 and live = $2
+          order by business_sequence limit 1),
+        (select business_sequence from event_log where business_id = $1 and live = $2
+          order by business_sequence limit 1)) as first,
+      greatest(
+        (select business_sequence from archived_entry where business_id = $1 and live = $2
+          order by business_sequence desc limit 1),
+        (select business_sequence from event_log where business_id = $1 and live = $2
+          order by business_sequence desc limit 1)) as last`,
     [businessId, live],
   )
   const { first = null, last = null } = rows[0] ?? {}
@@ -44,7 +42,7 @@ async function findBookedAt(
   from: bigint,
 ): Promise<number | undefined> {
   const { rows } = await client.query<{ logged_at_ms: number }>(
-    `select ${epochMs('logged_at')} as logged_at_ms from (
+    `select round(date_part('epoch', logged_at) * 1000) as logged_at_ms from (
         (select business_sequence, logged_at from archived_entry
         where business_id = $1 and live = $3 and business_sequence >= $2
         order by business_sequence limit 1)
@@ -88,8 +86,6 @@ const POLL_MS = 10
 
 const WAIT_MAX_MS = 2_000
 
-const UNNUMBERED = unnumberedEvents('o.seq', '$1', '$2')
-
 /** Waits until the events of a business and mode that are committed now have their numbers, or for two seconds. */
 export async function awaitNumbers(
   pool: Pool,
@@ -101,7 +97,26 @@ export async function awaitNumbers(
   for (let waitedMs = 0; waitedMs < WAIT_MAX_MS && !signal.aborted; waitedMs += POLL_MS) {
     const { rows }: { rows: { last: string | null }[] } = await pool.query({
       name: 'event-unnumbered',
-      text: `with ${SEQUENCER_STATE} select max(seq) as last from (${UNNUMBERED}) o where seq <= $3`,
+      text: `with state as materialized (
+          select snapshot, target, done_seq, base_seq, low_seq from sequencer
+        )
+        select max(seq) as last from (
+          select o.seq from outbox o, state
+            where o.seq > (select low_seq from state)
+              and o.xid >= (select pg_snapshot_xmax(snapshot) from state)
+              and o.xid < pg_snapshot_xmax(pg_current_snapshot())
+              and o.business_id = $1 and o.live = $2
+              and not (o.seq <= state.base_seq or state.target is not null and o.seq <= state.done_seq
+                and pg_visible_in_snapshot(o.xid, state.target))
+          union all
+          select o.seq from outbox o, state
+            where o.seq > (select low_seq from state)
+              and o.xid = any (array(select pg_snapshot_xip(snapshot) from state))
+              and o.xid < pg_snapshot_xmax(pg_current_snapshot())
+              and o.business_id = $1 and o.live = $2
+              and not (o.seq <= state.base_seq or state.target is not null and o.seq <= state.done_seq
+                and pg_visible_in_snapshot(o.xid, state.target))
+        ) unnumbered where seq <= $3`,
       values: [businessId, live, last],
     })
     last = rows[0]?.last ?? null
@@ -121,7 +136,12 @@ export async function hasConsistentSums(
   after: bigint,
 ): Promise<boolean> {
   const { rows } = await client.query<{ is_consistent: boolean }>(
-    `with start as (${balanceUpTo('$1', '$2', '$3')}), part as (
+    `with start as (
+        select last_sequence as business_sequence, pending_minor, available_minor, fees_minor
+        from event_business_counter
+        where business_id = $1 and live = $2 and last_sequence <= $3
+        order by last_sequence desc limit 1
+      ), part as (
         select pending_minor, available_minor, fees_minor from start
         union all
         select e.pending_minor, e.available_minor, e.fees_minor from money_event e
@@ -131,7 +151,8 @@ export async function hasConsistentSums(
       select (c.pending_minor, c.available_minor, c.fees_minor) = (
         select coalesce(sum(pending_minor), 0), coalesce(sum(available_minor), 0), coalesce(sum(fees_minor), 0)
         from part) as is_consistent
-      from (${newestBalance('$1', '$2')}) c`,
+      from (select * from event_business_counter where business_id = $1 and live = $2
+        order by last_sequence desc limit 1) c`,
     [businessId, live, after],
   )
   return rows[0]?.is_consistent ?? true

@@ -1,8 +1,6 @@
 import { firstIdAt } from '../core/ids.ts'
 import { textArray } from '../postgres/binary-arrays.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { FLOOR, findLogged, joinOutbox } from './log.sql.ts'
 
 /** An event, as a search shows it. */
 interface FoundEvent {
@@ -19,10 +17,10 @@ interface FoundEvent {
 export async function findEvent(on: Queryable, id: string): Promise<FoundEvent | undefined> {
   const { rows } = await on.query<Omit<FoundEvent, 'position'> & { readonly position: string }>({
     name: 'event-log-find',
-    text: `with ${findLogged('$1')}
+    text: `with logged as materialized (select * from event_log where event_id = $1)
       select l.event_id as id, o.kind, l.business_id as "businessId", l.live, l.position,
-        ${epochMs('o.occurred_at')} as "occurredAtMs"
-      from logged l ${joinOutbox('l.outbox_seq')}`,
+        round(date_part('epoch', o.occurred_at) * 1000) as "occurredAtMs"
+      from logged l join outbox o on o.seq = l.outbox_seq`,
     values: [id],
   })
   const [row] = rows
@@ -66,12 +64,14 @@ export async function findEventsOf(
   const { rows } = await on.query<Row>({
     name: 'event-log-find-subject',
     text: `select l.event_id as "eventId", o.kind, l.position, l.business_sequence as sequence,
-        ${epochMs('o.occurred_at')} as "occurredAtMs", ${epochMs('l.logged_at')} as "loggedAtMs"
+        round(date_part('epoch', o.occurred_at) * 1000) as "occurredAtMs",
+        round(date_part('epoch', l.logged_at) * 1000) as "loggedAtMs"
       from unnest($1::text[], $2::text[]) as r(first, next)
       cross join lateral (select * from event_log
         where event_id >= r.first and event_id < r.next and business_id = $4 offset 0) l
-      ${joinOutbox('l.outbox_seq')}
-      where o.subject_id = $3 and l.position > ${FLOOR} order by l.position limit $5`,
+      join outbox o on o.seq = l.outbox_seq
+      where o.subject_id = $3 and l.position > (select floor from event_retention where id = 1)
+      order by l.position limit $5`,
     values: [
       textArray(times.map((atMs) => firstIdAt('evt', atMs))),
       textArray(times.map((atMs) => firstIdAt('evt', atMs + 1))),

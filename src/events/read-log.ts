@@ -2,10 +2,7 @@ import type { Pool } from 'pg'
 import type { Owner } from '../auth/method-policy.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { bigintArray } from '../postgres/binary-arrays.ts'
-import { boundedScan } from '../postgres/bounded-scan.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { FLOOR, lookUpOutbox } from './log.sql.ts'
 import { readLogState } from './log-state.ts'
 
 /** A stored event of the log. */
@@ -36,9 +33,6 @@ interface Row {
   payload: Buffer
 }
 
-const COLUMNS = `l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
-  ${epochMs('o.occurred_at')} as occurred_at_ms, o.payload`
-
 /**
  * Events from a position, in order of position, with the epoch of the log at the same time: those that have
  * not expired. The partition of an expired event may still be there, and that of its content not.
@@ -52,9 +46,11 @@ export async function readLog(
 ): Promise<{ readonly epoch: number | undefined; readonly entries: readonly LogEntry[] }> {
   const { rows } = await pool.query<Row & { log_epoch: number }>({
     name: 'event-log-read',
-    text: `select ${COLUMNS}, s.epoch as log_epoch
+    text: `select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
+        round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload, s.epoch as log_epoch
       from event_log l join outbox o on o.seq = l.outbox_seq cross join sequencer s
-      where l.position >= $1 and l.position > ${FLOOR} order by l.position limit $2`,
+      where l.position >= $1 and l.position > (select floor from event_retention where id = 1)
+      order by l.position limit $2`,
     values: [from, limit],
   })
   return { epoch: rows[0]?.log_epoch, entries: rows.map(toEntry) }
@@ -68,9 +64,11 @@ export async function readPositions(
   // `offset 0` makes the planner use the primary keys, whatever its estimate of the array's length.
   const result = await pool.query<Row>({
     name: 'event-log-read-positions',
-    text: `select ${COLUMNS} from unnest($1::int8[]) as requested(position)
+    text: `select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
+        round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload
+      from unnest($1::int8[]) as requested(position)
       cross join lateral (select * from event_log where position = requested.position offset 0) l
-      ${lookUpOutbox('l.outbox_seq')}`,
+      cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o`,
     values: [bigintArray(positions)],
   })
   return result.rows.map(toEntry)
@@ -121,36 +119,58 @@ export async function readBusinessLog(
   return { entries: page, hasMore: true, nextAfter: BigInt(readUpTo) }
 }
 
+// "offset 0" makes both look up one event after the other, and stop when the page is full. `edge` has the last event
+// that was passed over, if the scan ended at its limit.
 const READ_UP = {
   name: 'event-log-read-business',
-  text: selectOfBusiness('asc', 'l.business_sequence > $3'),
+  text: `with page as materialized (
+      select * from (
+        select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
+          round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload
+        from event_log l
+        cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+        where l.business_id = $1 and l.live = $2 and l.business_sequence > $3
+          and l.position > (select floor from event_retention where id = 1)
+        order by l.business_sequence limit ${SCANNED_MAX}
+      ) candidate where $5::text[] = '{}' or kind = any($5)
+      order by business_sequence limit $4
+    ), edge as (
+      select case when (select count(*) from page) < $4 then (
+        select business_sequence from event_log l
+        where l.business_id = $1 and l.live = $2 and l.business_sequence > $3
+          and l.position > (select floor from event_retention where id = 1)
+        order by business_sequence offset ${SCANNED_MAX - 1} limit 1
+      ) end as read_up_to
+    )
+    select edge.read_up_to, page.* from edge left join page on true
+    order by business_sequence`,
 }
 
 const READ_DOWN = {
   name: 'event-log-read-business-newest-first',
-  text: selectOfBusiness(
-    'desc',
-    'l.business_sequence < coalesce(nullif($3::int8, 0), 9223372036854775807)',
-  ),
-}
-
-function selectOfBusiness(order: 'asc' | 'desc', range: string): string {
-  const scan = boundedScan({
-    columns: COLUMNS,
-    // `offset 0` makes it look up one event after the other, and stop when the page is full.
-    from: `event_log l
-      ${lookUpOutbox('l.outbox_seq')}`,
-    table: 'event_log l',
-    key: 'business_sequence',
-    order,
-    range: `l.business_id = $1 and l.live = $2 and ${range} and l.position > ${FLOOR}`,
-    filter: "$5::text[] = '{}' or kind = any($5)",
-    limit: '$4',
-    rowsMax: SCANNED_MAX,
-  })
-  return `with ${scan}
+  text: `with page as materialized (
+      select * from (
+        select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
+          round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload
+        from event_log l
+        cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+        where l.business_id = $1 and l.live = $2
+          and l.business_sequence < coalesce(nullif($3::int8, 0), 9223372036854775807)
+          and l.position > (select floor from event_retention where id = 1)
+        order by l.business_sequence desc limit ${SCANNED_MAX}
+      ) candidate where $5::text[] = '{}' or kind = any($5)
+      order by business_sequence desc limit $4
+    ), edge as (
+      select case when (select count(*) from page) < $4 then (
+        select business_sequence from event_log l
+        where l.business_id = $1 and l.live = $2
+          and l.business_sequence < coalesce(nullif($3::int8, 0), 9223372036854775807)
+          and l.position > (select floor from event_retention where id = 1)
+        order by business_sequence desc offset ${SCANNED_MAX - 1} limit 1
+      ) end as read_up_to
+    )
     select edge.read_up_to, page.* from edge left join page on true
-    order by business_sequence ${order}`
+    order by business_sequence desc`,
 }
 
 /** Whose an event of the log is; undefined if there is no such event. */

@@ -10,8 +10,6 @@ import {
   LOCKED_MS,
   listPartitions,
 } from '../postgres/partitions/partitions.ts'
-import { MOVES_MONEY } from './balance-changes.sql.ts'
-import { lookUpOutbox } from './log.sql.ts'
 import { readLogState } from './log-state.ts'
 import { readPositionBefore } from './read-log.ts'
 
@@ -177,8 +175,8 @@ export async function archiveEvents(pool: Pool, rowsMax: number): Promise<number
           occurred_at, logged_at, pending_minor, available_minor, fees_minor)
         select l.business_id, l.live, l.business_sequence, o.kind, o.subject_id, o.occurred_at,
           l.logged_at, o.pending_minor, o.available_minor, o.fees_minor
-        from event l ${lookUpOutbox('l.outbox_seq')}
-        where ${MOVES_MONEY}
+        from event l cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+        where ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
       ), archived as (
         update event_retention set archived = (select max(position) from event)
         where id = 1 and exists (select from event)

@@ -10,7 +10,6 @@ import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { bindValues } from '../postgres/bind-values.ts'
 import { DEADLINES } from '../postgres/client.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import type { ShownNotification } from './message.ts'
@@ -51,7 +50,7 @@ export async function listHeld(
   const { values, bind } = bindValues(page.limit + 1)
   const after = page.after?.[0]
   const { rows } = await on.query<HeldRow>(
-    `select id, bank, ${epochMs('received_at')} as received_at_ms, account_number, session_id,
+    `select id, bank, round(date_part('epoch', received_at) * 1000) as received_at_ms, account_number, session_id,
         amount_minor, cause, tries
       from bank_notification where state = 'MANUAL_REVIEW'
         ${bank === undefined ? '' : `and bank = ${bind(bank)}`}
@@ -203,7 +202,7 @@ export async function listOldestHeld(
   limit: number,
 ): Promise<readonly WaitingNotification[]> {
   const { rows } = await on.query<Omit<WaitingNotification, 'amountMinor'> & { amount: string }>(
-    `select id, bank, ${epochMs('received_at')} as "receivedAtMs", cause,
+    `select id, bank, round(date_part('epoch', received_at) * 1000) as "receivedAtMs", cause,
         account_number as "accountNumber", session_id as "sessionId", amount_minor as amount
       from bank_notification where state = 'MANUAL_REVIEW' and id > $1 order by id limit $2`,
     [after, limit],

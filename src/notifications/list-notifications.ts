@@ -1,10 +1,8 @@
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { firstIdAt } from '../core/ids.ts'
 import { bindValues } from '../postgres/bind-values.ts'
-import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { readPage } from '../postgres/page-token.ts'
+import { cutScan, readPage } from '../postgres/page-token.ts'
 import type { ShownNotification } from './message.ts'
 import type { NotificationState } from './notification.entity.ts'
 
@@ -44,23 +42,21 @@ interface Row {
 export async function listNotifications(on: Queryable, request: ListNotifications) {
   const page = readPage(request.pageSize, request.pageToken, 1)
   const { values, bind } = bindValues(page.limit + 1)
-  const range = rangeOf(request, page.after?.[0], bind)
-  const conditions = conditionsOf(request, bind)
-  const scan = boundedScan({
-    columns: '*',
-    from: 'bank_notification',
-    key: 'id',
-    order: 'desc',
-    range: ['true', ...range].join(' and '),
-    filter: ['true', ...conditions].join(' and '),
-    limit: '$1',
-    rowsMax: ROWS_MAX,
-  })
+  const range = ['true', ...rangeOf(request, page.after?.[0], bind)].join(' and ')
+  const conditions = ['true', ...conditionsOf(request, bind)].join(' and ')
   const { rows } = await on.query<Row>(
-    `with ${scan}
-      select edge.read_up_to, n.id, n.bank, ${epochMs('n.received_at')} as received_at_ms, n.account_number,
-        n.session_id, n.amount_minor, n.state, n.outcome, n.cause, n.tries,
-        ${epochMs('n.resolved_at')} as resolved_at_ms, n.note
+    `with page as materialized (
+        select * from (
+          select * from bank_notification where ${range} order by id desc limit ${ROWS_MAX}
+        ) candidate where ${conditions} order by id desc limit $1
+      ), edge as (
+        select case when (select count(*) from page) < $1 then (
+          select id from bank_notification where ${range} order by id desc offset ${ROWS_MAX - 1} limit 1
+        ) end as read_up_to
+      )
+      select edge.read_up_to, n.id, n.bank, round(date_part('epoch', n.received_at) * 1000) as received_at_ms,
+        n.account_number, n.session_id, n.amount_minor, n.state, n.outcome, n.cause, n.tries,
+        round(date_part('epoch', n.resolved_at) * 1000) as resolved_at_ms, n.note
       from edge left join page n on true order by n.id desc`,
     values,
   )
@@ -127,9 +123,6 @@ export interface PaymentNotification {
   readonly tries: number
 }
 
-/** How far from a time the notifications of a payment are looked for. */
-const WITHIN = "interval '2 minutes'"
-
 /**
  * The notifications of a payment, oldest first. They are not indexed by session, which would cost each of them an
  * entry: they are looked for among those that arrived near the time of the payment and of its recording.
@@ -144,18 +137,21 @@ export async function listOfPayment(
   },
   limit: number,
 ): Promise<readonly PaymentNotification[]> {
-  const near = `select distinct n.id, n.received_at, n.state, n.outcome, n.cause, n.tries
-    from unnest($1::timestamptz[]) as w(at) cross join lateral (
-      (select * from bank_notification where received_at <= w.at and received_at > w.at - ${WITHIN}
-        order by received_at desc limit ${ROWS_MAX})
-      union all
-      (select * from bank_notification where received_at > w.at and received_at < w.at + ${WITHIN}
-        order by received_at limit ${ROWS_MAX})
-    ) n where n.session_id = $2 and n.bank = $3`
   const { rows } = await on.query<PaymentNotification>({
     name: 'bank-notification-of-payment',
-    text: `select id, ${epochMs('received_at')} as "receivedAtMs", state, outcome, cause, tries
-      from (${near}) n order by n.received_at, id limit $4`,
+    text: `select id, round(date_part('epoch', received_at) * 1000) as "receivedAtMs", state, outcome, cause, tries
+      from (
+        select distinct n.id, n.received_at, n.state, n.outcome, n.cause, n.tries
+        from unnest($1::timestamptz[]) as w(at) cross join lateral (
+          (select * from bank_notification
+            where received_at <= w.at and received_at > w.at - interval '2 minutes'
+            order by received_at desc limit ${ROWS_MAX})
+          union all
+          (select * from bank_notification
+            where received_at > w.at and received_at < w.at + interval '2 minutes'
+            order by received_at limit ${ROWS_MAX})
+        ) n where n.session_id = $2 and n.bank = $3
+      ) n order by n.received_at, id limit $4`,
     values: [
       [new Date(payment.paidAtMs), new Date(payment.recordedAtMs)],
       payment.sessionId,

@@ -76,10 +76,6 @@ async function assignBatch(
   }
 }
 
-/** Not a join, for which the planner may read the whole table while that is small. */
-const SESSION_OF_KEY = `(select k.session_id from bank_payment_key k
-  where k.bank = i.bank and k.bank_key = i.bank_key)`
-
 /** @returns the sessions of the payments, in order; null where the statement sees none */
 async function assignSessions(
   pool: Pool,
@@ -98,7 +94,9 @@ async function assignSessions(
         order by bank, bank_key, at
         on conflict do nothing returning bank, bank_key, session_id
       )
-      select coalesce(a.session_id, ${SESSION_OF_KEY}) as session_id
+      -- Not a join, for which the planner may read the whole table while that is small.
+      select coalesce(a.session_id, (select k.session_id from bank_payment_key k
+        where k.bank = i.bank and k.bank_key = i.bank_key)) as session_id
       from input i left join assigned a on a.bank = i.bank and a.bank_key = i.bank_key
       order by i.at`,
     values: [
@@ -117,7 +115,8 @@ async function findSessions(
 ): Promise<readonly (string | null)[]> {
   const { rows } = await pool.query<{ session_id: string | null }>({
     name: 'payment-key-find',
-    text: `select ${SESSION_OF_KEY} as session_id
+    text: `select (select k.session_id from bank_payment_key k
+        where k.bank = i.bank and k.bank_key = i.bank_key) as session_id
       from unnest($1::text[], $2::text[]) with ordinality as i(bank, bank_key, at)
       order by i.at`,
     values: keysOf(payments),

@@ -1,7 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
-import { appendEvents } from '../events/append-events.ts'
 import {
   type Call,
   createIsolatingBatcher,
@@ -15,7 +14,6 @@ import {
   textArray,
   timestampArray,
 } from '../postgres/binary-arrays.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { NotificationEntity, NotificationState } from './notification.entity.ts'
@@ -126,13 +124,6 @@ interface HeldEvent {
   readonly payload: Uint8Array
 }
 
-const HELD_EVENT = {
-  kind: "'PAYMENT_HELD'",
-  business_id: "''",
-  live: 'true',
-  occurred_at: 'held_at',
-}
-
 /** The result of a notification, and how many tries led to it. */
 export interface Finished extends Processed {
   readonly id: string
@@ -161,7 +152,9 @@ export async function finishNotifications(
         where id = any ($1::text[]) and (state <> 'PROCESSED' or outcome = 'UNCONFIRMED')
         order by id for no key update
       ), published as (
-        ${appendEvents(HELD_EVENT, "from input join locked using (id) where event_id <> '' and old_state <> 'MANUAL_REVIEW'")}
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        select event_id, '', true, 'PAYMENT_HELD', held_at, payload
+        from input join locked using (id) where event_id <> '' and old_state <> 'MANUAL_REVIEW'
       )
       update bank_notification n set state = new_state, outcome = new_outcome, cause = new_cause,
         next_try_at = new_next_try_at, tries = tries + new_tries,
@@ -225,7 +218,7 @@ export async function claimDueNotifications(
       )
       update bank_notification set next_try_at = $3 from due where id = due_id
       returning id, bank, state, outcome, tries, raw_encrypted, account_number, session_id, amount_minor,
-        ${epochMs('received_at')} as received_at_ms`,
+        round(date_part('epoch', received_at) * 1000) as received_at_ms`,
     values: [banks, new Date(nowMs), new Date(untilMs), limit],
   })
   return result.rows.map((row) => ({

@@ -66,3 +66,21 @@ export function cutPage<Row>(
 export function pageTokenOf(key: readonly string[]): string {
   return Buffer.from(JSON.stringify(key)).toString('base64url')
 }
+
+/**
+ * Cuts the rows of a bounded scan to a page. Such a scan reads at most a fixed number of rows, however few of them match:
+ * a page may then be short although more pages follow (AIP-158). Its statement has two parts: `page`, the matching
+ * rows; and `edge`, the last scanned key if the scan ended at its limit.
+ *
+ * @param edge the last scanned sort key; empty when nothing is left
+ */
+export function cutScan<Row>(
+  rows: readonly Row[],
+  page: Page,
+  keyOf: (row: Row) => readonly string[],
+  edge: readonly string[] | '' | null | undefined,
+): { readonly rows: readonly Row[]; readonly nextPageToken: string } {
+  const cut = cutPage(rows, page, keyOf)
+  if (cut.nextPageToken !== '' || !edge) return cut
+  return { rows, nextPageToken: pageTokenOf(edge) }
+}

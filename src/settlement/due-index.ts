@@ -1,11 +1,4 @@
-import { moneyEvents } from '../events/balance-changes.sql.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import {
-  CREDITS_PAYMENT,
-  IS_UNSETTLED,
-  lookUpTransaction,
-} from '../transactions/transaction.sql.ts'
 import { SETTLEMENT_INTERVAL_MS } from './schedule.ts'
 import type { BalanceKey } from './settlement.ts'
 import { readCalendars } from './terms.ts'
@@ -49,18 +42,39 @@ export async function computeDue(client: Queryable, keys: readonly BalanceKey[])
     recorded_at_ms: number
     started_at_ms: number | null
   }>(
-    `select k.business_id, k.live, ${epochMs('u.occurred_at')} as recorded_at_ms,
-        ${epochMs('s.started_at')} as started_at_ms
+    `select k.business_id, k.live, round(date_part('epoch', u.occurred_at) * 1000) as recorded_at_ms,
+        round(date_part('epoch', s.started_at) * 1000) as started_at_ms
       from unnest($1::text[], $2::boolean[]) as k(business_id, live)
       left join lateral (
         select to_sequence, started_at from settlement
         where business_id = k.business_id and live = k.live order by to_sequence desc limit 1
       ) s on true
-      cross join lateral ${firstUnsettled(
-        'k.business_id',
-        'k.live',
-        'coalesce(s.to_sequence, -(2::numeric ^ 62)::bigint)',
-      )} u`,
+      cross join lateral (
+        -- Content and transaction of each event are looked up one by one, up to the first unsettled one.
+        select occurred_at from (
+          (select a.business_sequence, a.occurred_at from archived_entry a
+            cross join lateral (select * from transaction where id = a.subject_id offset 0) t
+            where a.business_id = k.business_id and a.live = k.live
+              and a.business_sequence > coalesce(s.to_sequence, -(2::numeric ^ 62)::bigint)
+              and a.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
+              and t.status = 'SUCCESS' and not exists (select from ledger_posting p
+                where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
+            order by a.business_sequence limit 1)
+          union all
+          (select l.business_sequence, o.occurred_at from event_log l
+            cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+            cross join lateral (select * from transaction where id = o.subject_id offset 0) t
+            where l.business_id = k.business_id and l.live = k.live
+              and l.business_sequence > coalesce(s.to_sequence, -(2::numeric ^ 62)::bigint)
+              and o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
+              and t.status = 'SUCCESS' and not exists (select from ledger_posting p
+                where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
+              and ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
+              -- The row of an archived event remains until its partition is dropped.
+              and l.position > (select archived from event_retention where id = 1)
+            order by l.business_sequence limit 1)
+        ) event order by business_sequence limit 1
+      ) u`,
     toArrays(keys),
   )
   const calendarOf = await readCalendars(client, new Set(rows.map((row) => row.business_id)))
@@ -125,8 +139,11 @@ export function nameOf({ businessId, live }: BalanceKey): string {
  * Take it after every other lock except those of rows of the index: then its holder waits for no settlement.
  */
 export async function lockDue(client: Queryable, mode: 'exclusive' | 'shared'): Promise<void> {
-  const lock = mode === 'shared' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock'
-  await client.query(`select ${lock}(hashtextextended('index of due settlements', 0))`)
+  await client.query(
+    mode === 'shared'
+      ? "select pg_advisory_xact_lock_shared(hashtextextended('index of due settlements', 0))"
+      : "select pg_advisory_xact_lock(hashtextextended('index of due settlements', 0))",
+  )
 }
 
 /**
@@ -138,26 +155,4 @@ export async function requestSweep(client: Queryable): Promise<void> {
     `update settlement_sweep set next_at = '-infinity', after_business_id = '', after_live = false,
       is_expected = true where id = 1`,
   )
-}
-
-/**
- * A subquery for the first unsettled payment of a business and mode after a sequence number.
- *
- * @param businessId an SQL expression, like all other parameters
- */
-export function firstUnsettled(
-  businessId: string,
-  live: string,
-  after: string,
-  upTo?: string,
-): string {
-  return moneyEvents({
-    join: ({ event }) => lookUpTransaction(`${event}.subject_id`),
-    where: ({ log, event }) => `${log}.business_id = ${businessId} and ${log}.live = ${live}
-      and ${log}.business_sequence > ${after}
-      ${upTo === undefined ? '' : `and ${log}.business_sequence <= ${upTo}`}
-      and ${event}.kind ${CREDITS_PAYMENT} and ${IS_UNSETTLED}`,
-    order: 'asc',
-    limit: '1',
-  })
 }

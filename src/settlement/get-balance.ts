@@ -1,6 +1,5 @@
 import { getBusiness } from '../businesses/get-business.ts'
 import { Fault } from '../core/errors.ts'
-import { committedChanges } from '../events/balance-changes.sql.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
@@ -48,7 +47,33 @@ export async function readBalance(
 ): Promise<Balance & { readonly isCurrent: boolean }> {
   const { rows } = await client.query<Row>({
     name: 'balance-read',
-    text: `with ${committedChanges('$1', '$2')}, part as (
+    // The two parts from the outbox are the events that were not visible to the last tick: they began after its
+    // snapshot, or were in progress then. The index of transaction ids finds them.
+    text: `with state as materialized (
+        select s.snapshot, s.target, s.done_seq, s.base_seq, s.low_seq, s.restored_seq is null
+          and s.system_identifier = c.system_identifier as is_current
+        from sequencer s cross join pg_control_system() c
+      ), committed as (
+        select pending_minor, available_minor, fees_minor from (
+          select * from event_business_counter where business_id = $1 and live = $2
+          order by last_sequence desc limit 1) newest
+        union all
+        select o.pending_minor, o.available_minor, o.fees_minor from outbox o, state
+          where o.seq > (select low_seq from state)
+            and o.xid >= (select pg_snapshot_xmax(snapshot) from state)
+            and o.xid < pg_snapshot_xmax(pg_current_snapshot())
+            and o.business_id = $1 and o.live = $2
+            and not (o.seq <= state.base_seq or state.target is not null and o.seq <= state.done_seq
+              and pg_visible_in_snapshot(o.xid, state.target))
+        union all
+        select o.pending_minor, o.available_minor, o.fees_minor from outbox o, state
+          where o.seq > (select low_seq from state)
+            and o.xid = any (array(select pg_snapshot_xip(snapshot) from state))
+            and o.xid < pg_snapshot_xmax(pg_current_snapshot())
+            and o.business_id = $1 and o.live = $2
+            and not (o.seq <= state.base_seq or state.target is not null and o.seq <= state.done_seq
+              and pg_visible_in_snapshot(o.xid, state.target))
+      ), part as (
         select * from committed
         union all
         select -gross_minor, gross_minor - fees_minor - splits_minor, fees_minor from settlement

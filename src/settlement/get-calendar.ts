@@ -3,15 +3,8 @@ import { getBusiness } from '../businesses/get-business.ts'
 import type { Clock } from '../core/clock.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { firstIdAt } from '../core/ids.ts'
-import { moneyEvents } from '../events/balance-changes.sql.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
-import {
-  CREDITS_PAYMENT,
-  IS_UNSETTLED,
-  lookUpTransaction,
-} from '../transactions/transaction.sql.ts'
 import type { BalanceKey } from './settlement.ts'
 import { listHolidaysOf, readCalendar } from './terms.ts'
 
@@ -153,11 +146,6 @@ const PAYMENTS_MAX = 50_000
 
 const BALANCES_MAX = 100_000
 
-/** SQL: the day of a time in Lagos, since 1 January 1970; and the seconds since its midnight. */
-const lagosDay = (time: string) => `floor((extract(epoch from ${time}) + 3600) / 86400)::int4`
-
-const lagosSeconds = (time: string) => `mod(extract(epoch from ${time}) + 3600, 86400)`
-
 /** What was settled on a day. */
 interface SettledDay {
   /** Since 1 January 1970. */
@@ -194,9 +182,10 @@ async function sumSettled(
     `with edge as materialized (
         select id, started_at from ${latest(`offset ${rowsMax - 1} limit 1`)} e order by id desc limit 1
       )
-      select ${lagosDay('started_at')} as day, count(*) as settlements,
+      -- Lagos is an hour ahead of UTC all year.
+      select floor((extract(epoch from started_at) + 3600) / 86400)::int4 as day, count(*) as settlements,
         sum(transaction_count) as transactions, sum(gross_minor) as gross, sum(fees_minor) as fees,
-        sum(splits_minor) as splits, (select ${epochMs('started_at')} from edge) as from_ms
+        sum(splits_minor) as splits, (select round(date_part('epoch', started_at) * 1000) from edge) as from_ms
       from ${latest(`limit ${rowsMax}`)} s where id >= coalesce((select id from edge), '')
       group by 1 order by 1`,
     [ids.first, ids.after, ...(businessIds === undefined ? [] : [businessIds])],
@@ -230,20 +219,41 @@ async function sumUnsettled(
   { businessId, live }: BalanceKey,
   cutOffMinutes: number,
 ): Promise<{ readonly parts: readonly UnsettledPart[]; readonly isCut: boolean }> {
-  const unsettled = moneyEvents({
-    join: ({ event }) => lookUpTransaction(`${event}.subject_id`),
-    where: ({ log, event }) => `${log}.business_id = $1 and ${log}.live = $2
-      and ${log}.business_sequence > coalesce((
-        select scanned_sequence from settlement s where s.business_id = $1 and s.live = $2
-        order by to_sequence desc limit 1), -(2::numeric ^ 62)::bigint)
-      and ${event}.kind ${CREDITS_PAYMENT} and ${IS_UNSETTLED}`,
-    order: 'asc',
-    limit: `${PAYMENTS_MAX + 1}`,
-  })
   const { rows } = await on.query<{ at_ms: number; count: string; gross: string }>(
-    `select ${epochMs('min(e.occurred_at)')} as at_ms, count(*) as count, sum(e.pending_minor) as gross
-      from ${unsettled} e
-      group by ${lagosDay('e.occurred_at')}, ${lagosSeconds('e.occurred_at')} >= $3::int4 * 60`,
+    `with settled as materialized (
+        select coalesce((select scanned_sequence from settlement
+          where business_id = $1 and live = $2 order by to_sequence desc limit 1),
+          -(2::numeric ^ 62)::bigint) as up_to
+      )
+      select round(date_part('epoch', min(e.occurred_at)) * 1000) as at_ms, count(*) as count,
+        sum(e.pending_minor) as gross
+      from (
+        select * from (
+          (select a.business_sequence, a.occurred_at, a.pending_minor from archived_entry a
+            cross join lateral (select * from transaction where id = a.subject_id offset 0) t
+            where a.business_id = $1 and a.live = $2
+              and a.business_sequence > (select up_to from settled)
+              and a.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
+              and t.status = 'SUCCESS' and not exists (select from ledger_posting p
+                where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
+            order by a.business_sequence limit ${PAYMENTS_MAX + 1})
+          union all
+          (select l.business_sequence, o.occurred_at, o.pending_minor from event_log l
+            cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+            cross join lateral (select * from transaction where id = o.subject_id offset 0) t
+            where l.business_id = $1 and l.live = $2
+              and l.business_sequence > (select up_to from settled)
+              and o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
+              and t.status = 'SUCCESS' and not exists (select from ledger_posting p
+                where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
+              and ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
+              -- The row of an archived event remains until its partition is dropped.
+              and l.position > (select archived from event_retention where id = 1)
+            order by l.business_sequence limit ${PAYMENTS_MAX + 1})
+        ) event order by business_sequence limit ${PAYMENTS_MAX + 1}
+      ) e
+      group by floor((extract(epoch from e.occurred_at) + 3600) / 86400)::int4,
+        mod(extract(epoch from e.occurred_at) + 3600, 86400) >= $3::int4 * 60`,
     [businessId, live, cutOffMinutes],
   )
   const parts = rows.map((row) => ({
@@ -270,7 +280,7 @@ async function countDue(
   beforeMs: number,
 ): Promise<{ readonly days: readonly DueDay[]; readonly isCut: boolean }> {
   const { rows } = await on.query<{ day: number; balances: string }>(
-    `select ${lagosDay('due_at')} as day, count(*) as balances from (
+    `select floor((extract(epoch from due_at) + 3600) / 86400)::int4 as day, count(*) as balances from (
         select due_at from settlement_due
         where live = $1 and due_at < $2 ${businessIds === undefined ? '' : 'and business_id = any ($3::text[])'}
         order by due_at limit ${BALANCES_MAX + 1}

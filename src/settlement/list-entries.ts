@@ -1,13 +1,9 @@
 import { getBusiness } from '../businesses/get-business.ts'
 import { Fault } from '../core/errors.ts'
-import { balanceUpTo, ENTRIES_IN_RANGE, MONEY_EVENTS } from '../events/balance-changes.sql.ts'
 import { findSequenceBounds, lastSequenceBefore } from '../events/business-sequences.ts'
-import { cutScan } from '../postgres/bounded-scan.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
-import { invalidPageToken, readPage } from '../postgres/page-token.ts'
-import { joinTransaction } from '../transactions/transaction.sql.ts'
+import { cutScan, invalidPageToken, readPage } from '../postgres/page-token.ts'
 import { findRange } from './runs/store.ts'
 import { type Balance, type BalanceKey, BEFORE_ALL } from './settlement.ts'
 
@@ -132,6 +128,9 @@ interface Row {
   fees_minor: string
 }
 
+/** How many events a page scans, including those that moved no money, such as new accounts. */
+const EVENTS_MAX = 1_000
+
 /** A range of sequence numbers of a business and mode: `after` exclusive, `upTo` inclusive. */
 interface Range extends BalanceKey {
   readonly after: bigint
@@ -149,10 +148,40 @@ async function listRange(
   limit: number,
 ): Promise<{ readonly entries: Entry[]; readonly readUpTo: bigint | undefined }> {
   const { rows } = await pool.query<Row & { business_sequence: string | null; read_up_to: string }>(
-    `with ${ENTRIES_IN_RANGE}
-      select edge.read_up_to, e.business_sequence, e.kind, ${epochMs('e.logged_at')} as logged_at_ms,
-        e.subject_id, t.session_id, e.pending_minor, e.available_minor, e.fees_minor
-      from edge left join (entry e left ${joinTransaction('e.subject_id')} and t.business_id = $1) on true
+    `with page as materialized (
+        select * from (
+          select l.business_sequence, o.kind, o.subject_id, l.logged_at, o.pending_minor,
+            o.available_minor, o.fees_minor,
+            (o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero as moves_money
+          from event_log l join outbox o on o.seq = l.outbox_seq
+          where l.business_id = $1 and l.live = $5 and l.business_sequence > $2 and l.business_sequence <= $3
+            -- The row of an archived event remains until its partition is dropped.
+            and l.position > (select archived from event_retention where id = 1)
+          order by l.business_sequence limit ${EVENTS_MAX}
+        ) candidate where moves_money order by business_sequence limit $4
+      ), edge as (
+        -- The last event that was scanned, if the scan ended at its limit.
+        select case when (select count(*) from page) < $4 then (
+          select business_sequence from event_log l
+          where l.business_id = $1 and l.live = $5 and l.business_sequence > $2 and l.business_sequence <= $3
+            and l.position > (select archived from event_retention where id = 1)
+          order by business_sequence offset ${EVENTS_MAX - 1} limit 1
+        ) end as read_up_to
+      ), archived as (
+        select business_sequence, kind, subject_id, logged_at, pending_minor, available_minor, fees_minor
+        from archived_entry
+        where business_id = $1 and live = $5 and business_sequence > $2 and business_sequence <= $3
+        order by business_sequence limit $4
+      ), entry as (
+        select * from archived
+        union all
+        select business_sequence, kind, subject_id, logged_at, pending_minor, available_minor, fees_minor
+        from page
+        order by business_sequence limit $4
+      )
+      select edge.read_up_to, e.business_sequence, e.kind,
+        round(date_part('epoch', e.logged_at) * 1000) as logged_at_ms, e.subject_id, t.session_id, e.pending_minor, e.available_minor, e.fees_minor
+      from edge left join (entry e left join transaction t on t.id = e.subject_id and t.business_id = $1) on true
       order by e.business_sequence`,
     [range.businessId, range.after, range.upTo, limit, range.live],
   )
@@ -180,7 +209,7 @@ async function sumRange(pool: Queryable, range: Range): Promise<Balance> {
     `select coalesce(sum(pending_minor), 0) as pending_minor,
         coalesce(sum(available_minor), 0) as available_minor,
         coalesce(sum(fees_minor), 0) as fees_minor
-      from ${MONEY_EVENTS}
+      from money_event e
       where business_id = $1 and live = $4 and business_sequence > $2 and business_sequence <= $3`,
     [range.businessId, range.after, range.upTo, range.live],
   )
@@ -200,7 +229,9 @@ async function findKnownBalance(
         from settlement where business_id = $1 and live = $3 and to_sequence <= $2 and status = 'COMPLETED'
         order by to_sequence desc limit 1)
         union all
-        (${balanceUpTo('$1', '$3', '$2')})
+        (select last_sequence, pending_minor, available_minor, fees_minor
+        from event_business_counter where business_id = $1 and live = $3 and last_sequence <= $2
+        order by last_sequence desc limit 1)
       ) known order by sequence desc limit 1`,
     [businessId, upTo, live],
   )

@@ -3,10 +3,8 @@ import type { Registry } from 'prom-client'
 import type { Clock } from '../core/clock.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import { bindValues } from '../postgres/bind-values.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
-import { firstUnsettled } from './due-index.ts'
 import { SettlementEntity, SettlementRequestEntity } from './settlement.entity.ts'
 import type { BalanceKey } from './settlement.ts'
 
@@ -41,10 +39,10 @@ export async function listOverdue(
   after: Place | undefined,
   limit: number,
 ): Promise<readonly OverdueBalance[]> {
-  const { text, values } = overdue(filter, after ?? FIRST, limit)
+  const { where, values } = conditionsOf(filter, after ?? FIRST, limit)
   const { rows } = await on.query<OverdueBalance>(
-    `select business_id as "businessId", live, ${epochMs('due_at')} as "dueAtMs", failures
-      from (${text}) d order by due_at, business_id, live`,
+    `select business_id as "businessId", live, round(date_part('epoch', due_at) * 1000) as "dueAtMs", failures
+      from settlement_due where ${where} order by due_at, business_id, live limit $1`,
     values,
   )
   return rows
@@ -56,15 +54,18 @@ export async function countOverdueBalances(
   filter: OverdueFilter,
   max: number,
 ): Promise<number> {
-  const { text, values } = overdue(filter, FIRST, max)
+  const { where, values } = conditionsOf(filter, FIRST, max)
   const { rows } = await on.query<{ count: number }>(
-    `select count(*)::int as count from (${text}) d`,
+    `select count(*)::int as count from (
+        select from settlement_due where ${where} order by due_at, business_id, live limit $1
+      ) due`,
     values,
   )
   return rows[0]?.count ?? 0
 }
 
-function overdue({ businessIds, live, byMs }: OverdueFilter, after: Place, limit: number) {
+/** @param limit the value of `$1` */
+function conditionsOf({ businessIds, live, byMs }: OverdueFilter, after: Place, limit: number) {
   const { values, bind } = bindValues(
     limit,
     new Date(byMs),
@@ -77,10 +78,8 @@ function overdue({ businessIds, live, byMs }: OverdueFilter, after: Place, limit
     '(due_at, business_id, live) > ($3, $4, $5::boolean)',
     ...(businessIds === undefined ? [] : [`business_id = any (${bind(businessIds)}::text[])`]),
     ...(live === undefined ? [] : [`live = ${live}`]),
-  ]
-  const text = `select * from settlement_due where ${where.join(' and ')}
-      order by due_at, business_id, live limit $1`
-  return { text, values }
+  ].join(' and ')
+  return { where, values }
 }
 
 /** The balance that is due first; undefined: nothing waits for settlement. */
@@ -88,13 +87,8 @@ export async function findFirstDue(
   on: Queryable,
   { businessIds, live }: { readonly businessIds: readonly string[] | undefined; live: boolean },
 ): Promise<OverdueBalance | undefined> {
-  const { text, values } = overdue({ businessIds, live, byMs: FAR_MS }, FIRST, 1)
-  const { rows } = await on.query<OverdueBalance>(
-    `select business_id as "businessId", live, ${epochMs('due_at')} as "dueAtMs", failures
-      from (${text}) d`,
-    values,
-  )
-  return rows[0]
+  const [first] = await listOverdue(on, { businessIds, live, byMs: FAR_MS }, undefined, 1)
+  return first
 }
 
 /** After every time that a payment is due. */
@@ -147,12 +141,36 @@ export async function oldestUnsettledAt(
   on: Queryable,
   { businessId, live }: BalanceKey,
 ): Promise<number | undefined> {
-  // Up to the last settlement, everything is settled.
-  const settled = `coalesce((select scanned_sequence from settlement s
-    where s.business_id = $1 and s.live = $2 order by to_sequence desc limit 1), -(2::numeric ^ 62)::bigint)`
   const { rows } = await on.query<{ atMs: number }>(
-    `select ${epochMs('first.occurred_at')} as "atMs"
-      from ${firstUnsettled('$1', '$2', settled)} first`,
+    // Up to the last settlement, everything is settled.
+    `with settled as materialized (
+        select coalesce((select scanned_sequence from settlement
+          where business_id = $1 and live = $2 order by to_sequence desc limit 1),
+          -(2::numeric ^ 62)::bigint) as up_to
+      )
+      select round(date_part('epoch', occurred_at) * 1000) as "atMs" from (
+        (select a.business_sequence, a.occurred_at from archived_entry a
+          cross join lateral (select * from transaction where id = a.subject_id offset 0) t
+          where a.business_id = $1 and a.live = $2
+            and a.business_sequence > (select up_to from settled)
+            and a.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
+            and t.status = 'SUCCESS' and not exists (select from ledger_posting p
+              where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
+          order by a.business_sequence limit 1)
+        union all
+        (select l.business_sequence, o.occurred_at from event_log l
+          cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+          cross join lateral (select * from transaction where id = o.subject_id offset 0) t
+          where l.business_id = $1 and l.live = $2
+            and l.business_sequence > (select up_to from settled)
+            and o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
+            and t.status = 'SUCCESS' and not exists (select from ledger_posting p
+              where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
+            and ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
+            -- The row of an archived event remains until its partition is dropped.
+            and l.position > (select archived from event_retention where id = 1)
+          order by l.business_sequence limit 1)
+      ) event order by business_sequence limit 1`,
     [businessId, live],
   )
   return rows[0]?.atMs

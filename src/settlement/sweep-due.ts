@@ -1,13 +1,9 @@
 import type { PoolClient } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
-import { newestBalances } from '../events/balance-changes.sql.ts'
 import { followLog, type LogFollower } from '../events/follow-log.ts'
-import { lookUpOutbox, selectEventsBetween } from '../events/log.sql.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
-import { CREDITS_PAYMENT } from '../transactions/transaction.sql.ts'
 import {
   computeDue,
   type Due,
@@ -113,8 +109,19 @@ async function moveSweep(
 async function listPending(client: PoolClient, after: BalanceKey) {
   const { rows } = await client.query<{ business_id: string; live: boolean }>({
     name: 'settlement-pending',
-    text: `select business_id, live from (${newestBalances('$1', '$2::boolean')}) balance
-      where pending_minor > 0 limit $3`,
+    // Each key is found in the index from the one before, and the newest sums of each by a look-up.
+    text: `with recursive key as (
+        (select business_id, live from event_business_counter
+          where (business_id, live) > ($1, $2::boolean) order by business_id, live limit 1)
+        union all
+        select n.* from key k cross join lateral (
+          select business_id, live from event_business_counter
+          where (business_id, live) > (k.business_id, k.live) order by business_id, live limit 1) n
+      )
+      select b.business_id, b.live from key k cross join lateral (
+        select * from event_business_counter where business_id = k.business_id and live = k.live
+        order by last_sequence desc limit 1) b
+      where b.pending_minor > 0 limit $3`,
     values: [after.businessId, after.live, BALANCES_MAX],
   })
   const keys = rows.map(({ business_id, live }): BalanceKey => ({ businessId: business_id, live }))
@@ -126,7 +133,7 @@ async function repair(client: PoolClient, keys: readonly BalanceKey[]): Promise<
   if (keys.length === 0) return []
   const due = await computeDue(client, keys)
   const { rows } = await client.query<{ business_id: string; live: boolean; due_at_ms: number }>(
-    `select d.business_id, d.live, ${epochMs('d.due_at')} as due_at_ms
+    `select d.business_id, d.live, round(date_part('epoch', d.due_at) * 1000) as due_at_ms
       from unnest($1::text[], $2::boolean[]) as k(business_id, live)
       cross join lateral (select * from settlement_due
         where business_id = k.business_id and live = k.live offset 0) d`,
@@ -178,14 +185,16 @@ async function addUnlisted(client: PoolClient, after: bigint, upTo: bigint): Pro
   }>({
     name: 'settlement-due-unlisted',
     text: `with next as materialized (
-        ${selectEventsBetween('$1', '$2')}
+        select position, outbox_seq, business_id, live from event_log
+        where position > $1 and position <= $2
       ), unlisted as (
         select n.business_id, n.live
         from (select business_id, live, array_agg(outbox_seq) as seqs from next group by 1, 2) n
         left join lateral (select true as found from settlement_due
           where business_id = n.business_id and live = n.live offset 0) d on true
-        cross join lateral (select from unnest(n.seqs) as event(seq) ${lookUpOutbox('event.seq')}
-          where o.kind ${CREDITS_PAYMENT} limit 1) payment
+        cross join lateral (select from unnest(n.seqs) as event(seq)
+          cross join lateral (select * from outbox where seq = event.seq offset 0) o
+          where o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED') limit 1) payment
         where d.found is null
       )
       select r.events, u.business_id, u.live

@@ -1,17 +1,13 @@
 import type { PoolClient } from 'pg'
-import { splitShares } from '../accounts/splits/split-store.ts'
 import { MINUTE_MS } from '../core/durations.ts'
 import { assert, Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
-import { BALANCE_KEYS, MONEY_EVENTS } from '../events/balance-changes.sql.ts'
 import {
   findSequenceBounds,
   hasConsistentSums,
   lastSequenceBefore,
 } from '../events/business-sequences.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { isShare } from '../transactions/ledger/append-postings.ts'
 import {
   findWrongEventCounts,
   verifyEvents,
@@ -23,13 +19,6 @@ import {
   type TransactionKey,
   verifyTransactions,
 } from '../transactions/ledger/verify-transactions.ts'
-import {
-  CREDITS_PAYMENT,
-  IS_UNSETTLED,
-  joinPostings,
-  joinTransaction,
-  TRANSACTIONS,
-} from '../transactions/transaction.sql.ts'
 import { readBalance } from './get-balance.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './runs/store.ts'
 import { type BalanceKey, BEFORE_ALL, type Settlement } from './settlement.ts'
@@ -197,7 +186,7 @@ function labelOf({ businessId, live }: BalanceKey): string {
 /** The time by the database's clock. */
 export async function readDatabaseTime(client: Queryable): Promise<number> {
   const { rows } = await client.query<{ at_ms: number }>(
-    `select ${epochMs('clock_timestamp()')} as at_ms`,
+    `select round(date_part('epoch', clock_timestamp()) * 1000) as at_ms`,
   )
   return rows[0]?.at_ms ?? 0
 }
@@ -207,12 +196,14 @@ export async function findNextBalance(
   client: Queryable,
   after: BalanceKey,
 ): Promise<BalanceKey | undefined> {
-  const next = (alias: string, from: string) =>
-    `(select ${alias}.business_id, ${alias}.live from ${from}
-      where (${alias}.business_id, ${alias}.live) > ($1, $2::boolean)
-      order by ${alias}.business_id, ${alias}.live limit 1)`
   const { rows } = await client.query<{ business_id: string; live: boolean }>(
-    `select business_id, live from (${next('c', BALANCE_KEYS)} union all ${next('t', TRANSACTIONS)}) b
+    `select business_id, live from (
+        (select business_id, live from event_business_counter
+          where (business_id, live) > ($1, $2::boolean) order by business_id, live limit 1)
+        union all
+        (select business_id, live from transaction
+          where (business_id, live) > ($1, $2::boolean) order by business_id, live limit 1)
+      ) b
       order by business_id, live limit 1`,
     [after.businessId, after.live],
   )
@@ -273,18 +264,19 @@ async function verifySettlement(
   const { id, businessId, live, fromSequence, scannedSequence } = settlement
   const { rows } = await client.query<VerifiedRow>(
     `with payment as (
-        select t.id, ${IS_UNSETTLED} as is_skipped,
+        select t.id, t.status = 'SUCCESS' and not exists (select from ledger_posting s
+            where s.transaction_id = t.id and s.kind = 'settlement' offset 0) as is_skipped,
           sum(p.amount_minor) filter (where p.kind = 'settlement') as gross,
           coalesce(sum(p.amount_minor) filter (where p.kind = 'fee'), 0) as fee,
           coalesce(sum(p.amount_minor) filter (where p.kind = 'split'), 0) as split,
           jsonb_object_agg(p.kind, jsonb_build_array(p.business_id, p.amount_minor))
-            filter (where ${isShare('p.kind')}) as shares,
+            filter (where starts_with(p.kind, 'share_')) as shares,
           settlement_fee(t.amount_minor, $6::bigint, $7::int, $8::bigint) as due,
           t.account_id, t.created_at, t.amount_minor
-        from ${MONEY_EVENTS} ${joinTransaction('e.subject_id')}
-          left ${joinPostings('t.id')} and p.settlement_id = $1::text
+        from money_event e join transaction t on t.id = e.subject_id
+          left join ledger_posting p on p.transaction_id = t.id and p.settlement_id = $1::text
         where e.business_id = $2 and e.live = $3 and e.business_sequence > $4
-          and e.business_sequence <= $5 and e.kind ${CREDITS_PAYMENT}
+          and e.business_sequence <= $5 and e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
         group by t.id
       ), verified as (
         select *, case
@@ -297,7 +289,7 @@ async function verifySettlement(
           end as problem
         from payment cross join lateral (
           select jsonb_object_agg('share_' || number, jsonb_build_array(business_id, share_minor)) as due_shares
-          from ${splitShares('account_id', 'created_at', 'amount_minor', 'due')}
+          from split_shares(account_id, created_at, amount_minor, due)
         ) account
       )
       select count(gross) as posted_count, coalesce(sum(gross), 0) as posted_gross,

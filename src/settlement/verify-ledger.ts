@@ -1,6 +1,5 @@
 import type { Pool } from 'pg'
 import { invalidFields } from '../core/errors.ts'
-import { KEEP_EVENTS } from '../events/balance-changes.sql.ts'
 import { pageTokenOf } from '../postgres/page-token.ts'
 import {
   type Discrepancy,
@@ -93,7 +92,7 @@ async function* inSnapshot(pool: Pool, key: BalanceKey, sinceMs: number): AsyncG
   let isDone = false
   try {
     await client.query(
-      `begin isolation level repeatable read read only; set local statement_timeout = ${STATEMENT_MS}; ${KEEP_EVENTS}`,
+      `begin isolation level repeatable read read only; set local statement_timeout = ${STATEMENT_MS}; lock table only event_log, only outbox in access share mode`,
     )
     yield* verifyBalance(client, key, sinceMs)
     await client.query('commit')

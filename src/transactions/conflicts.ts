@@ -1,22 +1,18 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import { joinAccount } from '../accounts/account.sql.ts'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
-import { appendEvents } from '../events/append-events.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import { afterCommit, inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { queriesOf, queryableOf } from '../postgres/queries-of.ts'
 import { PaymentConflictEntity } from './exceptions.entity.ts'
 import { encodeConflictEvent } from './message.ts'
-import { joinTransaction } from './transaction.sql.ts'
 import type {
   IncomingPayment,
   ListedConflict,
@@ -73,16 +69,6 @@ interface Row {
   readonly recorded_amount_minor: string
 }
 
-/** The reports `c`, each with the transaction and the account that it contradicts. */
-const listed = (
-  c: string,
-) => `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor,
-    c.status, ${epochMs('c.created_at')} as created_at_ms,
-    ${epochMs('c.resolved_at')} as resolved_at_ms, c.note, t.session_id, t.business_id,
-    a.account_number as recorded_account_number, t.amount_minor as recorded_amount_minor
-  from (${c}) c ${joinTransaction('c.transaction_id')} ${joinAccount('t.account_id')}
-  order by c.id desc`
-
 /**
  * The unresolved reports, newest first.
  *
@@ -95,8 +81,17 @@ async function listOpenConflicts(
 ): Promise<readonly ListedConflict[]> {
   const values: unknown[] = afterId === undefined ? [limit] : [limit, afterId]
   const { rows } = await on.query<Row>(
-    listed(`select * from payment_conflict where resolved_at is null
-      ${afterId === undefined ? '' : 'and id < $2'} order by id desc limit $1`),
+    `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor, c.status,
+        round(date_part('epoch', c.created_at) * 1000) as created_at_ms,
+        round(date_part('epoch', c.resolved_at) * 1000) as resolved_at_ms, c.note, t.session_id,
+        t.business_id, a.account_number as recorded_account_number,
+        t.amount_minor as recorded_amount_minor
+      from (
+        select * from payment_conflict where resolved_at is null
+          ${afterId === undefined ? '' : 'and id < $2'}
+        order by id desc limit $1
+      ) c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
+      order by c.id desc`,
     values,
   )
   return rows.map(toListed)
@@ -109,14 +104,29 @@ export async function listConflictsOf(
   limit: number,
 ): Promise<readonly ListedConflict[]> {
   const { rows } = await on.query<Row>(
-    listed('select * from payment_conflict where transaction_id = $1 order by id limit $2'),
+    `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor, c.status,
+        round(date_part('epoch', c.created_at) * 1000) as created_at_ms,
+        round(date_part('epoch', c.resolved_at) * 1000) as resolved_at_ms, c.note, t.session_id,
+        t.business_id, a.account_number as recorded_account_number,
+        t.amount_minor as recorded_amount_minor
+      from payment_conflict c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
+      where c.transaction_id = $1 order by c.id limit $2`,
     [transactionId, limit],
   )
-  return rows.map(toListed).reverse()
+  return rows.map(toListed)
 }
 
 export async function findConflict(on: Queryable, id: string): Promise<ListedConflict | undefined> {
-  const { rows } = await on.query<Row>(listed('select * from payment_conflict where id = $1'), [id])
+  const { rows } = await on.query<Row>(
+    `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor, c.status,
+        round(date_part('epoch', c.created_at) * 1000) as created_at_ms,
+        round(date_part('epoch', c.resolved_at) * 1000) as resolved_at_ms, c.note, t.session_id,
+        t.business_id, a.account_number as recorded_account_number,
+        t.amount_minor as recorded_amount_minor
+      from payment_conflict c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
+      where c.id = $1`,
+    [id],
+  )
   return rows[0] && toListed(rows[0])
 }
 
@@ -181,14 +191,6 @@ interface ConflictFilter {
 /** How many rows one page may scan. */
 const ROWS_MAX = 1_000
 
-const FILTER =
-  '($2::text[] is null or t.business_id = any ($2)) and ($3::boolean is null or t.live = $3)'
-
-/** The open reports after an id, and those of them that pass the filter. */
-const open = (after: string, rows: string) =>
-  `(select * from payment_conflict where resolved_at is null and id > ${after} order by id limit ${rows}) c
-    ${joinTransaction('c.transaction_id')}`
-
 /**
  * The open reports that contradict recorded payments, oldest first.
  *
@@ -209,9 +211,12 @@ export async function listOldestConflicts(
     `select c.id, t.bank, t.business_id as "businessId", t.live, t.id as "transactionId",
         t.session_id as "sessionId", c.account_number as "accountNumber", c.amount_minor as amount,
         c.status, a.account_number as "recordedAccountNumber", t.amount_minor as "recordedAmount",
-        t.status as "recordedStatus", ${epochMs('c.created_at')} as "createdAtMs"
-      from ${open('$1', `${ROWS_MAX}`)} ${joinAccount('t.account_id')}
-      where ${FILTER} order by c.id limit $4`,
+        t.status as "recordedStatus", round(date_part('epoch', c.created_at) * 1000) as "createdAtMs"
+      from (
+        select * from payment_conflict where resolved_at is null and id > $1 order by id limit ${ROWS_MAX}
+      ) c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
+      where ($2::text[] is null or t.business_id = any ($2)) and ($3::boolean is null or t.live = $3)
+      order by c.id limit $4`,
     [after, businessIds ?? null, live ?? null, limit],
   )
   const conflicts = rows.map(
@@ -242,7 +247,10 @@ export async function countWaitingConflicts(
   max: number,
 ): Promise<number> {
   const { rows } = await on.query<{ count: number }>(
-    `select count(*)::int as count from ${open("''", '$1')} where ${FILTER}`,
+    `select count(*)::int as count
+      from (select * from payment_conflict where resolved_at is null order by id limit $1) c
+      join transaction t on t.id = c.transaction_id
+      where ($2::text[] is null or t.business_id = any ($2)) and ($3::boolean is null or t.live = $3)`,
     [max, businessIds ?? null, live ?? null],
   )
   return rows[0]?.count ?? 0
@@ -313,16 +321,11 @@ async function appendHeld(
     encodeConflictEvent(conflict, ids[index] as string, nowMs),
   )
   await queryableOf(em).query({
-    text: appendEvents(HELD_EVENT, 'from unnest($1::text[], $2::bytea[]) as i(event_id, payload)'),
+    text: `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+      select event_id, '', true, 'PAYMENT_HELD', $3::timestamptz, payload
+      from unnest($1::text[], $2::bytea[]) as i(event_id, payload)`,
     values: [textArray(ids), byteaArray(payloads), new Date(nowMs)],
   })
-}
-
-const HELD_EVENT = {
-  kind: "'PAYMENT_HELD'",
-  business_id: "''",
-  live: 'true',
-  occurred_at: '$3::timestamptz',
 }
 
 function keyOf({

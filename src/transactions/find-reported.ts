@@ -1,10 +1,8 @@
 import type { Pool } from 'pg'
-import { isNumberOpen, joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { firstIdAt } from '../core/ids.ts'
 import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { joinSession } from './transaction.sql.ts'
 import type { Resolution, TransactionStatus } from './transaction.ts'
 
 /** A payment as a bank's list or statement describes it. */
@@ -59,14 +57,22 @@ export async function findReported(
     text: `select t.id as "transactionId", a.account_number as "accountNumber",
         t.amount_minor as "amountMinor", t.status, a.connector, u.resolution,
         u.id is not null as "isUnmatched",
-        ${isNumberOpen('r.account_number', '$1', '$6::text[]')} as "isAccountOpen",
+        exists (select from account where account.account_number = r.account_number
+          and account.bank = $1 and account.live and account.status in ('ACTIVE', 'EXPIRED')
+          and account.connector = any ($6::text[])) as "isAccountOpen",
         exists (select from payment_conflict c
           where c.transaction_id = t.id and c.account_number = r.account_number
             and c.amount_minor = r.amount_minor and c.status = r.status offset 0) as "conflictRecorded"
       from unnest((select $2::text[]), (select $3::text[]), (select $4::bigint[]), (select $5::text[]))
         with ordinality as r(session_id, account_number, amount_minor, status, at)
-      left ${joinSession('s.session_id = r.session_id and s.bank = $1 and s.live')}
-      left ${joinAccount('t.account_id')}
+      left join lateral (
+        -- "offset 0" keeps the planner on the indexes, also while the tables are small: the plan is kept.
+        select t.* from (
+            select transaction_id from payment_session s
+            where s.session_id = r.session_id and s.bank = $1 and s.live offset 0) s
+          cross join lateral (select * from transaction t where t.id = s.transaction_id offset 0) t
+      ) t on true
+      left join account a on a.id = t.account_id
       left join unmatched_payment u on u.session_id = r.session_id and u.bank = $1
         and u.account_number = r.account_number and u.amount_minor = r.amount_minor
         and u.status = 'SUCCESS'
@@ -136,7 +142,7 @@ export async function findConfirmedAccounts(
     // The latest payment first, as imported ones are the earlier ones. Ids begin with the time, so the second
     // condition leaves out the partitions of before.
     text: `select imported.id from unnest($1::text[], $2::text[]) as imported(id, first_id)
-      ${joinAccount('imported.id')} cross join lateral (
+      join account a on a.id = imported.id cross join lateral (
         select from transaction t
         where t.account_id = imported.id and t.id >= imported.first_id and t.imported_settled is null
           and t.status in ('SUCCESS', 'REVERSED')

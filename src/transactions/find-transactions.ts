@@ -1,6 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
-import { joinAccount } from '../accounts/account.sql.ts'
 import { isCreditable } from '../accounts/account.ts'
 import { getAccount } from '../accounts/get-account.ts'
 import type { Owner } from '../auth/method-policy.ts'
@@ -26,7 +25,6 @@ import {
   type TransactionRow,
   toStored,
 } from './queries.ts'
-import { joinSession } from './transaction.sql.ts'
 import type { Reversal, ShownTransaction, StoredTransaction } from './transaction.ts'
 
 /** Finds one transaction of one business by its session id. Throws Fault not_found. */
@@ -227,9 +225,11 @@ async function findAll(
 ): Promise<readonly StoredTransaction[]> {
   const businessIds = businessId === '' ? allowed && [...allowed] : [businessId]
   const { rows } = await pool.query<TransactionRow>(
-    `select ${TRANSACTION_COLUMNS} from (select) one
-      ${joinSession('s.session_id = $1 and s.live = coalesce($2, s.live)', '(t.business_id = any ($3::text[]) or $3 is null)')}
-      ${joinAccount('t.account_id')}
+    `select ${TRANSACTION_COLUMNS} from payment_session s
+      cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
+      join account a on a.id = t.account_id
+      where s.session_id = $1 and s.live = coalesce($2, s.live)
+        and (t.business_id = any ($3::text[]) or $3 is null)
       order by t.paid_at desc, t.id desc`,
     [sessionId, live ?? null, businessIds ?? null],
   )
@@ -248,11 +248,14 @@ export async function searchTransactions(
   text: string,
   { businessIds, live }: Scope,
 ): Promise<readonly StoredTransaction[]> {
-  const ofId = `select * from transaction where id = $1`
-  const ofSession = `select t.* from (select) one ${joinSession('s.session_id = $1')}`
   const { rows } = await on.query<TransactionRow>(
-    `select ${TRANSACTION_COLUMNS} from (${text.startsWith('txn_') ? `${ofId} union ${ofSession}` : ofSession}) t
-      ${joinAccount('t.account_id')}
+    `select ${TRANSACTION_COLUMNS} from (
+        select id from transaction where id = $1
+        union
+        select transaction_id from payment_session where session_id = $1
+      ) found
+      cross join lateral (select * from transaction where id = found.id offset 0) t
+      join account a on a.id = t.account_id
       where ($2::text[] is null or t.business_id = any ($2)) and ($3::boolean is null or t.live = $3)
       order by t.id desc`,
     [text, businessIds ?? null, live ?? null],

@@ -10,7 +10,6 @@ import { newId } from '../core/ids.ts'
 import { bigintArray, booleanArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { findRecorded } from './queries.ts'
-import { insertSessions } from './store.ts'
 import { canBePaidAt, type Payer, type RecordedBy, type TransactionStatus } from './transaction.ts'
 
 /** A payment of the history of another provider. */
@@ -183,7 +182,9 @@ async function insertAll(
             payer_account_number, payer_bank_code, payer_bank_name, narration)
       ), new_session as (
         -- Every statement inserts in the same order, to prevent deadlocks.
-        ${insertSessions('select session_id, bank, $2, id from input order by session_id, bank')}
+        insert into payment_session (session_id, bank, live, transaction_id)
+        select session_id, bank, $2, id from input order by session_id, bank
+        on conflict (session_id, bank, live) do nothing returning transaction_id
       )
       insert into transaction (id, business_id, account_id, live, bank, session_id, amount_minor, status, paid_at,
         created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration, recorded_by,

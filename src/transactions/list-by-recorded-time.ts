@@ -1,13 +1,10 @@
-import { joinAccount } from '../accounts/account.sql.ts'
 import { invalidFields } from '../core/errors.ts'
 import { firstIdAt } from '../core/ids.ts'
-import { ENTRIES_IN_RANGE } from '../events/balance-changes.sql.ts'
 import { findSequenceBounds, lastSequenceBefore } from '../events/business-sequences.ts'
 import { bindValues } from '../postgres/bind-values.ts'
-import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import {
+  cutScan,
   invalidPageToken,
   type Page,
   type PageTokenField,
@@ -16,7 +13,6 @@ import {
 } from '../postgres/page-token.ts'
 import { isFiltered, type PaymentFilter, paymentConditions } from './payment-filter.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
-import { CREDITS_PAYMENT } from './transaction.sql.ts'
 import type { StoredTransaction, TransactionStatus } from './transaction.ts'
 
 /** Which payments to list; times in epoch milliseconds. */
@@ -34,6 +30,9 @@ export interface RecordedFilter extends PaymentFilter {
   readonly pageToken: string
   readonly pageTokenField?: PageTokenField | undefined
 }
+
+/** How many events a page scans, including those that moved no money, such as new accounts. */
+const EVENTS_MAX = 1_000
 
 /** How many balance changes a page with filters reads. */
 const SCANNED_MAX = 1_000
@@ -120,7 +119,7 @@ async function readRange(
     `${bind(ms === undefined ? fallback : new Date(ms))}::timestamptz`
   const to = time(filter.recordedToMs, 'infinity')
   const where = [
-    `e.kind ${CREDITS_PAYMENT}`,
+    `e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')`,
     `e.logged_at >= ${time(filter.recordedFromMs, '-infinity')}`,
     `e.logged_at < ${to}`,
     ...(accountId === undefined ? [] : [`t.account_id = ${bind(accountId)}`]),
@@ -130,9 +129,40 @@ async function readRange(
     ...(filter.toMs === undefined ? [] : [`t.paid_at < ${time(filter.toMs, '')}`]),
   ]
   const { rows } = await pool.query<EdgeRow & (Row | { readonly id: null })>(
-    `with ${ENTRIES_IN_RANGE}, matching as (
-        select e.business_sequence, ${epochMs('e.logged_at')} as recorded_at_ms, ${TRANSACTION_COLUMNS}
-        from entry e join transaction t on t.id = e.subject_id ${joinAccount('t.account_id')}
+    `with page as materialized (
+        select * from (
+          select l.business_sequence, o.kind, o.subject_id, l.logged_at, o.pending_minor,
+            o.available_minor, o.fees_minor,
+            (o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero as moves_money
+          from event_log l join outbox o on o.seq = l.outbox_seq
+          where l.business_id = $1 and l.live = $5 and l.business_sequence > $2 and l.business_sequence <= $3
+            -- The row of an archived event remains until its partition is dropped.
+            and l.position > (select archived from event_retention where id = 1)
+          order by l.business_sequence limit ${EVENTS_MAX}
+        ) candidate where moves_money order by business_sequence limit $4
+      ), edge as (
+        -- The last event that was scanned, if the scan ended at its limit.
+        select case when (select count(*) from page) < $4 then (
+          select business_sequence from event_log l
+          where l.business_id = $1 and l.live = $5 and l.business_sequence > $2 and l.business_sequence <= $3
+            and l.position > (select archived from event_retention where id = 1)
+          order by business_sequence offset ${EVENTS_MAX - 1} limit 1
+        ) end as read_up_to
+      ), archived as (
+        select business_sequence, kind, subject_id, logged_at, pending_minor, available_minor, fees_minor
+        from archived_entry
+        where business_id = $1 and live = $5 and business_sequence > $2 and business_sequence <= $3
+        order by business_sequence limit $4
+      ), entry as (
+        select * from archived
+        union all
+        select business_sequence, kind, subject_id, logged_at, pending_minor, available_minor, fees_minor
+        from page
+        order by business_sequence limit $4
+      ), matching as (
+        select e.business_sequence, round(date_part('epoch', e.logged_at) * 1000) as recorded_at_ms,
+          ${TRANSACTION_COLUMNS}
+        from entry e join transaction t on t.id = e.subject_id join account a on a.id = t.account_id
         where ${where.join(' and ')}
         order by e.business_sequence limit ${bind(limit)}
       ), range as (
@@ -188,20 +218,22 @@ export async function scanAll(
   // Payments in test mode have an index of their own: there are few among those in live mode.
   if (filter.live) conditions.push('candidate.live')
   else range.push('not live')
-  const scan = boundedScan({
-    columns: '*',
-    from: 'transaction',
-    key: 'id',
-    order: 'desc',
-    range: range.join(' and ') || 'true',
-    filter: [...conditions, ...paymentConditions(filter, 'candidate', bind), 'true'].join(' and '),
-    limit: '$1',
-    rowsMax: ROWS_MAX,
-  })
+  const scanned = range.join(' and ') || 'true'
+  const matching = [...conditions, ...paymentConditions(filter, 'candidate', bind), 'true'].join(
+    ' and ',
+  )
   const { rows } = await pool.query<ScanRow<{ readonly read_up_to: string | null }>>(
-    `with ${scan}
+    `with page as materialized (
+        select * from (
+          select * from transaction where ${scanned} order by id desc limit ${ROWS_MAX}
+        ) candidate where ${matching} order by id desc limit $1
+      ), edge as (
+        select case when (select count(*) from page) < $1 then (
+          select id from transaction where ${scanned} order by id desc offset ${ROWS_MAX - 1} limit 1
+        ) end as read_up_to
+      )
       select edge.read_up_to, ${TRANSACTION_COLUMNS}
-      from edge left join (page t ${joinAccount('t.account_id')}) on true
+      from edge left join (page t join account a on a.id = t.account_id) on true
       order by t.id desc`,
     values,
   )
@@ -266,8 +298,10 @@ export async function scanByPaidAt(
       ), page as (
         select * from candidate t where ${conditions.join(' and ')} ${latest} limit $1
       )
-      select ${epochMs('edge.paid_at')} as edge_paid_at_ms, edge.id as edge_id, ${TRANSACTION_COLUMNS}
-      from (select) one left join edge on true left join (page t ${joinAccount('t.account_id')}) on true
+      select round(date_part('epoch', edge.paid_at) * 1000) as edge_paid_at_ms, edge.id as edge_id,
+        ${TRANSACTION_COLUMNS}
+      -- One row says where the scan ended, also when nothing was found.
+      from (select) one left join edge on true left join (page t join account a on a.id = t.account_id) on true
       order by t.paid_at desc, t.id desc`,
     values,
   )

@@ -1,10 +1,7 @@
-import { joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { newId } from '../core/ids.ts'
-import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { readPage } from '../postgres/page-token.ts'
+import { cutScan, readPage } from '../postgres/page-token.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { RecordedPayment } from './find-reported.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
@@ -61,24 +58,23 @@ interface Row extends Pick<RowOf<typeof TransactionEntity>, Fields> {
   readonly account_number: string
 }
 
-const SCAN = boundedScan({
-  columns: 'id, bank, live, session_id, account_id, amount_minor, status, paid_at',
-  from: 'transaction',
-  key: 'id',
-  order: 'asc',
-  range: 'id > $1',
-  filter: 'bank = $2 and live and paid_at >= $3 and paid_at < $4',
-  limit: '$5',
-  rowsMax: SCANNED_MAX,
-})
-
 async function scan(pool: Queryable, values: readonly unknown[]): Promise<Row[]> {
   const result = await pool.query<Row>({
     name: 'transaction-list-recorded',
-    text: `with ${SCAN}
+    text: `with page as materialized (
+        select * from (
+          select id, bank, live, session_id, account_id, amount_minor, status, paid_at
+          from transaction where id > $1 order by id limit ${SCANNED_MAX}
+        ) candidate where bank = $2 and live and paid_at >= $3 and paid_at < $4
+        order by id limit $5
+      ), edge as (
+        select case when (select count(*) from page) < $5 then (
+          select id from transaction where id > $1 order by id offset ${SCANNED_MAX - 1} limit 1
+        ) end as read_up_to
+      )
       select edge.read_up_to, t.id, t.session_id, a.account_number, t.amount_minor, t.status,
-        ${epochMs('t.paid_at')} as paid_at_ms
-      from edge left join (page t ${joinAccount('t.account_id')}) on true
+        round(date_part('epoch', t.paid_at) * 1000) as paid_at_ms
+      from edge left join (page t join account a on a.id = t.account_id) on true
       order by t.id`,
     values: [...values],
   })

@@ -1,6 +1,5 @@
 import type { BankCode } from '../banks/bank.ts'
 import type { StoredTransaction, TransactionStatus } from './transaction.ts'
-import { HOLD_OF, VARIANCE_OF } from './variance/variance.sql.ts'
 import type { HoldState, Variance } from './variance/variance.ts'
 
 /** Filters of a list of payments that no index serves; an absent field does not filter. */
@@ -35,8 +34,16 @@ export function paymentConditions(
   add(filter.bank, (bank) => `${alias}.bank = ${bank}`)
   add(filter.amountFromMinor, (minor) => `${alias}.amount_minor >= ${minor}`)
   add(filter.amountToMinor, (minor) => `${alias}.amount_minor <= ${minor}`)
-  add(filter.variances, (all) => `(${VARIANCE_OF(`${alias}.id`)}) = any (${all}::text[])`)
-  add(filter.holds, (all) => `(${HOLD_OF(`${alias}.id`)}) = any (${all}::text[])`)
+  add(
+    filter.variances,
+    (all) => `(select variance from payment_variance
+      where transaction_id = ${alias}.id offset 0) = any (${all}::text[])`,
+  )
+  add(
+    filter.holds,
+    (all) => `(select hold from payment_variance
+      where transaction_id = ${alias}.id offset 0) = any (${all}::text[])`,
+  )
   return conditions
 }
 

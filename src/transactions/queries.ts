@@ -1,18 +1,23 @@
 import type { Pool, PoolClient } from 'pg'
-import { joinAccount } from '../accounts/account.sql.ts'
 import type { Metadata } from '../accounts/terms.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { bindValues } from '../postgres/bind-values.ts'
 import { DEADLINES } from '../postgres/client.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
-import { joinSession, lockSettled, SHOWN_SETTLED } from './transaction.sql.ts'
 import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
-import { expectationOf, toVariance, VARIANCE, type VarianceArray } from './variance/variance.sql.ts'
+import type { HoldState, PaymentVariance, Variance } from './variance/variance.ts'
+
+/** The columns of a variance, as the driver parses them. */
+type VarianceArray = readonly [
+  variance: Variance,
+  hold: HoldState | null,
+  decidedAtMs: number | null,
+  returnReason: string,
+]
 
 /** A transaction and the facts of its account. */
 export interface TransactionRow extends Omit<RowOf<typeof TransactionEntity>, 'account_id'> {
@@ -31,13 +36,23 @@ export interface TransactionRow extends Omit<RowOf<typeof TransactionEntity>, 'a
   variance: VarianceArray | null
 }
 
+/**
+ * The columns of a `TransactionRow`, of a transaction `t` and its account `a`. Every list of transactions selects them,
+ * and `toStored` reads them. Permanent accounts pay nothing for the look-up of a variance, and "offset 0" keeps the
+ * planner from reading all postings. An imported payment is settled as its provider stated, others by their posting.
+ */
 export const TRANSACTION_COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_minor, t.status,
-  ${SHOWN_SETTLED} as settled, t.imported_settled, ${epochMs('t.paid_at')} as paid_at_ms,
-  ${epochMs('t.created_at')} as created_at_ms,
-  t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration,
-  t.recorded_by, t.traceparent, a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
-  a.email, ${epochMs('a.created_at')} as account_created_at_ms, a.one_time, a.expected_amount_minor, a.metadata,
-  ${VARIANCE} as variance`
+  coalesce(t.imported_settled, exists (select from ledger_posting s
+    where s.transaction_id = t.id and s.kind = 'settlement' offset 0)) as settled, t.imported_settled,
+  round(date_part('epoch', t.paid_at) * 1000) as paid_at_ms,
+  round(date_part('epoch', t.created_at) * 1000) as created_at_ms,
+  t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration, t.recorded_by,
+  t.traceparent, a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
+  a.email, round(date_part('epoch', a.created_at) * 1000) as account_created_at_ms, a.one_time,
+  a.expected_amount_minor, a.metadata,
+  case when a.one_time then (
+    select json_build_array(v.variance, v.hold, round(date_part('epoch', v.decided_at) * 1000), v.return_reason)
+    from payment_variance v where v.transaction_id = t.id offset 0) end as variance`
 
 /** The key by which a caller looks up a transaction. */
 export interface SessionKey {
@@ -58,7 +73,20 @@ export async function findBySessions(
   const result = await pool.query<TransactionRow & { at: number }>({
     name: 'transaction-find-sessions',
     query_timeout: DEADLINES.hot,
-    text: sessionsText(TRANSACTION_COLUMNS),
+    // The planner expects the same number of keys of a subquery for every call. Otherwise it would plan each call with
+    // few keys anew, over all partitions.
+    text: `select k.at::int4 as at, ${TRANSACTION_COLUMNS}
+      from unnest((select $1::text[]), (select $2::text[]), (select $3::boolean[]))
+        with ordinality as k(business_id, session_id, live, at)
+      join lateral (
+        -- "offset 0" keeps the planner on the indexes, also while the tables are small: the plan is kept.
+        select t.* from (
+            select transaction_id from payment_session s
+            where s.session_id = k.session_id and s.live = coalesce(k.live, s.live) offset 0) s
+          cross join lateral (select * from transaction t where t.id = s.transaction_id offset 0) t
+      ) t on t.business_id = k.business_id
+      join account a on a.id = t.account_id
+      order by t.live, t.id`,
     values: sessionsValues(keys),
   })
   const found: (StoredTransaction | undefined)[] = new Array(keys.length).fill(undefined)
@@ -77,7 +105,26 @@ export async function findShownBySessions(
   const result = await pool.query<ShownRow>({
     name: 'transaction-find-shown',
     query_timeout: DEADLINES.hot,
-    text: sessionsText(SHOWN_COLUMNS),
+    // The keys and the joins are those of `findBySessions`.
+    text: `select k.at::int4 as at, t.session_id, t.bank, t.amount_minor, t.status,
+        coalesce(t.imported_settled, exists (select from ledger_posting s
+          where s.transaction_id = t.id and s.kind = 'settlement' offset 0)),
+        round(date_part('epoch', t.paid_at) * 1000), a.reference, a.account_number, a.account_name,
+        a.first_name, a.last_name, a.email, a.one_time, a.expected_amount_minor, a.metadata,
+        case when a.one_time then (
+          select json_build_array(v.variance, v.hold, round(date_part('epoch', v.decided_at) * 1000),
+            v.return_reason)
+          from payment_variance v where v.transaction_id = t.id offset 0) end
+      from unnest((select $1::text[]), (select $2::text[]), (select $3::boolean[]))
+        with ordinality as k(business_id, session_id, live, at)
+      join lateral (
+        select t.* from (
+            select transaction_id from payment_session s
+            where s.session_id = k.session_id and s.live = coalesce(k.live, s.live) offset 0) s
+          cross join lateral (select * from transaction t where t.id = s.transaction_id offset 0) t
+      ) t on t.business_id = k.business_id
+      join account a on a.id = t.account_id
+      order by t.live, t.id`,
     values: sessionsValues(keys),
     rowMode: 'array',
   })
@@ -89,23 +136,6 @@ export async function findShownBySessions(
     found[row[0] - 1] = other === undefined ? shown : { ...shown, alsoAtBank: other.bank }
   }
   return found
-}
-
-/**
- * The keys of a look-up. Behind subqueries, the planner expects the same number of keys for every call. Otherwise it
- * would plan each call with few keys anew, over all partitions.
- */
-const KEYS = 'unnest((select $1::text[]), (select $2::text[]), (select $3::boolean[]))'
-
-function sessionsText(columns: string): string {
-  return `select k.at::int4 as at, ${columns}
-    from ${KEYS} with ordinality as k(business_id, session_id, live, at)
-    ${joinSession(
-      's.session_id = k.session_id and s.live = coalesce(k.live, s.live)',
-      't.business_id = k.business_id',
-    )}
-    ${joinAccount('t.account_id')}
-    order by t.live, t.id`
 }
 
 function sessionsValues(keys: readonly SessionKey[]): Buffer[] {
@@ -142,9 +172,16 @@ export async function findRecorded(
   >({
     name: 'transaction-find-recorded',
     text: `select k.at::int4 as at, a.connector, t.account_id, ${TRANSACTION_COLUMNS}
-      from ${KEYS} with ordinality as k(bank, session_id, live, at)
-      ${joinSession('s.session_id = k.session_id and s.bank = k.bank and s.live = coalesce(k.live, s.live)')}
-      ${joinAccount('t.account_id')}
+      from unnest((select $1::text[]), (select $2::text[]), (select $3::boolean[]))
+        with ordinality as k(bank, session_id, live, at)
+      join lateral (
+        select t.* from (
+            select transaction_id from payment_session s
+            where s.session_id = k.session_id and s.bank = k.bank and s.live = coalesce(k.live, s.live)
+            offset 0) s
+          cross join lateral (select * from transaction t where t.id = s.transaction_id offset 0) t
+      ) t on true
+      join account a on a.id = t.account_id
       order by t.live`,
     values: [
       textArray(keys.map((key) => key.bank)),
@@ -170,7 +207,7 @@ export async function lockTransaction(
 ): Promise<StoredTransaction | undefined> {
   await client.query({
     name: 'transaction-lock-settled',
-    text: `select ${lockSettled('reversal', 'business_id', 'live')} from transaction where id = $1
+    text: `select lock_settled(business_id, live, true) from transaction where id = $1
       for no key update`,
     values: [id],
   })
@@ -178,7 +215,7 @@ export async function lockTransaction(
   // other tables, such as a decision about a held payment.
   const result = await client.query<TransactionRow>({
     name: 'transaction-locked',
-    text: `select ${TRANSACTION_COLUMNS} from transaction t ${joinAccount('t.account_id')}
+    text: `select ${TRANSACTION_COLUMNS} from transaction t join account a on a.id = t.account_id
       where t.id = $1`,
     values: [id],
   })
@@ -243,7 +280,7 @@ export async function listBy(
   )
   const result = await pool.query<TransactionRow>(
     `select ${TRANSACTION_COLUMNS} from (${found.join(' union all ')}) t
-      ${joinAccount('t.account_id')} ${order}`,
+      join account a on a.id = t.account_id ${order}`,
     values,
   )
   return result.rows.map(toStored)
@@ -287,12 +324,7 @@ export function toStored(row: TransactionRow): StoredTransaction {
   }
 }
 
-/** The fields that a business sees, of a transaction `t` and its account `a`. */
-const SHOWN_COLUMNS = `t.session_id, t.bank, t.amount_minor, t.status, ${SHOWN_SETTLED},
-  ${epochMs('t.paid_at')}, a.reference, a.account_number, a.account_name, a.first_name,
-  a.last_name, a.email, a.one_time, a.expected_amount_minor, a.metadata, ${VARIANCE}`
-
-/** A row of these columns, after its place in the look-up. */
+/** A row of `findShownBySessions`. */
 type ShownRow = [
   ...[at: number, sessionId: string, bank: BankCode, amountMinor: string],
   ...[status: TransactionStatus, settled: boolean, paidAtMs: number],
@@ -322,4 +354,17 @@ function toShown(row: ShownRow): ShownTransaction {
     },
     variance: toVariance(row[16]),
   }
+}
+
+function toVariance(row: VarianceArray | null): PaymentVariance | undefined {
+  if (row === null) return undefined
+  const [variance, hold, decidedAtMs, returnReason] = row
+  return { variance, hold: hold ?? undefined, decidedAtMs: decidedAtMs ?? undefined, returnReason }
+}
+
+/** What a transaction shows of the terms of its account; undefined for a permanent account. */
+function expectationOf(oneTime: boolean, expectedAmountMinor: string | null) {
+  if (!oneTime) return undefined
+  const amountMinor = expectedAmountMinor === null ? undefined : BigInt(expectedAmountMinor)
+  return { expectedAmountMinor: amountMinor }
 }

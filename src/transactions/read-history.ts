@@ -1,6 +1,4 @@
-import { joinAccount } from '../accounts/account.sql.ts'
 import type { ConnectorName } from '../banks/bank.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { listConflictsOf } from './conflicts.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
@@ -40,8 +38,8 @@ export async function readPaymentHistory(
   const { rows } = await on.query<HistoryRow>({
     name: 'transaction-history',
     text: `select ${TRANSACTION_COLUMNS}, t.account_id, a.connector, r.reason as reversal_reason,
-        ${epochMs('r.reversed_at')} as reversed_at_ms
-      from transaction t ${joinAccount('t.account_id')}
+        round(date_part('epoch', r.reversed_at) * 1000) as reversed_at_ms
+      from transaction t join account a on a.id = t.account_id
       left join reversal r on r.transaction_id = t.id where t.id = $1`,
     values: [id],
   })
@@ -75,7 +73,7 @@ async function readPostings(on: Queryable, id: string): Promise<readonly StoredP
     name: 'transaction-postings',
     text: `select kind, business_id as "businessId", debit_account as "debitAccount",
         credit_account as "creditAccount", amount_minor as amount,
-        ${epochMs('created_at')} as "postedAtMs", settlement_id as settlement
+        round(date_part('epoch', created_at) * 1000) as "postedAtMs", settlement_id as settlement
       from ledger_posting where transaction_id = $1 order by created_at, kind`,
     values: [id],
   })

@@ -9,17 +9,14 @@ import type { Clock } from '../core/clock.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { createBatcher } from '../postgres/batcher.ts'
-import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
-import { readPage } from '../postgres/page-token.ts'
+import { cutScan, readPage } from '../postgres/page-token.ts'
 import { encodeArrival } from './message.ts'
 import { findRecorded } from './queries.ts'
 import type { PaymentKey, Resolution, StoredTransaction, StoredUnmatched } from './transaction.ts'
 import {
   assignOpen,
   findUnmatched,
-  isRecorded,
   listOpenUnmatched,
   lockOpenReports,
   lockReported,
@@ -255,26 +252,32 @@ const ROWS_MAX = 1_000
  * @returns `readUpTo`: the last id that was scanned, if the scan limit ended the page
  */
 export async function listOldestUnmatched(on: Queryable, after: string, limit: number) {
-  const scan = boundedScan({
-    columns: '*',
-    from: 'unmatched_payment',
-    key: 'id',
-    order: 'asc',
-    range: 'resolution is null and id > $2',
-    filter: `not ${isRecorded('candidate')}`,
-    limit: '$1',
-    rowsMax: ROWS_MAX,
-  })
   type Row = Omit<WaitingUnmatched, 'id' | 'amountMinor'> & {
     readonly id: string | null
     readonly amount: string
     readonly readUpTo: string | null
   }
   const { rows } = await on.query<Row>(
-    `with ${scan}
+    `with page as materialized (
+        select * from (
+          select * from unmatched_payment where resolution is null and id > $2 order by id limit ${ROWS_MAX}
+        ) u where not exists (
+          -- "offset 0": by look-ups, whatever the planner expects of the tables.
+          select from payment_session s
+            cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
+            join account a on a.id = t.account_id
+          where s.session_id = u.session_id and s.bank = u.bank and s.live
+            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)
+        order by id limit $1
+      ), edge as (
+        select case when (select count(*) from page) < $1 then (
+          select id from unmatched_payment where resolution is null and id > $2
+          order by id offset ${ROWS_MAX - 1} limit 1
+        ) end as read_up_to
+      )
       select edge.read_up_to as "readUpTo", u.id, u.bank, u.account_number as "accountNumber",
         u.session_id as "sessionId", u.amount_minor as amount,
-        ${epochMs('u.created_at')} as "createdAtMs", u.payer_name as "payerName"
+        round(date_part('epoch', u.created_at) * 1000) as "createdAtMs", u.payer_name as "payerName"
       from edge left join page u on true order by u.id`,
     [limit, after],
   )
@@ -289,7 +292,13 @@ export async function countWaitingUnmatched(on: Queryable, max: number): Promise
   const { rows } = await on.query<{ count: number }>(
     `select count(*)::int as count from (
         select from (select * from unmatched_payment where resolution is null order by id limit $1) u
-        where not ${isRecorded('u')}) waiting`,
+        where not exists (
+          -- "offset 0": by look-ups, whatever the planner expects of the tables.
+          select from payment_session s
+            cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
+            join account a on a.id = t.account_id
+          where s.session_id = u.session_id and s.bank = u.bank and s.live
+            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)) waiting`,
     [max],
   )
   return rows[0]?.count ?? 0

@@ -4,10 +4,8 @@ import type { Actor } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { assert, Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
-import { appendEvents } from '../events/append-events.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import type { Semaphore } from '../postgres/semaphore.ts'
-import { appendPostings } from './ledger/append-postings.ts'
 import { isLegalTransition } from './ledger/ledger.ts'
 import { encodeTransactionEvent } from './message.ts'
 import { lockTransaction } from './queries.ts'
@@ -97,36 +95,6 @@ async function reverseShares(
   await appendShareEvents(client, { ...change, atMs: nowMs }, await findShares(client, id))
 }
 
-/** The posting that reverses another, of the same business: debit and credit are swapped. */
-const MIRRORED_POSTING = {
-  transaction_id: 'r.id',
-  kind: "p.kind || '_reversal'",
-  business_id: 'p.business_id',
-  live: 'r.live',
-  debit_account: 'p.credit_account',
-  credit_account: 'p.debit_account',
-  amount_minor: 'p.amount_minor',
-  created_at: '$3',
-}
-
-const changeOf = (account: string) =>
-  `coalesce((select amount_minor from changes where account = '${account}'), 0)`
-
-const REVERSAL_EVENT = {
-  event_id: '$4',
-  kind: "'PAYMENT_REVERSED'",
-  occurred_at: '$3',
-  payload: '$5',
-  subject_id: 'id',
-  pending_minor: changeOf('pending'),
-  available_minor: changeOf('available'),
-  fees_minor: changeOf('fees'),
-  // The money was in the balances of the business, and others got all of it. The money of a held payment never was in
-  // them.
-  nets_zero: `coalesce((select bool_and(amount_minor = 0) from changes
-            where account in ('pending', 'available', 'fees')), false)`,
-}
-
 /**
  * Reverses a locked, successful transaction: adds the mirror of each of its postings, and an event
  * that carries the change of its business's balances. If it was held, it is so no longer.
@@ -149,7 +117,12 @@ async function reversePostings(
       ), reason as (
         insert into reversal (transaction_id, reason, reversed_at) select id, $2, $3 from reversed
       ), mirrored as (
-        ${appendPostings(MIRRORED_POSTING, 'from reversed r join ledger_posting p on p.transaction_id = r.id')}
+        -- Each posting of the same business, with debit and credit swapped.
+        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+          credit_account, amount_minor, created_at)
+        select r.id, p.kind || '_reversal', p.business_id, r.live, p.credit_account, p.debit_account,
+          p.amount_minor, $3
+        from reversed r join ledger_posting p on p.transaction_id = r.id
         returning business_id, debit_account, credit_account, amount_minor
       ), changes as (
         select account, sum(amount_minor) as amount_minor from (
@@ -160,7 +133,17 @@ async function reversePostings(
         update payment_variance v set hold = 'RETURNED', decided_at = $3
         from reversed where v.transaction_id = reversed.id and v.hold in ('HELD', 'RETURN_REQUESTED')
       ), published as (
-        ${appendEvents(REVERSAL_EVENT, 'from reversed')}
+        -- nets_zero: the money was in the balances of the business, and others got all of it. The money of a held
+        -- payment never was in them.
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
+          pending_minor, available_minor, fees_minor, nets_zero)
+        select $4, business_id, live, 'PAYMENT_REVERSED', $3, $5, id,
+          coalesce((select amount_minor from changes where account = 'pending'), 0),
+          coalesce((select amount_minor from changes where account = 'available'), 0),
+          coalesce((select amount_minor from changes where account = 'fees'), 0),
+          coalesce((select bool_and(amount_minor = 0) from changes
+            where account in ('pending', 'available', 'fees')), false)
+        from reversed
       )
       select id from reversed`,
     values: [

@@ -9,9 +9,7 @@ import type { Actor } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { firstIdAt, newId } from '../core/ids.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
-import { lockSettled } from './transaction.sql.ts'
 
 interface Dependencies {
   readonly pool: Pool
@@ -46,7 +44,7 @@ export function createSetSplit({ pool, clock }: Dependencies): SetSplit {
     const split = await checkSplit(pool, account.businessId, requested)
     const { id, businessId, live } = account
     await inTransaction(pool, async (client) => {
-      await client.query(`select ${lockSettled('settlement', '$1', '$2')}`, [businessId, live])
+      await client.query(`select lock_settled($1, $2, false)`, [businessId, live])
       const current = await findSplit(client, id)
       if (splitText(current) === splitText(split)) return
       const nowMs = clock.now()
@@ -76,7 +74,7 @@ async function findLastRecorded(
   nowMs: number,
 ): Promise<number> {
   const { rows } = await client.query<{ created_at_ms: number | null }>(
-    `select ${epochMs('max(created_at)')} as created_at_ms from transaction
+    `select round(date_part('epoch', max(created_at)) * 1000) as created_at_ms from transaction
       where account_id = $1 and id >= $2`,
     [accountId, firstIdAt('txn', nowMs)],
   )

@@ -1,22 +1,9 @@
 import type { PoolClient } from 'pg'
 import { findBusinessNames } from '../businesses/get-business.ts'
 import { newId } from '../core/ids.ts'
-import { appendEvents } from '../events/append-events.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
-import { isShare } from './ledger/append-postings.ts'
 import type { Share, ShareChange } from './message.ts'
 import { encodeShareEvent } from './message.ts'
-
-const SHARE_EVENT = {
-  event_id: 'e.id',
-  business_id: 'e.business_id',
-  live: '$1',
-  kind: '$2',
-  occurred_at: '$3',
-  payload: 'e.payload',
-  subject_id: '$4',
-  available_minor: 'e.minor::bigint',
-}
 
 /** Appends an event for each recipient, with the change of its balance, in the transaction of the postings. */
 export async function appendShareEvents(
@@ -34,10 +21,10 @@ export async function appendShareEvents(
   const sign = kind === 'SHARE_SETTLED' ? 1n : -1n
   await client.query({
     name: 'share-events',
-    text: appendEvents(
-      SHARE_EVENT,
-      `from unnest($5::text[], $6::text[], $7::bytea[], $8::text[]) as e(id, business_id, payload, minor)`,
-    ),
+    text: `insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
+        available_minor)
+      select e.id, e.business_id, $1, $2, $3, e.payload, $4, e.minor::bigint
+      from unnest($5::text[], $6::text[], $7::bytea[], $8::text[]) as e(id, business_id, payload, minor)`,
     values: [
       change.live,
       kind,
@@ -56,7 +43,7 @@ export async function findShares(client: PoolClient, transactionId: string): Pro
   const { rows } = await client.query<{ business_id: string; amount_minor: string }>({
     name: 'transaction-shares',
     text: `select business_id, amount_minor from ledger_posting
-      where transaction_id = $1 and ${isShare('kind')} and settlement_id is not null order by kind`,
+      where transaction_id = $1 and starts_with(kind, 'share_') and settlement_id is not null order by kind`,
     values: [transactionId],
   })
   return rows.map((row) => {

@@ -1,6 +1,4 @@
 import type { Pool } from 'pg'
-import { isAccountOpen } from '../accounts/account.sql.ts'
-import { appendEvents } from '../events/append-events.ts'
 import { runStatement } from '../postgres/batcher.ts'
 import {
   bigintArray,
@@ -10,7 +8,6 @@ import {
   timestampArray,
 } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { appendPostings, PAYMENT_POSTING } from './ledger/append-postings.ts'
 import type { IncomingPayment } from './transaction.ts'
 
 /** A payment about to be recorded. */
@@ -23,32 +20,6 @@ export interface NewTransaction extends Omit<IncomingPayment, 'live' | 'span'> {
   readonly eventId: string
   /** The serialized event; only a successful payment has one. */
   readonly payload: Uint8Array | null
-}
-
-/**
- * The recorded rows whose money has arrived. Not a join: the planner expects one recorded row, and would compare
- * each row of a batch with each. It hashes the ids of a subquery that it cannot turn into a join.
- */
-const RECORDED = "from input where status = 'SUCCESS' and (id in (select id from recorded)) is true"
-
-/**
- * The outbox columns of a payment event: the source has columns of `transaction` and of the event.
- */
-export const PAYMENT_EVENT = {
-  kind: "'PAYMENT_NOTIFICATION'",
-  subject_id: 'id',
-  pending_minor: 'amount_minor',
-}
-
-/**
- * The SQL that inserts sessions, as a part of the statement that inserts their transactions. It returns the
- * `transaction_id` of those that are new.
- *
- * @param rows SQL: session_id, bank, live, transaction_id
- */
-export function insertSessions(rows: string): string {
-  return `insert into payment_session (session_id, bank, live, transaction_id) ${rows}
-        on conflict (session_id, bank, live) do nothing returning transaction_id`
 }
 
 /**
@@ -68,57 +39,33 @@ export async function insertTransactions(
 }
 
 function recordStatement(rows: readonly NewTransaction[]) {
-  return { name: 'transaction-record', text: RECORD, values: recordValues(rows) }
-}
-
-/** The same in the caller's transaction. @returns how many payments it recorded */
-export async function recordOn(on: Queryable, rows: readonly NewTransaction[]): Promise<number> {
-  return (await on.query(recordStatement(rows))).rows.length
-}
-
-/** The parts of a statement that differ between permanent and one-time accounts. */
-export interface RecordParts {
-  /** SQL: further columns of the input, after a comma; empty: none. */
-  readonly columns: string
-  readonly posting: typeof PAYMENT_POSTING
-  readonly event: typeof PAYMENT_EVENT
-  /** SQL: further subqueries, after a comma, given the source of the rows whose money has arrived. */
-  readonly further: (source: string) => string
-}
-
-const PERMANENT: RecordParts = {
-  columns: '',
-  posting: PAYMENT_POSTING,
-  event: PAYMENT_EVENT,
-  further: () => '',
-}
-
-const RECORD = recordText(PERMANENT)
-
-const FINALIZE = finalizeText(PERMANENT)
-
-/** SQL that records payments, with parameters from $20 on for further columns. It returns the ids recorded. */
-export function recordText({ columns, posting, event, further }: RecordParts, arrays = ''): string {
-  return `with input as (
+  return {
+    name: 'transaction-record',
+    // The rows whose money has arrived are found by "is true" and not by a join: the planner expects one recorded row,
+    // and would compare each row of a batch with each. It hashes the ids of a subquery that it cannot turn into a join.
+    text: `with input as (
         select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
           $6::bigint[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::text[],
           $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bytea[],
-          $17::boolean[], $18::text[], $19::text[]${arrays}) with ordinality
+          $17::boolean[], $18::text[], $19::text[]) with ordinality
           as i(id, business_id, account_id, bank, session_id, amount_minor, status, paid_at,
             created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-            narration, event_id, payload, live, recorded_by, traceparent${columns}, at)
+            narration, event_id, payload, live, recorded_by, traceparent, at)
       ), unmatched as materialized (
         -- Locked in the same order as an operator's resolution locks them, to prevent deadlocks.
         select session_id, bank, resolution from unmatched_payment
         where session_id = any ($5::text[]) order by id for share
       ), new_session as (
-        ${insertSessions(`select session_id, bank, live, id from input i
-        where ${isAccountOpen('i.account_id', 'i.live')}
+        insert into payment_session (session_id, bank, live, transaction_id)
+        select session_id, bank, live, id from input i
+        where exists (select from account where account.id = i.account_id and account.live = i.live
+            and account.status in ('ACTIVE', 'EXPIRED'))
           and not (i.live and exists (select from unmatched u
             where u.session_id = i.session_id and u.bank = i.bank and u.resolution = 'RETURNED'))
         -- Every batch inserts index entries in the same order, to prevent deadlocks. Of a session that is
         -- repeated, the first row is inserted.
-        order by session_id, bank, live, at`)}
+        order by session_id, bank, live, at
+        on conflict (session_id, bank, live) do nothing returning transaction_id
       ), recorded as (
         insert into transaction (id, business_id, account_id, live, bank, session_id,
           amount_minor, status, paid_at, created_at, payer_name, payer_account_number,
@@ -128,13 +75,27 @@ export function recordText({ columns, posting, event, further }: RecordParts, ar
           recorded_by, traceparent
         from input join new_session on transaction_id = id returning id
       ), posted as (
-        ${appendPostings(posting, RECORDED)}
+        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+          credit_account, amount_minor, created_at)
+        select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, created_at
+        from input where status = 'SUCCESS' and (id in (select id from recorded)) is true
       ), published as (
-        ${appendEvents(event, RECORDED)}
-      )${further(RECORDED)}
-      select id from recorded`
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
+          pending_minor)
+        select event_id, business_id, live, 'PAYMENT_NOTIFICATION', created_at, payload, id, amount_minor
+        from input where status = 'SUCCESS' and (id in (select id from recorded)) is true
+      )
+      select id from recorded`,
+    values: recordValues(rows),
+  }
 }
 
+/** The same in the caller's transaction. @returns how many payments it recorded */
+export async function recordOn(on: Queryable, rows: readonly NewTransaction[]): Promise<number> {
+  return (await on.query(recordStatement(rows))).rows.length
+}
+
+/** The values of `$1` to `$19` of the statements that record payments. */
 export function recordValues(rows: readonly NewTransaction[]): Buffer[] {
   return [
     textArray(rows.map((row) => row.id)),
@@ -177,23 +138,11 @@ export async function finalizeTransactions(
 ): Promise<ReadonlySet<string>> {
   const result = await runStatement<{ event_id: string }>(pool, {
     name: 'transaction-finalize',
-    text: FINALIZE,
-    values: finalizeValues(rows),
-  })
-  return new Set(result.rows.map((row) => row.event_id))
-}
-
-/** SQL that finalizes payments, with parameters from $8 on for further columns. It returns the event ids. */
-export function finalizeText(
-  { columns, posting, event, further }: RecordParts,
-  arrays = '',
-): string {
-  const successful = "from finalized where status = 'SUCCESS'"
-  return `with input as (
+    text: `with input as (
         -- The first report of a payment finalizes it.
         select distinct on (id) * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[],
-          $5::bytea[], $6::text[], $7::text[]${arrays}) with ordinality
-          as i(id, new_status, recorded_at, event_id, payload, finalized_by, finalized_in${columns}, at)
+          $5::bytea[], $6::text[], $7::text[]) with ordinality
+          as i(id, new_status, recorded_at, event_id, payload, finalized_by, finalized_in, at)
         order by id, at
       ), locked as (
         -- Every statement locks in this order, to prevent deadlocks.
@@ -204,15 +153,25 @@ export function finalizeText(
         update transaction t set status = new_status, created_at = recorded_at,
           recorded_by = finalized_by, traceparent = finalized_in
         from input join locked using (id) where t.id = input.id
-        returning t.*, event_id, payload${columns}
+        returning t.*, event_id, payload
       ), posted as (
-        ${appendPostings(posting, successful)}
+        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+          credit_account, amount_minor, created_at)
+        select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, created_at
+        from finalized where status = 'SUCCESS'
       ), published as (
-        ${appendEvents(event, successful)}
-      )${further(successful)}
-      select event_id from finalized`
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
+          pending_minor)
+        select event_id, business_id, live, 'PAYMENT_NOTIFICATION', created_at, payload, id, amount_minor
+        from finalized where status = 'SUCCESS'
+      )
+      select event_id from finalized`,
+    values: finalizeValues(rows),
+  })
+  return new Set(result.rows.map((row) => row.event_id))
 }
 
+/** The values of `$1` to `$7` of the statements that finalize payments. */
 export function finalizeValues(rows: readonly Finalization[]): Buffer[] {
   return [
     textArray(rows.map((row) => row.id)),

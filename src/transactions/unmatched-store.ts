@@ -1,46 +1,23 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
-import { joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode } from '../banks/bank.ts'
-import { appendEvents } from '../events/append-events.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { bindValues } from '../postgres/bind-values.ts'
-import { boundedScan } from '../postgres/bounded-scan.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { UnmatchedPaymentEntity } from './exceptions.entity.ts'
-import { appendPostings } from './ledger/append-postings.ts'
-import { insertSessions, type NewTransaction } from './store.ts'
-import { joinSession } from './transaction.sql.ts'
+import type { NewTransaction } from './store.ts'
 import type { PaymentKey, Resolution, StoredUnmatched, UnmatchedPayment } from './transaction.ts'
-import {
-  type Decided,
-  HELD_EVENT,
-  HELD_POSTING,
-  insertVariances,
-} from './variance/record-one-time.ts'
-
-const ASSIGNED_EVENT = { ...HELD_EVENT, event_id: '$6', payload: '$7' }
+import type { Decided } from './variance/record-one-time.ts'
 
 type Row = RowOf<typeof UnmatchedPaymentEntity>
 
 const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u.status,
-  ${epochMs('u.paid_at')} as paid_at_ms,
-  ${epochMs('u.created_at')} as created_at_ms,
+  round(date_part('epoch', u.paid_at) * 1000) as paid_at_ms,
+  round(date_part('epoch', u.created_at) * 1000) as created_at_ms,
   u.payer_name, u.payer_account_number, u.payer_bank_code, u.payer_bank_name, u.narration,
-  u.resolution, ${epochMs('u.resolved_at')} as resolved_at_ms, u.note,
+  u.resolution, round(date_part('epoch', u.resolved_at) * 1000) as resolved_at_ms, u.note,
   u.transaction_id`
-
-/**
- * Whether the payment of an unmatched row was recorded later, with the same amount and account. Only
- * live payments are stored as unmatched.
- */
-export const isRecorded = (u: string) =>
-  `exists (select from (select) one
-      ${joinSession(`s.session_id = ${u}.session_id and s.bank = ${u}.bank and s.live`)}
-      ${joinAccount('t.account_id')}
-    where t.amount_minor = ${u}.amount_minor and a.account_number = ${u}.account_number)`
 
 export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmatched | undefined> {
   const result = await pool.query<Row>({
@@ -69,7 +46,8 @@ export async function searchUnmatched(
 const ROWS_MAX = 1_000
 
 /**
- * The unmatched payments that wait for an operator's decision, newest first.
+ * The unmatched payments that wait for an operator's decision, newest first: without those that were recorded later,
+ * with the same amount and account. Only live payments are stored as unmatched.
  *
  * @param afterId the last payment of the previous page
  * @returns `readUpTo`: the last id that was scanned, if the scan limit ended the page
@@ -81,23 +59,28 @@ export async function listOpenUnmatched(
   limit: number,
 ): Promise<{ readonly payments: StoredUnmatched[]; readonly readUpTo: string | undefined }> {
   const { values, bind } = bindValues(limit)
-  const range = [
+  const scanned = [
     'resolution is null',
     ...(bank === undefined ? [] : [`bank = ${bind(bank)}`]),
     ...(afterId === undefined ? [] : [`id < ${bind(afterId)}`]),
-  ]
-  const scan = boundedScan({
-    columns: '*',
-    from: 'unmatched_payment',
-    key: 'id',
-    order: 'desc',
-    range: range.join(' and '),
-    filter: `not ${isRecorded('candidate')}`,
-    limit: '$1',
-    rowsMax: ROWS_MAX,
-  })
+  ].join(' and ')
   const { rows } = await pool.query<Partial<Row> & { read_up_to: string | null }>(
-    `with ${scan}
+    `with page as materialized (
+        select * from (
+          select * from unmatched_payment where ${scanned} order by id desc limit ${ROWS_MAX}
+        ) u where not exists (
+          -- "offset 0": by look-ups, whatever the planner expects of the tables.
+          select from payment_session s
+            cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
+            join account a on a.id = t.account_id
+          where s.session_id = u.session_id and s.bank = u.bank and s.live
+            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)
+        order by id desc limit $1
+      ), edge as (
+        select case when (select count(*) from page) < $1 then (
+          select id from unmatched_payment where ${scanned} order by id desc offset ${ROWS_MAX - 1} limit 1
+        ) end as read_up_to
+      )
       select edge.read_up_to, ${COLUMNS} from edge left join page u on true order by u.id desc`,
     values,
   )
@@ -109,14 +92,16 @@ export async function listOpenUnmatched(
 export async function countOpenUnmatched(em: EntityManager): Promise<number> {
   const [row] = await em.execute<[{ count: number }]>(
     `select count(*)::int as count from unmatched_payment u
-      where resolution is null and not ${isRecorded('u')}`,
+      where resolution is null and not exists (
+          -- "offset 0": by look-ups, whatever the planner expects of the tables.
+          select from payment_session s
+            cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
+            join account a on a.id = t.account_id
+          where s.session_id = u.session_id and s.bank = u.bank and s.live
+            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)`,
   )
   return row.count
 }
-
-/** Whether the rows `u` and `n` report the same payment, whatever the status. */
-const SAME_PAYMENT = `u.session_id = n.session_id and u.bank = n.bank
-  and u.account_number = n.account_number and u.amount_minor = n.amount_minor`
 
 /**
  * Lets an assignment of a payment and the insertion of further reports of it exclude each other until the commit:
@@ -152,7 +137,8 @@ export async function lockOpenReports(
 ): Promise<StoredUnmatched[]> {
   const result = await client.query<Row>({
     name: 'unmatched-payment-lock',
-    text: `select ${COLUMNS} from unmatched_payment u join unmatched_payment n on ${SAME_PAYMENT}
+    text: `select ${COLUMNS} from unmatched_payment u join unmatched_payment n on u.session_id = n.session_id
+        and u.bank = n.bank and u.account_number = n.account_number and u.amount_minor = n.amount_minor
       where n.id = $1 and n.resolution is null and u.resolution is null
       order by u.id for update of u`,
     values: [unmatchedId],
@@ -181,11 +167,13 @@ export async function assignOpen(
     name: 'unmatched-payment-assign',
     text: `with payment as (
         select p.*, a.id as account_id, a.business_id, a.live
-        from unmatched_payment p ${joinAccount('$3')} and a.business_id = $4
+        from unmatched_payment p join account a on a.id = $3 and a.business_id = $4
           and a.bank = p.bank and a.status <> 'PENDING'
         where p.id = $1
       ), new_session as (
-        ${insertSessions('select session_id, bank, live, $2 from payment')}
+        insert into payment_session (session_id, bank, live, transaction_id)
+        select session_id, bank, live, $2 from payment
+        on conflict (session_id, bank, live) do nothing returning transaction_id
       ), recorded as (
         insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor,
           status, paid_at, created_at, payer_name, payer_account_number, payer_bank_code,
@@ -195,11 +183,22 @@ export async function assignOpen(
         from payment cross join new_session returning *, $11::text as variance, $12::text as hold,
           $13::boolean as is_use
       ), posted as (
-        ${appendPostings(HELD_POSTING, "from recorded where status = 'SUCCESS'")}
+        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+          credit_account, amount_minor, created_at)
+        select id, 'payment', business_id, live, 'clearing:' || bank,
+          case when hold is null then 'pending' else 'held' end, amount_minor, created_at
+        from recorded where status = 'SUCCESS'
       ), published as (
-        ${appendEvents(ASSIGNED_EVENT, "from recorded where status = 'SUCCESS'")}
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
+          pending_minor)
+        select $6, business_id, live,
+          case when hold is null then 'PAYMENT_NOTIFICATION' else 'PAYMENT_ON_HOLD' end, created_at, $7,
+          id, case when hold is null then amount_minor else 0 end
+        from recorded where status = 'SUCCESS'
       ), varied as (
-        ${insertVariances('from recorded where variance is not null')}
+        insert into payment_variance (transaction_id, business_id, live, account_id, variance, hold, is_use)
+        select id, business_id, live, account_id, variance, hold, is_use
+        from recorded where variance is not null
       )
       update unmatched_payment set resolution = 'ASSIGNED', resolved_at = $5, note = $8,
         transaction_id = $2
@@ -238,7 +237,13 @@ export async function returnOpen(
   const result = await client.query<Row>({
     name: 'unmatched-payment-return',
     text: `update unmatched_payment u set resolution = 'RETURNED', resolved_at = $2, note = $3
-      where id = any ($1) and not ${isRecorded('u')} returning ${COLUMNS}`,
+      where id = any ($1) and not exists (
+          -- "offset 0": by look-ups, whatever the planner expects of the tables.
+          select from payment_session s
+            cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
+            join account a on a.id = t.account_id
+          where s.session_id = u.session_id and s.bank = u.bank and s.live
+            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0) returning ${COLUMNS}`,
     values: [reports.map((report) => report.id), new Date(nowMs), note],
   })
   const returned = result.rows.find((row) => row.id === id)
@@ -255,7 +260,8 @@ export async function resolutionsOf(
 ): Promise<readonly (Resolution | undefined)[]> {
   const { rows } = await on.query<{ resolution: Resolution | null }>({
     name: 'unmatched-payment-resolution',
-    text: `select (select resolution from unmatched_payment u where ${SAME_PAYMENT}
+    text: `select (select resolution from unmatched_payment u where u.session_id = n.session_id
+        and u.bank = n.bank and u.account_number = n.account_number and u.amount_minor = n.amount_minor
         and resolution is not null order by resolution = 'ASSIGNED' desc limit 1)
       from unnest($1::text[], $2::text[], $3::text[], $4::bigint[])
         with ordinality as n(session_id, bank, account_number, amount_minor, at) order by n.at`,
@@ -347,7 +353,10 @@ async function insert(
         from input order by session_id, bank, account_number, amount_minor, status
         on conflict do nothing returning id
       ), published as (
-        ${appendEvents(UNMATCHED_EVENT, 'from input join inserted using (id)')}
+        -- The event belongs to no business, so only operators receive it.
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        select event_id, '', true, 'PAYMENT_UNMATCHED', created_at, payload
+        from input join inserted using (id)
       )
       select id from inserted`,
     values: [
@@ -370,6 +379,3 @@ async function insert(
   })
   return new Set(result.rows.map((row) => row.id))
 }
-
-/** The event belongs to no business, so only operators receive it. */
-const UNMATCHED_EVENT = { kind: "'PAYMENT_UNMATCHED'", business_id: "''", live: 'true' }

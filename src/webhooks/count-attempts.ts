@@ -4,7 +4,6 @@ import type { Clock } from '../core/clock.ts'
 import { HOUR_MS } from '../core/durations.ts'
 import { createLoop } from '../core/loop.ts'
 import { bigintArray, booleanArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { DeliveryState } from './deliveries/delivery.ts'
 
@@ -211,7 +210,7 @@ export async function readWebhookHours(
 ): Promise<readonly WebhookHour[]> {
   const { rows } = await on.query<WebhookHour>({
     name: 'webhook-hour-read',
-    text: `select ${epochMs('h.hour')} as "hourMs", h.attempts::float8, h.delivered::float8,
+    text: `select round(date_part('epoch', h.hour) * 1000) as "hourMs", h.attempts::float8, h.delivered::float8,
         h.failed::float8, h.delays
       from unnest($3::timestamptz[], $4::timestamptz[]) as p(first, last)
       cross join unnest($1::text[]) as b(id)

@@ -3,13 +3,11 @@ import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
-import { lookUpOutbox, selectEventsAfter } from '../events/log.sql.ts'
 import { KINDS_ON_REQUEST } from '../events/message.ts'
 import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import { lastPosition, tryLock } from './deliveries/backlog.ts'
 import type { UnclearClaims } from './deliveries/claim-deliveries.ts'
-import { type ClaimRow, ENCRYPTED_SECRETS, readClaims } from './deliveries/claim-deliveries.ts'
+import { type ClaimRow, readClaims } from './deliveries/claim-deliveries.ts'
 import type { Allotment } from './deliveries/concurrency-limiter.ts'
 import type { Worker } from './deliveries/worker.ts'
 
@@ -112,15 +110,6 @@ interface Dispatched {
   readonly claimed: readonly ClaimRow[]
 }
 
-/** SQL: the kinds that an endpoint without kinds does not receive. */
-const ON_REQUEST = KINDS_ON_REQUEST.map((kind) => `'${kind}'`).join(', ')
-
-/** SQL: the sequence of the last event before these that the endpoint of `m` was sent; 0 if none. */
-const LAST_SEQUENCE = `(select d.sequence from webhook_delivery d
-    where d.endpoint_id = m.endpoint_id and d.position >= $7 and d.position < m.position
-    order by d.position desc limit 1),
-  last_delivery_sequence(m.endpoint_id, $7)`
-
 type Row = { position: string | null; events: number; deliveries: number } & (
   | ClaimRow
   | { endpoint_id: null }
@@ -142,10 +131,14 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
   const { rows } = await pool.query<Row>({
     // With the limit as a parameter, PostgreSQL would plan it anew each time, ten times as long as it runs.
     name: `webhook-dispatch-${eventsMax}`,
-    text: `with ${tryLock('webhook dispatcher')}, dispatcher as (
-        ${lastPosition('(select held from lock)')}
+    text: `with lock as materialized (
+        select pg_try_advisory_xact_lock(hashtextextended('webhook dispatcher', 0)) as held
+      ), dispatcher as (
+        select position from webhook_dispatcher where (select held from lock)
+        order by position desc limit 1
       ), next as (
-        ${selectEventsAfter('(select position from dispatcher)', `${eventsMax}`)}
+        select position, outbox_seq, business_id, live, business_sequence from event_log
+        where position > (select position from dispatcher) order by position limit ${eventsMax}
       ), matched as (
         select e.id as endpoint_id, n.position, n.business_sequence as sequence,
           lag(n.business_sequence) over (partition by e.id order by n.position) as previous,
@@ -153,7 +146,7 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
           and row_number() over (partition by e.id order by n.position) <= a.share, false
         ) as claimed
         from next n
-        ${lookUpOutbox('n.outbox_seq')}
+        cross join lateral (select * from outbox where seq = n.outbox_seq offset 0) o
         -- "offset 0" keeps the planner on the index, however many events it expects.
         cross join lateral (select id, kinds, after_position, disabled_at, ordered from webhook_endpoint
           where business_id = n.business_id and live = n.live and deleted_at is null
@@ -164,13 +157,19 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
             -- A test event goes to its endpoint only; an event about an endpoint to all others.
             when o.kind = 'ENDPOINT_TEST' then o.subject_id = e.id
             when o.subject_id = e.id then false
-            when e.kinds = '{}' then o.kind not in (${ON_REQUEST})
+            when e.kinds = '{}' then o.kind <> all ($8::text[])
             else o.kind = any(e.kinds) end
       ), created as (
         insert into webhook_delivery (id, endpoint_id, position, sequence, previous_sequence, state,
           attempts, due_at, claims, leased_until, created_at)
         select $1 || substr(replace(gen_random_uuid()::text, '-', ''), 17), endpoint_id, position,
-          sequence, coalesce(previous, ${LAST_SEQUENCE}), 'PENDING', 0, $2, claimed::int,
+          sequence, coalesce(previous,
+            -- That of the last event before these that the endpoint was sent; 0 if none.
+            (select d.sequence from webhook_delivery d
+              where d.endpoint_id = m.endpoint_id and d.position >= $7 and d.position < m.position
+              order by d.position desc limit 1),
+            last_delivery_sequence(m.endpoint_id, $7)),
+          'PENDING', 0, $2, claimed::int,
           case when claimed then $5::timestamptz end, $2
         from matched m
         on conflict (endpoint_id, position) do nothing
@@ -180,11 +179,15 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
         select max(position) from next having count(*) > 0
         on conflict do nothing
       ), grouped as (
-        select endpoint_id, string_agg(concat_ws(' ', id, 0, claims, position, previous_sequence), ','
+        select endpoint_id, json_agg(json_build_array(id, 0, claims, position::text, previous_sequence)
           order by position) as claimed from created where claims > 0 group by endpoint_id
       )
       select c.*, g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered, e.profile,
-        e.legacy_signature, e.event_name, e.payer_as_array, ${ENCRYPTED_SECRETS('g.endpoint_id', '$2')}
+        e.legacy_signature, e.event_name, e.payer_as_array,
+        array(select int4send(case when s.is_next then -s.number else s.number end) || s.secret_encrypted
+          from webhook_secret s
+          where s.endpoint_id = g.endpoint_id and (s.expires_at is null or s.expires_at > $2)
+          order by s.number desc) as secrets
       from (select (select max(position) from next) as position,
           (select count(*)::int from next) as events, (select count(*)::int from created) as deliveries) c
       left join grouped g on true left join webhook_endpoint e on e.id = g.endpoint_id`,
@@ -196,6 +199,7 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
       new Date(nowMs + options.leaseMs),
       new Date(options.pausedBeforeMs),
       options.recentFrom,
+      KINDS_ON_REQUEST,
     ],
   })
   const { position, events = 0, deliveries = 0 } = rows[0] ?? {}

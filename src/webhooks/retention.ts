@@ -10,7 +10,6 @@ import {
   listPartitions,
 } from '../postgres/partitions/partitions.ts'
 import { deleteSupersededPositions } from './deliveries/backlog.ts'
-import { inCte } from './deliveries/delivery.ts'
 
 interface RetentionOptions {
   readonly pool: Pool
@@ -100,7 +99,9 @@ async function expireUndeliverable(
       )
       update webhook_delivery d set state = 'FAILED', completed_at = $1, failure = x.failure,
         claims = d.claims + 1
-      from expired x where ${inCte('expired', 'd')} and d.id = x.id and d.state = 'PENDING'`,
+      from expired x where d.id = any(array(select id from expired))
+          and d.position between (select min(position) from expired) and (select max(position) from expired)
+        and d.id = x.id and d.state = 'PENDING'`,
     values: [new Date(options.nowMs), new Date(options.pausedBeforeMs), options.rowsMax],
   })
   return result.rowCount ?? 0

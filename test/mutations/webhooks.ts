@@ -17,7 +17,13 @@ export const WEBHOOKS = [
     'src/webhooks/deliveries/claim-deliveries.ts',
     ['test/webhooks/deliveries/end-claims.test.ts'],
     [
-      ['a late release lets a delivery be sent twice', ' and d.claims = i.claim', ''],
+      [
+        'a late release lets a delivery be sent twice',
+        ` and d.claims = i.claim\`,
+    values: toArrays(claims),`,
+        `\`,
+    values: toArrays(claims),`,
+      ],
       [
         'a process that released a delivery records its attempt',
         `set leased_until = null, claims = d.claims + 1
@@ -33,18 +39,20 @@ export const WEBHOOKS = [
     [
       [
         'a delivery in progress is claimed by another process',
-        ` and (leased_until is null or leased_until <= \${now})`,
+        ' and (leased_until is null or leased_until <= $3)',
         '',
       ],
       [
         'a delivery is sent before it is due',
-        `state = 'PENDING' and due_at <= \${now} and`,
-        `state = 'PENDING' and`,
+        `state = 'PENDING' and due_at <= $3
+`,
+        `state = 'PENDING'
+`,
       ],
       [
         'a delivered webhook is sent again',
-        `\`state = 'PENDING' and due_at`,
-        `\`state <> 'FAILED' and due_at`,
+        `state = 'PENDING' and due_at <= $3`,
+        `state <> 'FAILED' and due_at <= $3`,
       ],
       [
         'a deleted endpoint receives webhooks',
@@ -54,9 +62,9 @@ export const WEBHOOKS = [
     ],
   ),
   ...inFile(
-    'src/webhooks/deliveries/claim-deliveries.ts',
+    'src/webhooks/dispatch.ts',
     ['test/webhooks/endpoints/update-endpoint.test.ts'],
-    [['an expired secret still signs', `(s.expires_at is null or s.expires_at > \${now})`, 'true']],
+    [['an expired secret still signs', '(s.expires_at is null or s.expires_at > $2)', 'true']],
   ),
   ...inFile(
     'src/webhooks/dispatch.ts',
@@ -97,8 +105,10 @@ export const WEBHOOKS = [
     [
       [
         'a redelivery touches an attempt in progress',
-        `and (d.state <> 'PENDING' or \${waitsForRetry('?')})`,
-        `and (d.state <> 'PENDING' or \${waitsForRetry('?')} or true)`,
+        `and (d.state <> 'PENDING'
+          or d.due_at > ?`,
+        `and (true or d.state <> 'PENDING'
+          or d.due_at > ?`,
       ],
     ],
   ),
@@ -142,14 +152,20 @@ export const WEBHOOKS = [
         '',
       ],
       [
-        'a delivery that is sent again is not found by an ordered endpoint',
-        'least(e.ordered_from, again.first) - 1',
-        'e.ordered_from',
-      ],
-      [
         'an ordered endpoint is sent its newest event first',
         `order by position limit \${SCANNED_MAX}`,
         `order by position desc limit \${SCANNED_MAX}`,
+      ],
+    ],
+  ),
+  ...inFile(
+    'src/webhooks/deliveries/redeliver.ts',
+    ['test/webhooks/deliveries/ordered.test.ts'],
+    [
+      [
+        'a delivery that is sent again is not found by an ordered endpoint',
+        'ordered_from = least(ordered_from, ?::int8) - 1',
+        'ordered_from = least(ordered_from, ?::int8 + ordered_from)',
       ],
     ],
   ),

@@ -52,6 +52,10 @@ test('a settlement of one mode leaves the other in the index, and hides none of 
   await payAt(instance.pool, inTest, 1, clock.now())
   await followPayments(instance)
   expect(await listedModes(id)).toEqual([false])
+  // And now they are higher.
+  await payAt(instance.pool, inTest, 6, clock.now())
+  await settle(instance, { businessId: id, live: true, requestId: 'again', force: true }, CALLER)
+  expect(await listedModes(id)).toEqual([false])
 })
 
 test('a balance whose instance died is settled half a minute later', async () => {

@@ -6,13 +6,11 @@ import type { AccountResult, ConnectorName, IdKind } from '../../banks/bank.ts'
 import { plainText } from '../../banks/bank-fields.ts'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
-import { appendEvents } from '../../events/append-events.ts'
 import { createBatcher } from '../../postgres/batcher.ts'
 import { byteaArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { RowOf } from '../../postgres/row-of.ts'
 import { AccountEntity } from '../account.entity.ts'
-import { TAKES_PAYMENTS } from '../account.sql.ts'
 import {
   isOpened,
   type OpenAccount,
@@ -164,15 +162,6 @@ export async function deleteUnclaimed(
   return (await em.nativeDelete(AccountEntity, unclaimed)) === 1
 }
 
-const CREATED_EVENT = { kind: "'ACCOUNT_CREATED'", occurred_at: 'occurred_at' }
-
-const CLOSED_EVENT = {
-  kind: "'ACCOUNT_CLOSED'",
-  event_id: '$2',
-  occurred_at: '$3',
-  payload: '$4',
-}
-
 /**
  * Makes PENDING accounts ACTIVE and appends their events, in one commit.
  *
@@ -199,7 +188,9 @@ export async function openPending(
           and ($8::timestamptz is null or a.claimed_until <= $8)
         returning a.id, a.business_id, a.live
       ), appended as (
-        ${appendEvents(CREATED_EVENT, 'from input join opened using (id)')}
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        select event_id, business_id, live, 'ACCOUNT_CREATED', occurred_at, payload
+        from input join opened using (id)
       )
       select id from opened`,
     values: [
@@ -227,10 +218,11 @@ export async function closeOpen(
     text: `with closed as (
         update account set status = 'CLOSED',
           end_due_at = case when status = 'EXPIRED' then end_due_at end
-        where id = $1 and ${TAKES_PAYMENTS}
+        where id = $1 and status in ('ACTIVE', 'EXPIRED')
         returning business_id, live
       ), appended as (
-        ${appendEvents(CLOSED_EVENT, 'from closed')}
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        select $2, business_id, live, 'ACCOUNT_CLOSED', $3, $4 from closed
       )
       select from closed`,
     values: [id, event.eventId, new Date(event.occurredAtMs), event.payload],

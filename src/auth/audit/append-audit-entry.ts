@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { ClientBase } from 'pg'
 import { assert, Fault } from '../../core/errors.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
+import { queryableOf } from '../../postgres/queries-of.ts'
 import type { Actor } from '../caller.ts'
 import { auditHash, entryText, headText, isAuthenticHead } from './audit-hash.ts'
 
@@ -77,20 +77,6 @@ const DETAILS_BYTES_MAX = 4_096
 /** The longest value that is kept when `details` as a whole is too long. */
 const VALUE_BYTES_MAX = 256
 
-/** Number, time and the hash of the previous entry, which a trigger sets under the lock of the head. */
-const INSERT = `insert into audit_entry (actor_kind, actor_id, actor_name, address, request_id, action,
-    target_kind, target_id, business_id, details)
-  values (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?)
-  returning number::text, ${epochMs('at')} as "atMs", encode(previous_hash, 'hex') as "previousHash"`
-
-/** The MAC of the head as it was before the insert: the trigger changes number and hash alone. */
-const PREVIOUS_MAC = 'select mac from audit_head where id = 1'
-
-const AUTHENTICATE = `with entry as (
-    insert into audit_mac (number, mac) select ?::bigint, m.mac from (select ?::bytea as mac) m
-    where m.mac is not null)
-  update audit_head set mac = ? where id = 1`
-
 /**
  * Appends to the audit log, in the transaction of the change. It locks the log against other
  * appends until the transaction ends, so call it last.
@@ -109,30 +95,47 @@ export async function appendAudit(
   if ('flush' in transaction) await transaction.flush()
   const { auditKeys } = actor
   const entry = toEntry(actor, change)
-  const [inserted] = await run<Inserted>(transaction, INSERT, [
-    entry.actorKind,
-    entry.actorId,
-    entry.actorName,
-    entry.address,
-    entry.requestId,
-    entry.action,
-    entry.targetKind,
-    entry.targetId,
-    entry.businessId,
-    entry.details,
-  ])
-  const [previous] = await run<{ mac: Buffer }>(transaction, PREVIOUS_MAC, [])
+  const on = 'flush' in transaction ? queryableOf(transaction) : transaction
+  // A trigger sets number, time and the hash of the previous entry, under the lock of the head.
+  const appended = await on.query<Inserted>(
+    `insert into audit_entry (actor_kind, actor_id, actor_name, address, request_id, action,
+        target_kind, target_id, business_id, details)
+      values ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), $10)
+      returning number::text, round(date_part('epoch', at) * 1000) as "atMs",
+        encode(previous_hash, 'hex') as "previousHash"`,
+    [
+      entry.actorKind,
+      entry.actorId,
+      entry.actorName,
+      entry.address,
+      entry.requestId,
+      entry.action,
+      entry.targetKind,
+      entry.targetId,
+      entry.businessId,
+      entry.details,
+    ],
+  )
+  // The MAC of the head as it was before the insert: the trigger changes number and hash alone.
+  const heads = await on.query<{ mac: Buffer }>('select mac from audit_head where id = 1')
+  const [[inserted], [previous]] = [appended.rows, heads.rows]
   assert(inserted && previous, 'an insert returns its row, and the head always exists')
   const number = BigInt(inserted.number)
   const { previousHash } = inserted
   const hash = auditHash({ ...entry, ...inserted, number })
   if (previous.mac.length > 0 && !auditKeys.knowsKeyOf(previous.mac)) throw keyUnknown()
   const head = { number: number - 1n, hash: previousHash, mac: previous.mac }
-  await run(transaction, AUTHENTICATE, [
-    inserted.number,
-    isAuthenticHead(auditKeys, head) ? auditKeys.mac(entryText(number, hash)) : null,
-    auditKeys.mac(headText(number, hash)),
-  ])
+  await on.query(
+    `with entry as (
+        insert into audit_mac (number, mac) select $1::bigint, $2::bytea where $2::bytea is not null
+      )
+      update audit_head set mac = $3 where id = 1`,
+    [
+      inserted.number,
+      isAuthenticHead(auditKeys, head) ? auditKeys.mac(entryText(number, hash)) : null,
+      auditKeys.mac(headText(number, hash)),
+    ],
+  )
 }
 
 /** Without the key, a head that was changed looks the same as one that was not. */
@@ -147,18 +150,6 @@ interface Inserted {
   readonly number: string
   readonly atMs: number
   readonly previousHash: string
-}
-
-/** @param text with a "?" for each value */
-async function run<Row>(
-  transaction: EntityManager | ClientBase,
-  text: string,
-  values: readonly unknown[],
-): Promise<Row[]> {
-  if ('flush' in transaction) return transaction.execute<Row[]>(text, [...values])
-  let index = 0
-  const numbered = text.replaceAll('?', () => `$${++index}`)
-  return (await transaction.query(numbered, [...values])).rows as Row[]
 }
 
 function toEntry(actor: Actor, change: AuditChange) {

@@ -1,9 +1,7 @@
 import { CLOCK_SKEW_MAX_MS } from '../../core/durations.ts'
 import { bindValues } from '../../postgres/bind-values.ts'
-import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import { invalidPageToken, readPage } from '../../postgres/page-token.ts'
+import { cutScan, invalidPageToken, readPage } from '../../postgres/page-token.ts'
 import type { Actor } from '../caller.ts'
 import type { AuditAction } from './append-audit-entry.ts'
 import {
@@ -46,14 +44,6 @@ export interface StoredEntry extends Omit<HashedEntry, 'number'> {
   readonly hash: string
   readonly mac: Buffer | null
 }
-
-/** The columns of an entry `e`. */
-export const ENTRY_COLUMNS = `e.number, ${epochMs('e.at')} as "atMs", e.actor_kind as "actorKind",
-  e.actor_id as "actorId", e.actor_name as "actorName", e.address, e.request_id as "requestId",
-  e.action, e.target_kind as "targetKind", e.target_id as "targetId",
-  coalesce(e.business_id, '') as "businessId", e.details,
-  encode(e.previous_hash, 'hex') as "previousHash", encode(e.hash, 'hex') as hash,
-  (select m.mac from audit_mac m where m.number = e.number) as mac`
 
 /** Returns one page, and the last entry of the whole log at the time of reading. */
 export async function listAuditEntries(
@@ -130,20 +120,28 @@ async function readEntries(
     ...(after === undefined ? [] : [`number ${filter.oldestFirst ? '>' : '<'} ${bind(after)}`]),
   ]
   const source = sourceOf(filter, range, order, bind)
-  const scan = boundedScan({
-    columns: '*',
-    from: source.from,
-    key: 'number',
-    order,
-    range: source.range.join(' and '),
-    filter: filtersOf(filter, bind).join(' and '),
-    limit: bind(limit),
-    rowsMax: SCAN_ROWS_MAX,
-  })
+  const scanned = source.range.join(' and ')
+  const filters = filtersOf(filter, bind).join(' and ')
+  const most = bind(limit)
   const result = await pool.query<Row>(
-    `with ${scan}
+    `with page as materialized (
+        select * from (
+          select * from ${source.from} where ${scanned} order by number ${order} limit ${SCAN_ROWS_MAX}
+        ) candidate where ${filters} order by number ${order} limit ${most}
+      ), edge as (
+        select case when (select count(*) from page) < ${most} then (
+          select number from ${source.from} where ${scanned} order by number ${order}
+          offset ${SCAN_ROWS_MAX - 1} limit 1
+        ) end as read_up_to
+      )
       select h.number as "headNumber", encode(h.hash, 'hex') as "headHash", h.mac as "headMac",
-        edge.read_up_to as "readUpTo", ${ENTRY_COLUMNS}
+        edge.read_up_to as "readUpTo", e.number,
+        round(date_part('epoch', e.at) * 1000) as "atMs", e.actor_kind as "actorKind",
+        e.actor_id as "actorId", e.actor_name as "actorName", e.address, e.request_id as "requestId",
+        e.action, e.target_kind as "targetKind", e.target_id as "targetId",
+        coalesce(e.business_id, '') as "businessId", e.details,
+        encode(e.previous_hash, 'hex') as "previousHash", encode(e.hash, 'hex') as hash,
+        (select m.mac from audit_mac m where m.number = e.number) as mac
       from audit_head h cross join edge left join page e on true
       order by e.number ${order}`,
     values,
@@ -180,16 +178,13 @@ function sourceOf(
 function filtersOf(filter: AuditFilter, bind: (value: unknown) => string): readonly string[] {
   const { businessId, allowed, actorId, action, targetId, fromMs, toMs } = filter
   const conditions: string[] = ['true']
-  const add = (condition: string, value: unknown): void => {
-    if (value !== undefined) conditions.push(condition.replace('$', () => bind(value)))
-  }
-  add('business_id = any($)', allowed)
-  add('business_id = $', businessId)
-  add('actor_id = $', actorId)
-  add('action = $', action)
-  add('target_id = $', targetId)
-  add('at >= $', fromMs === undefined ? undefined : new Date(fromMs))
-  add('at < $', toMs === undefined ? undefined : new Date(toMs))
+  if (allowed !== undefined) conditions.push(`business_id = any(${bind(allowed)})`)
+  if (businessId !== undefined) conditions.push(`business_id = ${bind(businessId)}`)
+  if (actorId !== undefined) conditions.push(`actor_id = ${bind(actorId)}`)
+  if (action !== undefined) conditions.push(`action = ${bind(action)}`)
+  if (targetId !== undefined) conditions.push(`target_id = ${bind(targetId)}`)
+  if (fromMs !== undefined) conditions.push(`at >= ${bind(new Date(fromMs))}`)
+  if (toMs !== undefined) conditions.push(`at < ${bind(new Date(toMs))}`)
   return conditions
 }
 

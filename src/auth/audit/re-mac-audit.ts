@@ -9,7 +9,7 @@ import type { Encrypter } from '../../crypto/encryption.ts'
 import { bigintArray, byteaArray } from '../../postgres/binary-arrays.ts'
 import { entryText, headText, isAuthenticHead } from './audit-hash.ts'
 import { readHead } from './export-audit-head.ts'
-import { ENTRY_COLUMNS, isAuthenticEntry, type StoredEntry } from './list-audit-entries.ts'
+import { isAuthenticEntry, type StoredEntry } from './list-audit-entries.ts'
 
 /**
  * The MACs of the audit log. A rotation checks each entry, and replaces its MAC by one under the
@@ -52,7 +52,13 @@ type PageEntry = StoredEntry & { readonly number: string }
 
 async function readPage(pool: Pool, after: string, limit: number): Promise<PageEntry[]> {
   const { rows } = await pool.query<PageEntry>(
-    `select ${ENTRY_COLUMNS} from audit_entry e where number > $1 order by number limit $2`,
+    `select e.number, round(date_part('epoch', e.at) * 1000) as "atMs", e.actor_kind as "actorKind",
+        e.actor_id as "actorId", e.actor_name as "actorName", e.address, e.request_id as "requestId",
+        e.action, e.target_kind as "targetKind", e.target_id as "targetId",
+        coalesce(e.business_id, '') as "businessId", e.details,
+        encode(e.previous_hash, 'hex') as "previousHash", encode(e.hash, 'hex') as hash,
+        (select m.mac from audit_mac m where m.number = e.number) as mac
+      from audit_entry e where number > $1 order by number limit $2`,
     [after === '' ? 0 : after, limit],
   )
   return rows

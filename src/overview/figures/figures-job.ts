@@ -2,13 +2,10 @@ import type { PoolClient } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
-import { MOVES_MONEY } from '../../events/balance-changes.sql.ts'
 import { followLog, type LogFollower, readPlace } from '../../events/follow-log.ts'
-import { lookUpOutbox, selectEventsBetween } from '../../events/log.sql.ts'
 import { readLogState } from '../../events/log-state.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { lookUpTransaction } from '../../transactions/transaction.sql.ts'
 
 interface Dependencies {
   readonly database: Database
@@ -92,15 +89,14 @@ async function lock(client: PoolClient): Promise<boolean> {
   return rows[0]?.held ?? false
 }
 
-const SUMS = 'payments, amount_minor, reversals, reversed_minor'
-
 /** @returns how many events there were */
 async function countPayments(client: PoolClient, after: bigint, upTo: bigint): Promise<bigint> {
   // Rows are written in the order of their key. The lock lets no other transaction write any.
   const { rows } = await client.query<{ events: string }>({
     name: 'payment-hour-count',
     text: `with next as materialized (
-        ${selectEventsBetween('$1', '$2')}
+        select position, outbox_seq, business_id, live from event_log
+        where position > $1 and position <= $2
       ), counted as (
         select n.business_id, n.live, t.bank, date_trunc('hour', o.occurred_at, 'UTC') as hour,
           count(*) filter (where not reversed) as payments,
@@ -108,14 +104,17 @@ async function countPayments(client: PoolClient, after: bigint, upTo: bigint): P
           count(*) filter (where reversed) as reversals,
           coalesce(sum(t.amount_minor) filter (where reversed), 0) as reversed_minor,
           max(o.occurred_at) filter (where not reversed) as last_at
-        from next n ${lookUpOutbox('n.outbox_seq')}
+        from next n cross join lateral (select * from outbox where seq = n.outbox_seq offset 0) o
         cross join lateral (select o.kind = 'PAYMENT_REVERSED' as reversed) r
-        ${lookUpTransaction('o.subject_id')}
-        where o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED') and ${MOVES_MONEY}
+        cross join lateral (select * from transaction where id = o.subject_id offset 0) t
+        where o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED')
+          and ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
         group by 1, 2, 3, 4
       ), added as (
-        insert into payment_hour as h (business_id, live, bank, hour, ${SUMS}, last_at)
-        select business_id, live, bank, hour, ${SUMS}, last_at from counted
+        insert into payment_hour as h (business_id, live, bank, hour, payments, amount_minor,
+          reversals, reversed_minor, last_at)
+        select business_id, live, bank, hour, payments, amount_minor, reversals, reversed_minor, last_at
+        from counted
         union all
         select '', live, bank, hour, sum(payments), sum(amount_minor), sum(reversals),
           sum(reversed_minor), max(last_at) from counted group by live, bank, hour

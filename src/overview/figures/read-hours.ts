@@ -1,7 +1,6 @@
 import { BANK_CODES, type BankCode } from '../../banks/bank.ts'
 import { HOUR_MS } from '../../core/durations.ts'
 import { textArray, timestampArray } from '../../postgres/binary-arrays.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import {
@@ -129,7 +128,7 @@ async function readPaymentHours(
     reversed: string
   }>({
     name: 'payment-hour-read',
-    text: `select ${epochMs('h.hour')} as hour_ms, sum(payments) as payments,
+    text: `select round(date_part('epoch', h.hour) * 1000) as hour_ms, sum(payments) as payments,
         sum(amount_minor) as amount, sum(reversals) as reversals, sum(reversed_minor) as reversed
       from unnest($3::timestamptz[], $4::timestamptz[]) as p(first, last)
       cross join unnest($1::text[]) as b(id) cross join unnest($5::text[]) as k(bank)
@@ -160,7 +159,7 @@ export async function readLastPayments(
 ): Promise<ReadonlyMap<BankCode, number>> {
   const { rows } = await on.query<{ bank: BankCode; at_ms: number }>({
     name: 'payment-hour-last',
-    text: `select k.bank, ${epochMs('h.last_at')} as at_ms from unnest($1::text[]) as k(bank)
+    text: `select k.bank, round(date_part('epoch', h.last_at) * 1000) as at_ms from unnest($1::text[]) as k(bank)
       cross join lateral (select last_at from payment_hour where business_id = '' and live = $2
         and bank = k.bank and last_at is not null order by hour desc limit 1) h`,
     values: [textArray(BANK_CODES), live],

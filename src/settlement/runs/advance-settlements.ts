@@ -1,6 +1,5 @@
 import type { Pool } from 'pg'
 import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
 import { errorTypeOf } from '../../tracing/tracing.ts'
 import { nameOf } from '../due-index.ts'
@@ -332,7 +331,7 @@ async function listPage(
   after: Place,
 ): Promise<readonly Place[]> {
   const { rows } = await pool.query<{ business_id: string; due_at_ms: number }>(
-    `select business_id, ${epochMs('due_at')} as due_at_ms from settlement_due
+    `select business_id, round(date_part('epoch', due_at) * 1000) as due_at_ms from settlement_due
       where (due_at, business_id, live) > ($1::timestamptz, $2, $3::boolean) and live = $3
         and due_at <= $4::timestamptz
       order by due_at, business_id, live limit $5`,

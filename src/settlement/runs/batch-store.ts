@@ -1,16 +1,6 @@
 import type { PoolClient } from 'pg'
-import { hasSplit, splitShares } from '../../accounts/splits/split-store.ts'
 import { assert } from '../../core/errors.ts'
-import { appendEvents } from '../../events/append-events.ts'
-import { moneyEvents } from '../../events/balance-changes.sql.ts'
-import { appendPostings } from '../../transactions/ledger/append-postings.ts'
 import type { Share } from '../../transactions/message.ts'
-import {
-  CREDITS_PAYMENT,
-  IS_UNSETTLED,
-  joinTransaction,
-  lockSettled,
-} from '../../transactions/transaction.sql.ts'
 import { FULL_MINOR, netOf, type Settlement } from '../settlement.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './store.ts'
 
@@ -43,26 +33,6 @@ export async function lockRunning(
   return ended[0]?.is_full ? 'full' : 'completed'
 }
 
-const BATCH = moneyEvents({
-  where: ({ log }) =>
-    `${log}.business_id = $2 and ${log}.live = $10
-      and ${log}.business_sequence > $3 and ${log}.business_sequence <= $4`,
-  order: 'asc',
-  limit: '$5',
-})
-
-const SETTLEMENT_POSTING = {
-  transaction_id: 'posting.id',
-  kind: 'posting.kind',
-  business_id: 'posting.business_id',
-  live: '$10',
-  debit_account: 'posting.debit',
-  credit_account: 'posting.credit',
-  amount_minor: 'posting.minor',
-  created_at: '$6',
-  settlement_id: '$1',
-}
-
 /** The shares of one recipient in a batch. */
 type ShareRow = readonly [businessId: string, count: number, minor: string]
 
@@ -71,28 +41,50 @@ interface BatchRow extends SettlementRow {
 }
 
 const SETTLE_BATCH = `with batch as materialized (
-      select * from ${BATCH} e
+      select * from (
+        (select a.business_sequence, a.kind, a.subject_id, a.pending_minor, a.available_minor, a.fees_minor
+          from archived_entry a
+          where a.business_id = $2 and a.live = $10 and a.business_sequence > $3
+            and a.business_sequence <= $4
+          order by a.business_sequence limit $5)
+        union all
+        (select l.business_sequence, o.kind, o.subject_id, o.pending_minor, o.available_minor, o.fees_minor
+          from event_log l
+          cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+          where l.business_id = $2 and l.live = $10 and l.business_sequence > $3
+            and l.business_sequence <= $4
+            and ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
+            -- The row of an archived event remains until its partition is dropped.
+            and l.position > (select archived from event_retention where id = 1)
+          order by l.business_sequence limit $5)
+      ) event order by business_sequence limit $5
     ), settled as (
       select t.id, t.account_id, t.created_at, t.amount_minor,
         settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor
-      from batch e ${joinTransaction('e.subject_id')}
-      where e.kind ${CREDITS_PAYMENT} and t.business_id = $2 and ${IS_UNSETTLED}
+      from batch e join transaction t on t.id = e.subject_id
+      where e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED') and t.business_id = $2
+        and t.status = 'SUCCESS' and not exists (select from ledger_posting s
+          where s.transaction_id = t.id and s.kind = 'settlement' offset 0)
     ), share as (
-      select s.id, x.* from (select * from settled where ${hasSplit('settled.account_id')} offset 0) s
-        cross join lateral ${splitShares('s.account_id', 's.created_at', 's.amount_minor', 's.fee_minor')} x
+      select s.id, x.* from (
+          select * from settled where exists (
+            select from account_split where account_split.account_id = settled.account_id) offset 0
+        ) s
+        cross join lateral split_shares(s.account_id, s.created_at, s.amount_minor, s.fee_minor) x
     ), posted as (
-      ${appendPostings(
-        SETTLEMENT_POSTING,
-        `from (
-          select s.id, p.kind, $2::text as business_id, p.debit, p.credit, p.minor
-          from settled s cross join lateral (
-            select 'settlement' as kind, 'pending' as debit, 'available' as credit, s.amount_minor as minor
-            union all select 'fee', 'available', 'fees', s.fee_minor where s.fee_minor > 0
-          ) p
-          union all select id, 'split', $2::text, 'available', 'splits', sum(share_minor) from share group by id
-          union all select id, 'share_' || number, business_id, 'splits', 'available', share_minor from share
-        ) posting`,
-      )}
+      insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+        credit_account, amount_minor, created_at, settlement_id)
+      select posting.id, posting.kind, posting.business_id, $10, posting.debit, posting.credit,
+        posting.minor, $6, $1
+      from (
+        select s.id, p.kind, $2::text as business_id, p.debit, p.credit, p.minor
+        from settled s cross join lateral (
+          select 'settlement' as kind, 'pending' as debit, 'available' as credit, s.amount_minor as minor
+          union all select 'fee', 'available', 'fees', s.fee_minor where s.fee_minor > 0
+        ) p
+        union all select id, 'split', $2::text, 'available', 'splits', sum(share_minor) from share group by id
+        union all select id, 'share_' || number, business_id, 'splits', 'available', share_minor from share
+      ) posting
     ), total as (
       select count(*) as count, coalesce(sum(amount_minor), 0) as gross,
         coalesce(sum(fee_minor), 0) as fees,
@@ -138,10 +130,7 @@ export async function settleBatch(
   eventsMax: number,
   nowMs: number,
 ): Promise<{ readonly settlement: Settlement; readonly shares: readonly Share[] }> {
-  await client.query(`select ${lockSettled('settlement', '$1', '$2')}`, [
-    settlement.businessId,
-    settlement.live,
-  ])
+  await client.query('select lock_settled($1, $2, false)', [settlement.businessId, settlement.live])
   const { rows } = await client.query<BatchRow>(SETTLE_BATCH, [
     settlement.id,
     settlement.businessId,
@@ -170,18 +159,9 @@ export async function insertSettlementEvent(
   event: { readonly id: string; readonly occurredAtMs: number; readonly payload: Uint8Array },
 ): Promise<void> {
   await client.query(
-    appendEvents({
-      event_id: '$1',
-      business_id: '$2',
-      live: '$9',
-      kind: "'SETTLEMENT_COMPLETED'",
-      occurred_at: '$3',
-      payload: '$4',
-      subject_id: '$5',
-      pending_minor: '$6',
-      available_minor: '$7',
-      fees_minor: '$8',
-    }),
+    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
+        pending_minor, available_minor, fees_minor)
+      values ($1, $2, $9, 'SETTLEMENT_COMPLETED', $3, $4, $5, $6, $7, $8)`,
     [
       event.id,
       settlement.businessId,

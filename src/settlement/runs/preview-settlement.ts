@@ -1,15 +1,7 @@
 import type { Pool } from 'pg'
-import { splitShares } from '../../accounts/splits/split-store.ts'
 import { getBusiness } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
-import { MONEY_EVENTS } from '../../events/balance-changes.sql.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Database } from '../../postgres/orm.ts'
-import {
-  CREDITS_PAYMENT,
-  IS_UNSETTLED,
-  joinTransaction,
-} from '../../transactions/transaction.sql.ts'
 import type { BalanceKey } from '../settlement.ts'
 import type { Fee } from '../terms.ts'
 import { readCalendar } from '../terms.ts'
@@ -70,19 +62,20 @@ export async function readPreview(
         coalesce(sum(amount_minor) filter (where due), 0) as gross,
         coalesce(sum(fee_minor) filter (where due), 0) as fees,
         coalesce(sum(split_minor) filter (where due), 0) as splits,
-        ${epochMs('min(occurred_at)')} as recorded_at_ms
+        round(date_part('epoch', min(occurred_at)) * 1000) as recorded_at_ms
       from (
         select t.amount_minor, f.fee_minor, x.split_minor, e.occurred_at,
           $5::timestamptz is null or e.occurred_at < $5 as due
-        from ${MONEY_EVENTS} ${joinTransaction('e.subject_id')}
+        from money_event e join transaction t on t.id = e.subject_id
           cross join lateral (select settlement_fee(t.amount_minor, $2, $3, $4) as fee_minor) f
           cross join lateral (select sum(share_minor) as split_minor
-            from ${splitShares('t.account_id', 't.created_at', 't.amount_minor', 'f.fee_minor')}) x
-        where e.business_id = $1 and e.live = $6 and e.kind ${CREDITS_PAYMENT}
+            from split_shares(t.account_id, t.created_at, t.amount_minor, f.fee_minor)) x
+        where e.business_id = $1 and e.live = $6 and e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
           and e.business_sequence > coalesce((
             select scanned_sequence from settlement s where s.business_id = $1 and s.live = $6
             order by to_sequence desc limit 1), -(2::numeric ^ 62)::bigint)
-          and ${IS_UNSETTLED}
+          and t.status = 'SUCCESS' and not exists (select from ledger_posting s
+            where s.transaction_id = t.id and s.kind = 'settlement' offset 0)
       ) unsettled`,
     [
       businessId,

@@ -1,10 +1,7 @@
 import type { Pool, PoolClient } from 'pg'
 import { firstIdAt } from '../../core/ids.ts'
-import { moneyEvents } from '../../events/balance-changes.sql.ts'
 import { bindValues } from '../../postgres/bind-values.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import { firstUnsettled } from '../due-index.ts'
 import type { SettlementRequest } from '../settlement.entity.ts'
 import {
   type BalanceKey,
@@ -37,10 +34,12 @@ export interface SettlementRow {
   completed_at_ms: number | null
 }
 
+/** The columns of a `SettlementRow`: statements that return settlements select them, and `toSettlement` reads them. */
 export const SETTLEMENT_COLUMNS = `id, business_id, live, request_id, status, forced, from_sequence, to_sequence,
   scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor, transaction_count, gross_minor,
-  fees_minor, splits_minor, ${epochMs('cut_off_at')} as cut_off_at_ms, ${epochMs('started_at')} as started_at_ms,
-  ${epochMs('completed_at')} as completed_at_ms,
+  fees_minor, splits_minor, round(date_part('epoch', cut_off_at) * 1000) as cut_off_at_ms,
+  round(date_part('epoch', started_at) * 1000) as started_at_ms,
+  round(date_part('epoch', completed_at) * 1000) as completed_at_ms,
   (select r.idempotency_key from settlement_request r where r.id = request_id) as idempotency_key`
 
 /** Locks a balance until the commit: one transaction at a time starts a settlement of it. */
@@ -169,14 +168,6 @@ export async function listSettlementsBy(
   return rows.map(toSettlement)
 }
 
-const LAST_DUE = moneyEvents({
-  where: ({ log, event }) => `${log}.business_id = $2 and ${log}.live = $10
-    and ${log}.business_sequence > (select at from start) and ${log}.business_sequence <= $11
-    and ${event}.occurred_at < $12`,
-  order: 'desc',
-  limit: '1',
-})
-
 /** A settlement to insert. */
 interface NewSettlement extends BalanceKey, Fee {
   readonly id: string
@@ -209,7 +200,23 @@ export async function insertSettlement(
       ), start as (
         select coalesce((select to_sequence from last), -(2::numeric ^ 62)::bigint) as at
       ), final as (
-        select business_sequence as at from ${LAST_DUE} due
+        select business_sequence as at from (
+          (select a.business_sequence from archived_entry a
+            where a.business_id = $2 and a.live = $10
+              and a.business_sequence > (select at from start) and a.business_sequence <= $11
+              and a.occurred_at < $12
+            order by a.business_sequence desc limit 1)
+          union all
+          (select l.business_sequence from event_log l
+            cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+            where l.business_id = $2 and l.live = $10
+              and l.business_sequence > (select at from start) and l.business_sequence <= $11
+              and o.occurred_at < $12
+              and ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
+              -- The row of an archived event remains until its partition is dropped.
+              and l.position > (select archived from event_retention where id = 1)
+            order by l.business_sequence desc limit 1)
+        ) event order by business_sequence desc limit 1
       )
       insert into settlement (id, business_id, live, request_id, status, forced, cut_off_at, from_sequence,
         to_sequence, scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor,
@@ -222,7 +229,31 @@ export async function insertSettlement(
         coalesce((select balance_available_minor from last), 0),
         coalesce((select balance_fees_minor from last), 0)
       from start cross join final
-      where exists ${firstUnsettled('$2', '$10', '(select at from start)', '(select at from final)')}
+      where exists (
+        (select a.business_sequence, a.occurred_at from archived_entry a
+          cross join lateral (select * from transaction where id = a.subject_id offset 0) t
+          where a.business_id = $2 and a.live = $10
+            and a.business_sequence > (select at from start)
+            and a.business_sequence <= (select at from final)
+            and a.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
+            and t.status = 'SUCCESS' and not exists (select from ledger_posting p
+              where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
+          order by a.business_sequence limit 1)
+        union all
+        (select l.business_sequence, o.occurred_at from event_log l
+          cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+          cross join lateral (select * from transaction where id = o.subject_id offset 0) t
+          where l.business_id = $2 and l.live = $10
+            and l.business_sequence > (select at from start)
+            and l.business_sequence <= (select at from final)
+            and o.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
+            and t.status = 'SUCCESS' and not exists (select from ledger_posting p
+              where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
+            and ((o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) or o.nets_zero)
+            -- The row of an archived event remains until its partition is dropped.
+            and l.position > (select archived from event_retention where id = 1)
+          order by l.business_sequence limit 1)
+      )
       on conflict do nothing
       returning ${SETTLEMENT_COLUMNS}`,
     [

@@ -1,5 +1,4 @@
 import { textArray } from '../../postgres/binary-arrays.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 
 /** What settlement did with a payment. */
@@ -18,10 +17,6 @@ interface Row {
   splits_minor: string
 }
 
-/** SQL: the sum of a kind of posting, less that of its reversal. */
-const sumOf = (kind: string) => `coalesce(sum(amount_minor) filter (where kind = '${kind}'), 0)
-            - coalesce(sum(amount_minor) filter (where kind = '${kind}_reversal'), 0)`
-
 /** @returns what settlement did with those of the payments that are settled, by id */
 export async function listSettled(
   on: Queryable,
@@ -30,10 +25,13 @@ export async function listSettled(
   if (transactionIds.length === 0) return new Map()
   const { rows } = await on.query<Row>({
     name: 'posting-list-settled',
-    text: `select k.id, ${epochMs('p.settled_at')} as settled_at_ms, p.fee_minor, p.splits_minor
+    text: `select k.id, round(date_part('epoch', p.settled_at) * 1000) as settled_at_ms, p.fee_minor, p.splits_minor
       from unnest((select $1::text[])) k(id) cross join lateral (
         select max(created_at) filter (where kind = 'settlement') as settled_at,
-          ${sumOf('fee')} as fee_minor, ${sumOf('split')} as splits_minor
+          coalesce(sum(amount_minor) filter (where kind = 'fee'), 0)
+            - coalesce(sum(amount_minor) filter (where kind = 'fee_reversal'), 0) as fee_minor,
+          coalesce(sum(amount_minor) filter (where kind = 'split'), 0)
+            - coalesce(sum(amount_minor) filter (where kind = 'split_reversal'), 0) as splits_minor
         from ledger_posting where transaction_id = k.id offset 0
       ) p where p.settled_at is not null`,
     values: [textArray(transactionIds)],

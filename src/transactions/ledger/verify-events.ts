@@ -1,14 +1,5 @@
 import type { PoolClient } from 'pg'
-import {
-  eventsWithContent,
-  MONEY_EVENTS,
-  MOVES_MONEY,
-  SEQUENCER_STATE,
-  unnumberedEvents,
-} from '../../events/balance-changes.sql.ts'
 import { decodeTransactionEvent } from '../message.ts'
-import { CREDITS_PAYMENT, isSettled } from '../transaction.sql.ts'
-import { isShare } from './append-postings.ts'
 import type { Discrepancy, Scope } from './verify-transactions.ts'
 
 const KINDS: ReadonlySet<string> = new Set([
@@ -18,8 +9,6 @@ const KINDS: ReadonlySet<string> = new Set([
   'PAYMENT_RETURN_REQUESTED',
   'PAYMENT_REVERSED',
 ])
-
-const EVENT_KINDS = `in (${[...KINDS].map((kind) => `'${kind}'`).join(', ')})`
 
 const NO_CHANGE = [0n, 0n, 0n]
 
@@ -64,14 +53,33 @@ export async function verifyEvents(
   const { rows } = await client.query<Row>(
     `select e.business_sequence, e.kind, e.subject_id, e.pending_minor, e.available_minor, e.fees_minor,
         e.event_id, coalesce(e.own_business_id = $1 and e.own_live = $2, true) as is_own,
-        case when e.kind ${EVENT_KINDS} then e.payload end as payload,
-        t.amount_minor, t.session_id, ${isSettled('t.id')} as settled,
+        case when e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD', 'PAYMENT_ACCEPTED',
+            'PAYMENT_RETURN_REQUESTED', 'PAYMENT_REVERSED') then e.payload end as payload,
+        t.amount_minor, t.session_id, exists (select from ledger_posting s
+          where s.transaction_id = t.id and s.kind = 'settlement' offset 0) as settled,
         coalesce(f.amount_minor, 0) as fee_minor, coalesce(s.amount_minor, 0) as split_minor,
         v.hold is not null as is_held,
         coalesce(v.hold = 'ACCEPTED', false) as is_accepted
-      from ${eventsWithContent('$1', '$2', '$3', '$4')} e
+      from (
+        -- The content of an event, from event_id to payload, is null once it has expired.
+        (select a.business_sequence, a.kind, a.subject_id, a.pending_minor, a.available_minor,
+            a.fees_minor, null::text as event_id, null::text as own_business_id,
+            null::boolean as own_live, null::bytea as payload
+          from archived_entry a
+          where a.business_id = $1 and a.live = $2 and a.business_sequence > $3
+          order by a.business_sequence limit $4)
+        union all
+        (select l.business_sequence, o.kind, o.subject_id, o.pending_minor, o.available_minor,
+            o.fees_minor, l.event_id, o.business_id, o.live, o.payload
+          from event_log l left join outbox o on o.seq = l.outbox_seq and o.event_id = l.event_id
+          where l.business_id = $1 and l.live = $2 and l.business_sequence > $3
+            and l.position > (select archived from event_retention where id = 1)
+          order by l.business_sequence limit $4)
+        order by business_sequence limit $4
+      ) e
         left join transaction t on t.id = e.subject_id and t.business_id = $1 and t.live = $2
-          and e.kind ${EVENT_KINDS}
+          and e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD', 'PAYMENT_ACCEPTED',
+            'PAYMENT_RETURN_REQUESTED', 'PAYMENT_REVERSED')
         left join payment_variance v on v.transaction_id = t.id
         left join ledger_posting f on f.transaction_id = t.id and f.kind = 'fee'
         left join ledger_posting s on s.transaction_id = t.id and s.kind = 'split'
@@ -151,16 +159,41 @@ export async function findWrongEventCounts(
     reversals: number
     count: number
   }>(
-    `with ${SEQUENCER_STATE}, event as (
-        select e.subject_id, e.kind from ${MONEY_EVENTS}
-        where e.business_id = $1 and e.live = $2 and e.business_sequence > $3 and e.kind ${EVENT_KINDS}
+    `with state as materialized (
+        select snapshot, target, done_seq, base_seq, low_seq from sequencer
+      ), event as (
+        select e.subject_id, e.kind from money_event e
+        where e.business_id = $1 and e.live = $2 and e.business_sequence > $3
+          and e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD', 'PAYMENT_ACCEPTED',
+            'PAYMENT_RETURN_REQUESTED', 'PAYMENT_REVERSED')
         -- The events of a payment that is held move no money.
         union all
         select subject_id, kind
-        from (${unnumberedEvents(`o.subject_id, o.kind, ${MOVES_MONEY} as moves_money`, '$1', '$2')}) unnumbered
-        where kind ${EVENT_KINDS} and moves_money
+        from (
+          select o.subject_id, o.kind, o.pending_minor, o.available_minor, o.fees_minor, o.nets_zero
+            from outbox o, state
+            where o.seq > (select low_seq from state)
+              and o.xid >= (select pg_snapshot_xmax(snapshot) from state)
+              and o.xid < pg_snapshot_xmax(pg_current_snapshot())
+              and o.business_id = $1 and o.live = $2
+              and not (o.seq <= state.base_seq or state.target is not null and o.seq <= state.done_seq
+                and pg_visible_in_snapshot(o.xid, state.target))
+          union all
+          select o.subject_id, o.kind, o.pending_minor, o.available_minor, o.fees_minor, o.nets_zero
+            from outbox o, state
+            where o.seq > (select low_seq from state)
+              and o.xid = any (array(select pg_snapshot_xip(snapshot) from state))
+              and o.xid < pg_snapshot_xmax(pg_current_snapshot())
+              and o.business_id = $1 and o.live = $2
+              and not (o.seq <= state.base_seq or state.target is not null and o.seq <= state.done_seq
+                and pg_visible_in_snapshot(o.xid, state.target))
+        ) unnumbered
+        where kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD', 'PAYMENT_ACCEPTED',
+            'PAYMENT_RETURN_REQUESTED', 'PAYMENT_REVERSED')
+          and ((pending_minor, available_minor, fees_minor) <> (0, 0, 0) or nets_zero)
       ), counted as (
-        select subject_id, (count(*) filter (where kind ${CREDITS_PAYMENT}))::int as payments,
+        select subject_id,
+          (count(*) filter (where kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')))::int as payments,
           (count(*) filter (where kind = 'PAYMENT_REVERSED'))::int as reversals
         from event group by subject_id
       ), compared as (
@@ -186,8 +219,6 @@ export async function findWrongEventCounts(
   }
 }
 
-const SHARE_KINDS = "in ('SHARE_SETTLED', 'SHARE_REVERSED')"
-
 interface ShareRow {
   subject_id: string
   kind: string
@@ -210,19 +241,39 @@ export async function verifyShares(
   readonly count: number
   readonly available: bigint
 }> {
-  const posted = `select coalesce(settlement_id, transaction_id) as subject_id,
-      case when settlement_id is null then 'SHARE_REVERSED' else 'SHARE_SETTLED' end as kind,
-      sum(case when credit_account = 'available' then amount_minor else -amount_minor end) as minor
-    from ledger_posting where business_id = $1 and live = $2 and ${isShare('kind')} group by 1, 2`
   const { rows } = await client.query<ShareRow>(
-    `with ${SEQUENCER_STATE}, posted as (${posted}), event as (
+    `with state as materialized (
+        select snapshot, target, done_seq, base_seq, low_seq from sequencer
+      ), posted as (
+        select coalesce(settlement_id, transaction_id) as subject_id,
+          case when settlement_id is null then 'SHARE_REVERSED' else 'SHARE_SETTLED' end as kind,
+          sum(case when credit_account = 'available' then amount_minor else -amount_minor end) as minor
+        from ledger_posting where business_id = $1 and live = $2 and starts_with(kind, 'share_')
+        group by 1, 2
+      ), event as (
         select subject_id, kind, sum(available_minor) as minor from (
-          select e.subject_id, e.kind, e.available_minor from ${MONEY_EVENTS}
-          where e.business_id = $1 and e.live = $2 and e.kind ${SHARE_KINDS}
+          select e.subject_id, e.kind, e.available_minor from money_event e
+          where e.business_id = $1 and e.live = $2 and e.kind in ('SHARE_SETTLED', 'SHARE_REVERSED')
           union all
           select subject_id, kind, available_minor
-          from (${unnumberedEvents('o.subject_id, o.kind, o.available_minor', '$1', '$2')}) unnumbered
-          where kind ${SHARE_KINDS}
+          from (
+            select o.subject_id, o.kind, o.available_minor from outbox o, state
+              where o.seq > (select low_seq from state)
+                and o.xid >= (select pg_snapshot_xmax(snapshot) from state)
+                and o.xid < pg_snapshot_xmax(pg_current_snapshot())
+                and o.business_id = $1 and o.live = $2
+                and not (o.seq <= state.base_seq or state.target is not null and o.seq <= state.done_seq
+                  and pg_visible_in_snapshot(o.xid, state.target))
+            union all
+            select o.subject_id, o.kind, o.available_minor from outbox o, state
+              where o.seq > (select low_seq from state)
+                and o.xid = any (array(select pg_snapshot_xip(snapshot) from state))
+                and o.xid < pg_snapshot_xmax(pg_current_snapshot())
+                and o.business_id = $1 and o.live = $2
+                and not (o.seq <= state.base_seq or state.target is not null and o.seq <= state.done_seq
+                  and pg_visible_in_snapshot(o.xid, state.target))
+          ) unnumbered
+          where kind in ('SHARE_SETTLED', 'SHARE_REVERSED')
         ) each group by subject_id, kind
       )
       select subject_id, kind, coalesce(e.minor, 0) as stated, coalesce(p.minor, 0) as posted,
@@ -232,7 +283,9 @@ export async function verifyShares(
     [businessId, live],
   )
   const sum = await client.query<{ available: string }>(
-    `select coalesce(sum(minor), 0) as available from (${posted}) posted`,
+    `select coalesce(sum(case when credit_account = 'available' then amount_minor else -amount_minor end), 0)
+        as available
+      from ledger_posting where business_id = $1 and live = $2 and starts_with(kind, 'share_')`,
     [businessId, live],
   )
   return {

@@ -1,7 +1,5 @@
 import type { PoolClient } from 'pg'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import { isShare } from './append-postings.ts'
 
 /** One inconsistency in the ledger. */
 export interface Discrepancy {
@@ -43,24 +41,6 @@ interface VerifiedPage {
 /** How many discrepancies of one page are returned. */
 const DISCREPANCIES_MAX = 100
 
-const sumOfAccount = (account: string) =>
-  `coalesce(sum(case when credit_account = '${account}' then p.amount_minor else -p.amount_minor end)
-    filter (where '${account}' in (debit_account, credit_account) and p.business_id = $1), 0) as ${account}`
-
-const sumOfKind = (kind: string) =>
-  `coalesce(sum(p.amount_minor) filter (where p.kind = '${kind}'), 0) as ${kind}`
-
-const HELD = `coalesce(sum(p.amount_minor) filter (where p.kind = 'payment' and p.credit_account = 'held'), 0) as held`
-
-const IS_SHARE = isShare('p.kind')
-
-/** The sum of the shares, and each share with its recipient, settled or reversed. */
-const sumOfShares = (suffix: '' | '_reversal') => {
-  const settled = `filter (where p.kind like 'share__${suffix}')`
-  return `coalesce(sum(p.amount_minor) ${settled}, 0) as shares${suffix},
-    jsonb_object_agg(left(p.kind, 7), jsonb_build_array(p.business_id, p.amount_minor)) ${settled} as divided${suffix}`
-}
-
 interface Row {
   transactions: number
   postings: number
@@ -92,11 +72,27 @@ export async function verifyTransactions(
       ), posting as materialized (
         select * from ledger_posting where transaction_id = any (array(select id from page))
       ), posted as (
-        select t.id, count(p.kind) as postings, ${sumOfKind('payment')}, ${sumOfKind('settlement')}, ${sumOfKind('fee')},
-          ${sumOfKind('payment_reversal')}, ${sumOfKind('settlement_reversal')}, ${sumOfKind('fee_reversal')},
-          ${sumOfKind('acceptance')}, ${sumOfKind('acceptance_reversal')}, ${HELD},
-          ${sumOfKind('split')}, ${sumOfKind('split_reversal')}, ${sumOfShares('')}, ${sumOfShares('_reversal')},
-          coalesce(bool_and((p.business_id = t.business_id) <> ${IS_SHARE} and p.live = t.live), true) as is_own
+        select t.id, count(p.kind) as postings,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'payment'), 0) as payment,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'settlement'), 0) as settlement,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'fee'), 0) as fee,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'split'), 0) as split,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'acceptance'), 0) as acceptance,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'payment_reversal'), 0) as payment_reversal,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'settlement_reversal'), 0) as settlement_reversal,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'fee_reversal'), 0) as fee_reversal,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'split_reversal'), 0) as split_reversal,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'acceptance_reversal'), 0) as acceptance_reversal,
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'payment' and p.credit_account = 'held'), 0) as held,
+          -- The sum of the shares, and each share with its recipient, settled or reversed.
+          coalesce(sum(p.amount_minor) filter (where p.kind like 'share__'), 0) as shares,
+          jsonb_object_agg(left(p.kind, 7), jsonb_build_array(p.business_id, p.amount_minor))
+            filter (where p.kind like 'share__') as divided,
+          coalesce(sum(p.amount_minor) filter (where p.kind like 'share___reversal'), 0) as shares_reversal,
+          jsonb_object_agg(left(p.kind, 7), jsonb_build_array(p.business_id, p.amount_minor))
+            filter (where p.kind like 'share___reversal') as divided_reversal,
+          coalesce(bool_and((p.business_id = t.business_id) <> starts_with(p.kind, 'share_')
+            and p.live = t.live), true) as is_own
         from page t left join posting p on p.transaction_id = t.id group by t.id
       ), verified as (
         select t.id, case
@@ -137,14 +133,21 @@ export async function verifyTransactions(
       )
       select (select count(*)::int from page) as transactions,
         (select count(*)::int from posting) as postings,
-        last.id as last_id, ${epochMs('last.paid_at')} as last_paid_at_ms,
+        last.id as last_id, round(date_part('epoch', last.paid_at) * 1000) as last_paid_at_ms,
         (select count(*)::int from verified where problem is not null) as discrepancy_count,
         (select json_agg(json_build_object('subject', id, 'problem', problem)) from (
           select id, problem from verified where problem is not null order by id limit ${DISCREPANCIES_MAX}
         ) d) as discrepancies, sums.*,
         array(select distinct settlement_id from posting where settlement_id is not null) as settlement_ids
-      from (select ${sumOfAccount('pending')}, ${sumOfAccount('available')}, ${sumOfAccount('fees')}
-          from posting p) sums
+      from (
+        -- Of the business itself, by ledger account.
+        select coalesce(sum(case when credit_account = 'pending' then amount_minor else -amount_minor end)
+            filter (where 'pending' in (debit_account, credit_account)), 0) as pending,
+          coalesce(sum(case when credit_account = 'available' then amount_minor else -amount_minor end)
+            filter (where 'available' in (debit_account, credit_account)), 0) as available,
+          coalesce(sum(case when credit_account = 'fees' then amount_minor else -amount_minor end)
+            filter (where 'fees' in (debit_account, credit_account)), 0) as fees
+        from posting where business_id = $1) sums
         left join (select id, paid_at from page order by paid_at desc, id desc limit 1) last on true`,
     [
       businessId,

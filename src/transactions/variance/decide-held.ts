@@ -1,5 +1,4 @@
 import type { Pool, PoolClient } from 'pg'
-import { joinAccount } from '../../accounts/account.sql.ts'
 import { lockOneTimeAccounts, useAccounts } from '../../accounts/one-time-store.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
@@ -7,15 +6,12 @@ import type { BankCode } from '../../banks/bank.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
-import { appendEvents } from '../../events/append-events.ts'
 import { bindValues } from '../../postgres/bind-values.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
-import { appendPostings } from '../ledger/append-postings.ts'
 import { encodeTransactionEvent } from '../message.ts'
 import { lockTransaction, TRANSACTION_COLUMNS, type TransactionRow, toStored } from '../queries.ts'
 import { reverseLocked } from '../reverse-transaction.ts'
-import { joinSession, joinTransaction } from '../transaction.sql.ts'
 import type { StoredTransaction } from '../transaction.ts'
 
 export interface DecisionDependencies {
@@ -228,28 +224,6 @@ interface DecisionEvent {
   readonly payload: Uint8Array
 }
 
-const ACCEPTANCE_POSTING = {
-  transaction_id: 't.id',
-  kind: "'acceptance'",
-  business_id: 't.business_id',
-  live: 't.live',
-  debit_account: "'held'",
-  credit_account: "'pending'",
-  amount_minor: 't.amount_minor',
-  created_at: '$2',
-}
-
-const ACCEPTED_EVENT = {
-  event_id: '$3',
-  kind: "'PAYMENT_NOTIFICATION'",
-  business_id: 't.business_id',
-  live: 't.live',
-  occurred_at: '$2',
-  payload: '$4',
-  subject_id: 't.id',
-  pending_minor: 't.amount_minor',
-}
-
 /** Accepts a locked, held payment: its money is pending from now on. */
 async function acceptHeld(
   client: PoolClient,
@@ -257,26 +231,23 @@ async function acceptHeld(
   isUse: boolean,
   { eventId, occurredAtMs, payload }: DecisionEvent,
 ): Promise<void> {
-  const source = `from accepted ${joinTransaction('accepted.transaction_id')}`
   await client.query({
     name: 'payment-accept',
     text: `with accepted as (
         update payment_variance set hold = 'ACCEPTED', decided_at = $2, is_use = $5
         where transaction_id = $1 and hold = 'HELD' returning transaction_id
       ), posted as (
-        ${appendPostings(ACCEPTANCE_POSTING, source)}
+        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+          credit_account, amount_minor, created_at)
+        select t.id, 'acceptance', t.business_id, t.live, 'held', 'pending', t.amount_minor, $2
+        from accepted join transaction t on t.id = accepted.transaction_id
       )
-      ${appendEvents(ACCEPTED_EVENT, source)}`,
+      insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
+        pending_minor)
+      select $3, t.business_id, t.live, 'PAYMENT_NOTIFICATION', $2, $4, t.id, t.amount_minor
+      from accepted join transaction t on t.id = accepted.transaction_id`,
     values: [transactionId, new Date(occurredAtMs), eventId, payload, isUse],
   })
-}
-
-const RETURN_EVENT = {
-  event_id: '$3',
-  kind: "'PAYMENT_RETURN_REQUESTED'",
-  occurred_at: '$2',
-  payload: '$4',
-  subject_id: 'transaction_id',
 }
 
 /** Stores that the business asked to return a locked, held payment. */
@@ -292,7 +263,8 @@ async function requestReturn(
         update payment_variance set hold = 'RETURN_REQUESTED', decided_at = $2, return_reason = $5
         where transaction_id = $1 and hold = 'HELD' returning transaction_id, business_id, live
       )
-      ${appendEvents(RETURN_EVENT, 'from requested')}`,
+      insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id)
+      select $3, business_id, live, 'PAYMENT_RETURN_REQUESTED', $2, $4, transaction_id from requested`,
     values: [transactionId, new Date(occurredAtMs), eventId, payload, reason],
   })
 }
@@ -313,8 +285,11 @@ export async function findOfSession(
     name: 'payment-variance-find-session',
     text: `select t.id, t.bank,
         exists (select from payment_variance v where v.transaction_id = t.id offset 0) as "isOneTime"
-      from (values (1)) one(number)
-      ${joinSession('s.session_id = $2 and s.live = $3', 't.business_id = $1')}`,
+      from (
+          select transaction_id from payment_session s
+          where s.session_id = $2 and s.live = $3 offset 0) s
+        cross join lateral (select * from transaction t where t.id = s.transaction_id offset 0) t
+      where t.business_id = $1`,
     values: [key.businessId, key.sessionId, key.live],
   })
   return rows
@@ -357,7 +332,7 @@ export async function listHeldBy(
     ) v ${newest}`
   const { rows } = await pool.query<TransactionRow>(
     `select ${TRANSACTION_COLUMNS} from (${held}) held
-      ${joinTransaction('held.transaction_id')} ${joinAccount('t.account_id')} order by t.id desc`,
+      join transaction t on t.id = held.transaction_id join account a on a.id = t.account_id order by t.id desc`,
     values,
   )
   return rows.map(toStored)

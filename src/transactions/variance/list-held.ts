@@ -1,12 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
-import { joinAccount } from '../../accounts/account.sql.ts'
 import type { BankCode } from '../../banks/bank.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { cutPage, type PageTokenField, readPage } from '../../postgres/page-token.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from '../queries.ts'
-import { joinTransaction } from '../transaction.sql.ts'
 import type { StoredTransaction } from '../transaction.ts'
 import { findOfSession, type HeldFilter, listHeldBy } from './decide-held.ts'
 import { PaymentVarianceEntity } from './variance.entity.ts'
@@ -73,8 +71,8 @@ export async function listOldestHeld(
 ): Promise<readonly StoredTransaction[]> {
   const { text, values } = heldIds(filter, after, limit)
   const { rows } = await on.query<TransactionRow>(
-    `select ${TRANSACTION_COLUMNS} from (${text}) held ${joinTransaction('held.transaction_id')}
-      ${joinAccount('t.account_id')} order by t.id`,
+    `select ${TRANSACTION_COLUMNS} from (${text}) held join transaction t on t.id = held.transaction_id
+      join account a on a.id = t.account_id order by t.id`,
     values,
   )
   return rows.map(toStored)

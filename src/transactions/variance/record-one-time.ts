@@ -8,17 +8,7 @@ import {
 import { assert } from '../../core/errors.ts'
 import { booleanArray, textArray } from '../../postgres/binary-arrays.ts'
 import { afterCommit, inTransaction } from '../../postgres/in-transaction.ts'
-import { PAYMENT_POSTING } from '../ledger/append-postings.ts'
-import {
-  type Finalization,
-  finalizeText,
-  finalizeValues,
-  type NewTransaction,
-  PAYMENT_EVENT,
-  type RecordParts,
-  recordText,
-  recordValues,
-} from '../store.ts'
+import { type Finalization, finalizeValues, type NewTransaction, recordValues } from '../store.ts'
 import type { StoredTransaction } from '../transaction.ts'
 import { type HoldState, newVariance, type Variance, varianceOf } from './variance.ts'
 
@@ -169,38 +159,6 @@ export interface Decided {
   readonly isUse: boolean
 }
 
-/** The posting of a payment that may be held: the source has a column `hold`, which is null if it is not. */
-export const HELD_POSTING: typeof PAYMENT_POSTING = {
-  ...PAYMENT_POSTING,
-  credit_account: "case when hold is null then 'pending' else 'held' end",
-}
-
-/** The event of such a payment: a held one changes no balance, and has a kind of its own. */
-export const HELD_EVENT: typeof PAYMENT_EVENT = {
-  ...PAYMENT_EVENT,
-  kind: "case when hold is null then 'PAYMENT_NOTIFICATION' else 'PAYMENT_ON_HOLD' end",
-  pending_minor: 'case when hold is null then amount_minor else 0 end',
-}
-
-/** SQL that inserts variances. @param source SQL that begins with `from`, with the columns of both */
-export function insertVariances(source: string): string {
-  return `insert into payment_variance (transaction_id, business_id, live, account_id, variance, hold, is_use)
-          select id, business_id, live, account_id, variance, hold, is_use ${source}`
-}
-
-const ONE_TIME: RecordParts = {
-  columns: ', variance, hold, is_use',
-  posting: HELD_POSTING,
-  event: HELD_EVENT,
-  further: (source) => `, varied as (
-        ${insertVariances(source)}
-      )`,
-}
-
-const RECORD = recordText(ONE_TIME, ', $20::text[], $21::text[], $22::boolean[]')
-
-const FINALIZE = finalizeText(ONE_TIME, ', $8::text[], $9::text[], $10::boolean[]')
-
 /** As `insertTransactions`, for payments into one-time accounts that the transaction has locked. */
 async function insertOneTime(
   client: PoolClient,
@@ -208,7 +166,59 @@ async function insertOneTime(
 ): Promise<ReadonlySet<string>> {
   const { rows: recorded } = await client.query<{ id: string }>({
     name: 'transaction-record-one-time',
-    text: RECORD,
+    // As in `insertTransactions`, but for what is decided: a held payment changes no balance, and its event has a kind
+    // of its own.
+    text: `with input as (
+        select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
+          $6::bigint[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::text[],
+          $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bytea[],
+          $17::boolean[], $18::text[], $19::text[], $20::text[], $21::text[], $22::boolean[]) with ordinality
+          as i(id, business_id, account_id, bank, session_id, amount_minor, status, paid_at,
+            created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
+            narration, event_id, payload, live, recorded_by, traceparent, variance, hold, is_use, at)
+      ), unmatched as materialized (
+        -- Locked in the same order as an operator's resolution locks them, to prevent deadlocks.
+        select session_id, bank, resolution from unmatched_payment
+        where session_id = any ($5::text[]) order by id for share
+      ), new_session as (
+        insert into payment_session (session_id, bank, live, transaction_id)
+        select session_id, bank, live, id from input i
+        where exists (select from account where account.id = i.account_id and account.live = i.live
+            and account.status in ('ACTIVE', 'EXPIRED'))
+          and not (i.live and exists (select from unmatched u
+            where u.session_id = i.session_id and u.bank = i.bank and u.resolution = 'RETURNED'))
+        -- Every batch inserts index entries in the same order, to prevent deadlocks. Of a session that is
+        -- repeated, the first row is inserted.
+        order by session_id, bank, live, at
+        on conflict (session_id, bank, live) do nothing returning transaction_id
+      ), recorded as (
+        insert into transaction (id, business_id, account_id, live, bank, session_id,
+          amount_minor, status, paid_at, created_at, payer_name, payer_account_number,
+          payer_bank_code, payer_bank_name, narration, recorded_by, traceparent)
+        select id, business_id, account_id, live, bank, session_id, amount_minor, status, paid_at,
+          created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration,
+          recorded_by, traceparent
+        from input join new_session on transaction_id = id returning id
+      ), arrived as (
+        select * from input where status = 'SUCCESS' and (id in (select id from recorded)) is true
+      ), posted as (
+        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+          credit_account, amount_minor, created_at)
+        select id, 'payment', business_id, live, 'clearing:' || bank,
+          case when hold is null then 'pending' else 'held' end, amount_minor, created_at
+        from arrived
+      ), published as (
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
+          pending_minor)
+        select event_id, business_id, live,
+          case when hold is null then 'PAYMENT_NOTIFICATION' else 'PAYMENT_ON_HOLD' end, created_at,
+          payload, id, case when hold is null then amount_minor else 0 end
+        from arrived
+      ), varied as (
+        insert into payment_variance (transaction_id, business_id, live, account_id, variance, hold, is_use)
+        select id, business_id, live, account_id, variance, hold, is_use from arrived
+      )
+      select id from recorded`,
     values: [...recordValues(rows), ...decidedArrays(rows)],
   })
   return new Set(recorded.map((row) => row.id))
@@ -221,7 +231,42 @@ async function finalizeOneTime(
 ): Promise<ReadonlySet<string>> {
   const { rows: finalized } = await client.query<{ event_id: string }>({
     name: 'transaction-finalize-one-time',
-    text: FINALIZE,
+    text: `with input as (
+        -- The first report of a payment finalizes it.
+        select distinct on (id) * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[],
+          $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[]) with ordinality
+          as i(id, new_status, recorded_at, event_id, payload, finalized_by, finalized_in,
+            variance, hold, is_use, at)
+        order by id, at
+      ), locked as (
+        -- Every statement locks in this order, to prevent deadlocks.
+        select id from transaction where id = any ($1::text[]) and status = 'PENDING'
+        order by id for no key update
+      ), finalized as (
+        -- The settlement date is counted from created_at, so it becomes the time of finalization.
+        update transaction t set status = new_status, created_at = recorded_at,
+          recorded_by = finalized_by, traceparent = finalized_in
+        from input join locked using (id) where t.id = input.id
+        returning t.*, event_id, payload, variance, hold, is_use
+      ), posted as (
+        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+          credit_account, amount_minor, created_at)
+        select id, 'payment', business_id, live, 'clearing:' || bank,
+          case when hold is null then 'pending' else 'held' end, amount_minor, created_at
+        from finalized where status = 'SUCCESS'
+      ), published as (
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
+          pending_minor)
+        select event_id, business_id, live,
+          case when hold is null then 'PAYMENT_NOTIFICATION' else 'PAYMENT_ON_HOLD' end, created_at,
+          payload, id, case when hold is null then amount_minor else 0 end
+        from finalized where status = 'SUCCESS'
+      ), varied as (
+        insert into payment_variance (transaction_id, business_id, live, account_id, variance, hold, is_use)
+        select id, business_id, live, account_id, variance, hold, is_use
+        from finalized where status = 'SUCCESS'
+      )
+      select event_id from finalized`,
     values: [...finalizeValues(rows), ...decidedArrays(rows)],
   })
   return new Set(finalized.map((row) => row.event_id))

@@ -1,5 +1,4 @@
 import type { Pool } from 'pg'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 
 /** The maximum number of due deliveries that are counted. */
 const ROWS_COUNTED_MAX = 100_000
@@ -51,7 +50,7 @@ export async function readDue(
   max: number,
 ): Promise<Due> {
   const { rows } = await pool.query<{ deliveries: number; due_at_ms: number | null }>(
-    `select count(*)::int as deliveries, ${epochMs('min(due_at)')} as due_at_ms
+    `select count(*)::int as deliveries, round(date_part('epoch', min(due_at)) * 1000) as due_at_ms
       from (
         select d.due_at from webhook_endpoint e cross join lateral (
           select due_at from webhook_delivery where endpoint_id = e.id and state = 'PENDING'
@@ -75,7 +74,9 @@ export async function readDue(
 export async function dispatchedUpTo(pool: Pool): Promise<bigint> {
   const result = await pool.query<{ position: string }>({
     name: 'webhook-dispatched-up-to',
-    text: lastPosition(),
+    // Read from the end of the index, where nothing was ever deleted: it costs the same under a snapshot that has been
+    // open for an hour.
+    text: 'select position from webhook_dispatcher order by position desc limit 1',
   })
   return BigInt(result.rows[0]?.position ?? 0)
 }
@@ -120,24 +121,11 @@ async function readPendingFrom(pool: Pool): Promise<bigint> {
           ) p cross join lateral (select from webhook_delivery
             where state = 'PENDING' and position >= p.first and position < p.next
             order by endpoint_id, due_at limit 1) any_pending),
-        (${lastPosition()})) as position`,
+        (select position from webhook_dispatcher order by position desc limit 1)) as position`,
     values: [POSITION_MAX],
   })
   return BigInt(result.rows[0]?.position ?? 0)
 }
-
-/** SQL: the CTE `lock`, whose `held` says whether this transaction got the lock of that name. */
-export const tryLock = (name: string) => `lock as materialized (
-    select pg_try_advisory_xact_lock(hashtextextended('${name}', 0)) as held
-  )`
-
-/**
- * SQL: the last position for which deliveries were created, one row. Read from the end of the
- * index, where nothing was ever deleted, so that it costs the same under a snapshot that has been
- * open for an hour.
- */
-export const lastPosition = (condition = 'true') =>
-  `select position from webhook_dispatcher where ${condition} order by position desc limit 1`
 
 /** The most rows that one statement deletes, and the most statements of one run. */
 const ROWS_MAX = 5_000
@@ -159,9 +147,12 @@ export async function deleteSupersededPositions(pool: Pool, signal?: AbortSignal
 async function deletePage(pool: Pool, after: string): Promise<string | null> {
   const result = await pool.query<{ last: string | null }>({
     name: 'webhook-delete-positions',
-    text: `with ${tryLock('webhook dispatcher positions')}, old as (
+    text: `with lock as materialized (
+        select pg_try_advisory_xact_lock(hashtextextended('webhook dispatcher positions', 0)) as held
+      ), old as (
         select position from webhook_dispatcher
-        where (select held from lock) and position > $1 and position < (${lastPosition()})
+        where (select held from lock) and position > $1 and position < (
+          select position from webhook_dispatcher order by position desc limit 1)
         order by position limit $2
       ), deleted as (
         delete from webhook_dispatcher where position = any(array(select position from old))

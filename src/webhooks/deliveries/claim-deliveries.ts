@@ -10,7 +10,7 @@ import { DEADLINES } from '../../postgres/client.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
 import type { RequestFormat } from '../endpoints/endpoint.ts'
 import type { Allotment, LimitedEndpoint } from './concurrency-limiter.ts'
-import { type DeliveryKey, inCte, positionRange } from './delivery.ts'
+import { type DeliveryKey, positionRange } from './delivery.ts'
 
 /** A delivery that this process may attempt until its lease ends. */
 export interface Claim extends ClaimKey {
@@ -60,30 +60,15 @@ export interface ClaimRow {
    * ciphertext.
    */
   secrets: Buffer[]
-  /** One entry per delivery: see `readClaim`. */
-  claimed: string
+  /** Its deliveries by position. One value is faster than many rows. The position is text, as it is a bigint. */
+  claimed: readonly (readonly [
+    id: string,
+    attempts: number,
+    fence: number,
+    position: string,
+    previousSequence: number,
+  ])[]
 }
-
-/** Deliveries that are due and not leased, or whose lease has ended. */
-const claimable = (now: string) =>
-  `state = 'PENDING' and due_at <= ${now} and (leased_until is null or leased_until <= ${now})`
-
-/** The active signing secrets of an endpoint, as a `ClaimRow` has them. */
-export const ENCRYPTED_SECRETS = (endpointId: string, now: string) =>
-  `array(select int4send(case when s.is_next then -s.number else s.number end) || s.secret_encrypted from webhook_secret s
-    where s.endpoint_id = ${endpointId} and (s.expires_at is null or s.expires_at > ${now})
-    order by s.number desc) as secrets`
-
-/** SQL: the rows of the CTE `claimed` as `ClaimRow`s. */
-export const selectClaimed = (now: string) => `grouped as (
-        select endpoint_id, string_agg(concat_ws(' ', id, attempts, claims, position, previous_sequence), ','
-          order by position) as claimed from claimed group by endpoint_id
-      )
-      select g.*, e.*, ${ENCRYPTED_SECRETS('g.endpoint_id', now)}
-      from grouped g cross join lateral (
-        select url, concurrency, connection_version, rate_limit, ordered, profile, legacy_signature, event_name,
-          payer_as_array
-        from webhook_endpoint where id = g.endpoint_id offset 0) e`
 
 /** When to claim, and where. */
 export interface ClaimTerms {
@@ -111,15 +96,27 @@ export async function claimDeliveries(
           offset 0) e
         cross join lateral (
           select id, position from webhook_delivery
-          where endpoint_id = a.endpoint_id and position >= $5 and ${claimable('$3')}
+          where endpoint_id = a.endpoint_id and position >= $5 and state = 'PENDING' and due_at <= $3
+            and (leased_until is null or leased_until <= $3)
           order by due_at limit a.share for no key update skip locked
         ) d
       ), claimed as (
         update webhook_delivery set leased_until = $4, claims = claims + 1
-        where ${inCte('due')}
+        where id = any(array(select id from due))
+          and position between (select min(position) from due) and (select max(position) from due)
         returning id, endpoint_id, position, previous_sequence, attempts - schedule_from as attempts,
           claims
-      ), ${selectClaimed('$3')}`,
+      ), grouped as (
+        select endpoint_id, json_agg(json_build_array(id, attempts, claims, position::text, previous_sequence)
+          order by position) as claimed from claimed group by endpoint_id
+      )
+      select g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered, e.profile,
+        e.legacy_signature, e.event_name, e.payer_as_array,
+        array(select int4send(case when s.is_next then -s.number else s.number end) || s.secret_encrypted
+          from webhook_secret s
+          where s.endpoint_id = g.endpoint_id and (s.expires_at is null or s.expires_at > $3)
+          order by s.number desc) as secrets
+      from grouped g cross join lateral (select * from webhook_endpoint where id = g.endpoint_id offset 0) e`,
     values: [
       textArray(allotments.map((allotment) => allotment.endpointId)),
       bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
@@ -139,7 +136,20 @@ export async function readClaims(
   const claimed = rows.flatMap((row) => {
     const secrets = row.secrets.map(readSecret)
     const format = readFormat(row)
-    return row.claimed.split(',').map((text) => ({ ...readClaim(text, row), secrets, format }))
+    return row.claimed.map(([id, attempts, fence, position, previousSequence]) => ({
+      id,
+      attempts,
+      fence,
+      position: BigInt(position),
+      previousSequence,
+      endpointId: row.endpoint_id,
+      url: row.url,
+      concurrency: row.concurrency,
+      connectionVersion: row.connection_version,
+      ordered: row.ordered,
+      secrets,
+      format,
+    }))
   })
   // Each event is read once, however many endpoints it goes to.
   const positions = [...new Set(claimed.map((each) => each.position))]
@@ -166,23 +176,6 @@ async function readOrRelease(
   } catch (error) {
     await releaseClaims(pool, claimed).catch(() => undefined)
     throw error
-  }
-}
-
-/** Parses one claim. The claims of an endpoint come in one text, which is faster than many rows. */
-function readClaim(text: string, row: ClaimRow) {
-  const [id = '', attempts, fence, position = '', previousSequence = ''] = text.split(' ')
-  return {
-    id,
-    position: BigInt(position),
-    previousSequence: Number(previousSequence),
-    endpointId: row.endpoint_id,
-    attempts: Number(attempts),
-    fence: Number(fence),
-    url: row.url,
-    concurrency: row.concurrency,
-    connectionVersion: row.connection_version,
-    ordered: row.ordered,
   }
 }
 
@@ -238,13 +231,15 @@ export async function listPendingEndpoints(
         where p.number < $3
       )
       select p.endpoint_id as id,
-        case when e.ordered then 1 else e.concurrency end as concurrency, e.rate_limit as "rateLimit", e.ordered, e.enabled and d.due is not null as due
+        case when e.ordered then 1 else e.concurrency end as concurrency,
+        e.rate_limit as "rateLimit", e.ordered, e.enabled and d.due is not null as due
       from pending p cross join lateral (
         select concurrency, rate_limit, ordered, deleted_at is null and disabled_at is null as enabled
         from webhook_endpoint where id = p.endpoint_id offset 0) e
       left join lateral (
         select true as due from webhook_delivery
-        where endpoint_id = p.endpoint_id and position >= $4 and ${claimable('$2')}
+        where endpoint_id = p.endpoint_id and position >= $4 and state = 'PENDING' and due_at <= $2
+            and (leased_until is null or leased_until <= $2)
         order by due_at limit 1) d on e.enabled
       order by p.number`,
     values: [after, new Date(nowMs), limit, pendingFrom],
@@ -257,17 +252,18 @@ export interface ClaimKey extends DeliveryKey {
   readonly fence: number
 }
 
-/** Releases claims: any instance may claim their deliveries at once. */
+/** Releases claims that have not ended: any instance may claim their deliveries at once. */
 export async function releaseClaims(pool: Pool, claims: readonly ClaimKey[]): Promise<void> {
   await pool.query({
     name: 'webhook-release-claims',
     text: `update webhook_delivery d set leased_until = null, claims = d.claims + 1
-      ${OF_CLAIMS}`,
+      from unnest($1::text[], $2::int4[]) as i(id, claim)
+      where d.id = any($1) and d.position between $3 and $4 and d.id = i.id and d.claims = i.claim`,
     values: toArrays(claims),
   })
 }
 
-/** Marks claimed deliveries that cannot be sent as FAILED. */
+/** Marks claimed deliveries that cannot be sent as FAILED. Claims that have ended are left alone. */
 export async function failClaims(
   pool: Pool,
   claims: readonly ClaimKey[],
@@ -279,14 +275,11 @@ export async function failClaims(
     text: `update webhook_delivery d
       set state = 'FAILED', completed_at = $5, failure = $6, leased_until = null,
         claims = d.claims + 1
-      ${OF_CLAIMS}`,
+      from unnest($1::text[], $2::int4[]) as i(id, claim)
+      where d.id = any($1) and d.position between $3 and $4 and d.id = i.id and d.claims = i.claim`,
     values: [...toArrays(claims), new Date(nowMs), failure],
   })
 }
-
-/** Claims that have ended are left alone. */
-const OF_CLAIMS = `from unnest($1::text[], $2::int4[]) as i(id, claim)
-  where d.id = any($1) and d.position between $3 and $4 and d.id = i.id and d.claims = i.claim`
 
 const toArrays = (claims: readonly ClaimKey[]) => [
   textArray(claims.map((claim) => claim.id)),
@@ -346,7 +339,8 @@ async function releaseUnclear(pool: Pool, unclear: readonly ClaimAttempt[]): Pro
           where endpoint_id = e.id and state = 'PENDING' order by due_at limit ${LOOKED_AT_MAX}) d
         where d.leased_until = any($2::timestamptz[])
       )
-      update webhook_delivery set leased_until = null, claims = claims + 1 where ${inCte('unclear')}`,
+      update webhook_delivery set leased_until = null, claims = claims + 1 where id = any(array(select id from unclear))
+          and position between (select min(position) from unclear) and (select max(position) from unclear)`,
     values: [
       textArray([...new Set(unclear.flatMap(({ endpointIds }) => endpointIds))]),
       timestampArray(unclear.map(({ leasedUntilMs }) => leasedUntilMs)),

@@ -2,7 +2,6 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import { DEADLINES } from '../../postgres/client.ts'
-import { lastPosition } from './backlog.ts'
 import type { ClaimKey, UnclearClaims } from './claim-deliveries.ts'
 import {
   type Claim,
@@ -10,10 +9,8 @@ import {
   type ClaimTerms,
   claimDeliveries,
   readClaims,
-  selectClaimed,
 } from './claim-deliveries.ts'
 import type { Allotment } from './concurrency-limiter.ts'
-import { inCte } from './delivery.ts'
 
 /** A claim moves `ordered_from` only by more positions than this, so most claims do not write it. */
 const MOVED_MIN = 500
@@ -67,7 +64,7 @@ export async function claimAllotted(
  *
  * The first one is looked for in the index of positions from `ordered_from`, before which none is
  * pending. A claim moves that forward, unless a delivery is sent again meanwhile: that moves it back, to
- * another value than before (`lowerOrderedFrom`). Where another transaction has locked the endpoint, it does not
+ * another value than before (`redeliver.ts`). Where another transaction has locked the endpoint, it does not
  * wait: the next claim moves it.
  */
 export async function claimOrdered(
@@ -97,7 +94,9 @@ export async function claimOrdered(
         ) d on true
       ), claimed as (
         update webhook_delivery d set leased_until = $3, claims = d.claims + 1
-        where ${inCte('head', 'd')} and d.state = 'PENDING' and d.due_at <= $2
+        where d.id = any(array(select id from head))
+          and d.position between (select min(position) from head) and (select max(position) from head)
+          and d.state = 'PENDING' and d.due_at <= $2
           and (d.leased_until is null or d.leased_until <= $2)
         returning d.id, d.endpoint_id, d.position, d.previous_sequence,
           d.attempts - d.schedule_from as attempts, d.claims
@@ -106,28 +105,28 @@ export async function claimOrdered(
         from head h cross join lateral (select id from webhook_endpoint
           where id = h.endpoint_id and ordered_from = h.ordered_from for no key update skip locked) w
         where e.id = w.id and h.reached > h.ordered_from + ${MOVED_MIN}
-      ), ${selectClaimed('$2')}`,
+      ), grouped as (
+        select endpoint_id, json_agg(json_build_array(id, attempts, claims, position::text, previous_sequence)
+          order by position) as claimed from claimed group by endpoint_id
+      )
+      select g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered, e.profile,
+        e.legacy_signature, e.event_name, e.payer_as_array,
+        array(select int4send(case when s.is_next then -s.number else s.number end) || s.secret_encrypted
+          from webhook_secret s
+          where s.endpoint_id = g.endpoint_id and (s.expires_at is null or s.expires_at > $2)
+          order by s.number desc) as secrets
+      from grouped g cross join lateral (select * from webhook_endpoint where id = g.endpoint_id offset 0) e`,
     values: [endpointIds, new Date(nowMs), new Date(nowMs + leaseMs)],
   })
   return readClaims(pool, rows)
 }
-
-/**
- * SQL: moves `ordered_from` back before deliveries that become pending again, always to another value. This includes
- * endpoints that are not ordered, as one may become ordered meanwhile, which locks its row.
- *
- * @param first SQL that selects `endpoint_id`, and `first`, the first of their positions
- */
-export const lowerOrderedFrom = (first: string) => `update webhook_endpoint e
-  set ordered_from = least(e.ordered_from, again.first) - 1
-  from (${first}) again where e.id = again.endpoint_id and again.first is not null`
 
 /** A position before all pending deliveries of an endpoint, which becomes ordered. */
 export async function firstPending(em: EntityManager, endpointId: string): Promise<bigint> {
   const [row] = await em.execute<{ position: string }[]>(
     `select coalesce(
       (select min(position) from webhook_delivery where endpoint_id = ? and state = 'PENDING'),
-      (${lastPosition()})) as position`,
+      (select position from webhook_dispatcher order by position desc limit 1)) as position`,
     [endpointId],
   )
   return BigInt(row?.position ?? 0)

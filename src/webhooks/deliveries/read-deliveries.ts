@@ -1,14 +1,11 @@
 import type { Pool } from 'pg'
 import { CLOCK_SKEW_MAX_MS } from '../../core/durations.ts'
 import { Fault } from '../../core/errors.ts'
-import { findLogged, joinOutbox, leftJoinEvent } from '../../events/log.sql.ts'
 import { firstPositionAt } from '../../events/log-state.ts'
 import { bigintArray } from '../../postgres/binary-arrays.ts'
 import { bindValues } from '../../postgres/bind-values.ts'
-import { cutScan } from '../../postgres/bounded-scan.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import { cutPage, invalidPageToken, readPage } from '../../postgres/page-token.ts'
+import { cutPage, cutScan, invalidPageToken, readPage } from '../../postgres/page-token.ts'
 import type { DeliveryPlace, DeliveryState, StoredAttempt, StoredDelivery } from './delivery.ts'
 
 /** Which deliveries to read; one of the first three is set. Times in epoch milliseconds. */
@@ -26,32 +23,27 @@ export interface DeliveryFilter {
 /** The columns of a delivery `d`, with its event as `l` and `o`. */
 export type DeliveryRow = Omit<StoredDelivery, 'position'> & { readonly position: string }
 
-/** An attempt `a` as a `StoredAttempt`. */
-const ATTEMPT = `json_build_object('number', a.number, 'startedAtMs', ${epochMs('a.started_at')},
-  'latencyMs', a.latency_ms, 'status', coalesce(a.status, 0), 'responseBody', a.response_body,
-  'error', a.error)`
-
 /**
- * The attempt in the row of a delivery. Deliveries of earlier releases have all their attempts in
- * webhook_attempt.
+ * The columns of a `DeliveryRow`. The latest attempt is in the row of the delivery, and earlier ones in
+ * webhook_attempt; deliveries of earlier releases have all their attempts there.
  */
-const LATEST = `select d.attempts as number, d.started_at, d.latency_ms, d.status,
-    d.response_body, d.error
-  where d.started_at is not null`
-
-const EARLIER = `select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
-  from webhook_attempt a where a.delivery_id = d.id and a.position = d.position`
-
-export const DELIVERY_COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
+const DELIVERY_COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
   coalesce(l.event_id, '') as "eventId", coalesce(o.kind, '') as "eventKind", d.state, d.attempts,
-  ${epochMs('d.created_at')} as "createdAtMs",
-  case when d.state = 'PENDING' then ${epochMs('coalesce(d.leased_until, d.due_at)')} end
+  round(date_part('epoch', d.created_at) * 1000) as "createdAtMs",
+  case when d.state = 'PENDING' then round(date_part('epoch', coalesce(d.leased_until, d.due_at)) * 1000) end
     as "dueAtMs",
-  ${epochMs('d.completed_at')} as "completedAtMs", coalesce(d.failure, '') as failure,
-  case when d.attempts > 0 then (select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
-    order by a.number desc limit 1) end as "latestAttempt"`
-
-const EVENT = leftJoinEvent('d.position')
+  round(date_part('epoch', d.completed_at) * 1000) as "completedAtMs", coalesce(d.failure, '') as failure,
+  case when d.attempts > 0 then (
+    select json_build_object('number', a.number,
+        'startedAtMs', round(date_part('epoch', a.started_at) * 1000), 'latencyMs', a.latency_ms,
+        'status', coalesce(a.status, 0), 'responseBody', a.response_body, 'error', a.error)
+      from (
+        select d.attempts as number, d.started_at, d.latency_ms, d.status, d.response_body, d.error
+        where d.started_at is not null
+        union all
+        select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
+        from webhook_attempt a where a.delivery_id = d.id and a.position = d.position
+      ) a order by a.number desc limit 1) end as "latestAttempt"`
 
 /** Lists deliveries of an event, ordered by endpoint; a business has few endpoints. */
 export async function listOfEvent(
@@ -62,10 +54,6 @@ export async function listOfEvent(
   limit: number,
 ): Promise<StoredDelivery[]> {
   const { values, bind } = bindValues(eventId)
-  // Joins through the business's endpoints, because deliveries are indexed by endpoint.
-  const from = `logged l ${joinOutbox('l.outbox_seq')}
-    join webhook_endpoint e on e.business_id = l.business_id
-    join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position`
   const where: string[] = []
   const { endpointId, businessId, live, states, fromMs, toMs } = filter
   if (endpointId !== undefined) where.push(`d.endpoint_id = ${bind(endpointId)}`)
@@ -78,8 +66,13 @@ export async function listOfEvent(
     where.push(`(d.position, d.endpoint_id) < (${bind(after.position)}, ${bind(after.endpointId)})`)
   }
   const result = await pool.query<DeliveryRow>(
-    `with ${findLogged('$1')}
-      select ${DELIVERY_COLUMNS} from ${from} where ${['true', ...where].join(' and ')}
+    // Joins through the business's endpoints, because deliveries are indexed by endpoint.
+    `with logged as materialized (select * from event_log where event_id = $1)
+      select ${DELIVERY_COLUMNS}
+      from logged l join outbox o on o.seq = l.outbox_seq
+        join webhook_endpoint e on e.business_id = l.business_id
+        join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position
+      where ${['true', ...where].join(' and ')}
       order by d.position desc, d.endpoint_id desc limit ${bind(limit)}`,
     values,
   )
@@ -89,7 +82,9 @@ export async function listOfEvent(
 export async function findDelivery(pool: Pool, id: string): Promise<StoredDelivery | undefined> {
   const result = await pool.query<DeliveryRow>({
     name: 'webhook-delivery-find',
-    text: `select ${DELIVERY_COLUMNS} from webhook_delivery d ${EVENT} where d.id = $1`,
+    text: `select ${DELIVERY_COLUMNS} from webhook_delivery d
+        left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq
+      where d.id = $1`,
     values: [id],
   })
   const [row] = result.rows
@@ -123,11 +118,21 @@ export async function listAtPositions(
 ): Promise<readonly AttemptedDelivery[]> {
   const { rows } = await pool.query<DeliveryRow & { log: StoredAttempt[]; url: string }>({
     name: 'webhook-delivery-at-positions',
-    text: `select ${DELIVERY_COLUMNS}, e.url, array(select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
-        order by a.number desc limit $4) as log
+    text: `select ${DELIVERY_COLUMNS}, e.url, array(
+        select json_build_object('number', a.number,
+            'startedAtMs', round(date_part('epoch', a.started_at) * 1000), 'latencyMs', a.latency_ms,
+            'status', coalesce(a.status, 0), 'responseBody', a.response_body, 'error', a.error)
+          from (
+            select d.attempts as number, d.started_at, d.latency_ms, d.status, d.response_body, d.error
+            where d.started_at is not null
+            union all
+            select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
+            from webhook_attempt a where a.delivery_id = d.id and a.position = d.position
+          ) a order by a.number desc limit $4) as log
       from unnest($2::int8[]) as p(position) cross join webhook_endpoint e
       cross join lateral (select * from webhook_delivery
-        where endpoint_id = e.id and position = p.position offset 0) d ${EVENT}
+        where endpoint_id = e.id and position = p.position offset 0) d
+      left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq
       where e.business_id = $1 order by d.position, e.id limit $3`,
     values: [businessId, bigintArray(positions), limits.deliveries, limits.attempts],
   })
@@ -153,10 +158,21 @@ export async function findWithAttempts(
     }
   >({
     name: 'webhook-delivery-with-attempts',
-    text: `select ${DELIVERY_COLUMNS}, array(select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
-        order by a.number desc limit $2) as log,
+    text: `select ${DELIVERY_COLUMNS}, array(
+        select json_build_object('number', a.number,
+            'startedAtMs', round(date_part('epoch', a.started_at) * 1000), 'latencyMs', a.latency_ms,
+            'status', coalesce(a.status, 0), 'responseBody', a.response_body, 'error', a.error)
+          from (
+            select d.attempts as number, d.started_at, d.latency_ms, d.status, d.response_body, d.error
+            where d.started_at is not null
+            union all
+            select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
+            from webhook_attempt a where a.delivery_id = d.id and a.position = d.position
+          ) a order by a.number desc limit $2) as log,
         d.previous_sequence, e.business_id, e.live
-      from webhook_delivery d join webhook_endpoint e on e.id = d.endpoint_id ${EVENT} where d.id = $1`,
+      from webhook_delivery d join webhook_endpoint e on e.id = d.endpoint_id
+        left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq
+      where d.id = $1`,
     values: [id, attemptsMax],
   })
   const [row] = result.rows
@@ -302,9 +318,12 @@ async function scanDeliveries(pool: Queryable, request: ScanRequest): Promise<Sc
         ${latest} limit $1
       )
       select edge.position as edge_position, edge.endpoint_id as edge_endpoint,
-        ${epochMs('edge.created_at')} as edge_created_at_ms, ${DELIVERY_COLUMNS}
+        round(date_part('epoch', edge.created_at) * 1000) as edge_created_at_ms, ${DELIVERY_COLUMNS}
+      -- One row says where the scan ended, also when nothing was found.
       from (select) one left join edge on true
-        left join (page d ${leftJoinEvent('d.position')}) on true
+        left join (
+          page d left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq
+        ) on true
       order by d.position desc, d.endpoint_id desc`,
     values,
   )

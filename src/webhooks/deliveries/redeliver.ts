@@ -3,13 +3,11 @@ import type { Pool } from 'pg'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault } from '../../core/errors.ts'
-import { EVENTS } from '../../events/log.sql.ts'
 import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
 import type { EndpointContext } from '../endpoints/endpoint-context.ts'
 import { lockEnabledEndpoint } from '../endpoints/list-endpoints.ts'
 import { publishEndpointEvent } from '../endpoints/watch-health.ts'
-import { lowerOrderedFrom } from './claim-ordered.ts'
-import { type DeliveryKey, inCte, type StoredDelivery } from './delivery.ts'
+import type { DeliveryKey, StoredDelivery } from './delivery.ts'
 import { findDelivery, noSuchDelivery } from './read-deliveries.ts'
 
 /** Bounds: deliveries recovered per statement, and statements per loop of one call. */
@@ -118,19 +116,15 @@ interface Selection {
   readonly rowsMax: number
 }
 
-/** Makes a delivery due and restarts its retry schedule. Raising the fence ends any claim. */
-const restart = (
-  dueAt: string,
-) => `state = 'PENDING', due_at = ${dueAt}, completed_at = null, failure = null,
-  schedule_from = attempts, leased_until = null, claims = d.claims + 1`
-
-/** The delivery waits for a retry and has no attempt in progress. */
-const waitsForRetry = (now: string) =>
-  `d.due_at > ${now} and (d.leased_until is null or d.leased_until <= ${now})`
-
-const EVENT_KEPT = `exists (select from ${EVENTS} where l.position = d.position)`
-
-/** Makes a delivery due in any state, if its event is kept. @returns whether it did */
+/**
+ * Makes a delivery due in any state, if its event is kept, and restarts its retry schedule. Raising the fence ends any
+ * claim. A delivery that waits for a retry has no attempt in progress.
+ *
+ * `ordered_from` moves back before it, always to another value. This includes endpoints that are not ordered, as one
+ * may become ordered meanwhile, which locks its row.
+ *
+ * @returns whether it did
+ */
 async function makeDue(
   em: EntityManager,
   { id, position }: DeliveryKey,
@@ -138,17 +132,21 @@ async function makeDue(
 ): Promise<boolean> {
   const now = new Date(nowMs)
   const updated = await em.execute<{ endpoint_id: string }[]>(
-    `update webhook_delivery d set ${restart('?')}
-      where d.id = ? and d.position = ? and (d.state <> 'PENDING' or ${waitsForRetry('?')}) and ${EVENT_KEPT}
+    `update webhook_delivery d set state = 'PENDING', due_at = ?, completed_at = null, failure = null,
+          schedule_from = attempts, leased_until = null, claims = d.claims + 1
+      where d.id = ? and d.position = ? and (d.state <> 'PENDING'
+          or d.due_at > ? and (d.leased_until is null or d.leased_until <= ?))
+        and exists (select from event_log l join outbox o on o.seq = l.outbox_seq
+          where l.position = d.position)
       returning d.endpoint_id`,
     [now, id, position, now, now],
   )
   const endpointId = updated[0]?.endpoint_id
   if (endpointId === undefined) return false
-  await em.execute(lowerOrderedFrom('select ?::text as endpoint_id, ?::int8 as first'), [
-    endpointId,
-    position,
-  ])
+  await em.execute(
+    'update webhook_endpoint set ordered_from = least(ordered_from, ?::int8) - 1 where id = ?',
+    [position, endpointId],
+  )
   return true
 }
 
@@ -170,11 +168,17 @@ async function recoverFailed(
         where endpoint_id = $1 and state = 'FAILED' and position > $4 and created_at >= $3
         order by position limit $5
       ), made_due as (
-        update webhook_delivery d set ${restart('$2')}
-        where ${inCte('page', 'd')} and d.state = 'FAILED' and ${EVENT_KEPT}
+        update webhook_delivery d set state = 'PENDING', due_at = $2, completed_at = null, failure = null,
+          schedule_from = attempts, leased_until = null, claims = d.claims + 1
+        where d.id = any(array(select id from page))
+          and d.position between (select min(position) from page) and (select max(position) from page)
+          and d.state = 'FAILED' and exists (select from event_log l join outbox o on o.seq = l.outbox_seq
+            where l.position = d.position)
         returning d.position
       ), lowered as (
-        ${lowerOrderedFrom('select $1 as endpoint_id, min(position) as first from made_due')}
+        update webhook_endpoint e set ordered_from = least(e.ordered_from, again.first) - 1
+        from (select min(position) as first from made_due) again
+        where e.id = $1 and again.first is not null
       )
       select (select count(*)::int from made_due) as recovered,
         (select count(*)::int from page) as scanned, (select max(position) from page) as last`,
@@ -204,12 +208,15 @@ async function recoverWaiting(
     name: 'webhook-recover-waiting',
     text: `with page as (
         select id, position from webhook_delivery d
-        where endpoint_id = $1 and state = 'PENDING' and ${waitsForRetry('$2')} and created_at >= $3
+        where endpoint_id = $1 and state = 'PENDING' and d.due_at > $2
+          and (d.leased_until is null or d.leased_until <= $2) and created_at >= $3
         order by due_at limit $4
       ), made_due as (
-        update webhook_delivery d set ${restart('$2')}
-        where ${inCte('page', 'd')} and d.state = 'PENDING'
-          and ${waitsForRetry('$2')}
+        update webhook_delivery d set state = 'PENDING', due_at = $2, completed_at = null, failure = null,
+          schedule_from = attempts, leased_until = null, claims = d.claims + 1
+        where d.id = any(array(select id from page))
+          and d.position between (select min(position) from page) and (select max(position) from page)
+          and d.state = 'PENDING' and d.due_at > $2 and (d.leased_until is null or d.leased_until <= $2)
         returning 1
       )
       select (select count(*)::int from made_due) as recovered,

@@ -2,7 +2,6 @@ import { type EntityManager, LockMode, type MikroORM } from '@mikro-orm/postgres
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
-import { appendEvents } from '../../events/append-events.ts'
 import { encodeEndpointEvent } from '../message.ts'
 import { type Endpoint, EndpointEntity } from './endpoint.entity.ts'
 import { type EndpointEventKind, type Health, judge } from './endpoint.ts'
@@ -113,15 +112,8 @@ export async function publishEndpointEvent(
 ): Promise<string> {
   const eventId = newId('evt', nowMs)
   await em.execute(
-    appendEvents({
-      event_id: '?',
-      business_id: '?',
-      live: '?',
-      kind: '?',
-      occurred_at: '?',
-      payload: '?',
-      subject_id: '?',
-    }),
+    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id)
+      values (?, ?, ?, ?, ?, ?, ?)`,
     [
       eventId,
       endpoint.business.id,

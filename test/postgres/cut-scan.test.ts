@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { boundedScan, cutScan } from '../../src/postgres/bounded-scan.ts'
-import { readPage } from '../../src/postgres/page-token.ts'
+import { cutScan, readPage } from '../../src/postgres/page-token.ts'
 import { useDatabase } from '../support/database.ts'
 
 const ROWS = 100
@@ -15,18 +14,18 @@ async function pagesOf(order: 'asc' | 'desc', filter: string, pageSize: number) 
   do {
     const page = readPage(pageSize, pageToken, 1)
     const after = page.after?.[0] ?? (order === 'asc' ? '0' : `${ROWS + 1}`)
-    const scan = boundedScan({
-      from: `generate_series(1, ${ROWS}) number`,
-      columns: 'number',
-      key: 'number',
-      order,
-      range: `number ${order === 'asc' ? '>' : '<'} $1::int`,
-      filter,
-      limit: '$2',
-      rowsMax: ROWS_MAX,
-    })
+    const scanned = `from generate_series(1, ${ROWS}) number
+      where number ${order === 'asc' ? '>' : '<'} $1::int order by number ${order}`
     const { rows } = await db.database.pool.query<{ number: number; read_up_to: number | null }>(
-      `with ${scan} select number, read_up_to from edge left join page on true order by number ${order}`,
+      `with page as materialized (
+          select * from (select number ${scanned} limit ${ROWS_MAX}) candidate
+          where ${filter} order by number ${order} limit $2
+        ), edge as (
+          select case when (select count(*) from page) < $2 then (
+            select number ${scanned} offset ${ROWS_MAX - 1} limit 1
+          ) end as read_up_to
+        )
+        select number, read_up_to from edge left join page on true order by number ${order}`,
       [after, page.limit + 1],
     )
     const found = rows.flatMap(({ number }) => (number === null ? [] : [number]))
