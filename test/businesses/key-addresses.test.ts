@@ -59,7 +59,7 @@ describe('a key that is allowed from some addresses', () => {
     }
   })
 
-  test('follows a change of its addresses within a second, in both directions', async () => {
+  test('follows a change of its addresses, in both directions', async () => {
     const { keyId, secretKey } = await keyFor('203.0.113.0/24')
     const at = () => from(service, secretKey)
     expect(await at()).toMatchObject({ status: 403 })

@@ -5,6 +5,7 @@ import { until } from '../protocols/rest/rest.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../support/instance.ts'
 import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { notify, payee, payment, recordedIn } from './scene.ts'
 
 const BANKS = '9PSB=live,PROVIDUS=live,PALMPAY=live'
@@ -362,7 +363,7 @@ test('metrics count notifications and requests by outcome', async () => {
 
 test('records each genuine payment once in a storm of duplicates, reorderings and forgeries', async () => {
   const to = await payee(service)
-  const genuine = Array.from({ length: 300 }, (_, index) =>
+  const genuine = Array.from({ length: 100 }, (_, index) =>
     pay(payment(to.accountNumber, { kobo: String(100 + index) })),
   )
   const storm = genuine.flatMap((reported) => [
@@ -379,14 +380,18 @@ test('records each genuine payment once in a storm of duplicates, reorderings an
   for (let i = 0; i < storm.length; i += 60) {
     await Promise.all(storm.slice(i, i + 60).map((send) => send()))
   }
-  // The service retries requeries that were too many for the bank at once.
-  await query("update bank_notification set next_try_at = now() where state = 'PENDING'")
-  const rows = await until(
-    () => recordedIn(service, to),
-    (all) => all.length >= 300,
-    60_000,
-  )
+  const keys = genuine.map(({ key }) => key)
+  await waitFor(async () => {
+    // The service retries requeries that were too many for the bank at once.
+    const pending = await query(
+      `update bank_notification set next_try_at = least(next_try_at, now())
+        where bank_key = any ($1) and state = 'PENDING' returning id`,
+      [keys],
+    )
+    expect(pending).toEqual([])
+  })
+  const rows = await recordedIn(service, to)
   expect(rows.map((row) => Number(row.kobo)).sort((a, b) => a - b)).toEqual(
-    Array.from({ length: 300 }, (_, index) => 100 + index),
+    Array.from({ length: 100 }, (_, index) => 100 + index),
   )
 })

@@ -138,24 +138,24 @@ test('states what waits', async () => {
 
   const due = await openShop(service)
   const receiver = await startReceiver()
-  receiver.answer({ status: 500 })
+  receiver.answer('hang')
   const webhooks = service.client(WebhookService)
-  await webhooks.createEndpoint({ businessId: due.businessId, url: receiver.url })
+  const endpoint = { businessId: due.businessId, url: receiver.url, concurrency: 1 }
+  await webhooks.createEndpoint({ ...endpoint, kinds: ['PAYMENT_NOTIFICATION'] })
   const paid = await pay(service, due)
   await receiver.next()
   const { waiting: nothing } = await operator().getOverview({ businessId: due.businessId })
   expect(nothing).toMatchObject({ dueDeliveries: 0 })
-  await service.database.pool.query(
-    `update webhook_delivery d set due_at = now() - interval '1 hour', leased_until = null
-      from webhook_endpoint e where e.id = d.endpoint_id and e.business_id = $1`,
-    [due.businessId],
-  )
+  expect(nothing!.oldestDeliveryDueAt).toBeUndefined()
+  await pay(service, due)
   const { at, waiting: some } = await overviewWith(
     ({ waiting: found }) => {
+      expect(found).toMatchObject({ dueDeliveries: 1 })
       expect(found!.oldestUnsettledAt).toBeDefined()
     },
     { businessId: due.businessId },
   )
+  expect(timestampMs(some!.oldestDeliveryDueAt!)).toBeLessThanOrEqual(timestampMs(at!))
   expect(timestampMs(some!.oldestUnsettledAt!)).toBeGreaterThanOrEqual(timestampMs(paid.paidAt!))
   expect(timestampMs(some!.nextSettlementAt!)).toBeGreaterThan(timestampMs(at!))
   expect(some!.settlementLagSeconds).toBe(0n)

@@ -237,16 +237,22 @@ test.skipIf(!hasNats)(
     const lost = await publish(3)
     await untilPublished(pool, server, FIRST)
     await relay.stop()
+    const reader = await useReader(server)
+    const publishedIds = async () =>
+      (await reader.messages(FIRST)).map(({ header }) => header('Nats-Msg-Id'))
+    const published = await publishedIds()
+    expect(published.slice(-3)).toEqual(lost)
     // A restore that begins no epoch.
     await loseEvents(pool, lost)
     await publish(5)
     const again = startRelay(pool, server, { log: log.log })
     await waitFor(() => expect(log.text()).toContain('inflow events epoch bump'))
     expect(again.isUp()).toBe(false)
+    expect(await publishedIds()).toEqual(published)
     await beginEpoch()
     await untilPublished(pool, server, SECOND)
     const { floor } = await readLogState(pool)
-    await expectMirror(pool, await useReader(server), SECOND, floor)
+    await expectMirror(pool, reader, SECOND, floor)
   },
 )
 

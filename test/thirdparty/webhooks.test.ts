@@ -353,17 +353,23 @@ test('a deleted endpoint receives nothing more, and is deleted once', async () =
   expect(rows).toEqual([])
 })
 
-test('a key for webhooks does nothing else, and one for reading changes nothing', async () => {
-  const scopes = ['webhooks:read']
-  const { secretKey } = await service
-    .client(BusinessService)
-    .issueKey({ businessId: business.id, scopes })
-  await data(service, secretKey, 'listWebhooks')
-  for (const [path, request] of [
-    ['createWebhook', { url: DEAF_URL }],
-    ['getBalance', {}],
-    ['listVirtualAccounts', {}],
-  ] as const) {
-    expect(await failure(service, secretKey, path, request)).toEqual([403, 'permission_denied'])
+test('a key for webhooks does nothing else, and one for reading them changes none', async () => {
+  const keyFor = async (...scopes: string[]) => {
+    const request = { businessId: business.id, scopes }
+    return (await service.client(BusinessService).issueKey(request)).secretKey
+  }
+  const denied = [403, 'permission_denied']
+  const writer = await keyFor('webhooks:read', 'webhooks:write')
+  const { endpoint_id: endpointId } = await create(writer, { url: freshUrl() })
+  const reader = await keyFor('webhooks:read')
+  for (const key of [writer, reader]) {
+    await data(service, key, 'listWebhooks')
+    for (const path of ['getBalance', 'listVirtualAccounts', 'listEvents']) {
+      expect(await failure(service, key, path, {})).toEqual(denied)
+    }
+  }
+  expect(await failure(service, reader, 'createWebhook', { url: freshUrl() })).toEqual(denied)
+  for (const path of ['updateWebhook', 'testWebhook', 'deleteWebhook']) {
+    expect(await failure(service, reader, path, { endpointId })).toEqual(denied)
   }
 })
