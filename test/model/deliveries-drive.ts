@@ -362,6 +362,7 @@ async function call(drive: Drive, command: Command): Promise<string | undefined>
       return cut(drive)
     case 'crash':
       crash(drive)
+      await drive.instances[0]!.webhooks.retention.run()
       return undefined
     case 'retain': {
       drive.calls += 1

@@ -225,6 +225,8 @@ export function step(world: World, command: Command): string {
     case 'crash':
       for (const request of world.held.keys()) world.dead.add(request)
       world.hasCrashed = true
+      // Instances apply the retention when they start.
+      retain(world)
       return 'done'
     default:
       return changeEndpoint(world, command)
