@@ -42,6 +42,6 @@ test('a tail survives kill -9 of the service without losing or repeating events,
   onTestFinished(another.close)
   expect(await running.exit()).toBe(1)
   expect(running.stderr()).toMatch(
-    /^To resume from here: --cursor \S+\nerror: [^\n]+ \(unauthorized\)\n$/m,
+    /^To resume from here: --cursor \S+\n\{"error":\{"reason":"unauthorized",[^\n]+\}\n$/m,
   )
 })

@@ -51,7 +51,8 @@ const SORTED_MAX = 2_000
 /** How many database pages a list of 50 rows and their accounts may read. */
 const BUFFERS_MAX = 600
 
-const TRIES_MAX = 4
+/** Until what the service does in the background of a new database is over. */
+const TRIES_MAX = 40
 
 /** The first page, and one near the end: a page in the middle costs no more. */
 const ENDS = [undefined, 0.98]
