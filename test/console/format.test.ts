@@ -61,23 +61,21 @@ describe('money', () => {
     expect(parseNaira(text)).toBe(minor)
   })
 
-  test('counts are short, and never more than they are', () => {
-    expect([999n, 1_000n, 1_250n, 999_999n, 1_000_000n, 12_345_678n].map(shortCount)).toEqual([
-      '999',
-      '1k',
-      '1.2k',
-      '999k',
-      '1m',
-      '12.3m',
-    ])
+  test('counts are short, and rounded', () => {
+    expect(
+      [999n, 1_000n, 1_250n, 99_960n, 999_499n, 999_999n, 12_345_678n].map(shortCount),
+    ).toEqual([...['999', '1k', '1.3k', '100k', '999k', '1m', '12.3m']])
     const units: Readonly<Record<string, bigint>> = { k: 3n, m: 6n, bn: 9n, tn: 12n }
     fc.assert(
-      fc.property(fc.bigInt({ min: 0n, max: 10n ** 15n - 1n }), (value) => {
+      fc.property(fc.bigInt({ min: 0n, max: 10n ** 15n - 10n ** 12n }), (value) => {
         const text = shortCount(value)
         expect(text.length).toBeLessThanOrEqual(6)
-        const [, whole = '', tenth = '0', unit = ''] = /^(\d+)(?:\.(\d))?(\D*)$/.exec(text) ?? []
-        const tenths = (BigInt(whole) * 10n + BigInt(tenth)) * 10n ** (units[unit] ?? 0n)
-        expect(tenths <= value * 10n).toBe(true)
+        const [, whole = '', tenth, unit = ''] = /^(\d{1,3})(?:\.(\d))?(\D*)$/.exec(text) ?? []
+        const size = 10n ** (units[unit] ?? 0n)
+        const shown = BigInt(whole) * size + (BigInt(tenth ?? 0) * size) / 10n
+        const step = size === 1n || whole.length === 3 ? size : size / 10n
+        expect(2n * (shown > value ? shown - value : value - shown) <= step).toBe(true)
+        expect(shortCount(-value)).toBe(value === 0n ? '0' : `-${text}`)
       }),
     )
     expect(count(1_234_567n)).toBe('1,234,567')

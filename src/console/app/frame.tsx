@@ -36,7 +36,12 @@ function Rail() {
     <nav className="rail" aria-label="Pages">
       <span className="brand">Inflow</span>
       {RAIL.filter(({ needs }) => may(needs)).map(({ path, title, icon }) => (
-        <PageLink key={path} to={path} className={isAt(path) ? 'rail-link here' : 'rail-link'}>
+        <PageLink
+          key={path}
+          to={path}
+          className={isAt(path) ? 'rail-link here' : 'rail-link'}
+          tooltip={title}
+        >
           <Icon name={icon} />
           <span className="rail-title">{title}</span>
           {path === '/review' && <ReviewBadge />}
@@ -67,10 +72,13 @@ function useRailKeys(): void {
       const page = RAIL.find(
         ({ title, needs }) => title.toLowerCase().startsWith(event.key) && may(needs),
       )
-      if (page) navigate(href(page.path))
+      if (page === undefined) return
+      // A page gives the letter another meaning without the `g`.
+      event.preventDefault()
+      navigate(href(page.path))
     }
-    window.addEventListener('keydown', onKey)
-    return () => window.removeEventListener('keydown', onKey)
+    window.addEventListener('keydown', onKey, { capture: true })
+    return () => window.removeEventListener('keydown', onKey, { capture: true })
   })
 }
 

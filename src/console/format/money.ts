@@ -24,17 +24,18 @@ const STEPS: readonly (readonly [bigint, string])[] = [
   [1_000n, 'k'],
 ]
 
-/** Formats a count in few characters: `12.3k`. */
+/** Formats a count in few characters, rounded: `12.3k`. */
 export function shortCount(count: bigint): string {
+  const sign = count < 0n ? '-' : ''
   const size = count < 0n ? -count : count
-  for (const [unit, name] of STEPS) {
-    if (size < unit) continue
-    const tenths = (count * 10n) / unit
-    const whole = tenths / 10n
-    const rest = (tenths < 0n ? -tenths : tenths) % 10n
-    return whole >= 100n || rest === 0n ? `${whole}${name}` : `${whole}.${rest}${name}`
-  }
-  return `${count}`
+  const [unit, name] = STEPS.find(([least]) => size >= least) ?? [1n, '']
+  const digit = unit === 1n || size >= 100n * unit ? unit : unit / 10n
+  const rounded = ((size + digit / 2n) / digit) * digit
+  // 999.6k is 1m.
+  if (STEPS.some(([larger]) => larger > unit && rounded >= larger))
+    return sign + shortCount(rounded)
+  const tenths = unit === 1n ? 0n : (rounded % unit) / (unit / 10n)
+  return `${sign}${rounded / unit}${tenths === 0n ? '' : `.${tenths}`}${name}`
 }
 
 /** Formats a count with thousands separated. */

@@ -214,12 +214,17 @@ function DeliveryFacts({ delivery, url }: Props & { readonly url: string | undef
 export function Redeliver({
   delivery: { id },
   ...rest
-}: Props & { readonly says: string; readonly isOffered?: boolean; readonly kind?: 'primary' }) {
+}: Props & {
+  readonly says: string
+  readonly label?: string
+  readonly isOffered?: boolean
+  readonly kind?: 'primary'
+}) {
   return (
     <Action
+      label="Redeliver"
       {...rest}
       method={METHODS.redeliver}
-      label="Redeliver"
       target={id}
       request={{ deliveryId: id }}
       result={() => <p>It is due now.</p>}

@@ -8,7 +8,7 @@ import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { DeliverySchema, DeliveryStatusSchema } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { curlOfCall } from '../format/curl.ts'
-import { count } from '../format/money.ts'
+import { count, naira } from '../format/money.ts'
 import { useEventKinds } from '../session/event-kinds.ts'
 import { useEvents, useLive } from '../session/live.tsx'
 import { useMay } from '../session/session.tsx'
@@ -178,7 +178,7 @@ interface EventItemProps {
 
 /** One line of the tail, which opens in place. It is drawn again only if it opens or closes. */
 const EventItem = memo(function EventItem({ event, isOpen, onToggle }: EventItemProps) {
-  const { text, to } = subjectOf(event)
+  const { text, to, who = '', minor } = subjectOf(event)
   return (
     <li className="event">
       <button
@@ -193,6 +193,10 @@ const EventItem = memo(function EventItem({ event, isOpen, onToggle }: EventItem
           <Time at={event.occurredAt} />
         </span>
         <span className="event-kind">{event.kind}</span>
+        <span className="event-amount">{minor !== undefined && naira(minor)}</span>
+        <span className="event-who" title={who}>
+          {who}
+        </span>
         <code className="event-subject">{text}</code>
       </button>
       {isOpen && (
@@ -291,27 +295,50 @@ function releaseEvents(rows: EventRows): EventRows {
   }
 }
 
+interface EventSubject {
+  readonly text: string
+  /** Its page. */
+  readonly to: string
+  /** The customer, or who paid. */
+  readonly who?: string | undefined
+  /** Kobo. */
+  readonly minor?: bigint
+}
+
 /** What an event is about, in a few words, and its page. */
-export function subjectOf(event: Event): { readonly text: string; readonly to: string } {
-  const { payload, businessId } = event
+export function subjectOf({ payload, businessId }: Event): EventSubject {
   switch (payload.case) {
-    case 'transaction':
-      return { text: payload.value.sessionId, to: `/payments/${payload.value.id}` }
-    case 'account':
-      return {
-        text: payload.value.accountNumber || payload.value.reference,
-        to: `/accounts/${businessId}/${payload.value.reference}`,
-      }
-    case 'settlement':
-      return { text: payload.value.id, to: `/settlement/${payload.value.id}` }
+    case 'transaction': {
+      const { id, sessionId: text, customerName, accountName, amountMinor: minor } = payload.value
+      return { text, to: `/payments/${id}`, who: customerName || accountName, minor }
+    }
+    case 'account': {
+      const { accountNumber, reference, accountName: who } = payload.value
+      const to = `/accounts/${businessId}/${reference}`
+      return { text: accountNumber || reference, to, who }
+    }
+    case 'settlement': {
+      const { id, netMinor: minor } = payload.value
+      return { text: id, to: `/settlement/${id}`, minor }
+    }
+    case 'share': {
+      const { ownerName: who, amountMinor: minor } = payload.value
+      return { text: '', to: '', who, minor }
+    }
     case 'endpoint':
       return { text: payload.value.url, to: `/webhooks/${payload.value.id}` }
-    case 'paymentConflict':
-      return { text: payload.value.id, to: `/payments/${payload.value.transactionId}` }
-    case 'unmatchedPayment':
-      return { text: payload.value.id, to: '/review' }
-    case 'heldNotification':
-      return { text: payload.value.id, to: '/review' }
+    case 'paymentConflict': {
+      const { id, transactionId, amountMinor: minor } = payload.value
+      return { text: id, to: `/payments/${transactionId}`, minor }
+    }
+    case 'unmatchedPayment': {
+      const { id: text, payer, amountMinor: minor } = payload.value
+      return { text, to: '/review', who: payer?.name, minor }
+    }
+    case 'heldNotification': {
+      const { id: text, amountMinor: minor } = payload.value
+      return { text, to: '/review', minor }
+    }
     default:
       return { text: '', to: '' }
   }

@@ -103,6 +103,8 @@ interface FigureProps {
   readonly note: ReactNode
   /** What is measured, and its limits; absent: it can be neither good nor bad. */
   readonly measured?: readonly [value: bigint | number, limits: readonly [number, number]]
+  /** What it is when it is not usual. */
+  readonly unusual?: string
 }
 
 function Figures({
@@ -127,6 +129,7 @@ function Figures({
         value={durationText(databaseLatencyMs)}
         note={`PostgreSQL ${health.postgresVersion}`}
         measured={[databaseLatencyMs, LIMITS.databaseMs]}
+        unusual="Slow"
       />
       <Figure
         title="Sequencer lag"
@@ -162,14 +165,20 @@ function Figures({
 }
 
 /** One large figure, with what it means below. */
-function Figure({ title, value, note, measured: [measured, [unusual, bad]] = NONE }: FigureProps) {
+function Figure({
+  title,
+  value,
+  note,
+  measured: [measured, [least, bad]] = NONE,
+  unusual = 'Behind',
+}: FigureProps) {
   const isBad = measured >= bad
   return (
     <li className="figure">
       <span className="figure-title">
         {title}
-        {measured >= unusual && (
-          <Status tone={isBad ? 'bad' : 'waiting'}>{isBad ? 'Needs you' : 'Behind'}</Status>
+        {measured >= least && (
+          <Status tone={isBad ? 'bad' : 'waiting'}>{isBad ? 'Needs you' : unusual}</Status>
         )}
       </span>
       <span className="figure-value">{value}</span>

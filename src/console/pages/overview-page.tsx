@@ -120,7 +120,9 @@ function BankStatus({ bank }: { readonly bank: BankState }) {
   const { connector, breaker, breakerSince, accessDenied } = bank
   const kind = connector === 'sandbox' ? 'Sandbox' : 'Live'
   if (accessDenied) return <Status tone="bad">Denies access</Status>
-  if (breaker === 'closed') return <Status tone="good">{kind}</Status>
+  if (breaker === 'closed') {
+    return <Status tone={kind === 'Live' ? 'good' : 'neutral'}>{kind}</Status>
+  }
   return (
     <>
       <Status tone={breaker === 'open' ? 'bad' : 'waiting'}>
@@ -270,8 +272,8 @@ function Tiles({
     index === hours.length - 1 ? withArrivals(hour, arrivals) : hour,
   )
   const total = overview.total && withArrivals(overview.total, arrivals)
-  const of = (figure: (hour: HourFigures) => number) => ({
-    values: current.map(figure),
+  const of = (figure: Figure, without = 0) => ({
+    values: current.map((hour) => figure(hour) ?? without),
     comparison: compare(hours, weekBefore, figure),
   })
   return (
@@ -293,13 +295,13 @@ function Tiles({
         title="Webhook success"
         to="/webhooks"
         number={percentText(successOf(total))}
-        {...of((hour) => successOf(hour) ?? 1)}
+        {...of(successOf, 1)}
       />
       <Tile
         title="Webhook delay, p95"
         to="/webhooks"
         number={total && total.delayP95Ms > 0n ? durationText(Number(total.delayP95Ms)) : '–'}
-        {...of(({ delayP95Ms }) => Number(delayP95Ms))}
+        {...of(({ delayP95Ms }) => Number(delayP95Ms) || undefined)}
       />
       <ReviewTile overview={overview} />
       <UnsettledTile overview={overview} />
@@ -398,18 +400,25 @@ function dueText(dueMs: number | undefined): string {
 const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'short' })
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
 
-/** One figure of the last whole hour beside that of a week before: `▲ 8 % on last Mon 14:00`. */
+/** A figure of an hour; undefined: there is nothing that it could be of. */
+type Figure = (hour: HourFigures) => number | undefined
+
+/**
+ * One figure of the last whole hour beside that of a week before: `▲ 8 % on last Mon 14:00`. Undefined if there is none:
+ * the service may not have run a week ago.
+ */
 function compare(
   hours: readonly HourFigures[],
   weekBefore: readonly HourFigures[],
-  figure: (hour: HourFigures) => number,
+  figure: Figure,
 ): string | undefined {
   const hour = hours.at(-2)
   const before = weekBefore.at(-2)
   const startMs = msOf(before?.startsAt)
   if (hour === undefined || before === undefined || startMs === undefined) return undefined
-  const change = changeText(figure(hour), figure(before))
-  return `${change} on last ${weekday.format(startMs)} ${clock.format(startMs)}`
+  const [now, then] = [figure(hour), figure(before)]
+  if (now === undefined || then === undefined || !weekBefore.some(figure)) return undefined
+  return `${changeText(now, then)} on last ${weekday.format(startMs)} ${clock.format(startMs)}`
 }
 
 /** `▲ 8 %` or `▼ 12 %`; nothing can be said of a share of zero. */

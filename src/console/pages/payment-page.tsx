@@ -1,6 +1,6 @@
 import '../styles/payment.css'
 import { useQuery } from '@connectrpc/connect-query'
-import { useEffect, useRef } from 'react'
+import { type ReactNode, useEffect, useRef } from 'react'
 import { useParams } from 'wouter'
 import type { Event } from '../../../gen/inflow/event/v1/event_pb.ts'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
@@ -23,14 +23,17 @@ import { hostOf, words } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import { msOf } from '../format/time.ts'
 import { useEvents } from '../session/live.tsx'
+import { useMay } from '../session/session.tsx'
 import { useShowObject } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
+import { useNow } from '../ui/clock.ts'
 import { MessageFacts } from '../ui/columns.tsx'
 import { Loaded, Page, Section } from '../ui/page.tsx'
 import { BusinessLink, EnumStatus, Id, PageLink, Status } from '../ui/values.tsx'
 import { Redeliver } from './deliveries.tsx'
 import { amountShown, PaymentStatus } from './payment-words.tsx'
 import { TimelineList } from './timeline.tsx'
+import { verdictOf } from './verdict.ts'
 
 /** One payment: everything that happened to it, and what is still to happen. */
 export function PaymentPage() {
@@ -42,6 +45,7 @@ export function PaymentPage() {
   return (
     <Page title="Payment" actions={<Id text={id} charsMax={40} />}>
       <Loaded read={read} rows={10} />
+      {timeline && payment && <Verdict timeline={timeline} payment={payment} />}
       {timeline && payment && (
         <div className="two-thirds">
           <section aria-label="Timeline">
@@ -56,6 +60,34 @@ export function PaymentPage() {
         </div>
       )}
     </Page>
+  )
+}
+
+/** Where the payment is, in a sentence, and what helps. */
+function Verdict({
+  timeline,
+  payment,
+}: {
+  readonly timeline: Timeline
+  readonly payment: Transaction
+}) {
+  const now = useNow()
+  const { tone, text, delivery } = verdictOf(payment, timeline.deliveries, now)
+  // The result is shown until the viewer closes it, also when the delivery is late no more.
+  const latest = useRef(delivery)
+  latest.current = delivery ?? latest.current
+  return (
+    <div className={`verdict ${tone}`}>
+      <p>{text}</p>
+      {latest.current && (
+        <Redeliver
+          delivery={latest.current}
+          isOffered={delivery !== undefined}
+          label="Send now"
+          says={`Sends ${latest.current.eventKind} again at once, with the same webhook-id.`}
+        />
+      )}
+    </div>
   )
 }
 
@@ -241,8 +273,30 @@ function PaymentActions({ payment }: { readonly payment: Transaction }) {
         request={{ transactionId: id }}
         target={id}
       />
-      <Reverse payment={payment} />
+      <More isOffered={status === TransactionStatus.SUCCESS && !payment.imported}>
+        <Reverse payment={payment} />
+      </More>
     </div>
+  )
+}
+
+/** What is seldom done, behind one more click. The result of what was done is shown until the viewer closes it. */
+function More({
+  isOffered,
+  children,
+}: {
+  readonly isOffered: boolean
+  readonly children: ReactNode
+}) {
+  const mayReverse = useMay()(TransactionService.method.reverseTransaction)
+  if (!mayReverse) return null
+  return (
+    <details className="seldom">
+      <summary className="button" hidden={!isOffered}>
+        More
+      </summary>
+      <div>{children}</div>
+    </details>
   )
 }
 

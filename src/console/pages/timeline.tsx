@@ -41,7 +41,7 @@ interface TimelineRow {
 
 type Line = Pick<TimelineRow, 'key' | 'tone' | 'title' | 'text' | 'chip'>
 
-/** The lines of what happened, oldest first. */
+/** The lines of what happened since the payment was made, oldest first. */
 function timelineRows(timeline: Timeline): readonly TimelineRow[] {
   const urls = new Map(
     timeline.deliveries.map(({ delivery, endpointUrl }) => [
@@ -50,7 +50,7 @@ function timelineRows(timeline: Timeline): readonly TimelineRow[] {
     ]),
   )
   const bank = bankName(timeline.transaction?.bank ?? 0)
-  let beforeMs: number | undefined
+  let beforeMs = msOf(timeline.transaction?.paidAt)
   return timeline.steps.flatMap(({ at, step }, index) => {
     if (step.case === undefined) return []
     const line = LINES[step.case](step.value as never, { bank, urls, index })
@@ -200,11 +200,12 @@ export function TimelineList({ timeline }: { readonly timeline: Timeline }) {
   }
   return (
     <ol className="timeline" onKeyDown={walk}>
+      <PaidItem timeline={timeline} />
       {rows.map((row, index) => (
         <StepItem
           key={row.key}
           row={row}
-          before={rows[index - 1]}
+          beforeMs={rows[index - 1]?.atMs ?? msOf(timeline.transaction?.paidAt)}
           timeline={timeline}
           isOpen={keys.includes(row.key)}
           onToggle={() => toggle(row.key)}
@@ -232,14 +233,34 @@ function walk(event: KeyboardEvent<HTMLElement>): void {
 
 interface StepItemProps {
   readonly row: TimelineRow
-  readonly before: TimelineRow | undefined
+  readonly beforeMs: number | undefined
   readonly timeline: Timeline
   readonly isOpen: boolean
   readonly onToggle: () => void
 }
 
-function StepItem({ row, before, timeline, isOpen, onToggle }: StepItemProps) {
-  const isNewDay = before === undefined || dayText(before.atMs) !== dayText(row.atMs)
+/** When the payer paid, as the bank says. */
+function PaidItem({ timeline: { transaction } }: { readonly timeline: Timeline }) {
+  const paidMs = msOf(transaction?.paidAt)
+  if (paidMs === undefined) return null
+  return (
+    <li className="step neutral">
+      <div className="step-line">
+        <time dateTime={new Date(paidMs).toISOString()} title={timeTitle(paidMs)}>
+          <span className="step-day">{dayText(paidMs)} </span>
+          {clockText(paidMs)}
+        </time>
+        <span className="step-what">
+          <strong>Paid</strong>
+          <span className="step-text">{transaction?.payer?.name}</span>
+        </span>
+      </div>
+    </li>
+  )
+}
+
+function StepItem({ row, beforeMs, timeline, isOpen, onToggle }: StepItemProps) {
+  const isNewDay = beforeMs === undefined || dayText(beforeMs) !== dayText(row.atMs)
   return (
     <li className={`step ${row.tone}`}>
       <button type="button" className="step-line" aria-expanded={isOpen} onClick={onToggle}>

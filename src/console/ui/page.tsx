@@ -1,4 +1,4 @@
-import { ConnectError } from '@connectrpc/connect'
+import { Code, ConnectError } from '@connectrpc/connect'
 import { type ReactNode, useEffect } from 'react'
 import { BadRequestSchema, ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
 import { Button, CommandLine } from './button.tsx'
@@ -111,11 +111,23 @@ export function failureOf(error: unknown) {
   const [info] = failure.findDetails(ErrorInfoSchema)
   const [violations] = failure.findDetails(BadRequestSchema)
   return {
-    text: failure.rawMessage || 'The service cannot be reached',
+    text: info ? failure.rawMessage : textOf(failure),
     fields: violations?.fieldViolations ?? [],
     requestId: info?.metadata['request_id'] ?? '',
     docUrl: info?.metadata['doc_url'] ?? '',
   }
+}
+
+/** What did not come from the service: the browser has words of its own for it, which do not help. */
+function textOf({ code, rawMessage }: ConnectError): string {
+  if (/dynamically imported module|importing a module script|preload CSS/i.test(rawMessage)) {
+    return 'This page cannot be loaded: Inflow was updated, or cannot be reached. Load it again.'
+  }
+  if (code === Code.DeadlineExceeded) return 'The service did not respond in time.'
+  if (code === Code.Unavailable || /^$|fetch|network|load failed/i.test(rawMessage)) {
+    return 'The service cannot be reached. Check the connection, and try again.'
+  }
+  return rawMessage
 }
 
 interface EmptyProps {

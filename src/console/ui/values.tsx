@@ -76,16 +76,26 @@ interface PageLinkProps {
   readonly className?: string
   /** It leads to what is shown. */
   readonly isHere?: boolean
+  /** Where only an icon is shown. */
+  readonly tooltip?: string
 }
 
 /** A link to a page of the console that keeps the mode and the business. */
-export function PageLink({ to, query, children, className, isHere = false }: PageLinkProps) {
+export function PageLink({
+  to,
+  query,
+  children,
+  className,
+  tooltip,
+  isHere = false,
+}: PageLinkProps) {
   const href = useHref()
   return (
     <Link
       href={href(to, query)}
       className={className ?? 'link'}
       aria-current={isHere ? 'page' : undefined}
+      title={tooltip}
     >
       {children}
     </Link>
