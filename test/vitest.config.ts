@@ -8,12 +8,12 @@ export const common = (name: string) => ({
   root: join(import.meta.dirname, '..'),
   globalSetup: ['test/support/global-setup.ts'],
   setupFiles: ['test/support/no-orphans.ts'],
-  // Each file has its own database. Three processes on two cores, as each waits for its database half of
+  // Each file has its own database. Four processes on two cores, as each waits for its database half of
   // the time, share the files and load the code once: no module has state that one file could leave to
   // the next.
   pool: 'forks' as const,
   isolate: false,
-  maxWorkers: 3,
+  maxWorkers: 4,
   testTimeout: 60_000,
   hookTimeout: 60_000,
   expect: { poll: { timeout: 30_000 } },
