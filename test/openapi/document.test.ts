@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { JsonObject } from '@bufbuild/protobuf'
@@ -12,6 +13,7 @@ import { compileDecoder } from '../../src/server/http/gateway.ts'
 import { createCheck } from '../../src/server/interceptors/validation.ts'
 
 import { compileFindUnknown } from '../../src/server/rpc/strict-json.ts'
+import { installed } from '../clients/installed.ts'
 import { useSharedService } from '../support/service.ts'
 
 import { document, faultsAt, GEN } from './document.ts'
@@ -124,6 +126,18 @@ describe('the document', () => {
       expect([wrong, faultsAt(place, { ...example, ...wrong }).length > 0]).toEqual([wrong, true])
     }
     expect(faultsAt(place, { ...example, amount: 2000 })).toEqual([])
+  })
+
+  test.skipIf(!installed.python)('has patterns that Python compiles', () => {
+    const found = [...JSON.stringify(document).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)]
+    const patterns = `[${found.map(([, pattern]) => pattern)}]`
+    const program =
+      'import json, re, sys\nfor each in json.loads(sys.argv[1]): re.compile(each); print(1)'
+    const compiled = execFileSync(installed.python!, ['-c', program, patterns], {
+      encoding: 'utf8',
+    })
+    expect(compiled.trim().split('\n').length).toBe(found.length)
+    expect(found.length).toBeGreaterThan(20)
   })
 
   test('imports into Postman', async () => {
