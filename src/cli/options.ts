@@ -35,14 +35,18 @@ function createTimes(zone: string | undefined): TimeText {
   }
 }
 
-/** Parses a time. */
+/** Parses a time; a date is its first second. */
 export function time(text: string): Timestamp {
-  const at = localTime.parse(text)
+  const at = localTime.parse(firstSecond(text))
   if (!at) {
-    throw new InvalidArgumentError('Must be like 2026-11-20T10:00:00Z or "2026-11-20 10:00:00".')
+    throw new InvalidArgumentError(
+      'Must be like 2026-11-20, "2026-11-20 10:00:00" or 2026-11-20T10:00:00Z.',
+    )
   }
   return at
 }
+
+const firstSecond = (text: string) => (/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text} 00:00:00` : text)
 
 /** Banks' statements are in this time zone. */
 const lagos = createTimeText('Africa/Lagos')
@@ -51,10 +55,10 @@ const lagos = createTimeText('Africa/Lagos')
 export const lagosTime = {
   format: (at: Timestamp | undefined): string => (at ? lagos.format(fromTimestamp(at)) : ''),
   parse(text: string): Timestamp {
-    const atMs = lagos.parse(text)
+    const atMs = lagos.parse(firstSecond(text))
     if (atMs !== undefined) return timestampFromMs(atMs)
     throw new InvalidArgumentError(
-      'Must be like "2026-11-20 10:00:00" in Africa/Lagos, or 2026-11-20T10:00:00Z.',
+      'Must be like 2026-11-20 or "2026-11-20 10:00:00" in Africa/Lagos, or 2026-11-20T10:00:00Z.',
     )
   },
 }

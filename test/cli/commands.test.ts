@@ -169,6 +169,18 @@ test('--json is one document with every field', async () => {
   expect(shown.stdout).toMatch(/^Recorded by +token bootstrap$/m)
 })
 
+test('a date is its first second in DISPLAY_TIME_ZONE', async () => {
+  const { number, reference } = await openAccount('dated')
+  await pay(number, 'DATE-1', 100n, '2026-11-18T22:59:59Z')
+  await pay(number, 'DATE-2', 100n, '2026-11-18T23:00:00Z')
+  await pay(number, 'DATE-3', 100n, '2026-11-19T23:00:00Z')
+  const list = ['transaction', 'list', '--business', businessId, '--reference', reference, '--json']
+  const { stdout } = await inflow([...list, '--from', '2026-11-19', '--to', '2026-11-20'], {
+    env: { ...env(), DISPLAY_TIME_ZONE: 'Africa/Lagos' },
+  })
+  expect(JSON.parse(stdout).transactions).toMatchObject([{ sessionId: 'DATE-2' }])
+})
+
 test('times are shown in DISPLAY_TIME_ZONE', async () => {
   await pay(account.number, 'ZONE-1', 100n, '2026-11-20T10:00:00Z')
   const args = ['transaction', 'get', 'ZONE-1', '--business', businessId]
