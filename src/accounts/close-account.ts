@@ -4,6 +4,7 @@ import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import { accessDenied, type BankOf, type Closing } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
@@ -99,7 +100,7 @@ const CLAIM_MS = 30_000
 const RETRY_MIN_MS = 30_000
 
 /** How long an ended account is closed at its bank, and its payments are listed: banks report some late. */
-const LISTED_MS = 3 * 86_400_000
+const LISTED_MS = 3 * DAY_MS
 
 const IDLE_MS = 1_000
 

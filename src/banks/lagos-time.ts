@@ -1,5 +1,7 @@
+import { HOUR_MS } from '../core/durations.ts'
+
 /** Africa/Lagos is one hour ahead of UTC and has no daylight saving time. */
-export const LAGOS_OFFSET_MS = 3_600_000
+export const LAGOS_OFFSET_MS = HOUR_MS
 
 const DATE_FIRST =
   /^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?$/

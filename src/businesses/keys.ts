@@ -4,6 +4,7 @@ import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor, KeyScope } from '../auth/caller.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { Clock } from '../core/clock.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import type { Database } from '../postgres/orm.ts'
@@ -261,7 +262,7 @@ export async function keyOwner(orm: MikroORM, keyId: string): Promise<Owner | un
 }
 
 /** How long the replaced key stays valid unless the caller states an overlap. */
-const OVERLAP_MS = 24 * 3_600_000
+const OVERLAP_MS = DAY_MS
 
 interface KeyRotation {
   readonly keyId: string

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { SCOPES, type Scope } from '../auth/caller.ts'
+import { HOUR_MS } from '../core/durations.ts'
 import { choice, integer, parsed, type Settings, secret } from './settings.ts'
 
 const hours = integer(1, 168, '1 to 168 hours')
@@ -78,7 +79,7 @@ export function readConsole(settings: ConsoleSettings, httpInternal: boolean) {
       /** How long a session lasts without being used. */
       idleMs: settings.sessionIdleMinutes * 60_000,
       /** How long a session lasts at most. */
-      maxMs: settings.sessionMaxHours * 3_600_000,
+      maxMs: settings.sessionMaxHours * HOUR_MS,
     },
     /** Undefined: users sign in with tokens only. */
     oidc:

@@ -3,6 +3,7 @@ import { countOpeningsInReview } from '../accounts/resolve-account.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { listBreakers } from '../banks/breakers.ts'
 import type { Config } from '../config/config.ts'
+import { DAY_MS } from '../core/durations.ts'
 import {
   countInReview,
   countOverdue,
@@ -20,7 +21,7 @@ const RESPONSE_TIMEOUT_MS = 5_000
 const OVERDUE_MS = 600_000
 
 /** A bank with customers sends a notification every day. */
-const QUIET_MS = 86_400_000
+const QUIET_MS = DAY_MS
 
 /** Checks whether the live banks can be reached. Any response counts, as the check does not log in. */
 export async function checkBanks(liveBanks: Config['liveBanks']): Promise<readonly Finding[]> {

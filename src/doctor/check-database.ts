@@ -1,6 +1,7 @@
 import pg, { type Pool } from 'pg'
 import type { Config } from '../config/config.ts'
 import { replicaName } from '../config/replica-urls.ts'
+import { HOUR_MS } from '../core/durations.ts'
 import { LOGGED_TIMELINE } from '../events/log-state.ts'
 import { readArchiver } from '../postgres/archiver.ts'
 import { leavesWorking, type Migration, readMigrations } from '../postgres/migrate.ts'
@@ -217,7 +218,7 @@ export async function checkPartitions(
 }
 
 /** Due settlements complete within seconds; a million payments take minutes. */
-const LATE_MS = 3_600_000
+const LATE_MS = HOUR_MS
 
 /** Checks whether due settlements have completed. */
 export async function checkSettlement(

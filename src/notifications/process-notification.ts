@@ -10,6 +10,7 @@ import type {
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { backoffMs } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
+import { HOUR_MS } from '../core/durations.ts'
 import { Fault } from '../core/errors.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import type { PaymentTrace, Tracing } from '../tracing/tracing.ts'
@@ -78,10 +79,10 @@ const TRIES_MAX = 54
 const TRIES_UNCONFIRMED_MAX = 8
 
 /** The tries do not end before this time after the receipt: repeats by the bank are tries too. */
-const TRIED_MIN_MS = 36 * 3_600_000
-const TRIED_UNCONFIRMED_MIN_MS = 3_600_000
+const TRIED_MIN_MS = 36 * HOUR_MS
+const TRIED_UNCONFIRMED_MIN_MS = HOUR_MS
 
-const BACKOFF = { minMs: 30_000, maxMs: 3_600_000 }
+const BACKOFF = { minMs: 30_000, maxMs: HOUR_MS }
 
 /** Records or reverses the payment of a notification if its bank confirms it. A repeat is safe. */
 export async function processNotification(

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import { backoffMs } from '../core/backoff.ts'
+import { HOUR_MS } from '../core/durations.ts'
 import { isDeadline } from './is-retryable.ts'
 import { type OpenConnection, OpenConnections } from './open-connections.ts'
 
@@ -21,7 +22,7 @@ export const DEADLINES = {
   /** Of a hot statement. */
   hot: 5_000,
   /** Of a transaction that sets its own statement time-out: verification, re-encryption, migrations. */
-  long: 3_600_000,
+  long: HOUR_MS,
 } as const
 
 const BACKOFF = { minMs: 100, maxMs: 1_000 }

@@ -3,6 +3,7 @@ import type { AccountAtBank, BankCode } from '../banks/bank.ts'
 import { BankUnreachableError, NotListedError } from '../banks/http/bank-http.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { backoffMs } from '../core/backoff.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import type { Database } from '../postgres/orm.ts'
 import { inSpan } from '../tracing/tracing.ts'
@@ -43,7 +44,7 @@ const PAUSE_MS = 50
 const BACKOFF = { minMs: 30_000, maxMs: 1_920_000 }
 
 /** However long the service was down, it does not list older payments. */
-const BACK_MAX_MS = 31 * 86_400_000
+const BACK_MAX_MS = 31 * DAY_MS
 
 /**
  * Periodically lists the payments of a sliding window at the live banks that can list them, and

@@ -5,6 +5,7 @@ import type { BankCode, BankPayment } from '../banks/bank.ts'
 import { accessDenied } from '../banks/bank.ts'
 import { AccessDeniedError, BankUnreachableError, NotListedError } from '../banks/http/bank-http.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { Fault } from '../core/errors.ts'
 import { type RecordMissingDependencies, recordMissing } from './record-missing.ts'
 
@@ -25,7 +26,7 @@ export interface RequeriedPayments {
 const EVERY_MS = 60_000
 
 /** How far back the bank is asked. */
-const WINDOW_MS = 7 * 86_400_000
+const WINDOW_MS = 7 * DAY_MS
 
 /** For all pages together, unless one call may take longer; each missing payment takes a requery besides. */
 const LIST_TIMEOUT_MS_MIN = 20_000

@@ -4,10 +4,11 @@ import { createSecureContext, type TlsOptions } from 'node:tls'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { ConfigError, type TlsFiles } from '../config/config.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 
 /** How long before a certificate expires the log warns. */
-const EXPIRY_NOTICE_MS = 14 * 86_400_000
+const EXPIRY_NOTICE_MS = 14 * DAY_MS
 
 /** TLS 1.2 with forward secrecy and authenticated encryption, and all of TLS 1.3. */
 const CIPHERS = [

@@ -1,6 +1,7 @@
 import type { PoolClient } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
+import { HOUR_MS } from '../core/durations.ts'
 import { followLog, type LogFollower } from '../events/follow-log.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
@@ -17,7 +18,7 @@ import {
 import type { BalanceKey } from './settlement.ts'
 
 /** Between the end of a sweep and the next one. */
-const EVERY_MS = 3_600_000
+const EVERY_MS = HOUR_MS
 
 /** The balances of one transaction, and the transactions of one call. */
 const BALANCES_MAX = 200

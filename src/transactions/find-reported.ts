@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
+import { HOUR_MS } from '../core/durations.ts'
 import { firstIdAt } from '../core/ids.ts'
 import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
@@ -119,7 +120,7 @@ export async function findPaidAccounts(
 }
 
 /** How far the clock of another instance may be behind. */
-const CLOCKS_APART_MS = 3_600_000
+const CLOCKS_APART_MS = HOUR_MS
 
 /** An imported account, and when it was imported. */
 interface ImportedAccount {

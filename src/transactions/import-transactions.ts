@@ -5,6 +5,7 @@ import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { type Actor, credentialIdOf } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { assert, type FieldFault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { bigintArray, booleanArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
@@ -149,7 +150,7 @@ function checkRow(
 }
 
 /** How far the clock of a bank may be ahead. */
-const CLOCKS_APART_MS = 86_400_000
+const CLOCKS_APART_MS = DAY_MS
 
 function isSame(one: Candidate | undefined, other: Candidate): boolean {
   const { payment, accountId } = other

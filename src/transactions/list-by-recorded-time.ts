@@ -1,3 +1,4 @@
+import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { invalidFields } from '../core/errors.ts'
 import { firstIdAt } from '../core/ids.ts'
 import { findSequenceBounds, lastSequenceBefore } from '../events/business-sequences.ts'
@@ -253,8 +254,8 @@ export interface Sources {
 /**
  * A payment reported in a period is left out if it was paid longer before the period, or longer after it, than this.
  */
-const PAID_BEFORE_MAX_MS = 31 * 86_400_000
-const PAID_AFTER_MAX_MS = 3_600_000
+const PAID_BEFORE_MAX_MS = 31 * DAY_MS
+const PAID_AFTER_MAX_MS = HOUR_MS
 
 /** Where the page before ended. */
 interface After {

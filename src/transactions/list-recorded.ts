@@ -1,4 +1,5 @@
 import type { BankCode } from '../banks/bank.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { newId } from '../core/ids.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutScan, readPage } from '../postgres/page-token.ts'
@@ -24,7 +25,7 @@ interface Listing {
 const SCANNED_MAX = 20_000
 
 /** How far a bank's clock may be ahead: a payment is recorded after it was paid. */
-const CLOCKS_APART_MS = 86_400_000
+const CLOCKS_APART_MS = DAY_MS
 
 /**
  * Lists the payments recorded at a bank, in recording order. An index by bank would slow down every

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
-import { HOUR_MS } from '../core/durations.ts'
+import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { createLoop } from '../core/loop.ts'
 import { bigintArray, booleanArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
@@ -40,7 +40,7 @@ const STORE_EVERY_MS = 2_000
 const ROWS_MAX = 20_000
 
 const DELETE_EVERY_MS = 600_000
-const RETENTION_MS = 400 * 86_400_000
+const RETENTION_MS = 400 * DAY_MS
 const DELETED_MAX = 5_000
 
 /** Collects counts in memory and adds them to the stored ones in the background, all in one statement. */

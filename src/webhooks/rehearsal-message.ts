@@ -8,6 +8,7 @@ import {
   RehearsalVerdict,
 } from '../../gen/inflow/webhook/v1/rehearsal_pb.ts'
 import type { RehearseResponseSchema } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { HOUR_MS } from '../core/durations.ts'
 import type { LogEntry } from '../events/read-log.ts'
 import type { RequestFormat } from './endpoints/endpoint.ts'
 import { toRequestFormat } from './message.ts'
@@ -19,7 +20,7 @@ import {
   type Verdict,
 } from './rehearsal-steps.ts'
 
-const ACCOUNT_AGE_MS = 3_600_000
+const ACCOUNT_AGE_MS = HOUR_MS
 
 /** The event as the log would have it, so that its body is encoded like every other. */
 export function toLogEntry(event: MadeUpEvent): LogEntry {

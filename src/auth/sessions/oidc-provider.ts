@@ -1,4 +1,5 @@
 import type { ClientAuth, Configuration } from 'openid-client'
+import { HOUR_MS } from '../../core/durations.ts'
 import { shareResult } from '../../core/shared-result.ts'
 import { createSemaphore } from '../../postgres/semaphore.ts'
 import { SCOPES, type Scope } from '../caller.ts'
@@ -40,7 +41,7 @@ export interface Provider {
 const TIMEOUT_SECONDS = 5
 
 /** How long the provider's settings are kept, after which changes of it are seen; a failure is kept for less. */
-const DISCOVERED_MS = 3_600_000
+const DISCOVERED_MS = HOUR_MS
 const FAILED_MS = 5_000
 
 /** Requests to the provider at once. */

@@ -1,5 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql'
 import type { Clock } from '../../core/clock.ts'
+import { HOUR_MS } from '../../core/durations.ts'
 import { assert, Fault } from '../../core/errors.ts'
 import { firstIdAt, newId } from '../../core/ids.ts'
 import type { Database } from '../../postgres/orm.ts'
@@ -25,7 +26,7 @@ import { deleteExpired } from './store.ts'
 export const SESSION_HOURS_MAX = 168
 
 /** The longest that a session can last, whatever the settings were when it began. */
-export const SESSION_MS_MAX = SESSION_HOURS_MAX * 3_600_000
+export const SESSION_MS_MAX = SESSION_HOURS_MAX * HOUR_MS
 
 /** The most sessions that one token, portal link or user has at once. */
 const SESSIONS_MAX = 100

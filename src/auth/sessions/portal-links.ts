@@ -1,6 +1,7 @@
 import { LockMode } from '@mikro-orm/core'
 import { findBusiness } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
+import { DAY_MS } from '../../core/durations.ts'
 import { Fault } from '../../core/errors.ts'
 import { firstIdAt, newId } from '../../core/ids.ts'
 import type { Database } from '../../postgres/orm.ts'
@@ -13,7 +14,7 @@ import { type PortalLink, PortalLinkEntity } from './session.entity.ts'
 import { signInPath } from './sign-in-codes.ts'
 
 /** The longest validity of a link, as the contract states it: 30 days. */
-export const PORTAL_LINK_TTL_MS_MAX = 30 * 86_400_000
+export const PORTAL_LINK_TTL_MS_MAX = 30 * DAY_MS
 
 /** What a link allows unless its creator asks for something else. */
 export const PORTAL_SCOPES_DEFAULT: readonly Scope[] = ['read', 'events:subscribe']

@@ -12,6 +12,7 @@ import {
 } from '../../../gen/inflow/session/v1/session_pb.ts'
 import type { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import type { Clock } from '../../core/clock.ts'
+import { DAY_MS } from '../../core/durations.ts'
 import { assert } from '../../core/errors.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
@@ -36,7 +37,7 @@ import { createSignInCode } from './sign-in-codes.ts'
 import { findSession, listSessionRows, type SessionRow } from './store.ts'
 
 /** How long a portal link is valid unless its creator states it. */
-const PORTAL_LINK_TTL_MS = 86_400_000
+const PORTAL_LINK_TTL_MS = DAY_MS
 
 interface Dependencies {
   readonly database: Database

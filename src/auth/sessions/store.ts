@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { DAY_MS } from '../../core/durations.ts'
 import { firstIdAt } from '../../core/ids.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
@@ -14,7 +15,7 @@ const REVOKED = `(s.revoked_at is not null
   or s.kind = 'portal' and (p.id is null or p.revoked_at is not null))`
 
 /** How long an ended session and an expired portal link can still be listed. */
-const KEPT_MS = 90 * 86_400_000
+const KEPT_MS = 90 * DAY_MS
 
 /** The most rows of a table that one sign-in deletes. */
 const DELETED_MAX = 100

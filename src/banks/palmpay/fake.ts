@@ -6,6 +6,7 @@ import {
   type KeyObject,
 } from 'node:crypto'
 import { type Clock, systemClock } from '../../core/clock.ts'
+import { HOUR_MS } from '../../core/durations.ts'
 import { BANK_FACTS } from '../bank.ts'
 import { getPath, parseNaira } from '../bank-fields.ts'
 import { createFakeIds, numberToken } from '../fake/fake-ids.ts'
@@ -68,7 +69,7 @@ export interface FakePalmPay {
   close(): Promise<void>
 }
 
-const [SECOND, MINUTE, HOUR] = [1_000, 60_000, 3_600_000]
+const [SECOND, MINUTE, HOUR] = [1_000, 60_000, HOUR_MS]
 
 const RETRY_DELAYS_MS = [
   5 * SECOND,

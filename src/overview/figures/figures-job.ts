@@ -1,6 +1,7 @@
 import type { PoolClient } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import { DAY_MS } from '../../core/durations.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { followLog, type LogFollower, readPlace } from '../../events/follow-log.ts'
 import { readLogState } from '../../events/log-state.ts'
@@ -14,7 +15,7 @@ interface Dependencies {
 }
 
 /** How long figures are kept: the same hour of last year is among them. */
-const RETENTION_MS = 400 * 86_400_000
+const RETENTION_MS = 400 * DAY_MS
 
 const DELETE_EVERY_MS = 600_000
 

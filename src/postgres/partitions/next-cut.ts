@@ -1,3 +1,4 @@
+import { HOUR_MS } from '../../core/durations.ts'
 import { firstIdAt } from '../../core/ids.ts'
 import type { NumberedTable, PartitionedTable, TimedTable } from './partitioned-table.ts'
 
@@ -38,7 +39,7 @@ const MONTH_DAYS = 30.5
 const DAY_SECONDS = 86_400
 
 /** In the first hour of a table, the job may not have run yet. */
-const NEW_MS = 3_600_000
+const NEW_MS = HOUR_MS
 
 /** The next cut that a table needs; undefined: enough partitions are made ahead. */
 export function nextCut(table: PartitionedTable, state: TableState): Cut | undefined {

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { CLOCK_SKEW_MAX_MS } from '../../core/durations.ts'
+import { CLOCK_SKEW_MAX_MS, HOUR_MS } from '../../core/durations.ts'
 import { newId } from '../../core/ids.ts'
 import { findSequenceBounds, lastSequenceBefore } from '../../events/business-sequences.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
@@ -33,7 +33,7 @@ export interface SettlementContext {
 const EVENTS_MAX = 500
 
 /** The longest delay between an event and its sequence number; normally milliseconds. */
-const SEQUENCING_DELAY_MAX_MS = 3_600_000
+const SEQUENCING_DELAY_MAX_MS = HOUR_MS
 
 /** What to settle of one balance. */
 export interface SettlementInput extends BalanceKey, Fee {

@@ -1,5 +1,6 @@
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
+import { DAY_MS } from '../../core/durations.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
@@ -8,7 +9,7 @@ import { type Endpoint, type Secret, SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 import { lockEndpoint } from './list-endpoints.ts'
 
-const OVERLAP_MS = 24 * 3_600_000
+const OVERLAP_MS = DAY_MS
 
 /** Each active secret adds a signature to every request. */
 const ACTIVE_MAX = 5
