@@ -96,13 +96,14 @@ async function takeSignInCode(
   const valid = { secretHash: hashToken(secret), expiresAt: { $gt: now } }
   const code = await em.findOne(SignInCodeEntity, { id, ...valid }, LOCKED)
   if (!code) return undefined
-  em.remove(code)
   const { callerId, name, scopes, businessIds, callerExpiresAt } = code
   const isInForce =
     callerId === BOOTSTRAP
       ? provesToken(code.proof ?? null, secret, adminToken)
       : await em.findOne(TokenEntity, { id: callerId, revokedAt: null })
+  // By the clock of another instance it may be in force, and it is not used up here.
   if (!isInForce || (callerExpiresAt && callerExpiresAt <= now)) return undefined
+  em.remove(code)
   return {
     kind: 'token',
     callerId,
