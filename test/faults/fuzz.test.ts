@@ -43,6 +43,18 @@ const LANES = 24
 /** What the heap may have grown by from the first tenth to the end, in MiB. */
 const GROWTH_MAX_MIB = 48
 
+/** Each of these says that requests got that far. */
+const OUTCOMES = [
+  'REST 200',
+  'REST 404',
+  'REST 409',
+  'REST 422',
+  'Connect 200',
+  'gRPC 0',
+  'gRPC 3',
+  'gRPC 5',
+]
+
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
@@ -232,19 +244,13 @@ test('hostile input over every protocol changes nothing, breaks nothing and gets
       .map((each) => each.join(' × '))
       .join(', ')}`,
   )
-  // Of what was let in, enough was right to get all the way, and enough to get half of it.
-  for (const outcome of [
-    'REST 200',
-    'REST 404',
-    'REST 409',
-    'REST 422',
-    'Connect 200',
-    'gRPC 0',
-    'gRPC 3',
-    'gRPC 5',
-  ]) {
-    expect([outcome, (seen.get(outcome) ?? 0) > REQUESTS / 1_000]).toEqual([outcome, true])
+  // Of what was let in, enough was right to get all the way, and enough to get half of it. What comes by
+  // chance may take longer with some seeds.
+  const rare = () => OUTCOMES.filter((outcome) => (seen.get(outcome) ?? 0) <= REQUESTS / 1_000)
+  for (let sent = REQUESTS; rare().length > 0 && sent < 10 * REQUESTS; sent += 200) {
+    expect(await run(sent, sent + 200, 'right')).toEqual([])
   }
+  expect(rare()).toEqual([])
   const ready = await fetch(`${instance.httpUrl}/readyz`)
   expect(ready.status).toBe(200)
 }, 900_000)
