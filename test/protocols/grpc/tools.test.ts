@@ -175,7 +175,10 @@ describe('closing the server', () => {
     const closed = Promise.all([server.close(20), server.close(20)])
     // On a machine that stands still, all times are over at once.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500)
-    expect(await closed).toEqual([1, 1])
+    const [cut, cutAgain] = await closed
+    // The stream; its connection too if the client is slow to leave.
+    expect([1, 2]).toContain(cut)
+    expect(cutAgain).toBe(cut)
     expect(await ended).toMatchObject({ code: status.UNAVAILABLE })
     expect((await ended).metadata.get('grpc-status-details-bin')).toHaveLength(1)
     expect(freed).toBe(1)
