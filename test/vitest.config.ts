@@ -55,6 +55,7 @@ export const SLOW_FILES = [
   'test/openapi/site-browser.test.ts',
   'test/ops/alerts.test.ts',
   'test/ops/deployment-guide.test.ts',
+  'test/ops/proxies.test.ts',
   'test/postgres/plans.test.ts',
   'test/protocols/interceptors/rate-limit.test.ts',
   'test/protocols/matrix/audited.test.ts',

@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { ServiceMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1'
 import { Deployment } from 'kubernetes-models/apps/v1'
 import { Job } from 'kubernetes-models/batch/v1'
-import { NetworkPolicy } from 'kubernetes-models/networking.k8s.io/v1'
+import { Ingress, NetworkPolicy } from 'kubernetes-models/networking.k8s.io/v1'
 import { PodDisruptionBudget } from 'kubernetes-models/policy/v1'
 import { ConfigMap, Secret, Service } from 'kubernetes-models/v1'
 import { expect, test } from 'vitest'
@@ -21,7 +22,8 @@ const of = (kind: string, name = 'inflow') =>
   manifests.find((each) => each.kind === kind && each.metadata.name === name)
 
 const MODELS: Record<string, new (data: Yaml) => { validate(): void }> = {
-  ...{ ConfigMap, Deployment, Job, NetworkPolicy, PodDisruptionBudget, Secret, Service },
+  ...{ ConfigMap, Deployment, Ingress, Job, NetworkPolicy, PodDisruptionBudget, Secret, Service },
+  ServiceMonitor,
 }
 const deployment = of('Deployment').spec
 const pod = deployment.template.spec
@@ -51,7 +53,9 @@ test('no manifest has a field that Kubernetes does not know', () => {
   const check = (all: readonly Yaml[]) => {
     const lines = all.map((manifest, index) => {
       const { apiVersion, kind } = manifest
-      const imported = `import { type I${kind} as T${index} } from 'kubernetes-models/${apiVersion}'`
+      const own = apiVersion.startsWith('monitoring.coreos.com/')
+      const models = own ? '@kubernetes-models/prometheus-operator' : 'kubernetes-models'
+      const imported = `import { type I${kind} as T${index} } from '${models}/${apiVersion}'`
       return `${imported}\nexport const m${index}: T${index} = ${JSON.stringify(manifest)}\n`
     })
     writeFileSync(join(folder, 'manifests.ts'), lines.join(''))
@@ -92,12 +96,12 @@ test.skipIf(!isInstalled('kubectl'))(
   60_000,
 )
 
-test('the kustomizations name every manifest but the example, and pin the image', () => {
+test('the kustomizations name every manifest but the examples, and pin the image', () => {
   const { version } = JSON.parse(readOps('../../package.json'))
   for (const folder of ['', 'migrate']) {
     const [kustomization] = yamlOf(join('kubernetes', folder, 'kustomization.yaml'))
     const files = readdirSync(join(FOLDER, folder)).filter(
-      (name) => name.endsWith('.yaml') && !/^(kustomization|secret\.example)\.yaml$/.test(name),
+      (name) => name.endsWith('.yaml') && !/^kustomization\.yaml$|\.example\.yaml$/.test(name),
     )
     expect(kustomization.resources.toSorted()).toEqual(files.toSorted())
     expect(kustomization.images).toEqual([{ name: 'inflow', newTag: version }])
@@ -143,6 +147,25 @@ test('ports, probes, services and policies name the ports of the settings', () =
   expect(allowed.map(({ port }: Yaml) => port)).toEqual([ports.http, ports.grpc, ports.ops])
   const annotations = deployment.template.metadata.annotations
   expect(annotations['prometheus.io/port']).toBe(settings.OPS_PORT)
+})
+
+test('the ingresses lead to the services, and Prometheus finds the one of operations', () => {
+  for (const { spec } of manifests.filter(({ kind }) => kind === 'Ingress')) {
+    const { service } = spec.rules[0].http.paths[0].backend
+    const ports = of('Service', service.name).spec.ports.map(({ name }: Yaml) => name)
+    expect(ports).toEqual([service.port.name])
+    expect(spec.tls[0].hosts).toEqual([spec.rules[0].host])
+  }
+  const { endpoints, selector, jobLabel } = of('ServiceMonitor').spec
+  const withPort = manifests.filter(
+    ({ kind, spec }) =>
+      kind === 'Service' && spec.ports.some(({ name }: Yaml) => name === endpoints[0].port),
+  )
+  expect(withPort.map(({ metadata }) => metadata.name)).toEqual(['inflow-ops'])
+  // The label that the kustomization gives each of its resources.
+  const [{ labels }] = yamlOf('kubernetes/kustomization.yaml')
+  expect(labels[0].pairs).toMatchObject(selector.matchLabels)
+  expect(labels[0].pairs[jobLabel]).toBe('inflow')
 })
 
 test('selectors find the pods', () => {

@@ -24,6 +24,8 @@ export interface Instance {
   /** Its metrics as they are now: /metrics renders them at most once a second. */
   readonly metrics: Registry
   reloadTls(): void
+  /** Reports that it is about to stop, and goes on serving. */
+  announceStop(): void
   close(): Promise<void>
 }
 
@@ -58,6 +60,7 @@ export async function startInstance(
     client: (desc) => createClient(desc, createGrpcTransport({ baseUrl: grpcUrl, interceptors })),
     metrics: service.metrics,
     reloadTls: () => tls?.reload(),
+    announceStop: service.announceStop,
     async close() {
       await service.close()
       await database.close()

@@ -6,6 +6,7 @@ import { findPostgres } from './postgres-server.ts'
 /** Programs that tests use where they are installed, and the packages of Debian that have them. */
 const PACKAGES: Readonly<Record<string, string>> = {
   bash: 'bash',
+  caddy: 'caddy',
   'chromium-headless-shell': 'chromium-headless-shell',
   curl: 'curl',
   etcd: 'etcd-server',
@@ -13,6 +14,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
   grpc_python_plugin: 'protobuf-compiler-grpc python3-grpcio',
   haproxy: 'haproxy',
   'nats-server': 'nats-server',
+  nginx: 'nginx libnginx-mod-stream',
   openssl: 'openssl',
   patroni: 'patroni',
   pgbouncer: 'pgbouncer',

@@ -21,7 +21,7 @@ export const CLIENT_SCOPES: ReadonlyMap<string, ReadonlySet<Scope>> = new Map([
 ])
 
 /** An instance with TLS at both servers, and the authority that its certificate is of. */
-export interface TlsInstance extends Omit<Instance, 'client'> {
+export interface TlsInstance extends Omit<Instance, 'client' | 'announceStop'> {
   readonly authority: TestCertificate
   readonly database: ReturnType<typeof useDatabase>['database']
   /** Writes files anew: what is not given stays. */
