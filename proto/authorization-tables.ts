@@ -1,7 +1,7 @@
 import type { DescMethod, DescService } from '@bufbuild/protobuf'
 import { KEY_SCOPES, type KeyScope, SCOPES, type Scope } from '../src/auth/caller.ts'
 import { type MethodPolicy, readPolicy, type TenantScope } from '../src/auth/method-policy.ts'
-import { restPath } from './contract-services.ts'
+import { restPath } from '../src/protobuf/contract-services.ts'
 
 type KeyPolicy = Extract<MethodPolicy, { credential: 'secret key' }>
 

@@ -95,6 +95,8 @@ const COMPOSITION = 'app'
 const MAY_IMPORT_GEN = [
   /^(server|cli|client|console|openapi)\//,
   /^app\/compose-invokers\.ts$/,
+  // Lists all services.
+  /^protobuf\/contract-services\.ts$/,
   // The policies of methods are options in the contract.
   /^auth\/method-policy\.ts$/,
   /\/([\w-]+-)?(rpc|message)\.ts$/,

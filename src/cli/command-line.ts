@@ -43,6 +43,7 @@ const SERVICE_HELP = `
   reconcile: compare a bank's statement with the recorded payments, and record missing ones
   webhook: webhook endpoints: add, list, remove, update, rotate, switch, test, rehearse, statistics, listen; their deliveries: deliveries, delivery, redeliver, skip, recover
   events: the event log: tail, kinds, epoch bump
+  api: call any method of the contract with JSON
   proto: the contract for programs in other languages: export
   completion: print the script that completes commands in a shell: bash, zsh, fish`
 
@@ -74,6 +75,7 @@ export const SERVICE_NOUNS: readonly Noun[] = listNouns(SERVICE_HELP, {
   reconcile: async () => (await import('./reconcile.ts')).reconcile,
   webhook: async () => (await import('./webhook.ts')).webhook,
   events: async () => (await import('./events.ts')).events,
+  api: async () => (await import('./api.ts')).api,
   proto: async () => (await import('./proto.ts')).proto,
   completion: async () => (await import('./completion.ts')).completion,
 })

@@ -18,7 +18,10 @@ export function note(text: string): void {
   process.stderr.write(`${visible(text)}\n`)
 }
 
-/** Formats rows as an aligned table. Without rows, returns an empty text and prints a note. */
+/**
+ * Formats rows as an aligned table. Without rows, returns an empty text and prints a note. On a terminal, texts are
+ * cut so that a line fits where that is possible.
+ */
 export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string {
   if (rows.length === 0) {
     note('None found.')
@@ -28,13 +31,43 @@ export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
   const widths = columns.map((column, at) =>
     Math.max(...[column.title, ...cells.map((row) => row[at] ?? '')].map(width)),
   )
+  if (process.stdout.isTTY) {
+    const isText = columns.map(({ right }, at) => !right && cells.some((row) => !isWhole(row[at])))
+    shrink(widths, isText, process.stdout.columns)
+  }
   const line = (texts: readonly string[]) =>
     texts
-      .map((text, at) => pad(text, widths[at] ?? 0, columns[at]?.right === true))
+      .map((text, at) =>
+        pad(cut(text, widths[at] ?? 0), widths[at] ?? 0, columns[at]?.right === true),
+      )
       .join('  ')
       .trimEnd()
   const head = line(columns.map((column) => column.title.toUpperCase()))
   return [bold(head), ...cells.map(line)].join('\n')
+}
+
+/** The least width of a text that is cut. */
+const CUT_MIN = 12
+
+/** Ids, times and words such as statuses are of no use in part. */
+const isWhole = (text = '') => /^([a-z]+_[0-9a-z]{26}|[\d :-]+|[A-Z0-9_]+|yes|no)$/.test(text)
+
+/** Takes from the widest texts what a line is longer than the terminal. */
+function shrink(widths: number[], isText: readonly boolean[], terminal: number): void {
+  const total = () => widths.reduce((sum, each) => sum + each + 2, -2)
+  while (total() > terminal) {
+    const widest = Math.max(...widths.filter((_, at) => isText[at]))
+    if (widest <= CUT_MIN) return
+    widths[widths.findIndex((each, at) => isText[at] && each === widest)] = widest - 1
+  }
+}
+
+/** Ends a text that is too wide with an ellipsis. */
+function cut(text: string, to: number): string {
+  if (width(text) <= to) return text
+  const letters = [...text]
+  while (width(letters.join('')) > to - 1) letters.pop()
+  return `${letters.join('').trimEnd()}…`
 }
 
 /** Formats one record: a line for each field that has a value. */

@@ -55,7 +55,12 @@ export interface ServiceOptions extends TokenOptions {
  * failed call is thrown as a Failure.
  */
 export function serviceAction<Options extends object>(
-  use: (service: Service, options: Options & ServiceOptions, operand: string) => Promise<void>,
+  use: (
+    service: Service,
+    options: Options & ServiceOptions,
+    operand: string,
+    another?: string,
+  ) => Promise<void>,
 ) {
   return async (...args: unknown[]): Promise<void> => {
     const command = args.at(-1) as Command
@@ -81,7 +86,7 @@ export function serviceAction<Options extends object>(
       business: (given) => given ?? address.businessId ?? missingBusiness(),
     }
     try {
-      await use(service, options, command.args[0] ?? '')
+      await use(service, options, command.args[0] ?? '', command.args[1])
     } catch (error) {
       const failure = error instanceof ConnectError ? toFailure(error, address.url) : error
       throw await explained(failure, address.url, tls)

@@ -4,8 +4,8 @@ import { getOption } from '@bufbuild/protobuf'
 import { expect, test } from 'vitest'
 import { Credential, policy } from '../../gen/inflow/auth/v1/policy_pb.ts'
 import { replaceTables } from '../../proto/authorization-tables.ts'
-import { loadServices, restPath } from '../../proto/contract-services.ts'
 import { KEY_SCOPES } from '../../src/auth/caller.ts'
+import { loadServices, restPath } from '../../src/protobuf/contract-services.ts'
 
 const services = await loadServices()
 const document = readFileSync(join(import.meta.dirname, '../../src/docs/authorization.md'), 'utf8')

@@ -1,6 +1,6 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { restPath } from '../../proto/contract-services.ts'
+import { restPath } from '../../src/protobuf/contract-services.ts'
 import { allMethods, nameOf, PROTOCOLS, REST } from '../protocols/matrix/protocols.ts'
 import { authorizationOf, type Scene, setScene } from '../protocols/matrix/scene.ts'
 import { useService } from '../support/service.ts'

@@ -13,7 +13,7 @@ import {
   oneof as oneofOption,
 } from '@bufbuild/protovalidate/gen/buf/validate/validate_pb.js'
 import { expect, test } from 'vitest'
-import { loadServices } from '../../../proto/contract-services.ts'
+import { loadServices } from '../../../src/protobuf/contract-services.ts'
 import { createCheck } from '../../../src/server/interceptors/validation.ts'
 
 /** Every message that requests have, with its own fields. */

@@ -22,8 +22,8 @@ import {
   ErrorInfoSchema,
   RetryInfoSchema,
 } from '../../../gen/google/rpc/error_details_pb.ts'
-import { loadServices, restPath } from '../../../proto/contract-services.ts'
 import { REASONS, type Reason } from '../../../src/core/errors.ts'
+import { loadServices, restPath } from '../../../src/protobuf/contract-services.ts'
 import { send, type WireAnswer } from '../rest/rest.ts'
 
 /** What a call came to, in a form in which the protocols can be compared. */

@@ -3,8 +3,8 @@ import { create, type DescMethod, toBinary, toJson } from '@bufbuild/protobuf'
 import { ConnectError } from '@connectrpc/connect'
 import { errorFromJson } from '@connectrpc/connect/protocol-connect'
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc'
-import { restPath } from '../../../proto/contract-services.ts'
 import { REASONS, type Reason } from '../../../src/core/errors.ts'
+import { restPath } from '../../../src/protobuf/contract-services.ts'
 import {
   type Addresses,
   type Outcome,

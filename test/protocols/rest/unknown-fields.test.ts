@@ -1,7 +1,7 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { beforeAll, expect, test } from 'vitest'
-import { loadServices, restPath } from '../../../proto/contract-services.ts'
 import { readPolicy } from '../../../src/auth/method-policy.ts'
+import { loadServices, restPath } from '../../../src/protobuf/contract-services.ts'
 import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import { data, openByKey, type ScopedBusiness, scopedBusiness } from '../../thirdparty/scene.ts'
 

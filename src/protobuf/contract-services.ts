@@ -2,9 +2,9 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DescMethod, DescService } from '@bufbuild/protobuf'
 import { getOption } from '@bufbuild/protobuf'
-import { http } from '../gen/google/api/annotations_pb.ts'
+import { http } from '../../gen/google/api/annotations_pb.ts'
 
-const ROOT = join(import.meta.dirname, '../gen/inflow')
+const ROOT = join(import.meta.dirname, '../../gen/inflow')
 
 /** Loads every service of the contract, by the names of their files. */
 export async function loadServices(): Promise<DescService[]> {
