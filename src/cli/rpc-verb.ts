@@ -27,7 +27,8 @@ export const BUSINESS =
 export const MODE = `--live  live mode only
   --test  test mode only`
 export const PAGE = `--limit <count>  page size, 1 to 200 (default: 50)
-  --page-token <token>  continue after an earlier page`
+  --page-token <token>  continue after an earlier page
+  --paginate  all pages, one after another; with --json, a document each`
 
 /** The largest page of a list, and the most empty pages that are skipped before the command shows one. */
 const PAGE_SIZE_MAX = 200
@@ -98,16 +99,22 @@ export const rpc =
       const request = create(input, { ...read, ...operands, ...own } as MessageInitShape<Input>)
       const confirmed = typeof confirms === 'function' ? confirms(request, service) : confirms
       if (confirmed) await confirmAction(service, options, { target: operand, ...confirmed })
-      const first = await callPages(method, verb, service, request)
-      const response = (await completes?.(first, service)) ?? first
-      const text = () =>
-        typeof shows === 'function'
-          ? shows(response, options, service)
-          : textOf(output, response, shows, also)
-      if (!silent) printResponse(options, output, response, text)
-      for (const each of [notes?.(response, request) ?? []].flat()) note(each)
-      const { nextPageToken } = response as { nextPageToken?: string }
-      if (nextPageToken) note(`More results: --page-token ${nextPageToken}`)
+      const showPage = async (pageRequest: MessageShape<Input>, isFirst = false) => {
+        const page = await callPages(method, verb, service, pageRequest)
+        // A list may end with an empty page.
+        if (!isFirst && rowsOf(method, page)?.length === 0) return ''
+        const response = (await completes?.(page, service)) ?? page
+        const text = () =>
+          typeof shows === 'function'
+            ? shows(response, options, service)
+            : textOf(output, response, shows, also)
+        if (!silent) printResponse(options, output, response, text)
+        for (const each of [notes?.(response, request) ?? []].flat()) note(each)
+        return (response as { readonly nextPageToken?: string }).nextPageToken
+      }
+      let next = await showPage(request, true)
+      while (options.paginate && next) next = await showPage({ ...request, pageToken: next })
+      if (next) note(`More results: --page-token ${next}, or --paginate`)
     })
     calling(action)(() => command)
   }
@@ -118,10 +125,12 @@ interface CommonOptions extends YesOption, ServiceOptions {
   /** Of all businesses. */
   readonly all?: boolean
   readonly test?: boolean
+  /** All pages of a list. */
+  readonly paginate?: boolean
 }
 
 /** Flags that are no fields. Without a field `test`, `--test` is the absence of `live`. */
-const NO_FIELDS = new Set(['all', 'yes', 'test'])
+const NO_FIELDS = new Set(['all', 'paginate', 'test', 'yes'])
 
 /** What the name of a field may have after the name of its flag: `--session` is `session_id`. */
 const ENDINGS = ['', 'Id', 'Number', 'Name', 'Minor', 'Only']
@@ -211,17 +220,20 @@ async function callPages<Input extends DescMessage, Output extends DescMessage>(
     const response = await client[method.localName]?.(page, timeoutMs ? { timeoutMs } : {})
     return response as MessageShape<Output> & Readonly<Record<string, unknown>>
   }
-  const rows = method.output.fields.find(({ fieldKind }) => fieldKind === 'list')?.localName ?? ''
   let response = await call()
   for (let skipped = 0; skipped < EMPTY_PAGES_MAX && !isEndless?.(request); skipped++) {
-    const { nextPageToken, [rows]: found } = response
-    if (!nextPageToken || (found as readonly unknown[]).length > 0) break
+    const { nextPageToken } = response
+    if (!nextPageToken || rowsOf(method, response)?.length !== 0) break
     response = await call(String(nextPageToken))
   }
-  if (rows !== '' && (response[rows] as readonly unknown[]).length === 0) {
-    await findBusiness(service, request)
-  }
+  if (rowsOf(method, response)?.length === 0) await findBusiness(service, request)
   return response
+}
+
+/** The rows of a page of a list; undefined: the response is none. */
+function rowsOf(method: DescMethodUnary, response: object): readonly unknown[] | undefined {
+  const list = method.output.fields.find(({ fieldKind }) => fieldKind === 'list')
+  return list && (response as Readonly<Record<string, readonly unknown[]>>)[list.localName]
 }
 
 /** A list of a business that does not exist is empty, as is that of a typing error. @throws ConnectError not_found */

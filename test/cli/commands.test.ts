@@ -79,11 +79,23 @@ test('a list is an aligned table, with the token of its next page on standard er
   expect(first.stdout).toMatch(
     new RegExp(`^ID${space}  NAME   ALIAS  CREATED AT\n${id}  Later  Later  ${TIME}\n$`),
   )
-  const [, token] = /^More results: --page-token (\S+)\n$/.exec(first.stderr) ?? []
+  const [, token] = /^More results: --page-token (\S+), or --paginate\n$/.exec(first.stderr) ?? []
   const second = await run('business', 'list', '--limit', '1', '--page-token', token ?? '')
   // The accent takes no column of its own.
   expect(second.stdout).toMatch(/^ID +NAME {9}ALIAS {8}CREATED AT\n/)
   expect(second.stdout).toContain(`${businessId}  Acme\u0301 Stores  Acme\u0301 Stores  20`)
+})
+
+test('--paginate prints all pages, each with its head or as a document', async () => {
+  const { id } = await service.business('Of a page of its own')
+  await service.business('The newest')
+  const all = JSON.parse((await run('business', 'list', '--limit', '200', '--json')).stdout)
+  const list = ['business', 'list', '--limit', '1', '--paginate']
+  const { stdout, stderr } = await run(...list)
+  expect([stdout.match(/^ID /gm)?.length, stderr]).toEqual([all.businesses.length, ''])
+  expect(stdout).toContain(`${id}  Of a page of its own`)
+  const documents = (await run(...list, '--json')).stdout.split(/^(?<=}\n)(?={)/m)
+  expect(documents.map((each) => JSON.parse(each).businesses[0])).toEqual(all.businesses)
 })
 
 test('amounts are right-aligned with two decimals, and control characters are replaced', async () => {
