@@ -43,6 +43,9 @@ const SERVICE_HELP = `
   reconcile: compare a bank's statement with the recorded payments, and record missing ones
   webhook: webhook endpoints: add, list, remove, update, rotate, switch, test, rehearse, statistics, listen; their deliveries: deliveries, delivery, redeliver, skip, recover
   events: the event log: tail, kinds, epoch bump
+  login: store the address and a token of a service as a profile
+  logout: remove a profile
+  profile: the stored profiles: list, use
   api: call any method of the contract with JSON
   proto: the contract for programs in other languages: export
   completion: print the script that completes commands in a shell: bash, zsh, fish`
@@ -75,6 +78,9 @@ export const SERVICE_NOUNS: readonly Noun[] = listNouns(SERVICE_HELP, {
   reconcile: async () => (await import('./reconcile.ts')).reconcile,
   webhook: async () => (await import('./webhook.ts')).webhook,
   events: async () => (await import('./events.ts')).events,
+  login: async () => (await import('./login.ts')).login,
+  logout: async () => (await import('./login.ts')).logout,
+  profile: async () => (await import('./login.ts')).profile,
   api: async () => (await import('./api.ts')).api,
   proto: async () => (await import('./proto.ts')).proto,
   completion: async () => (await import('./completion.ts')).completion,
@@ -96,8 +102,9 @@ export function listNouns(help: string, loads: Readonly<Record<string, Noun['loa
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
 
 const HELP = `
-The service is found through --url and --token-file, else INFLOW_GRPC_URL and INFLOW_TOKEN (or a file:
-INFLOW_TOKEN_FILE), else DATA_DIR/credentials.json (DATA_DIR defaults to .inflow). For https, INFLOW_CA
+The service is found through --url and --token-file, else --profile or INFLOW_PROFILE, else INFLOW_GRPC_URL and
+INFLOW_TOKEN (or a file: INFLOW_TOKEN_FILE), else DATA_DIR/credentials.json (DATA_DIR defaults to .inflow), else
+the profile in use (inflow login). For https, INFLOW_CA
 names a file with the CA certificate of the service, and INFLOW_CERT and INFLOW_KEY the files of a
 client certificate.
 

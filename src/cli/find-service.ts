@@ -36,7 +36,7 @@ export function findService(
   options: TokenOptions & { readonly serviceUrl?: string },
   env: NodeJS.ProcessEnv,
 ): ServiceAddress {
-  const path = join(env['DATA_DIR']?.trim() || '.inflow', 'credentials.json')
+  const path = credentialsFile(env)
   const givenUrl = options.serviceUrl ?? (env['INFLOW_GRPC_URL']?.trim() || undefined)
   const token = givenToken(options, env)
   if (givenUrl !== undefined) {
@@ -63,13 +63,18 @@ export function findService(
   if (!local) {
     throw new Failure(
       EXIT.unreachable,
-      `no service found: start one here with \`npm start\` (it writes ${path}), or set INFLOW_GRPC_URL and INFLOW_TOKEN`,
+      `no service found: start one here with \`npm start\` (it writes ${path}), \`inflow login\` to one, or set INFLOW_GRPC_URL and INFLOW_TOKEN`,
     )
   }
   return { ...local, token: token ?? local.token }
 }
 
-function checkUrl(text: string, source: string): string {
+/** The credentials file of a local service. */
+export const credentialsFile = (env: NodeJS.ProcessEnv): string =>
+  join(env['DATA_DIR']?.trim() || '.inflow', 'credentials.json')
+
+/** @returns its origin @throws Failure that names the source if it is no URL of a service */
+export function checkUrl(text: string, source: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url || !/^https?:$/.test(url.protocol)) {
     throw new Failure(EXIT.usage, `${source} must be a URL such as http://127.0.0.1:50051`)

@@ -14,8 +14,9 @@ import {
   RetryInfoSchema,
 } from '../../gen/google/rpc/error_details_pb.ts'
 import { EXIT, Failure } from './failure.ts'
-import { findService, type TokenOptions } from './find-service.ts'
+import { findService, type ServiceAddress, type TokenOptions } from './find-service.ts'
 import { jsonText, print } from './output.ts'
+import { withProfile } from './profile.ts'
 import { commandProgress, type Progress } from './progress.ts'
 import { probeTls, readTlsOptions, type TlsOptions, tlsFailure } from './tls.ts'
 
@@ -47,11 +48,12 @@ export interface Service {
 /** The options of every verb that calls the service. */
 export interface ServiceOptions extends TokenOptions {
   readonly serviceUrl?: string
+  readonly serviceProfile?: string
   readonly json?: boolean
 }
 
 /**
- * Creates the action of a verb that calls the service. It connects, runs `use`, and disconnects. A
+ * Creates the action of a verb that calls the service: it finds it, connects, runs `use`, and disconnects. A
  * failed call is thrown as a Failure.
  */
 export function serviceAction<Options extends object>(
@@ -65,36 +67,49 @@ export function serviceAction<Options extends object>(
   return async (...args: unknown[]): Promise<void> => {
     const command = args.at(-1) as Command
     const options = command.opts<Options & ServiceOptions>()
-    const address = findService(options, process.env)
-    const tls = readTlsOptions(process.env)
-    const pings = { pingIntervalMs: PING_INTERVAL_MS }
-    const sessions = new Http2SessionManager(address.url, pings, tls)
-    const transport = createGrpcTransport({
-      baseUrl: address.url,
-      sessionManager: sessions,
-      interceptors: [authorize(address.token)],
-      defaultTimeoutMs: CALL_TIMEOUT_MS,
-      readMaxBytes: RESPONSE_BYTES_MAX,
-    })
-    const service: Service = {
-      url: address.url,
-      token: address.token,
-      httpUrl: address.httpUrl,
-      tls,
-      client: (desc) => createClient(desc, transport),
-      progress: commandProgress(options.json),
-      business: (given) => given ?? address.businessId ?? missingBusiness(),
-    }
-    try {
-      await use(service, options, command.args[0] ?? '', command.args[1])
-    } catch (error) {
-      const failure = error instanceof ConnectError ? toFailure(error, address.url) : error
-      throw await explained(failure, address.url, tls)
-    } finally {
-      service.progress.end()
-      // An idle session lets the process exit, but a pending connection attempt does not.
-      if (sessions.state() === 'connecting') sessions.abort()
-    }
+    const env = withProfile(options, process.env)
+    const address = findService(options, env)
+    await callService({ ...address, json: options.json }, readTlsOptions(env), (service) =>
+      use(service, options, command.args[0] ?? '', command.args[1]),
+    )
+  }
+}
+
+type Called = Pick<ServiceAddress, 'url' | 'token'> &
+  Partial<Pick<ServiceAddress, 'httpUrl' | 'businessId'>> & { readonly json?: boolean | undefined }
+
+/** Connects to a service, runs `use`, and disconnects. A failed call is thrown as a Failure. */
+export async function callService<Result>(
+  { url, token, httpUrl, businessId, json }: Called,
+  tls: TlsOptions,
+  use: (service: Service) => Promise<Result>,
+): Promise<Result> {
+  const sessions = new Http2SessionManager(url, { pingIntervalMs: PING_INTERVAL_MS }, tls)
+  const transport = createGrpcTransport({
+    baseUrl: url,
+    sessionManager: sessions,
+    interceptors: [authorize(token)],
+    defaultTimeoutMs: CALL_TIMEOUT_MS,
+    readMaxBytes: RESPONSE_BYTES_MAX,
+  })
+  const service: Service = {
+    url,
+    token,
+    httpUrl,
+    tls,
+    client: (desc) => createClient(desc, transport),
+    progress: commandProgress(json),
+    business: (given) => given ?? businessId ?? missingBusiness(),
+  }
+  try {
+    return await use(service)
+  } catch (error) {
+    const failure = error instanceof ConnectError ? toFailure(error, url) : error
+    throw await explained(failure, url, tls)
+  } finally {
+    service.progress.end()
+    // An idle session lets the process exit, but a pending connection attempt does not.
+    if (sessions.state() === 'connecting') sessions.abort()
   }
 }
 

@@ -100,13 +100,15 @@ function defect(what: string, where: string): never {
   throw new TypeError(`a help text has ${what}: ${where}`)
 }
 
-/** Adds the options of a service call. A verb's own `--url` has another meaning. */
+/** Adds the options of a service call. A verb's own `--url` and `--profile` have another meaning. */
 function addServiceOptions(verb: Command): Command {
-  const taken = verb.options.some((option) => option.long === '--url')
+  const unlessTaken = (flag: string) =>
+    verb.options.some((option) => option.long === flag) ? '' : `${flag}, `
   return describe(
     verb,
     `
-    ${taken ? '' : '--url, '}--service-url <url>  gRPC URL of the service (default: INFLOW_GRPC_URL, else the local service)
+    ${unlessTaken('--url')}--service-url <url>  gRPC URL of the service (default: INFLOW_GRPC_URL, else the local service)
+    ${unlessTaken('--profile')}--service-profile <name>  a profile of \`inflow login\` (default: INFLOW_PROFILE; the one in use if nothing else names a service)
     --token-file <path>  file of an internal token (default: INFLOW_TOKEN or INFLOW_TOKEN_FILE, else the token of the local service)
     --token <token>  the token itself, which others on the machine can see here
     --json  print the response of the service as JSON`,

@@ -52,7 +52,7 @@ test('without a service, one line says what to do', async () => {
     code: 3,
     stdout: '',
     stderr:
-      'error: no service found: start one here with `npm start` (it writes .inflow/credentials.json), or set INFLOW_GRPC_URL and INFLOW_TOKEN\n',
+      'error: no service found: start one here with `npm start` (it writes .inflow/credentials.json), `inflow login` to one, or set INFLOW_GRPC_URL and INFLOW_TOKEN\n',
   })
 })
 

@@ -94,6 +94,7 @@ test('the commands are those of the contract', () => {
       ],
       'webhook skip',
       ...['webhook recover', 'webhook listen', 'events tail', 'events kinds', 'events epoch bump'],
+      ...['login', 'logout', 'profile list', 'profile use'],
       'api',
       'proto export',
       'completion',
