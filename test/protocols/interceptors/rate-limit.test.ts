@@ -310,15 +310,17 @@ test('two instances together admit as much as one', async () => {
     const beganMs = Date.now()
     const endMs = beganMs + 4_000
     let admitted = 2
+    let refused = 0
     const hammer = async (instance: Instance): Promise<void> => {
-      while (Date.now() < endMs) if ((await call(instance, key)).status === 404) admitted += 1
+      while (Date.now() < endMs) (await call(instance, key)).status === 404 ? admitted++ : refused++
     }
     await Promise.all(instances.flatMap((each) => Array.from({ length: 8 }, () => hammer(each))))
     const allowed = limit.burst + (limit.perSecond * (Date.now() - beganMs)) / 1_000
     // Alone, each would have admitted all of it. One more burst is what the rule could exceed it by
     // on the slowest of machines; it is owed afterwards.
     expect(admitted).toBeLessThan(allowed * 1.4)
-    expect(admitted).toBeGreaterThan(allowed * 0.5)
+    // A slow machine calls less often than the rule allows.
+    expect(admitted).toBeGreaterThan(Math.min(allowed, admitted + refused) * 0.5)
     const { rows } = await service.database.pool.query(
       'select tokens, burst from rate_bucket where burst = $1',
       [limit.burst],
