@@ -42,7 +42,7 @@ beforeAll(async () => {
     retryDelaysMs: Array.from({ length: 600 }, () => 200),
   })
   receivers = receiversOf(banks)
-  const timeouts = receivers.map(({ code }) => [`BANK_${code}_TIMEOUT_MS`, '1500'])
+  const timeouts = receivers.map(({ code }) => [`BANK_${code}_TIMEOUT_MS`, '5000'])
   const settings = { ...banks.environment, ...Object.fromEntries(timeouts) }
   start = () => startProcess({ ...settings, DATABASE_URL: db.url, HTTP_PORT: port })
   service = await start()
