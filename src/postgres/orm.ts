@@ -192,7 +192,9 @@ function openPool(
 ): Pool {
   const defaults = connectionOptions(pooler, connections)
   const pool = new pg.Pool({ ...defaults, connectionString: url, ...options })
-  // A connection that dies while idle is replaced; a query in progress rejects by itself.
+  // A connection that dies is replaced; a query in progress rejects by itself. The event must not end the process,
+  // whether the connection is idle or in use.
   pool.on('error', () => undefined)
+  pool.on('connect', (client) => client.on('error', () => undefined))
   return pool
 }
