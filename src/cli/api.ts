@@ -7,7 +7,7 @@ import {
   type MessageShape,
 } from '@bufbuild/protobuf'
 import type { Command } from 'commander'
-import { loadServices, restPath } from '../protobuf/contract-services.ts'
+import { restPath, SERVICES } from '../protobuf/contract-services.ts'
 import { EXIT, Failure } from './failure.ts'
 import { print } from './output.ts'
 import { printResponse, serviceAction } from './service-action.ts'
@@ -22,7 +22,7 @@ const API_HELP = `
 export function api(noun: Command): void {
   const verb = calling(
     serviceAction(async (service, _options, name, given = '{}') => {
-      const methods = (await loadServices()).flatMap((each) => each.methods)
+      const methods = SERVICES.flatMap((each) => each.methods)
       if (name === '') {
         for (const each of methods) print([nameOf(each), restPath(each) ?? ''].join('  ').trimEnd())
         return

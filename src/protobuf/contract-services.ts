@@ -1,21 +1,14 @@
-import { readdirSync } from 'node:fs'
-import { join } from 'node:path'
-import type { DescMethod, DescService } from '@bufbuild/protobuf'
-import { getOption } from '@bufbuild/protobuf'
+import { type DescMethod, type DescService, getOption } from '@bufbuild/protobuf'
+import * as contract from '../../gen/contract.ts'
 import { http } from '../../gen/google/api/annotations_pb.ts'
 
-const ROOT = join(import.meta.dirname, '../../gen/inflow')
-
-/** Loads every service of the contract, by the names of their files. */
-export async function loadServices(): Promise<DescService[]> {
-  const files = readdirSync(ROOT, { recursive: true, encoding: 'utf8' })
-  const found: DescService[] = []
-  for (const file of files.filter((name) => name.endsWith('_service_pb.ts')).sort()) {
-    const module = (await import(join(ROOT, file))) as Record<string, DescService>
-    found.push(...Object.values(module).filter((each) => each?.kind === 'service'))
-  }
-  return found
-}
+/** Every service of the contract, in the order of their names. */
+export const SERVICES: readonly DescService[] = [
+  ...Object.values(contract),
+  ...Object.values(contract.thirdparty),
+]
+  .filter((each): each is typeof each & DescService => 'kind' in each && each.kind === 'service')
+  .sort((one, other) => (one.typeName < other.typeName ? -1 : 1))
 
 /** Returns the REST path of a method, without a slash at its end; undefined: it has none. */
 export function restPath(method: DescMethod): string | undefined {

@@ -5,9 +5,9 @@ import { expect, test } from 'vitest'
 import { Credential, policy } from '../../gen/inflow/auth/v1/policy_pb.ts'
 import { replaceTables } from '../../proto/authorization-tables.ts'
 import { KEY_SCOPES } from '../../src/auth/caller.ts'
-import { loadServices, restPath } from '../../src/protobuf/contract-services.ts'
+import { restPath, SERVICES } from '../../src/protobuf/contract-services.ts'
 
-const services = await loadServices()
+const services = SERVICES
 const document = readFileSync(join(import.meta.dirname, '../../src/docs/authorization.md'), 'utf8')
 
 /** The cells of the row that begins with a text, in a part of the document. */

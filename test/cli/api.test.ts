@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { loadServices } from '../../src/protobuf/contract-services.ts'
+import { SERVICES } from '../../src/protobuf/contract-services.ts'
 import { has, ROOT } from '../support/embedded-service.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
@@ -14,7 +14,7 @@ const api = (...args: string[]) => runHere(['api', ...args], env())
 test('prints all methods, and the paths of the REST API', async () => {
   const { stdout } = await api()
   const lines = stdout.trimEnd().split('\n')
-  const services = await loadServices()
+  const services = SERVICES
   expect(lines).toHaveLength(services.flatMap(({ methods }) => methods).length)
   expect(lines).toContain('inflow.business.v1.BusinessService/ListBusinesses')
   expect(lines).toContain(

@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { EVENT_KINDS } from '../../src/events/message.ts'
 import { readErrorSections } from '../../src/openapi/error-responses.ts'
-import { loadServices, restPath } from '../../src/protobuf/contract-services.ts'
+import { restPath, SERVICES } from '../../src/protobuf/contract-services.ts'
 import { compileDecoder } from '../../src/server/http/gateway.ts'
 import { createCheck } from '../../src/server/interceptors/validation.ts'
 
@@ -18,9 +18,9 @@ import { useSharedService } from '../support/service.ts'
 
 import { document, faultsAt, GEN } from './document.ts'
 
-const methods = (await loadServices())
-  .flatMap((service) => service.methods)
-  .filter((method) => restPath(method) !== undefined)
+const methods = SERVICES.flatMap((service) => service.methods).filter(
+  (method) => restPath(method) !== undefined,
+)
 const pathOf = (method: (typeof methods)[number]) => `${restPath(method)}/`
 
 describe('the document', () => {

@@ -194,6 +194,7 @@ describe('in a fresh project', () => {
     expect((await npx('--version')).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
     const { accounts } = JSON.parse((await npx('account', 'list', '--json')).stdout)
     expect(accounts[0]).toMatchObject({ accountNumber })
+    expect((await npx('api')).stdout).toContain('inflow.account.v1.AccountService/ListAccounts\n')
     await expect(npx('migrate', 'up')).rejects.toThrow('in the folder of the service')
   })
 

@@ -13,7 +13,7 @@ import {
   oneof as oneofOption,
 } from '@bufbuild/protovalidate/gen/buf/validate/validate_pb.js'
 import { expect, test } from 'vitest'
-import { loadServices } from '../../../src/protobuf/contract-services.ts'
+import { SERVICES } from '../../../src/protobuf/contract-services.ts'
 import { createCheck } from '../../../src/server/interceptors/validation.ts'
 
 /** Every message that requests have, with its own fields. */
@@ -28,7 +28,7 @@ function requestMessages(inputs: readonly DescMessage[]): DescMessage[] {
   return [...found]
 }
 
-const methods = (await loadServices()).flatMap((service) => service.methods)
+const methods = SERVICES.flatMap((service) => service.methods)
 const messages = requestMessages(methods.map(({ input }) => input))
 
 /** Regular expressions, and texts of protovalidate that only those understand who know it. */

@@ -23,7 +23,7 @@ import {
   RetryInfoSchema,
 } from '../../../gen/google/rpc/error_details_pb.ts'
 import { REASONS, type Reason } from '../../../src/core/errors.ts'
-import { loadServices, restPath } from '../../../src/protobuf/contract-services.ts'
+import { restPath, SERVICES } from '../../../src/protobuf/contract-services.ts'
 import { send, type WireAnswer } from '../rest/rest.ts'
 
 /** What a call came to, in a form in which the protocols can be compared. */
@@ -56,7 +56,7 @@ export type Protocol = (at: Addresses, call: ProtocolCall) => Promise<Outcome>
 
 /** Every method in gen/, so that a new one is in every matrix at once. */
 export async function allMethods(): Promise<DescMethod[]> {
-  return (await loadServices()).flatMap((service) => service.methods)
+  return SERVICES.flatMap((service) => service.methods)
 }
 
 /** `AccountService.CreateAccount` */

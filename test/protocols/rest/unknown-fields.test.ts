@@ -1,7 +1,7 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { beforeAll, expect, test } from 'vitest'
 import { readPolicy } from '../../../src/auth/method-policy.ts'
-import { loadServices, restPath } from '../../../src/protobuf/contract-services.ts'
+import { restPath, SERVICES } from '../../../src/protobuf/contract-services.ts'
 import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import { data, openByKey, type ScopedBusiness, scopedBusiness } from '../../thirdparty/scene.ts'
 
@@ -59,7 +59,7 @@ type Post = (
   body: unknown,
 ) => Promise<readonly { readonly field: string; readonly message: string }[]>
 
-const METHODS = (await loadServices()).flatMap((each) => each.methods)
+const METHODS = SERVICES.flatMap((each) => each.methods)
 const CALLS = METHODS.flatMap((method) => {
   const to = { method, path: `/${method.parent.typeName}/${method.name}` }
   const overConnect = [to.path, 'Connect', connectJson, to] as const
