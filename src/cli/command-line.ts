@@ -104,9 +104,8 @@ const { version } = createRequire(import.meta.url)('../../package.json') as { ve
 const HELP = `
 The service is found through --url and --token-file, else --profile or INFLOW_PROFILE, else INFLOW_GRPC_URL and
 INFLOW_TOKEN (or a file: INFLOW_TOKEN_FILE), else DATA_DIR/credentials.json (DATA_DIR defaults to .inflow), else
-the profile in use (inflow login). For https, INFLOW_CA
-names a file with the CA certificate of the service, and INFLOW_CERT and INFLOW_KEY the files of a
-client certificate.
+the profile in use (inflow login). For https, INFLOW_CA names a file with the CA certificate of the service,
+and INFLOW_CERT and INFLOW_KEY the files of a client certificate.
 
 Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 3 the service cannot be reached.
 With --json, an error is one line on standard error: {"error":{"reason","message","details","exit_code"}}.

@@ -5,17 +5,8 @@ import { writePrivate } from '../core/private-file.ts'
 import { EXIT, Failure } from './failure.ts'
 import { credentialsFile } from './find-service.ts'
 
-/** A service and how to call it: the variables of the environment that it stands for. */
-type Profile = Readonly<Partial<Record<(typeof VARIABLES)[number], string>>>
-
-const VARIABLES = [
-  'INFLOW_GRPC_URL',
-  'INFLOW_TOKEN',
-  'INFLOW_TOKEN_FILE',
-  'INFLOW_CA',
-  'INFLOW_CERT',
-  'INFLOW_KEY',
-] as const
+/** A service and how to call it: variables of the environment and their values, such as INFLOW_GRPC_URL. */
+type Profile = Readonly<Record<string, string>>
 
 /** What the file has. */
 export interface Profiles {
@@ -43,25 +34,22 @@ export function withProfile(
   }: { readonly serviceProfile?: string; readonly serviceUrl?: string },
   env: NodeJS.ProcessEnv,
 ): NodeJS.ProcessEnv {
-  const name = named ?? (env['INFLOW_PROFILE']?.trim() || undefined)
-  if (name === undefined) {
-    const isKnown = serviceUrl ?? env['INFLOW_GRPC_URL']?.trim()
-    if (isKnown || existsSync(credentialsFile(env))) return env
-    const { current, profiles } = readProfiles(env)
-    return current === undefined ? env : { ...without(env), ...profiles[current] }
-  }
   if (serviceUrl !== undefined) {
-    const source = named === undefined ? 'INFLOW_PROFILE' : '--profile'
-    throw new Failure(EXIT.usage, `${source} and --url both name a service: remove one`)
+    if (named === undefined) return env
+    throw new Failure(EXIT.usage, '--profile and --url both name a service: remove one')
   }
-  return { ...without(env), ...findProfile(readProfiles(env), name) }
+  const name = named ?? (env['INFLOW_PROFILE']?.trim() || undefined)
+  if (name !== undefined) return inPlace(env, findProfile(readProfiles(env), name))
+  if (env['INFLOW_GRPC_URL']?.trim() || existsSync(credentialsFile(env))) return env
+  const { current, profiles } = readProfiles(env)
+  return current === undefined ? env : inPlace(env, profiles[current])
 }
 
-/** Another service's token must reach no other. */
-const without = (env: NodeJS.ProcessEnv) =>
-  Object.fromEntries(
-    Object.entries(env).filter(([name]) => !(VARIABLES as readonly string[]).includes(name)),
-  )
+/** The environment with a profile in place of all that it says of a service, whose token must reach no other. */
+function inPlace(env: NodeJS.ProcessEnv, profile: Profile | undefined): NodeJS.ProcessEnv {
+  const others = Object.entries(env).filter(([name]) => !name.startsWith('INFLOW_'))
+  return { ...Object.fromEntries(others), ...profile }
+}
 
 /** @throws Failure if there is none of the name */
 export function findProfile({ profiles }: Profiles, name: string): Profile {

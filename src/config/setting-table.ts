@@ -42,6 +42,7 @@ export const COMMAND_LINE_SETTINGS = [
   'INFLOW_CA',
   'INFLOW_CERT',
   'INFLOW_KEY',
+  'INFLOW_PROFILE',
 ] as const
 
 /** Every setting, derived from the schemas that read them. */

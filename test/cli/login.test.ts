@@ -81,6 +81,9 @@ test('what names a service comes before the profile in use', async () => {
   expect(businesses(await user.run(ALIAS, there))).toEqual(['There'])
   expect(businesses(await user.run(named, here))).toEqual(['There'])
   expect(businesses(await user.run([...ALIAS, ...url]))).toEqual(['There'])
+  expect(businesses(await user.run([...ALIAS, ...url], { INFLOW_PROFILE: 'here' }))).toEqual([
+    'There',
+  ])
   const credentials = { grpc_url: another.grpcUrl, admin_token: ADMIN_TOKEN }
   writeFileSync(join(user.folder, 'credentials.json'), JSON.stringify(credentials))
   expect(businesses(await user.run(ALIAS, { DATA_DIR: user.folder }))).toEqual(['There'])
