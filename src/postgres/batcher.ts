@@ -260,8 +260,6 @@ export async function runStatement<Row extends QueryResultRow>(
   statement: QueryConfig,
 ): Promise<QueryResult<Row>> {
   const client = await pool.connect()
-  // A lost connection rejects the statement; the event must not crash the process.
-  client.on('error', ignore)
   let isUsable = true
   try {
     return await client.query<Row>(statement)
@@ -269,12 +267,9 @@ export async function runStatement<Row extends QueryResultRow>(
     isUsable = error instanceof DatabaseError && !isRetryable(error)
     throw error
   } finally {
-    if (isUsable) client.off('error', ignore)
     client.release(!isUsable)
   }
 }
-
-function ignore(): void {}
 
 /** Observes the batches of a batcher. */
 export interface BatchObserver {

@@ -10,30 +10,21 @@ export async function inTransaction<T>(
   run: (client: PoolClient) => Promise<T>,
 ): Promise<T> {
   const client = await pool.connect()
-  // A connection that is lost between queries must not crash the process.
-  client.on('error', ignore)
   try {
     await client.query('begin')
     const result = await run(client)
     await client.query('commit')
-    release(client)
+    client.release()
     return result
   } catch (error) {
     // If the rollback fails, the connection is closed, which ends the transaction.
     await client.query('rollback').then(
-      () => release(client),
+      () => client.release(),
       () => client.release(true),
     )
     throw error
   }
 }
-
-function release(client: PoolClient): void {
-  client.off('error', ignore)
-  client.release()
-}
-
-function ignore(): void {}
 
 /** Does what follows a commit. The commit stands, so an error is only logged. */
 export function afterCommit(log: Logger, action: () => void): void {

@@ -193,7 +193,7 @@ function openPool(
   const defaults = connectionOptions(pooler, connections)
   const pool = new pg.Pool({ ...defaults, connectionString: url, ...options })
   // A connection that dies is replaced; a query in progress rejects by itself. The event must not end the process,
-  // whether the connection is idle or in use.
+  // whether the connection is idle or in use. The ORM does the same for its pool.
   pool.on('error', () => undefined)
   pool.on('connect', (client) => client.on('error', () => undefined))
   return pool

@@ -15,6 +15,7 @@ function openPool(options: pg.PoolConfig): Pool {
   const Client = createClientClass()
   const pool = new pg.Pool({ connectionString: db.url, max: 1, Client, ...options })
   pool.on('error', () => undefined)
+  pool.on('connect', (client) => client.on('error', () => undefined))
   onTestFinished(() => pool.end())
   return pool
 }

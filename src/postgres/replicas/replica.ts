@@ -82,8 +82,6 @@ export function createReplica({ name, pool, loggedTimeline, onChange }: Options)
   }
   const attempt = async <Result>(primary: PrimaryState, run: Run<Result>): Promise<Result> => {
     const client = await pool.connect()
-    // A lost connection rejects the statement; the event must not crash the process.
-    client.on('error', ignore)
     try {
       // The check and the read have one connection, which may lead to any of several servers, and one
       // transaction, in which each statement sees at least what the one before it saw.
@@ -142,7 +140,6 @@ function isBehind({ isStandby, bytes }: ReplicaState, primary: PrimaryState): bo
 async function leave(client: PoolClient): Promise<void> {
   try {
     await client.query('rollback')
-    client.off('error', ignore)
     client.release()
   } catch {
     client.release(true)
@@ -152,5 +149,3 @@ async function leave(client: PoolClient): Promise<void> {
 function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
-
-function ignore(): void {}
