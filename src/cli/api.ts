@@ -16,7 +16,7 @@ import { calling, describeNoun } from './verb.ts'
 const API_HELP = `
   [method]  a method such as AccountService/ListAccounts, or a path of the REST API (default: prints all)
   [request]  JSON, @<file>, or - for standard input (default: {})
-  Example: api TransactionService/ListTransactions '{"page_size": 5}'`
+  Example: api BusinessService/ListBusinesses '{"page_size": 5}'`
 
 /** `inflow api`: calls any method of the contract as it is. Nothing is asked before a change. */
 export function api(noun: Command): void {
