@@ -118,6 +118,9 @@ export async function toEpoch(pool: Pool, place: Cursor, state: LogState): Promi
       retryAfterSeconds: 1,
     })
   }
+  const current = await readLogState(pool)
+  // The epoch has begun since the state was read.
+  if (current.epoch > epoch) return toEpoch(pool, place, current)
   // The database was restored to an earlier state. Since when the log differs is not known.
   throw staleCursor(epoch, floor)
 }

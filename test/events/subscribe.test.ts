@@ -8,7 +8,7 @@ import {
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import type { CredentialStatus } from '../../src/auth/caller.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
-import { readLogState } from '../../src/events/log-state.ts'
+import { placeOf, readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { bumpEpoch } from '../../src/events/sequencer.ts'
 import { type StreamTiming, subscribe } from '../../src/events/subscribe.ts'
@@ -260,6 +260,9 @@ test('a lossy failover ends the subscriptions that were sent more than survives'
   const safe = { epoch, position: surviving.position, tag: '' }
   const stale = { reason: 'stale_cursor', facts: { cursor: encodeCursor(safe) } }
   await expect(take(ahead, 1)).rejects.toMatchObject(stale)
+  // The state was read before the epoch began.
+  const before = { epoch: seen.epoch, end: surviving, floor: 0n }
+  await expect(placeOf(pool, encodeCursor(seen), before)).rejects.toMatchObject(stale)
   await expect(
     open({ start: { case: 'cursor', value: encodeCursor(seen) } }).next(),
   ).rejects.toMatchObject(stale)
