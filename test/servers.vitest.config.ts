@@ -25,6 +25,5 @@ export default defineConfig({
       'test/overview/{delay-histogram,query}.test.ts',
     ],
     env: { SEQUENCES: '10', SCHEDULES: '30', ...process.env } as Record<string, string>,
-    hookTimeout: 120_000,
   },
 })

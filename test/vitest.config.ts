@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { createSkippedReporter } from './support/skipped-reporter.ts'
+import { WAIT_LIMIT_MS } from './support/wait-for.ts'
 
 /** The configuration of both runs. @param name of the report for `.ci/run` */
 export const common = (name: string) => ({
@@ -14,9 +15,10 @@ export const common = (name: string) => ({
   pool: 'forks' as const,
   isolate: false,
   maxWorkers: 4,
-  testTimeout: 60_000,
-  hookTimeout: 60_000,
-  expect: { poll: { timeout: 30_000 } },
+  // No test is judged by the clock: this ends only what hangs.
+  testTimeout: 300_000,
+  hookTimeout: 300_000,
+  expect: { poll: { timeout: WAIT_LIMIT_MS } },
   reporters: [
     'default' as const,
     ...(process.env['CI'] ? ['json' as const] : []),

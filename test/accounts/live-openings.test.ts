@@ -4,6 +4,7 @@ import { type FakeBanks, startFakeBanks } from '../../src/banks/fake/start-fake-
 import { runHere } from '../cli/run-inflow.ts'
 import { asJson, creation, GENERATE, send } from '../protocols/rest/rest.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 const CODES = ['9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY'] as const
 
@@ -205,9 +206,9 @@ test('an unresponsive bank is not asked for a while, and no result becomes uncle
           expect(answer.status).toBe(200)
           return answer
         },
-        { timeout: 30_000, interval: 500 },
+        { timeout: WAIT_LIMIT_MS, interval: 500 },
       )
       expect(numbersAt(bank).slice(before)).toContain(again.number)
     }),
   )
-}, 60_000)
+})

@@ -129,7 +129,7 @@ test('a database that does not exist, and a schema of another version, are refus
     expect(results[index]).toMatchObject({ code: 1, output: '' })
     expect(results[index]?.errors).toMatch(expected)
   }
-}, 90_000)
+})
 
 test('simulated live accounts are logged at each start, and audited when that changes', async () => {
   const { pool } = db.database
@@ -162,7 +162,7 @@ test('simulated live accounts are logged at each start, and audited when that ch
   expect(await audited()).toEqual([on])
   await Promise.all([audit({}), audit({})])
   expect(await audited()).toEqual([on, { value: 'off' }])
-}, 60_000)
+})
 
 test('a start that no caller can administer is logged, and --env-file has settings', async () => {
   const folder = temporaryFolder()
@@ -185,7 +185,7 @@ test('a start that no caller can administer is logged, and --env-file has settin
   onTestFinished(service.kill)
   expect(service.output()).toContain(UNADMINISTERED)
   await service.stop()
-}, 60_000)
+})
 
 test('a production start without a database, or with a misspelt setting, is refused in one line', async () => {
   const path = join(temporaryFolder(), 'inflow.env')
@@ -208,7 +208,7 @@ test('a production start without a database, or with a misspelt setting, is refu
     errors:
       'inflow: RECORD_REQUIRES_CONFIRMATIONS is not a setting; did you mean RECORD_REQUIRES_CONFIRMATION?\n',
   })
-}, 60_000)
+})
 
 test('workers have the settings of --env-file and of secret files too', async () => {
   const folder = temporaryFolder()
@@ -225,4 +225,4 @@ test('workers have the settings of --env-file and of secret files too', async ()
   expect(service.output()).toMatch(/"worker":1/)
   expect(service.output()).toMatch(/"worker":2/)
   expect(await service.stop()).toBe(0)
-}, 60_000)
+})

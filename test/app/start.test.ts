@@ -57,7 +57,7 @@ test('the first start creates a database, a demo business and credentials', asyn
   await expectLink(next.said())
   next.child.kill('SIGINT')
   expect(await next.exited).toBe(0)
-}, 60_000)
+})
 
 /** The printed link signs a browser in, once. */
 async function expectLink(said: string): Promise<void> {

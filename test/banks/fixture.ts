@@ -4,6 +4,7 @@ import type { BankHttp } from '../../src/banks/http/bank-http.ts'
 import { BANK_HTTP_LIMITS, createBankHttp } from '../../src/banks/http/create-bank-http.ts'
 import { createSettingReader, type ReadSettings } from '../../src/config/settings.ts'
 import { systemClock } from '../../src/core/clock.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 export const signal = new AbortController().signal
 
@@ -82,7 +83,7 @@ export async function abortedOnce<T>(
 ): Promise<T> {
   const abort = new AbortController()
   const result = call(abort.signal)
-  await vi.waitUntil(isReceived, { timeout: 30_000, interval: 5 })
+  await vi.waitUntil(isReceived, { timeout: WAIT_LIMIT_MS, interval: 5 })
   abort.abort()
   return result
 }

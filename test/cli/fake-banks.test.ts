@@ -90,7 +90,7 @@ test('a service with the settings file receives payments from each bank', async 
   banks.child.kill('SIGINT')
   expect(await banks.exit()).toBe(0)
   expect(banks.stderr()).toBe('')
-}, 90_000)
+})
 
 test('prints the settings without a file, in a format that a shell reads', async () => {
   const banks = startInflow(['fake-banks', '--port', '0'])

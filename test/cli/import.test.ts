@@ -195,4 +195,4 @@ test('a run that was killed is repeated, in little memory', async () => {
   expect(number(imported) + number(there)).toBe(20_000)
   expect(number(there)).toBeGreaterThanOrEqual(before)
   expect(await count('account', id)).toBe(20_000)
-}, 120_000)
+})

@@ -5,6 +5,7 @@ import pg from 'pg'
 import { expect, inject, onTestFinished, test, vi } from 'vitest'
 import { createTestDatabase } from '../support/database.ts'
 import { startProcess } from '../support/process.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 import { inflow, runHere, startInflow, temporaryFolder } from './run-inflow.ts'
 
 vi.setConfig({ testTimeout: 90_000 })
@@ -165,7 +166,7 @@ test('a run that is killed at any time is completed by the next', async () => {
     const running = startInflow(args, { env })
     await vi.waitFor(
       async () => expect(running.child.exitCode !== null || (await condition())).toBe(true),
-      { timeout: 30_000, interval: 5 },
+      { timeout: WAIT_LIMIT_MS, interval: 5 },
     )
     running.child.kill('SIGKILL')
     await running.exit()

@@ -7,7 +7,7 @@ import { startProxy } from '../client/proxy.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
 import { runHere, startInflow } from './run-inflow.ts'
 
 const service = useService()
@@ -134,7 +134,7 @@ test('retries when the service is unavailable', async () => {
   const { id, cursor } = await pay('UNAVAILABLE-1')
   await wire.block()
   const running = tail(instance.grpcUrl, '--json', '--from-beginning')
-  await vi.waitFor(() => expect(running.stderr()).toMatch(INTERRUPTED), { timeout: 10_000 })
+  await vi.waitFor(() => expect(running.stderr()).toMatch(INTERRUPTED), { timeout: WAIT_LIMIT_MS })
   await wire.unblock()
   let line = await running.nextLine()
   while (idOf(line) !== id) line = await running.nextLine()
@@ -169,7 +169,7 @@ test('a slow reader slows the stream down and receives all events', async () => 
       bytes = proxy.bytes()
       expect(bytes).toBe(before)
     },
-    { interval: 200, timeout: 10_000 },
+    { interval: 200, timeout: WAIT_LIMIT_MS },
   )
   expect(bytes).toBeLessThan(500_000)
   for (const id of ids.slice(1)) expect(idOf(await running.nextLine())).toBe(id)

@@ -16,7 +16,7 @@ import { failOver, sequence, writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
 import { startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
-import { waitFor, waitUntil } from '../support/wait-for.ts'
+import { WAIT_LIMIT_MS, waitFor, waitUntil } from '../support/wait-for.ts'
 import { freePort, startProxy } from './proxy.ts'
 
 const service = useService()
@@ -79,7 +79,9 @@ test('resumes after a crash and restart of the instance without losing or repeat
   await instance.kill()
   const after = await publish(100)
   const rest = take(stream, 150)
-  await vi.waitFor(() => expect(interruptions.length).toBeGreaterThan(1), { timeout: 10_000 })
+  await vi.waitFor(() => expect(interruptions.length).toBeGreaterThan(1), {
+    timeout: WAIT_LIMIT_MS,
+  })
   instance = await start()
   events.push(...(await rest))
   expect(idsOf(events)).toEqual([...before, ...after])
@@ -351,7 +353,10 @@ test('waits for a service without a database, and holds no connection meanwhile'
   const first = take(stream, 1)
   await waitFor(() => expect(waits).toHaveLength(1))
   // Before it retries.
-  await vi.waitFor(() => expect(proxy.connections()).toBe(0), { timeout: 2_000, interval: 5 })
+  await vi.waitFor(() => expect(proxy.connections()).toBe(0), {
+    timeout: WAIT_LIMIT_MS,
+    interval: 5,
+  })
   await wire.unblock()
   expect(idsOf(await first)).toEqual(ids)
 })

@@ -51,13 +51,12 @@ beforeAll(async () => {
     () => true,
     () => false,
   )
-}, 180_000)
+})
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 test.for(Object.keys(GENERATORS))(
   'a client that %s generates compiles strictly, opens an account, and looks a payment up',
-  { timeout: 120_000 },
   async (name, { skip }) => {
     if (!isInstalled) return skip('npm has none of the generators: there is no network')
     const { id } = await service.business(name)

@@ -139,7 +139,7 @@ describe.skipIf(!python || !protoc)('the clients in Python, over gRPC', () => {
     await first.exited
     const second = follow(file, instance.grpcUrl)
     await hasAll(second.stored)
-  }, 180_000)
+  })
 
   test('stop when the cursor is refused, and say why and where to resume', async () => {
     const file = join(temporaryFolder(), 'events.db')

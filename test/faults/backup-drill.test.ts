@@ -29,6 +29,7 @@ import { findPostgres, type PostgresServer, startPostgres } from '../support/pos
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN, MASTER_KEY } from '../support/service.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 import { receiversOf } from './notification-receivers.ts'
 import { query } from './standby.ts'
@@ -38,7 +39,7 @@ vi.setConfig({ testTimeout: 300_000 })
 /** Before, during and after the base backup, and after the point in time; each of the four. */
 const PAYMENTS = Number(process.env['DRILL_PAYMENTS'] ?? 40)
 const CONCURRENCY = 8
-const WAIT = { timeout: 60_000, interval: 50 }
+const WAIT = { timeout: WAIT_LIMIT_MS, interval: 50 }
 
 const run = promisify(execFile)
 

@@ -72,7 +72,7 @@ beforeAll(async () => {
   }
   // The copy of an image is readable by all.
   execFileSync('chmod', ['-R', 'a+rX', app])
-}, 300_000)
+})
 
 afterAll(() => {
   if (app) rmSync(app, { recursive: true, force: true })

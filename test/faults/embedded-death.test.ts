@@ -16,4 +16,4 @@ test('the service exits with the reason when its PostgreSQL dies, with workers t
   }
   const [first, second] = created as Awaited<ReturnType<typeof createAccount>>[]
   expect(second).toEqual({ replayed: 'true', body: first!.body })
-}, 180_000)
+})

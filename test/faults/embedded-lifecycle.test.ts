@@ -39,6 +39,7 @@ import {
   service,
   start,
 } from '../postgres/embedded/embedded-fixture.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
@@ -117,7 +118,7 @@ describe('a start', () => {
     const work = () => readdirSync(dirname(folder)).filter((name) => name.includes('.new-'))
     const control = () =>
       work().some((name) => existsSync(join(folder, '..', name, 'cluster/base')))
-    await vi.waitUntil(control, { timeout: 20_000, interval: 1 })
+    await vi.waitUntil(control, { timeout: WAIT_LIMIT_MS, interval: 1 })
     await killed.kill()
     expect(work()).toHaveLength(1)
     expect(existsSync(folder)).toBe(false)
@@ -187,7 +188,7 @@ describe.runIf(isRoot)('as root', () => {
     const work = () => find().find((target) => target !== undefined)
     await vi.waitUntil(() => existsSync(join(work() ?? '/absent', 'base')), {
       interval: 1,
-      timeout: 30_000,
+      timeout: WAIT_LIMIT_MS,
     })
     const left = work() ?? ''
     await killed.kill()

@@ -15,7 +15,7 @@ import {
   start,
   untilGone,
 } from '../postgres/embedded/embedded-fixture.ts'
-import { waitUntil } from '../support/wait-for.ts'
+import { WAIT_LIMIT_MS, waitUntil } from '../support/wait-for.ts'
 
 describe('after a crash', () => {
   test('of the server, the owner logs it and the next start recovers', async () => {
@@ -102,7 +102,9 @@ describe('the end of the service', () => {
     const exited = once(child, 'exit')
     await said
     expect(await exited).toEqual([0, null])
-    await vi.waitUntil(() => !existsSync(join(folder, 'postmaster.pid')), { timeout: 20_000 })
+    await vi.waitUntil(() => !existsSync(join(folder, 'postmaster.pid')), {
+      timeout: WAIT_LIMIT_MS,
+    })
   })
 
   test('by Ctrl-C leaves the server to the service until it has finished', async () => {

@@ -11,6 +11,7 @@ import { startProxy } from '../client/proxy.ts'
 import type { ServiceProcess } from '../support/process.ts'
 import type { Receiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 import {
   client,
   idsOf,
@@ -31,7 +32,7 @@ import {
 
 vi.setConfig({ testTimeout: 240_000 })
 
-const WAIT = { timeout: 60_000, interval: 50 }
+const WAIT = { timeout: WAIT_LIMIT_MS, interval: 50 }
 
 /** Starts two instances whose database is behind a proxy, and a receiver of webhooks. */
 async function startBehindProxy(databaseUrl: string) {

@@ -152,4 +152,4 @@ test('every subscriber receives the whole log in order while instances are kille
     'select count(*)::int as transactions, count(distinct session_id)::int as sessions from transaction',
   )
   expect(facts.rows[0]).toEqual({ transactions: EVENTS, sessions: EVENTS })
-}, 240_000)
+})

@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { makeFolder } from '../support/folder.ts'
 import { descendantsOf, listProcesses } from '../support/processes.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const WAIT = { timeout: 60_000, interval: 100 }
+const WAIT = { timeout: WAIT_LIMIT_MS, interval: 100 }
 
 test.each(['SIGKILL', 'SIGINT'] as const)(
   'a test run that gets %s leaves no process, no database and no folder behind',

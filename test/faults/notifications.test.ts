@@ -213,7 +213,7 @@ test(`a bank that hangs with ${WAITING} notifications waiting delays no other ba
     [sessions],
   )
   expect(rows).toEqual([{ count: WAITING }])
-}, 120_000)
+})
 
 test.each([
   ['arrays', `${'['.repeat(32_768)}${']'.repeat(32_768)}`],

@@ -19,6 +19,7 @@ import { makeFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
 import { findPostgres } from '../support/postgres-server.ts'
 import { killAll, processesIn } from '../support/processes.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 import { query } from './standby.ts'
 
 const HAPROXY = '/usr/sbin/haproxy'
@@ -29,7 +30,7 @@ const BIN = findPostgres() ?? 'none'
 export const hasPatroni = ['patroni', 'etcd', HAPROXY, join(BIN, 'pg_rewind')].every(isInstalled)
 
 /** A failover takes up to half a minute. */
-export const WAIT = { timeout: 120_000, interval: 100 }
+export const WAIT = { timeout: WAIT_LIMIT_MS, interval: 100 }
 /** Of each log, if the test fails. */
 const LINES_SHOWN = 60
 const PASSWORD = 'a-password-of-the-test'

@@ -21,7 +21,7 @@ import { grpcTransport } from '../support/grpc-client.ts'
 import { openBusinessOver } from '../support/opened-account.ts'
 import { startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
 
 const isInstalled = spawnSync('pgbouncer', ['--version']).status === 0
 
@@ -133,7 +133,7 @@ test.skipIf(!isInstalled)(
     // Only the way to PgBouncer is silent: the listener, which has a way of its own, does not notice.
     proxy.silence()
     proxy.endSilence()
-    await vi.waitFor(() => expect(proxy.lost()).toBe(0), { timeout: 30_000, interval: 50 })
+    await vi.waitFor(() => expect(proxy.lost()).toBe(0), { timeout: WAIT_LIMIT_MS, interval: 50 })
     expect(await waitFor(() => record('session-after'))).toMatchObject({
       outcome: RecordOutcome.RECORDED,
     })

@@ -12,7 +12,7 @@ import {
   ROOT,
   useEmbeddedService,
 } from '../support/embedded-service.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
 import { isAlive } from '../support/workers.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
@@ -44,7 +44,7 @@ test('the next start after a kill -9 replaces the orphaned database and keeps ac
   expect(isAlive(orphan)).toBe(false)
   next.child.kill('SIGTERM')
   expect(await next.exited).toBe(0)
-}, 60_000)
+})
 
 test.each([
   // Which signals end it is up to one function.
@@ -59,7 +59,7 @@ test.each([
         env: ENV,
         stdio: 'ignore',
       })
-      const server = await vi.waitFor(postmaster, { timeout: 20_000, interval: 5 })
+      const server = await vi.waitFor(postmaster, { timeout: WAIT_LIMIT_MS, interval: 5 })
       child.kill(signal)
       await exited
       await waitFor(() => expect(isAlive(server)).toBe(false))

@@ -17,13 +17,13 @@ import { openBusinessOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 import { query, startPair, startPrimary } from './standby.ts'
 
 vi.setConfig({ testTimeout: 240_000 })
 
-const WAIT = { timeout: 60_000, interval: 50 }
+const WAIT = { timeout: WAIT_LIMIT_MS, interval: 50 }
 
 /** Starts the service with a proxy before its database. */
 async function startBehindProxy(target: URL, environment: NodeJS.ProcessEnv = {}) {

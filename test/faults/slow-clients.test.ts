@@ -83,7 +83,7 @@ describe.concurrent('while others are served', () => {
     }
     expect(served).toBeGreaterThan(1)
     expect(running.child.exitCode).toBeNull()
-  }, 120_000)
+  })
 
   test('500 connections to the gRPC port that send nothing, or nothing that is HTTP/2, are closed', async ({
     expect,
@@ -104,7 +104,7 @@ describe.concurrent('while others are served', () => {
       served += 1
     }
     expect(served).toBeGreaterThan(0)
-  }, 120_000)
+  })
 
   test('connections without a TLS handshake are closed', async ({ expect }) => {
     const urls = [tls.httpUrl, tls.grpcUrl]
@@ -121,7 +121,7 @@ describe.concurrent('while others are served', () => {
       served += 1
     }
     expect(served).toBeGreaterThan(1)
-  }, 60_000)
+  })
 })
 
 async function handshake(url: string): Promise<void> {

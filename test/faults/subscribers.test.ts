@@ -6,6 +6,7 @@ import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 const READERS = 100
 const STALLED = 900
@@ -76,7 +77,7 @@ test('1,000 subscribers, 900 of which never read: memory stays flat and all stre
   const stalled = openStreams(STALLED, false)
   const waiting = (count: number) =>
     vi.waitFor(async () => expect(await metric('inflow_event_subscribers_waiting')).toBe(count), {
-      timeout: 30_000,
+      timeout: WAIT_LIMIT_MS,
       interval: 100,
     })
   await waiting(READERS + STALLED)
@@ -94,7 +95,7 @@ test('1,000 subscribers, 900 of which never read: memory stays flat and all stre
         const whole = READERS - (readers.unavailable() - endedBefore)
         expect(readers.received() - before).toBeGreaterThanOrEqual(whole * EVENTS * 100)
       },
-      { timeout: 120_000, interval: 100 },
+      { timeout: WAIT_LIMIT_MS, interval: 100 },
     )
   }
   // The first rounds fill the tail and the flow-control windows of the stalled subscribers.

@@ -5,6 +5,7 @@ import { useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
 import { startProcess } from '../support/process.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 const db = useDatabase()
 
@@ -30,7 +31,7 @@ test('a tail survives kill -9 of the service without losing or repeating events,
   // Events that are committed while no service is running.
   ids.push(...(await writeEvents(db.database.pool, 50)))
   await vi.waitFor(() => expect(running.stderr()).toMatch(/^Interrupted \(connect ECONNREFUSED/m), {
-    timeout: 10_000,
+    timeout: WAIT_LIMIT_MS,
   })
   service = await start()
   ids.push(...(await writeEvents(db.database.pool, 50)))

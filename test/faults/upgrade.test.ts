@@ -282,4 +282,4 @@ test('an upgrade with an expand migration loses and repeats nothing; with SHUTDO
   await waitFor(() => {
     for (const session of recorded) expect(scene.idsOf.get(session)?.size).toBe(1)
   })
-}, 300_000)
+})

@@ -38,6 +38,5 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     include: FAULT_FILES,
     env: { ...COUNTS, ...process.env } as Record<string, string>,
-    hookTimeout: 120_000,
   },
 })

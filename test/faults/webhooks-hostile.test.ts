@@ -18,8 +18,6 @@ import {
 
 const PAYMENTS = 300
 const BATCH = 50
-const LIMIT_MS = 60_000
-
 // Recover sends waiting retries at once, but not attempts in progress: hence the short lease.
 const service = useService({ WEBHOOK_LEASE_SECONDS: '30' })
 
@@ -79,8 +77,8 @@ async function payAll(): Promise<void> {
 
 test('a healthy endpoint gets every delivery while hostile ones block their own', async () => {
   await payAll()
-  await well.waitFor((requests) => requests.length >= PAYMENTS, LIMIT_MS)
-  await until(async () => (await countIn(wellId, 'DELIVERED')) === PAYMENTS, LIMIT_MS)
+  await well.waitFor((requests) => requests.length >= PAYMENTS)
+  await until(async () => (await countIn(wellId, 'DELIVERED')) === PAYMENTS)
   const ids = new Set(well.requests.map((request) => request.headers['webhook-id']))
   expect(ids.size).toBe(PAYMENTS)
   expect(well.requests).toHaveLength(PAYMENTS)
@@ -93,11 +91,11 @@ test('a healthy endpoint gets every delivery while hostile ones block their own'
   for (const name of ['hangs', 'trickles its response']) {
     const receiver = hostile.get(name)!
     expect(receiver.requests, name).toBeGreaterThan(0)
-    await until(async () => receiver.open > 0, LIMIT_MS)
+    await until(async () => receiver.open > 0)
   }
   expect(hostile.get('redirects inward')!.requests).toBeGreaterThan(0)
   expect(canary.requests).toHaveLength(0)
-}, 150_000)
+})
 
 test('hostile endpoints receive every delivery once they heal', async () => {
   const client = service.client(WebhookService)
@@ -115,7 +113,7 @@ test('hostile endpoints receive every delivery once they heal', async () => {
     await until(async () => {
       await client.recover({ endpointId, since })
       return (await countIn(endpointId, 'DELIVERED')) === PAYMENTS
-    }, LIMIT_MS)
+    })
     expect(hostile.get(name)!.acknowledged.size, name).toBe(PAYMENTS)
   }
   expect(canary.requests).toHaveLength(0)
@@ -129,4 +127,4 @@ test('hostile endpoints receive every delivery once they heal', async () => {
     }),
   )
   for (const error of errors) expect(error).toMatch(/^TLS certificate /)
-}, 150_000)
+})

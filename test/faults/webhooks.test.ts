@@ -193,7 +193,7 @@ test(`no payment is lost in ${KILLS} kills (seed ${seed})`, async () => {
         count(*)::int as deliveries from webhook_delivery`,
     )
     return rows[0].delivered === total * ENDPOINTS && rows[0].deliveries === total * ENDPOINTS
-  }, 60_000)
+  })
   const { rows } = await db.database.pool.query('select count(*)::int as count from transaction')
   expect(rows[0].count).toBe(total)
   const repeats = receivers.reduce((sum, receiver) => sum + receiver.requests() - total, 0)

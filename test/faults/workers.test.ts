@@ -15,6 +15,7 @@ import { openBusinessOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { generator } from '../support/random.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 import { isAlive, killWorker, workersOf } from '../support/workers.ts'
 
 const WORKERS = 3
@@ -42,7 +43,7 @@ beforeAll(async () => {
     true,
   )
   ;({ accountNumber, secretKey: key } = await openBusinessOver(connect()))
-}, 120_000)
+})
 
 afterAll(() => service?.kill())
 
@@ -127,7 +128,7 @@ test('loses nothing and keeps serving while workers are killed under load', asyn
       const { rows } = await db.database.pool.query('select count(*)::int as events from event_log')
       expect(rows[0].events).toBe(total)
     },
-    { timeout: 30_000 },
+    { timeout: WAIT_LIMIT_MS },
   )
   const { rows: facts } = await db.database.pool.query<{ session_id: string }>(
     'select session_id from transaction order by session_id',
@@ -149,4 +150,4 @@ test('loses nothing and keeps serving while workers are killed under load', asyn
   const pids = [...workersOf(service).values()]
   expect(await service.stop()).toBe(0)
   expect(pids.filter(isAlive)).toEqual([])
-}, 240_000)
+})

@@ -106,4 +106,4 @@ async function play(steps: Story): Promise<void> {
 test('a master key is removable once neither a value nor a running instance needs it', async () => {
   const seconds = Math.min(MODEL_SECONDS, 3)
   await expectStories(story, play, seconds)
-}, 120_000)
+})

@@ -349,7 +349,7 @@ test('while the database hangs, a bounded number waits and the bank is asked to 
   }
   await sending
   expect((await notify(service, 'noise after it')).text).toBe('IGNORED')
-}, 120_000)
+})
 
 test('metrics count notifications and requests by outcome', async () => {
   const text = await (await fetch(`${service.httpUrl}/metrics`)).text()

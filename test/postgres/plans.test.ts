@@ -280,12 +280,12 @@ test('a scrape scans no growing table, and counts a large backlog up to a bound'
     expect(sum('inflow_webhook_deliveries_pending')).toBeLessThanOrEqual(COUNTED_MAX)
     expect(sum('inflow_bank_notifications_pending')).toBeGreaterThan(5_000)
     expect(sum('inflow_review_items')).toBeGreaterThan(2_000)
-  }, 60_000)
+  })
   const scanned = ran.flatMap((each) =>
     scannedTables(each).map((table) => `${table}: ${each.text}`),
   )
   expect([...new Set(scanned)]).toEqual([])
-}, 300_000)
+})
 
 interface Cost {
   readonly request: object

@@ -7,6 +7,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { type Payee, payee, recordedIn } from '../notifications/scene.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { useService } from '../support/service.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 import { fakeBanks, OLD_MS } from './scene.ts'
 
 const { ninePsb, safeHaven, palmPay, environment } = await fakeBanks()
@@ -19,7 +20,7 @@ afterEach(() => {
 const old = () => ({ atMs: Date.now() - OLD_MS })
 
 const until = (condition: () => Promise<boolean>) =>
-  vi.waitUntil(condition, { timeout: 60_000, interval: 25 })
+  vi.waitUntil(condition, { timeout: WAIT_LIMIT_MS, interval: 25 })
 
 /** Makes all runs due and waits until they have finished. */
 async function reconcile(): Promise<void> {
@@ -204,7 +205,7 @@ test('skips an account that its bank cannot list, without delaying others', asyn
   )
   expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '1200']])
   await pool.query("update account set status = 'CLOSED' where id = $1", [gone.id])
-}, 90_000)
+})
 
 test('lists no accounts of test mode, which banks do not know', async () => {
   const { id: businessId } = await service.business()
@@ -239,7 +240,7 @@ describe('if none of the accounts can be listed', () => {
       async () => (await count('reconciliation_run', 'in_progress or next_at < now()')) === 0,
     )
     await rename('substr(bank_account_id, 6)')
-  }, 90_000)
+  })
 
   test('a run keeps its cursor while the bank is unavailable', async () => {
     const haven = await payee(service, Bank.BANK_SAFEHAVEN)
@@ -256,5 +257,5 @@ describe('if none of the accounts can be listed', () => {
       async () => (await count('reconciliation_run', 'in_progress or next_at < now()')) === 0,
     )
     expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '900']])
-  }, 90_000)
+  })
 })

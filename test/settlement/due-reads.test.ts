@@ -33,7 +33,7 @@ beforeAll(async () => {
   } finally {
     await client.end()
   }
-}, 120_000)
+})
 
 /** What the sequencer would have written at that time. */
 const LOGGED = `update event_log set logged_at = now() - interval '40 days'
@@ -94,4 +94,4 @@ test('a run reads what is due, not every business', async () => {
   await run(pool)
   // Once they are settled, a run finds nothing to do.
   expect(await rowsRead(pool, TABLES, run)).toBeLessThan(10)
-}, 180_000)
+})

@@ -36,7 +36,7 @@ beforeAll(async () => {
     expect(results.filter(({ transaction }) => transaction === undefined)).toEqual([])
   }
   await transactions.recordPayment(paymentInto(other.number, { sessionId: 'other' }))
-}, 120_000)
+})
 
 test('the figures of all businesses count them, and what is paid to others', async () => {
   const overview = service.client(OverviewService)
@@ -86,4 +86,4 @@ test('a balance is shown as the largest number of the contract, and settles as a
   // The verification reads all of the ledger, by plans for its size.
   await service.database.pool.query('analyze')
   expect(await findDiscrepancies(service.database.pool)).toEqual([])
-}, 120_000)
+})

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, vi } from 'vitest'
 import { withTimeout } from '../../src/core/with-timeout.ts'
 import { makeFolder } from './folder.ts'
+import { WAIT_LIMIT_MS } from './wait-for.ts'
 
 /** How long a service has to stop with its database. */
 const STOP_LIMIT_MS = 12_000
@@ -58,7 +59,7 @@ export function useEmbeddedService() {
       })
     }
     await vi.waitFor(() => expect(said).toMatch(/^Inflow is ready[\s\S]*-d '\{.*\}'$/m), {
-      timeout: 40_000,
+      timeout: WAIT_LIMIT_MS,
     })
     return { child, exited, said: () => said }
   }

@@ -6,6 +6,7 @@ import {
 } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { WAIT_LIMIT_MS } from './wait-for.ts'
 
 /** One request to the receiver. */
 export interface ReceivedRequest {
@@ -45,8 +46,6 @@ export interface Receiver {
   ): Promise<readonly ReceivedRequest[]>
   close(): Promise<void>
 }
-
-const LIMIT_MS = 30_000
 
 /** @param certificate absent: without TLS */
 export async function startReceiver(certificate?: {
@@ -101,13 +100,13 @@ export async function startReceiver(certificate?: {
     answer: (next) => {
       how = next
     },
-    next: (limitMs = LIMIT_MS) =>
+    next: (limitMs = WAIT_LIMIT_MS) =>
       until(() => {
         const request = requests[taken]
         if (request) taken += 1
         return request
       }, limitMs),
-    waitFor: (predicate, limitMs = LIMIT_MS) =>
+    waitFor: (predicate, limitMs = WAIT_LIMIT_MS) =>
       until(() => (predicate(requests) ? requests : undefined), limitMs),
     close: () =>
       new Promise((resolve) => {

@@ -264,7 +264,7 @@ describe('a batch has the results of the same payments recorded one after the ot
       }),
       { numRuns: 20, examples },
     )
-  }, 180_000)
+  })
 
   test('also if it takes more than one statement', async () => {
     const { number } = await openAccount(service)

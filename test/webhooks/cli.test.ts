@@ -178,7 +178,7 @@ test('deliveries are listed, shown, redelivered and recovered', async () => {
   const recovered = await run('recover', id, '--since', '2026-01-01 00:00:00')
   expect(recovered).toMatchObject({ code: 0, stderr: '0 deliveries are sent again.\n' })
   await run('remove', id, '--yes')
-}, 40_000)
+})
 
 describe('listening', () => {
   function listen(...args: string[]): Running {
@@ -219,7 +219,7 @@ describe('listening', () => {
     expect(await listener.exit()).toBe(0)
     expect(listener.stderr()).toContain(`Removed ${endpoint!.id}.`)
     expect(await endpoints()).toEqual([])
-  }, 60_000)
+  })
 
   test('prints plain text by default, and rejects requests without a valid signature', async () => {
     const listener = listen()
@@ -245,7 +245,7 @@ describe('listening', () => {
     listener.child.kill('SIGTERM')
     expect(await listener.exit()).toBe(0)
     expect(await endpoints()).toEqual([])
-  }, 60_000)
+  })
 
   test('removes the endpoint that a killed listener left behind', async () => {
     const killed = listen()
@@ -260,7 +260,7 @@ describe('listening', () => {
     next.child.kill('SIGINT')
     await next.exit()
     expect(await endpoints()).toEqual([])
-  }, 60_000)
+  })
 })
 
 test('headers and a password come from files, and are not shown', async () => {

@@ -30,7 +30,7 @@ beforeAll(async () => {
     },
     true,
   )
-}, 120_000)
+})
 afterAll(() => service?.kill())
 
 const lines = () => logOf(service) as unknown as Record<string, unknown>[]

@@ -58,7 +58,7 @@ beforeAll(async () => {
     ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
   })
   accountNumber = account?.accountNumber ?? ''
-}, 180_000)
+})
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
@@ -198,7 +198,7 @@ describe('in a fresh project', () => {
     await expect(npx('migrate', 'up')).rejects.toThrow('in the folder of the service')
   })
 
-  test('all of it runs on Node 20', { timeout: 240_000 }, async ({ skip }) => {
+  test('all of it runs on Node 20', async ({ skip }) => {
     const node = await installNode20(join(folder, 'node20'))
     if (node === undefined)
       return skip('npm cannot install Node 20: there is no network, or no release for it')

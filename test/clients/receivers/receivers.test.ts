@@ -201,72 +201,67 @@ const PAID = {
 }
 
 describe.each(Object.entries(CASES))('a receiver like %s', (name, { start, endpoint, credit }) => {
-  test.skipIf(!start)(
-    'credits each payment once, and nothing else',
-    { timeout: 120_000 },
-    async () => {
-      const webhooks = service.client(WebhookService)
-      const shop = await newBusiness(service)
-      const receiver = await start!()
-      const created = await webhooks.createEndpoint({
-        ...{ businessId: shop.businessId, url: receiver.url, ...endpoint },
-        ...{ profile: EndpointProfile.WIAXY, textSecret: SECRET },
+  test.skipIf(!start)('credits each payment once, and nothing else', async () => {
+    const webhooks = service.client(WebhookService)
+    const shop = await newBusiness(service)
+    const receiver = await start!()
+    const created = await webhooks.createEndpoint({
+      ...{ businessId: shop.businessId, url: receiver.url, ...endpoint },
+      ...{ profile: EndpointProfile.WIAXY, textSecret: SECRET },
+    })
+    expect(created.secret).toBe('')
+    const endpointId = created.endpoint!.id
+    const names = { firstName: 'Ada Mary', lastName: 'Obi', email: 'ada@example.com' }
+    const account = await shop.open(names)
+    const sessions: string[] = []
+    const pay = async () => {
+      const { sessionId, transaction } = await account.pay(1_000, PAID)
+      sessions.push(sessionId)
+      return { sessionId, transaction }
+    }
+    const deliveries = async () => (await webhooks.listDeliveries({ endpointId })).deliveries
+    const delivered = (count: number) =>
+      waitFor(async () => {
+        const found = await deliveries()
+        expect(found.filter(({ status }) => status === DeliveryStatus.DELIVERED)).toHaveLength(
+          count,
+        )
       })
-      expect(created.secret).toBe('')
-      const endpointId = created.endpoint!.id
-      const names = { firstName: 'Ada Mary', lastName: 'Obi', email: 'ada@example.com' }
-      const account = await shop.open(names)
-      const sessions: string[] = []
-      const pay = async () => {
-        const { sessionId, transaction } = await account.pay(1_000, PAID)
-        sessions.push(sessionId)
-        return { sessionId, transaction }
-      }
-      const deliveries = async () => (await webhooks.listDeliveries({ endpointId })).deliveries
-      const delivered = (count: number) =>
-        waitFor(async () => {
-          const found = await deliveries()
-          expect(found.filter(({ status }) => status === DeliveryStatus.DELIVERED)).toHaveLength(
-            count,
-          )
-        })
 
-      // A payment, twice reported, and once sent again.
-      const { sessionId } = await pay()
-      await account.pay(1_000, { ...PAID, sessionId })
-      await delivered(1)
-      const [first] = await deliveries()
-      await webhooks.redeliver({ deliveryId: first!.id })
-      // One that is reversed, one that stays on hold, and one that is accepted.
-      const { transaction } = await pay()
-      const client = service.client(TransactionService)
-      await client.reverseTransaction({ transactionId: transaction.id, reason: 'chargeback' })
-      const held = await shop.open({ ...names, amount: 2_000, amountRule: 'EXACT' }, 'held')
-      await held.pay(1_000, PAID)
-      const accepted = await shop.open({ ...names, amount: 2_000, amountRule: 'EXACT' }, 'accepted')
-      const { sessionId: acceptedId } = await accepted.pay(1_000, PAID)
-      await shop.call('acceptPayment', { session_id: acceptedId })
-      sessions.push(acceptedId)
-      // One in another epoch.
-      await service.client(EventService).bumpEpoch({})
-      await pay()
+    // A payment, twice reported, and once sent again.
+    const { sessionId } = await pay()
+    await account.pay(1_000, { ...PAID, sessionId })
+    await delivered(1)
+    const [first] = await deliveries()
+    await webhooks.redeliver({ deliveryId: first!.id })
+    // One that is reversed, one that stays on hold, and one that is accepted.
+    const { transaction } = await pay()
+    const client = service.client(TransactionService)
+    await client.reverseTransaction({ transactionId: transaction.id, reason: 'chargeback' })
+    const held = await shop.open({ ...names, amount: 2_000, amountRule: 'EXACT' }, 'held')
+    await held.pay(1_000, PAID)
+    const accepted = await shop.open({ ...names, amount: 2_000, amountRule: 'EXACT' }, 'accepted')
+    const { sessionId: acceptedId } = await accepted.pay(1_000, PAID)
+    await shop.call('acceptPayment', { session_id: acceptedId })
+    sessions.push(acceptedId)
+    // One in another epoch.
+    await service.client(EventService).bumpEpoch({})
+    await pay()
 
-      const others = endpoint?.kinds ? 3 : 0
-      await delivered(sessions.length + others)
-      await waitFor(async () => {
-        const [again] = (await deliveries()).slice(-1)
-        expect(again).toMatchObject({ status: DeliveryStatus.DELIVERED, attemptCount: 2 })
-      })
-      await waitFor(() =>
-        expect(receiver.credits()).toEqual(new Map(sessions.map((each) => [each, credit]))),
-      )
-    },
-  )
+    const others = endpoint?.kinds ? 3 : 0
+    await delivered(sessions.length + others)
+    await waitFor(async () => {
+      const [again] = (await deliveries()).slice(-1)
+      expect(again).toMatchObject({ status: DeliveryStatus.DELIVERED, attemptCount: 2 })
+    })
+    await waitFor(() =>
+      expect(receiver.credits()).toEqual(new Map(sessions.map((each) => [each, credit]))),
+    )
+  })
 
   const isSlow = name.startsWith('nine seconds')
   test.skipIf(!start || isSlow)(
     'has the books that a rehearsal states, which warns of weak signatures',
-    { timeout: 120_000 },
     async () => {
       const { id: businessId } = await service.business()
       const receiver = await start!()

@@ -24,7 +24,7 @@ export interface GrpcAnswer {
   readonly abandoned: boolean
 }
 
-const LIMIT_MS = 30_000
+const LIMIT_MS = 120_000
 
 /** Streams that go on, and calls that never end, are given up after this. */
 const PATIENCE_MS = 40

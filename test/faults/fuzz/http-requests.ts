@@ -23,7 +23,7 @@ export interface HttpAnswer {
 }
 
 /** No answer counts after this. */
-const LIMIT_MS = 30_000
+const LIMIT_MS = 120_000
 
 /** Streams that go on are read for this long. */
 const STREAM_MS = 40

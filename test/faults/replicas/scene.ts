@@ -7,9 +7,10 @@ import { migrate } from '../../../src/postgres/migrate.ts'
 import { openDatabase } from '../../../src/postgres/orm.ts'
 import { startProxy } from '../../client/proxy.ts'
 import { type Instance, startInstance } from '../../support/instance.ts'
+import { WAIT_LIMIT_MS } from '../../support/wait-for.ts'
 import { query } from '../standby.ts'
 
-export const WAIT = { timeout: 60_000, interval: 50 }
+export const WAIT = { timeout: WAIT_LIMIT_MS, interval: 50 }
 
 /** An instance that reads on a replica, behind a proxy of its own. */
 export interface Reader extends Instance {

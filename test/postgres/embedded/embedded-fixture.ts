@@ -9,6 +9,7 @@ import { expect, onTestFinished, vi } from 'vitest'
 import { type EmbeddedOptions, startEmbedded } from '../../../src/postgres/embedded/embedded.ts'
 import { liveProcess } from '../../../src/postgres/embedded/process.ts'
 import type { ServerUser } from '../../../src/postgres/embedded/server-user.ts'
+import { WAIT_LIMIT_MS } from '../../support/wait-for.ts'
 
 export const isRoot = process.getuid?.() === 0
 const MODULE = new URL('../../../src/postgres/embedded/embedded.ts', import.meta.url).href
@@ -58,7 +59,7 @@ export function postmasterId(folder: string): number {
 
 export async function untilGone(pid: number): Promise<void> {
   await vi.waitFor(() => expect(liveProcess(pid)).toBeUndefined(), {
-    timeout: 20_000,
+    timeout: WAIT_LIMIT_MS,
     interval: 20,
   })
 }

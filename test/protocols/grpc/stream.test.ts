@@ -9,7 +9,7 @@ import {
   SubscribeResponseSchema,
 } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { Fault } from '../../../src/core/errors.ts'
-import { waitFor } from '../../support/wait-for.ts'
+import { WAIT_LIMIT_MS, waitFor } from '../../support/wait-for.ts'
 import {
   callStream,
   metadataOf,
@@ -59,7 +59,7 @@ async function settled(read: () => number): Promise<number> {
       last = now
       expect(quiet).toBe(true)
     },
-    { interval: 100, timeout: 5_000 },
+    { interval: 100, timeout: WAIT_LIMIT_MS },
   )
   return last
 }

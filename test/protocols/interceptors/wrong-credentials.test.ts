@@ -264,7 +264,7 @@ describe('a flood of wrong credentials from one address', () => {
       await flood.stop()
       await instance.close()
     }
-  }, 60_000)
+  })
 
   test('does not spend the limit of the address, which right keys share', async () => {
     const { key } = await service.business()

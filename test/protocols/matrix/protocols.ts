@@ -125,7 +125,7 @@ function toRestJson(schema: DescMessage, message: Message): JsonValue {
 }
 
 /** Only for a call that would never end. */
-const LIMIT_MS = 60_000
+const LIMIT_MS = 120_000
 
 export function byTransport(open: (at: Addresses) => Transport): Protocol {
   // One for each service, as a transport keeps its connection open.

@@ -18,7 +18,7 @@ import { startWire, type Wire } from '../../support/instance.ts'
 import { type ServiceProcess, startProcess } from '../../support/process.ts'
 import { type Receiver, startReceiver } from '../../support/receiver.ts'
 import { bearer } from '../../support/service.ts'
-import { waitFor } from '../../support/wait-for.ts'
+import { WAIT_LIMIT_MS, waitFor } from '../../support/wait-for.ts'
 import { asJson, exchange, GENERATE, GET_TRANSACTION, send } from '../rest/rest.ts'
 import { dumpDatabase, findSecrets, type Secret } from './secrets-fixture.ts'
 
@@ -284,7 +284,7 @@ async function playDatabaseFailures({ key, businessId }: { key: string; business
   await refused(create('order-6'))
   await refusedAt({ headers: asJson(WRONG_KEY.replace('0', '1')), body: '{"session_id":"1"}' })
   await wire.mend()
-  await vi.waitFor(() => create('order-7'), { timeout: 60_000, interval: 200 })
+  await vi.waitFor(() => create('order-7'), { timeout: WAIT_LIMIT_MS, interval: 200 })
 }
 
 test('a whole run reveals no key, token, webhook secret or identity number', async () => {
@@ -311,7 +311,7 @@ test('a whole run reveals no key, token, webhook secret or identity number', asy
     const here = secrets.filter(({ name }) => name !== "the database's password")
     expect(findSecrets(table, text, here)).toEqual([])
   }
-}, 60_000)
+})
 
 describe('the search', () => {
   const secret = { name: 'x', text: 'Abcdefghijklmnopqrstuvwxyz0123456789' }

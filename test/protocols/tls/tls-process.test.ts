@@ -12,6 +12,7 @@ import { openTls } from '../../../src/server/tls.ts'
 import { useDatabase } from '../../support/database.ts'
 import { makeFolder } from '../../support/folder.ts'
 import { startProcess } from '../../support/process.ts'
+import { WAIT_LIMIT_MS } from '../../support/wait-for.ts'
 import { logOf } from '../../support/workers.ts'
 import { makeCertificate, type TestCertificate } from '../../webhooks/sender/certificate.ts'
 
@@ -142,11 +143,12 @@ test('the start prints https, and SIGHUP loads the new certificate', async () =>
   put('key.pem', next.key)
   running.child.kill('SIGHUP')
   for (const url of [running.httpUrl, running.grpcUrl]) {
-    await vi.waitFor(async () => expect(await shownAt(url)).toBe('Next'), { timeout: 10_000 })
+    await vi.waitFor(async () => expect(await shownAt(url)).toBe('Next'), {
+      timeout: WAIT_LIMIT_MS,
+    })
   }
   expect(await running.stop()).toBe(0)
-  // The database of a first start is made here, which takes long on a busy machine.
-}, 90_000)
+})
 
 test('SIGHUP reaches all workers', async () => {
   const { cert, key } = makeCertificate({ commonName: 'Before' })
@@ -169,14 +171,14 @@ test('SIGHUP reaches all workers', async () => {
       const reloaded = logOf(running).filter(({ msg }) => msg === 'certificates reloaded')
       expect(new Set(reloaded.map(({ worker }) => worker))).toEqual(new Set([1, 2, 3]))
     },
-    { timeout: 20_000 },
+    { timeout: WAIT_LIMIT_MS },
   )
   for (const url of [running.httpUrl, running.grpcUrl]) {
     const shown = await Promise.all([1, 2, 3].map(() => shownAt(url)))
     expect(shown).toEqual(['After', 'After', 'After'])
   }
   expect(await running.stop()).toBe(0)
-}, 90_000)
+})
 
 test('SIGHUP without TLS ends the service in good order', async () => {
   const running = await startProcess({ DATABASE_URL: db.url })

@@ -105,7 +105,7 @@ test('deliveries claimed at creation by a crashed process are sent after the lea
   expect((await harness.deliveries(id))[1]).toMatchObject({ state: 'DELIVERED', attempts: 1 })
   crashed.resolve()
   await crashing.stop()
-}, 20_000)
+})
 
 test('a process whose lease has ended does not record its attempt', async () => {
   const late = openWebhooks(harness.database, { leaseMs: 500 })
@@ -128,7 +128,7 @@ test('a process whose lease has ended does not record its attempt', async () => 
   const [, row] = await harness.deliveries(id)
   expect(row).toMatchObject({ state: 'DELIVERED', attempts: 1 })
   expect(row?.log).toMatchObject([{ status: 200 }])
-}, 20_000)
+})
 
 test('a process that stops releases them', async () => {
   const stopping = openWebhooks(harness.database)
@@ -147,7 +147,7 @@ test('a process that stops releases them', async () => {
   harness.started()
   await peer.next()
   await harness.allCompleted(id)
-}, 20_000)
+})
 
 test('an endpoint with a constant backlog does not delay the retries of others', async () => {
   const webhooks = harness.started({ retryScheduleMs: [1_000, 60_000] })
@@ -167,4 +167,4 @@ test('an endpoint with a constant backlog does not delay the retries of others',
   }
   for (const peer of failing) await peer.waitFor((requests) => requests.length === 2)
   expect((await pending(behind.id)).length).toBeGreaterThan(0)
-}, 30_000)
+})

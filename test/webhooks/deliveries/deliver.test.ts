@@ -290,7 +290,7 @@ describe('an endpoint', () => {
     // Their capacity is freed as soon as they count as slow, not after their timeout, which is far
     // longer than this wait.
     await well.waitFor((requests) => requests.length === 50, 20_000)
-  }, 40_000)
+  })
 })
 
 describe('a worker', () => {
@@ -312,7 +312,7 @@ describe('a worker', () => {
     const row = await completed(id)
     expect(row).toMatchObject({ state: 'DELIVERED', attempts: 1 })
     await crashing.stop()
-  }, 20_000)
+  })
 
   test('that is stopped releases the attempts it could not finish', async () => {
     const stopping = openWebhooks(database)
@@ -329,7 +329,7 @@ describe('a worker', () => {
     peer.answer({ status: 200 })
     started()
     await peer.next()
-  }, 20_000)
+  })
 
   test('whose lease has ended does not record its attempt', async () => {
     const late = openWebhooks(database, { leaseMs: 300 })
@@ -349,7 +349,7 @@ describe('a worker', () => {
     delivered.resolve()
     await late.stop()
     expect((await deliveries(id))[0]).toMatchObject({ state: 'DELIVERED', attempts: 1 })
-  }, 60_000)
+  })
 
   test('continues after the database dropped its connections', async () => {
     const own = await openDatabase(db.url, ENTITIES)
@@ -372,5 +372,5 @@ describe('a worker', () => {
       webhooks.wake()
       await peer.waitFor((requests) => requests.length >= round)
     }
-  }, 20_000)
+  })
 })

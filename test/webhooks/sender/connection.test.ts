@@ -132,7 +132,7 @@ test('the connections of the least recently used endpoint close beyond the maxim
   await peer.all[0]!.closed
   expect((await postTo('ep_1', peer.url)).status).toBe(200)
   expect(peer.all).toHaveLength(501)
-}, 30_000)
+})
 
 test('endpoints with the same URL share no connection', async () => {
   const peer = await responding()
