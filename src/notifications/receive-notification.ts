@@ -12,10 +12,11 @@ import { newId } from '../core/ids.ts'
 import { createLogSampler } from '../core/log-sampler.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
-import { currentRequest, inRequest } from '../core/request-scope.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import {
+  currentRequest,
+  inRequest,
   inSpan,
   type PaymentTrace,
   parseTraceparent,

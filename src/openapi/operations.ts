@@ -1,7 +1,7 @@
 import { type DescMethod, getOption, type JsonObject } from '@bufbuild/protobuf'
 import { http } from '../../gen/google/api/annotations_pb.ts'
 import { readPolicy } from '../auth/method-policy.ts'
-import { ignoresUnknownFields } from '../server/rpc/strict-json.ts'
+import { ignoresUnknownFields } from '../server/rpc/json.ts'
 import { commentOf } from './comments.ts'
 import type { ErrorResponses } from './error-responses.ts'
 import { RESPONSES } from './example-responses.ts'

@@ -5,7 +5,7 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import { readConfig } from '../../src/config/config.ts'
 import { Fault, REASONS, type Reason } from '../../src/core/errors.ts'
 import { restPath } from '../../src/protobuf/contract-services.ts'
-import { toErrorResponse } from '../../src/server/http/parse-body.ts'
+import { toErrorResponse } from '../../src/server/http/responses.ts'
 import { ERRORS, OF_LIVE_BANKS } from '../protocols/matrix/error-rows.ts'
 import { allMethods, nameOf, sendRest } from '../protocols/matrix/protocols.ts'
 import { HAPPY } from '../protocols/matrix/rows.ts'

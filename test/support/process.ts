@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 
 /** A start takes seconds, also on a busy machine. */
-const READY_MS = 90_000
+const READY_MS = 120_000
 
 /** This version. */
 export const ROOT = join(import.meta.dirname, '../..')

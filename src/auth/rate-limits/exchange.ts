@@ -2,8 +2,7 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { textArray } from '../../postgres/binary-arrays.ts'
-import { EXCHANGE_MS, type SharedBucket } from './shared-bucket.ts'
-import { FULL_SECONDS_MAX, type RateLimit } from './token-bucket.ts'
+import { EXCHANGE_MS, FULL_SECONDS_MAX, type RateLimit, type SharedBucket } from './token-bucket.ts'
 
 /** The tokens that an instance spent from a bucket since its last exchange. */
 export interface Spending {

@@ -3,8 +3,8 @@ import type { Clock } from '../../core/clock.ts'
 import { addressGroup, isLoopback } from '../../net/addresses.ts'
 import type { Caller } from '../caller.ts'
 import type { KnownCredentials, Recorded } from './known-credentials.ts'
-import { SharedBucket } from './shared-bucket.ts'
 import type { RateLimit, TokenBucket } from './token-bucket.ts'
+import { SharedBucket } from './token-bucket.ts'
 
 /** The default limits; undefined: no limit. */
 export interface DefaultLimits {

@@ -28,11 +28,10 @@ import {
   type Invoker,
   TIMEOUT_MAX_MS,
 } from '../rpc/invokers.ts'
+import { compileFindUnknown, refuseRepeatedKeys } from '../rpc/json.ts'
 import { toConnectError, toFault } from '../rpc/status.ts'
-import { compileFindUnknown, refuseRepeatedKeys } from '../rpc/strict-json.ts'
 import { BODY_BYTES_MAX, hasEncoding } from './gateway.ts'
-import { rateLimitHeaders } from './headers.ts'
-import { errorHeaders, malformedRequest, toErrorResponse } from './parse-body.ts'
+import { errorHeaders, malformedRequest, rateLimitHeaders, toErrorResponse } from './responses.ts'
 
 /** The largest message with a token: a batch of 1,000 payments has room. */
 const TOKEN_BYTES_MAX = 4 * 1024 * 1024

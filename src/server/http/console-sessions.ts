@@ -11,8 +11,8 @@ import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { createLogRefusal, sampleByAddress } from '../interceptors/observation.ts'
 import { limitFailures } from '../interceptors/rate-limit.ts'
+import { parseBody } from '../rpc/json.ts'
 import { hasEncoding } from './gateway.ts'
-import { parseBody } from './parse-body.ts'
 
 /** What signing in and out of the console needs. */
 export interface ConsoleSessions {

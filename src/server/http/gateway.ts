@@ -14,9 +14,8 @@ import { decimal } from '../../../gen/inflow/type/v1/decimal_pb.ts'
 import { Fault } from '../../core/errors.ts'
 import type { CallContext } from '../rpc/invokers.ts'
 import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
-import { compileFindUnknown, type FindUnknown } from '../rpc/strict-json.ts'
-import { rateLimitHeaders } from './headers.ts'
-import { parseBody, toErrorResponse } from './parse-body.ts'
+import { compileFindUnknown, type FindUnknown, parseBody } from '../rpc/json.ts'
+import { rateLimitHeaders, toErrorResponse } from './responses.ts'
 
 /** The largest body of a request with a secret key: 64 KiB. */
 export const BODY_BYTES_MAX = 65_536

@@ -21,8 +21,13 @@ import {
 import { toFault } from '../rpc/status.ts'
 import type { Tls } from '../tls.ts'
 import { sendFault } from './gateway.ts'
-import { type SecurityHeaders, securityHeaders } from './headers.ts'
-import { handleMalformed, type MalformedHandlers, malformedRequest } from './parse-body.ts'
+import {
+  handleMalformed,
+  type MalformedHandlers,
+  malformedRequest,
+  type SecurityHeaders,
+  securityHeaders,
+} from './responses.ts'
 
 export interface HttpAppOptions {
   readonly host: string

@@ -9,8 +9,8 @@ import {
 } from './console-sessions.ts'
 import { registerConsole, registerDocuments } from './documents.ts'
 import { gateway } from './gateway.ts'
-import { allowOrigins } from './headers.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from './http-app.ts'
+import { allowOrigins } from './responses.ts'
 
 interface HttpServerOptions<Bank> extends HttpAppOptions {
   readonly invokers: readonly Invoker[]

@@ -5,12 +5,12 @@ import { type Caller, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
 import { type Fault, REASONS, type Reason } from '../../core/errors.ts'
 import { createLogSampler } from '../../core/log-sampler.ts'
-import { inRequest } from '../../core/request-scope.ts'
 import { addressGroup } from '../../net/addresses.ts'
 import {
   type Attributes,
   createTimer,
   exemplarOf,
+  inRequest,
   parseTraceparent,
   type Span,
   type Tracing,

@@ -3,8 +3,11 @@ import { describe, expect, test } from 'vitest'
 import { URGENT_MS } from '../../../src/auth/rate-limits/exchange.ts'
 import { createKnownCredentials } from '../../../src/auth/rate-limits/known-credentials.ts'
 import { createRateLimits } from '../../../src/auth/rate-limits/rate-limits.ts'
-import { EXCHANGE_MS, SharedBucket } from '../../../src/auth/rate-limits/shared-bucket.ts'
-import { TokenBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
+import {
+  EXCHANGE_MS,
+  SharedBucket,
+  TokenBucket,
+} from '../../../src/auth/rate-limits/token-bucket.ts'
 
 describe('instances that exchange what they spend', () => {
   const limit = { perSecond: 1_000, burst: 2_000 }

@@ -5,7 +5,7 @@ import {
   type Share,
   type Spending,
 } from '../../../src/auth/rate-limits/exchange.ts'
-import { SharedBucket } from '../../../src/auth/rate-limits/shared-bucket.ts'
+import { SharedBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
 import { addressGroup, isLoopback } from '../../../src/net/addresses.ts'
 
 describe('an address is grouped', () => {

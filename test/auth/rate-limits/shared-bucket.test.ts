@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { EXCHANGE_MS, SharedBucket } from '../../../src/auth/rate-limits/shared-bucket.ts'
 import type { RateLimit } from '../../../src/auth/rate-limits/token-bucket.ts'
+import { EXCHANGE_MS, SharedBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
 
 function bucketOf(limit: RateLimit) {
   const reports: boolean[] = []

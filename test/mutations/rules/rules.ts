@@ -38,7 +38,6 @@ export const RULES: readonly Rules[] = [
       'audit/audit-hash.ts',
       'rate-limits/known-credentials.ts',
       'rate-limits/rate-limits.ts',
-      'rate-limits/shared-bucket.ts',
       'rate-limits/token-bucket.ts',
       'tokens/token-secret.ts',
     ],

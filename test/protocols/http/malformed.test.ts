@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 
-import { handleMalformed } from '../../../src/server/http/parse-body.ts'
+import { handleMalformed } from '../../../src/server/http/responses.ts'
 import { useSharedService } from '../../support/service.ts'
 
 import { asJson, exchange, GET_TRANSACTION, golden, send } from '../rest/rest.ts'

@@ -1,73 +1,88 @@
-import { isUtf8 } from 'node:buffer'
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
+import { cors as connectHeaders } from '@connectrpc/connect'
+import cors from '@fastify/cors'
+import type { FastifyInstance } from 'fastify'
 import { docUrl, Fault, REASONS } from '../../core/errors.ts'
-import { refuseDroppedKeys } from '../rpc/strict-json.ts'
+import type { CallContext } from '../rpc/invokers.ts'
+
+/** The headers of every response of the HTTP server. */
+export type SecurityHeaders = Readonly<Record<string, string>>
+
+/** A year, in seconds. */
+const HSTS_SECONDS = 365 * 86_400
 
 /**
- * Reads a body that is one JSON object.
+ * The policy suits API responses, which load and run nothing. A page replaces it by its own.
  *
- * @param body undefined: there was none
- * @throws Fault malformed_json, which states where the body stops being JSON
+ * Written by hand: @fastify/helmet computes the same headers for every request, which makes an empty
+ * request cost a quarter more, and responses outside of Fastify's hooks would need this list too.
  */
-export function parseBody(body: unknown): Record<string, unknown> {
-  const bytes = Buffer.isBuffer(body) ? body : Buffer.of()
-  if (!isUtf8(bytes)) throw new Fault('malformed_json', 'The body is not UTF-8')
-  const text = bytes.toString()
-  const value = parse(text)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new Fault('malformed_json', 'The body must be one JSON object')
-  }
-  refuseDroppedKeys(text, value)
-  return value as Record<string, unknown>
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw new Fault('malformed_json', describe(text, stopOf(text, error as Error)))
+export function securityHeaders(encrypted: boolean): SecurityHeaders {
+  return {
+    'x-content-type-options': 'nosniff',
+    'cache-control': 'no-store',
+    'referrer-policy': 'no-referrer',
+    'x-frame-options': 'DENY',
+    'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+    ...(encrypted && { 'strict-transport-security': `max-age=${HSTS_SECONDS}` }),
   }
 }
 
-function describe(text: string, stop: number): string {
-  if (text.trim() === '') return 'The body is empty; send one JSON object, such as {}'
-  const before = text.slice(0, stop).split('\n')
-  const place = `line ${before.length}, column ${(before.at(-1) ?? '').length + 1}`
-  return stop >= text.trimEnd().length
-    ? `The body is not valid JSON: it ends too early, at ${place}`
-    : `The body is not valid JSON: see ${place}`
+/** How long a browser may cache a preflight response, in seconds; Chromium's maximum. */
+const PREFLIGHT_SECONDS = 7_200
+
+const ALLOWED_METHODS = ['POST', 'GET'].join(', ')
+const ALLOWED_HEADERS = ['Authorization', ...connectHeaders.allowedHeaders].join(', ')
+
+/** The headers that a script may read, besides those that it may always read. */
+const EXPOSED_HEADERS = [
+  ...connectHeaders.exposedHeaders,
+  'X-Request-Id',
+  'Idempotent-Replayed',
+  'Retry-After',
+  'RateLimit-Limit',
+  'RateLimit-Remaining',
+  'RateLimit-Reset',
+].join(', ')
+
+/**
+ * Allows only scripts of the given origins to read responses. Scripts send keys in a header that they
+ * set themselves, so the browser's own credentials are not allowed.
+ *
+ * @param origins empty: CORS stays off
+ */
+export async function allowOrigins(
+  app: FastifyInstance,
+  origins: readonly string[],
+): Promise<void> {
+  if (origins.length === 0) return
+  const allowed = new Set(origins)
+  await app.register(cors, {
+    // False disables CORS except for `Vary`. A list would still name the methods to other origins.
+    origin: (origin, respond) => respond(null, origin && allowed.has(origin) ? origin : false),
+    methods: ALLOWED_METHODS,
+    allowedHeaders: ALLOWED_HEADERS,
+    exposedHeaders: EXPOSED_HEADERS,
+    maxAge: PREFLIGHT_SECONDS,
+    // Otherwise the plugin answers incomplete preflights itself, without our error envelope.
+    strictPreflight: false,
+  })
 }
 
 /**
- * Where a text stops being the beginning of JSON. V8 states the position of some faults only; that of the
- * others is the end of the longest beginning in which nothing is wrong yet.
+ * The headers of the caller's rate limit (draft-ietf-httpapi-ratelimit-headers-06, which clients
+ * read today); none if the caller has no limit.
  */
-function stopOf(text: string, { message }: Error): number {
-  const position = /at position (\d+)/.exec(message)?.[1]
-  if (position !== undefined) return Number(position)
-  if (message.startsWith('Unexpected end')) return text.length
-  let [right, wrong] = [0, text.length]
-  while (wrong - right > 1) {
-    const middle = Math.floor((right + wrong) / 2)
-    if (isBeginning(text.slice(0, middle))) right = middle
-    else wrong = middle
-  }
-  return right
-}
-
-/** Whether a text that is not valid JSON is cut off, or wrong only at its end. */
-function isBeginning(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch (error) {
-    const { message } = error as Error
-    const position = /at position (\d+)/.exec(message)?.[1]
-    return position === undefined
-      ? message.startsWith('Unexpected end')
-      : Number(position) >= text.length || message.startsWith('Unterminated string')
-  }
+export function rateLimitHeaders({
+  rateLimit,
+}: CallContext): readonly (readonly [string, string])[] {
+  if (rateLimit === undefined) return []
+  return [
+    ['ratelimit-limit', rateLimit.limitText],
+    ['ratelimit-remaining', `${rateLimit.remaining}`],
+    ['ratelimit-reset', `${rateLimit.resetSeconds}`],
+  ]
 }
 
 /** Returns the status, headers and error envelope of a fault. */
