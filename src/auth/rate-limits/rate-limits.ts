@@ -3,8 +3,7 @@ import type { Clock } from '../../core/clock.ts'
 import { addressGroup, isLoopback } from '../../net/addresses.ts'
 import type { Caller } from '../caller.ts'
 import type { KnownCredentials, Recorded } from './known-credentials.ts'
-import type { RateLimit, TokenBucket } from './token-bucket.ts'
-import { SharedBucket } from './token-bucket.ts'
+import { type RateLimit, SharedBucket, type TokenBucket } from './token-bucket.ts'
 
 /** The default limits; undefined: no limit. */
 export interface DefaultLimits {
