@@ -12,9 +12,9 @@ import { readConfig } from '../../src/config/config.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { startInflow } from '../cli/run-inflow.ts'
 import { creation } from '../protocols/rest/rest.ts'
-import { ADMIN_TOKEN, MASTER_KEY, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, MASTER_KEY, useSharedService } from '../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 
 /** Opens accounts with identity numbers, each in its own business. @returns their references */
 async function open(...customers: { bank?: string; idType?: string; idNumber: string }[]) {

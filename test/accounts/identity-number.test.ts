@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { creation } from '../protocols/rest/rest.ts'
-import { MASTER_KEY, useService } from '../support/service.ts'
+import { MASTER_KEY, useSharedService } from '../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const ID_NUMBER = '22334455667'
 

@@ -7,9 +7,9 @@ import { newReference } from '../../src/core/ids.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { asJson, creation, GENERATE, send } from '../protocols/rest/rest.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
-import { MASTER_KEY, useService } from '../support/service.ts'
+import { MASTER_KEY, useSharedService } from '../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 const encrypter = createEncrypter(MASTER_KEY)
 
 let second: Instance

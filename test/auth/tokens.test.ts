@@ -14,9 +14,9 @@ import { until } from '../protocols/rest/rest.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 import { grpcClient } from '../support/grpc-client.ts'
 import { startInstance } from '../support/instance.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 const admin = (token?: string) => service.client(AdminService, token)
 
 async function issue(more: object = {}) {

@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { creation, until } from '../protocols/rest/rest.ts'
 import { startInstance } from '../support/instance.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const businesses = () => service.client(BusinessService)
 

@@ -6,9 +6,9 @@ import { BusinessService } from '../../gen/inflow/business/v1/business_service_p
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { send, until } from '../protocols/rest/rest.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 const businesses = () => service.client(BusinessService)
 /** An instance that trusts this machine as a proxy. */
 let proxied: Instance

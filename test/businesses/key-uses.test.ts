@@ -8,9 +8,9 @@ import { keyIdOf } from '../../src/businesses/secret-key.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { startInstance, startWire } from '../support/instance.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 const log = pino({ level: 'silent' })
 const running = new Set<KeyUses>()
 

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
-import { type RestAnswer, useService } from '../support/service.ts'
+import { type RestAnswer, useSharedService } from '../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 const businesses = () => service.client(BusinessService)
 let other: Instance
 

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { SERVICES } from '../../src/protobuf/contract-services.ts'
 import { has, ROOT } from '../support/embedded-service.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 
-const service = useService()
+const service = useSharedService()
 const env = (token = ADMIN_TOKEN) => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: token })
 const api = (...args: string[]) => runHere(['api', ...args], env())
 

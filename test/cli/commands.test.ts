@@ -6,10 +6,10 @@ import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_p
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { tamper } from '../support/database.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const TEST_CUSTOMER = {
   ...{ reference: 'test-order', firstName: 'Ada', lastName: 'Obi' },

@@ -4,10 +4,10 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { runHere } from './run-inflow.ts'
 
-const service = useService()
+const service = useSharedService()
 let businessId: string
 
 beforeAll(async () => {

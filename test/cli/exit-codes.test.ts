@@ -9,12 +9,12 @@ import { expect, onTestFinished, test } from 'vitest'
 import { freePort, startProxy } from '../client/proxy.ts'
 import { ROOT } from '../support/embedded-service.ts'
 import { startInstance } from '../support/instance.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { inflow, runHere } from './run-inflow.ts'
 
 const CLOSED = { INFLOW_GRPC_URL: 'http://127.0.0.1:1', INFLOW_TOKEN: 't' }
 
-const service = useService()
+const service = useSharedService()
 const open = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
 
 test('1: a refusal names its reason, and each invalid field on its own line', async () => {

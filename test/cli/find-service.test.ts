@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { findService } from '../../src/cli/find-service.ts'
 import { readTlsOptions } from '../../src/cli/tls.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const LOCAL = 'http://127.0.0.1:50051'
 

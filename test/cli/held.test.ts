@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { newBusiness } from '../transactions/variance/fixture.ts'
 import { runHere } from './run-inflow.ts'
 
-const service = useService()
+const service = useSharedService()
 
 async function inflow(...args: string[]) {
   const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }

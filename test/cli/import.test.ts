@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { inflow, runHere, startInflow, temporaryFolder } from './run-inflow.ts'
 
-const service = useService()
+const service = useSharedService()
 const env = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
 
 const ACCOUNTS =

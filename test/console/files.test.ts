@@ -2,10 +2,10 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { request } from 'undici'
 import { expect, test } from 'vitest'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 
 const BUILT = join(import.meta.dirname, '../../dist/console')
-const service = useService()
+const service = useSharedService()
 
 const get = (path: string, headers: Record<string, string> = {}) =>
   fetch(service.httpUrl + path, { headers: { 'accept-encoding': 'identity', ...headers } })

@@ -13,7 +13,7 @@ import { authorizationOf, type Scene, setScene } from '../protocols/matrix/scene
 import { asJson, creation, exchange, GENERATE, send } from '../protocols/rest/rest.ts'
 import { fakeConnectors } from '../support/fake-bank.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../support/instance.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { approveRecipient } from '../thirdparty/scene.ts'
 import {
   document,
@@ -23,7 +23,7 @@ import {
   type HttpAnswer,
 } from './document.ts'
 
-const service = useService()
+const service = useSharedService()
 const methods = (await allMethods()).filter((method) => restPath(method) !== undefined)
 
 let scene: Scene

@@ -15,11 +15,11 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { DeliveryStatus } from '../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openShop, pay, restricted, settleAll } from './scene.ts'
 
-const service = useService()
+const service = useSharedService()
 
 let receiver: Receiver
 beforeEach(async () => {

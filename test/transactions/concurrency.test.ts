@@ -14,10 +14,10 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 
-const service = useService()
+const service = useSharedService()
 
 let second: Instance
 

@@ -5,10 +5,10 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import type { BankCode } from '../../src/banks/bank.ts'
 import { findReported, type ReportedPayment } from '../../src/transactions/find-reported.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { openAccount, paymentInto, transactionsOf } from './fixture.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const find = (reported: readonly ReportedPayment[], bank: BankCode = '9PSB') =>
   findReported(service.database.pool, bank, true, reported)

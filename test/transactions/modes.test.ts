@@ -20,9 +20,9 @@ import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { grpcClient } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
-import { MASTER_KEY, useService } from '../support/service.ts'
+import { MASTER_KEY, useSharedService } from '../support/service.ts'
 
-const service = useService()
+const service = useSharedService()
 const accounts = () => service.client(AccountService)
 const transactions = () => service.client(TransactionService)
 const sandbox = () => service.client(SandboxService)

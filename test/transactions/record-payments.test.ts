@@ -12,11 +12,11 @@ import { AMOUNT_MINOR_MAX } from '../../src/core/money.ts'
 import { createGetShown, createGetTransaction } from '../../src/transactions/find-transactions.ts'
 import type { IncomingPayment } from '../../src/transactions/transaction.ts'
 import { createInstance, incoming } from '../settlement/fixture.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 import { newBusiness } from './variance/fixture.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT, UNSPECIFIED } = RecordOutcome
 const { PENDING, SUCCESS, FAILED } = TransactionStatus
