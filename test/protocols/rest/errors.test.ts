@@ -1,11 +1,15 @@
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { describe, expect, test } from 'vitest'
+import { gzipSync } from 'node:zlib'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { AccountStatus } from '../../../gen/inflow/account/v1/account_pb.ts'
+import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
 import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import {
   asJson,
   creation,
+  envelope,
   exchange,
   GENERATE,
   GET_TRANSACTION,
@@ -17,173 +21,154 @@ import {
 
 const service = useSharedService()
 
-const UNAUTHORIZED =
-  '{"status":false,"message":"A valid secret key is required: Authorization: Bearer <secret key>","code":"unauthorized","request_id":"*"}'
-const NOT_FOUND =
-  '{"status":false,"message":"There is no such transaction","code":"not_found","request_id":"*"}'
-const malformed = (text: string) =>
-  `{"status":false,"message":"${text}","code":"malformed_json","request_id":"*"}`
-const OBJECT = malformed('The body must be one JSON object')
-const NOT_JSON = 'The body is not valid JSON'
-const MEDIA_TYPE =
-  '{"status":false,"message":"Send Content-Type: application/json","code":"unsupported_media_type","request_id":"*"}'
-const METHOD =
-  '{"status":false,"message":"This path accepts only POST","code":"method_not_allowed","request_id":"*"}'
-const UNKNOWN_PATH =
-  '{"status":false,"message":"There is nothing at this path","code":"unknown_path","request_id":"*"}'
+let key: string
+
+beforeAll(async () => {
+  ;({ key } = await service.business())
+})
+
+const LOOK_UP = '{"session_id":"1"}'
+
+type Wire = Parameters<typeof send>[1]
+
+/** Sends a look-up with the key, or what is given in its place. */
+const ask = (wire: Wire = {}) =>
+  send(service.httpUrl, { headers: asJson(key), body: LOOK_UP, ...wire })
+
+/** The response must be this to the byte, and have the request id in its header too. */
+async function expectRefused(wire: Wire, status: number, expected: string) {
+  const { text, headers, ...answer } = await ask(wire)
+  expect([answer.status, golden(text)]).toEqual([status, expected])
+  expect(headers['x-request-id']).toBe(JSON.parse(text).request_id)
+  return headers
+}
 
 describe('400 malformed_json', () => {
   test.each([
-    ['nothing', '', malformed('The body is empty; send one JSON object, such as {}')],
-    ['no JSON', '{', malformed(`${NOT_JSON}: it ends too early, at line 1, column 2`)],
-    ['an array', '[]', OBJECT],
-    ['a string', '"{}"', OBJECT],
-    ['a number', '1', OBJECT],
-    ['null', 'null', OBJECT],
-    ['two objects', '{}{}', malformed(`${NOT_JSON}: see line 1, column 3`)],
-    ['other bytes', Buffer.from([0x7b, 0xff, 0x7d]), malformed('The body is not UTF-8')],
-    [
-      'arrays as deep as fit',
-      '['.repeat(60_000),
-      malformed(`${NOT_JSON}: it ends too early, at line 1, column 60001`),
-    ],
-  ])('a body of %s', async (_what, body, expected) => {
-    const { key } = await service.business()
+    ['', 'The body is empty; send one JSON object, such as {}'],
+    ['null', 'The body must be one JSON object'],
+    ['['.repeat(60_000), 'The body is not valid JSON: it ends too early, at line 1, column 60001'],
+  ])('to a body of %.9j, on every path', async (body, message) => {
     for (const path of PATHS) {
-      const answer = await send(service.httpUrl, { path, headers: asJson(key), body })
-      expect([answer.status, golden(answer.text)]).toEqual([400, expected])
+      await expectRefused({ path, body }, 400, envelope('malformed_json', message))
     }
+  })
+
+  test.each([
+    ['{"session_id":"1","session_id":"1"}', 'session_id'],
+    ['{"session_id":"1","session\\u005fid":"2"}', 'session_id'],
+    ['{"session_id":"1","more":{"a":[{"b":1,"b":{"c":2}}]}}', 'more.a[0].b'],
+    ['{"__proto__":1,"__proto__":2,"session_id":"1"}', '__proto__'],
+  ])('to a key that is given twice: %s', async (body, field) => {
+    const errors = [{ field, message: 'is given twice' }]
+    const message = `The key "${field}" is given twice`
+    await expectRefused({ body }, 400, envelope('malformed_json', message, errors))
   })
 })
 
 describe('401 unauthorized, with WWW-Authenticate', () => {
-  const refused = async (headers: Record<string, string>, body = '{"session_id":"1"}') => {
-    const answer = await send(service.httpUrl, { headers, body })
-    expect([answer.status, golden(answer.text)]).toEqual([401, UNAUTHORIZED])
-    expect(answer.headers['www-authenticate']).toBe('Bearer')
+  const UNAUTHORIZED = envelope(
+    'unauthorized',
+    'A valid secret key is required: Authorization: Bearer <secret key>',
+  )
+  const refused = async (headers: Record<string, string>, body = LOOK_UP) => {
+    const answered = await expectRefused({ headers, body }, 401, UNAUTHORIZED)
+    expect(answered['www-authenticate']).toBe('Bearer')
   }
 
   test('without a key, whatever else is wrong with the request', async () => {
-    await refused(asJson())
-    await refused(asJson(), '{')
-    await refused(asJson(), '{"session_id":""}')
+    for (const body of [LOOK_UP, '{', '{"session_id":""}']) await refused(asJson(), body)
     await refused({ 'content-type': 'text/plain' })
+    await refused({ expect: 'x' })
     await refused({}, '')
   })
 
-  test('with a wrong key, half a key or another scheme', async () => {
-    const { key } = await service.business()
-    await refused(asJson(`${key.slice(0, -1)}${key.endsWith('A') ? 'B' : 'A'}`))
-    await refused(asJson(key.slice(0, -1)))
-    await refused(asJson(`${key}x`))
-    await refused(asJson('x'.repeat(5_000)))
-    await refused(asJson(''))
-    await refused({ ...asJson(), authorization: key })
-    await refused({ ...asJson(), authorization: `Basic ${key}` })
-    await refused({ ...asJson(), authorization: `Bearer ${key} ${key}` })
-  })
-
-  test("with an internal token, be it an administrator's", () => refused(asJson(ADMIN_TOKEN)))
-
-  test('with an expired key', async () => {
-    const { id } = await service.business()
-    const { secretKey } = await service.client(BusinessService).issueKey({
-      businessId: id,
-      expiresAt: timestampFromMs(Date.now() + 3_000),
-    })
-    const body = { session_id: '1' }
-    const look = () => service.post('getTransaction/', secretKey, body)
-    expect((await look()).status).toBe(404)
-    await until(look, (answer) => answer.status === 401, 10_000)
-    await refused(asJson(secretKey))
+  test('with a wrong key, half a key, another scheme or an internal token', async () => {
+    const other = `${key.slice(0, -1)}${key.endsWith('A') ? 'B' : 'A'}`
+    for (const wrong of [other, key.slice(0, -1), `${key}x`, 'x'.repeat(5_000), '', ADMIN_TOKEN]) {
+      await refused(asJson(wrong))
+    }
+    for (const authorization of [key, `Basic ${key}`, `Bearer ${key} ${key}`]) {
+      await refused({ ...asJson(), authorization })
+    }
   })
 
   test('with a revoked key, soon, while the other key goes on', async () => {
-    const { id, key } = await service.business()
+    const { id, key: first } = await service.business()
     const businesses = service.client(BusinessService)
     const { key: second, secretKey } = await businesses.issueKey({ businessId: id })
-    const look = () => service.post('getTransaction/', secretKey, { session_id: '1' })
+    const look = () => ask({ headers: asJson(secretKey) })
     expect((await look()).status).toBe(404)
     await businesses.revokeKey({ keyId: second!.id })
-    await until(look, (answer) => answer.status === 401, 10_000)
+    await until(look, ({ status }) => status === 401)
     await refused(asJson(secretKey))
-    expect((await service.post('getTransaction/', key, { session_id: '1' })).status).toBe(404)
+    expect((await ask({ headers: asJson(first) })).status).toBe(404)
   })
 
   test('never for the scheme in lower case', async () => {
-    const { key } = await service.business()
     const headers = { ...asJson(), authorization: `bearer ${key}` }
-    const answer = await send(service.httpUrl, { headers, body: '{"session_id":"1"}' })
-    expect(answer.status).toBe(404)
+    expect((await ask({ headers })).status).toBe(404)
   })
 })
 
 test("404 not_found: an unknown session and another business's are the same answer", async () => {
-  const owner = await service.business()
-  const stranger = await service.business()
+  const [owner, stranger] = [await service.business(), await service.business()]
   const created = await service.post('generateVirtualAccount/', owner.key, creation())
   const { sessionId } = await service.client(SandboxService).simulateTransfer({
     accountNumber: created.body.data.account[0].account_number,
     amountMinor: 100n,
   })
-  const ask = (key: string, session: string) =>
-    send(service.httpUrl, { headers: asJson(key), body: JSON.stringify({ session_id: session }) })
-  expect((await ask(owner.key, sessionId)).status).toBe(200)
-  const unknown = await ask(stranger.key, `${sessionId.slice(0, -1)}x`)
-  const foreign = await ask(stranger.key, sessionId)
-  for (const answer of [unknown, foreign]) {
-    expect([answer.status, golden(answer.text)]).toEqual([404, NOT_FOUND])
+  const look = (as: string, session: string) =>
+    ask({ headers: asJson(as), body: JSON.stringify({ session_id: session }) })
+  expect((await look(owner.key, sessionId)).status).toBe(200)
+  const unknown = await look(stranger.key, `${sessionId.slice(0, -1)}x`)
+  const foreign = await look(stranger.key, sessionId)
+  for (const { status, text } of [unknown, foreign]) {
+    expect([status, golden(text)]).toEqual([
+      404,
+      envelope('not_found', 'There is no such transaction'),
+    ])
   }
   const plain = ({ headers }: typeof unknown) => ({ ...headers, date: '', 'x-request-id': '' })
   expect(plain(foreign)).toEqual(plain(unknown))
 })
 
-describe('404 unknown_path', () => {
-  test.each([
-    ['POST', '/'],
-    ['GET', '/v2/thirdparty/'],
-    ['POST', '/v2/thirdparty/getTransactions'],
-    ['POST', '/v2/thirdparty/getTransaction//'],
-    ['POST', '/v2/thirdparty/GETTRANSACTION/'],
-    ['POST', '/v1/thirdparty/getTransaction/'],
-    ['POST', '/v2/thirdparty/getTransaction/x'],
-    ['DELETE', '/inflow.thirdparty.v2.ThirdPartyService/Nothing'],
-    ['POST', `/${'x'.repeat(5_000)}`],
-  ])('%s %s', async (method, path) => {
-    for (const body of ['', '{', '{}']) {
-      const answer = await send(service.httpUrl, { method, path, headers: asJson(), body })
-      expect([answer.status, golden(answer.text)]).toEqual([404, UNKNOWN_PATH])
-      expect(answer.headers['x-request-id']).toMatch(/^req_/)
-    }
-  })
+test.each([
+  ['POST', '/'],
+  ['GET', '/v2/thirdparty/'],
+  ['POST', '/v2/thirdparty/getTransactions'],
+  ['POST', '/v2/thirdparty/getTransaction//'],
+  ['POST', '/v2/thirdparty/GETTRANSACTION/'],
+  ['POST', '/v1/thirdparty/getTransaction/'],
+  ['POST', '/v2/thirdparty/getTransaction/x'],
+  ['DELETE', '/inflow.thirdparty.v2.ThirdPartyService/Nothing'],
+  ['POST', `/${'x'.repeat(5_000)}`],
+])('404 unknown_path: %s %.60s', async (method, path) => {
+  for (const body of ['', '{', '{}']) {
+    const wire = { method, path, headers: asJson(), body }
+    await expectRefused(wire, 404, envelope('unknown_path', 'There is nothing at this path'))
+  }
 })
 
 describe('405 method_not_allowed, with Allow: POST', () => {
   const methods = ['GET', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'SEARCH']
-  test.each(methods)(
-    '%s on every path, with a slash and without, whatever the body',
-    async (method) => {
-      const { key } = await service.business()
-      for (const path of PATHS.flatMap((each) => [each, `${each}/`, `${each}/?a=b`])) {
-        for (const body of ['', '{', '{}']) {
-          const answer = await send(service.httpUrl, { method, path, headers: asJson(key), body })
-          expect([answer.status, golden(answer.text)]).toEqual([405, METHOD])
-          expect(answer.headers.allow).toBe('POST')
-          expect(answer.headers['x-request-id']).toBe(JSON.parse(answer.text).request_id)
-        }
-      }
-    },
-  )
+  test.each(methods)('%s on every path, with a slash and without', async (method) => {
+    const expected = envelope('method_not_allowed', 'This path accepts only POST')
+    for (const path of PATHS.flatMap((each) => [each, `${each}/?a=b`])) {
+      const { allow } = await expectRefused({ method, path, body: '{' }, 405, expected)
+      expect(allow).toBe('POST')
+    }
+  })
 
   test('HEAD, without a body', async () => {
-    const answer = await send(service.httpUrl, { method: 'HEAD' })
-    expect([answer.status, answer.text, answer.headers.allow]).toEqual([405, '', 'POST'])
+    const { status, text, headers } = await send(service.httpUrl, { method: 'HEAD' })
+    expect([status, text, headers.allow]).toEqual([405, '', 'POST'])
   })
 })
 
 test('409 duplicate_reference: a used reference with other details', async () => {
-  const { key } = await service.business()
-  await service.post('generateVirtualAccount/', key, creation())
+  const { key: own } = await service.business()
+  await service.post('generateVirtualAccount/', own, creation())
   for (const other of [
     { email: 'other@example.com' },
     { phone: '08012345679' },
@@ -192,108 +177,210 @@ test('409 duplicate_reference: a used reference with other details', async () =>
     { bank: 'PROVIDUS' },
     { idType: 'bvn', idNumber: '12345678901' },
   ]) {
-    const body = JSON.stringify(creation(other))
-    const answer = await send(service.httpUrl, { path: GENERATE, headers: asJson(key), body })
-    expect([answer.status, golden(answer.text)]).toEqual([
-      409,
-      '{"status":false,"message":"The reference was used before with other details","code":"duplicate_reference","request_id":"*"}',
-    ])
+    const wire = { path: GENERATE, headers: asJson(own), body: JSON.stringify(creation(other)) }
+    const message = 'The reference was used before with other details'
+    await expectRefused(wire, 409, envelope('duplicate_reference', message))
   }
 })
 
-describe('415 unsupported_media_type', () => {
-  test.each([
-    undefined,
-    'text/plain',
-    'application/jsonp',
-    'application/x-www-form-urlencoded',
-    ';;;',
-  ])('a body of type %s is refused', async (type) => {
-    const { key } = await service.business()
-    const headers = {
-      authorization: `Bearer ${key}`,
-      ...(type !== undefined && { 'content-type': type }),
+describe('413 payload_too_large', () => {
+  const TOO_LARGE = envelope('payload_too_large', 'The body is larger than 64 KiB')
+  /** A JSON object of a length in bytes. */
+  const objectOf = (bytes: number) => `{"session_id":"1","x":"${'y'.repeat(bytes - 25)}"}`
+  const chunksOf = (bytes: number) => objectOf(bytes).match(/.{1,10000}/gs)!
+
+  test('64 KiB are read, and one byte more is not, with the key and without', async () => {
+    for (const path of PATHS) {
+      expect([200, 404, 422]).toContain((await ask({ path, body: objectOf(65_536) })).status)
+      for (const headers of [asJson(key), asJson()]) {
+        await expectRefused({ path, headers, body: objectOf(65_537) }, 413, TOO_LARGE)
+      }
     }
-    const answer = await send(service.httpUrl, { headers, body: '{"session_id":"1"}' })
-    expect([answer.status, golden(answer.text)]).toEqual([415, MEDIA_TYPE])
   })
 
-  test.each([
-    'application/json; charset=utf-8',
-    'Application/JSON',
-    'application/json;charset=UTF-8',
-  ])('%s is accepted', async (type) => {
-    const { key } = await service.business()
-    const headers = { authorization: `Bearer ${key}`, 'content-type': type }
-    const answer = await send(service.httpUrl, { headers, body: '{"session_id":"1"}' })
-    expect(answer.status).toBe(404)
+  test('the bound counts bytes, not characters, also in chunks', async () => {
+    const body = JSON.stringify({ session_id: '1', x: 'é'.repeat(40_000) })
+    await expectRefused({ body }, 413, TOO_LARGE)
+    expect((await ask({ body: chunksOf(65_536) })).status).toBe(404)
+    await expectRefused({ body: chunksOf(65_537) }, 413, TOO_LARGE)
+  })
+
+  test('a content-length that is too large is refused before the body arrives', async () => {
+    const head =
+      `POST ${GENERATE} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n` +
+      `Content-Type: application/json\r\nAuthorization: Bearer ${key}\r\n`
+    const answer = await exchange(service.httpUrl, `${head}Content-Length: 999999999999\r\n\r\n`)
+    expect(answer).toMatch(/^HTTP\/1.1 413 /)
+    expect(golden(answer.split('\r\n\r\n')[1] ?? '')).toBe(TOO_LARGE)
   })
 })
 
-describe('invalid HTTP gets the error envelope, with X-Request-Id', () => {
-  const malformed = (message: string) =>
-    `{"status":false,"message":"${message}","code":"malformed_request","request_id":"*"}`
-  const host = 'Host: x\r\nConnection: close\r\n'
-  test.each([
-    ['a line that is no request', 'HELLO\r\n\r\n', 400, malformed('The request is not HTTP')],
-    [
-      'an unknown method',
-      `FOO / HTTP/1.1\r\n${host}\r\n`,
-      400,
-      malformed('The request is not HTTP'),
-    ],
-    [
-      'a chunk without a length',
-      `POST ${GET_TRANSACTION} HTTP/1.1\r\n${host}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`,
-      400,
-      malformed('The request is not HTTP'),
-    ],
-    [
-      'no Host header',
-      'GET / HTTP/1.1\r\nConnection: close\r\n\r\n',
-      400,
-      malformed('The Host header is missing'),
-    ],
-    [
-      'a path that does not decode',
-      `GET /%zz HTTP/1.1\r\n${host}\r\n`,
-      400,
-      malformed('The request could not be read'),
-    ],
-    [
-      'an unknown expectation',
-      `POST ${GET_TRANSACTION} HTTP/1.1\r\n${host}Expect: x\r\n\r\n`,
-      401,
-      UNAUTHORIZED,
-    ],
-    [
-      'headers over 16 KiB',
-      `GET / HTTP/1.1\r\n${host}X: ${'x'.repeat(20_000)}\r\n\r\n`,
-      431,
-      '{"status":false,"message":"The headers are larger than 16 KiB","code":"headers_too_large","request_id":"*"}',
-    ],
-  ])('%s', async (_what, text, status, expected) => {
-    const answer = await exchange(service.httpUrl, text)
-    const [head = '', body = ''] = answer.split('\r\n\r\n')
-    expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
-    expect(golden(body)).toBe(expected)
-    const id = /^x-request-id: (req_[0-9a-z]+)$/im.exec(head)?.[1]
-    expect(id).toBe(JSON.parse(body).request_id)
+describe('415 unsupported_media_type', () => {
+  const refused = (headers: Record<string, string>, message: string, body: string | Buffer) =>
+    expectRefused(
+      { headers: { authorization: `Bearer ${key}`, ...headers }, body },
+      415,
+      envelope('unsupported_media_type', message),
+    )
+
+  test('a body of another type, or of none', async () => {
+    const types = ['text/plain', 'application/jsonp', 'application/x-www-form-urlencoded', ';;;']
+    for (const headers of [{}, ...types.map((type) => ({ 'content-type': type }))]) {
+      await refused(headers, 'Send Content-Type: application/json', LOOK_UP)
+    }
   })
 
-  const paths = [GET_TRANSACTION, '/inflow.business.v1.BusinessService/GetBusiness', '/healthz']
-  const hosts = [
-    'Host: x\r\nHost: x\r\n',
-    'Host: x\r\nConnection: close\r\nhOST: y\r\n',
-    'Host: x\r\nHost:\r\n',
-  ]
-  const requests = [...paths, '/metrics', '/docs', '/console', '/nothing'].flatMap((path) =>
-    hosts.flatMap((lines) => ['1.0', '1.1'].map((version) => [path, version, lines] as const)),
+  test('a body with a Content-Encoding', async () => {
+    for (const encoding of ['gzip', 'br', 'identity, gzip']) {
+      const headers = { 'content-type': 'application/json', 'content-encoding': encoding }
+      const body = encoding === 'gzip' ? gzipSync(LOOK_UP) : LOOK_UP
+      await refused(headers, 'Send the body without Content-Encoding', body)
+    }
+  })
+
+  test.each([
+    { 'content-type': 'application/json; charset=utf-8' },
+    { 'content-type': 'Application/JSON' },
+    { 'content-type': 'application/json;charset=UTF-8' },
+    { 'content-encoding': 'Identity' },
+  ])('%j is accepted', async (headers) => {
+    expect((await ask({ headers: { ...asJson(key), ...headers } })).status).toBe(404)
+  })
+})
+
+describe('422 validation_failed', () => {
+  test('names every field, in the order of the fields', async () => {
+    const errors = ['reference', 'email', 'phone', 'firstName', 'lastName', 'bank'].map(
+      (field) => ({ field, message: 'is required' }),
+    )
+    const message = 'Invalid request: reference, email, phone, firstName, lastName, bank'
+    const wire = { path: GENERATE, body: '{}' }
+    await expectRefused(wire, 422, envelope('validation_failed', message, errors))
+  })
+
+  test('when the bank refuses the customer; the reference is free again', async () => {
+    const { id, key: own } = await service.business()
+    const palmpay = { bank: 'PALMPAY', idType: 'bvn', idNumber: '12345678901' }
+    const generate = (more = {}) => ({
+      ...{ path: GENERATE, headers: asJson(own) },
+      body: JSON.stringify(creation({ ...palmpay, ...more })),
+    })
+    const errors = [{ field: 'idNumber', message: 'was not recognised by the bank' }]
+    const expected = envelope('validation_failed', 'Invalid request: idNumber', errors)
+    await expectRefused(generate({ phone: MAGIC_PHONES.rejects }), 422, expected)
+    const { accounts } = await service.client(AccountService).listAccounts({ businessId: id })
+    expect(accounts).toEqual([])
+    expect((await ask(generate())).status).toBe(200)
+  })
+})
+
+test('500 internal reveals nothing of the cause on any path', async () => {
+  const { pool } = service.database
+  const bodies = [creation(), { session_id: '1' }, { reference: '1' }, {}]
+  await pool.query('alter table account rename to account_gone')
+  try {
+    for (const [index, body] of bodies.entries()) {
+      const wire = { path: `${PATHS[index]}/`, body: JSON.stringify(body) }
+      await expectRefused(wire, 500, envelope('internal', 'An internal error occurred'))
+    }
+  } finally {
+    await pool.query('alter table account_gone rename to account')
+  }
+  const again = await ask({ path: GENERATE, body: JSON.stringify(creation()) })
+  expect(again.status).toBe(200)
+})
+
+describe('a bank that', () => {
+  const generate = (as: string, more: object) => ({
+    ...{ path: GENERATE, headers: asJson(as) },
+    body: JSON.stringify(creation({ ...more })),
+  })
+
+  test.each([
+    ['does not answer', MAGIC_PHONES.timesOut],
+    ['refuses for a passing cause', MAGIC_PHONES.refuses],
+    ['refuses a number in international form', `+234${MAGIC_PHONES.refuses.slice(1)}`],
+  ])(
+    '%s leaves the account pending, with 503 and Retry-After; a repeat opens it',
+    async (_what, phone) => {
+      const { id, key: own } = await service.business()
+      const message = 'The bank did not respond; repeat the request'
+      const expected = envelope('bank_unavailable', message)
+      const refused = await expectRefused(generate(own, { phone }), 503, expected)
+      expect(refused['retry-after']).toBe('5')
+
+      const list = async (status: AccountStatus) =>
+        (await service.client(AccountService).listAccounts({ businessId: id, status })).accounts
+      const [pending] = await list(AccountStatus.PENDING)
+      expect(pending).toMatchObject({ merchantReference: 'order-1', accountNumber: '' })
+      const shown = await service.post('getVirtualAccount/', own, { reference: 'order-1' })
+      expect(shown.body.data).toMatchObject({ reference: pending!.reference, account: [] })
+      expect((await ask(generate(own, {}))).status).toBe(409)
+
+      const opened = await ask(generate(own, { phone }))
+      expect(opened.status, opened.text).toBe(200)
+      expect(JSON.parse(opened.text).data.reference).toBe(pending!.reference)
+      expect(opened.headers['idempotent-replayed']).toBeUndefined()
+      const again = await ask(generate(own, { phone }))
+      expect(again.headers['idempotent-replayed']).toBe('true')
+      expect(await list(AccountStatus.PENDING)).toEqual([])
+      expect(await list(AccountStatus.ACTIVE)).toHaveLength(1)
+    },
   )
-  test.each(requests)('two Host headers: %s of HTTP/%s, %j', async (path, version, lines) => {
-    const text = `GET ${path} HTTP/${version}\r\n${lines}Connection: close\r\n\r\n`
+
+  test('refuses for good is 409 bank_refused, also when the request is repeated', async () => {
+    const { key: own } = await service.business()
+    const message =
+      'The bank refused to open the account; nothing was opened. The operator has its cause'
+    for (let attempt = 1; attempt <= 2; attempt += 1) {
+      const wire = generate(own, { phone: MAGIC_PHONES.refusesAlways })
+      const refused = await expectRefused(wire, 409, envelope('bank_refused', message))
+      expect(refused['retry-after']).toBeUndefined()
+    }
+  })
+})
+
+describe('what is not HTTP gets the envelope, with X-Request-Id', () => {
+  const HOST = 'Host: x\r\nConnection: close\r\n'
+  const expectInvalid = async (text: string, status: number, code: string, message: string) => {
     const [head = '', body = ''] = (await exchange(service.httpUrl, text)).split('\r\n\r\n')
-    expect(head).toMatch(/^HTTP\/1.1 400 /)
-    expect(golden(body)).toBe(malformed('There is more than one Host header'))
+    expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+    expect(golden(body)).toBe(envelope(code, message))
+    const id = /^x-request-id: (req_[0-9a-z]+)$/im.exec(head)?.[1]
+    expect(id).toBe(JSON.parse(body).request_id)
+  }
+
+  test.each([
+    ['a line that is no request', 'HELLO\r\n\r\n', 'The request is not HTTP'],
+    ['an unknown method', `FOO / HTTP/1.1\r\n${HOST}\r\n`, 'The request is not HTTP'],
+    [
+      'a chunk without a length',
+      `POST ${GET_TRANSACTION} HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\nzz\r\n`,
+      'The request is not HTTP',
+    ],
+    ['no Host header', 'GET / HTTP/1.1\r\nConnection: close\r\n\r\n', 'The Host header is missing'],
+    [
+      'a path that does not decode',
+      `GET /%zz HTTP/1.1\r\n${HOST}\r\n`,
+      'The request could not be read',
+    ],
+  ])('%s', (_what, text, message) => expectInvalid(text, 400, 'malformed_request', message))
+
+  test('headers over 16 KiB', () => {
+    const text = `GET / HTTP/1.1\r\n${HOST}X: ${'x'.repeat(20_000)}\r\n\r\n`
+    return expectInvalid(text, 431, 'headers_too_large', 'The headers are larger than 16 KiB')
+  })
+
+  test('two Host headers, on every path', async () => {
+    const paths = [GET_TRANSACTION, '/inflow.business.v1.BusinessService/GetBusiness', '/healthz']
+    for (const path of [...paths, '/metrics', '/docs', '/console', '/nothing']) {
+      for (const other of ['Host: x', 'hOST: y', 'Host:']) {
+        for (const version of ['1.0', '1.1']) {
+          const text = `GET ${path} HTTP/${version}\r\n${HOST}${other}\r\n\r\n`
+          const message = 'There is more than one Host header'
+          await expectInvalid(text, 400, 'malformed_request', message)
+        }
+      }
+    }
   })
 })

@@ -68,6 +68,31 @@ describe('every list', () => {
   })
 })
 
+const tokenOf = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+const BAD_TIMES = [
+  ...['yesterday', '2026-01-01', '2026-02-30 10:00:00', '2026-13-01 10:00:00', '1700000000'],
+  ...['2026-01-01T10:00:00', '2026-01-01 24:00:00', '2026-02-29T10:00:00Z'],
+]
+
+test.each([
+  ['from', 'must be YYYY-MM-DD HH:MM:SS or RFC 3339', BAD_TIMES],
+  ['to', 'must be YYYY-MM-DD HH:MM:SS or RFC 3339', BAD_TIMES],
+  [
+    'page_token',
+    'is not a token of this list',
+    [
+      ...['x', 'W10', tokenOf([]), tokenOf(['1']), tokenOf(['x', 'y']), tokenOf(['-1', 'y'])],
+      ...[tokenOf([1, 2]), tokenOf(['1', '\0']), tokenOf(['999999999999999', 'y'])],
+      tokenOf(['1e3', 'y']),
+    ],
+  ],
+])('a list refuses another %s: it %s', async (field, message, values) => {
+  for (const value of values) {
+    const { status, body } = await service.post('listTransactions/', key, { [field]: value })
+    expect([value, status, body.errors]).toEqual([value, 422, [{ field, message }]])
+  }
+})
+
 describe('amounts', () => {
   test('are JSON numbers that say kobo exactly, with at most two decimals', async () => {
     const sample = fc.sample(fc.bigInt({ min: 1n, max: AMOUNT_MINOR_MAX }), {

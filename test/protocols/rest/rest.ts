@@ -90,6 +90,10 @@ export function golden(text: string): string {
     .replace(`"doc_url":"/docs/errors#${code}",`, '')
 }
 
+/** The error envelope as `golden` leaves it. */
+export const envelope = (code: string, message: string, errors?: readonly object[]) =>
+  JSON.stringify({ status: false, message, code, ...(errors && { errors }), request_id: '*' })
+
 /** A request for an account that every bank opens. */
 export function creation(overrides: Readonly<Record<string, unknown>> = {}) {
   return {
