@@ -259,6 +259,14 @@ describe('a payment that an internal service reports', () => {
       bankKey: 'k',
     })
   })
+
+  test('has what its bank and payer wrote, without invisible characters', () => {
+    const wrote = { name: 'ADA\u202e \u200bOBI', bankName: 'GT\u00adBank' }
+    const message = { ...request, payer: wrote, narration: 'rent\nof\u2066 May' }
+    const payment = toTokenPayment(create(RecordPaymentRequestSchema, message), 77, 'token:tok_1')
+    const cleaned = { name: 'ADA OBI', bankName: 'GTBank' }
+    expect(payment).toMatchObject({ payer: cleaned, narration: 'rent of May' })
+  })
 })
 
 test('a payment is late at its expiry and not a nanosecond before, though times are kept in milliseconds', () => {

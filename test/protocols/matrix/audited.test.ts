@@ -10,7 +10,7 @@ import { readPolicy } from '../../../src/auth/method-policy.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { signIn } from '../../support/sign-in.ts'
 import { until } from '../../webhooks/fixture.ts'
-import { allMethods, nameOf, PROTOCOLS } from './protocols.ts'
+import { allMethods, inTurn, nameOf, PROTOCOLS, protocolsOf } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
 import { type Make, type Request, type Scene, setScene } from './scene.ts'
 
@@ -80,11 +80,11 @@ async function newest(): Promise<AuditEntry> {
 describe('every administrative change adds one audit entry with who, what and where', () => {
   const rows = ADMINISTRATIVE.map((method) => [nameOf(method), method] as const)
   test.each(rows)('%s', async (name, method) => {
-    for (const protocol of ['gRPC from grpc-js', 'Connect in JSON', 'gRPC-Web']) {
+    for (const [protocol, call] of inTurn(protocolsOf(method), methods.indexOf(method))) {
       const request = await (CHANGING[name] ?? HAPPY[name])!(scene, `${name} ${protocol}`)
       const before = await newest()
       const sentMs = Date.now()
-      const outcome = await PROTOCOLS[protocol]!(service, {
+      const outcome = await call(service, {
         method,
         request,
         authorization: `Bearer ${token.secret}`,

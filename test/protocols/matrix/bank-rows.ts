@@ -1,41 +1,32 @@
 import { createHash } from 'node:crypto'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
-import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
 import { newId } from '../../../src/core/ids.ts'
 import { createEncrypter } from '../../../src/crypto/encryption.ts'
 import { encryptNotification } from '../../../src/notifications/raw-notification.ts'
 import { MASTER_KEY } from '../../support/master-key.ts'
-import { CUSTOMER, type Make, type Request, type Scene } from './scene.ts'
+import { CUSTOMER, idOf, type Make, openAccount, pay, type Scene } from './scene.ts'
 
 /** An account of the scene's business that stays pending. */
-export async function pendingAccount({ service, businessId }: Scene, fresh: string) {
-  const reference = fresh
+export async function pendingAccount(scene: Scene, reference: string, more = {}) {
   const phone = MAGIC_PHONES.refuses
-  const request = { businessId, reference, bank: Bank.BANK_9PSB, ...CUSTOMER, phone }
-  await service
-    .client(AccountService)
-    .createAccount(request)
-    .catch(() => undefined)
-  return { businessId, reference }
+  await openAccount(scene, reference, { phone, ...more }).catch(() => undefined)
+  return { businessId: scene.businessId, reference }
 }
 
-/** An open account of the scene's business. */
-export async function openAccount({ service, businessId }: Scene, fresh: string) {
-  const request = { businessId, reference: fresh, bank: Bank.BANK_9PSB, ...CUSTOMER }
-  await service.client(AccountService).createAccount(request)
-  return { businessId, reference: fresh }
+const openedAccount = async (scene: Scene, reference: string, more = {}) => {
+  await openAccount(scene, reference, more)
+  return { businessId: scene.businessId, reference }
 }
 
-/** An open account of the scene's business that is split, which the call ends. */
-async function splitAccount(scene: Scene, fresh: string) {
-  const { service, businessId, otherBusinessId } = scene
-  const recipients = [{ businessId: otherBusinessId, basisPoints: 1 }]
-  const request = { businessId, reference: fresh, bank: Bank.BANK_9PSB, ...CUSTOMER }
-  await service.client(AccountService).createAccount({ ...request, split: { recipients } })
-  return { businessId, reference: fresh }
+/** An account that a real bank opened, which is not connected. */
+export async function awayAccount(scene: Scene, reference: string) {
+  await scene.service.database.pool.query("update account set connector = 'live' where id = $1", [
+    (await openAccount(scene, reference)).id,
+  ])
+  return { businessId: scene.businessId, reference }
 }
 
 /** A business that is not approved as a recipient of the scene's. */
@@ -43,32 +34,29 @@ async function newRecipient({ service, businessId }: Scene) {
   return { businessId, recipientId: (await service.business()).id }
 }
 
-const sessionOf = (fresh: string) => fresh.replaceAll(/[^\w.]/g, '-').slice(-64)
-
-/** An unmatched payment. */
-async function unmatchedPayment({ service }: Scene, fresh: string) {
-  const sessionId = sessionOf(fresh)
-  await service.client(TransactionService).recordPayment({
-    bank: Bank.BANK_9PSB,
-    accountNumber: '0000000000',
-    sessionId,
-    amountMinor: 700n,
-  })
-  const { rows } = await service.database.pool.query(
-    'select id from unmatched_payment where session_id = $1',
-    [sessionId],
-  )
-  return { unmatchedPaymentId: rows[0].id as string }
+const idWhere = async ({ service }: Scene, table: string, column: string, value: string) => {
+  const query = `select id from ${table} where ${column} = $1`
+  return (await service.database.pool.query<{ id: string }>(query, [value])).rows[0]!.id
 }
+
+async function unmatchedPayment(scene: Scene, fresh: string) {
+  await pay(scene, fresh, { accountNumber: '0000000000' })
+  return {
+    unmatchedPaymentId: await idWhere(scene, 'unmatched_payment', 'session_id', idOf(fresh)),
+  }
+}
+
+/** An account number for a text. */
+const numberOf = (fresh: string) =>
+  `${createHash('sha256').update(fresh).digest().readUInt32BE()}`.padStart(10, '0')
 
 /** An account of another provider, with a number and references of its own. */
 function importedRow(fresh: string) {
-  const hash = createHash('sha256').update(fresh).digest()
   return {
     reference: fresh,
-    providerReference: `R-${hash.toString('hex').slice(0, 20)}`,
+    providerReference: `R-${numberOf(fresh)}`,
     bank: Bank.BANK_9PSB,
-    accountNumber: `${hash.readUInt32BE()}`.padStart(10, '0'),
+    accountNumber: numberOf(fresh),
     accountName: 'ACME/Ada Obi',
     ...CUSTOMER,
   }
@@ -84,7 +72,7 @@ async function notification({ service }: Scene, fresh: string, state: string) {
         outcome, cause, tries, account_number, session_id, amount_minor)
       values ($1, '9PSB', $2, now(), $3, 'key', $5, 'MANUAL_REVIEW', 'the amount differs', 1,
         '1234567890', $4, 700)`,
-    [id, Buffer.from(id), encryptNotification(encrypter, id, raw), sessionOf(fresh), state],
+    [id, Buffer.from(id), encryptNotification(encrypter, id, raw), idOf(fresh), state],
   )
   return { notificationId: id }
 }
@@ -93,23 +81,20 @@ const heldNotification: Make = (scene, fresh) => notification(scene, fresh, 'MAN
 const processedNotification: Make = (scene, fresh) => notification(scene, fresh, 'PROCESSED')
 
 /** A report that contradicts the payment of the scene, each by another account number. */
-async function paymentConflict({ service, sessionId }: Scene, fresh: string) {
-  const hash = createHash('sha256').update(fresh).digest()
-  const accountNumber = `${hash.readUInt32BE()}`.padStart(10, '0')
-  await service.client(TransactionService).recordPayment({
-    ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: 700n },
-  })
-  const { rows } = await service.database.pool.query(
-    'select id from payment_conflict where account_number = $1',
-    [accountNumber],
-  )
-  return { conflictId: rows[0].id as string }
+async function paymentConflict(scene: Scene, fresh: string) {
+  const accountNumber = numberOf(fresh)
+  await pay(scene, '', { accountNumber, sessionId: scene.sessionId })
+  return { conflictId: await idWhere(scene, 'payment_conflict', 'account_number', accountNumber) }
 }
 
 /** A call of each rpc that banks and their openings are about, which goes well. */
 export const BANK_HAPPY: Readonly<Record<string, Make>> = {
-  'AccountService.CloseAccount': openAccount,
-  'AccountService.SetAccountSplit': splitAccount,
+  'AccountService.CloseAccount': (scene, fresh) => openedAccount(scene, fresh),
+  // It is split, which the call ends.
+  'AccountService.SetAccountSplit': (scene, fresh) => {
+    const recipients = [{ businessId: scene.otherBusinessId, basisPoints: 1 }]
+    return openedAccount(scene, fresh, { split: { recipients } })
+  },
   'AccountService.ApproveSplitRecipient': newRecipient,
   'AccountService.RevokeSplitRecipient': async (scene) => {
     const recipient = await newRecipient(scene)
@@ -130,7 +115,7 @@ export const BANK_HAPPY: Readonly<Record<string, Make>> = {
     businessId,
     transactions: [
       {
-        sessionId: sessionOf(fresh),
+        sessionId: idOf(fresh),
         bank: Bank.BANK_9PSB,
         accountNumber,
         amountMinor: 5n,
@@ -161,7 +146,7 @@ export const BANK_HAPPY: Readonly<Record<string, Make>> = {
   'ReconciliationService.Reconcile': ({ accountNumber }, fresh) => ({
     bank: Bank.BANK_9PSB,
     apply: true,
-    rows: [{ accountNumber, amountMinor: 700n, sessionId: sessionOf(fresh) }],
+    rows: [{ accountNumber, amountMinor: 700n, sessionId: idOf(fresh) }],
   }),
   'ReconciliationService.ListRecordedPayments': () => ({
     bank: Bank.BANK_9PSB,
@@ -175,62 +160,27 @@ export const BANK_HAPPY: Readonly<Record<string, Make>> = {
   }),
 }
 
-const invalid =
-  (request: Request): Make =>
-  () =>
-    request
-
-const nothing: Make = ({ businessId }) => ({ businessId, reference: 'nothing' })
-
-/** A call for each error that those rpcs name. */
+/** A call for each error that those rpcs name, where the usual one does not get it. */
 export const BANK_ERRORS: Readonly<Record<string, Make>> = {
-  'AccountService.CloseAccount validation_failed': invalid({}),
-  'AccountService.CloseAccount not_found': nothing,
   'AccountService.CloseAccount account_pending': pendingAccount,
+  'AccountService.CloseAccount bank_unavailable': awayAccount,
   'AccountService.SetAccountSplit validation_failed': ({ businessId, reference }) => ({
     ...{ businessId, reference },
     split: { recipients: [{ businessId, basisPoints: 1 }] },
   }),
-  'AccountService.SetAccountSplit not_found': nothing,
+  'AccountService.SetAccountSplit account_pending': pendingAccount,
   'AccountService.ApproveSplitRecipient validation_failed': ({ businessId }) => ({
     ...{ businessId, recipientId: businessId },
   }),
   'AccountService.ApproveSplitRecipient not_found': ({ businessId }) => ({
     ...{ businessId: 'biz_nobody', recipientId: businessId },
   }),
-  'AccountService.RevokeSplitRecipient validation_failed': invalid({}),
-  'AccountService.ListSplitRecipients validation_failed': invalid({}),
-  'AccountService.SetAccountSplit account_pending': pendingAccount,
-  'AccountService.CloseAccount bank_unavailable': async (scene, fresh) => {
-    const account = await openAccount(scene, fresh)
-    await scene.service.database.pool.query(
-      "update account set connector = 'live' where merchant_reference = $1",
-      [fresh],
-    )
-    return account
-  },
-  'AccountService.ImportAccounts validation_failed': ({ businessId }) => ({ businessId }),
-  'AccountService.ImportAccounts not_found': (_scene, fresh) => ({
-    businessId: 'biz_nobody',
-    accounts: [importedRow(fresh)],
-  }),
-  'TransactionService.ImportTransactions validation_failed': ({ businessId }) => ({ businessId }),
-  'TransactionService.ImportTransactions not_found': () => ({
-    businessId: 'biz_nobody',
-    transactions: [{}],
-  }),
   'AccountService.ResolveAccount validation_failed': ({ businessId, reference }) => ({
-    businessId,
-    reference,
+    ...{ businessId, reference },
     resolution: { case: 'opened', value: { accountNumber: '123' } },
   }),
-  'AccountService.ResolveAccount not_found': (scene, fresh) => ({
-    ...(nothing(scene, fresh) as Request),
-    resolution: { case: 'notOpened', value: true },
-  }),
   'AccountService.ResolveAccount account_not_pending': ({ businessId, reference }) => ({
-    businessId,
-    reference,
+    ...{ businessId, reference },
     resolution: { case: 'notOpened', value: true },
   }),
   'AccountService.ResolveAccount bank_unavailable': async (scene, fresh) => {
@@ -241,56 +191,28 @@ export const BANK_ERRORS: Readonly<Record<string, Make>> = {
     )
     return { ...account, resolution: { case: 'notOpened', value: true } }
   },
-  'ReconciliationService.ListUnmatchedPayments validation_failed': invalid({ pageSize: 201 }),
-  'ReconciliationService.ListPaymentConflicts validation_failed': invalid({ pageSize: 201 }),
-  'ReconciliationService.ResolvePaymentConflict validation_failed': invalid({ conflictId: 'x' }),
-  'ReconciliationService.ResolvePaymentConflict not_found': invalid({
-    conflictId: 'cfl_nothing',
-    note: 'x',
-  }),
-  'NotificationService.ListNotifications validation_failed': () => ({ sessionId: 'x' }),
-  'ReconciliationService.ListReconciliationRuns validation_failed': () => ({ bank: 99 }),
-  'NotificationService.ListHeldNotifications validation_failed': invalid({ pageSize: 201 }),
-  'NotificationService.ShowNotification validation_failed': invalid({}),
-  'NotificationService.ShowNotification not_found': invalid({ notificationId: 'ntf_nothing' }),
-  'NotificationService.RetryNotification validation_failed': invalid({}),
-  'NotificationService.RetryNotification not_found': invalid({ notificationId: 'ntf_nothing' }),
   'NotificationService.RetryNotification not_held': processedNotification,
-  'NotificationService.ResolveNotification validation_failed': invalid({}),
-  'NotificationService.ResolveNotification not_found': invalid({
-    notificationId: 'ntf_nothing',
-    note: 'x',
-  }),
   'NotificationService.ResolveNotification not_held': async (scene, fresh) => ({
     ...(await processedNotification(scene, fresh)),
     note: 'x',
   }),
-  'ReconciliationService.Reconcile validation_failed': invalid({
+  'NotificationService.ListNotifications validation_failed': () => ({ sessionId: 'x' }),
+  'ReconciliationService.ListReconciliationRuns validation_failed': () => ({ bank: 99 }),
+  'ReconciliationService.Reconcile validation_failed': () => ({
     bank: Bank.BANK_9PSB,
     rows: [{ accountNumber: '1234567890', amountMinor: 1n }],
   }),
-  'ReconciliationService.ListRecordedPayments validation_failed': invalid({ bank: 1 }),
-  'ReconciliationService.AssignUnmatchedPayment validation_failed': invalid({ note: '\n' }),
-  'ReconciliationService.AssignUnmatchedPayment not_found': ({ businessId, reference }) => ({
-    unmatchedPaymentId: 'unm_nothing',
-    businessId,
-    reference,
-  }),
+  'ReconciliationService.ListRecordedPayments validation_failed': () => ({ bank: 1 }),
   'ReconciliationService.AssignUnmatchedPayment payment_resolved': async (scene, fresh) => {
     const payment = await unmatchedPayment(scene, fresh)
-    const note = 'sent back'
     const { businessId, reference, service } = scene
-    await service.client(ReconciliationService).returnUnmatchedPayment({ ...payment, note })
+    const request = { ...payment, note: 'sent back' }
+    await service.client(ReconciliationService).returnUnmatchedPayment(request)
     return { ...payment, businessId, reference }
   },
   'ReconciliationService.AssignUnmatchedPayment account_pending': async (scene, fresh) => ({
     ...(await unmatchedPayment(scene, fresh)),
     ...(await pendingAccount(scene, fresh)),
-  }),
-  'ReconciliationService.ReturnUnmatchedPayment validation_failed': invalid({}),
-  'ReconciliationService.ReturnUnmatchedPayment not_found': invalid({
-    unmatchedPaymentId: 'unm_nothing',
-    note: 'sent back',
   }),
   'ReconciliationService.ReturnUnmatchedPayment payment_resolved': async (scene, fresh) => {
     const payment = await unmatchedPayment(scene, fresh)

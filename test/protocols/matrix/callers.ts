@@ -41,18 +41,9 @@ export async function makeCredentials(service: TestService, scene: Scene): Promi
   const { pool } = service.database
   await pool.query(`update api_key set ${ended}`, [expired.key!.id])
   await pool.query(`update internal_token set ${ended}`, [id])
-  const tokens = await Promise.all(
-    scopeSets().map(async (scopes) => {
-      const token = await issueToken(service, scopes)
-      return [`a token of ${scopes.join(' and ')}`, bearer(token.secret, tokenOf(scopes))] as const
-    }),
-  )
-  const keys = await Promise.all(
-    keyScopeSets().map(async (scopes) => {
-      const { secretKey } = await businesses.issueKey({ businessId, scopes: [...scopes] })
-      return [`a key of ${scopes.join(' and ')}`, bearer(secretKey, keyOf(...scopes))] as const
-    }),
-  )
+  const reader = await issueToken(service, ['read'])
+  const lesser = await issueToken(service, LESSER)
+  const hooks = await businesses.issueKey({ businessId, scopes: ['webhooks:read'] })
   const restricted = await issueToken(service, [...SCOPES], [businessId])
   return {
     none: bearer(undefined, NONE),
@@ -68,25 +59,13 @@ export async function makeCredentials(service: TestService, scene: Scene): Promi
     'a live key': bearer(scene.key, keyOf()),
     'a test key': bearer(test.secretKey, keyOf()),
     "another business's key": bearer(other.key, keyOf()),
-    ...Object.fromEntries(keys),
-    ...Object.fromEntries(tokens),
+    'a key of every scope': bearer(scene.scopedKey, keyOf(...KEY_SCOPES)),
+    'a key of webhooks:read': bearer(hooks.secretKey, keyOf('webhooks:read')),
+    'a token of read': bearer(reader.secret, tokenOf(['read'])),
+    'a token of all but admin': bearer(lesser.secret, tokenOf(LESSER)),
     'the token of the settings': bearer(ADMIN_TOKEN, tokenOf(['admin'])),
     'a restricted token': bearer(restricted.secret, tokenOf(SCOPES)),
   }
-}
-
-/** Each single scope, and all scopes but one. */
-function scopeSets(): readonly (readonly string[])[] {
-  const single = SCOPES.map((scope) => [scope])
-  const others = LESSER.map((scope) => LESSER.filter((each) => each !== scope))
-  // Two methods accept two of the lesser scopes.
-  const neither = LESSER.filter((scope) => scope !== 'read' && scope !== 'events:subscribe')
-  return [...single, ...others, [...LESSER], neither]
-}
-
-/** Each single scope of a key, and all of them but one. */
-function keyScopeSets(): readonly (readonly string[])[] {
-  return KEY_SCOPES.flatMap((scope) => [[scope], KEY_SCOPES.filter((each) => each !== scope)])
 }
 
 /** Headers that are not a credential, although they contain a valid one. */

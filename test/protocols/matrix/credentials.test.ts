@@ -1,12 +1,11 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { KEY_SCOPES, SCOPES } from '../../../src/auth/caller.ts'
 import { useService } from '../../support/service.ts'
 import { asJson, send } from '../rest/rest.ts'
 import { type Credentials, makeCredentials, malformedHeaders } from './callers.ts'
-import { isForTokens, verdictOf } from './oracle.ts'
+import { verdictOf } from './oracle.ts'
 import { allMethods, nameOf } from './protocols.ts'
-import { HAPPY, KEY_SCOPE_METHODS, SCOPE_SERVICES, UNSCOPED_METHODS } from './rows.ts'
+import { HAPPY } from './rows.ts'
 import { type Request, type Scene, setScene } from './scene.ts'
 import { snapshotOf } from './snapshot.ts'
 import { type WireOutcome, wireProtocolsOf } from './wire.ts'
@@ -131,11 +130,11 @@ describe('what the policy refuses is refused over every protocol, with the same 
 })
 
 describe('what the policy allows is open over every protocol', () => {
-  test.each(EACH)('%s', async (name, method) => {
+  test.each(EACH)('%s', async (_name, method) => {
     const allowed = Object.entries(credentials)
       .filter(([kind, { is }]) => kind !== 'a restricted token' && verdictOf(method, is) === 'OPEN')
       .map(([kind, { authorization }]) => [kind, authorization] as [string, string | undefined])
-    expect(allowed.length).toBeGreaterThan(1)
+    expect(allowed.length).toBeGreaterThan(0)
     // An empty request: only an accepted caller gets the error about required fields.
     for (const { protocol, kind, outcome } of await callAll(method, allowed, {})) {
       expect([protocol, kind, outcome.code]).not.toEqual([
@@ -144,29 +143,5 @@ describe('what the policy allows is open over every protocol', () => {
         expect.stringMatching(/UNAUTHENTICATED|PERMISSION_DENIED/),
       ])
     }
-    if (!isForTokens(method)) {
-      const isOpen = (...scopes: readonly string[]) =>
-        verdictOf(method, { kind: 'business', scopes }) === 'OPEN'
-      expect(isOpen()).toBe(UNSCOPED_METHODS.test(method.name))
-      for (const scope of KEY_SCOPES) {
-        expect([scope, KEY_SCOPE_METHODS[scope].test(method.name)]).toEqual([scope, isOpen(scope)])
-      }
-      return
-    }
-    for (const scope of SCOPES) {
-      const open = verdictOf(method, { kind: 'token', scopes: [scope] }) === 'OPEN'
-      expect([scope, SCOPE_SERVICES[scope].test(name)]).toEqual([scope, open])
-    }
   })
-})
-
-/** What the scope read allows besides: a code hands on the rights of the token, and verifying only reads, but streams. */
-const ALSO_READING = ['SessionService.CreateSignInCode', 'AdminService.VerifyAudit']
-
-test('the scope read allows exactly the unary rpcs without side effects, and two others', () => {
-  for (const method of methods.filter(isForTokens)) {
-    const open = verdictOf(method, { kind: 'token', scopes: ['read'] }) === 'OPEN'
-    const isReading = method.idempotency === 1 || ALSO_READING.includes(nameOf(method))
-    expect([nameOf(method), open]).toEqual([nameOf(method), isReading])
-  }
 })

@@ -1,16 +1,23 @@
-import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
+import { REASONS } from '../../../src/core/errors.ts'
 import { encodeCursor } from '../../../src/events/cursor.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_ERRORS } from './bank-rows.ts'
-import { HELD_ERRORS } from './held-rows.ts'
-import { OVERVIEW_ERRORS } from './overview-rows.ts'
-import { CUSTOMER, importedText, type Make, type Request, type Scene } from './scene.ts'
-import { SESSION_ERRORS } from './session-rows.ts'
-import { SETTLEMENT_ERRORS } from './settlement-rows.ts'
+import { MONEY_ERRORS } from './money-rows.ts'
+import { HAPPY } from './rows.ts'
+import {
+  CUSTOMER,
+  importedText,
+  type Make,
+  openAccount,
+  type Request,
+  type Scene,
+} from './scene.ts'
 import { THIRD_PARTY_ERRORS } from './thirdparty-rows.ts'
 import { WEBHOOK_ERRORS } from './webhook-rows.ts'
 
@@ -25,21 +32,54 @@ const unconfirmed = (accountNumber: string, fresh: string) => ({
   amountMinor: 1n,
 })
 /** An opening whose bank gave no clear response. */
-async function openingInReview({ service, businessId }: Scene, reference: string) {
-  await service
-    .client(AccountService)
-    .createAccount({ businessId, reference, bank: 1, ...CUSTOMER })
-  await service.database.pool.query(
+async function openingInReview(scene: Scene, reference: string) {
+  await scene.service.database.pool.query(
     `update account set status = 'PENDING', opening_state = 'MANUAL_REVIEW', account_number = null,
         account_name = null
-      where merchant_reference = $1`,
-    [reference],
+      where id = $1`,
+    [(await openAccount(scene, reference)).id],
   )
 }
-const nobodys: Make = () => ({ businessId: 'biz_nobody' })
 
-/** A call for each error that an rpc names. Only `unavailable` is provoked in another way. */
-export const ERRORS: Readonly<Record<string, Make>> = {
+/** What the comments in proto/ promise: "Service.Rpc reason" → gRPC code. */
+export const NAMED_ERRORS: ReadonlyMap<string, string> = readNamedErrors()
+
+function readNamedErrors(): Map<string, string> {
+  const root = join(import.meta.dirname, '../../../proto/inflow')
+  const named = new Map<string, string>()
+  for (const file of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('_service.proto')) continue
+    const text = readFileSync(join(root, file), 'utf8')
+    const service = /^service (\w+)/m.exec(text)?.[1]
+    for (const [, comment = '', rpc] of text.matchAll(/((?: {2}\/\/.*\n)*) {2}rpc (\w+)\(/g)) {
+      const errors = comment.replaceAll(/\n? *\/\/ ?/g, ' ').split('Errors:')[1] ?? ''
+      for (const [, code = '', inside = ''] of errors.matchAll(/([A-Z_]+) \(([^)]*)\)/g)) {
+        const reasons = inside.split(/[;,]/).map((part) => part.trim().split(':', 1)[0] ?? '')
+        const known = reasons.filter((reason) => Object.hasOwn(REASONS, reason))
+        if (known.length === 0) throw new Error(`${rpc}: ${code} names no reason`)
+        for (const reason of known) named.set(`${service}.${rpc} ${reason}`, code)
+      }
+    }
+  }
+  return named
+}
+
+/** The call for an error that most rpcs have: nothing of what is required, or what goes well but for the name. */
+function usual(row: string): Make {
+  const [name = '', reason] = row.split(' ')
+  if (reason === 'validation_failed') return () => ({ pageSize: 10_001 })
+  if (reason !== 'not_found') throw new Error(`${row} needs a row`)
+  return async (scene, fresh) => {
+    const request = await HAPPY[name]!(scene, fresh)
+    const fields = Object.keys(request)
+    const id = fields.find((field) => /(?<!business|request)Id$/.test(field))
+    const named = id ?? (fields.includes('reference') ? 'reference' : 'businessId')
+    return { ...request, [named]: 'nobody' }
+  }
+}
+
+/** A call for each error that the usual one does not get. */
+export const ROWS: Readonly<Record<string, Make>> = {
   'AccountService.CreateAccount validation_failed': invalid({ bank: 4, email: 'x' }),
   'AccountService.CreateAccount not_found': () => ({
     businessId: 'biz_nobody',
@@ -72,33 +112,22 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     return { businessId: scene.businessId, reference: fresh, bank: 1, ...CUSTOMER }
   },
   'AccountService.GetAccount validation_failed': invalid({ reference: ' ' }),
-  'AccountService.GetAccount not_found': ({ businessId }) => ({ businessId, reference: 'nothing' }),
   'AccountService.ListAccounts validation_failed': invalid({ pageSize: 201, status: 99 }),
   'AdminService.IssueToken validation_failed': invalid({
     name: 'x',
     scopes: ['read'],
     businessIds: ['biz_nobody'],
   }),
-  'AdminService.RevokeToken validation_failed': invalid({}),
-  'AdminService.RevokeToken not_found': invalid({ tokenId: 'tok_nobody' }),
-  'AdminService.ListTokens validation_failed': invalid({ pageSize: 201 }),
   'AdminService.VerifyAudit validation_failed': invalid({ from: 'garbage' }),
   'AdminService.ListAuditEntries validation_failed': invalid({ pageToken: 'garbage' }),
   'BusinessService.CreateBusiness validation_failed': invalid({ alias: 'a/b' }),
-  'BusinessService.GetBusiness validation_failed': invalid({}),
-  'BusinessService.GetBusiness not_found': nobodys,
-  'BusinessService.ListBusinesses validation_failed': invalid({ pageSize: -1 }),
   'BusinessService.UpdateBusiness validation_failed': ({ businessId }) => ({
     businessId,
     name: '',
     alias: 'a/b',
   }),
-  'BusinessService.UpdateBusiness not_found': nobodys,
   'BusinessService.IssueKey validation_failed': invalid({ expiresAt: { seconds: 1n } }),
   'BusinessService.ImportKey validation_failed': invalid({ secretKey: 'too short' }),
-  'BusinessService.ImportKey not_found': invalid({
-    ...{ businessId: 'biz_unknown', secretKey: importedText('unknown') },
-  }),
   'BusinessService.ImportKey duplicate_key': async ({ service, businessId, otherBusinessId }) => {
     const secretKey = importedText('of another')
     await service.client(BusinessService).importKey({ businessId: otherBusinessId, secretKey })
@@ -108,19 +137,12 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     keyId: revokedKeyId,
     allowedCidrs: ['203.0.113.0/24', '203.0.113.0/33', 'example.com'],
   }),
-  'BusinessService.UpdateKey not_found': invalid({ keyId: 'key_nobody' }),
   'BusinessService.UpdateKey key_inactive': ({ revokedKeyId }) => ({ keyId: revokedKeyId }),
   'BusinessService.RotateKey validation_failed': ({ revokedKeyId }) => ({
     keyId: revokedKeyId,
     overlap: { seconds: 2_592_001n },
   }),
-  'BusinessService.RotateKey not_found': invalid({ keyId: 'key_nobody' }),
   'BusinessService.RotateKey key_inactive': ({ revokedKeyId }) => ({ keyId: revokedKeyId }),
-  'BusinessService.IssueKey not_found': nobodys,
-  'BusinessService.RevokeKey validation_failed': invalid({}),
-  'BusinessService.RevokeKey not_found': invalid({ keyId: 'key_nobody' }),
-  'BusinessService.ListKeys validation_failed': invalid({}),
-  'BusinessService.ListKeys not_found': nobodys,
   'EventService.Subscribe validation_failed': invalid({ kinds: ['PAYMENT_NOTIFICATON'] }),
   'EventService.Subscribe invalid_cursor': invalid({ start: { case: 'cursor', value: 'garbage' } }),
   'EventService.Subscribe stale_cursor': invalid({
@@ -134,8 +156,6 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     return { start: { case: 'cursor', value: cursor } }
   },
   'EventService.ListEvents validation_failed': invalid({ after: -1n, limit: 501 }),
-  'EventService.GetEvent validation_failed': invalid({}),
-  'EventService.GetEvent not_found': invalid({ eventId: 'evt_nowhere' }),
   'SandboxService.SimulateTransfer validation_failed': invalid({ accountNumber: '123' }),
   'SandboxService.SimulateTransfer not_found': invalid({
     accountNumber: '0000000000',
@@ -158,9 +178,6 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     return creation({ reference: fresh, ...CUSTOMER })
   },
   'ThirdPartyService.GetTransaction validation_failed': invalid({ sessionId: 'a b' }),
-  'ThirdPartyService.GetTransaction not_found': invalid({ sessionId: 'nothing' }),
-  'ThirdPartyService.GetVirtualAccount validation_failed': invalid({}),
-  'ThirdPartyService.GetVirtualAccount not_found': invalid({ reference: 'nothing' }),
   'ThirdPartyService.ListTransactions validation_failed': invalid({ pageSize: 201, status: 'x' }),
   'ThirdPartyService.ListEvents validation_failed': invalid({ after: -1n, limit: -1 }),
   'TransactionService.RecordPayment validation_failed': invalid({ sessionId: 'a b', bank: 9 }),
@@ -174,24 +191,31 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   }),
   'TransactionService.RecordPayment bank_unavailable': ({ accountNumber }, fresh) =>
     unconfirmed(accountNumber, fresh),
-  'TransactionService.RecordPayments validation_failed': invalid({ payments: [] }),
-  'TransactionService.GetTransaction validation_failed': invalid({}),
-  'TransactionService.GetTransaction not_found': ({ businessId }) => ({
-    businessId,
-    sessionId: 'nothing',
-  }),
   'TransactionService.ListTransactions validation_failed': ({ businessId }) => ({
     businessId,
     pageToken: 'garbage',
   }),
+  'SessionService.ListSessions validation_failed': invalid({ pageToken: 'garbage' }),
+  'SessionService.CreatePortalLink validation_failed': ({ businessId }) => ({
+    businessId,
+    scopes: ['admin'],
+    ttl: { seconds: 59n },
+  }),
+  'OverviewService.Search validation_failed': invalid({ query: 'x'.repeat(255) }),
+  'OverviewService.GetOverview validation_failed': invalid({ businessId: 'x'.repeat(61) }),
+  'OverviewService.ListReviewItems validation_failed': invalid({ pageToken: 'garbage' }),
   ...BANK_ERRORS,
-  ...HELD_ERRORS,
-  ...OVERVIEW_ERRORS,
-  ...SESSION_ERRORS,
-  ...SETTLEMENT_ERRORS,
+  ...MONEY_ERRORS,
   ...WEBHOOK_ERRORS,
   ...THIRD_PARTY_ERRORS,
 }
+
+/** A call for each error that an rpc names. Only `unavailable` is provoked in another way. */
+export const ERRORS: Readonly<Record<string, Make>> = Object.fromEntries(
+  [...NAMED_ERRORS.keys()]
+    .filter((row) => !row.endsWith(' unavailable'))
+    .map((row) => [row, ROWS[row] ?? usual(row)]),
+)
 
 /** What only an instance with live banks answers, none of which can be reached. */
 export const OF_LIVE_BANKS: ReadonlySet<string> = new Set([

@@ -1,12 +1,11 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
-import { KEY_SCOPES } from '../../../src/auth/caller.ts'
 import { useSharedService } from '../../support/service.ts'
-import { creation, golden, until } from '../rest/rest.ts'
-import { type Outcome, PROTOCOLS, REST } from './protocols.ts'
+import { openByKey, scopedBusiness } from '../../thirdparty/scene.ts'
+import { creation, until } from '../rest/rest.ts'
+import { inTurn, type Outcome, PROTOCOLS, REST } from './protocols.ts'
 import { DEAF_URL } from './scene.ts'
 
 const service = useSharedService()
@@ -15,7 +14,11 @@ type Mode = 'live' | 'test'
 const MODES = ['live', 'test'] as const
 const otherOf = (mode: Mode): Mode => (mode === 'live' ? 'test' : 'live')
 
-/** What a business has in one mode: an account of a reference of its own, and one that both share. */
+/** The other mode, and another business. */
+type Whose = Mode | 'stranger'
+const othersOf = (mode: Mode): readonly Whose[] => [otherOf(mode), 'stranger']
+
+/** What a business has in one mode: an account of a reference of its own, and one that all share. */
 interface Things {
   readonly key: string
   readonly reference: string
@@ -27,44 +30,23 @@ interface Things {
   readonly eventId: string
 }
 
-let things: Record<Mode, Things>
-
-/** A business with a key of each mode. */
-async function business(): Promise<Record<Mode, string>> {
-  const { id: businessId } = await service.business()
-  const businesses = service.client(BusinessService)
-  const issue = async (mode: Mode) => {
-    const test = mode === 'test'
-    return (await businesses.issueKey({ businessId, test, scopes: [...KEY_SCOPES] })).secretKey
-  }
-  return { live: await issue('live'), test: await issue('test') }
-}
-
-async function open(key: string, overrides: Record<string, unknown>) {
-  const { status, body } = await service.post('generateVirtualAccount/', key, creation(overrides))
-  expect(status, JSON.stringify(body)).toBe(200)
-  return { reference: body.data.reference, number: body.data.account[0].account_number } as {
-    reference: string
-    number: string
-  }
-}
+let things: Record<Whose, Things>
 
 const pay = (accountNumber: string, sessionId: string) =>
   service.client(SandboxService).simulateTransfer({ accountNumber, sessionId, amountMinor: 100n })
 
 beforeAll(async () => {
-  const keys = await business()
-  const made = async (mode: Mode): Promise<Things> => {
-    const key = keys[mode]
+  const made = async (whose: Whose, key: string): Promise<Things> => {
     const created = await service.post('createWebhook/', key, { url: DEAF_URL })
     const { endpoint_id: endpointId } = created.body.data
-    await open(key, { reference: 'shared', firstName: mode })
-    const { reference, number } = await open(key, { reference: `only-${mode}` })
-    await pay(number, `session-${mode}`)
-    await pay(number, 'session-shared')
+    await openByKey(service, key, { reference: 'shared', firstName: whose })
+    const { reference, number } = await openByKey(service, key, { reference: `only-${whose}` })
     // More than is paid is expected: these payments are held.
-    const expecting = await open(key, { reference: `expecting-${mode}`, amount: 5 })
-    const held = [`held-${mode}`, 'accepted-shared', 'returned-shared']
+    const terms = { reference: `expecting-${whose}`, amount: 5 }
+    const expecting = await openByKey(service, key, terms)
+    const shared = (name: string) => (whose === 'stranger' ? `${name}-theirs` : `${name}-shared`)
+    for (const sessionId of [`session-${whose}`, shared('session')]) await pay(number, sessionId)
+    const held = [`held-${whose}`, shared('accepted'), shared('returned')]
     for (const sessionId of held) await pay(expecting.number, sessionId)
     await until(
       () => service.post('listEvents/', key, {}),
@@ -78,174 +60,130 @@ beforeAll(async () => {
     const numbers = [number, expecting.number]
     return { key, reference, numbers, endpointId, deliveryId, eventId }
   }
-  things = { live: await made('live'), test: await made('test') }
+  const [own, stranger] = [await scopedBusiness(service), await scopedBusiness(service)]
+  things = {
+    live: await made('live', own.live),
+    test: await made('test', own.test),
+    stranger: await made('stranger', stranger.live),
+  }
 })
 
-type Request = Record<string, unknown>
+type Request = Readonly<Record<string, string>>
+type Naming = (other: Whose) => readonly Request[]
 
-/** Requests that name a resource of the other mode, each beside one that names an unknown resource. */
-const NAMING: Readonly<Record<string, (other: Mode) => readonly (readonly [Request, Request])[]>> =
-  {
-    generateVirtualAccount: () => [],
-    getTransaction: (other) => [[{ sessionId: `session-${other}` }, { sessionId: 'nowhere' }]],
-    getVirtualAccount: (other) => [
-      [{ reference: things[other].reference }, { reference: 'nowhere' }],
-      [{ reference: `only-${other}` }, { reference: 'nowhere' }],
-    ],
-    listTransactions: (other) => [
-      [{ reference: things[other].reference }, { reference: 'nowhere' }],
-      [{ reference: `only-${other}` }, { reference: 'nowhere' }],
-    ],
-    acceptPayment: (other) => [[{ sessionId: `held-${other}` }, { sessionId: 'nowhere' }]],
-    returnPayment: (other) => [[{ sessionId: `held-${other}` }, { sessionId: 'nowhere' }]],
-    listHeldPayments: () => [],
-    listEvents: () => [],
-    getBalance: () => [],
-    updateVirtualAccount: (other) => [
-      [
-        { reference: things[other].reference, ...PHONE },
-        { reference: 'nowhere', ...PHONE },
-      ],
-      [
-        { reference: `only-${other}`, ...PHONE },
-        { reference: 'nowhere', ...PHONE },
-      ],
-    ],
-    upgradeVirtualAccount: (other) => [
-      [
-        { reference: things[other].reference, bvn: '22212345678' },
-        { reference: 'nowhere', bvn: '22212345678' },
-      ],
-      [
-        { reference: `only-${other}`, bvn: '22212345678' },
-        { reference: 'nowhere', bvn: '22212345678' },
-      ],
-    ],
-    closeVirtualAccount: (other) => [
-      [{ reference: things[other].reference }, { reference: 'nowhere' }],
-      [{ reference: `only-${other}` }, { reference: 'nowhere' }],
-    ],
-    listVirtualAccounts: () => [],
-    listSettlements: () => [],
-    getStatement: () => [],
-    createWebhook: () => [],
-    listWebhooks: () => [],
-    updateWebhook: ofEndpoint,
-    deleteWebhook: ofEndpoint,
-    testWebhook: ofEndpoint,
-    listDeliveries: (other) => [
-      ...ofEndpoint(other),
-      [{ eventId: things[other].eventId }, { eventId: 'evt_nowhere' }],
-    ],
-    redeliver: (other) => [
-      [{ deliveryId: things[other].deliveryId }, { deliveryId: 'dlv_nowhere' }],
-    ],
-    skipDelivery: (other) => [
-      [{ deliveryId: things[other].deliveryId }, { deliveryId: 'dlv_nowhere' }],
-    ],
-    simulatePayment: (other) => [
-      [
-        { reference: things[other].reference, amount: '1' },
-        { reference: 'nowhere', amount: '1' },
-      ],
-      [{ sessionId: `session-${other}` }, { sessionId: 'nowhere' }],
-    ],
-    requeryTransaction: (other) => [
-      [{ reference: things[other].reference }, { reference: 'nowhere' }],
-    ],
-  }
-
-function ofEndpoint(other: Mode): [Request, Request][] {
-  return [[{ endpointId: things[other].endpointId }, { endpointId: 'ep_nowhere' }]]
-}
-
+const byReference =
+  (more: Request = {}): Naming =>
+  (other) => [
+    { reference: things[other].reference, ...more },
+    { reference: `only-${other}`, ...more },
+  ]
+const byEndpoint: Naming = (other) => [{ endpointId: things[other].endpointId }]
+const byDelivery: Naming = (other) => [{ deliveryId: things[other].deliveryId }]
+const byHeld: Naming = (other) => [{ sessionId: `held-${other}` }]
 const PHONE = { phone: '08087654321' }
+const BVN = { bvn: '22212345678' }
 
-/** What a key finds, by what the response must and must not contain. */
-const OWN: Readonly<Record<string, (mode: Mode) => readonly Request[]>> = {
-  generateVirtualAccount: (mode) => [creation({ reference: 'shared', firstName: mode })],
-  getTransaction: (mode) => [{ sessionId: `session-${mode}` }, { sessionId: 'session-shared' }],
-  getVirtualAccount: (mode) => [
-    { reference: things[mode].reference },
-    { reference: `only-${mode}` },
-    { reference: 'shared' },
+/** Requests that name what the caller may not see. The others name nothing that exists. */
+const NAMING: Readonly<Record<string, Naming>> = {
+  getTransaction: (other) => [{ sessionId: `session-${other}` }],
+  getVirtualAccount: byReference(),
+  listTransactions: byReference(),
+  acceptPayment: byHeld,
+  returnPayment: byHeld,
+  updateVirtualAccount: byReference(PHONE),
+  upgradeVirtualAccount: byReference(BVN),
+  closeVirtualAccount: byReference(),
+  updateWebhook: byEndpoint,
+  deleteWebhook: byEndpoint,
+  testWebhook: byEndpoint,
+  listDeliveries: (other) => [...byEndpoint(other), { eventId: things[other].eventId }],
+  redeliver: byDelivery,
+  skipDelivery: byDelivery,
+  simulatePayment: (other) => [
+    ...byReference({ amount: '1' })(other),
+    { sessionId: `session-${other}` },
   ],
-  listTransactions: (mode) => [{}, { reference: `only-${mode}` }],
-  acceptPayment: () => [{ sessionId: 'accepted-shared' }],
-  returnPayment: () => [{ sessionId: 'returned-shared' }],
-  listHeldPayments: () => [{}],
-  listEvents: () => [{}],
-  getBalance: () => [{}],
-  updateVirtualAccount: (mode) => [{ reference: `only-${mode}`, ...PHONE }],
-  upgradeVirtualAccount: (mode) => [{ reference: `only-${mode}`, bvn: '22212345678' }],
-  closeVirtualAccount: () => [{ reference: 'shared' }],
-  listVirtualAccounts: () => [{}, { status: 'ACTIVE' }, { pageSize: 1 }],
-  listSettlements: () => [{}],
-  getStatement: () => [{}],
-  // Each call needs a URL of its own, or an endpoint of its own.
-  createWebhook: () => [],
-  deleteWebhook: () => [],
-  listWebhooks: () => [{}],
-  updateWebhook: (mode) => [{ endpointId: things[mode].endpointId, description: mode }],
-  testWebhook: (mode) => [{ endpointId: things[mode].endpointId }],
-  listDeliveries: (mode) => [
-    { endpointId: things[mode].endpointId },
-    { eventId: things[mode].eventId },
-  ],
-  redeliver: (mode) => [{ deliveryId: things[mode].deliveryId }],
-  // Only a pending delivery can be skipped.
-  skipDelivery: () => [],
-  simulatePayment: (mode) => (mode === 'live' ? [] : [{ reference: 'only-test', amount: '1' }]),
-  requeryTransaction: (mode) => [{ reference: `only-${mode}` }],
+  requeryTransaction: byReference(),
 }
+const NAMES_NOTHING =
+  /^(generateVirtualAccount|list(HeldPayments|Events|VirtualAccounts|Settlements|Webhooks)|get(Balance|Statement)|createWebhook)$/
 
-describe.each(MODES)('a %s key sees nothing of the other mode', (mode) => {
-  test.each(ThirdPartyService.methods.map((method) => [method.localName, method] as const))(
-    'by %s, over any protocol',
-    async (name, method) => {
-      const authorization = `Bearer ${things[mode].key}`
-      const other = otherOf(mode)
-      for (const [protocol, call] of [...Object.entries(PROTOCOLS), ['REST', REST] as const]) {
-        const ask = (request: Request) => call(service, { method, request, authorization })
-        for (const [theirs, nobodys] of NAMING[name]!(other)) {
-          expect([protocol, await ask(theirs)]).toEqual([protocol, await ask(nobodys)])
-        }
-        for (const request of OWN[name]!(mode)) {
-          const outcome: Outcome = await ask(request)
-          expect([protocol, outcome]).toEqual([protocol, { messages: [expect.anything()] }])
-          const text = JSON.stringify(outcome)
-          const { reference, numbers, endpointId } = things[other]
-          const foreigners = [
-            reference,
-            ...numbers,
-            endpointId,
-            `only-${other}`,
-            `session-${other}`,
-          ]
-          for (const foreign of [...foreigners, `held-${other}`]) {
-            expect([protocol, text]).not.toEqual([protocol, expect.stringContaining(foreign)])
-          }
-          if (name === 'listEvents') expect(text).not.toContain(`"live":${other === 'live'}`)
-        }
-      }
-    },
+/** The same request about what exists nowhere. */
+const nowhere = (request: Request): Request =>
+  Object.fromEntries(
+    Object.entries(request).map(([name, value]) => [
+      name,
+      /^reference$|Id$/.test(name) ? 'nowhere' : value,
+    ]),
   )
 
-  test('byte for byte', async () => {
-    const { key } = things[mode]
-    const other = otherOf(mode)
-    for (const [path, theirs, nobodys] of [
-      ['getTransaction/', { session_id: `session-${other}` }, { session_id: 'nowhere' }],
-      ['getVirtualAccount/', { reference: things[other].reference }, { reference: 'nowhere' }],
-      ['getVirtualAccount/', { reference: `only-${other}` }, { reference: 'nowhere' }],
-    ] as const) {
-      const answers = [
-        await service.post(path, key, theirs),
-        await service.post(path, key, nobodys),
-      ]
-      const [first, second] = answers.map(({ status, text }) => [status, golden(text)])
-      expect(first).toEqual(second)
-      expect(first?.[0]).toBe(404)
+/** What a key finds. */
+const OWN: Readonly<Record<string, (mode: Mode) => readonly Readonly<Record<string, unknown>>[]>> =
+  {
+    generateVirtualAccount: (mode) => [creation({ reference: 'shared', firstName: mode })],
+    getTransaction: (mode) => [{ sessionId: `session-${mode}` }, { sessionId: 'session-shared' }],
+    getVirtualAccount: (mode) => [...byReference()(mode), { reference: 'shared' }],
+    listTransactions: (mode) => [{}, { reference: `only-${mode}` }],
+    acceptPayment: () => [{ sessionId: 'accepted-shared' }],
+    returnPayment: () => [{ sessionId: 'returned-shared' }],
+    listHeldPayments: () => [{}],
+    listEvents: () => [{}],
+    getBalance: () => [{}],
+    updateVirtualAccount: (mode) => [{ reference: `only-${mode}`, ...PHONE }],
+    upgradeVirtualAccount: (mode) => [{ reference: `only-${mode}`, ...BVN }],
+    closeVirtualAccount: () => [{ reference: 'shared' }],
+    listVirtualAccounts: () => [{}, { status: 'ACTIVE' }, { pageSize: 1 }],
+    listSettlements: () => [{}],
+    getStatement: () => [{}],
+    // Each call needs a URL of its own, or an endpoint of its own.
+    createWebhook: () => [],
+    deleteWebhook: () => [],
+    listWebhooks: () => [{}],
+    updateWebhook: (mode) => [{ endpointId: things[mode].endpointId, description: mode }],
+    testWebhook: byEndpoint,
+    listDeliveries: (mode) => NAMING['listDeliveries']!(mode),
+    redeliver: byDelivery,
+    // Only a pending delivery can be skipped.
+    skipDelivery: () => [],
+    simulatePayment: (mode) => (mode === 'live' ? [] : [{ reference: 'only-test', amount: '1' }]),
+    requeryTransaction: (mode) => [{ reference: `only-${mode}` }],
+  }
+
+const METHODS = ThirdPartyService.methods.map((method) => [method.localName, method] as const)
+
+test('every method is here', () => {
+  const names = METHODS.map(([name]) => name)
+  expect(names.filter((name) => NAMING[name] === undefined && !NAMES_NOTHING.test(name))).toEqual(
+    [],
+  )
+})
+
+describe.each(MODES)('a %s key sees nothing of the other mode, nor of another business', (mode) => {
+  test.each(METHODS)('by %s', async (name, method) => {
+    const authorization = `Bearer ${things[mode].key}`
+    const protocols = inTurn([['REST', REST] as const, ...Object.entries(PROTOCOLS)], name.length)
+    for (const [protocol, call] of protocols) {
+      const ask = (request: Readonly<Record<string, unknown>>) =>
+        call(service, { method, request, authorization })
+      for (const other of othersOf(mode)) {
+        for (const theirs of NAMING[name]?.(other) ?? []) {
+          const expected = await ask(nowhere(theirs))
+          expect([protocol, theirs, await ask(theirs)]).toEqual([protocol, theirs, expected])
+        }
+      }
+      for (const request of OWN[name]!(mode)) {
+        const outcome: Outcome = await ask(request)
+        expect([protocol, outcome]).toEqual([protocol, { messages: [expect.anything()] }])
+        const text = JSON.stringify(outcome)
+        for (const other of othersOf(mode)) {
+          const { reference, numbers, endpointId } = things[other]
+          const named = ['only', 'session', 'held'].map((what) => `${what}-${other}`)
+          for (const foreign of [reference, ...numbers, endpointId, ...named]) {
+            expect([protocol, text]).not.toEqual([protocol, expect.stringContaining(foreign)])
+          }
+        }
+        if (name === 'listEvents') expect(text).not.toContain(`"live":${mode !== 'live'}`)
+      }
     }
   })
 })
@@ -274,7 +212,7 @@ const step = fc.record({
 test('each mode keeps its own data, and its events count without a gap', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 14 }), async (steps) => {
-      const keys = await business()
+      const keys = await scopedBusiness(service)
       const run = `run-${keys.live.slice(-8)}`
       const owed = { live: new Set<string>(), test: new Set<string>() }
       const paid = { live: new Set<string>(), test: new Set<string>() }
@@ -282,11 +220,11 @@ test('each mode keeps its own data, and its events count without a gap', async (
       await Promise.all(
         steps.map(async ({ live, reference, session }) => {
           const mode: Mode = live ? 'live' : 'test'
-          const { number } = await open(keys[mode], { reference: `r-${reference}` })
+          const { number } = await openByKey(service, keys[mode], { reference: `r-${reference}` })
           owed[mode].add(number)
           if (session === undefined) return
           // One session is one payment in a mode: its account follows from it.
-          const payer = await open(keys[mode], { reference: 'payer' })
+          const payer = await openByKey(service, keys[mode], { reference: 'payer' })
           owed[mode].add(payer.number)
           await pay(payer.number, `${run}-${session}`)
           paid[mode].add(`${run}-${session}`)

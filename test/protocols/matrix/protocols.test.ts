@@ -49,64 +49,6 @@ describe('a successful call has the same response over every protocol', () => {
   )
 })
 
-/** Methods that store texts, and the texts. */
-const TEXTS: readonly (readonly [method: string, ...fields: string[]])[] = [
-  ['AccountService.CreateAccount', 'reference', 'firstName', 'lastName'],
-  ['ThirdPartyService.GenerateVirtualAccount', 'reference', 'firstName', 'lastName'],
-  ['ThirdPartyService.UpdateVirtualAccount', 'firstName'],
-  ['ThirdPartyService.CreateWebhook', 'description'],
-  ['BusinessService.CreateBusiness', 'name', 'alias'],
-  ['AdminService.IssueToken', 'name', 'description'],
-  ['TransactionService.ReverseTransaction', 'reason'],
-  ['WebhookService.CreateEndpoint', 'description'],
-  ['SandboxService.SimulateTransfer', 'payerName'],
-]
-
-describe('no protocol takes invisible characters', () => {
-  const rows = TEXTS.flatMap(([name, ...fields]) => fields.map((field) => [name, field] as const))
-  test.each(rows)('in %s %s', async (name, field) => {
-    const method = methods.find((each) => nameOf(each) === name)!
-    for (const character of ['\u200b', '\u202e', '\u200d']) {
-      const outcomes = protocolsOf(method).map(async ([protocol, call]) => {
-        const request = { ...(await HAPPY[name]!(scene, 'hidden')), [field]: `a${character}b` }
-        const authorization = authorizationOf(scene, name)
-        const outcome = await call(service, { method, request, authorization })
-        return [protocol, 'violations' in outcome && [outcome.code, outcome.violations]]
-      })
-      for (const [protocol, outcome] of await Promise.all(outcomes)) {
-        const message = expect.stringMatching(/printable|invisible/)
-        const expected = [protocol, ['INVALID_ARGUMENT', [{ field, message }]]]
-        expect([protocol, outcome]).toEqual(expected)
-      }
-    }
-  })
-
-  test('but a payment is recorded whatever its bank and payer wrote, without them', async () => {
-    const name = 'TransactionService.RecordPayment'
-    const method = methods.find((each) => nameOf(each) === name)!
-    for (const [index, [, call]] of protocolsOf(method).entries()) {
-      const request = {
-        ...(await HAPPY[name]!(scene, `hidden-${index}`)),
-        payer: { name: 'ADA\u202e \u200bOBI', bankName: 'GT\u00adBank' },
-        narration: 'rent\nof\u2066 May',
-      }
-      const outcome = await call(service, {
-        ...{ method, request, authorization: authorizationOf(scene, name) },
-      })
-      expect(outcome).toMatchObject({
-        messages: [
-          {
-            transaction: {
-              payer: { name: 'ADA OBI', bankName: 'GTBank' },
-              narration: 'rent of May',
-            },
-          },
-        ],
-      })
-    }
-  })
-})
-
 /** A read of what changes by itself. */
 const OF_NOW = 'OverviewService.GetOverview'
 

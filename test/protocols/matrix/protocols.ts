@@ -114,6 +114,16 @@ export function protocolsOf(method: DescMethod): [string, Protocol][] {
   return protocols
 }
 
+/**
+ * The first protocol and one of the others, in turn, where all protocols do the same: before a release, with
+ * MATRIX=full, all of them.
+ */
+export function inTurn<T>(protocols: readonly T[], turn: number): readonly T[] {
+  if (process.env['MATRIX'] === 'full') return protocols
+  const [first, ...others] = protocols
+  return [first!, others[turn % others.length]!]
+}
+
 /** int64 as a number: REST requests are flat objects of texts and numbers. */
 function toRestJson(schema: DescMessage, message: Message): JsonValue {
   const json = toJson(schema, message) as Record<string, JsonValue>

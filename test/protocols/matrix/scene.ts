@@ -4,6 +4,7 @@ import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
+import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { KEY_SCOPES } from '../../../src/auth/caller.ts'
@@ -62,6 +63,24 @@ export async function newKey({ service, otherBusinessId }: Scene): Promise<strin
   const businesses = service.client(BusinessService)
   const { key } = await businesses.issueKey({ businessId: otherBusinessId })
   return key!.id
+}
+
+/** Opens an account of the scene's business. */
+export async function openAccount({ service, businessId }: Scene, reference: string, more = {}) {
+  const request = { businessId, reference, bank: Bank.BANK_9PSB, ...CUSTOMER, ...more }
+  const { account } = await service.client(AccountService).createAccount(request)
+  return account!
+}
+
+/** A text as an id that callers choose. */
+export const idOf = (fresh: string) => fresh.replaceAll(/[^A-Za-z0-9-]/g, '-').slice(-60)
+
+/** Records a payment, by default into the account of the scene. */
+export async function pay({ service, accountNumber }: Scene, fresh: string, more = {}) {
+  const { transaction } = await service.client(TransactionService).recordPayment({
+    ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId: idOf(fresh), amountMinor: 700n, ...more },
+  })
+  return transaction
 }
 
 /** The rows that need a test key. */

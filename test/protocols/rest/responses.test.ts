@@ -118,6 +118,10 @@ describe('generateVirtualAccount', () => {
     const second = await account({ reference: 'same', firstName: 'Bola' })
     expect(second.reference).not.toBe(first.reference)
     expect(second.number).not.toBe(first.number)
+    // One of the form that the service assigns is no caller's own, whether it was assigned or not.
+    const taken = creation({ reference: first.reference })
+    const { status, body } = await service.post('generateVirtualAccount/', second.key, taken)
+    expect([status, body.errors[0].field]).toEqual([422, 'reference'])
   })
 })
 
@@ -133,6 +137,12 @@ describe('getVirtualAccount', () => {
     const byOwn = await post('getVirtualAccount', key, { reference: 'order-1' })
     expect(steady(byReturned.text)).toBe(expected)
     expect(byOwn.text).toBe(byReturned.text)
+  })
+
+  test('finds nothing by an account number', async () => {
+    const { key, number } = await account()
+    const { status, body } = await service.post('getVirtualAccount/', key, { reference: number })
+    expect([status, body.message]).toEqual([404, 'There is no such virtual account'])
   })
 })
 

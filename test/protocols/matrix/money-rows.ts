@@ -1,41 +1,62 @@
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { HeldPaymentService } from '../../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import type { Make, Scene } from './scene.ts'
-
-/** As an id that a caller chooses. */
-const plain = (text: string) => text.replace(/[^A-Za-z0-9-]/g, '-')
-
-/** The id of a new payment. */
-async function paid(
-  { service, accountNumber }: Scene,
-  sessionId: string,
-  status: TransactionStatus = TransactionStatus.SUCCESS,
-): Promise<string> {
-  const { transaction } = await service.client(TransactionService).recordPayment({
-    bank: Bank.BANK_9PSB,
-    accountNumber,
-    sessionId: plain(sessionId),
-    amountMinor: 700n,
-    status,
-  })
-  return transaction!.id
-}
+import { idOf, type Make, openAccount, pay, type Scene } from './scene.ts'
 
 const ofBusiness: Make = ({ businessId }) => ({ businessId })
 const nobodys: Make = () => ({ businessId: 'biz_nobody' })
 const TERMS = { schedule: 3, workingDays: 1, cutOff: '00:00', feeBasisPoints: 150 }
 
-/** A call of each rpc of settlement that goes well. */
-export const SETTLEMENT_HAPPY: Readonly<Record<string, Make>> = {
+/** A new payment, to name in a request. */
+async function paid(
+  scene: Scene,
+  fresh: string,
+  status: TransactionStatus = TransactionStatus.SUCCESS,
+) {
+  return { transactionId: (await pay(scene, fresh, { status }))!.id }
+}
+
+/** A payment that is less than its account expects. */
+async function held(scene: Scene, fresh: string) {
+  const { accountNumber } = await openAccount(scene, `held ${fresh}`, { amountMinor: 701n })
+  return (await pay(scene, fresh, { accountNumber }))!
+}
+
+const heldId = async (scene: Scene, fresh: string) => ({
+  transactionId: (await held(scene, fresh)).id,
+})
+const heldSession = async (scene: Scene, fresh: string) => ({
+  sessionId: (await held(scene, fresh)).sessionId,
+})
+
+/** A call of each rpc of held payments and settlement that goes well. */
+export const MONEY_HAPPY: Readonly<Record<string, Make>> = {
+  'HeldPaymentService.AcceptPayment': heldId,
+  'HeldPaymentService.ReturnPayment': async (scene, fresh) => ({
+    ...(await heldId(scene, fresh)),
+    reason: 'paid too little',
+  }),
+  'HeldPaymentService.CompleteReturn': async (scene, fresh) => {
+    const payment = await heldId(scene, fresh)
+    await scene.service.client(HeldPaymentService).returnPayment(payment)
+    return { ...payment, note: 'by transfer' }
+  },
+  'HeldPaymentService.ListHeldPayments': ({ businessId }) => ({ businessId, pageSize: 1 }),
+  'ThirdPartyService.AcceptPayment': heldSession,
+  'ThirdPartyService.ReturnPayment': async (scene, fresh) => ({
+    ...(await heldSession(scene, fresh)),
+    reason: 'paid too little',
+  }),
+  'ThirdPartyService.ListHeldPayments': () => ({ pageSize: 1 }),
   'TransactionService.ReverseTransaction': async (scene, fresh) => ({
-    transactionId: await paid(scene, fresh),
+    ...(await paid(scene, fresh)),
     reason: 'recalled by the bank',
   }),
   'SettlementService.Settle': ({ otherBusinessId }, fresh) => ({
     businessId: otherBusinessId,
-    requestId: plain(fresh),
+    requestId: idOf(fresh),
     force: true,
   }),
   'SettlementService.PreviewSettlement': ({ otherBusinessId }) => ({ businessId: otherBusinessId }),
@@ -62,30 +83,40 @@ export const SETTLEMENT_HAPPY: Readonly<Record<string, Make>> = {
   'ThirdPartyService.GetBalance': () => ({}),
 }
 
-/** A call for each error that an rpc of settlement names. */
-export const SETTLEMENT_ERRORS: Readonly<Record<string, Make>> = {
-  'TransactionService.ReverseTransaction validation_failed': () => ({ reason: 'x'.repeat(501) }),
-  'TransactionService.ReverseTransaction not_found': () => ({
-    transactionId: 'txn_nobody',
-    reason: 'x',
+/** A call for each error that those rpcs name, where the usual one does not get it. */
+export const MONEY_ERRORS: Readonly<Record<string, Make>> = {
+  'HeldPaymentService.AcceptPayment not_held': (scene, fresh) => paid(scene, fresh),
+  'HeldPaymentService.ReturnPayment validation_failed': () => ({ reason: 'x'.repeat(501) }),
+  'HeldPaymentService.ReturnPayment not_held': async (scene, fresh) => {
+    const payment = await heldId(scene, fresh)
+    await scene.service.client(HeldPaymentService).acceptPayment(payment)
+    return payment
+  },
+  'HeldPaymentService.CompleteReturn not_held': async (scene, fresh) => ({
+    ...(await heldId(scene, fresh)),
+    note: 'x',
   }),
+  'ThirdPartyService.AcceptPayment validation_failed': () => ({ sessionId: 'a b' }),
+  'ThirdPartyService.AcceptPayment not_held': ({ sessionId }) => ({ sessionId }),
+  'ThirdPartyService.ReturnPayment validation_failed': () => ({ sessionId: 'x', bank: 'x' }),
+  'ThirdPartyService.ReturnPayment not_held': ({ sessionId }) => ({ sessionId }),
+  'TransactionService.ReverseTransaction validation_failed': () => ({ reason: 'x'.repeat(501) }),
   'TransactionService.ReverseTransaction already_reversed': async (scene, fresh) => {
-    const transactionId = await paid(scene, fresh)
-    const request = { transactionId, reason: 'x' }
+    const request = { ...(await paid(scene, fresh)), reason: 'x' }
     await scene.service.client(TransactionService).reverseTransaction(request)
     return request
   },
   'TransactionService.ReverseTransaction not_reversible': async (scene, fresh) => ({
-    transactionId: await paid(scene, fresh, TransactionStatus.PENDING),
+    ...(await paid(scene, fresh, TransactionStatus.PENDING)),
     reason: 'x',
   }),
   'TransactionService.ReverseTransaction imported_transaction': async (scene, fresh) => {
     const { service, businessId, accountNumber } = scene
-    const sessionId = fresh.replaceAll(/[^\w.]/g, '-').slice(-64)
-    const imported = { sessionId, bank: Bank.BANK_9PSB, accountNumber, amountMinor: 5n }
-    const client = service.client(TransactionService)
+    const sessionId = idOf(fresh)
     const paidAt = { seconds: 1_700_000_000n }
-    await client.importTransactions({ businessId, transactions: [{ ...imported, paidAt }] })
+    const row = { sessionId, bank: Bank.BANK_9PSB, accountNumber, amountMinor: 5n, paidAt }
+    const client = service.client(TransactionService)
+    await client.importTransactions({ businessId, transactions: [row] })
     const { transaction } = await client.getTransaction({ businessId, sessionId })
     return { transactionId: transaction!.id, reason: 'x' }
   },
@@ -96,31 +127,14 @@ export const SETTLEMENT_ERRORS: Readonly<Record<string, Make>> = {
     await service.client(SettlementService).settle(request)
     return { ...request, force: false }
   },
-  'SettlementService.PreviewSettlement validation_failed': () => ({}),
-  'SettlementService.PreviewSettlement not_found': nobodys,
-  'SettlementService.ListSettlements validation_failed': () => ({ pageToken: 'garbage' }),
-  'SettlementService.GetBalance validation_failed': () => ({}),
-  'SettlementService.GetBalance not_found': nobodys,
-  'SettlementService.ListEntries validation_failed': () => ({ pageSize: 1001 }),
-  'SettlementService.ListEntries not_found': nobodys,
-  'SettlementService.GetSettlementTerms validation_failed': () => ({}),
-  'SettlementService.GetSettlementTerms not_found': nobodys,
   'SettlementService.UpdateSettlementTerms validation_failed': ({ businessId }) => ({
     businessId,
     terms: { ...TERMS, schedule: 2, cutOff: '24:00' },
-  }),
-  'SettlementService.UpdateSettlementTerms not_found': () => ({
-    businessId: 'biz_nobody',
-    terms: TERMS,
   }),
   'SettlementService.AddHoliday validation_failed': () => ({ day: '2026-02-30', name: 'x' }),
   'SettlementService.RemoveHoliday validation_failed': () => ({ day: '2026-02-30' }),
   'SettlementService.RemoveHoliday not_found': () => ({ day: '2026-02-28' }),
   'SettlementService.ListHolidays validation_failed': () => ({ pageToken: 'garbage' }),
   'SettlementService.GetSettlementCalendar validation_failed': () => ({ month: '2026-13' }),
-  'SettlementService.GetSettlementCalendar not_found': () => ({
-    businessId: 'biz_nobody',
-    month: '2026-01',
-  }),
   'SettlementService.VerifyLedger validation_failed': () => ({ from: 'garbage' }),
 }
