@@ -1,11 +1,14 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { request } from 'undici'
-import { expect, test } from 'vitest'
-import { useSharedService } from '../support/service.ts'
+import { describe, expect, test } from 'vitest'
+import { openShop, pay } from '../overview/scene.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { useService } from '../support/service.ts'
+import { useBrowser } from './browser.ts'
 
 const BUILT = join(import.meta.dirname, '../../dist/console')
-const service = useSharedService()
+const service = useService()
 
 const get = (path: string, headers: Record<string, string> = {}) =>
   fetch(service.httpUrl + path, { headers: { 'accept-encoding': 'identity', ...headers } })
@@ -59,4 +62,36 @@ test.each([
   expect(response.status).toBe(404)
   expect(response.headers.get('cache-control')).toBe('no-store')
   expect(await response.json()).toMatchObject({ status: false, code: 'unknown_path' })
+})
+
+describe.skipIf(!hasBrowser)('a page that is opened first', () => {
+  const open = useBrowser(service)
+
+  /** Of files, compressed; the build allows as much before the page itself. */
+  const BYTES_MAX = 160 * 1024
+
+  test.each([
+    ['/', '.tile-number'],
+    ['/payments', 'tr[data-row]'],
+  ])('%s needs fewer than 12 requests, and 160 KiB', async (path, content) => {
+    await pay(service, await openShop(service))
+    const { page, close } = await open('/sign-in')
+    await page.getByLabel('Token').waitFor()
+    const names: string[] = []
+    page.on('request', (request) => names.push(new URL(request.url()).pathname))
+    const devtools = await page.context().newCDPSession(page)
+    await devtools.send('Network.clearBrowserCache')
+    await page.goto(`${service.httpUrl}/console${path}`)
+    await page.locator(content).first().waitFor()
+    await page.getByRole('button', { name: 'live', exact: true }).waitFor()
+    expect(names.length, names.join(' ')).toBeLessThan(12)
+    expect(names).toContain('/inflow.event.v1.EventService/Subscribe')
+    const files = names.filter((name) => name.startsWith('/console/assets/'))
+    const bytes = files
+      .map((name) => statSync(`${BUILT}${name.slice('/console'.length)}.gz`).size)
+      .reduce((sum, size) => sum + size, 0)
+    expect(bytes).toBeGreaterThan(BYTES_MAX / 2)
+    expect(bytes).toBeLessThan(BYTES_MAX)
+    await close()
+  })
 })

@@ -11,10 +11,8 @@ import { SignIn } from '../session/sign-in.tsx'
 import { ShownObjectProvider } from '../session/view-scope.tsx'
 import { Empty, Failure, Waiting } from '../ui/page.tsx'
 import { Frame } from './frame.tsx'
-import { INNER, RAIL } from './pages.ts'
+import { BASE, INNER, RAIL } from './pages.ts'
 
-/** Where the service serves the console. */
-const BASE = '/console'
 const SIGN_IN = '/sign-in'
 
 /** Leads to the sign-in page, and from there back to the present one. */

@@ -1,7 +1,6 @@
-import { useQuery } from '@connectrpc/connect-query'
 import { type ReactNode, useEffect } from 'react'
 import { useLocation } from 'wouter'
-import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { useReviewSummary } from '../session/review-summary.ts'
 import { useMay } from '../session/session.tsx'
 import { useHref, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -82,17 +81,9 @@ function useRailKeys(): void {
   })
 }
 
-/** How often the count is read: no stream has all that needs an operator. */
-const REVIEW_REFRESH_MS = 30_000
-
 /** How many items wait for an operator. */
 function ReviewBadge() {
-  const { live, businessId } = useViewScope()
-  const { data } = useQuery(
-    OverviewService.method.listReviewItems,
-    { live, businessId, pageSize: 1 },
-    { refetchInterval: REVIEW_REFRESH_MS },
-  )
+  const { data } = useReviewSummary()
   const counts = data?.counts ?? []
   const total = counts.reduce((sum, { count }) => sum + count, 0)
   if (total === 0) return null

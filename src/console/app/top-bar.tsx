@@ -133,20 +133,29 @@ function BusinessSwitcher() {
   const scope = useViewScope()
   const shown = useShownObject()
   const choose = useChooseScope()
-  const [typed, setTyped] = useState('')
-  const query = useDeferredValue(typed.trim())
   const mayList = useMay()(BusinessService.method.listBusinesses)
-  const found = useQuery(
-    BusinessService.method.listBusinesses,
-    { query, pageSize: SHOWN_MAX },
-    { enabled: mayList, placeholderData: (previous) => previous },
-  )
   const businessId = shown?.businessId ?? scope.businessId
   const name = useBusinessName(businessId)
   if (!mayList || businessIds.length === 1) return <span className="business">{name}</span>
   const none = shown ? 'No business' : 'All businesses'
   return (
     <Popover label={businessId === '' ? none : name} isSet={businessId !== ''}>
+      <Businesses onChoose={(business) => choose({ business })} />
+    </Popover>
+  )
+}
+
+/** All businesses, or those that match what is typed. They are read when the panel opens. */
+function Businesses({ onChoose }: { readonly onChoose: (business: string) => void }) {
+  const [typed, setTyped] = useState('')
+  const query = useDeferredValue(typed.trim())
+  const found = useQuery(
+    BusinessService.method.listBusinesses,
+    { query, pageSize: SHOWN_MAX },
+    { placeholderData: (previous) => previous },
+  )
+  return (
+    <>
       <input
         aria-label="Find a business"
         placeholder="Name, alias or id"
@@ -155,18 +164,18 @@ function BusinessSwitcher() {
       />
       <ul className="choices">
         <li>
-          <button type="button" onClick={() => choose({ business: '' })}>
+          <button type="button" onClick={() => onChoose('')}>
             All businesses
           </button>
         </li>
         {found.data?.businesses.map((business) => (
           <li key={business.id}>
-            <button type="button" onClick={() => choose({ business: business.id })}>
+            <button type="button" onClick={() => onChoose(business.id)}>
               {business.name} <span className="faint">{business.id}</span>
             </button>
           </li>
         ))}
       </ul>
-    </Popover>
+    </>
   )
 }

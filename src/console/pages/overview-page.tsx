@@ -19,6 +19,7 @@ import { bankName } from '../format/enums.ts'
 import { count, naira, shortNaira } from '../format/money.ts'
 import { durationText, HOUR, lagosClock, lagosDay, msOf } from '../format/time.ts'
 import { useEvents } from '../session/live.tsx'
+import { SUMMARY_ITEMS, useReviewSummary } from '../session/review-summary.ts'
 import { useViewScope } from '../session/view-scope.tsx'
 import { useNow } from '../ui/clock.ts'
 import { columnsOf } from '../ui/columns.tsx'
@@ -156,20 +157,12 @@ function LastRun({ runs }: { readonly runs: readonly ReconciliationRun[] }) {
   )
 }
 
-/** How many items the overview shows. */
-const REVIEW_ITEMS_SHOWN = 5
-
 /** The oldest items of the review queue, each with the page where it is decided. */
 function NeedsYou() {
-  const { live, businessId } = useViewScope()
-  const read = useQuery(
-    OverviewService.method.listReviewItems,
-    { live, businessId, pageSize: REVIEW_ITEMS_SHOWN },
-    { refetchInterval: REFRESH_MS },
-  )
+  const read = useReviewSummary()
   return (
     <Section title="Needs you" actions={<PageLink to="/review">All</PageLink>}>
-      <Loaded read={read} rows={REVIEW_ITEMS_SHOWN} />
+      <Loaded read={read} rows={SUMMARY_ITEMS} />
       {read.data?.items.length === 0 && <p className="faint">Nothing waits for a decision.</p>}
       <ul className="needs">
         {read.data?.items.map((item) => (

@@ -1,5 +1,5 @@
 import '../styles/review.css'
-import { createQueryOptions, useQuery, useTransport } from '@connectrpc/connect-query'
+import { createQueryOptions, useTransport } from '@connectrpc/connect-query'
 import { useQueries } from '@tanstack/react-query'
 import { type RefObject, useEffect, useId, useRef } from 'react'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
@@ -13,6 +13,7 @@ import { isTyping } from '../app/typing.ts'
 import { bankName } from '../format/enums.ts'
 import { msOf } from '../format/time.ts'
 import { useBusinessName } from '../session/business-names.ts'
+import { useReviewSummary } from '../session/review-summary.ts'
 import { useMay } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -80,9 +81,7 @@ function keyOf({ kind, id, live }: ReviewItem): string {
 
 /** The counts of all kinds; the badge of the rail reads the same. */
 function useCounts(): readonly ReviewCount[] {
-  const { live, businessId } = useViewScope()
-  const read = useQuery(OverviewService.method.listReviewItems, { live, businessId, pageSize: 1 })
-  return read.data?.counts ?? []
+  return useReviewSummary().data?.counts ?? []
 }
 
 /** How many there are: `12`, or `1000+`. */

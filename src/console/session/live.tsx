@@ -10,7 +10,7 @@ import {
   useState,
 } from 'react'
 import type { Event } from '../../../gen/inflow/event/v1/event_pb.ts'
-import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { RAIL_NEEDS } from '../app/rail-needs.ts'
 import { useMay } from './session.tsx'
 import { useViewScope, type ViewScope } from './view-scope.tsx'
 
@@ -52,7 +52,7 @@ const RETRY_MAX_MS = 30_000
  */
 export function LiveProvider({ children }: { readonly children: ReactNode }) {
   const transport = useTransport()
-  const allowed = useMay()(EventService.method.subscribe)
+  const allowed = useMay()(RAIL_NEEDS.Events)
   const { live, businessId } = useViewScope()
   const [isPaused, setPaused] = useState(false)
   const isHidden = useHidden()
@@ -106,7 +106,6 @@ function follow(
   setState: (state: LiveState) => void,
   pass: Listener,
 ): () => void {
-  const client = createClient(EventService, transport)
   const ended = new AbortController()
   let waiting: Event[] = []
   let isMissed = false
@@ -120,6 +119,9 @@ function follow(
   }
   const flushing = setInterval(flush, FLUSH_MS)
   const read = async (onOpen: () => void): Promise<void> => {
+    // The contract of events names nearly everything; a page is shown before.
+    const { EventService } = await import('../../../gen/inflow/event/v1/event_service_pb.ts')
+    const client = createClient(EventService, transport)
     const stream = client.subscribe(
       {
         start: cursor.text === '' ? { case: undefined } : { case: 'cursor', value: cursor.text },

@@ -1,10 +1,10 @@
-import { type DescMethod, getOption } from '@bufbuild/protobuf'
+import type { DescMethod } from '@bufbuild/protobuf'
 import { useQuery } from '@connectrpc/connect-query'
 import { createContext, type ReactNode, useContext } from 'react'
-import { Credential, policy } from '../../../gen/inflow/auth/v1/policy_pb.ts'
 import type { Caller, Service } from '../../../gen/inflow/session/v1/session_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { Failure, Waiting } from '../ui/page.tsx'
+import { type MethodNeeds, needsOf } from './method-needs.ts'
 
 interface Session {
   readonly caller: Caller
@@ -51,12 +51,11 @@ export function useRestricted(): boolean {
  * Returns whether the caller may call a method, by the method's own policy: what it may not do is not shown.
  * The server decides anyway.
  */
-export function useMay(): (method: DescMethod) => boolean {
+export function useMay(): (method: DescMethod | MethodNeeds) => boolean {
   const { scopes, businessIds } = useSession()
   return (method) => {
-    const { credential, scopes: needed, tenantScope } = getOption(method, policy)
-    if (credential !== Credential.TOKEN) return false
-    if (tenantScope?.rule.case === 'unrestrictedOnly' && businessIds.length > 0) return false
-    return scopes.includes('admin') || needed.some((scope) => scopes.includes(scope))
+    const needs = 'scopes' in method ? method : needsOf(method)
+    if (needs.isUnrestricted && businessIds.length > 0) return false
+    return needs.scopes.some((scope) => scopes.includes(scope))
   }
 }

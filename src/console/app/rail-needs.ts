@@ -1,0 +1,28 @@
+import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { type MethodNeeds, needsOf } from '../session/method-needs.ts'
+
+/**
+ * What a caller needs to open each page of the rail: what the method needs that the page reads. The build computes it;
+ * the first page would otherwise load the contract of all of them.
+ */
+export const RAIL_NEEDS = {
+  Overview: needsOf(OverviewService.method.getOverview),
+  Payments: needsOf(TransactionService.method.listTransactions),
+  Accounts: needsOf(AccountService.method.listAccounts),
+  Events: needsOf(EventService.method.subscribe),
+  Webhooks: needsOf(WebhookService.method.listEndpoints),
+  Review: needsOf(OverviewService.method.listReviewItems),
+  Settlement: needsOf(SettlementService.method.getSettlementCalendar),
+  Reconciliation: needsOf(ReconciliationService.method.reconcile),
+  Businesses: needsOf(BusinessService.method.listBusinesses),
+  Access: needsOf(AdminService.method.listAuditEntries),
+  Health: needsOf(ReconciliationService.method.listReconciliationRuns),
+} satisfies Record<string, MethodNeeds>
