@@ -15,6 +15,7 @@ export const SCOPES = [
   'payments:write',
   'payments:reverse',
   'splits:write',
+  'webhooks:write',
   'read',
   'events:subscribe',
 ] as const

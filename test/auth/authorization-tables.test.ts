@@ -10,6 +10,9 @@ import { restPath, SERVICES } from '../../src/protobuf/contract-services.ts'
 const services = SERVICES
 const document = readFileSync(join(import.meta.dirname, '../../src/docs/authorization.md'), 'utf8')
 
+/** A token and a key may have scopes of the same name. */
+const [scopesOfTokens = '', scopesOfKeys = ''] = document.split('| scope of a key |')
+
 /** The cells of the row that begins with a text, in a part of the document. */
 function cellsOf(part: string, first: string): string[] {
   const found = part.split('\n').filter((line) => line.startsWith(`| ${first} |`))
@@ -60,7 +63,7 @@ test('the row of each scope of a key names the methods whose policy names it', (
   const policies = methods.map((method) => [method.name, getOption(method, policy)] as const)
   const forKeys = policies.filter(([, { credential }]) => credential === Credential.SECRET_KEY)
   const namesOf = (first: string) =>
-    cellsOf(document, first)[1]!
+    cellsOf(scopesOfKeys, first)[1]!
       .split(', ')
       .filter((name) => name !== '–')
   for (const scope of KEY_SCOPES) {
@@ -77,17 +80,21 @@ test('the row of each scope names the methods whose policy names it', () => {
     'payments:write',
     'payments:reverse',
     'splits:write',
+    'webhooks:write',
     'read',
     'events:subscribe',
   ]) {
-    const [, ...cells] = cellsOf(document, `\`${scope}\``)
+    const [, ...cells] = cellsOf(scopesOfTokens, `\`${scope}\``)
     const [open, closed] = cells.map((cell) =>
       cell.split('; ').flatMap((part) => {
         const [, service, names = ''] = /^`(\w+)` (.*)$/.exec(part) ?? []
         return names.split(', ').flatMap((name) => (name === '' ? [] : `${service}.${name}`))
       }),
     )
-    const allowed = methods.filter((method) => getOption(method, policy).scopes.includes(scope))
+    const allowed = methods.filter((method) => {
+      const { credential, scopes } = getOption(method, policy)
+      return credential === Credential.TOKEN && scopes.includes(scope)
+    })
     const restricted = (method: (typeof methods)[number]) =>
       getOption(method, policy).tenantScope?.rule.case === 'unrestrictedOnly'
     const name = (method: (typeof methods)[number]) => `${method.parent.name}.${method.name}`

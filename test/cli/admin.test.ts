@@ -55,7 +55,7 @@ test('an unknown scope is invalid usage; the error names the known scopes', asyn
   const wrong = await run('token', 'issue', '--name', 'x', '--scope', 'root')
   expect(wrong).toMatchObject({ code: 2, stdout: '' })
   expect(wrong.stderr).toContain(
-    'admin, payments:write, payments:reverse, splits:write, read, events:subscribe',
+    'admin, payments:write, payments:reverse, splits:write, webhooks:write, read, events:subscribe',
   )
 })
 

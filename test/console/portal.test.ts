@@ -1,9 +1,12 @@
+import { Code } from '@connectrpc/connect'
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { openShop, pay, type Shop, settleAll } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
+import { startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { useBrowser } from './browser.ts'
@@ -16,6 +19,9 @@ const SECRET = {
   amountMinor: 77_123_457n,
   amountText: '771,234.57',
 }
+
+/** What only operators know: commands, settings, and how the ledger names its accounts. */
+const OPERATORS_WORDS = /npx |inflow [a-z]+ [a-z-]+|ADMIN_TOKEN|clearing:/
 
 /** What changes something; none of it is for a token that may only read. */
 const CHANGES =
@@ -97,6 +103,8 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
         'Webhooks',
         'Review',
         'Settlement',
+        'API keys',
+        'Team',
       ]),
     )
     expect(titles).not.toContain('Reconciliation')
@@ -106,6 +114,8 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
       await settled(page)
       const row = page.locator('tr[data-row].opens').first()
       for (const where of [title, `${title}, opened`]) {
+        const text = await page.locator('main').innerText()
+        expect(text, where).not.toMatch(OPERATORS_WORDS)
         expectNothingHidden(await page.locator('body').innerText(), where)
         const buttons = await page.getByRole('button').allInnerTexts()
         expect(
@@ -121,6 +131,48 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
     expect(calls).toBeGreaterThan(10)
     expect(problems).toEqual([])
     await close()
+  })
+
+  test('with the scope webhooks:write a business keeps its own webhooks, and nothing else', async () => {
+    const receiver = await startReceiver()
+    const { portalLink, urlPath } = await service.client(SessionService).createPortalLink({
+      businessId: own.businessId,
+      scopes: ['read', 'webhooks:write'],
+    })
+    const { page, problems, close } = await open(urlPath.slice('/console'.length), { token: null })
+    await railOf(page).filter({ hasText: 'Webhooks' }).click()
+    const dialog = page.getByRole('dialog')
+    await page.getByRole('button', { name: 'Create endpoint' }).click()
+    await dialog.getByLabel('URL').fill(`${receiver.url}/merchant`)
+    await dialog.getByRole('button', { name: 'Create endpoint' }).click()
+    await dialog.getByText(/^whsec_/).waitFor()
+    await dialog.getByLabel('I have kept it').check()
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('row', { name: /\/merchant/ }).click()
+    await page.getByRole('button', { name: 'Send test' }).click()
+    await dialog.getByRole('button', { name: 'Send test' }).click()
+    await waitFor(() => expect(receiver.requests).toHaveLength(1))
+    await dialog.getByText(/Audit entry #\d+/).waitFor()
+    const { entries } = await service
+      .client(AdminService)
+      .listAuditEntries({ action: 'endpoint.create', actorId: portalLink!.id })
+    expect(entries).toHaveLength(1)
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await railOf(page).filter({ hasText: 'API keys' }).click()
+    await settled(page)
+    const buttons = await page.getByRole('button').allInnerTexts()
+    expect(buttons.filter((each) => CHANGES.test(each.trim()))).toEqual([])
+    expect(problems).toEqual([])
+    await close()
+    await receiver.close()
+    // The service decides, whatever the page shows.
+    const request = { name: 'webhooks', scopes: ['webhooks:write'], businessIds: [own.businessId] }
+    const { secret } = await service.client(AdminService).issueToken(request)
+    const webhooks = service.client(WebhookService, secret)
+    const created = webhooks.createEndpoint({ businessId: other.businessId, url: SECRET.url })
+    await expect(created).rejects.toMatchObject({ code: Code.PermissionDenied })
+    const deleted = webhooks.deleteEndpoint({ endpointId: hidden[10]! })
+    await expect(deleted).rejects.toMatchObject({ code: Code.NotFound })
   })
 
   test('addresses of what belongs to others show nothing of it', async () => {

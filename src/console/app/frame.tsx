@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect } from 'react'
 import { useLocation } from 'wouter'
 import { useReviewSummary } from '../session/review-summary.ts'
-import { useMay } from '../session/session.tsx'
+import { useMay, useOnlyBusiness } from '../session/session.tsx'
 import { useHref, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { PageLink } from '../ui/values.tsx'
@@ -30,6 +30,7 @@ export function Frame({ children }: { readonly children: ReactNode }) {
 function Rail() {
   const [location] = useLocation()
   const may = useMay()
+  const titleOf = useTitles()
   const isAt = (path: string) => (path === '/' ? location === '/' : location.startsWith(path))
   return (
     <nav className="rail" aria-label="Pages">
@@ -39,15 +40,23 @@ function Rail() {
           key={path}
           to={path}
           className={isAt(path) ? 'rail-link here' : 'rail-link'}
-          tooltip={title}
+          tooltip={titleOf(title)}
         >
           <Icon name={icon} />
-          <span className="rail-title">{title}</span>
+          <span className="rail-title">{titleOf(title)}</span>
           {path === '/review' && <ReviewBadge />}
         </PageLink>
       ))}
     </nav>
   )
+}
+
+/** What a business calls pages that have one thing for it. */
+const PORTAL_TITLES: Readonly<Record<string, string>> = { Businesses: 'API keys', Access: 'Team' }
+
+function useTitles(): (title: string) => string {
+  const isPortal = useOnlyBusiness() !== undefined
+  return (title) => (isPortal && PORTAL_TITLES[title]) || title
 }
 
 /** How long the second key of a pair may take. */
@@ -58,6 +67,7 @@ function useRailKeys(): void {
   const [, navigate] = useLocation()
   const href = useHref()
   const may = useMay()
+  const titleOf = useTitles()
   useEffect(() => {
     let startedMs = 0
     const onKey = (event: KeyboardEvent) => {
@@ -69,7 +79,7 @@ function useRailKeys(): void {
       if (Date.now() - startedMs > KEY_PAIR_MS) return
       startedMs = 0
       const page = RAIL.find(
-        ({ title, needs }) => title.toLowerCase().startsWith(event.key) && may(needs),
+        ({ title, needs }) => titleOf(title).toLowerCase().startsWith(event.key) && may(needs),
       )
       if (page === undefined) return
       // A page gives the letter another meaning without the `g`.

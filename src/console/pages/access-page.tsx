@@ -15,17 +15,17 @@ import { SessionService } from '../../../gen/inflow/session/v1/session_service_p
 import { shorten, words } from '../format/ids.ts'
 import { count } from '../format/money.ts'
 import { useBusinessNames } from '../session/business-names.ts'
-import { useMay } from '../session/session.tsx'
+import { useMay, useOnlyBusiness, useRestricted } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Button, Code } from '../ui/button.tsx'
 import { columnsOf, type Entry, MessageFacts } from '../ui/columns.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { FilterBar, readTime, TextFilter, TimeFilter } from '../ui/filters.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
-import { Empty, Failure, Page } from '../ui/page.tsx'
+import { Empty, Failure, Page, Section } from '../ui/page.tsx'
 import { useProgress } from '../ui/progress.ts'
 import { Id, PageLink, Status } from '../ui/values.tsx'
-import { Sessions, Tokens } from './credentials.tsx'
+import { PortalLinks, Sessions, Tokens, usePortalLinks } from './credentials.tsx'
 
 interface Part {
   /** In the URL. */
@@ -55,10 +55,12 @@ const PARTS: readonly Part[] = [
 /** Who may do what, and who did. A business sees what was done that concerns it, and nothing else. */
 export function AccessPage() {
   const may = useMay()
+  const only = useOnlyBusiness()
   const [show] = useUrlState('show')
   const parts = PARTS.filter(({ needs }) => may(needs))
   const part = parts.find(({ name }) => name === show) ?? parts[0]
   if (!part) return null
+  if (only !== undefined) return <TeamPage businessId={only} />
   const Shown = part.component
   if (parts.length === 1) {
     return (
@@ -83,6 +85,20 @@ export function AccessPage() {
         ))}
       </nav>
       <Shown />
+    </Page>
+  )
+}
+
+/** Who may sign in for a business, and what was done. */
+function TeamPage({ businessId }: { readonly businessId: string }) {
+  const links = usePortalLinks(businessId)
+  const mayList = useMay()(SessionService.method.listPortalLinks)
+  return (
+    <Page title="Team" isWide>
+      {mayList && <PortalLinks title="Who may sign in" businessId={businessId} links={links} />}
+      <Section title="What was done">
+        <AuditLog />
+      </Section>
     </Page>
   )
 }
@@ -214,9 +230,11 @@ const KINDS: Readonly<Record<string, string>> = {
 
 /** Who made a change, in words. */
 function ActorShown({ actor }: { readonly actor: Actor | undefined }) {
+  const isPortal = useRestricted()
   if (!actor) return null
   const { kind, id, name } = actor
-  const title = KINDS[kind] ?? (name || words(kind))
+  const title =
+    isPortal && kind === 'bootstrap' ? 'An operator' : (KINDS[kind] ?? (name || words(kind)))
   return (
     <span title={id}>
       {title} {id !== '' && id !== kind && <code className="faint">{shorten(id)}</code>}

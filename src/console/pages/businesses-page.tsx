@@ -9,7 +9,7 @@ import { SessionService } from '../../../gen/inflow/session/v1/session_service_p
 import { Schedule, type Terms } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { count, naira } from '../format/money.ts'
-import { useMay, useSession } from '../session/session.tsx'
+import { useMay, useOnlyBusiness } from '../session/session.tsx'
 import { useHref, useShowObject, useUrlState } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
 import { columnsOf, MessageFacts } from '../ui/columns.tsx'
@@ -23,10 +23,9 @@ const METHODS = BusinessService.method
 
 /** The businesses that the caller may see; of one business, its own page. */
 export function BusinessesPage() {
-  const { businessIds } = useSession()
+  const only = useOnlyBusiness()
   const href = useHref()
-  const [only] = businessIds
-  if (businessIds.length === 1) return <Redirect to={href(`/businesses/${only}`)} replace />
+  if (only !== undefined) return <Redirect to={href(`/businesses/${only}`)} replace />
   return (
     <Page title="Businesses" actions={<CreateBusiness />} isWide>
       <FilterBar>
@@ -114,6 +113,8 @@ export function BusinessPage() {
     { enabled: may(SettlementService.method.getSettlementTerms) },
   )
   const keys = useKeys(id)
+  // Who may sign in has a page of its own in a portal.
+  const isPortal = useOnlyBusiness() !== undefined
   const links = usePortalLinks(id)
   const recipients = usePagedList(
     AccountService.method.listSplitRecipients,
@@ -131,13 +132,18 @@ export function BusinessPage() {
     )
   }
   return (
-    <Page title={business.name} actions={<EditBusiness business={business} />}>
+    <Page
+      title={isPortal ? 'API keys' : business.name}
+      actions={<EditBusiness business={business} />}
+    >
       <div className="fact-columns">
         <BusinessFacts business={business} />
         {terms.data?.terms && <SettlementTerms businessId={id} terms={terms.data.terms} />}
       </div>
       <Keys businessId={id} keys={keys} />
-      {may(SessionService.method.listPortalLinks) && <PortalLinks businessId={id} links={links} />}
+      {!isPortal && may(SessionService.method.listPortalLinks) && (
+        <PortalLinks businessId={id} links={links} />
+      )}
       {may(AccountService.method.listSplitRecipients) && (
         <Section title="Split recipients" actions={<ApproveRecipient businessId={id} />}>
           <List

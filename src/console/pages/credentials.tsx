@@ -195,14 +195,16 @@ export function usePortalLinks(businessId: string) {
 
 /** The links that open the console for this business alone. */
 export function PortalLinks({
+  title = 'Portal links',
   businessId,
   links,
 }: {
+  readonly title?: string
   readonly businessId: string
   readonly links: ReturnType<typeof usePortalLinks>
 }) {
   return (
-    <Section title="Portal links" actions={<CreateLink businessId={businessId} />}>
+    <Section title={title} actions={<CreateLink businessId={businessId} />}>
       <List
         label="Portal links"
         columns={LINK_COLUMNS}
@@ -217,10 +219,15 @@ export function PortalLinks({
   )
 }
 
+/** What a scope of a link allows. */
+function mayText(scope: string): string {
+  return LINK_SCOPES.find(({ value }) => value === scope)?.label.toLowerCase() ?? scope
+}
+
 const LINK_COLUMNS = columnsOf(PortalLinkSchema, [
   ['For', ({ description }) => description || <span className="faint">–</span>],
   ['State', (link) => <CredentialState of={link} hasEnd />],
-  ['May', 'scopes'],
+  ['May', ({ scopes }) => scopes.map(mayText).join('; ')],
   'expiresAt',
   ['Last opened', lastUse],
   'createdAt',
@@ -253,6 +260,7 @@ const LINK_SCOPES = [
   { value: 'payments:write', label: 'Open and close accounts, decide on held payments' },
   { value: 'payments:reverse', label: 'Reverse payments' },
   { value: 'splits:write', label: 'Divide payments with approved recipients' },
+  { value: 'webhooks:write', label: 'Manage webhooks: endpoints, secrets, retries, rehearsals' },
 ]
 
 function CreateLink({ businessId }: { readonly businessId: string }) {
@@ -354,9 +362,14 @@ const tokenColumns = (nameOf: (businessId: string) => string) =>
   ])
 
 const TOKEN_SCOPES = [
-  ...['read', 'events:subscribe', 'payments:write', 'payments:reverse', 'splits:write'].map(
-    (value) => ({ value, label: value }),
-  ),
+  ...[
+    'read',
+    'events:subscribe',
+    'payments:write',
+    'payments:reverse',
+    'splits:write',
+    'webhooks:write',
+  ].map((value) => ({ value, label: value })),
   { value: 'admin', label: 'admin (everything)' },
 ]
 

@@ -11,7 +11,7 @@ import { curlOfCall } from '../format/curl.ts'
 import { count, naira } from '../format/money.ts'
 import { useEventKinds } from '../session/event-kinds.ts'
 import { useEvents, useLive } from '../session/live.tsx'
-import { useMay } from '../session/session.tsx'
+import { useMay, useRestricted } from '../session/session.tsx'
 import { useShowObject, useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Button, Code, CopyButton } from '../ui/button.tsx'
 import { columnsOf, MessageFacts } from '../ui/columns.tsx'
@@ -110,14 +110,15 @@ interface TailProps {
 /** Only what arrives: the events of all businesses have no list. */
 function AllBusinesses({ rows, items }: TailProps) {
   const { state } = useLive()
+  const isPortal = useRestricted()
   if (rows.shown.length === 0) {
     return (
       <Empty
         title={state.kind === 'live' ? 'Waiting for events' : 'Events are not shown as they arrive'}
         command="inflow transfer simulate --account 1234567890 --amount 1500.50"
       >
-        Events appear here as they are logged. Choose a business to see its earlier ones. This
-        command simulates a transfer:
+        Events appear here as they are logged. Choose a business to see its earlier ones.{' '}
+        {!isPortal && 'This command simulates a transfer:'}
       </Empty>
     )
   }

@@ -17,8 +17,9 @@ import {
   TransactionStatus,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { DeliveryStatus, DeliveryStatusSchema } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
-import { bankName } from '../format/enums.ts'
+import { bankName, enumValue } from '../format/enums.ts'
 import { hostOf, words } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import { msOf } from '../format/time.ts'
@@ -355,6 +356,14 @@ function Postings({ postings }: { readonly postings: readonly Posting[] }) {
   )
 }
 
+/** A ledger account; where money comes from has the bank's name. */
+function accountText(account: string): string {
+  const bank = account.startsWith(CLEARING) && enumValue(BankSchema, account.slice(CLEARING.length))
+  return bank ? `At ${bankName(bank)}` : words(account)
+}
+
+const CLEARING = 'clearing:'
+
 function PostingRows({
   posting: { kind, businessId, debitAccount, creditAccount, amountMinor },
   first,
@@ -372,12 +381,12 @@ function PostingRows({
         </th>
       </tr>
       <tr>
-        <td>{debitAccount}</td>
+        <td>{accountText(debitAccount)}</td>
         <td className="number">{naira(amountMinor)}</td>
         <td />
       </tr>
       <tr>
-        <td>{creditAccount}</td>
+        <td>{accountText(creditAccount)}</td>
         <td />
         <td className="number">{naira(amountMinor)}</td>
       </tr>

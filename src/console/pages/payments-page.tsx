@@ -13,6 +13,7 @@ import { TransactionService } from '../../../gen/inflow/transaction/v1/transacti
 import { bankName } from '../format/enums.ts'
 import { useBusinessNames } from '../session/business-names.ts'
 import { useEvents, useLive } from '../session/live.tsx'
+import { useRestricted } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
 import { columnsOf, type Entry } from '../ui/columns.tsx'
@@ -132,6 +133,7 @@ function useTrim(filters: Filters): () => void {
 
 function NoPayments({ filters }: { readonly filters: Filters }) {
   const { state } = useLive()
+  const isPortal = useRestricted()
   const { live, businessId: _one, ...set } = filters
   const isFiltered = Object.values(set).some(Boolean)
   if (isFiltered) return <Empty title="No payment is like this">Change or clear a filter.</Empty>
@@ -141,7 +143,7 @@ function NoPayments({ filters }: { readonly filters: Filters }) {
       title={`No payments in ${live ? 'live' : 'test'} mode yet`}
       command="inflow transfer simulate --account 1234567890 --amount 1500.50"
     >
-      {arrives} This command simulates one into an account at a sandbox bank:
+      {arrives} {!isPortal && 'This command simulates one into an account at a sandbox bank:'}
     </Empty>
   )
 }

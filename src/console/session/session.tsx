@@ -47,6 +47,12 @@ export function useRestricted(): boolean {
   return useSession().businessIds.length > 0
 }
 
+/** The one business that may be seen: this is its portal. Undefined: there are several. */
+export function useOnlyBusiness(): string | undefined {
+  const { businessIds } = useSession()
+  return businessIds.length === 1 ? businessIds[0] : undefined
+}
+
 /**
  * Returns whether the caller may call a method, by the method's own policy: what it may not do is not shown.
  * The server decides anyway.

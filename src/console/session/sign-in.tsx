@@ -77,7 +77,8 @@ export function SignIn({ onSignedIn }: { readonly onSignedIn: () => void }) {
         </a>
       )}
       <p className="faint">
-        On the machine of the service, this command makes a link that signs you in:
+        If a link brought you here, it has ended: ask for a new one where you got it. On the machine
+        of the service, this command makes a link that signs you in:
       </p>
       <CommandLine text="inflow console link" />
     </main>

@@ -7,7 +7,7 @@ import {
   useState,
 } from 'react'
 import { useLocation, useSearchParams } from 'wouter'
-import { useSession } from './session.tsx'
+import { useOnlyBusiness } from './session.tsx'
 
 /** What all pages show: a mode, and one business or all. */
 export interface ViewScope {
@@ -22,9 +22,8 @@ export interface ViewScope {
  */
 export function useViewScope(): ViewScope {
   const [params] = useSearchParams()
-  const { businessIds } = useSession()
+  const only = useOnlyBusiness()
   const shown = useShownObject()
-  const only = businessIds.length === 1 ? businessIds[0] : undefined
   const chosen = only ?? params.get('business') ?? ''
   return {
     live: shown?.live ?? params.get('mode') !== 'test',

@@ -1,6 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import { type ReactNode, useEffect } from 'react'
 import { BadRequestSchema, ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
+import { useRestricted } from '../session/session.tsx'
 import { Button, CommandLine } from './button.tsx'
 
 interface PageProps {
@@ -136,13 +137,14 @@ interface EmptyProps {
   readonly command?: string | undefined
 }
 
-/** Says what would be here, and the command that makes it. */
+/** Says what would be here, and the command that makes it, which a business cannot run. */
 export function Empty({ title, children, command }: EmptyProps) {
+  const isPortal = useRestricted()
   return (
     <div className="empty">
       <p className="empty-title">{title}</p>
       {children && <p>{children}</p>}
-      {command !== undefined && <CommandLine text={command} />}
+      {command !== undefined && !isPortal && <CommandLine text={command} />}
     </div>
   )
 }

@@ -45,7 +45,8 @@ export type Caller = Message<"inflow.session.v1.Caller"> & {
   name: string;
 
   /**
-   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "read", "events:subscribe".
+   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "webhooks:write", "read",
+   * "events:subscribe".
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -152,7 +153,8 @@ export type Session = Message<"inflow.session.v1.Session"> & {
   name: string;
 
   /**
-   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "read", "events:subscribe".
+   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "webhooks:write", "read",
+   * "events:subscribe".
    *
    * @generated from field: repeated string scopes = 5;
    */
@@ -237,7 +239,7 @@ export type PortalLink = Message<"inflow.session.v1.PortalLink"> & {
   businessId: string;
 
   /**
-   * The scopes: "payments:write", "payments:reverse", "splits:write", "read", "events:subscribe".
+   * The scopes: "payments:write", "payments:reverse", "splits:write", "webhooks:write", "read", "events:subscribe".
    *
    * @generated from field: repeated string scopes = 3;
    */
