@@ -10,7 +10,13 @@ import { countWaitingUnmatched, listOldestUnmatched } from '../transactions/reso
 import { countHeld, listOldestHeld } from '../transactions/variance/list-held.ts'
 import { countUnhealthy, listUnhealthy } from '../webhooks/endpoints/list-unhealthy.ts'
 import * as items from './review-items.ts'
-import { OPERATOR_KINDS, REVIEW_KINDS, type ReviewItem, type ReviewKind } from './review-items.ts'
+import {
+  OPERATOR_KINDS,
+  REVIEW_KINDS,
+  type ReviewAccount,
+  type ReviewItem,
+  type ReviewKind,
+} from './review-items.ts'
 import type { Scope } from './scope.ts'
 
 interface Dependencies {
@@ -70,11 +76,51 @@ export async function listReviewItems(
   const items = mergeOldest(lists, page.limit)
   const next = lists.map((list) => placeAfter(list, items))
   return {
-    items,
+    items: await database.read((on) => describeItems(on, items)),
     nextPageToken: next.every((place) => place === ENDED) ? '' : pageTokenOf(next),
     counts:
       page.after === undefined ? await countReviewItems(database, scope, kinds, nowMs) : undefined,
   }
+}
+
+/** Adds the accounts of items, and the names of businesses, by one statement. */
+async function describeItems(
+  on: Queryable,
+  found: readonly ReviewItem[],
+): Promise<readonly ReviewItem[]> {
+  interface Row {
+    readonly at: number
+    readonly businessName: string
+    readonly account: ReviewAccount | null
+  }
+  const named = found.map(({ accountOf }) => ({ reference: '', accountNumber: '', ...accountOf }))
+  const { rows } = await on.query<Row>({
+    name: 'overview-describe-review-items',
+    text: `select k.at::int, b.name as "businessName", case when a.id is not null then json_build_object(
+          'businessId', a.business_id, 'reference', a.reference, 'accountNumber', coalesce(a.account_number, ''),
+          'customerName', a.first_name || ' ' || a.last_name, 'status', a.status) end as account
+      from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[])
+          with ordinality as k(business_id, reference, account_number, bank, live, at)
+        -- By look-ups of the two unique indexes.
+        left join lateral (
+          select * from account where reference = k.reference
+          union all
+          select * from account where account_number = k.account_number and bank = k.bank and live = k.live
+        ) a on true
+        join business b on b.id = coalesce(nullif(k.business_id, ''), a.business_id)`,
+    values: [
+      found.map(({ businessId }) => businessId),
+      named.map(({ reference }) => reference),
+      named.map(({ accountNumber }) => accountNumber),
+      found.map(({ bank }) => bank ?? ''),
+      found.map(({ live }) => live),
+    ],
+  })
+  const known = new Map(rows.map((row) => [row.at, row]))
+  return found.map((item, index) => {
+    const { businessName, account } = known.get(index + 1) ?? {}
+    return { ...item, ...(businessName && { businessName }), ...(account && { account }) }
+  })
 }
 
 /** How many items wait, by kind: those kinds of which any does. */

@@ -1,4 +1,5 @@
 import { create, type DescMethod, type MessageInitShape } from '@bufbuild/protobuf'
+import { AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { NotificationState } from '../../gen/inflow/notification/v1/notification_pb.ts'
 import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
@@ -82,9 +83,9 @@ export function toTimelineMessage(found: PaymentTimeline, isOperator: boolean): 
     // The sort keeps the order of steps of the same time.
     steps: steps.sort((a, b) => timeOf(a) - timeOf(b)),
     expectedSteps: expectedSteps(found),
-    deliveries: found.deliveries.map(({ delivery, endpointUrl, attempts: shown }) => ({
+    deliveries: found.deliveries.map(({ delivery, attempts: shown }) => ({
       delivery: toDeliveryMessage(withoutBody(delivery)),
-      endpointUrl,
+      endpointUrl: delivery.endpointUrl,
       attemptsTruncated: delivery.attempts > shown.length && shown.length === ATTEMPTS_MAX,
     })),
     truncated: found.isCut || bodiesCut,
@@ -303,12 +304,13 @@ export const ACTIONS: Readonly<Record<ReviewAction, DescMethod>> = {
 }
 
 export function toItemMessage(item: ReviewItem): ItemMessage {
-  const { key: _, kind, sinceMs, bank, actions, ...rest } = item
+  const { key: _, accountOf: _of, kind, sinceMs, bank, actions, account, ...rest } = item
   return create(ReviewItemSchema, {
     ...rest,
     kind: KindMessage[kind],
     since: toTimestamp(sinceMs),
     ...(bank && { bank: fromBankCode(bank) }),
+    ...(account && { account: { ...account, status: AccountStatus[account.status] } }),
     actions: actions.map((action) => {
       const { parent, name } = ACTIONS[action]
       return `${parent.typeName}/${name}`

@@ -1,3 +1,4 @@
+import type { AccountStatus } from '../accounts/account.ts'
 import type { listInReview } from '../accounts/resolve-account.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import { formatAmount } from '../core/money.ts'
@@ -30,6 +31,8 @@ export function ofUnmatched(
     live: true,
     accountNumber,
     sessionId,
+    payerName,
+    accountOf: { accountNumber },
     text: `${payer} paid to ${accountNumber} at ${BANK_FACTS[bank].name}, which is not an open account.`,
     actions: ['assign', 'return'],
   }
@@ -48,6 +51,7 @@ export function ofNotification(held: Of<typeof notifications.listOldestHeld>): R
     live: true,
     accountNumber,
     sessionId,
+    accountOf: { accountNumber },
     text: `A notification of ${BANK_FACTS[bank].name} is held: ${cause || 'no cause is stored'}.`,
     actions: ['retry notification', 'resolve notification'],
   }
@@ -77,6 +81,8 @@ export function ofConflict(
     accountNumber,
     sessionId,
     transactionId,
+    accountOf: { accountNumber: recordedAccountNumber },
+    expectedAmountMinor: recordedAmountMinor,
     text: `A report of the recorded payment ${sessionId} states ${differences.join(', ') || 'what was recorded since'}.`,
     actions: ['resolve conflict'],
   }
@@ -93,6 +99,7 @@ export function ofOpening(opening: Of<typeof listInReview>): ReviewItem {
     businessId,
     bank,
     live,
+    accountOf: { reference: opening.reference },
     text: `${name} may or may not have opened the account: ${cause || 'it did not answer'}.`,
     actions: ['resolve account'],
   }
@@ -109,6 +116,7 @@ const VARIANCES: Readonly<Record<Variance, string>> = {
 
 export function ofHeld(payment: StoredTransaction): ReviewItem {
   const { id, bank, account, sessionId, amountMinor, variance } = payment
+  const { expectedAmountMinor } = account.terms ?? {}
   const isReturning = variance?.hold === 'RETURN_REQUESTED'
   const reason = variance?.returnReason ? `: ${variance.returnReason}` : ''
   const next = isReturning ? `its return is requested${reason}` : 'the business decides'
@@ -125,13 +133,16 @@ export function ofHeld(payment: StoredTransaction): ReviewItem {
     businessId: account.businessId,
     accountNumber: account.accountNumber,
     transactionId: id,
+    payerName: payment.payer.name,
+    accountOf: { reference: account.reference },
+    ...(expectedAmountMinor !== undefined && { expectedAmountMinor }),
     text: `The payment is ${VARIANCES[variance?.variance ?? 'NONE']}; ${next}.`,
     actions: isReturning ? ['complete return'] : ['accept payment', 'return payment'],
   }
 }
 
 export function ofEndpoint(endpoint: Of<typeof listUnhealthy>): ReviewItem {
-  const { id, businessId, live, url, disabledReason, sinceMs } = endpoint
+  const { id, businessId, live, url, description, disabledReason, sinceMs } = endpoint
   const texts = {
     GONE: 'was disabled, as it responded 410',
     FAILING: 'was disabled, as no attempt succeeded for five days',
@@ -146,6 +157,8 @@ export function ofEndpoint(endpoint: Of<typeof listUnhealthy>): ReviewItem {
     sinceMs,
     businessId,
     live,
+    endpointUrl: url,
+    endpointDescription: description,
     text: `The endpoint at ${new URL(url).origin} ${state}.`,
     actions: ['update endpoint', 'delete endpoint'],
   }
@@ -219,4 +232,22 @@ export interface ReviewItem {
   readonly accountNumber?: string
   readonly sessionId?: string
   readonly transactionId?: string
+  /** What names its account: a reference, or a number at its bank. */
+  readonly accountOf?: { readonly reference: string } | { readonly accountNumber: string }
+  readonly payerName?: string
+  readonly expectedAmountMinor?: bigint
+  readonly endpointUrl?: string
+  readonly endpointDescription?: string
+  /** These two are added to the items of a page. */
+  readonly businessName?: string
+  readonly account?: ReviewAccount
+}
+
+/** The account that something waits for. */
+export interface ReviewAccount {
+  readonly businessId: string
+  readonly reference: string
+  readonly accountNumber: string
+  readonly customerName: string
+  readonly status: AccountStatus
 }

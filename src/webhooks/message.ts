@@ -1,4 +1,4 @@
-import { create, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
@@ -160,6 +160,8 @@ export function toDeliveryMessage(delivery: StoredDelivery): DeliveryMessage {
   return create(DeliverySchema, {
     id: delivery.id,
     endpointId: delivery.endpointId,
+    endpointUrl: delivery.endpointUrl,
+    endpointDescription: delivery.endpointDescription,
     eventId: delivery.eventId,
     eventKind: delivery.eventKind,
     status: STATUSES[delivery.state],
@@ -169,7 +171,15 @@ export function toDeliveryMessage(delivery: StoredDelivery): DeliveryMessage {
     ...(completedAtMs !== null && { completedAt: timestampFromMs(completedAtMs) }),
     failure: delivery.failure,
     ...(latestAttempt && { latestAttempt: toAttemptMessage(latestAttempt) }),
+    ...(delivery.event && toPayment(delivery.event)),
   })
+}
+
+function toPayment(event: Uint8Array): MessageInitShape<typeof DeliverySchema> {
+  const { payload } = fromBinary(EventSchema, event)
+  if (payload.case !== 'transaction') return {}
+  const { id, amountMinor, customerName } = payload.value
+  return { payment: { transactionId: id, amountMinor, customerName } }
 }
 
 export function toAttemptMessage(attempt: StoredAttempt): AttemptMessage {

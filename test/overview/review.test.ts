@@ -1,6 +1,9 @@
 import { beforeAll, expect, test } from 'vitest'
+import { AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { type ReviewItem, ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
@@ -141,6 +144,50 @@ test('states what is known of each, and the rpcs that can end it', async () => {
   )
   expect(byKind.get('SETTLEMENT')!.text).toContain('failed 2 times in a row')
   expect([...byKind.values()].every(({ since, actions }) => since && actions.length > 0)).toBe(true)
+})
+
+test('names the business, the account and its state, who paid, and what was expected', async () => {
+  const { accountNumber } = other
+  await service.client(AccountService).closeAccount({
+    businessId: other.businessId,
+    reference: other.reference,
+  })
+  await service.client(TransactionService).recordPayment({
+    ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId: fresh('late'), amountMinor: 9n },
+    payer: { name: 'BOLA ADE' },
+  })
+  const items = await listAll()
+  const closed = { customerName: 'Ada Obi', status: AccountStatus.CLOSED, accountNumber }
+  const of = (kind: ReviewKind) => items.filter((item) => item.kind === kind)
+  const [nobody, late] = of(ReviewKind.UNMATCHED_PAYMENT)
+  expect(nobody).toMatchObject({ businessName: '' })
+  expect(nobody!.account).toBeUndefined()
+  // The money belongs to no business until it is assigned.
+  expect(late).toMatchObject({
+    ...{ businessId: '', payerName: 'BOLA ADE' },
+    businessName: expect.stringMatching(/^Shop/),
+    account: { ...closed, businessId: other.businessId, reference: other.reference },
+  })
+  expect(of(ReviewKind.PAYMENT_CONFLICT)[0]).toMatchObject({
+    ...{ account: closed, amountMinor: 7n, expectedAmountMinor: 150_050n },
+  })
+  expect(of(ReviewKind.HELD_PAYMENT)[0]).toMatchObject({
+    ...{ account: { reference: shop.reference }, payerName: 'BOLA ADE' },
+    ...{ amountMinor: 400n, expectedAmountMinor: 500n },
+  })
+  expect(of(ReviewKind.ACCOUNT_OPENING)[0]).toMatchObject({
+    account: {
+      reference: waiting.ACCOUNT_OPENING,
+      accountNumber: '',
+      status: AccountStatus.PENDING,
+    },
+  })
+  expect(of(ReviewKind.ENDPOINT)[0]).toMatchObject({ endpointUrl: `${DEAF_URL}?secret=x` })
+  expect(of(ReviewKind.SETTLEMENT)[0]!.businessName).toMatch(/^Shop/)
+  const { payments } = await service.client(ReconciliationService).listUnmatchedPayments({})
+  const { id: unmatchedPaymentId } = payments.find(({ amountMinor }) => amountMinor === 9n)!
+  const returned = { unmatchedPaymentId, note: 'sent back' }
+  await service.client(ReconciliationService).returnUnmatchedPayment(returned)
 })
 
 test('counts each kind on the first page', async () => {

@@ -52,7 +52,7 @@ beforeAll(async () => {
       authentication: { method: { case: 'basic', value: { username: 'ada', password: 'pw' } } },
     },
   })
-  second = await create({ businessId: one.businessId, url: bad.url })
+  second = await create({ businessId: one.businessId, url: bad.url, description: 'Orders' })
   third = await create({ businessId: two.businessId, url: good.url, test: true })
   for (const sessionId of SESSIONS) {
     await transactionsOf(service).recordPayment(paymentInto(one.number, { sessionId }))
@@ -120,6 +120,32 @@ test('deliveries of a business are listed over its endpoints, by state, mode and
   expect(since.every(({ createdAt }) => createdAt >= latest)).toBe(true)
   expect(await list({ businessId: two.businessId })).toEqual([])
   await expect(webhooks().listDeliveries({})).rejects.toThrow(/Invalid request/)
+})
+
+test('a delivery names its payment and its endpoint, wherever it is read', async () => {
+  const { deliveries } = await webhooks().listDeliveries({ endpointId: second.id })
+  const { transactions } = await transactionsOf(service).listTransactions({
+    businessId: one.businessId,
+  })
+  const endpoint = { endpointUrl: bad.url, endpointDescription: 'Orders' }
+  const named = transactions.map(({ id, amountMinor, customerName }) => ({
+    ...endpoint,
+    payment: { transactionId: id, amountMinor, customerName },
+  }))
+  expect(deliveries).toMatchObject(named)
+  expect(named[0]!.payment.customerName).not.toBe('')
+  const [{ id: deliveryId, eventId }] = deliveries as [Delivery]
+  expect((await webhooks().getDelivery({ deliveryId })).delivery).toMatchObject(named[0]!)
+  const ofEvent = await webhooks().listDeliveries({ eventId, endpointId: second.id })
+  expect(ofEvent.deliveries).toMatchObject([named[0]])
+  // An event about no payment.
+  const { eventId: testId } = await webhooks().sendTestEvent({ endpointId: third.id })
+  const [test] = await waitUntil(async () => {
+    const { deliveries: found } = await webhooks().listDeliveries({ eventId: testId })
+    return found.length === 1 && found
+  })
+  expect(test).toMatchObject({ endpointUrl: good.url, endpointDescription: '' })
+  expect(test!.payment).toBeUndefined()
 })
 
 test('a delivery shows the request as it is sent, without secrets', async () => {

@@ -125,9 +125,12 @@ describe('a delivery', () => {
   const pending: StoredDelivery = {
     id: 'dlv_1',
     endpointId: 'ep_1',
+    endpointUrl: 'https://shop.example/hooks',
+    endpointDescription: 'Orders',
     position: 7n,
     eventId: 'evt_1',
     eventKind: 'PAYMENT_NOTIFICATION',
+    event: null,
     state: 'PENDING',
     attempts: 2,
     createdAtMs: 1_000,

@@ -11,7 +11,19 @@ export function words(name: string, prefix = ''): string {
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
 
-/** What a list shows of an endpoint's URL. */
+/** What an endpoint is called: its description, or its host and path; a query may hold a secret. */
+export function endpointName(url: string, description: string): string {
+  return description === '' ? placeOfUrl(url) : description
+}
+
+/** The host and the path of a URL: `shop.example/hooks`. */
+export function placeOfUrl(url: string): string {
+  if (!URL.canParse(url)) return url
+  const { host, pathname } = new URL(url)
+  return pathname === '/' ? host : host + pathname
+}
+
+/** The host of a URL. */
 export function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : url
 }

@@ -13,7 +13,8 @@ import {
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { curlOfWebhook } from '../format/curl.ts'
 import { enumChoices, enumValue } from '../format/enums.ts'
-import { words } from '../format/ids.ts'
+import { endpointName, words } from '../format/ids.ts'
+import { naira } from '../format/money.ts'
 import { durationText, msOf } from '../format/time.ts'
 import { useArrivals } from '../session/live.tsx'
 import { useShowObject, useUrlState } from '../session/view-scope.tsx'
@@ -23,7 +24,7 @@ import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { ChoiceFilter, FilterBar, readTime, TimeFilter } from '../ui/filters.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, Loaded, Page, Section } from '../ui/page.tsx'
-import { EnumStatus, PageLink, Status, Time } from '../ui/values.tsx'
+import { Clipped, Dash, EnumStatus, Money, PageLink, Status, Time } from '../ui/values.tsx'
 import '../styles/webhooks.css'
 
 const METHODS = WebhookService.method
@@ -95,6 +96,12 @@ function nextReadMs(deliveries: readonly Delivery[]): number | false {
 
 const COLUMNS = columnsOf(DeliverySchema, [
   'createdAt',
+  [
+    'Amount',
+    ({ payment }) => (payment ? <Money minor={payment.amountMinor} /> : <Dash />),
+    'number',
+  ],
+  ['Customer', ({ payment }) => <Clipped text={payment?.customerName ?? ''} />],
   ['Event', ({ eventKind }) => words(eventKind) || 'Deleted', undefined, 'kind'],
   ['Status', stateShown],
   ['Attempts', 'attemptCount'],
@@ -113,7 +120,7 @@ const COLUMNS = columnsOf(DeliverySchema, [
     'number',
   ],
   ['Problem', problemShown],
-  ['Delivery', 'id'],
+  ['Delivery', 'id', 'extra'],
   ['Event id', 'eventId', 'extra', 'event'],
 ])
 
@@ -155,9 +162,10 @@ export function DeliveryPage() {
       </Page>
     )
   }
+  const { endpointUrl, endpointDescription } = delivery
   return (
     <Page
-      title={delivery.eventKind === '' ? 'Delivery' : `${words(delivery.eventKind)} delivery`}
+      title={`${words(delivery.eventKind) || 'Delivery'} to ${endpointName(endpointUrl, endpointDescription)}`}
       actions={<DeliveryActions delivery={delivery} />}
     >
       <p className="state-line">
@@ -179,7 +187,7 @@ export function DeliveryPage() {
           </Section>
         </div>
         <div className="panel">
-          <DeliveryFacts delivery={delivery} url={request?.url} />
+          <DeliveryFacts delivery={delivery} />
         </div>
       </div>
     </Page>
@@ -190,16 +198,25 @@ interface Props {
   readonly delivery: Delivery
 }
 
-function DeliveryFacts({ delivery, url }: Props & { readonly url: string | undefined }) {
-  const { endpointId, eventId } = delivery
+function DeliveryFacts({ delivery }: Props) {
+  const { endpointId, endpointUrl, eventId, payment } = delivery
   const isPending = delivery.status === DeliveryStatus.PENDING
   return (
     <MessageFacts
       schema={DeliverySchema}
       of={delivery}
       facts={[
+        [
+          'Payment',
+          () =>
+            payment && (
+              <PageLink to={`/payments/${payment.transactionId}`}>
+                {naira(payment.amountMinor)}, {payment.customerName}
+              </PageLink>
+            ),
+        ],
         ['Delivery', 'id'],
-        ['Endpoint', () => <PageLink to={`/webhooks/${endpointId}`}>{url ?? endpointId}</PageLink>],
+        ['Endpoint', () => <PageLink to={`/webhooks/${endpointId}`}>{endpointUrl}</PageLink>],
         ['Event', () => eventId !== '' && <PageLink to={`/events/${eventId}`}>{eventId}</PageLink>],
         'createdAt',
         ['Attempts', 'attemptCount'],

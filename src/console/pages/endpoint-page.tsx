@@ -18,7 +18,7 @@ import {
   UpdateEndpointRequestSchema,
   WebhookService,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { hostOf } from '../format/ids.ts'
+import { endpointName } from '../format/ids.ts'
 import { count } from '../format/money.ts'
 import { DAY, durationText, localField, msOf } from '../format/time.ts'
 import { useSession } from '../session/session.tsx'
@@ -106,7 +106,11 @@ function Shown({ endpoint }: Props) {
   const { tone, label } = stateOf(endpoint)
   const statistics = data?.statistics[0]
   return (
-    <Page title={hostOf(endpoint.url)} actions={<EndpointActions endpoint={endpoint} />} isWide>
+    <Page
+      title={endpointName(endpoint.url, endpoint.description)}
+      actions={<EndpointActions endpoint={endpoint} />}
+      isWide
+    >
       <p className="state-line">
         <Status tone={tone}>{label}</Status>
         <Status tone="neutral">{endpoint.live ? 'Live' : 'Test'}</Status>

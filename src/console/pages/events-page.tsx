@@ -8,6 +8,7 @@ import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { DeliverySchema, DeliveryStatusSchema } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { curlOfCall } from '../format/curl.ts'
+import { endpointName } from '../format/ids.ts'
 import { count, naira } from '../format/money.ts'
 import { useEventKinds } from '../session/event-kinds.ts'
 import { useEvents, useLive } from '../session/live.tsx'
@@ -394,7 +395,12 @@ function Subject({ text, to }: { readonly text: string; readonly to: string }) {
 
 const COLUMNS = columnsOf(DeliverySchema, [
   ['Status', ({ status }) => <EnumStatus of={DeliveryStatusSchema} value={status} />],
-  ['Endpoint', ({ endpointId }) => <Id text={endpointId} charsMax={14} />],
+  [
+    'Endpoint',
+    ({ endpointUrl, endpointDescription }) => (
+      <span title={endpointUrl}>{endpointName(endpointUrl, endpointDescription)}</span>
+    ),
+  ],
   ['Attempts', 'attemptCount'],
 ])
 

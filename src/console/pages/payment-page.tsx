@@ -20,7 +20,7 @@ import { TransactionService } from '../../../gen/inflow/transaction/v1/transacti
 import { BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { DeliveryStatus, DeliveryStatusSchema } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { bankName, enumValue } from '../format/enums.ts'
-import { hostOf, words } from '../format/ids.ts'
+import { endpointName, words } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import { msOf } from '../format/time.ts'
 import { useEvents } from '../session/live.tsx'
@@ -224,7 +224,9 @@ function Deliveries({ deliveries }: { readonly deliveries: readonly TimelineDeli
           const isOver = delivery.status !== DeliveryStatus.PENDING
           return (
             <li key={delivery.id}>
-              <PageLink to={`/webhooks/deliveries/${delivery.id}`}>{hostOf(endpointUrl)}</PageLink>
+              <PageLink to={`/webhooks/deliveries/${delivery.id}`}>
+                {endpointName(endpointUrl, delivery.endpointDescription)}
+              </PageLink>
               <EnumStatus of={DeliveryStatusSchema} value={delivery.status} />
               <Redeliver
                 delivery={delivery}

@@ -20,7 +20,7 @@ import { columnsOf, type Entry } from '../ui/columns.tsx'
 import { List, NewRows, usePagedList } from '../ui/list.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { useReading } from '../ui/reading.ts'
-import { Id, PageLink, Time } from '../ui/values.tsx'
+import { Clipped, Id, PageLink, Time } from '../ui/values.tsx'
 import { arrive, joinRows, NO_ROWS, release } from './live-rows.ts'
 import {
   type Filters,
@@ -152,14 +152,14 @@ function NoPayments({ filters }: { readonly filters: Filters }) {
 function columnsFor(nameOf: ((businessId: string) => string) | undefined) {
   const business: Entry<Transaction> = [
     'Business',
-    ({ businessId }) => clipped(nameOf?.(businessId) ?? ''),
+    ({ businessId }) => <Clipped text={nameOf?.(businessId) ?? ''} />,
     'wide',
   ]
   return columnsOf(TransactionSchema, [
     'paidAt',
     ['Amount', amountShown, 'number'],
     ['Status', (payment) => <PaymentStatus payment={payment} />],
-    ['Customer', ({ customerName }) => clipped(customerName)],
+    ['Customer', ({ customerName }) => <Clipped text={customerName} />],
     [
       'Account',
       ({ businessId, accountReference, accountNumber }) => (
@@ -170,13 +170,13 @@ function columnsFor(nameOf: ((businessId: string) => string) | undefined) {
       'wide',
     ],
     ['Bank', ({ bank }) => bankName(bank), 'wide'],
-    ['Payer', ({ payer }) => clipped(payer?.name ?? ''), 'wide'],
+    ['Payer', ({ payer }) => <Clipped text={payer?.name ?? ''} />, 'wide'],
     ['Session', ({ sessionId }) => <Id text={sessionId} charsMax={15} />, 'wide'],
     ...(nameOf ? [business] : []),
     ['Variance', 'variance', 'extra'],
-    ['Reference', ({ merchantReference }) => clipped(merchantReference), 'extra'],
+    ['Reference', ({ merchantReference }) => <Clipped text={merchantReference} />, 'extra'],
     ['E-mail', 'customerEmail', 'extra'],
-    ['Narration', ({ narration }) => clipped(narration), 'extra'],
+    ['Narration', ({ narration }) => <Clipped text={narration} />, 'extra'],
     [
       'Settles',
       ({ settlesAt, settled }) => (settled ? 'Settled' : <Time at={settlesAt} />),
@@ -187,16 +187,6 @@ function columnsFor(nameOf: ((businessId: string) => string) | undefined) {
 }
 
 const BUSINESS_COLUMNS = columnsFor(undefined)
-
-/** A text that others wrote: whole on hover. */
-function clipped(text: string) {
-  if (text === '') return <span className="faint">–</span>
-  return (
-    <span className="clipped" title={text}>
-      {text}
-    </span>
-  )
-}
 
 /** The rows of a list that grows above as payments arrive, unless the viewer reads it. */
 function useLiveRows(options: {

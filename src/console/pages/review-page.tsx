@@ -2,24 +2,26 @@ import '../styles/review.css'
 import { createQueryOptions, useTransport } from '@connectrpc/connect-query'
 import { useQueries } from '@tanstack/react-query'
 import { type RefObject, useEffect, useId, useRef } from 'react'
+import { AccountStatus, AccountStatusSchema } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
-import type {
-  ReviewCount,
-  ReviewItem,
+import {
+  type ReviewCount,
+  type ReviewItem,
   ReviewKind,
 } from '../../../gen/inflow/overview/v1/review_pb.ts'
 import { isTyping } from '../app/typing.ts'
-import { bankName } from '../format/enums.ts'
+import { bankName, enumLabel } from '../format/enums.ts'
+import { endpointName } from '../format/ids.ts'
+import { naira } from '../format/money.ts'
 import { msOf } from '../format/time.ts'
-import { useBusinessName } from '../session/business-names.ts'
 import { useReviewSummary } from '../session/review-summary.ts'
 import { useMay } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { ListFrame, usePagedList } from '../ui/list.tsx'
 import { Empty, Page } from '../ui/page.tsx'
-import { Money, Time } from '../ui/values.tsx'
+import { Money, Status, Time } from '../ui/values.tsx'
 import { ItemActions } from './review-actions.tsx'
 import { ItemDetails } from './review-details.tsx'
 import { kindOf, REVIEW_KINDS } from './review-kinds.ts'
@@ -252,17 +254,25 @@ function ReviewRow({ item, isOpen, onToggle, onDecided }: ReviewRowProps) {
       >
         <Icon name={isOpen ? 'down' : 'right'} size={12} />
         <span className="review-kind">{kindOf(item.kind)?.one}</span>
-        <span className="review-text">{item.text}</span>
-        <span className="review-amount">
-          {item.amountMinor > 0n && <Money minor={item.amountMinor} />}
+        <span className="review-business" title={item.businessName}>
+          {item.businessName}
         </span>
-        <span className="faint">
+        <ReviewSubject item={item} />
+        <span className="review-text" title={item.text}>
+          {item.text}
+        </span>
+        <ReviewAmount item={item} />
+        <span className="faint review-time">
           <Time at={item.since} />
         </span>
       </button>
       {isOpen && (
         <div className="review-body" id={id}>
-          <Where item={item} />
+          <p className="soft">
+            {[item.businessName, item.bank === 0 ? '' : bankName(item.bank), item.text]
+              .filter((part) => part !== '')
+              .join(' · ')}
+          </p>
           <ItemDetails item={item} />
           <ItemActions item={item} onDecided={onDecided} />
         </div>
@@ -271,10 +281,47 @@ function ReviewRow({ item, isOpen, onToggle, onDecided }: ReviewRowProps) {
   )
 }
 
-/** Whose it is, and at which bank. */
-function Where({ item: { businessId, bank } }: { readonly item: ReviewItem }) {
-  const shown = useViewScope().businessId
-  const name = useBusinessName(shown === businessId ? '' : businessId)
-  const parts = [name, bank === 0 ? '' : bankName(bank)].filter((part) => part !== '')
-  return parts.length > 0 ? <p className="soft">{parts.join(' · ')}</p> : null
+/** Whom it concerns: the customer of its account, with the state of that, or the endpoint. */
+function ReviewSubject({ item }: { readonly item: ReviewItem }) {
+  const { kind, account, accountNumber, endpointUrl, endpointDescription } = item
+  const name =
+    endpointUrl === ''
+      ? (account?.customerName ?? accountNumber)
+      : endpointName(endpointUrl, endpointDescription)
+  const state =
+    account !== undefined
+      ? account.status !== AccountStatus.ACTIVE && enumLabel(AccountStatusSchema, account.status)
+      : kind === ReviewKind.UNMATCHED_PAYMENT && 'No account'
+  return (
+    <span className="review-subject">
+      <span title={name}>{name}</span>
+      {state && <Status tone="neutral">{state}</Status>}
+    </span>
+  )
+}
+
+/** What was expected, or recorded, and what was paid, or reported. */
+function ReviewAmount({
+  item: { expectedAmountMinor: expected, amountMinor },
+}: {
+  readonly item: ReviewItem
+}) {
+  const differs = expected > 0n && expected !== amountMinor
+  return (
+    <span className="review-amount">
+      {differs && (
+        <>
+          <span className="faint">
+            <span className="hidden">Expected </span>
+            {naira(expected)}
+          </span>
+          <span className="faint" aria-hidden="true">
+            {' → '}
+          </span>
+          <span className="hidden">, paid </span>
+        </>
+      )}
+      {amountMinor > 0n && <Money minor={amountMinor} />}
+    </span>
+  )
 }

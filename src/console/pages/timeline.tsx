@@ -5,8 +5,9 @@ import {
   HoldStateSchema,
   RecorderKind,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { type Delivery, DeliveryStatusSchema } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { bankName, enumLabel, type Tone } from '../format/enums.ts'
-import { hostOf, words } from '../format/ids.ts'
+import { endpointName, placeOfUrl, words } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import {
   clockText,
@@ -20,7 +21,7 @@ import {
 import { useUrlState } from '../session/view-scope.tsx'
 import { useNow } from '../ui/clock.ts'
 import { Icon } from '../ui/icons.tsx'
-import { Status } from '../ui/values.tsx'
+import { EnumStatus, PageLink, Status } from '../ui/values.tsx'
 import { StepDetails } from './step-details.tsx'
 
 /** One line of the timeline. */
@@ -39,32 +40,52 @@ interface TimelineRow {
   readonly step: Step['step']
 }
 
+/** The attempts of one event at one endpoint, together. */
+interface AttemptsGroup {
+  readonly delivery: Delivery
+  readonly rows: readonly TimelineRow[]
+  readonly expected: readonly ExpectedRow[]
+}
+
 type Line = Pick<TimelineRow, 'key' | 'tone' | 'title' | 'text' | 'chip'>
 
-/** The lines of what happened since the payment was made, oldest first. */
-function timelineRows(timeline: Timeline): readonly TimelineRow[] {
-  const urls = new Map(
-    timeline.deliveries.map(({ delivery, endpointUrl }) => [
-      delivery?.endpointId ?? '',
-      endpointUrl,
-    ]),
-  )
+/**
+ * What happened since the payment was made, oldest first. The attempts of a delivery stand together, at the time of
+ * the first.
+ */
+function timelineRows(timeline: Timeline): readonly (TimelineRow | AttemptsGroup)[] {
   const bank = bankName(timeline.transaction?.bank ?? 0)
+  const expected = expectedRows(timeline)
+  const groups = new Map<string, AttemptsGroup & { readonly rows: TimelineRow[] }>()
+  const rows: (TimelineRow | AttemptsGroup)[] = []
   let beforeMs = msOf(timeline.transaction?.paidAt)
-  return timeline.steps.flatMap(({ at, step }, index) => {
-    if (step.case === undefined) return []
-    const line = LINES[step.case](step.value as never, { bank, urls, index })
+  for (const [index, { at, step }] of timeline.steps.entries()) {
+    if (step.case === undefined) continue
+    const deliveryId = step.case === 'deliveryAttempted' ? step.value.deliveryId : ''
+    const delivery = timeline.deliveries.find((each) => each.delivery?.id === deliveryId)?.delivery
+    let group = groups.get(deliveryId)
+    const line = LINES[step.case](step.value as never, { bank, index })
     const atMs = msOf(at) ?? 0
-    const sinceMs = beforeMs === undefined ? undefined : Math.max(0, atMs - beforeMs)
-    beforeMs = atMs
-    return [{ text: '', chip: '', ...line, atMs, sinceMs, step }]
-  })
+    const fromMs = group?.rows.at(-1)?.atMs ?? beforeMs
+    const sinceMs = fromMs === undefined ? undefined : Math.max(0, atMs - fromMs)
+    const row = { text: '', chip: '', ...line, atMs, sinceMs, step }
+    if (delivery === undefined) {
+      beforeMs = atMs
+      rows.push(row)
+      continue
+    }
+    if (group === undefined) {
+      group = { delivery, rows: [], expected: expected.filter(({ key }) => key === deliveryId) }
+      groups.set(deliveryId, group)
+      rows.push(group)
+    }
+    group.rows.push(row)
+  }
+  return rows
 }
 
 interface Names {
   readonly bank: string
-  /** The URLs of endpoints. */
-  readonly urls: ReadonlyMap<string, string>
   readonly index: number
 }
 
@@ -99,13 +120,13 @@ const LINES: {
     title: `Event #${position}`,
     text: kind,
   }),
-  deliveryAttempted: ({ deliveryId, endpointId, attempt }, { urls }) => {
+  deliveryAttempted: ({ deliveryId, attempt }) => {
     const { number = 0, statusCode = 0, latencyMs = 0, error = '' } = attempt ?? {}
     return {
       key: `${deliveryId}.${number}`,
       tone: error === '' ? 'good' : 'bad',
       title: `Attempt ${number}`,
-      text: joined(hostOf(urls.get(endpointId) ?? endpointId), `${latencyMs} ms`, error),
+      text: joined(`${latencyMs} ms`, error),
       chip: statusCode > 0 ? String(statusCode) : 'No response',
     }
   },
@@ -185,8 +206,9 @@ function expectedRow({ dueAt, step }: ExpectedStep, { deliveries }: Timeline): E
   if (step.case !== 'nextAttemptDeliveryId') return []
   const found = deliveries.find(({ delivery }) => delivery?.id === step.value)
   const number = (found?.delivery?.attemptCount ?? 0) + 1
-  const host = hostOf(found?.endpointUrl ?? '')
-  return [{ key: step.value, dueMs, title: `Attempt ${number}`, text: host, isSettlement: false }]
+  const { endpointUrl: url = '', endpointDescription: of = '' } = found?.delivery ?? {}
+  const text = endpointName(url, of)
+  return [{ key: step.value, dueMs, title: `Attempt ${number}`, text, isSettlement: false }]
 }
 
 /** What happened, newest last, and below it what is to come. The lines that are open are in the URL. */
@@ -198,23 +220,62 @@ export function TimelineList({ timeline }: { readonly timeline: Timeline }) {
     const next = keys.includes(key) ? keys.filter((each) => each !== key) : [...keys, key]
     setOpen(next.join(','))
   }
+  const grouped = rows.flatMap((row) => ('rows' in row ? row.delivery.id : []))
+  let beforeMs = msOf(timeline.transaction?.paidAt)
+  const stepItem = (row: TimelineRow) => {
+    const item = (
+      <StepItem
+        key={row.key}
+        row={row}
+        beforeMs={beforeMs}
+        timeline={timeline}
+        isOpen={keys.includes(row.key)}
+        onToggle={() => toggle(row.key)}
+      />
+    )
+    beforeMs = row.atMs
+    return item
+  }
   return (
     <ol className="timeline" onKeyDown={walk}>
       <PaidItem timeline={timeline} />
-      {rows.map((row, index) => (
-        <StepItem
-          key={row.key}
-          row={row}
-          beforeMs={rows[index - 1]?.atMs ?? msOf(timeline.transaction?.paidAt)}
-          timeline={timeline}
-          isOpen={keys.includes(row.key)}
-          onToggle={() => toggle(row.key)}
-        />
-      ))}
-      {expectedRows(timeline).map((row) => (
-        <ExpectedItem key={row.key} row={row} />
-      ))}
+      {rows.map((row) =>
+        'rows' in row ? (
+          <li key={row.delivery.id} className="step-group">
+            <GroupHead delivery={row.delivery} />
+            <ol>
+              {row.rows.map(stepItem)}
+              {row.expected.map((each) => (
+                <ExpectedItem key={each.key} row={{ ...each, text: '' }} />
+              ))}
+            </ol>
+          </li>
+        ) : (
+          stepItem(row)
+        ),
+      )}
+      {expectedRows(timeline)
+        .filter(({ key }) => !grouped.includes(key))
+        .map((row) => (
+          <ExpectedItem key={row.key} row={row} />
+        ))}
     </ol>
+  )
+}
+
+/** Which event was sent to which endpoint. */
+function GroupHead({ delivery }: { readonly delivery: Delivery }) {
+  const { id, eventKind, endpointUrl, endpointDescription, status } = delivery
+  return (
+    <div className="step-group-head">
+      <PageLink to={`/webhooks/deliveries/${id}`}>
+        {words(eventKind) || 'Event'} to {endpointName(endpointUrl, endpointDescription)}
+      </PageLink>
+      <span className="step-text" title={endpointUrl}>
+        {endpointDescription !== '' && placeOfUrl(endpointUrl)}
+      </span>
+      <EnumStatus of={DeliveryStatusSchema} value={status} />
+    </div>
   )
 }
 

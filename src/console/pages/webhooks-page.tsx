@@ -8,7 +8,7 @@ import {
 } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import type { Tone } from '../format/enums.ts'
-import { words } from '../format/ids.ts'
+import { endpointName, placeOfUrl, words } from '../format/ids.ts'
 import { count } from '../format/money.ts'
 import { durationText } from '../format/time.ts'
 import { useBusinessNames } from '../session/business-names.ts'
@@ -170,8 +170,8 @@ export function kindsText(kinds: readonly string[]): string {
 function urlShown({ url, description }: Endpoint) {
   return (
     <span className="endpoint-url" title={url}>
-      {url}
-      {description !== '' && <span className="faint"> {description}</span>}
+      {endpointName(url, description)}
+      {description !== '' && <span className="faint"> {placeOfUrl(url)}</span>}
     </span>
   )
 }

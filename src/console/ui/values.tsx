@@ -22,11 +22,26 @@ export function Money({
   return <span className={isReversed ? 'money reversed' : 'money'}>{naira(minor)}</span>
 }
 
+/** Stands for what is unknown or empty. */
+export function Dash() {
+  return <span className="faint">–</span>
+}
+
+/** A text that others wrote: it ends in an ellipsis where there is no room, and is whole on hover. */
+export function Clipped({ text }: { readonly text: string }) {
+  if (text === '') return <Dash />
+  return (
+    <span className="clipped" title={text}>
+      {text}
+    </span>
+  )
+}
+
 /** A time: relative within an hour, else local; on hover in UTC and Lagos. */
 export function Time({ at }: { readonly at: Timestamp | number | undefined }) {
   const now = useNow()
   const ms = typeof at === 'number' ? at : msOf(at)
-  if (ms === undefined) return <span className="faint">–</span>
+  if (ms === undefined) return <Dash />
   return (
     <time dateTime={new Date(ms).toISOString()} title={timeTitle(ms)}>
       {timeText(ms, now)}
@@ -36,7 +51,7 @@ export function Time({ at }: { readonly at: Timestamp | number | undefined }) {
 
 /** An id, shortened in the middle, whole on hover, copied by its button. */
 export function Id({ text, charsMax = 16 }: { readonly text: string; readonly charsMax?: number }) {
-  if (text === '') return <span className="faint">–</span>
+  if (text === '') return <Dash />
   return (
     <span className="id">
       <code title={text}>{shorten(text, charsMax)}</code>

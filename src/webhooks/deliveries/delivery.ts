@@ -11,10 +11,14 @@ export interface DeliveryPlace {
 export interface StoredDelivery {
   readonly id: string
   readonly endpointId: string
+  readonly endpointUrl: string
+  readonly endpointDescription: string
   readonly position: bigint
   /** Empty, like the kind, once retention has deleted the event. */
   readonly eventId: string
   readonly eventKind: string
+  /** The event, encoded; null once retention has deleted it. */
+  readonly event: Uint8Array | null
   readonly state: DeliveryState
   readonly attempts: number
   readonly createdAtMs: number

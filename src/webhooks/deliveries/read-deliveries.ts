@@ -20,7 +20,7 @@ export interface DeliveryFilter {
   readonly toMs?: number | undefined
 }
 
-/** The columns of a delivery `d`, with its event as `l` and `o`. */
+/** The columns of a delivery `d`, with its event as `l` and `o`, and its endpoint as `e`. */
 export type DeliveryRow = Omit<StoredDelivery, 'position'> & { readonly position: string }
 
 /**
@@ -28,7 +28,8 @@ export type DeliveryRow = Omit<StoredDelivery, 'position'> & { readonly position
  * webhook_attempt; deliveries of earlier releases have all their attempts there.
  */
 const DELIVERY_COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
-  coalesce(l.event_id, '') as "eventId", coalesce(o.kind, '') as "eventKind", d.state, d.attempts,
+  e.url as "endpointUrl", e.description as "endpointDescription", coalesce(l.event_id, '') as "eventId",
+  coalesce(o.kind, '') as "eventKind", o.payload as event, d.state, d.attempts,
   round(date_part('epoch', d.created_at) * 1000) as "createdAtMs",
   case when d.state = 'PENDING' then round(date_part('epoch', coalesce(d.leased_until, d.due_at)) * 1000) end
     as "dueAtMs",
@@ -82,7 +83,7 @@ export async function listOfEvent(
 export async function findDelivery(pool: Pool, id: string): Promise<StoredDelivery | undefined> {
   const result = await pool.query<DeliveryRow>({
     name: 'webhook-delivery-find',
-    text: `select ${DELIVERY_COLUMNS} from webhook_delivery d
+    text: `select ${DELIVERY_COLUMNS} from webhook_delivery d join webhook_endpoint e on e.id = d.endpoint_id
         left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq
       where d.id = $1`,
     values: [id],
@@ -102,12 +103,8 @@ export interface FoundDelivery {
   readonly live: boolean
 }
 
-/** A delivery, its latest attempts, oldest first, and the URL of its endpoint. */
-export interface AttemptedDelivery {
-  readonly delivery: StoredDelivery
-  readonly attempts: readonly StoredAttempt[]
-  readonly endpointUrl: string
-}
+/** A delivery and its latest attempts, oldest first. */
+export type AttemptedDelivery = Pick<FoundDelivery, 'delivery' | 'attempts'>
 
 /** Lists the deliveries of a business's events at some positions, in that order. */
 export async function listAtPositions(
@@ -116,9 +113,9 @@ export async function listAtPositions(
   positions: readonly bigint[],
   limits: { readonly deliveries: number; readonly attempts: number },
 ): Promise<readonly AttemptedDelivery[]> {
-  const { rows } = await pool.query<DeliveryRow & { log: StoredAttempt[]; url: string }>({
+  const { rows } = await pool.query<DeliveryRow & { log: StoredAttempt[] }>({
     name: 'webhook-delivery-at-positions',
-    text: `select ${DELIVERY_COLUMNS}, e.url, array(
+    text: `select ${DELIVERY_COLUMNS}, array(
         select json_build_object('number', a.number,
             'startedAtMs', round(date_part('epoch', a.started_at) * 1000), 'latencyMs', a.latency_ms,
             'status', coalesce(a.status, 0), 'responseBody', a.response_body, 'error', a.error)
@@ -139,7 +136,6 @@ export async function listAtPositions(
   return rows.map((row) => ({
     delivery: toDelivery(row),
     attempts: row.log.reverse(),
-    endpointUrl: row.url,
   }))
 }
 
@@ -322,7 +318,8 @@ async function scanDeliveries(pool: Queryable, request: ScanRequest): Promise<Sc
       -- One row says where the scan ended, also when nothing was found.
       from (select) one left join edge on true
         left join (
-          page d left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq
+          page d join webhook_endpoint e on e.id = d.endpoint_id
+          left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq
         ) on true
       order by d.position desc, d.endpoint_id desc`,
     values,

@@ -8,6 +8,7 @@ interface UnhealthyEndpoint {
   readonly businessId: string
   readonly live: boolean
   readonly url: string
+  readonly description: string
   /** Null: it is enabled. */
   readonly disabledReason: DisabledReason | null
   /** Since when it fails, or is disabled. */
@@ -34,7 +35,7 @@ export async function listUnhealthy(
 ): Promise<readonly UnhealthyEndpoint[]> {
   const { text, values } = unhealthy(filter, after, limit)
   const { rows } = await on.query<UnhealthyEndpoint>(
-    `select id, business_id as "businessId", live, url, disabled_reason as "disabledReason",
+    `select id, business_id as "businessId", live, url, description, disabled_reason as "disabledReason",
         ${epochMs(SINCE)} as "sinceMs"
       from (${text}) e order by ${SINCE}, id`,
     values,

@@ -6,6 +6,8 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { AccountStatus } from "../../account/v1/account_pb.ts";
+import { file_inflow_account_v1_account } from "../../account/v1/account_pb.ts";
 import type { Bank } from "../../type/v1/bank_pb.ts";
 import { file_inflow_type_v1_bank } from "../../type/v1/bank_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
@@ -14,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/overview/v1/review.proto.
  */
 export const file_inflow_overview_v1_review: GenFile = /*@__PURE__*/
-  fileDesc("Ch9pbmZsb3cvb3ZlcnZpZXcvdjEvcmV2aWV3LnByb3RvEhJpbmZsb3cub3ZlcnZpZXcudjEisQIKClJldmlld0l0ZW0SLAoEa2luZBgBIAEoDjIeLmluZmxvdy5vdmVydmlldy52MS5SZXZpZXdLaW5kEgoKAmlkGAIgASgJEikKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxhbW91bnRfbWlub3IYBCABKAMSEwoLYnVzaW5lc3NfaWQYBSABKAkSIgoEYmFuaxgGIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSDAoEdGV4dBgHIAEoCRIPCgdhY3Rpb25zGAggAygJEgwKBGxpdmUYCSABKAgSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSEgoKc2Vzc2lvbl9pZBgLIAEoCRIWCg50cmFuc2FjdGlvbl9pZBgMIAEoCSJYCgtSZXZpZXdDb3VudBIsCgRraW5kGAEgASgOMh4uaW5mbG93Lm92ZXJ2aWV3LnYxLlJldmlld0tpbmQSDQoFY291bnQYAiABKAUSDAoEbW9yZRgDIAEoCCqGAgoKUmV2aWV3S2luZBIbChdSRVZJRVdfS0lORF9VTlNQRUNJRklFRBAAEiEKHVJFVklFV19LSU5EX1VOTUFUQ0hFRF9QQVlNRU5UEAESIQodUkVWSUVXX0tJTkRfSEVMRF9OT1RJRklDQVRJT04QAhIgChxSRVZJRVdfS0lORF9QQVlNRU5UX0NPTkZMSUNUEAMSHwobUkVWSUVXX0tJTkRfQUNDT1VOVF9PUEVOSU5HEAQSHAoYUkVWSUVXX0tJTkRfSEVMRF9QQVlNRU5UEAUSGAoUUkVWSUVXX0tJTkRfRU5EUE9JTlQQBhIaChZSRVZJRVdfS0lORF9TRVRUTEVNRU5UEAdiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("Ch9pbmZsb3cvb3ZlcnZpZXcvdjEvcmV2aWV3LnByb3RvEhJpbmZsb3cub3ZlcnZpZXcudjEi4wMKClJldmlld0l0ZW0SLAoEa2luZBgBIAEoDjIeLmluZmxvdy5vdmVydmlldy52MS5SZXZpZXdLaW5kEgoKAmlkGAIgASgJEikKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxhbW91bnRfbWlub3IYBCABKAMSEwoLYnVzaW5lc3NfaWQYBSABKAkSIgoEYmFuaxgGIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSDAoEdGV4dBgHIAEoCRIPCgdhY3Rpb25zGAggAygJEgwKBGxpdmUYCSABKAgSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSEgoKc2Vzc2lvbl9pZBgLIAEoCRIWCg50cmFuc2FjdGlvbl9pZBgMIAEoCRIVCg1idXNpbmVzc19uYW1lGA0gASgJEjIKB2FjY291bnQYDiABKAsyIS5pbmZsb3cub3ZlcnZpZXcudjEuUmV2aWV3QWNjb3VudBIdChVleHBlY3RlZF9hbW91bnRfbWlub3IYDyABKAMSEgoKcGF5ZXJfbmFtZRgQIAEoCRIUCgxlbmRwb2ludF91cmwYESABKAkSHAoUZW5kcG9pbnRfZGVzY3JpcHRpb24YEiABKAkimAEKDVJldmlld0FjY291bnQSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEhYKDmFjY291bnRfbnVtYmVyGAMgASgJEhUKDWN1c3RvbWVyX25hbWUYBCABKAkSMAoGc3RhdHVzGAUgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cyJYCgtSZXZpZXdDb3VudBIsCgRraW5kGAEgASgOMh4uaW5mbG93Lm92ZXJ2aWV3LnYxLlJldmlld0tpbmQSDQoFY291bnQYAiABKAUSDAoEbW9yZRgDIAEoCCqGAgoKUmV2aWV3S2luZBIbChdSRVZJRVdfS0lORF9VTlNQRUNJRklFRBAAEiEKHVJFVklFV19LSU5EX1VOTUFUQ0hFRF9QQVlNRU5UEAESIQodUkVWSUVXX0tJTkRfSEVMRF9OT1RJRklDQVRJT04QAhIgChxSRVZJRVdfS0lORF9QQVlNRU5UX0NPTkZMSUNUEAMSHwobUkVWSUVXX0tJTkRfQUNDT1VOVF9PUEVOSU5HEAQSHAoYUkVWSUVXX0tJTkRfSEVMRF9QQVlNRU5UEAUSGAoUUkVWSUVXX0tJTkRfRU5EUE9JTlQQBhIaChZSRVZJRVdfS0lORF9TRVRUTEVNRU5UEAdiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_type_v1_bank]);
 
 /**
  * Something that waits for a decision.
@@ -107,6 +109,48 @@ export type ReviewItem = Message<"inflow.overview.v1.ReviewItem"> & {
    * @generated from field: string transaction_id = 12;
    */
   transactionId: string;
+
+  /**
+   * The name of the business; for what has none, of the account's. Empty: unknown.
+   *
+   * @generated from field: string business_name = 13;
+   */
+  businessName: string;
+
+  /**
+   * The account that it concerns: its own, or the one that has the number, which need not be open. Absent: none.
+   *
+   * @generated from field: inflow.overview.v1.ReviewAccount account = 14;
+   */
+  account?: ReviewAccount | undefined;
+
+  /**
+   * What the account expects of a held payment, or what is recorded of a contradicted one, in kobo; 0: nothing.
+   *
+   * @generated from field: int64 expected_amount_minor = 15;
+   */
+  expectedAmountMinor: bigint;
+
+  /**
+   * Who paid, as the bank states; empty: unknown.
+   *
+   * @generated from field: string payer_name = 16;
+   */
+  payerName: string;
+
+  /**
+   * The URL of an endpoint; empty: it is none.
+   *
+   * @generated from field: string endpoint_url = 17;
+   */
+  endpointUrl: string;
+
+  /**
+   * The description of an endpoint; empty: it has none.
+   *
+   * @generated from field: string endpoint_description = 18;
+   */
+  endpointDescription: string;
 };
 
 /**
@@ -115,6 +159,55 @@ export type ReviewItem = Message<"inflow.overview.v1.ReviewItem"> & {
  */
 export const ReviewItemSchema: GenMessage<ReviewItem> = /*@__PURE__*/
   messageDesc(file_inflow_overview_v1_review, 0);
+
+/**
+ * The account that something waits for.
+ *
+ * @generated from message inflow.overview.v1.ReviewAccount
+ */
+export type ReviewAccount = Message<"inflow.overview.v1.ReviewAccount"> & {
+  /**
+   * The business that owns it.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * Its reference, "R-…".
+   *
+   * @generated from field: string reference = 2;
+   */
+  reference: string;
+
+  /**
+   * Its number; empty while it is pending.
+   *
+   * @generated from field: string account_number = 3;
+   */
+  accountNumber: string;
+
+  /**
+   * Its customer, "First Last".
+   *
+   * @generated from field: string customer_name = 4;
+   */
+  customerName: string;
+
+  /**
+   * Its status.
+   *
+   * @generated from field: inflow.account.v1.AccountStatus status = 5;
+   */
+  status: AccountStatus;
+};
+
+/**
+ * Describes the message inflow.overview.v1.ReviewAccount.
+ * Use `create(ReviewAccountSchema)` to create a new message.
+ */
+export const ReviewAccountSchema: GenMessage<ReviewAccount> = /*@__PURE__*/
+  messageDesc(file_inflow_overview_v1_review, 1);
 
 /**
  * How many items of a kind wait.
@@ -149,7 +242,7 @@ export type ReviewCount = Message<"inflow.overview.v1.ReviewCount"> & {
  * Use `create(ReviewCountSchema)` to create a new message.
  */
 export const ReviewCountSchema: GenMessage<ReviewCount> = /*@__PURE__*/
-  messageDesc(file_inflow_overview_v1_review, 1);
+  messageDesc(file_inflow_overview_v1_review, 2);
 
 /**
  * The kinds of items.

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/delivery.proto.
  */
 export const file_inflow_webhook_v1_delivery: GenFile = /*@__PURE__*/
-  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9kZWxpdmVyeS5wcm90bxIRaW5mbG93LndlYmhvb2sudjEi7gIKCERlbGl2ZXJ5EgoKAmlkGAEgASgJEhMKC2VuZHBvaW50X2lkGAIgASgJEhAKCGV2ZW50X2lkGAMgASgJEhIKCmV2ZW50X2tpbmQYBCABKAkSMQoGc3RhdHVzGAUgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXMSFQoNYXR0ZW1wdF9jb3VudBgGIAEoBRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIqCgZkdWVfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZmFpbHVyZRgKIAEoCRIyCg5sYXRlc3RfYXR0ZW1wdBgLIAEoCzIaLmluZmxvdy53ZWJob29rLnYxLkF0dGVtcHQibgoOV2ViaG9va1JlcXVlc3QSDgoGbWV0aG9kGAEgASgJEgsKA3VybBgCIAEoCRIxCgdoZWFkZXJzGAMgAygLMiAuaW5mbG93LndlYmhvb2sudjEuV2ViaG9va0hlYWRlchIMCgRib2R5GAQgASgJImEKDVdlYmhvb2tIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCRIzCghvbWlzc2lvbhgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkhlYWRlck9taXNzaW9uIpgBCgdBdHRlbXB0Eg4KBm51bWJlchgBIAEoBRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpsYXRlbmN5X21zGAMgASgFEhMKC3N0YXR1c19jb2RlGAQgASgFEhUKDXJlc3BvbnNlX2JvZHkYBSABKAkSDQoFZXJyb3IYBiABKAkqiQEKDkRlbGl2ZXJ5U3RhdHVzEh8KG0RFTElWRVJZX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0RFTElWRVJZX1NUQVRVU19QRU5ESU5HEAESHQoZREVMSVZFUllfU1RBVFVTX0RFTElWRVJFRBACEhoKFkRFTElWRVJZX1NUQVRVU19GQUlMRUQQAyptCg5IZWFkZXJPbWlzc2lvbhIfChtIRUFERVJfT01JU1NJT05fVU5TUEVDSUZJRUQQABIaChZIRUFERVJfT01JU1NJT05fU0VDUkVUEAESHgoaSEVBREVSX09NSVNTSU9OX0JZX0FUVEVNUFQQAmIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9kZWxpdmVyeS5wcm90bxIRaW5mbG93LndlYmhvb2sudjEi2AMKCERlbGl2ZXJ5EgoKAmlkGAEgASgJEhMKC2VuZHBvaW50X2lkGAIgASgJEhAKCGV2ZW50X2lkGAMgASgJEhIKCmV2ZW50X2tpbmQYBCABKAkSMQoGc3RhdHVzGAUgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXMSFQoNYXR0ZW1wdF9jb3VudBgGIAEoBRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIqCgZkdWVfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZmFpbHVyZRgKIAEoCRIyCg5sYXRlc3RfYXR0ZW1wdBgLIAEoCzIaLmluZmxvdy53ZWJob29rLnYxLkF0dGVtcHQSFAoMZW5kcG9pbnRfdXJsGAwgASgJEhwKFGVuZHBvaW50X2Rlc2NyaXB0aW9uGA0gASgJEjQKB3BheW1lbnQYDiABKAsyIy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyZWRQYXltZW50IlcKEERlbGl2ZXJlZFBheW1lbnQSFgoOdHJhbnNhY3Rpb25faWQYASABKAkSFAoMYW1vdW50X21pbm9yGAIgASgDEhUKDWN1c3RvbWVyX25hbWUYAyABKAkibgoOV2ViaG9va1JlcXVlc3QSDgoGbWV0aG9kGAEgASgJEgsKA3VybBgCIAEoCRIxCgdoZWFkZXJzGAMgAygLMiAuaW5mbG93LndlYmhvb2sudjEuV2ViaG9va0hlYWRlchIMCgRib2R5GAQgASgJImEKDVdlYmhvb2tIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCRIzCghvbWlzc2lvbhgDIAEoDjIhLmluZmxvdy53ZWJob29rLnYxLkhlYWRlck9taXNzaW9uIpgBCgdBdHRlbXB0Eg4KBm51bWJlchgBIAEoBRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpsYXRlbmN5X21zGAMgASgFEhMKC3N0YXR1c19jb2RlGAQgASgFEhUKDXJlc3BvbnNlX2JvZHkYBSABKAkSDQoFZXJyb3IYBiABKAkqiQEKDkRlbGl2ZXJ5U3RhdHVzEh8KG0RFTElWRVJZX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0RFTElWRVJZX1NUQVRVU19QRU5ESU5HEAESHQoZREVMSVZFUllfU1RBVFVTX0RFTElWRVJFRBACEhoKFkRFTElWRVJZX1NUQVRVU19GQUlMRUQQAyptCg5IZWFkZXJPbWlzc2lvbhIfChtIRUFERVJfT01JU1NJT05fVU5TUEVDSUZJRUQQABIaChZIRUFERVJfT01JU1NJT05fU0VDUkVUEAESHgoaSEVBREVSX09NSVNTSU9OX0JZX0FUVEVNUFQQAmIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * The delivery of one event to one endpoint.
@@ -97,6 +97,27 @@ export type Delivery = Message<"inflow.webhook.v1.Delivery"> & {
    * @generated from field: inflow.webhook.v1.Attempt latest_attempt = 11;
    */
   latestAttempt?: Attempt | undefined;
+
+  /**
+   * The endpoint's URL, as it is now.
+   *
+   * @generated from field: string endpoint_url = 12;
+   */
+  endpointUrl: string;
+
+  /**
+   * The endpoint's description, as it is now; empty: it has none.
+   *
+   * @generated from field: string endpoint_description = 13;
+   */
+  endpointDescription: string;
+
+  /**
+   * The payment that the event is about; absent: it is about none, or retention has deleted the event.
+   *
+   * @generated from field: inflow.webhook.v1.DeliveredPayment payment = 14;
+   */
+  payment?: DeliveredPayment | undefined;
 };
 
 /**
@@ -105,6 +126,41 @@ export type Delivery = Message<"inflow.webhook.v1.Delivery"> & {
  */
 export const DeliverySchema: GenMessage<Delivery> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_delivery, 0);
+
+/**
+ * A payment, as the event of a delivery states it.
+ *
+ * @generated from message inflow.webhook.v1.DeliveredPayment
+ */
+export type DeliveredPayment = Message<"inflow.webhook.v1.DeliveredPayment"> & {
+  /**
+   * The transaction, "txn_…".
+   *
+   * @generated from field: string transaction_id = 1;
+   */
+  transactionId: string;
+
+  /**
+   * Its amount in kobo.
+   *
+   * @generated from field: int64 amount_minor = 2;
+   */
+  amountMinor: bigint;
+
+  /**
+   * The customer of its account, "First Last".
+   *
+   * @generated from field: string customer_name = 3;
+   */
+  customerName: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.DeliveredPayment.
+ * Use `create(DeliveredPaymentSchema)` to create a new message.
+ */
+export const DeliveredPaymentSchema: GenMessage<DeliveredPayment> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_delivery, 1);
 
 /**
  * A request to an endpoint.
@@ -146,7 +202,7 @@ export type WebhookRequest = Message<"inflow.webhook.v1.WebhookRequest"> & {
  * Use `create(WebhookRequestSchema)` to create a new message.
  */
 export const WebhookRequestSchema: GenMessage<WebhookRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_delivery, 1);
+  messageDesc(file_inflow_webhook_v1_delivery, 2);
 
 /**
  * A header of a request.
@@ -181,7 +237,7 @@ export type WebhookHeader = Message<"inflow.webhook.v1.WebhookHeader"> & {
  * Use `create(WebhookHeaderSchema)` to create a new message.
  */
 export const WebhookHeaderSchema: GenMessage<WebhookHeader> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_delivery, 2);
+  messageDesc(file_inflow_webhook_v1_delivery, 3);
 
 /**
  * One request to an endpoint, and its outcome.
@@ -237,7 +293,7 @@ export type Attempt = Message<"inflow.webhook.v1.Attempt"> & {
  * Use `create(AttemptSchema)` to create a new message.
  */
 export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_delivery, 3);
+  messageDesc(file_inflow_webhook_v1_delivery, 4);
 
 /**
  * The state of a delivery.
