@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -73,6 +74,69 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await close()
   })
 
+  test('a row is a link, which a tab can open, and has the focus again on Back', async () => {
+    const { page, close } = await open(`/payments?business=${shop.businessId}`)
+    await rows(page).nth(1).waitFor()
+    const key = await rows(page).nth(1).getAttribute('data-row')
+    const href = await rows(page).nth(1).getByRole('link').first().getAttribute('href')
+    expect(href).toContain(`/console/payments/${key}`)
+    const tab = page.waitForEvent('popup')
+    await rows(page)
+      .nth(1)
+      .getByText('Ada Obi')
+      .click({ modifiers: ['Control'] })
+    const opened = await tab
+    await opened.getByRole('heading', { name: 'Payment', exact: true }).waitFor()
+    expect(opened.url()).toContain(`/payments/${key}`)
+    expect(page.url()).toContain('/payments?')
+    await rows(page).nth(1).getByText('Ada Obi').click()
+    await page.getByRole('heading', { name: 'Payment', exact: true }).waitFor()
+    await page.goBack()
+    await waitFor(async () =>
+      expect(await page.evaluate('document.activeElement?.dataset.row')).toBe(key),
+    )
+    await close()
+  })
+
+  test('a period is chosen by a word, and the list saved as it is filtered', async () => {
+    const sold = await openShop(service, { name: 'Kola' })
+    for (let at = 0; at < 3; at++) await pay(service, sold, 100_050n + BigInt(at))
+    const { page, close } = await open(`/payments?business=${sold.businessId}&max=1000.51`)
+    await rows(page).nth(1).waitFor()
+    await page.getByRole('button', { name: 'Paid', exact: true }).click()
+    await page.getByRole('button', { name: 'Yesterday' }).click()
+    await page.getByText('No payment is like this').waitFor()
+    await page.getByRole('button', { name: 'Last 7 days' }).click()
+    await rows(page).nth(1).waitFor()
+    await page.keyboard.press('Escape')
+    const saved = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Export CSV' }).click()
+    const file = await saved
+    expect(file.suggestedFilename()).toBe('payments.csv')
+    const [head, ...lines] = (await readFile(await file.path(), 'utf8')).trimEnd().split('\r\n')
+    expect(head).toMatch(/^id,business_id,.*amount,.*payer_name/)
+    expect(lines.map((line) => /,(1000\.\d\d),NGN,/.exec(line)?.[1])).toEqual([
+      '1000.51',
+      '1000.50',
+    ])
+    await page.getByText('Saved 2 rows').waitFor()
+    await close()
+  })
+
+  test('a phone shows each payment as a card, with its customer and payer', async () => {
+    const viewport = { width: 390, height: 844 }
+    const { page, close } = await open(`/payments?business=${shop.businessId}`, { viewport })
+    const card = rows(page).first()
+    await card.getByText('Ada Obi').waitFor()
+    await card.getByText('BOLA ADE').waitFor()
+    const { width = 0 } = (await card.boundingBox()) ?? {}
+    for (const text of ['Ada Obi', 'BOLA ADE']) {
+      const box = await card.getByText(text).boundingBox()
+      expect(box!.x + box!.width).toBeLessThanOrEqual(width + 16)
+    }
+    await close()
+  })
+
   test('the keyboard walks the rows and opens a payment', async () => {
     const { page, close } = await open('/payments')
     await rows(page).first().waitFor()
@@ -102,6 +166,9 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await timeline.getByText('by an internal service').waitFor()
     await timeline.getByText('PAYMENT_NOTIFICATION').waitFor()
     const attempt = timeline.getByRole('button', { name: 'Attempt 1' })
+    await timeline
+      .getByRole('link', { name: /^Payment notification to 127\.0\.0\.1:\d+/ })
+      .waitFor()
     await attempt.locator('.status', { hasText: '500' }).waitFor()
     await timeline.locator('.expected').getByText('Attempt 2').waitFor()
     await timeline.locator('.expected').getByText('Settles').waitFor()

@@ -191,6 +191,7 @@ function AccountPayments({ payments, account }: Props & { readonly payments: Pay
       label="Payments"
       columns={COLUMNS}
       of={payments}
+      isExported
       hrefOf={({ id }, href) => href(`/payments/${id}`)}
       empty={
         <Empty title="No payments yet" command={account.simulated ? command : undefined}>

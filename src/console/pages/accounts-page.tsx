@@ -23,7 +23,7 @@ import { columnsOf, type Entry } from '../ui/columns.tsx'
 import { ChoiceFilter, FilterBar, TextFilter } from '../ui/filters.tsx'
 import { List, Table, usePagedList } from '../ui/list.tsx'
 import { Empty, Failure, Page, Section, Waiting } from '../ui/page.tsx'
-import { EnumStatus, Id, PageLink, Status, Time } from '../ui/values.tsx'
+import { Clipped, EnumStatus, Id, PageLink, Status, Time } from '../ui/values.tsx'
 import { BANKS, OpenAccount, openingText, pathOfAccount, ResolveOpening } from './account-forms.tsx'
 
 export function AccountsPage() {
@@ -70,6 +70,7 @@ function AllAccounts() {
     <List
       {...table}
       of={accounts}
+      isExported
       empty={
         <Empty
           title="No accounts"
@@ -114,13 +115,19 @@ function FoundAccounts({ text }: { readonly text: string }) {
 function useAccountTable(accounts: readonly Account[], showsOpening: boolean) {
   const isOne = useViewScope().businessId !== ''
   const nameOf = useBusinessNames(isOne ? [] : accounts.map(({ businessId }) => businessId))
-  const business: Entry<Account> = ['Business', ({ businessId }) => nameOf(businessId)]
+  const business: Entry<Account> = [
+    'Business',
+    ({ businessId }) => <Clipped text={nameOf(businessId)} />,
+  ]
   const columns = columnsOf(AccountSchema, [
     ['Account', numberShown, undefined, 'number'],
     ...(isOne ? [] : [business]),
     'bankName',
     ['Status', ({ status }) => <EnumStatus of={AccountStatusSchema} value={status} />],
-    ['Customer', ({ customer }) => customer && `${customer.firstName} ${customer.lastName}`],
+    [
+      'Customer',
+      ({ customer }) => <Clipped text={`${customer?.firstName} ${customer?.lastName}`} />,
+    ],
     OWN_REFERENCE,
     ['Expects', ({ terms }) => terms && expectedText(terms), undefined, 'terms'],
     'createdAt',

@@ -63,6 +63,7 @@ export function Deliveries({ endpointId, businessId }: DeliveriesProps) {
         label="Deliveries"
         columns={COLUMNS}
         of={deliveries}
+        isExported
         hrefOf={({ id }, href) => href(`/webhooks/deliveries/${id}`)}
         empty={
           <Empty title="No deliveries" command={`inflow webhook test ${endpointId}`}>

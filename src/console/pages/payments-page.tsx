@@ -56,7 +56,7 @@ function PaymentList({ filters }: { readonly filters: Filters }) {
   const request = requestOf(filters, PAGE_SIZE)
   // Payments arrive all the time: what was read when the list was last open is old.
   const options = { staleTime: 0 }
-  const { rows: read, pages } = usePagedList(LIST, 'transactions', request, options)
+  const { rows: read, pages, source } = usePagedList(LIST, 'transactions', request, options)
   const reading = useReading(place, 'tbody', () => live.release())
   const trim = useTrim(filters)
   const live = useLiveRows({
@@ -79,9 +79,14 @@ function PaymentList({ filters }: { readonly filters: Filters }) {
       <List
         label="Payments"
         columns={columns}
-        of={{ rows: live.rows, pages: live.isCut ? { ...pages, hasNextPage: false } : pages }}
+        of={{
+          rows: live.rows,
+          pages: live.isCut ? { ...pages, hasNextPage: false } : pages,
+          source,
+        }}
         hrefOf={({ id }, href) => href(`/payments/${id}`)}
         fresh={live.fresh}
+        isExported
         empty={<NoPayments filters={filters} />}
       />
       {live.isCut && (
@@ -170,7 +175,7 @@ function columnsFor(nameOf: ((businessId: string) => string) | undefined) {
       'wide',
     ],
     ['Bank', ({ bank }) => bankName(bank), 'wide'],
-    ['Payer', ({ payer }) => <Clipped text={payer?.name ?? ''} />, 'wide'],
+    ['Payer', ({ payer }) => <Clipped text={payer?.name ?? ''} />],
     ['Session', ({ sessionId }) => <Id text={sessionId} charsMax={15} />, 'wide'],
     ...(nameOf ? [business] : []),
     ['Variance', 'variance', 'extra'],

@@ -1,5 +1,6 @@
 import { type ReactNode, useEffect, useId, useState } from 'react'
 import type { Choice } from '../format/enums.ts'
+import { localField } from '../format/time.ts'
 import { useUrlState } from '../session/view-scope.tsx'
 import { Button } from './button.tsx'
 import { Popover } from './popover.tsx'
@@ -81,16 +82,47 @@ export function TextFilter({ name, label, placeholder }: TextFilterProps) {
   )
 }
 
+/** Periods in days of the viewer's zone: from so many days before today, and before so many. */
+const PRESETS: readonly (readonly [name: string, fromDays: number, toDays?: number])[] = [
+  ['Today', 0],
+  ['Yesterday', 1, 0],
+  ['Last 7 days', 6],
+  ['Last 30 days', 29],
+]
+
+/** The beginning of a day in the viewer's zone, as fields for times hold it. */
+function dayStart(daysAgo: number): string {
+  const day = new Date()
+  day.setHours(0, 0, 0, 0)
+  day.setDate(day.getDate() - daysAgo)
+  return localField(day.getTime())
+}
+
 /** From and to, as local times. */
 export function TimeFilter({ label = 'Time' }: { readonly label?: string }) {
   const [from, setFrom] = useUrlState('from')
   const [to, setTo] = useUrlState('to')
+  const set = (nextFrom: string, nextTo: string) => {
+    setFrom(nextFrom)
+    setTo(nextTo)
+  }
   const isSet = from !== '' || to !== ''
   const shown = isSet
     ? `${label}: ${from.replace('T', ' ') || '…'} – ${to.replace('T', ' ') || 'now'}`
     : label
   return (
     <Popover label={shown} isSet={isSet}>
+      <div className="presets">
+        {PRESETS.map(([name, fromDays, toDays]) => (
+          <Button
+            key={name}
+            onClick={() => set(dayStart(fromDays), toDays === undefined ? '' : dayStart(toDays))}
+          >
+            {name}
+          </Button>
+        ))}
+        <Button onClick={() => set('', '')}>Any time</Button>
+      </div>
       <label className="field">
         From
         <input

@@ -5,9 +5,10 @@ import type {
   MessageInitShape,
   MessageShape,
 } from '@bufbuild/protobuf'
-import { useInfiniteQuery } from '@connectrpc/connect-query'
+import { callUnaryMethod, useInfiniteQuery, useTransport } from '@connectrpc/connect-query'
 import {
   type KeyboardEvent,
+  type MouseEvent,
   memo,
   type ReactNode,
   type RefObject,
@@ -16,11 +17,12 @@ import {
   useMemo,
   useRef,
 } from 'react'
-import { useLocation } from 'wouter'
+import { Link, useLocation } from 'wouter'
 import type { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { count } from '../format/money.ts'
 import { useHref, useUrlState } from '../session/view-scope.tsx'
 import { Button } from './button.tsx'
+import { ExportList } from './export-list.tsx'
 import { Failure, Waiting } from './page.tsx'
 import { Popover } from './popover.tsx'
 
@@ -51,6 +53,8 @@ interface TableProps<Row> {
   readonly onOpen?: ((row: Row) => void) | undefined
   /** Rows that have just arrived, by key: they are marked for a moment. */
   readonly fresh?: ReadonlySet<string> | undefined
+  /** Beside the choice of columns. */
+  readonly tools?: ReactNode
   /** The sums of the rows, below them. */
   readonly total?: Row | undefined
 }
@@ -69,15 +73,22 @@ export function Table<Row>(props: TableProps<Row>) {
   const canOpen = hrefOf !== undefined || onOpen !== undefined
   const latest = useRef((_row: Row) => {})
   latest.current = (row) => {
+    rememberRow(keyOf(row))
     if (hrefOf) navigate(hrefOf(row, href))
     else onOpen?.(row)
   }
   const open = useCallback((row: Row) => latest.current(row), [])
   useFirstKey(body, canOpen)
+  useReturn(body, rows.length > 0)
   return (
     <div className="table-frame" ref={frame}>
-      {chooser !== null && <div className="columns">{chooser}</div>}
-      <table className="table" aria-label={label}>
+      {(chooser ?? props.tools) && (
+        <div className="columns">
+          {props.tools}
+          {chooser}
+        </div>
+      )}
+      <table className={canOpen ? 'table cards' : 'table'} aria-label={label}>
         <thead>
           <tr>
             {shown.map((column) => (
@@ -92,6 +103,8 @@ export function Table<Row>(props: TableProps<Row>) {
             <TableRow
               key={keyOf(row)}
               row={row}
+              name={keyOf(row)}
+              to={hrefOf?.(row, href)}
               columns={shown as readonly Column<unknown>[]}
               isFirst={index === 0}
               isFresh={fresh?.has(keyOf(row)) ?? false}
@@ -124,34 +137,93 @@ function idOf(row: unknown): string {
 
 interface TableRowProps {
   readonly row: unknown
+  /** Its key. */
+  readonly name: string
+  /** Its page. */
+  readonly to: string | undefined
   readonly columns: readonly Column<unknown>[]
   readonly isFirst: boolean
   readonly isFresh: boolean
   readonly open: ((row: unknown) => void) | undefined
 }
 
-const TableRow = memo(function TableRow({ row, columns, isFirst, isFresh, open }: TableRowProps) {
+const TableRow = memo(function TableRow(props: TableRowProps) {
+  const { row, name, to, columns, isFirst, isFresh, open } = props
   const classes = `${open ? 'opens' : ''} ${isFresh ? 'fresh' : ''}`.trim()
   return (
     <tr
-      data-row
+      data-row={name}
       className={classes === '' ? undefined : classes}
       tabIndex={open ? (isFirst ? 0 : -1) : undefined}
       onClick={(event) => {
-        if (!isControl(event.target) && !hasSelection()) open?.(row)
+        if (isControl(event.target) || hasSelection()) return
+        if (!openTab(event)) open?.(row)
+      }}
+      onAuxClick={(event) => {
+        if (event.button === 1 && !isControl(event.target)) openTab(event)
       }}
       onKeyDown={(event) => {
-        if (event.key === 'Enter' && event.target === event.currentTarget) open?.(row)
+        if (event.key !== 'Enter' || event.target !== event.currentTarget) return
+        if (!openTab(event)) open?.(row)
       }}
     >
-      {columns.map((column) => (
-        <td key={column.key} className={classesOf(column)}>
-          {column.render(row)}
+      {columns.map((column, index) => (
+        <td key={column.key} className={classesOf(column)} data-title={column.title}>
+          {index === 0 && to !== undefined ? (
+            <Link
+              href={to}
+              className="row-link"
+              tabIndex={-1}
+              onClick={(event) => {
+                if ((event.target as Element).closest('button')) event.preventDefault()
+                else if (!isForTab(event)) rememberRow(name)
+              }}
+            >
+              {column.render(row)}
+            </Link>
+          ) : (
+            column.render(row)
+          )}
         </td>
       ))}
     </tr>
   )
 })
+
+type RowEvent = Pick<MouseEvent | KeyboardEvent, 'ctrlKey' | 'metaKey' | 'currentTarget'> & {
+  readonly button?: number
+}
+
+/** As browsers tell a click that opens a tab. */
+function isForTab({ ctrlKey, metaKey, button }: RowEvent): boolean {
+  return ctrlKey || metaKey || button === 1
+}
+
+/** Opens the page of a row in a tab if the event asks for that. */
+function openTab(event: RowEvent): boolean {
+  const link = (event.currentTarget as Element).querySelector<HTMLAnchorElement>('a.row-link')
+  if (!link || !isForTab(event)) return false
+  window.open(link.href, '_blank', 'noopener')
+  return true
+}
+
+/** Stores in the history which row was opened. */
+function rememberRow(key: string): void {
+  window.history.replaceState({ ...window.history.state, row: key }, '')
+}
+
+/** Focuses the row that was opened from here, when the viewer is back. */
+function useReturn(body: RefObject<HTMLElement | null>, hasRows: boolean): void {
+  useEffect(() => {
+    const key: unknown = window.history.state?.row
+    if (!hasRows || typeof key !== 'string') return
+    const row = body.current?.querySelector<HTMLElement>(`[data-row="${CSS.escape(key)}"]`)
+    const { activeElement } = document
+    if (row && (activeElement === document.body || activeElement?.id === 'content')) {
+      focusRow(body.current, row)
+    }
+  }, [body, hasRows])
+}
 
 function classesOf({ isNumber, isWide }: Column<never>): string | undefined {
   if (!isNumber && !isWide) return undefined
@@ -224,10 +296,15 @@ function walk(event: KeyboardEvent, body: HTMLElement | null): void {
 function moveFocus(body: HTMLElement, step: number): void {
   const rows = [...body.querySelectorAll<HTMLElement>('[data-row]')]
   const at = rows.findIndex((row) => row.contains(document.activeElement))
-  const next = rows[Math.min(rows.length - 1, Math.max(0, at + step))]
-  for (const row of rows) row.tabIndex = row === next ? 0 : -1
-  next?.focus()
-  next?.scrollIntoView({ block: 'nearest' })
+  focusRow(body, rows[Math.min(rows.length - 1, Math.max(0, at + step))])
+}
+
+function focusRow(body: HTMLElement | null, row: HTMLElement | undefined): void {
+  for (const each of body?.querySelectorAll<HTMLElement>('[data-row]') ?? []) {
+    each.tabIndex = each === row ? 0 : -1
+  }
+  row?.focus()
+  row?.scrollIntoView({ block: 'nearest' })
 }
 
 function isField(target: EventTarget): boolean {
@@ -285,6 +362,18 @@ type RowOf<
   K extends keyof MessageShape<O>,
 > = MessageShape<O>[K] extends readonly (infer Row)[] ? Row : never
 
+/** How a list that is read page by page can be read as a whole. */
+export interface ListSource {
+  readonly method: DescMethodUnary
+  readonly request: object
+  /** The message of a row. */
+  readonly list: DescMessage
+  read(
+    request: object,
+    signal: AbortSignal | undefined,
+  ): Promise<{ readonly rows: readonly unknown[]; readonly nextPageToken: string }>
+}
+
 interface PagedOptions<Row> {
   readonly enabled?: boolean
   readonly staleTime?: number
@@ -306,7 +395,8 @@ export function usePagedList<
   name: K,
   request: MessageInitShape<I>,
   { refetchMs = () => false, ...options }: PagedOptions<RowOf<O, K>> = {},
-): { readonly rows: readonly RowOf<O, K>[]; readonly pages: Pages } {
+): { readonly rows: readonly RowOf<O, K>[]; readonly pages: Pages; readonly source: ListSource } {
+  const transport = useTransport()
   const rowsOf = (page: unknown) => (page as MessageShape<O>)[name] as RowOf<O, K>[]
   // All paged methods have the same shape, which TypeScript cannot say of a method that is not known.
   const paged = method as unknown as typeof BusinessService.method.listBusinesses
@@ -325,17 +415,33 @@ export function usePagedList<
   )
   // biome-ignore lint/correctness/useExhaustiveDependencies: the name of the list does not change
   const rows = useMemo(() => pages.data?.pages.flatMap(rowsOf) ?? [], [pages.data])
-  return { rows, pages }
+  const source: ListSource = {
+    method,
+    request: request as object,
+    list: method.output.field[name]?.message ?? method.output,
+    async read(page, signal) {
+      const response = await callUnaryMethod(transport, paged, page, signal ? { signal } : {})
+      return { rows: rowsOf(response), nextPageToken: response.nextPageToken }
+    },
+  }
+  return { rows, pages, source }
 }
 
 /** A table of a list with the states around it. */
 export function List<Row>({
-  of: { rows, pages },
+  of: { rows, pages, source },
+  isExported = false,
   empty,
   children,
   ...table
-}: Omit<TableProps<Row>, 'rows'> & {
-  readonly of: { readonly rows: readonly Row[]; readonly pages: Pages }
+}: Omit<TableProps<Row>, 'rows' | 'tools'> & {
+  readonly of: {
+    readonly rows: readonly Row[]
+    readonly pages: Pages
+    readonly source?: ListSource
+  }
+  /** Whether it can be saved as CSV. */
+  readonly isExported?: boolean
   /** In place of a table without rows. */
   readonly empty: ReactNode
   /** Above the table. */
@@ -344,7 +450,11 @@ export function List<Row>({
   return (
     <ListFrame pages={pages} isEmpty={rows.length === 0} empty={empty}>
       {children}
-      <Table {...table} rows={rows} />
+      <Table
+        {...table}
+        rows={rows}
+        tools={isExported && source && <ExportList source={source} name={table.label} />}
+      />
     </ListFrame>
   )
 }
