@@ -4,7 +4,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { launchBrowser, seriousFaults } from '../support/browser.ts'
 import { ADMIN_TOKEN, type TestService } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
 
 /** What `npm run build:console` makes; npm runs it after an installation. */
 const BUILT = join(import.meta.dirname, '../../dist/console/index.html')
@@ -37,6 +37,7 @@ export function useBrowser(service: TestService) {
   return async (path: string, options: OpenOptions = {}): Promise<ConsolePage> => {
     const { token = ADMIN_TOKEN, ...rest } = options
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...rest })
+    context.setDefaultTimeout(WAIT_LIMIT_MS)
     if (token !== null) {
       const response = await context.request.post(`${service.httpUrl}/console/session`, {
         data: { token },
