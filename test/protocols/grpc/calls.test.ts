@@ -1,16 +1,22 @@
-import { connect } from 'node:http2'
 import { gzipSync } from 'node:zlib'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { Code, ConnectError, createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { compressionAlgorithms, status } from '@grpc/grpc-js'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   GetTransactionRequestSchema,
   RecordPaymentRequestSchema,
   TransactionService,
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { callUnary, metadataOf, openClient, openTestServer } from './fixture.ts'
+import {
+  answerOf,
+  beginCall,
+  callUnary,
+  openClient,
+  openSession,
+  openTestServer,
+} from './fixture.ts'
 import { framed } from './http2-frames.ts'
 
 const { getTransaction, recordPayments } = TransactionService.method
@@ -32,29 +38,9 @@ const openEcho = (delay: Promise<unknown> = Promise.resolve()) =>
     },
   })
 
-/** A request of Node's own HTTP/2. @returns all headers and trailers that came, as one */
-async function ask(
-  address: string,
-  body: Buffer | undefined,
-  more: Record<string, string> = {},
-): Promise<Record<string, unknown>> {
-  const session = connect(`http://${address}`)
-  onTestFinished(() => session.destroy())
-  const headers = { ':method': 'POST', ':path': PATH, 'content-type': 'application/grpc' }
-  const stream = session.request({ ...headers, ...more }, { endStream: body === undefined })
-  let seen: Record<string, unknown> = {}
-  stream.on('response', (answered) => {
-    seen = { ...seen, ...answered }
-  })
-  stream.on('trailers', (answered) => {
-    seen = { ...seen, ...answered }
-  })
-  stream.on('error', () => undefined)
-  stream.resume()
-  if (body !== undefined) stream.end(body)
-  await new Promise((resolve) => stream.once('close', resolve))
-  return { ...seen, reset: stream.rstCode }
-}
+const ask = (address: string, body?: Buffer, { ':path': path = PATH, ...more } = {} as Headers) =>
+  answerOf(beginCall(openSession(address), path, more), body)
+type Headers = Readonly<Record<string, string>>
 
 describe('compressed requests', () => {
   test.each(['gzip', 'deflate'] as const)('with %s are read, from grpc-js', async (name) => {
@@ -154,11 +140,6 @@ describe('deadlines', () => {
       timeoutMs: 60,
     })
     expect(ConnectError.from(await call.catch((error) => error)).code).toBe(Code.DeadlineExceeded)
-    const quick = await openEcho()
-    const other = createGrpcTransport({ baseUrl: `http://${quick.address}` })
-    const client = createClient(TransactionService, other)
-    const found = await client.getTransaction(LOOK_UP, { timeoutMs: 20_000 })
-    expect(found.transaction?.sessionId).toBe('s-1')
   })
 })
 
@@ -180,18 +161,9 @@ describe('1,000 calls at a time on one connection', () => {
 
   test('of Node’s own HTTP/2 too', async () => {
     const { address } = await openEcho()
-    const session = connect(`http://${address}`)
-    onTestFinished(() => session.destroy())
-    const call = () => {
-      const stream = session.request({
-        ...{ ':method': 'POST', ':path': PATH, 'content-type': 'application/grpc' },
-      })
-      stream.end(framed(message))
-      stream.resume()
-      return new Promise((resolve) =>
-        stream.on('trailers', (trailers) => resolve(trailers['grpc-status'])),
-      )
-    }
+    const session = openSession(address)
+    const call = async () =>
+      (await answerOf(beginCall(session, PATH), framed(message)))['grpc-status']
     const codes = await Promise.all(Array.from({ length: 1_000 }, call))
     expect(new Set(codes)).toEqual(new Set(['0']))
   })
@@ -203,14 +175,4 @@ test('health can be asked with a compressed message', async () => {
   body[0] = 1
   const headers = { ':path': '/grpc.health.v1.Health/Check', 'grpc-encoding': 'gzip' }
   expect(await ask(address, body, headers)).toMatchObject({ 'grpc-status': '0' })
-})
-
-test('metadata of many kinds comes through', async () => {
-  const { address } = await openEcho()
-  const metadata = metadataOf({ 'x-long': 'v'.repeat(10_000), 'x-bytes-bin': Buffer.alloc(99, 7) })
-  const client = openClient(address)
-  for (let n = 0; n < 3; n++) {
-    const { error } = await callUnary(client, getTransaction, LOOK_UP, metadata)
-    expect(error).toBeUndefined()
-  }
 })

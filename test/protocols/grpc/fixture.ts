@@ -1,4 +1,4 @@
-import { type ClientHttp2Stream, connect } from 'node:http2'
+import { type ClientHttp2Session, type ClientHttp2Stream, connect, type Settings } from 'node:http2'
 import {
   create,
   type DescMethod,
@@ -25,6 +25,7 @@ import { TransactionService } from '../../../gen/inflow/transaction/v1/transacti
 import { type GrpcServer, openGrpcServer } from '../../../src/server/grpc/server.ts'
 import { createCheck, validation } from '../../../src/server/interceptors/validation.ts'
 import { createInvokers, implement } from '../../../src/server/rpc/invokers.ts'
+import { framed } from './http2-frames.ts'
 
 interface Implementations {
   readonly transactions?: Partial<ServiceImpl<typeof TransactionService>>
@@ -135,26 +136,46 @@ export function callStream<M extends DescMethod>(
   return call
 }
 
+/** A connection of Node's own HTTP/2. */
+export function openSession(address: string, settings: Settings = {}): ClientHttp2Session {
+  const session = connect(`http://${address}`, { settings })
+  session.on('error', () => undefined)
+  onTestFinished(() => session.destroy())
+  return session
+}
+
+/** The headers of a call; its body is the caller's. Errors are left to its 'close' event. */
+export function beginCall(
+  session: ClientHttp2Session,
+  path: string,
+  more: Readonly<Record<string, string>> = {},
+): ClientHttp2Stream {
+  const headers = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', ...more }
+  return session.request(headers).on('error', () => undefined)
+}
+
+/** Sends a body, if any. @returns all headers and trailers that came, as one, and how the stream ended */
+export async function answerOf(
+  stream: ClientHttp2Stream,
+  body?: Buffer,
+): Promise<Record<string, unknown>> {
+  const seen: Record<string, unknown> = {}
+  stream.on('response', (headers) => Object.assign(seen, headers))
+  stream.on('trailers', (trailers) => Object.assign(seen, trailers))
+  stream.resume().end(body)
+  await new Promise((resolve) => stream.once('close', resolve))
+  return { ...seen, reset: stream.rstCode }
+}
+
 /** A call of Node's own HTTP/2: unlike clients of grpc-js, it reads only on request. */
 export function openRawCall<M extends DescMethod>(
   address: string,
   method: M,
   request: MessageInitShape<M['input']>,
 ): ClientHttp2Stream {
-  const session = connect(`http://${address}`)
-  session.on('error', () => undefined)
-  onTestFinished(() => session.destroy())
-  const stream = session.request({
-    ':method': 'POST',
-    ':path': `/${method.parent.typeName}/${method.name}`,
-    'content-type': 'application/grpc',
-    te: 'trailers',
-  })
-  stream.on('error', () => undefined)
-  const body = toBytes(method, request)
-  const head = Buffer.alloc(5)
-  head.writeUInt32BE(body.length, 1)
-  stream.end(Buffer.concat([head, body]))
+  const path = `/${method.parent.typeName}/${method.name}`
+  const stream = beginCall(openSession(address), path, { te: 'trailers' })
+  stream.end(framed(toBytes(method, request)))
   return stream
 }
 

@@ -1,16 +1,24 @@
 import type { EventEmitter } from 'node:events'
-import { connect as connectHttp2 } from 'node:http2'
 import { connect as dial, type Socket } from 'node:net'
 import { status } from '@grpc/grpc-js'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { callUnary, openClient, openRawCall, openTestServer } from './fixture.ts'
+import {
+  beginCall,
+  callUnary,
+  openClient,
+  openRawCall,
+  openSession,
+  openTestServer,
+} from './fixture.ts'
 import { FRAME, frame, literals, openRaw } from './http2-frames.ts'
 
 const { getTransaction } = TransactionService.method
 const LOOK_UP = { sessionId: 'session-1', businessId: 'biz_1' }
+const CHECK = '/grpc.health.v1.Health/Check'
+const WATCH = '/grpc.health.v1.Health/Watch'
 const PATH = `/${TransactionService.typeName}/${getTransaction.name}`
 
 /** A server whose answers a well-behaved client checks. */
@@ -65,38 +73,22 @@ const HEADERS = literals({
   te: 'trailers',
 })
 
-test('rapid reset: a client that opens and resets streams in a loop is disconnected', async () => {
+test.each([
+  ['rapid reset', 'opens and resets streams', FRAME.reset, Buffer.from([0, 0, 0, 8])],
+  // A window that is widened by nothing is an error of the stream (RFC 9113, section 6.9).
+  ['MadeYouReset', 'makes the server reset its streams', FRAME.windowUpdate, Buffer.alloc(4)],
+])('%s: a client that %s in a loop is disconnected', async (_, _does, type, payload) => {
   const { address, look, server } = await openLookUps()
-  const raw = openRaw(address)
-  const attack = raw.flood((round) => {
+  const attack = openRaw(address).flood((round) => {
     const streams = Array.from({ length: 20 }, (_, index) => {
       const id = (round * 20 + index) * 2 + 1
-      return [
-        frame(FRAME.headers, 0x4, id, HEADERS),
-        frame(FRAME.reset, 0, id, Buffer.from([0, 0, 0, 8])),
-      ]
+      return [frame(FRAME.headers, 0x4, id, HEADERS), frame(type, 0, id, payload)]
     })
     return Buffer.concat(streams.flat())
   })
   await meanwhile(look, attack)
   // The allowed burst, and what was in progress when it was used up.
-  expect(await attack).toBeLessThan(500)
-  await waitFor(() => expect(server.connections()).toBe(1))
-})
-
-test('MadeYouReset: a client that makes the server reset its streams is disconnected', async () => {
-  const { address, look, server } = await openLookUps()
-  const raw = openRaw(address)
-  const windowUpdate = 8
-  const attack = raw.flood((round) => {
-    const streams = Array.from({ length: 20 }, (_, index) => {
-      const id = (round * 20 + index) * 2 + 1
-      // A window that is widened by nothing is an error of the stream (RFC 9113, section 6.9).
-      return [frame(FRAME.headers, 0x4, id, HEADERS), frame(windowUpdate, 0, id, Buffer.alloc(4))]
-    })
-    return Buffer.concat(streams.flat())
-  })
-  await meanwhile(look, attack)
+  if (type === FRAME.reset) expect(await attack).toBeLessThan(500)
   await waitFor(() => expect(server.connections()).toBe(1))
 })
 
@@ -133,17 +125,10 @@ test('a client with a closed window holds a bounded number of calls, and delays 
   const { address, look, server } = await openLookUps({
     grpcLimits: { streamsPerAddressMax: 50 },
   })
-  const session = connectHttp2(`http://${address}`, { settings: { initialWindowSize: 0 } })
-  onTestFinished(() => session.destroy())
-  session.on('error', () => undefined)
+  const session = openSession(address, { initialWindowSize: 0 })
   const codes: number[] = []
   const open = () => {
-    const stream = session.request({
-      ':method': 'POST',
-      ':path': '/grpc.health.v1.Health/Check',
-      'content-type': 'application/grpc',
-    })
-    stream.on('error', () => undefined)
+    const stream = beginCall(session, CHECK)
     stream.on('close', () => codes.push(stream.rstCode))
     stream.end(Buffer.alloc(5))
   }
@@ -158,16 +143,9 @@ test('a client with a closed window holds a bounded number of calls, and delays 
 
 test('an incomplete request is ended in time, a complete one is not', async () => {
   const { address, look, server } = await openLookUps({ grpcLimits: { requestMs: 100 } })
-  const session = connectHttp2(`http://${address}`)
-  onTestFinished(() => session.destroy())
-  session.on('error', () => undefined)
+  const session = openSession(address)
   const streams = Array.from({ length: 50 }, () => {
-    const stream = session.request({
-      ':method': 'POST',
-      ':path': PATH,
-      'content-type': 'application/grpc',
-    })
-    stream.on('error', () => undefined)
+    const stream = beginCall(session, PATH)
     // A byte now and then, of a message of 1,000.
     stream.write(Buffer.from([0, 0, 0, 3, 232, 1]))
     return stream
@@ -181,18 +159,11 @@ test('unauthenticated bodies are bounded: one address cannot fill the memory', a
   const { address, look } = await openLookUps({
     grpcLimits: { heldBytesPerAddressMax: 2 * 1024 * 1024 },
   })
-  const session = connectHttp2(`http://${address}`)
-  onTestFinished(() => session.destroy())
-  session.on('error', () => undefined)
+  const session = openSession(address)
   let refused = 0
   const over = Promise.withResolvers<void>()
   const open = () => {
-    const stream = session.request({
-      ':method': 'POST',
-      ':path': PATH,
-      'content-type': 'application/grpc',
-    })
-    stream.on('error', () => undefined)
+    const stream = beginCall(session, PATH)
     stream.on('close', () => {
       refused += 1
       if (refused === 10) over.resolve()
@@ -209,17 +180,11 @@ test('unauthenticated bodies are bounded: one address cannot fill the memory', a
 
 test('a client that keeps exceeding limits loses its connection', async () => {
   const { address, look, server } = await openLookUps({ grpcLimits: { requestMs: 20 } })
-  const session = connectHttp2(`http://${address}`)
-  session.on('error', () => undefined)
+  const session = openSession(address)
   const closed = closing(session)
   const again = () => {
     if (session.destroyed || session.closed) return
-    const stream = session.request({
-      ':method': 'POST',
-      ':path': PATH,
-      'content-type': 'application/grpc',
-    })
-    stream.on('error', () => undefined)
+    const stream = beginCall(session, PATH)
     stream.on('close', again)
   }
   for (let count = 0; count < 10; count++) again()
@@ -259,14 +224,11 @@ test('an idle connection is closed, and the next call opens another', async () =
 
 test('more than the header list may hold is refused', async () => {
   const { address, look } = await openLookUps()
-  const session = connectHttp2(`http://${address}`)
-  onTestFinished(() => session.destroy())
-  session.on('error', () => undefined)
+  const session = openSession(address)
   const headers = Object.fromEntries(
     Array.from({ length: 200 }, (_, index) => [`x-${index}`, 'y'.repeat(400)]),
   )
-  const stream = session.request({ ':method': 'POST', ':path': PATH, ...headers })
-  stream.on('error', () => undefined)
+  const stream = beginCall(session, PATH, headers)
   await closing(stream)
   expect(stream.rstCode).not.toBe(0)
   await look()
@@ -274,19 +236,9 @@ test('more than the header list may hold is refused', async () => {
 
 test('watches of health are bounded', async () => {
   const { address, look } = await openLookUps()
-  const session = connectHttp2(`http://${address}`)
-  const other = connectHttp2(`http://${address}`)
-  onTestFinished(() => {
-    session.destroy()
-    other.destroy()
-  })
+  const [session, other] = [openSession(address), openSession(address)]
   const watch = (from: typeof session) => {
-    const stream = from.request({
-      ':method': 'POST',
-      ':path': '/grpc.health.v1.Health/Watch',
-      'content-type': 'application/grpc',
-    })
-    stream.on('error', () => undefined)
+    const stream = beginCall(from, WATCH)
     stream.end(Buffer.alloc(5))
     return new Promise<string>((resolve) => {
       stream.once('response', (headers) => resolve(String(headers['grpc-status'] ?? 'open')))
@@ -309,14 +261,8 @@ test('a client that acknowledges no PING is disconnected, one that does stays', 
 
 test('a response that its client does not read ends its stream, not its connection', async () => {
   const { address, look, server } = await openLookUps({ grpcLimits: { responseMs: 100 } })
-  const session = connectHttp2(`http://${address}`, { settings: { initialWindowSize: 0 } })
-  onTestFinished(() => session.destroy())
-  const stream = session.request({
-    ':method': 'POST',
-    ':path': '/grpc.health.v1.Health/Check',
-    'content-type': 'application/grpc',
-  })
-  stream.on('error', () => undefined)
+  const session = openSession(address, { initialWindowSize: 0 })
+  const stream = beginCall(session, CHECK)
   stream.end(Buffer.alloc(5))
   await meanwhile(look, closing(stream))
   expect(stream.rstCode).toBe(8)
@@ -329,16 +275,10 @@ test('responses that wait for one client are bounded in bytes', async () => {
     interceptors: [],
     options: { grpcLimits: { heldBytesPerConnectionMax: 1_000_000 } },
   })
-  const session = connectHttp2(`http://${address}`, { settings: { initialWindowSize: 0 } })
-  onTestFinished(() => session.destroy())
+  const session = openSession(address, { initialWindowSize: 0 })
   const codes: string[] = []
   for (let count = 0; count < 30; count++) {
-    const stream = session.request({
-      ':method': 'POST',
-      ':path': PATH,
-      'content-type': 'application/grpc',
-    })
-    stream.on('error', () => undefined)
+    const stream = beginCall(session, PATH)
     // An error is headers alone, and has no need of a window.
     stream.on('response', (headers) => codes.push(String(headers['grpc-status'] ?? 'waits')))
     stream.end(Buffer.alloc(5))
@@ -378,15 +318,9 @@ test('a connection is replaced at its maximum age, with a grace period for calls
   const { address, look, server } = await openLookUps({
     grpcLimits: { connectionAgeMs: 100, connectionAgeGraceMs: 300 },
   })
-  const session = connectHttp2(`http://${address}`)
-  session.on('error', () => undefined)
+  const session = openSession(address)
   const goneAway = new Promise<number>((resolve) => session.once('goaway', resolve))
-  const watch = session.request({
-    ':method': 'POST',
-    ':path': '/grpc.health.v1.Health/Watch',
-    'content-type': 'application/grpc',
-  })
-  watch.on('error', () => undefined)
+  const watch = beginCall(session, WATCH)
   let updates = 0
   watch.on('data', () => {
     updates += 1

@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { connect } from 'node:http2'
 import { createServer } from 'node:net'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { StringValueSchema } from '@bufbuild/protobuf/wkt'
@@ -20,7 +19,6 @@ import {
   RetryInfoSchema,
 } from '../../../gen/google/rpc/error_details_pb.ts'
 import {
-  RecordOutcome,
   RecordPaymentRequestSchema,
   TransactionService,
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
@@ -29,7 +27,16 @@ import { Fault } from '../../../src/core/errors.ts'
 import { openGrpcServer } from '../../../src/server/grpc/server.ts'
 import { type CallContext, callContextKey } from '../../../src/server/rpc/invokers.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { callUnary, metadataOf, openClient, openRawCall, openTestServer } from './fixture.ts'
+import {
+  answerOf,
+  beginCall,
+  callUnary,
+  metadataOf,
+  openClient,
+  openRawCall,
+  openSession,
+  openTestServer,
+} from './fixture.ts'
 
 const { recordPayment, recordPayments, getTransaction } = TransactionService.method
 
@@ -47,24 +54,6 @@ function connectClient(address: string) {
 }
 
 describe('a unary call', () => {
-  test('carries request and response, for other clients', async () => {
-    const { address } = await openTestServer({
-      transactions: {
-        recordPayment: (request) => ({
-          outcome: RecordOutcome.RECORDED,
-          transaction: { sessionId: request.sessionId, amountMinor: request.amountMinor },
-        }),
-      },
-    })
-    const expected = {
-      outcome: RecordOutcome.RECORDED,
-      transaction: { sessionId: PAYMENT.sessionId, amountMinor: 150_050n },
-    }
-    const { message } = await callUnary(openClient(address), recordPayment, PAYMENT)
-    expect(message).toMatchObject(expected)
-    expect(await connectClient(address).recordPayment(PAYMENT)).toMatchObject(expected)
-  })
-
   test('gives the implementation the headers, the address and the request id', async () => {
     let origin: CallContext | undefined
     let header: Headers | undefined
@@ -79,12 +68,14 @@ describe('a unary call', () => {
     })
     const bytes = Uint8Array.of(0, 255, 44, 10)
     const metadata = metadataOf({ authorization: 'Bearer t', 'x-bytes-bin': Buffer.from(bytes) })
+    metadata.set('x-long', 'v'.repeat(10_000))
     metadata.add('x-many', 'one')
     metadata.add('x-many', 'two')
     await callUnary(openClient(address), getTransaction, LOOK_UP, metadata)
     expect(origin).toMatchObject({ protocol: 'grpc', requestId: 'req_1' })
     expect(origin?.address).toBe('127.0.0.1')
     expect(header?.get('authorization')).toBe('Bearer t')
+    expect(header?.get('x-long')).toHaveLength(10_000)
     expect(header?.get('x-many')).toMatch(/^one, ?two$/)
     expect(decodeBinaryHeader(header?.get('x-bytes-bin') ?? '')).toEqual(bytes)
   })
@@ -127,34 +118,28 @@ describe('a fault', () => {
     fields: [{ field: 'sessionId', message: 'is taken' }],
     retryAfterSeconds: 7,
   })
-  const failing = () => ({
-    getTransaction: () => {
-      throw fault
-    },
-  })
   const text = 'Trop d’appels — réessayez: 100 % \ufffd'
 
-  test('reaches a client of grpc-js with code, text, request id and details', async () => {
-    const { address } = await openTestServer({ transactions: failing() })
-    const { error } = await callUnary(openClient(address), getTransaction, LOOK_UP)
-    expect(error).toMatchObject({ code: status.RESOURCE_EXHAUSTED, details: text })
-    expect(error?.metadata.get('x-request-id')).toEqual(['req_1'])
-    expect(error?.metadata.get('grpc-status-details-bin')[0]).toBeInstanceOf(Buffer)
-  })
+  test('reaches clients of grpc-js and connect-node with code, text, request id and details', async () => {
+    const { address } = await openTestServer({
+      transactions: {
+        getTransaction: () => {
+          throw fault
+        },
+      },
+    })
+    const { error: plain } = await callUnary(openClient(address), getTransaction, LOOK_UP)
+    expect(plain).toMatchObject({ code: status.RESOURCE_EXHAUSTED, details: text })
+    expect(plain?.metadata.get('x-request-id')).toEqual(['req_1'])
+    expect(plain?.metadata.get('grpc-status-details-bin')[0]).toBeInstanceOf(Buffer)
 
-  test('reaches a client of connect-node with code, text and details', async () => {
-    const { address } = await openTestServer({ transactions: failing() })
     const error = await connectClient(address).getTransaction(LOOK_UP).catch(ConnectError.from)
     if (!(error instanceof ConnectError)) throw new Error('it must fail')
-    expect(error.code).toBe(Code.ResourceExhausted)
-    expect(error.rawMessage).toBe(text)
-    expect(error.metadata.get('x-request-id')).toBe('req_1')
+    expect(error).toMatchObject({ code: Code.ResourceExhausted, rawMessage: text })
+    expect(error.metadata.get('x-request-id')).toBe('req_2')
+    const metadata = { doc_url: '/docs/errors#rate_limited', request_id: 'req_2' }
     expect(error.findDetails(ErrorInfoSchema)).toMatchObject([
-      {
-        reason: 'rate_limited',
-        domain: 'inflow',
-        metadata: { doc_url: '/docs/errors#rate_limited', request_id: 'req_1' },
-      },
+      { reason: 'rate_limited', domain: 'inflow', metadata },
     ])
     expect(error.findDetails(BadRequestSchema)).toMatchObject([
       { fieldViolations: [{ field: 'sessionId', description: 'is taken' }] },
@@ -227,32 +212,15 @@ describe('an invalid call', () => {
 
   test('with an unknown method, another content type or huge headers is refused, and the server goes on', async () => {
     const { address } = await openTestServer({ transactions: { getTransaction: () => ({}) } })
-    const session = connect(`http://${address}`)
-    session.on('error', () => undefined)
-    onTestFinished(() => session.destroy())
-    const ask = async (headers: Record<string, string>) => {
-      const stream = session.request({
-        ':method': 'POST',
-        'content-type': 'application/grpc',
-        ...headers,
-      })
-      stream.on('error', () => undefined)
-      stream.end(Buffer.alloc(5))
-      const response = new Promise((resolve) => stream.on('response', resolve))
-      const closed = new Promise((resolve) => stream.on('close', () => resolve({})))
-      return await Promise.race([response, closed])
+    const session = openSession(address)
+    const ask = (path: string, more = {}) =>
+      answerOf(beginCall(session, path, more), Buffer.alloc(5))
+    for (const path of ['/inflow.nothing.v1.NoService/Go', '/é%0d%0a/%']) {
+      expect(await ask(path)).toMatchObject({ 'grpc-status': '12' })
     }
-    expect(await ask({ ':path': '/inflow.nothing.v1.NoService/Go' })).toMatchObject({
-      'grpc-status': '12',
-    })
-    expect(await ask({ ':path': '/é%0d%0a/%' })).toMatchObject({ 'grpc-status': '12' })
     const path = '/inflow.transaction.v1.TransactionService/GetTransaction'
-    expect(await ask({ ':path': path, 'content-type': 'text/html' })).toMatchObject({
-      ':status': 415,
-    })
-    expect(await ask({ ':path': path, 'x-big': 'x'.repeat(100_000) })).not.toHaveProperty(
-      'grpc-status',
-    )
+    expect(await ask(path, { 'content-type': 'text/html' })).toMatchObject({ ':status': 415 })
+    expect(await ask(path, { 'x-big': 'x'.repeat(100_000) })).not.toHaveProperty('grpc-status')
     const { error } = await callUnary(openClient(address), getTransaction, LOOK_UP)
     expect(error).toBeUndefined()
   })

@@ -75,7 +75,7 @@ describe('health', () => {
 })
 
 describe('reflection', () => {
-  test('lets buf curl list services and methods, and call with a body', async () => {
+  test('lets buf curl list services, and call with a body', async () => {
     const { address } = await openTestServer({
       transactions: {
         getTransaction: ({ sessionId }) => ({
@@ -93,8 +93,6 @@ describe('reflection', () => {
       'inflow.event.v1.EventService',
       'inflow.transaction.v1.TransactionService',
     ])
-    const methods = await bufCurl(address, '', '--list-methods')
-    for (const method of TransactionService.methods) expect(methods).toContain(`/${method.name}`)
     const found = await bufCurl(
       address,
       '/inflow.transaction.v1.TransactionService/GetTransaction',
@@ -110,8 +108,6 @@ describe('reflection', () => {
     })
     const streamed = await bufCurl(address, '/inflow.event.v1.EventService/Subscribe', '-d', '{}')
     expect(JSON.parse(streamed)).toEqual({ checkpoint: { cursor: 'c1' } })
-    const health = await bufCurl(address, '/grpc.health.v1.Health/Check', '-d', '{}')
-    expect(JSON.parse(health)).toEqual({ status: 'SERVING' })
   })
 
   test('shows errors with their details to buf curl', async () => {
