@@ -53,61 +53,50 @@ export async function openBench(
   options: Pick<Bench, 'rounds' | 'seconds' | 'warmUpSeconds' | 'quick' | 'log'>,
 ): Promise<Bench> {
   const folder = await makeFolder('bench')
-  const removeFolder = () => rm(folder, { recursive: true, force: true })
-  const postgres = await startServer(join(folder, 'postgres')).catch(async (error: unknown) => {
-    await removeFolder()
-    throw error
-  })
-  const urlOf = (database: string) => {
-    const url = new URL(postgres.url)
-    url.pathname = `/${database}`
-    return url.href
-  }
-  const admin = new pg.Client({ connectionString: urlOf('postgres') })
-  const databases: string[] = []
-  const ends: (() => Promise<unknown>)[] = []
-  const endBenchmark = async (): Promise<void> => {
+  const ends = [() => rm(folder, { recursive: true, force: true })]
+  const endAll = async (ends: (() => Promise<unknown>)[]) => {
     for (const stop of ends.splice(0).reverse()) await stop()
-    for (const name of databases.splice(0)) {
-      await admin.query(`drop database ${name} with (force)`)
-    }
   }
-  const close = async (): Promise<void> => {
-    await endBenchmark()
-    await admin.end()
-    await postgres.stop()
-    await removeFolder()
-  }
-  let made = 0
-  let postmaster: number | undefined
-  let server = ''
   try {
+    const postgres = await startServer(join(folder, 'postgres'))
+    ends.push(postgres.stop)
+    const urlOf = (database: string) =>
+      Object.assign(new URL(postgres.url), { pathname: database }).href
+    const admin = new pg.Client({ connectionString: urlOf('postgres') })
     await admin.connect()
-    await requireDurable(admin)
-    const [version] = (await readSetting(admin, 'server_version')).split(' ', 1)
-    server = `PostgreSQL ${version}, ${postgres.settings}`
+    ends.push(() => admin.end())
+    for (const name of Object.keys(DURABLE)) {
+      if ((await readValue(admin, `current_setting('${name}')`)) !== 'on')
+        throw new Error(`${name} is off: figures would mean nothing`)
+    }
+    const version = await readValue(admin, "split_part(current_setting('server_version'), ' ', 1)")
+    const backend = Number(await readValue(admin, 'pg_backend_pid()'))
     await makeTemplate(admin, urlOf(TEMPLATE))
-    postmaster = await readPostmaster(admin)
+    const ofBenchmark: (() => Promise<unknown>)[] = []
+    let made = 0
+    return {
+      ...options,
+      folder,
+      server: `PostgreSQL ${version}, ${postgres.settings}`,
+      postmaster: parentOf(backend),
+      async createDatabase() {
+        made += 1
+        const name = `bench_${made}`
+        await admin.query(`create database ${name} template ${TEMPLATE}`)
+        ofBenchmark.unshift(() => admin.query(`drop database ${name} with (force)`))
+        return urlOf(name)
+      },
+      checkpoint: async () => void (await admin.query('checkpoint')),
+      onEnd: (stop) => void ofBenchmark.push(stop),
+      endBenchmark: () => endAll(ofBenchmark),
+      async close() {
+        await endAll(ofBenchmark)
+        await endAll(ends)
+      },
+    }
   } catch (error) {
-    await close()
+    await endAll(ends)
     throw error
-  }
-  return {
-    ...options,
-    folder,
-    server,
-    postmaster,
-    async createDatabase() {
-      made += 1
-      const name = `bench_${made}`
-      await admin.query(`create database ${name} template ${TEMPLATE}`)
-      databases.push(name)
-      return urlOf(name)
-    },
-    checkpoint: async () => void (await admin.query('checkpoint')),
-    onEnd: (stop) => void ends.push(stop),
-    endBenchmark,
-    close,
   }
 }
 
@@ -125,23 +114,8 @@ async function startServer(folder: string) {
     const { url, stop } = await startPostgres({ bin, folder, settings })
     return { url, stop, settings: `Debian's defaults${also}` }
   }
-  const embedded = await startEmbedded({ folder, settings: { ...DURABLE, ...settings } })
-  return { url: embedded.url, stop: embedded.stop, settings: `embedded${also}` }
-}
-
-async function requireDurable(admin: pg.Client): Promise<void> {
-  for (const name of Object.keys(DURABLE)) {
-    if ((await readSetting(admin, name)) !== 'on') {
-      throw new Error(`${name} is off: figures would mean nothing`)
-    }
-  }
-}
-
-async function readSetting(admin: pg.Client, name: string): Promise<string> {
-  const { rows } = await admin.query<{ value: string }>('select current_setting($1) as value', [
-    name,
-  ])
-  return rows[0]?.value ?? ''
+  const { url, stop } = await startEmbedded({ folder, settings: { ...DURABLE, ...settings } })
+  return { url, stop, settings: `embedded${also}` }
 }
 
 async function makeTemplate(admin: pg.Client, url: string): Promise<void> {
@@ -153,7 +127,7 @@ async function makeTemplate(admin: pg.Client, url: string): Promise<void> {
   await database.close()
 }
 
-async function readPostmaster(admin: pg.Client): Promise<number | undefined> {
-  const { rows } = await admin.query<{ pid: number }>('select pg_backend_pid() as pid')
-  return rows[0] && parentOf(rows[0].pid)
+async function readValue(admin: pg.Client, expression: string): Promise<string> {
+  const { rows } = await admin.query(`select (${expression})::text as value`)
+  return rows[0].value
 }

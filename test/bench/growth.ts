@@ -1,22 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
-import { alternateRounds, type Contender, detailNotes, type Figure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import type { Benchmark, Result } from './benchmark.ts'
-import { startLoad } from './child-process.ts'
-import type { GrpcLoadOptions } from './load/grpc-load.ts'
-import { loadContender } from './load/load-contender.ts'
-import { inflowRest, type RestService } from './rest.ts'
-import { SEEDED_BUSINESS, seedKey } from './seed.ts'
+import { startGrpcLoad } from './grpc-load.ts'
+import { underLoad } from './load.ts'
+import { lookUps } from './rest.ts'
+import { alternateRounds, type Benchmark, type Contender } from './rounds.ts'
+import { SEEDED_BUSINESS, seedKey, withClient } from './seed.ts'
 import { type GrowthSizes, growthAccounts, growthSessions, seedGrowth } from './seed-growth.ts'
-import { startServiceProcess } from './service-process.ts'
+import { startService } from './service.ts'
 
-const SMALL: GrowthSizes = {
-  businesses: 20,
-  accounts: 10_000,
-  transactions: 10_000,
-  deliveries: 3_000,
-}
+const SMALL = { businesses: 20, accounts: 10_000, transactions: 10_000, deliveries: 3_000 }
 
 const LARGE: GrowthSizes = {
   businesses: 1_000,
@@ -28,99 +20,63 @@ const LARGE: GrowthSizes = {
 }
 
 /** A tenth, which a quick run can seed in time. */
-const LARGE_QUICK: GrowthSizes = {
+const LARGE_QUICK = {
   businesses: 1_000,
   accounts: 100_000,
   transactions: 300_000,
   deliveries: 100_000,
 }
 
-const QUICK_SECONDS = 8
-
 /** The payments of some hours, which businesses look up as they hear of them. */
 const NEWEST = 100_000
 
-/** The service ends the seeded partitions when it starts, and reads them for it. */
-const CUT_QUIET_MS = 3_000
-const CUT_LIMIT_MS = 120_000
-
-/** Payments and lookups on a full database, against those on a nearly empty one. */
-export const growth: Benchmark = {
-  name: 'growth',
-  slow: true,
-  async measure(bench) {
-    const sizes = bench.seconds < QUICK_SECONDS ? LARGE_QUICK : LARGE
-    const small = await open(bench, SMALL)
-    const large = await open(bench, sizes)
-    // Once, not before every round as elsewhere: after a checkpoint the first write to a page logs the
-    // whole page, which costs more on many pages than with checkpoints minutes apart. Lookups come
-    // first, as payments make the small database larger.
-    await bench.checkpoint()
-    const lookups = await alternateRounds(
-      { small: await lookupContender(bench, small), large: await lookupContender(bench, large) },
-      bench,
-    )
-    const newest = await alternateRounds(
-      {
-        small: await lookupContender(bench, small, NEWEST),
-        large: await lookupContender(bench, large, NEWEST),
-      },
-      bench,
-    )
-    const payments = await alternateRounds(
-      { small: await paymentContender(bench, small), large: await paymentContender(bench, large) },
-      bench,
-    )
-    const at = `at ${sizes.transactions.toLocaleString('en')} transactions`
-    return [
-      toResult(`RecordPayment, 64 in flight, ${at}`, payments.large, payments.small),
-      toResult(`REST getTransaction, 64 connections, ${at}`, lookups.large, lookups.small),
-      toResult(
-        `the same, of the newest ${NEWEST.toLocaleString('en')}`,
-        newest.large,
-        newest.small,
-      ),
-    ]
-  },
-}
-
-function toResult(what: string, ours: Figure, yardstick: Figure): Result {
-  return {
-    name: 'growth',
-    what,
-    unit: '/s',
-    ours,
-    yardstick,
-    target: { atLeastTimes: 0.85 },
-    notes: detailNotes(ours, yardstick),
+/** Payments and look-ups on a full database, against those on a nearly empty one. */
+export const growth: Benchmark = async (bench) => {
+  const small = await open(bench, SMALL)
+  const large = await open(bench, bench.quick ? LARGE_QUICK : LARGE)
+  // Once, not before every round as elsewhere: after a checkpoint the first write to a page logs the whole page, which
+  // costs more on many pages than with checkpoints minutes apart. Look-ups come first, as payments make the small
+  // database larger.
+  await bench.checkpoint()
+  const row = async (what: string, contender: (setup: Setup) => Promise<Contender>) => {
+    const both = [await contender(large), await contender(small)] as const
+    const [ours, yardstick] = await alternateRounds(bench, both, async () => undefined)
+    return { what, unit: '/s', ours, yardstick, target: { atLeastTimes: 0.85 } }
   }
+  const lookUp =
+    (newest = Number.POSITIVE_INFINITY) =>
+    ({ name, sizes, service }: Setup) => {
+      const transactions = growthSessions(sizes)
+      return lookUps(bench, name, service, transactions, Math.min(newest, transactions))
+    }
+  const all = await row(`REST getTransaction, 64 connections, ${large.name}`, lookUp())
+  const newest = await row(`the same, of the newest ${NEWEST.toLocaleString('en')}`, lookUp(NEWEST))
+  const record = async ({ name, sizes, service }: Setup) => {
+    const calls = { kind: 'record', accounts: growthAccounts(sizes) } as const
+    const load = await startGrpcLoad(bench, service, calls)
+    return underLoad(bench, name, load, { server: service.pid })
+  }
+  return [await row(`RecordPayment, 64 in flight, ${large.name}`, record), all, newest]
 }
 
-interface Setup {
-  readonly name: string
-  readonly sizes: GrowthSizes
-  readonly service: RestService
-}
+type Setup = Awaited<ReturnType<typeof open>>
 
-async function open(bench: Bench, sizes: GrowthSizes): Promise<Setup> {
+async function open(bench: Bench, sizes: GrowthSizes) {
   const databaseUrl = await bench.createDatabase()
   const started = performance.now()
   await seedGrowth(databaseUrl, sizes)
   await finishJobs(databaseUrl)
-  const seconds = (performance.now() - started) / 1000
-  const name = `at ${sizes.transactions.toLocaleString('en')}`
-  bench.log(`  ${name}: made in ${seconds.toFixed(0)} s`)
+  const count = sizes.transactions.toLocaleString('en')
+  bench.log(`  at ${count}: made in ${((performance.now() - started) / 1000).toFixed(0)} s`)
   const secretKey = await seedKey(databaseUrl, SEEDED_BUSINESS)
-  const service = await startServiceProcess(bench, databaseUrl)
+  const service = await startService(bench, databaseUrl)
   await untilCut(databaseUrl)
-  return { name, sizes, service: { ...service, businessId: SEEDED_BUSINESS, secretKey } }
+  return { name: `at ${count} transactions`, sizes, service: { ...service, secretKey } }
 }
 
 /** Everything is settled and all figures are made, so that neither is done during a measurement. */
-async function finishJobs(databaseUrl: string): Promise<void> {
-  const client = new pg.Client({ connectionString: databaseUrl })
-  await client.connect()
-  try {
+function finishJobs(databaseUrl: string): Promise<void> {
+  return withClient(databaseUrl, async (client) => {
     await client.query(
       `insert into settlement (id, business_id, live, status, forced, cut_off_at, from_sequence, to_sequence,
           scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor, transaction_count, gross_minor,
@@ -133,16 +89,15 @@ async function finishJobs(databaseUrl: string): Promise<void> {
     await client.query(
       "update log_follower set position = (select position from sequencer) where name = 'figures'",
     )
-  } finally {
-    await client.end()
-  }
+  })
 }
 
-/** Waits until the service has ended the seeded partitions. */
-async function untilCut(databaseUrl: string): Promise<void> {
-  const client = new pg.Client({ connectionString: databaseUrl })
-  await client.connect()
-  try {
+const CUT_QUIET_MS = 3_000
+const CUT_LIMIT_MS = 120_000
+
+/** Waits until the service has ended the seeded partitions, which it reads for it when it starts. */
+function untilCut(databaseUrl: string): Promise<void> {
+  return withClient(databaseUrl, async (client) => {
     const startedMs = performance.now()
     let cutMs = startedMs
     while (performance.now() - cutMs < CUT_QUIET_MS) {
@@ -153,29 +108,5 @@ async function untilCut(databaseUrl: string): Promise<void> {
       if (rowCount !== 0) cutMs = performance.now()
       await sleep(100)
     }
-  } finally {
-    await client.end()
-  }
-}
-
-async function lookupContender(
-  bench: Bench,
-  { name, sizes, service }: Setup,
-  count = sizes.transactions,
-): Promise<Contender> {
-  const transactions = growthSessions(sizes)
-  const body = { kind: 'look-up', transactions, newest: Math.min(count, transactions) } as const
-  return { ...(await inflowRest(bench, service, 'getTransaction', body)), name }
-}
-
-async function paymentContender(bench: Bench, { name, sizes, service }: Setup): Promise<Contender> {
-  const options: GrpcLoadOptions = {
-    address: service.grpcAddress,
-    token: service.adminToken,
-    connections: 4,
-    inFlight: 64,
-    call: { kind: 'record', accounts: growthAccounts(sizes) },
-  }
-  const load = await startLoad(bench, 'load/grpc-load.ts', options)
-  return loadContender(bench, { name, load, server: service.pid })
+  })
 }

@@ -1,214 +1,125 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import pg from 'pg'
-import { alternateRounds, type Contender, detailNotes } from './alternate-rounds.ts'
+import type pg from 'pg'
+import { notificationBody, startFakeNinePsb } from '../../src/banks/9psb/fake.ts'
+import { freePort } from '../support/free-port.ts'
 import type { Bench } from './bench.ts'
-import { type Benchmark, compareWith, type Result } from './benchmark.ts'
-import { startLoad } from './child-process.ts'
-import type { GrpcLoadOptions } from './load/grpc-load.ts'
-import { loadContender } from './load/load-contender.ts'
-import { ACCOUNTS, seedAccounts } from './seed.ts'
-import { startServiceProcess } from './service-process.ts'
-import { pgbenchScript } from './yardstick/payment-sql.ts'
-import { findPgbench, pgbench } from './yardstick/pgbench.ts'
-import type { PoolWriterOptions } from './yardstick/pool-writer.ts'
+import { startChild } from './child.ts'
+import { openHttp } from './clients.ts'
+import { type Calls, startGrpcLoad } from './grpc-load.ts'
+import { type Caller, runCallers, underLoad } from './load.ts'
+import { pgbench, poolWriter } from './payment-writers.ts'
+import { alternateRounds, type Benchmark, type Contender, compare } from './rounds.ts'
+import { ACCOUNTS, openDatabase, seedAccounts } from './seed.ts'
+import { startService } from './service.ts'
+
+const SINGLE = { calls: { kind: 'record', accounts: ACCOUNTS }, perCall: 1, inFlight: 64 } as const
+const PER_CALL = 500
 
 /** Single payments over gRPC. */
-export const RECORD_PAYMENT = {
-  call: { kind: 'record', accounts: ACCOUNTS },
-  paymentsPerCall: 1,
-  inFlight: 64,
-} as const
+export const ingest: Benchmark = (bench) =>
+  compareWithWriters(bench, 'RecordPayment, 64 in flight', SINGLE, [1.3, 1.2])
 
-export const ingest: Benchmark = {
-  name: 'ingest',
-  measure: (bench) =>
-    compareIngest(bench, {
-      ...RECORD_PAYMENT,
-      name: 'ingest',
-      what: 'RecordPayment, 64 in flight',
-      atLeastTimesPool: 1.3,
-      atLeastTimesPgbench: 1.2,
-    }),
+export const ingestBatch: Benchmark = (bench) => {
+  const calls = { kind: 'record-batch', payments: PER_CALL } as const
+  const batches = { calls, perCall: PER_CALL, inFlight: 4 }
+  return compareWithWriters(bench, `RecordPayments, ${PER_CALL} a call`, batches, [4, 3])
 }
 
-const PAYMENTS_PER_CALL = 500
-
-export const ingestBatch: Benchmark = {
-  name: 'ingest-batch',
-  measure: (bench) =>
-    compareIngest(bench, {
-      name: 'ingest-batch',
-      what: `RecordPayments, ${PAYMENTS_PER_CALL} a call`,
-      call: { kind: 'record-batch', payments: PAYMENTS_PER_CALL },
-      paymentsPerCall: PAYMENTS_PER_CALL,
-      inFlight: 4,
-      atLeastTimesPool: 4,
-      atLeastTimesPgbench: 3,
-    }),
-}
-
-/** Single payments over gRPC while one trace in a hundred is exported, against the same without traces. */
-export const ingestTraced: Benchmark = {
-  name: 'ingest-traced',
-  async measure(bench) {
-    const traced = await openOurs(bench, RECORD_PAYMENT, {
-      OTEL_EXPORTER_OTLP_ENDPOINT: await startSink(bench),
-      OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
-      OTEL_TRACES_SAMPLER_ARG: '0.01',
-    })
-    const untraced = { ...(await openOurs(bench, RECORD_PAYMENT)), name: 'ingest' }
-    const row = {
-      name: 'ingest-traced',
-      what: 'RecordPayment, 64 in flight, 1 % traced',
-      unit: '/s',
-      target: { atLeastTimes: 0.95 },
-    }
-    return compareWith(bench, row, { ours: traced, yardstick: untraced })
-  },
-}
-
-/** A collector that accepts everything and keeps nothing. */
-async function startSink(bench: Bench): Promise<string> {
-  const server = createServer((request, response) => {
+/** Single payments while one trace in a hundred is exported, against the same without traces. */
+export const ingestTraced: Benchmark = async (bench) => {
+  // A collector that accepts everything and keeps nothing.
+  const sink = createServer((request, response) => {
     request.resume().on('end', () => response.end('{}'))
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => sink.listen(0, '127.0.0.1', resolve))
   bench.onEnd(async () => {
-    server.closeAllConnections()
-    server.close()
+    sink.closeAllConnections()
+    sink.close()
   })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const traced = await openRecorder(bench, 'Inflow', SINGLE, {
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(sink.address() as AddressInfo).port}`,
+    OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+    OTEL_TRACES_SAMPLER_ARG: '0.01',
+  })
+  const row = { what: 'RecordPayment, 64 in flight, 1 % traced', target: { atLeastTimes: 0.95 } }
+  return compare(bench, row, traced, await openRecorder(bench, 'ingest', SINGLE))
 }
 
-interface IngestComparison {
-  readonly name: string
-  readonly what: string
-  readonly call: GrpcLoadOptions['call']
-  readonly paymentsPerCall: number
+/** Payments that a live bank reports, against payments over gRPC. */
+export const bankIngest: Benchmark = async (bench) => {
+  const row = { what: "a live bank's notifications, 64 in flight", target: { atLeastTimes: 0.4 } }
+  return compare(bench, row, await openNotified(bench), await openRecorder(bench, 'ingest', SINGLE))
+}
+
+interface Recording {
+  readonly calls: Calls
+  readonly perCall: number
   readonly inFlight: number
-  readonly atLeastTimesPool: number
-  readonly atLeastTimesPgbench: number
 }
-
-/** The measured size of a payment's event; the yardsticks write as much. */
-const PAYLOAD_BYTES = 423
-
-/** How long the sequencer may take for the events of one round. */
-const SEQUENCED_LIMIT_MS = 60_000
 
 /**
- * Measures payments over gRPC, with all their writes and with sequencer and dispatcher running, against
- * the same writes as one statement a payment. The yardsticks write to a database of their own, where no
- * sequencer runs.
+ * Payments over gRPC, with all their writes and with sequencer and dispatcher running, against the same writes as one
+ * statement a payment. The yardsticks write to a database of their own, where no sequencer runs.
  */
-async function compareIngest(
+async function compareWithWriters(
   bench: Bench,
-  comparison: IngestComparison,
-): Promise<readonly Result[]> {
-  const ours = await openOurs(bench, comparison)
+  what: string,
+  recording: Recording,
+  [timesPool, timesPgbench]: readonly [number, number],
+) {
+  const ours = await openRecorder(bench, 'Inflow', recording)
   const databaseUrl = await bench.createDatabase()
   await seedAccounts(databaseUrl)
-  const pool = await openPool(bench, databaseUrl)
-  const file = await findPgbench()
-  const script = pgbenchScript(ACCOUNTS, PAYLOAD_BYTES)
-  const { folder, checkpoint: before } = bench
-  if (file === undefined) {
-    bench.log('  pgbench is not installed: its line is left out')
-    const figures = await alternateRounds({ ours, pool }, { ...bench, before })
-    return [toResult(comparison, figures.ours, figures.pool, comparison.atLeastTimesPool)]
-  }
-  const inC = await pgbench({ file, databaseUrl, script, folder })
-  const figures = await alternateRounds({ ours, pool, inC }, { ...bench, before })
-  return [
-    toResult(comparison, figures.ours, figures.pool, comparison.atLeastTimesPool),
-    toResult(comparison, figures.ours, figures.inC, comparison.atLeastTimesPgbench),
-  ]
-}
-
-function toResult(
-  { name, what }: IngestComparison,
-  ours: Result['ours'],
-  yardstick: Result['ours'],
-  atLeastTimes: number,
-): Result {
-  const target = { atLeastTimes }
-  return { name, what, unit: '/s', ours, yardstick, target, notes: detailNotes(ours, yardstick) }
+  const pool = await poolWriter(bench, databaseUrl)
+  const inC = await pgbench(bench, databaseUrl)
+  const figures = await alternateRounds(bench, [ours, pool, ...(inC ? [inC] : [])])
+  const [our, ...writers] = figures as readonly [(typeof figures)[0], ...typeof figures]
+  return writers.map((yardstick, at) => {
+    const target = { atLeastTimes: at === 0 ? timesPool : timesPgbench }
+    return { what, unit: '/s', ours: our, yardstick, target }
+  })
 }
 
 /** A service of its own that records payments over gRPC. */
-export async function openOurs(
+async function openRecorder(
   bench: Bench,
-  comparison: Pick<IngestComparison, 'call' | 'paymentsPerCall' | 'inFlight'>,
+  name: string,
+  { calls, perCall, inFlight }: Recording,
   environment: NodeJS.ProcessEnv = {},
 ): Promise<Contender> {
   const databaseUrl = await bench.createDatabase()
   await seedAccounts(databaseUrl)
-  const service = await startServiceProcess(bench, databaseUrl, environment)
-  const options: GrpcLoadOptions = {
-    address: service.grpcAddress,
-    token: service.adminToken,
-    connections: 4,
-    inFlight: comparison.inFlight,
-    call: comparison.call,
-  }
-  const load = await startLoad(bench, 'load/grpc-load.ts', options)
-  const database = new pg.Client({ connectionString: databaseUrl })
-  await database.connect()
-  bench.onEnd(() => database.end())
-  const written = await trackWritten(database)
-  const contender = loadContender(bench, {
-    name: 'Inflow',
-    load,
-    server: service.pid,
-    unitsPerCall: comparison.paymentsPerCall,
-    after: async () => ({
-      's behind': await drainOutbox(database),
-      'WAL bytes a payment': await written.bytesPerPayment(),
-    }),
-  })
-  return {
-    name: contender.name,
-    async measure(seconds) {
-      await written.begin()
-      return contender.measure(seconds)
-    },
-  }
-}
-
-/** What the log of the database gets for each payment, with the pages that it copies after a checkpoint. */
-async function trackWritten(database: pg.Client) {
-  const read = async () => {
+  const service = await startService(bench, databaseUrl, environment)
+  const load = await startGrpcLoad(bench, service, calls, inFlight)
+  const database = await openDatabase(bench, databaseUrl)
+  // What the log of the database gets, with the pages that it copies after a checkpoint.
+  const readWritten = async () => {
     const { rows } = await database.query<{ bytes: string; payments: string }>(
       "select pg_current_wal_insert_lsn() - '0/0' as bytes, position as payments from sequencer",
     )
     return { bytes: Number(rows[0]?.bytes), payments: Number(rows[0]?.payments) }
   }
-  let first = await read()
-  return {
-    async begin(): Promise<void> {
-      first = await read()
+  let first = await readWritten()
+  return underLoad(bench, name, load, {
+    server: service.pid,
+    unitsPerCall: perCall,
+    before: async () => {
+      first = await readWritten()
     },
-    async bytesPerPayment(): Promise<number> {
-      const last = await read()
-      return (last.bytes - first.bytes) / (last.payments - first.payments)
+    after: async () => {
+      const behind = await drainOutbox(database)
+      const last = await readWritten()
+      const bytes = (last.bytes - first.bytes) / (last.payments - first.payments)
+      return { 's behind': behind, 'WAL bytes a payment': bytes }
     },
-  }
+  })
 }
 
-async function openPool(bench: Bench, databaseUrl: string): Promise<Contender> {
-  const options: PoolWriterOptions = {
-    databaseUrl,
-    connections: 16,
-    inFlight: 64,
-    payloadBytes: PAYLOAD_BYTES,
-  }
-  const load = await startLoad(bench, 'yardstick/pool-writer.ts', options)
-  return loadContender(bench, { name: 'pg pool of 16', load })
-}
+const SEQUENCED_LIMIT_MS = 60_000
 
 /** Waits until every event has its position in the log. @returns how many seconds that took */
-export async function drainOutbox(database: pg.Client): Promise<number> {
+async function drainOutbox(database: pg.Client): Promise<number> {
   const started = performance.now()
   const waitedMs = () => performance.now() - started
   while (waitedMs() < SEQUENCED_LIMIT_MS) {
@@ -220,4 +131,73 @@ export async function drainOutbox(database: pg.Client): Promise<number> {
     if (rows[0]?.waiting === false) return waitedMs() / 1000
   }
   throw new Error('the sequencer did not catch up')
+}
+
+const CREDENTIALS = {
+  publicKey: 'bench',
+  privateKey: 'bench',
+  notificationUser: 'bench',
+  notificationPassword: 'bench',
+}
+
+/** The bank runs in the process of the load, and answers the requeries of the service. */
+async function openNotified(bench: Bench): Promise<Contender> {
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}/banks/9psb/notifications`
+  const load = await startChild(bench, import.meta.filename, bankLoad, url)
+  const databaseUrl = await bench.createDatabase()
+  await seedAccounts(databaseUrl)
+  const database = await openDatabase(bench, databaseUrl)
+  await database.query(
+    `update account a set connector = 'live', account_number = n.number
+      from unnest($1::text[]) with ordinality n(number, at) where a.account_number = lpad(at::text, 10, '0')`,
+    [load.ready.accountNumbers],
+  )
+  const service = await startService(bench, databaseUrl, {
+    HTTP_PORT: port,
+    BANKS: '9PSB=live',
+    BANK_9PSB_BASE_URL: load.ready.url,
+    BANK_9PSB_PUBLIC_KEY: CREDENTIALS.publicKey,
+    BANK_9PSB_PRIVATE_KEY: CREDENTIALS.privateKey,
+    BANK_9PSB_NOTIFICATION_USER: CREDENTIALS.notificationUser,
+    BANK_9PSB_NOTIFICATION_PASSWORD: CREDENTIALS.notificationPassword,
+    // It would ask for the payments of every account while they are measured.
+    RECONCILE_INTERVAL_MINUTES: '0',
+  })
+  return underLoad(bench, 'Inflow', load, {
+    server: service.pid,
+    after: async () => {
+      // Some other outcomes are acknowledged too, and are not what is measured.
+      const { rows } = await database.query<{ outcome: string; cause: string }>(
+        "select outcome, cause from bank_notification where outcome <> 'RECORDED' limit 1",
+      )
+      if (rows[0]) throw new Error(`a notification ended as ${rows[0].outcome}: ${rows[0].cause}`)
+      return { 's behind': await drainOutbox(database) }
+    },
+  })
+}
+
+/** A bank that is paid and notifies the service, which may start later, over 64 connections. */
+export async function bankLoad(url: string) {
+  const bank = await startFakeNinePsb({ port: 0, credentials: CREDENTIALS })
+  const accountNumbers = Array.from(
+    { length: ACCOUNTS },
+    (_, index) => bank.openAccount(`Ada Obi ${index}`).accountNumber,
+  )
+  const { notificationUser: user, notificationPassword: password } = CREDENTIALS
+  const basic = Buffer.from(`${user}:${password}`).toString('base64')
+  const post = openHttp(url, 64, `Basic ${basic}`)
+  const notify: Caller = (done) => {
+    const account = accountNumbers[Math.floor(Math.random() * ACCOUNTS)] as string
+    const naira = `${1 + Math.floor(Math.random() * 100_000)}.50`
+    // The bank repeats the notification after any code but 00.
+    post(notificationBody(bank.receive(account, naira), password), (failure, text) => {
+      done(failure ?? (text.includes('"code":"00"') ? undefined : text))
+    })
+  }
+  const callers = Array<Caller>(64).fill(notify)
+  return {
+    ready: { url: bank.url, accountNumbers },
+    run: (seconds: number) => runCallers(callers, seconds),
+  }
 }

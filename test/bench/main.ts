@@ -1,59 +1,59 @@
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
-import { bankIngest } from './bank-ingest.ts'
+import { retention, settlement } from './background.ts'
 import { openBench } from './bench.ts'
-import type { Benchmark, Result } from './benchmark.ts'
-import { compareRuns } from './compare-runs.ts'
-import { fanout } from './fanout.ts'
 import { growth } from './growth.ts'
-import { grpcLookup } from './grpc-lookup.ts'
-import { ingest, ingestBatch, ingestTraced } from './ingest.ts'
-import { latency } from './latency.ts'
-import { latencyIdle } from './latency-idle.ts'
-import { memory } from './memory.ts'
+import { bankIngest, ingest, ingestBatch, ingestTraced } from './ingest.ts'
+import { memory, start } from './process.ts'
 import { relay } from './relay.ts'
-import { create, lookup, lookupCeiling, lookupLimits } from './rest.ts'
-import { retention } from './retention.ts'
-import { settlement } from './settlement.ts'
+import { compareRuns, type Result, table, toJson, toResult } from './report.ts'
+import { create, grpcLookup, lookup, lookupCeiling } from './rest.ts'
+import type { Benchmark } from './rounds.ts'
 import { soak } from './soak.ts'
-import { start } from './start.ts'
-import { table, toJson } from './table.ts'
-import { webhookLatency } from './webhook-latency.ts'
-import { webhooks } from './webhooks.ts'
+import { fanout, latency, latencyIdle } from './streams.ts'
+import { webhookLatency, webhooks } from './webhooks.ts'
 
-const BENCHMARKS: readonly Benchmark[] = [
+/** By the names that `npm run bench -- <name>` takes, in the order in which they run. */
+const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
   ingest,
-  ingestBatch,
-  ingestTraced,
-  bankIngest,
+  'ingest-batch': ingestBatch,
+  'ingest-traced': ingestTraced,
+  'bank-ingest': bankIngest,
   lookup,
-  lookupCeiling,
-  lookupLimits,
+  'lookup-ceiling': lookupCeiling,
   create,
-  grpcLookup,
+  'grpc-lookup': grpcLookup,
   fanout,
   latency,
-  latencyIdle,
+  'latency-idle': latencyIdle,
   relay,
   webhooks,
-  webhookLatency,
+  'webhook-latency': webhookLatency,
   settlement,
   retention,
   growth,
   memory,
   start,
   soak,
+}
+
+/** A quick run skips these unless they are named. */
+const SLOW: readonly string[] = [
+  ...['webhooks', 'webhook-latency', 'settlement', 'retention', 'growth'],
+  ...['memory', 'start'],
 ]
+
+/** It takes so long that it runs only when it is named. */
+const ONLY_WHEN_NAMED = 'soak'
 
 const FULL = { seconds: 8, warmUpSeconds: 5 }
 const QUICK = { seconds: 0.7, warmUpSeconds: 0.7 }
 
-const USAGE = `npm run bench -- [--quick] [${BENCHMARKS.map((benchmark) => benchmark.name).join('|')}]…, or --compare <BENCH_JSON of one run> <of another>`
+const USAGE = `npm run bench -- [--quick] [${Object.keys(BENCHMARKS).join('|')}]…, or --compare <BENCH_JSON of one run> <of another>`
 
 /**
- * Runs the named benchmarks, or all but the longest; with `--quick` those that take seconds, in less
- * than two minutes. Absolute figures depend on the machine; the ratio to a yardstick measured in the
- * same run is what counts.
+ * Runs the named benchmarks, or all but the longest; with `--quick` those that take seconds, in less than two minutes.
+ * Absolute figures depend on the machine; the ratio to a yardstick measured in the same run is what counts.
  *
  * @returns the exit code: 1 when a measurement failed, or a compared row is slower; 0 otherwise, also when a target is
  * missed
@@ -64,7 +64,7 @@ async function main(args: readonly string[]): Promise<number> {
     console.log(USAGE)
     return 0
   }
-  const { quick, benchmarks } = readArgs(args)
+  const { quick, names } = readArgs(args)
   const log = (line: string) => console.error(line)
   const bench = await openBench({ rounds: 3, ...(quick ? QUICK : FULL), quick, log })
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -73,14 +73,15 @@ async function main(args: readonly string[]): Promise<number> {
   const results: Result[] = []
   const failed: string[] = []
   try {
-    for (const benchmark of benchmarks) {
-      log(benchmark.name)
+    for (const name of names) {
+      log(name)
       const startedMs = performance.now()
       try {
-        results.push(...(await benchmark.measure(bench)))
+        const rows = (await BENCHMARKS[name]?.(bench)) ?? []
+        results.push(...rows.map((row) => toResult(name, row)))
       } catch (error) {
-        failed.push(benchmark.name)
-        log(`${benchmark.name} failed: ${error instanceof Error ? error.stack : error}`)
+        failed.push(name)
+        log(`${name} failed: ${error instanceof Error ? error.stack : error}`)
       } finally {
         await bench.endBenchmark()
         log(`  took ${Math.round((performance.now() - startedMs) / 1_000)} s`)
@@ -96,23 +97,21 @@ async function main(args: readonly string[]): Promise<number> {
   return failed.length > 0 ? 1 : 0
 }
 
-function readArgs(args: readonly string[]): { quick: boolean; benchmarks: readonly Benchmark[] } {
+function readArgs(args: readonly string[]): { quick: boolean; names: readonly string[] } {
   const { values, positionals } = parseArgs({
     args: [...args],
     options: { quick: { type: 'boolean', default: false } },
     allowPositionals: true,
   })
-  const unknown = positionals.filter(
-    (name) => !BENCHMARKS.some((benchmark) => benchmark.name === name),
-  )
+  const unknown = positionals.filter((name) => !Object.hasOwn(BENCHMARKS, name))
   if (unknown.length > 0) throw new Error(`unknown benchmark ${unknown.join(', ')}; ${USAGE}`)
   const { quick } = values
-  const benchmarks = BENCHMARKS.filter((benchmark) =>
-    positionals.length === 0
-      ? !(benchmark.onlyWhenNamed || (quick && benchmark.slow))
-      : positionals.includes(benchmark.name),
+  const names = Object.keys(BENCHMARKS).filter((name) =>
+    positionals.length > 0
+      ? positionals.includes(name)
+      : name !== ONLY_WHEN_NAMED && !(quick && SLOW.includes(name)),
   )
-  return { quick, benchmarks }
+  return { quick, names }
 }
 
 process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) => {

@@ -1,83 +1,119 @@
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { connect, headers } from '@nats-io/transport-node'
+import pg from 'pg'
+import pino from 'pino'
+import { openJetStreamSink } from '../../src/relay/jetstream-sink.ts'
+import { createRelay, WINDOW_MAX } from '../../src/relay/relay.ts'
 import { hasNats, startNats } from '../support/nats.ts'
-import { alternateRounds, detailNotes } from './alternate-rounds.ts'
-import type { Benchmark } from './benchmark.ts'
-import { startChildProcess } from './child-process.ts'
+import { type Child, startChild } from './child.ts'
 import { trackCpuUsage } from './cpu-usage.ts'
-import { seedEvents } from './fanout.ts'
-import type { RelayLoadCommand, RelayLoadOptions } from './load/relay-load.ts'
-import type { BarePublisherCommand, BarePublisherOptions } from './yardstick/bare-publisher.ts'
+import { type Benchmark, compare } from './rounds.ts'
+import { seedEvents } from './streams.ts'
 
-/** Events of a round. */
-const EVENTS = 50_000
-const EVENTS_QUICK = 10_000
-const ROUND_LIMIT_MS = 120_000
+/** The relay from its start, with a log to publish, into a JetStream of this machine, against a bare publisher. */
+export const relay: Benchmark = async (bench) => {
+  if (!hasNats) {
+    bench.log('  skipped: nats-server is not installed')
+    return []
+  }
+  const nats = await startNats()
+  bench.onEnd(nats.stop)
+  const databaseUrl = await bench.createDatabase()
+  const count = bench.quick ? 10_000 : 50_000
+  let end = 0
+  // Each round publishes events of its own: the stream continues where the last round ended.
+  const addEvents = async () => {
+    const [message] = await seedEvents(databaseUrl, count, end)
+    end += count
+    return message?.length ?? 0
+  }
+  const file = import.meta.filename
+  const bytes = await addEvents()
+  const ours = await startChild(bench, file, relayLoad, { databaseUrl, server: nats.address })
+  const bare = await startChild(bench, file, barePublisher, { server: nats.address, bytes })
+  const measure = async ({ pid, run }: Child<undefined, number, number>, command: number) => {
+    const cpuUsage = trackCpuUsage({ load: pid, service: nats.pid })
+    return { value: await run(command), details: cpuUsage() }
+  }
+  return compare(
+    bench,
+    { what: 'events of the log into a local NATS JetStream', target: { atLeastTimes: 0.8 } },
+    {
+      name: 'the relay',
+      async measure() {
+        const sample = await measure(ours, end)
+        await addEvents()
+        return sample
+      },
+    },
+    { name: 'a bare publisher of such messages', measure: () => measure(bare, count) },
+    ' events/s',
+  )
+}
 
-/** The relay from its start, with a log to publish, into a JetStream of this machine. */
-export const relay: Benchmark = {
-  name: 'relay',
-  async measure(bench) {
-    if (!hasNats) {
-      bench.log('  skipped: nats-server is not installed')
-      return []
+/** The relay alone. Command: to publish up to a position. Output: events per second. */
+export async function relayLoad(options: { databaseUrl: string; server: string }) {
+  const pool = new pg.Pool({ connectionString: options.databaseUrl, max: 4 })
+  const nats = {
+    ...{ servers: [options.server], tls: false, user: undefined, password: undefined },
+    ...{ token: undefined, credentialsFile: undefined, caFile: undefined },
+  }
+  const run = async (upTo: number): Promise<number> => {
+    const relay = createRelay({
+      pool,
+      log: pino({ level: 'warn' }, pino.destination(2)),
+      random: Math.random,
+      format: 'protobuf',
+      openSink: () => openJetStreamSink(nats, { replicas: 1, retentionMs: 86_400_000 }),
+    })
+    const startedMs = performance.now()
+    relay.start()
+    while (Number(relay.publishedUpTo() ?? -1) < upTo)
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    const perSecond = (relay.published() / (performance.now() - startedMs)) * 1_000
+    await relay.stop()
+    return perSecond
+  }
+  return { ready: undefined, run }
+}
+
+const STREAM = 'BARE'
+/** As long as that of an event. */
+const CURSOR = 'djIuMS4xMDAwMDAuMDAwMDAx'
+const SUBJECT = 'bare.live.biz_bench.PAYMENT_NOTIFICATION'
+
+/**
+ * Publishes messages like the relay's, with its window: as many bytes, the same headers, each expecting the one before
+ * it. It reads and encodes nothing. Command: to publish so many. Output: messages per second.
+ */
+export async function barePublisher({ server, bytes }: { server: string; bytes: number }) {
+  const connection = await connect({ servers: server, noAsyncTraces: true })
+  const manager = await jetstreamManager(connection)
+  await manager.streams.add({ name: STREAM, subjects: ['bare.>'] })
+  const client = jetstream(connection)
+  const body = new Uint8Array(bytes)
+  let ids = 0
+  const run = async (count: number): Promise<number> => {
+    const startedMs = performance.now()
+    let left = count
+    const publish = async (): Promise<void> => {
+      while (left > 0) {
+        left -= 1
+        ids += 1
+        const header = headers()
+        header.set('Content-Type', 'application/protobuf; proto=inflow.event.v1.Event')
+        header.set('Inflow-Position', `${ids}`)
+        header.set('Inflow-Epoch', '1')
+        header.set('Inflow-Cursor', CURSOR)
+        await client.publish(SUBJECT, body, {
+          msgID: `evt_01${String(ids).padStart(24, '0')}`,
+          headers: header,
+          expect: { lastSequence: ids - 1, streamName: STREAM },
+        })
+      }
     }
-    const server = await startNats()
-    bench.onEnd(server.stop)
-    const databaseUrl = await bench.createDatabase()
-    const count = bench.quick ? EVENTS_QUICK : EVENTS
-    let end = 0
-    let bytes = 0
-    // Each round publishes events of its own: the stream continues where the last round ended.
-    const addEvents = async (): Promise<void> => {
-      const messages = await seedEvents(databaseUrl, count, end)
-      end += count
-      bytes = messages[0]?.length ?? 0
-    }
-    await addEvents()
-    const options: RelayLoadOptions = { databaseUrl, server: server.address }
-    const ours = await startChildProcess<undefined, RelayLoadCommand, { perSecond: number }>(
-      bench,
-      'load/relay-load.ts',
-      options,
-    )
-    const bareOptions: BarePublisherOptions = { server: server.address, bytes }
-    const bare = await startChildProcess<undefined, BarePublisherCommand, { perSecond: number }>(
-      bench,
-      'yardstick/bare-publisher.ts',
-      bareOptions,
-    )
-    const measured = async (run: Promise<{ perSecond: number }>, pid: number) => {
-      const cpuUsage = trackCpuUsage({ load: pid, service: server.pid })
-      const { perSecond } = await run
-      return { value: perSecond, details: cpuUsage() }
-    }
-    const figures = await alternateRounds(
-      {
-        ours: {
-          name: 'the relay',
-          async measure() {
-            const upTo = end
-            const sample = await measured(ours.run({ upTo }, ROUND_LIMIT_MS), ours.pid)
-            await addEvents()
-            return sample
-          },
-        },
-        bare: {
-          name: 'a bare publisher of such messages',
-          measure: () => measured(bare.run({ count }, ROUND_LIMIT_MS), bare.pid),
-        },
-      },
-      bench,
-    )
-    return [
-      {
-        name: 'relay',
-        what: 'events of the log into a local NATS JetStream',
-        unit: ' events/s',
-        ours: figures.ours,
-        yardstick: figures.bare,
-        target: { atLeastTimes: 0.8 },
-        notes: detailNotes(figures.ours, figures.bare),
-      },
-    ]
-  },
+    await Promise.all(Array.from({ length: WINDOW_MAX }, publish))
+    return (count / (performance.now() - startedMs)) * 1_000
+  }
+  return { ready: undefined, run }
 }

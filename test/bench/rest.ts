@@ -1,197 +1,181 @@
-import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
-import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
-import type { Contender } from './alternate-rounds.ts'
-import type { Bench } from './bench.ts'
-import { type Benchmark, compareWith } from './benchmark.ts'
-import { startChildProcess, startLoad } from './child-process.ts'
-import type { HttpLoadOptions } from './load/http-load.ts'
-import { loadContender } from './load/load-contender.ts'
+import { toBinary } from '@bufbuild/protobuf'
 import {
+  GetTransactionResponseSchema,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { fastifyServer, grpcServer } from './bare-servers.ts'
+import type { Bench } from './bench.ts'
+import { startChild } from './child.ts'
+import { openHttp } from './clients.ts'
+import { startGrpcLoad } from './grpc-load.ts'
+import { type Caller, runCallers, underLoad } from './load.ts'
+import { type Benchmark, type Contender, compare } from './rounds.ts'
+import {
+  accountNumberOf,
   SEEDED_BUSINESS,
   seedAccounts,
   seedTransactions,
   sessionIdOf,
-  transactionsOf,
 } from './seed.ts'
-import { type ServiceProcess, startServiceProcess } from './service-process.ts'
-import type { FastifyServerOptions, FastifyServerReady } from './yardstick/fastify-server.ts'
+import { adminClient, openBusiness, type Service, startService } from './service.ts'
+
+const LOOK_UPS = 'REST getTransaction, 64 connections'
+const SERVERS = new URL('bare-servers.ts', import.meta.url).pathname
 
 /** Look-ups of payments over REST, against one query of a bare server. */
-export const lookup: Benchmark = {
-  name: 'lookup',
-  async measure(bench) {
-    const transactions = transactionsOf(bench)
-    const service = await openWithPayments(bench, transactions)
-    // The yardstick has the same rows in a database of its own, for a business with a known id.
-    const databaseUrl = await seed(bench, SEEDED_BUSINESS, transactions)
-    const body = { kind: 'look-up', transactions } as const
-    const bare = { route: 'look-up', databaseUrl } as const
-    return compareWith(bench, rowOf('lookup', 'REST getTransaction, 64 connections', 1.8), {
-      ours: await inflowRest(bench, service, 'getTransaction', body),
-      yardstick: await bareFastify(bench, 'bare Fastify, one query', bare, body),
-    })
-  },
+export const lookup: Benchmark = async (bench) => {
+  const transactions = transactionsOf(bench)
+  const service = await openWithPayments(bench, transactions)
+  // The yardstick has the same rows in a database of its own, for a business with a known id.
+  const databaseUrl = await bench.createDatabase()
+  await seedAccounts(databaseUrl)
+  await seedTransactions(databaseUrl, SEEDED_BUSINESS, transactions)
+  const bare = await startChild(bench, SERVERS, fastifyServer, { route: 'look-up', databaseUrl })
+  const row = { what: LOOK_UPS, target: { atLeastTimes: 1.8 } }
+  return compare(
+    bench,
+    row,
+    await lookUps(bench, 'Inflow', service, transactions),
+    await underPosts(bench, 'bare Fastify, one query', bare.pid, bare.ready, { transactions }),
+  )
 }
 
 /** The same, against a bare server that asks no database. */
-export const lookupCeiling: Benchmark = {
-  name: 'lookup-ceiling',
-  async measure(bench) {
-    const transactions = transactionsOf(bench)
-    const service = await openWithPayments(bench, transactions)
-    const body = { kind: 'look-up', transactions } as const
-    const response = await postOnce(service, 'getTransaction', { session_id: sessionIdOf(1) })
-    const bare = { route: 'constant', response } as const
-    const row = rowOf('lookup-ceiling', 'REST getTransaction, 64 connections', 0.4)
-    return compareWith(bench, row, {
-      ours: await inflowRest(bench, service, 'getTransaction', body),
-      yardstick: await bareFastify(bench, 'bare Fastify, constant', bare, body),
-    })
-  },
-}
-
-const LIMITED_TRANSACTIONS = 100_000
-
-/** Every limit, so high that no call is refused. */
-const ON = { RATE_LIMIT_KEY: '1000000', RATE_LIMIT_ADDRESS: '1000000', RATE_LIMIT_FAILED: '10' }
-const OFF = { RATE_LIMIT_KEY: 'off', RATE_LIMIT_ADDRESS: 'off', RATE_LIMIT_FAILED: 'off' }
-
-/** The cost of rate limits for a lookup: the service with limits against itself without. */
-export const lookupLimits: Benchmark = {
-  name: 'lookup-limits',
-  slow: true,
-  async measure(bench) {
-    const transactions = LIMITED_TRANSACTIONS
-    const on = await openWithPayments(bench, transactions, ON)
-    const off = await openRestService(bench, on.databaseUrl, OFF)
-    const body = { kind: 'look-up', transactions } as const
-    // Both call as the business that has the transactions.
-    const unlimited = { ...off, secretKey: on.secretKey }
-    const what = 'REST getTransaction with rate limits, 64 connections'
-    return compareWith(bench, rowOf('lookup-limits', what, 0.9), {
-      ours: await inflowRest(bench, on, 'getTransaction', body),
-      yardstick: {
-        ...(await inflowRest(bench, unlimited, 'getTransaction', body)),
-        name: 'Inflow without limits',
-      },
-    })
-  },
+export const lookupCeiling: Benchmark = async (bench) => {
+  const transactions = transactionsOf(bench)
+  const service = await openWithPayments(bench, transactions)
+  const response = await new Promise<string>((resolve, reject) => {
+    const post = openHttp(restUrl(service), 1, `Bearer ${service.secretKey}`)
+    post(JSON.stringify({ session_id: sessionIdOf(1) }), (failure, body) =>
+      failure === undefined ? resolve(body) : reject(new Error(failure)),
+    )
+  })
+  const bare = await startChild(bench, SERVERS, fastifyServer, { route: 'constant', response })
+  const row = { what: LOOK_UPS, target: { atLeastTimes: 0.4 } }
+  return compare(
+    bench,
+    row,
+    await lookUps(bench, 'Inflow', service, transactions),
+    await underPosts(bench, 'bare Fastify, constant', bare.pid, bare.ready, { transactions }),
+  )
 }
 
 /** Accounts that are opened over REST, against one insert of a bare server. */
-export const create: Benchmark = {
-  name: 'create',
-  async measure(bench) {
-    const service = await openRestService(bench, await bench.createDatabase())
-    const databaseUrl = await bench.createDatabase()
-    await seedAccounts(databaseUrl)
-    const body = { kind: 'creation' } as const
-    const bare = { route: 'insert', databaseUrl } as const
-    const row = rowOf('create', 'REST generateVirtualAccount, 64 connections', 0.8)
-    return compareWith(bench, row, {
-      ours: await inflowRest(bench, service, 'generateVirtualAccount', body),
-      yardstick: await bareFastify(bench, 'bare Fastify, one insert', bare, body),
-    })
-  },
+export const create: Benchmark = async (bench) => {
+  const service = await startService(bench, await bench.createDatabase())
+  const { secretKey } = await openBusiness(service, {})
+  const databaseUrl = await bench.createDatabase()
+  await seedAccounts(databaseUrl)
+  const bare = await startChild(bench, SERVERS, fastifyServer, { route: 'insert', databaseUrl })
+  const url = restUrl(service, 'generateVirtualAccount')
+  const row = {
+    what: 'REST generateVirtualAccount, 64 connections',
+    target: { atLeastTimes: 0.8 },
+  }
+  return compare(
+    bench,
+    row,
+    await underPosts(bench, 'Inflow', service.pid, url, 'creations', secretKey),
+    await underPosts(bench, 'bare Fastify, one insert', bare.pid, bare.ready, 'creations'),
+  )
 }
 
-const rowOf = (name: string, what: string, atLeastTimes: number) => ({
-  name,
-  what,
-  unit: '/s',
-  target: { atLeastTimes },
-})
+/** Look-ups of payments over gRPC, against a bare server that asks no database. */
+export const grpcLookup: Benchmark = async (bench) => {
+  const transactions = transactionsOf(bench)
+  const databaseUrl = await bench.createDatabase()
+  await seedAccounts(databaseUrl)
+  await seedTransactions(databaseUrl, SEEDED_BUSINESS, transactions)
+  const service = await startService(bench, databaseUrl)
+  const businessId = SEEDED_BUSINESS
+  const client = adminClient(service, TransactionService)
+  const response = await client.getTransaction({ businessId, sessionId: sessionIdOf(1) })
+  const bytes = toBinary(GetTransactionResponseSchema, response)
+  const bare = await startChild(bench, SERVERS, grpcServer, bytes)
+  const calls = { kind: 'look-up', businessId, transactions } as const
+  const { token } = service
+  const ours = await startGrpcLoad(bench, service, calls)
+  const theirs = await startGrpcLoad(bench, { address: bare.ready, token }, calls)
+  return compare(
+    bench,
+    { what: 'gRPC GetTransaction, 64 in flight', target: { atLeastTimes: 0.6 } },
+    underLoad(bench, 'Inflow', ours, { server: service.pid }),
+    underLoad(bench, 'bare grpc-js, constant', theirs, { server: bare.pid }),
+  )
+}
 
-/** Starts the service on a database with payments of its business. */
+const transactionsOf = ({ quick }: Bench) => (quick ? 20_000 : 100_000)
+
+/** Starts the service on a database with payments of a business that has a key. */
 async function openWithPayments(
   bench: Bench,
   transactions: number,
   environment: NodeJS.ProcessEnv = {},
-): Promise<RestService & { readonly databaseUrl: string }> {
+) {
   const databaseUrl = await bench.createDatabase()
-  const service = await openRestService(bench, databaseUrl, environment)
-  await seedAccounts(databaseUrl)
-  await seedTransactions(databaseUrl, service.businessId, transactions)
-  return { ...service, databaseUrl }
-}
-
-/** @returns the URL of a new database with payments of a business */
-async function seed(bench: Bench, businessId: string, transactions: number): Promise<string> {
-  const databaseUrl = await bench.createDatabase()
+  const service = await startService(bench, databaseUrl, environment)
+  const { businessId, secretKey } = await openBusiness(service, {})
   await seedAccounts(databaseUrl)
   await seedTransactions(databaseUrl, businessId, transactions)
-  return databaseUrl
+  return { ...service, secretKey, databaseUrl }
 }
+
+function restUrl({ httpUrl }: Service, path = 'getTransaction'): string {
+  return `${httpUrl}/v2/thirdparty/${path}/`
+}
+
+/** @param newest how many of the last transactions are looked up; absent: all */
+export function lookUps(
+  bench: Bench,
+  name: string,
+  service: Service & { readonly secretKey: string },
+  transactions: number,
+  newest?: number,
+): Promise<Contender> {
+  const bodies = { transactions, ...(newest !== undefined && { newest }) }
+  return underPosts(bench, name, service.pid, restUrl(service), bodies, service.secretKey)
+}
+
+type Bodies = 'creations' | { readonly transactions: number; readonly newest?: number }
 
 const CONNECTIONS = 64
 
-/** A running service with one business. */
-export interface RestService extends ServiceProcess {
-  readonly businessId: string
-  readonly secretKey: string
-}
-
-/** Starts the service on a database and creates a business. */
-async function openRestService(
-  bench: Bench,
-  databaseUrl: string,
-  environment: NodeJS.ProcessEnv = {},
-): Promise<RestService> {
-  const service = await startServiceProcess(bench, databaseUrl, environment)
-  const baseUrl = `http://${service.grpcAddress}`
-  const client = createClient(BusinessService, createGrpcTransport({ baseUrl }))
-  const headers = { authorization: `Bearer ${service.adminToken}` }
-  const { business, secretKey } = await client.createBusiness({ name: 'Bench' }, { headers })
-  return { ...service, businessId: business?.id ?? '', secretKey }
-}
-
-/** A REST path of Inflow under load. */
-export function inflowRest(
-  bench: Bench,
-  service: RestService,
-  path: string,
-  body: HttpLoadOptions['body'],
-): Promise<Contender> {
-  const url = `${service.httpUrl}/v2/thirdparty/${path}/`
-  return underHttpLoad(bench, 'Inflow', service.pid, { url, key: service.secretKey, body })
-}
-
-/** A bare Fastify route under the same load. */
-async function bareFastify(
-  bench: Bench,
-  name: string,
-  options: FastifyServerOptions,
-  body: HttpLoadOptions['body'],
-): Promise<Contender> {
-  const server = await startChildProcess<FastifyServerReady, never, never>(
-    bench,
-    'yardstick/fastify-server.ts',
-    options,
-  )
-  const url = `http://127.0.0.1:${server.ready.port}/`
-  return underHttpLoad(bench, name, server.pid, { url, key: undefined, body })
-}
-
-async function underHttpLoad(
+/** A URL of a server under load. */
+async function underPosts(
   bench: Bench,
   name: string,
   server: number,
-  request: Pick<HttpLoadOptions, 'url' | 'key' | 'body'>,
+  url: string,
+  bodies: Bodies,
+  key?: string,
 ): Promise<Contender> {
-  const options: HttpLoadOptions = { ...request, connections: CONNECTIONS }
-  const load = await startLoad(bench, 'load/http-load.ts', options)
-  return loadContender(bench, { name, load, server })
+  const options = { url, bodies, authorization: key === undefined ? undefined : `Bearer ${key}` }
+  const load = await startChild(bench, import.meta.filename, httpLoad, options)
+  return underLoad(bench, name, load, { server })
 }
 
-/** Calls a REST path once; throws unless it succeeds. @returns the body's text */
-async function postOnce(service: RestService, path: string, body: unknown): Promise<string> {
-  const response = await fetch(`${service.httpUrl}/v2/thirdparty/${path}/`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${service.secretKey}` },
-    body: JSON.stringify(body),
-  })
-  const text = await response.text()
-  if (response.status !== 200) throw new Error(`${path}: ${response.status} ${text}`)
-  return text
+export async function httpLoad(options: {
+  readonly url: string
+  readonly bodies: Bodies
+  readonly authorization: string | undefined
+}) {
+  const { bodies } = options
+  const post = openHttp(options.url, CONNECTIONS, options.authorization)
+  const next = bodies === 'creations' ? newCreation : () => newLookUp(bodies)
+  const callers = Array<Caller>(CONNECTIONS).fill((done) => post(next(), done))
+  return { ready: undefined, run: (seconds: number) => runCallers(callers, seconds) }
+}
+
+function newLookUp({ transactions, newest = transactions }: Exclude<Bodies, string>): string {
+  return `{"session_id":"${sessionIdOf(transactions - Math.floor(Math.random() * newest))}"}`
+}
+
+let created = 0
+
+/** References are unique by process and request. */
+function newCreation(): string {
+  created += 1
+  const number = accountNumberOf(created)
+  const reference = `b${process.pid}`.padEnd(14, '-') + number
+  return `{"reference":"${reference}","email":"ada.obi${number}@example.com","phone":"080${number.slice(2).replace(/^0/, '9')}","firstName":"Ada","lastName":"Obi","bank":"9PSB"}`
 }

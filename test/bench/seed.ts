@@ -1,14 +1,10 @@
 import pg from 'pg'
 import { newSecretKey } from '../../src/businesses/secret-key.ts'
 import { newId } from '../../src/core/ids.ts'
+import type { Bench } from './bench.ts'
 
 /** How many accounts benchmarks pay into and look up. */
 export const ACCOUNTS = 10_000
-
-/** How many transactions lookups choose from. */
-export function transactionsOf({ quick }: { readonly quick: boolean }): number {
-  return quick ? 20_000 : 100_000
-}
 
 /** The accounts are spread over these. */
 const BUSINESSES = 20
@@ -20,6 +16,9 @@ export const SEEDED_BUSINESS = `biz_01${'1'.padStart(24, '0')}`
 export function accountNumberOf(account: number): string {
   return String(account).padStart(10, '0')
 }
+
+/** Of the accounts of `seedAccounts`. */
+export const ACCOUNT_NUMBERS = Array.from({ length: ACCOUNTS }, (_, at) => accountNumberOf(at + 1))
 
 /** The session of a seeded transaction, from 1 on: thirty digits, as banks make them. */
 export function sessionIdOf(transaction: number): string {
@@ -63,9 +62,7 @@ export async function seedTransactions(
         now() - t * interval '1 second', now(), 'Chinedu Okafor', '0123456789', '000013',
         'GTBank Plc', 'Transfer for order ' || t, 'notification'
       from generate_series(1, ${count}) t`,
-    'vacuum analyze account',
-    'vacuum analyze payment_session',
-    'vacuum analyze transaction',
+    'vacuum analyze account, payment_session, transaction',
   ])
 }
 
@@ -87,9 +84,7 @@ export async function seedLedger(databaseUrl: string, businessId: string): Promi
       from transaction where business_id = '${businessId}' order by id`,
     'select sequence_events(2000000000)',
     'update webhook_dispatcher set position = (select position from sequencer)',
-    'vacuum analyze ledger_posting',
-    'vacuum analyze outbox',
-    'vacuum analyze event_log',
+    'vacuum analyze ledger_posting, outbox, event_log',
   ])
 }
 
@@ -114,11 +109,28 @@ function idOf(prefix: string, number: string): string {
 }
 
 async function run(databaseUrl: string, statements: readonly string[]): Promise<void> {
-  const client = new pg.Client({ connectionString: databaseUrl })
+  await withClient(databaseUrl, async (client) => {
+    for (const statement of statements) await client.query(statement)
+  })
+}
+
+export async function withClient(
+  connectionString: string,
+  use: (client: pg.Client) => Promise<void>,
+): Promise<void> {
+  const client = new pg.Client({ connectionString })
   await client.connect()
   try {
-    for (const statement of statements) await client.query(statement)
+    await use(client)
   } finally {
     await client.end()
   }
+}
+
+/** A connection until the benchmark ends. */
+export async function openDatabase(bench: Bench, connectionString: string): Promise<pg.Client> {
+  const database = new pg.Client({ connectionString })
+  await database.connect()
+  bench.onEnd(() => database.end())
+  return database
 }

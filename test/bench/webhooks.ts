@@ -1,121 +1,252 @@
-import { alternateRounds, type Contender, detailNotes } from './alternate-rounds.ts'
+import { randomUUID } from 'node:crypto'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import {
+  HOSTILITIES,
+  redirectTo,
+  startBrokenTls,
+  startHostile,
+} from '../webhooks/sender/hostile.ts'
 import type { Bench } from './bench.ts'
-import type { Benchmark, Result, Target } from './benchmark.ts'
-import { type ChildProcess, startChildProcess } from './child-process.ts'
+import { type Child, startChild } from './child.ts'
 import { trackCpuUsage } from './cpu-usage.ts'
-import type { ReceiverCommand, ReceiverReady, ReceiverResult } from './load/receiver.ts'
-import { openPaidBusiness } from './paid-business.ts'
-import { startLocalService } from './service-process.ts'
-import type { JobQueueCommand, JobQueueOptions } from './yardstick/job-queue.ts'
+import { jobQueue } from './job-queue.ts'
+import { pay, startPayments } from './payments.ts'
+import {
+  alternateRounds,
+  type Benchmark,
+  type Contender,
+  type Figure,
+  latencyRow,
+  percentile,
+  type Row,
+  type Sample,
+  toFigure,
+} from './rounds.ts'
+import { openDatabase } from './seed.ts'
+import { adminClient, openBusiness, type Service, startLocalService } from './service.ts'
 
 /** Deliveries a round. With fewer, the queues would be measured while they wait for their next poll. */
 const DELIVERIES = 10_000
-const ROUND_LIMIT_MS = 120_000
 
 /** Concurrent requests to one endpoint and to all together; the same for the yardsticks. */
 const CONCURRENCY_EACH = 10
 const CONCURRENCY_ALL = 100
 
-/** The size of a webhook's body. */
-const BODY_BYTES = 750
+/** Deliveries to one and to many endpoints, against job queues that do the same, and that only post. */
+export const webhooks: Benchmark = async (bench) => [
+  ...(await measureDeliveries(bench, 1, { atLeastTimes: 1 })),
+  ...(await measureDeliveries(bench, 50, { atLeastTimes: 1.3 })),
+]
 
-const AT_LEAST_TIMES = { one: 1, many: 1.3 }
-
-type Receiver = ChildProcess<ReceiverReady, ReceiverCommand, ReceiverResult>
-
-export const webhooks: Benchmark = {
-  name: 'webhooks',
-  slow: true,
-  async measure(bench) {
-    return [...(await measure(bench, 1)), ...(await measure(bench, 50))]
-  },
-}
-
-async function measure(bench: Bench, endpoints: number): Promise<readonly Result[]> {
-  const receiver: Receiver = await startChildProcess(bench, 'load/receiver.ts', {})
-  const urls = Array.from({ length: endpoints }, (_, i) => {
-    return `http://127.0.0.1:${receiver.ready.port}/${i}`
-  })
-  const queue = (kind: JobQueueOptions['kind'], logged: boolean) =>
-    jobQueue(bench, receiver, urls, kind, logged)
-  const [ours, graphile, boss, bareGraphile, bareBoss] = await Promise.all([
-    inflow(bench, receiver, urls),
-    queue('graphile-worker', true),
-    queue('pg-boss', true),
-    queue('graphile-worker', false),
-    queue('pg-boss', false),
+async function measureDeliveries(
+  bench: Bench,
+  endpoints: number,
+  target: Row['target'],
+): Promise<readonly Row[]> {
+  const receiver = await startReceiver(bench)
+  const urls = Array.from({ length: endpoints }, (_, i) => `${receiver.ready}/${i}`)
+  const queue = async (
+    kind: 'graphile-worker' | 'pg-boss',
+    logged: boolean,
+  ): Promise<Contender> => {
+    const concurrency = Math.min(CONCURRENCY_ALL, CONCURRENCY_EACH * endpoints)
+    const databaseUrl = await bench.createDatabase()
+    const options = { kind, databaseUrl, urls, concurrency, logged }
+    const file = new URL('job-queue.ts', import.meta.url).pathname
+    const child = await startChild(bench, file, jobQueue, options)
+    return {
+      name: logged ? kind : `${kind}, neither signed nor logged`,
+      measure: () => measureReceived(receiver, child.pid, () => child.run(DELIVERIES)),
+    }
+  }
+  const figures = await alternateRounds(bench, [
+    await openDeliveries(bench, receiver, urls),
+    await queue('graphile-worker', true),
+    await queue('pg-boss', true),
+    await queue('graphile-worker', false),
+    await queue('pg-boss', false),
   ])
-  const options = { ...bench, before: bench.checkpoint }
-  const figures = await alternateRounds({ ours, graphile, boss, bareGraphile, bareBoss }, options)
-  const result = (yardstick: Result['yardstick'], target: Target): Result => ({
-    name: 'webhooks',
+  const [ours, ...queues] = figures
+  return queues.map((yardstick, at) => ({
     what: `deliveries to ${endpoints} endpoint${endpoints > 1 ? 's' : ''}, signed and logged`,
     unit: '/s',
-    ours: figures.ours,
+    ours,
     yardstick,
-    target,
-    notes: detailNotes(figures.ours, ...(yardstick ? [yardstick] : [])),
-  })
-  const target = { atLeastTimes: AT_LEAST_TIMES[endpoints > 1 ? 'many' : 'one'] }
-  return [
-    result(figures.graphile, target),
-    result(figures.boss, target),
-    result(figures.bareGraphile, { none: true }),
-    result(figures.bareBoss, { none: true }),
-  ]
+    target: at < 2 ? target : { none: true },
+  }))
 }
 
 /**
- * The deliveries are created while the endpoints are disabled, as the yardsticks queue all jobs before
- * the first is run.
+ * The deliveries are created while the endpoints are disabled, as the yardsticks queue all jobs before the first is
+ * run.
  */
-async function inflow(
+async function openDeliveries(
   bench: Bench,
   receiver: Receiver,
   urls: readonly string[],
 ): Promise<Contender> {
-  const service = await startLocalService(bench)
-  const paidBusiness = await openPaidBusiness(service, urls)
+  const databaseUrl = await bench.createDatabase()
+  const database = await openDatabase(bench, databaseUrl)
+  const service = await startLocalService(bench, databaseUrl)
+  const { accountNumbers, endpointIds } = await openBusiness(service, { accounts: 1, urls })
+  const [accountNumber = ''] = accountNumbers
+  const client = adminClient(service, WebhookService)
+  const enable = (enabled: boolean) =>
+    Promise.all(endpointIds.map((endpointId) => client.updateEndpoint({ endpointId, enabled })))
   return {
     name: 'Inflow',
     async measure() {
-      await paidBusiness.enable(false)
-      await paidBusiness.pay(DELIVERIES / urls.length)
-      const cpuUsage = trackCpuUsage({ process: service.pid })
-      const received = receiver.run({ requests: DELIVERIES }, ROUND_LIMIT_MS)
-      await paidBusiness.enable(true)
-      return { value: (await received).perSecond, details: cpuUsage() }
+      await enable(false)
+      await payDispatched(service, database, accountNumber, DELIVERIES / urls.length)
+      return measureReceived(receiver, service.pid, () => enable(true))
     },
   }
 }
 
-async function jobQueue(
-  bench: Bench,
-  receiver: Receiver,
-  urls: readonly string[],
-  kind: JobQueueOptions['kind'],
-  logged: boolean,
-): Promise<Contender> {
-  const options: JobQueueOptions = {
-    kind,
-    databaseUrl: await bench.createDatabase(),
-    urls,
-    concurrency: Math.min(CONCURRENCY_ALL, CONCURRENCY_EACH * urls.length),
-    bodyBytes: BODY_BYTES,
-    logged,
+/** Records payments, and waits until each has its deliveries. */
+async function payDispatched(
+  service: Service,
+  database: pg.Client,
+  accountNumber: string,
+  count: number,
+): Promise<void> {
+  const client = adminClient(service, TransactionService)
+  for (let left = count; left > 0; left -= 500) {
+    const payments = Array.from({ length: Math.min(left, 500) }, () => {
+      const sessionId = `W${randomUUID()}`.slice(0, 30)
+      return { bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: 100n }
+    })
+    await client.recordPayments({ payments })
   }
-  const queue = await startChildProcess<undefined, JobQueueCommand, undefined>(
-    bench,
-    'yardstick/job-queue.ts',
-    options,
-  )
+  const untilMs = performance.now() + 30_000
+  for (;;) {
+    const { rows } = await database.query<{ count: string }>(
+      "select count(*) from webhook_delivery where state = 'PENDING'",
+    )
+    if (rows[0]?.count === `${DELIVERIES}`) return
+    if (performance.now() > untilMs) throw new Error(`${rows[0]?.count} deliveries were created`)
+    await sleep(20)
+  }
+}
+
+type Receiver = Child<string, number, number>
+
+const startReceiver = (bench: Bench): Promise<Receiver> =>
+  startChild(bench, import.meta.filename, receiver, undefined)
+
+async function measureReceived(
+  receiver: Receiver,
+  pid: number,
+  begin: () => Promise<unknown>,
+): Promise<Sample> {
+  const cpuUsage = trackCpuUsage({ process: pid })
+  const received = receiver.run(DELIVERIES)
+  await begin()
+  return { value: await received, details: cpuUsage() }
+}
+
+/** Responds to every POST with 204. Command: to wait for so many. Output: how many a second, from the first to the last. */
+export async function receiver() {
+  let onRequest = (): void => undefined
+  const server = createServer((request, response) => {
+    request.resume().on('end', () => {
+      response.writeHead(204).end()
+      onRequest()
+    })
+  })
+  server.keepAliveTimeout = 60_000
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const run = (requests: number) =>
+    new Promise<number>((resolve) => {
+      let first = 0
+      let received = 0
+      onRequest = () => {
+        received += 1
+        if (received === 1) first = performance.now()
+        if (received < requests) return
+        onRequest = () => undefined
+        resolve(((requests - 1) / (performance.now() - first)) * 1000)
+      }
+    })
+  return { ready: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, run }
+}
+
+const PER_SECOND = 300
+
+/**
+ * The time from sending a payment to its webhook's arrival at the receiver: more than from the commit, which cannot be
+ * observed from outside. Measured alone, and beside further endpoints that get the same payments: healthy ones,
+ * against as many hostile ones.
+ */
+export const webhookLatency: Benchmark = async (bench) => {
+  const hostile = [
+    ...(await Promise.all(Object.values(HOSTILITIES).map(startHostile))),
+    await startHostile(redirectTo('http://127.0.0.1:1/')),
+    await startBrokenTls(),
+  ]
+  for (const { close } of hostile) bench.onEnd(close)
+  const healthy = await startReceiver(bench)
+  const setups = [
+    await openPaced(bench, 'alone', []),
+    await openPaced(
+      bench,
+      'beside healthy ones',
+      hostile.map((_, i) => `${healthy.ready}/${i}`),
+    ),
+    await openPaced(
+      bench,
+      'beside hostile ones',
+      hostile.map(({ url }) => url),
+    ),
+  ]
+  // Warms up the code, and lets the service detect the hostile receivers.
+  for (const { measure } of setups) await measure(2)
+  const samples = setups.map((): Sample[] => [])
+  for (let round = 1; round <= bench.rounds; round++) {
+    const order = [...setups.entries()]
+    for (const [at, { name, measure }] of round % 2 === 1 ? order : order.toReversed()) {
+      const { p50Ms, ...sample } = await measure(bench.seconds)
+      samples[at]?.push(sample)
+      const p99 = sample.value.toFixed(2)
+      bench.log(`  round ${round}: ${name}: p50 ${p50Ms.toFixed(2)} ms, p99 ${p99} ms`)
+    }
+  }
+  const [alone, yardstick, beside] = setups.map(({ name }, at) => {
+    return toFigure(name, samples[at] as Sample[])
+  }) as [Figure, Figure, Figure]
+  const what = `sent → receiver, ${PER_SECOND}/s, p99`
+  return [
+    latencyRow(what, alone, 60),
+    {
+      ...latencyRow(`${what} beside hostile ones`, beside, 0),
+      ...{ yardstick, target: { atMostTimes: 1.1 } },
+    },
+  ]
+}
+
+/** A service with one healthy endpoint, alone or beside others. */
+async function openPaced(bench: Bench, name: string, others: readonly string[]) {
+  const load = await startPayments(bench)
+  const service = await startLocalService(bench)
+  const urls = [load.ready, ...others]
+  const { accountNumbers } = await openBusiness(service, { accounts: 1, urls })
   return {
-    name: logged ? kind : `${kind}, neither signed nor logged`,
-    async measure() {
-      const cpuUsage = trackCpuUsage({ process: queue.pid })
-      const received = receiver.run({ requests: DELIVERIES }, ROUND_LIMIT_MS)
-      await queue.run({ jobs: DELIVERIES }, ROUND_LIMIT_MS)
-      return { value: (await received).perSecond, details: cpuUsage() }
+    name,
+    async measure(seconds: number) {
+      const cpuUsage = trackCpuUsage({ load: load.pid, service: service.pid })
+      const options = { accountNumbers, seconds, perSecond: PER_SECOND, webhooks: true }
+      const { webhooks } = await pay(load, { ...service, ...options })
+      const details = cpuUsage()
+      const times = webhooks('sent')
+      await bench.checkpoint()
+      const [p50Ms, value] = [0.5, 0.99].map((part) => percentile(times, part))
+      return { p50Ms: p50Ms as number, value: value as number, details }
     },
   }
 }

@@ -1,6 +1,6 @@
 import pg from 'pg'
-import { PAYMENT_PAYLOAD } from '../bench/payment-payload.ts'
 import { SEEDED_BUSINESS } from '../bench/seed.ts'
+import { PAYMENT_PAYLOAD } from '../bench/seed-growth.ts'
 
 const idOf = (prefix: string, number: string) =>
   `'${prefix}_00' || lpad((${number})::text, 24, '0')`
