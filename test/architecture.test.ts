@@ -33,7 +33,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'transactions',
   ],
   webhooks: ['auth', 'banks', 'businesses', 'crypto', 'events', 'net', 'postgres'],
-  relay: ['events'],
+  relay: ['events', 'postgres'],
   // Views across the domains; only `app` imports it.
   overview: [
     'accounts',
@@ -49,7 +49,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'webhooks',
   ],
   // The layer above the domains; only `app` imports it.
-  sandbox: ['accounts', 'auth', 'banks', 'transactions'],
+  sandbox: ['accounts', 'auth', 'banks', 'postgres', 'transactions'],
   thirdparty: [
     'accounts',
     'auth',

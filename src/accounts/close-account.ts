@@ -1,15 +1,14 @@
 import type { Pool, PoolClient } from 'pg'
-import type { Logger } from 'pino'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import { accessDenied, type BankOf, type Closing } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
 import { afterCommit, inTransaction } from '../postgres/in-transaction.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { encodeAccountEvent } from './message.ts'
@@ -19,11 +18,7 @@ import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
 const CLOSED = { kind: 'closed' } as const
 
 interface Dependencies {
-  readonly pool: Pool
   readonly bankOf: BankOf
-  readonly clock: Clock
-  /** Called after a commit that added events. */
-  readonly onCommit: () => void
 }
 
 /**
@@ -34,7 +29,8 @@ interface Dependencies {
  * Faults: not_found, account_pending, bank_unavailable (the account is still open).
  */
 export async function closeAccount(
-  { pool, bankOf, clock, onCommit }: Dependencies,
+  { database: { pool }, clock, onCommit }: Runtime,
+  { bankOf }: Dependencies,
   key: AccountKey,
   actor: Actor,
 ): Promise<OpenAccount> {
@@ -105,32 +101,32 @@ const LISTED_MS = 3 * DAY_MS
 const IDLE_MS = 1_000
 
 interface Options {
-  readonly pool: Pool
   readonly bankOf: BankOf
-  readonly clock: Clock
-  readonly log: Logger
-  /** Called after a commit that added events. */
-  readonly onCommit: () => void
 }
 
 /**
  * Ends one-time accounts that have expired or are used up, then closes them at their banks. An account ends here
  * whether or not its bank can be reached, since the business waits for the event.
  */
-export function createEndAccounts(options: Options): Loop {
+export function createEndAccounts(runtime: Runtime, options: Options): Loop {
   return createLoop({
     name: 'one-time accounts',
-    log: options.log,
+    log: runtime.log,
     async turn() {
-      const ended = await endDueAccounts(options)
-      const closed = await closeEndedAccounts(options)
+      const ended = await endDueAccounts(runtime)
+      const closed = await closeEndedAccounts(runtime, options)
       return ended === ENDED_MAX || closed === CLOSED_MAX ? 0 : IDLE_MS
     },
   })
 }
 
 /** @returns how many accounts ended */
-async function endDueAccounts({ pool, clock, log, onCommit }: Options): Promise<number> {
+async function endDueAccounts({
+  database: { pool },
+  clock,
+  log,
+  onCommit,
+}: Runtime): Promise<number> {
   const nowMs = clock.now()
   const ended = await inTransaction(pool, async (client) => {
     const accounts = await lockEnding(client, nowMs, ENDED_MAX)
@@ -156,16 +152,18 @@ function toEnded(account: OpenAccount, nowMs: number): OpenAccount {
 }
 
 /** @returns how many accounts were due */
-async function closeEndedAccounts(options: Options): Promise<number> {
-  const { pool, clock } = options
+async function closeEndedAccounts(runtime: Runtime, options: Options): Promise<number> {
+  const { clock } = runtime
+  const { pool } = runtime.database
   const nowMs = clock.now()
   const accounts = await claimEnded(pool, nowMs, nowMs + CLAIM_MS, CLOSED_MAX)
-  await Promise.all(accounts.map((account) => closeEnded(options, account, nowMs)))
+  await Promise.all(accounts.map((account) => closeEnded(runtime, options, account, nowMs)))
   return accounts.length
 }
 
 async function closeEnded(
-  { pool, bankOf, log }: Options,
+  { database: { pool }, log }: Runtime,
+  { bankOf }: Options,
   account: StoredAccount & OpenAccount,
   nowMs: number,
 ): Promise<void> {

@@ -1,13 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Pool } from 'pg'
 import type { BankCode, BankOf, NamedConnector, Verification } from '../banks/bank.ts'
 import { accessDenied } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { isReference, newId, newReference } from '../core/ids.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createBatcher } from '../postgres/batcher.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import type { Span } from '../tracing/tracing.ts'
 import {
   type AccountDetails,
@@ -66,11 +65,9 @@ interface Created {
 export type CreateAccountCall = (request: CreateAccount) => Promise<Created>
 
 interface Dependencies {
-  readonly pool: Pool
   readonly bankOf: BankOf
   readonly openAtBank: OpenAtBank
   readonly encrypter: Encrypter
-  readonly clock: Clock
   /** The prefix of a business's account names; throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
 }
@@ -89,8 +86,11 @@ interface Dependencies {
  * account_in_review (an operator decides whether the account is open), bank_unavailable (the account stays PENDING,
  * and a repeat tries again; or no connector serves the bank in this mode, and nothing is stored).
  */
-export function createCreateAccount(dependencies: Dependencies): CreateAccountCall {
-  const { pool } = dependencies
+export function createCreateAccount(
+  runtime: Runtime,
+  dependencies: Dependencies,
+): CreateAccountCall {
+  const { pool } = runtime.database
   const reserve = createBatcher<Reservation, boolean>({
     run: async (rows) => {
       const inserted = await insertReservations(pool, rows)
@@ -108,7 +108,9 @@ export function createCreateAccount(dependencies: Dependencies): CreateAccountCa
     const key = JSON.stringify([businessId, live, reference, detailsHash.toString('hex')])
     const first = inProgress.get(key)
     if (first !== undefined) return { ...(await first), replayed: true }
-    const call = createOnce(batched, request, detailsHash).finally(() => inProgress.delete(key))
+    const call = createOnce(runtime, batched, request, detailsHash).finally(() =>
+      inProgress.delete(key),
+    )
     inProgress.set(key, call)
     return call
   }
@@ -119,30 +121,40 @@ interface BatchedDependencies extends Dependencies {
 }
 
 async function createOnce(
+  runtime: Runtime,
   dependencies: BatchedDependencies,
   request: CreateAccount,
   detailsHash: Buffer,
 ): Promise<Created> {
-  const { pool, clock, aliasOf, bankOf, reserve } = dependencies
+  const { clock } = runtime
+  const { pool } = runtime.database
+  const { aliasOf, bankOf, reserve } = dependencies
   const { businessId, live, reference } = request
   const alias = await aliasOf(businessId)
   const served = bankOf(request)
   // A repeat returns its account also after the account has expired.
   const refusal = refusalOf(request, clock.now(), served !== undefined)
   const row =
-    served && !refusal ? newReservation(dependencies, request, detailsHash, served) : undefined
+    served && !refusal
+      ? newReservation(runtime, dependencies, request, detailsHash, served)
+      : undefined
   const untilMs = clock.now() + WAIT_MS
   const open = (opening: Pick<OpeningRequest, 'account' | 'attempt' | 'priorState'>) => {
     const { idType, idNumber, verification } = request
     const customer = { idType, idNumber, verification, alias, span: request.span }
-    return openForCaller(dependencies, { ...opening, ...customer, requested: true }, untilMs)
+    return openForCaller(
+      runtime,
+      dependencies,
+      { ...opening, ...customer, requested: true },
+      untilMs,
+    )
   }
   let reserved = row !== undefined && (await reserve(row))
   while (!reserved) {
     const nowMs = clock.now()
     const stored = await findByMerchantReference(pool, businessId, live, reference)
     if (stored !== undefined) {
-      if (!(await isRepeat(dependencies, request, stored))) {
+      if (!(await isRepeat(runtime, dependencies, request, stored))) {
         throw new Fault('duplicate_reference', 'The reference was used before with other details')
       }
       if (isOpened(stored)) return { account: stored, replayed: true }
@@ -166,7 +178,8 @@ async function createOnce(
 
 /** Whether a request has the details of a stored account; with an identity that was attached since, or without. */
 async function isRepeat(
-  { pool, encrypter }: Dependencies,
+  { database: { pool } }: Runtime,
+  { encrypter }: Dependencies,
   request: CreateAccount,
   { id, detailsHash }: StoredAccount,
 ): Promise<boolean> {
@@ -179,7 +192,8 @@ async function isRepeat(
 }
 
 function newReservation(
-  { clock, encrypter }: Dependencies,
+  { clock }: Runtime,
+  { encrypter }: Dependencies,
   request: CreateAccount,
   detailsHash: Buffer,
   served: NamedConnector,
@@ -242,7 +256,8 @@ function refusalOf(
 }
 
 async function openForCaller(
-  { openAtBank, clock }: Dependencies,
+  { clock }: Runtime,
+  { openAtBank }: Dependencies,
   request: OpeningRequest,
   untilMs: number,
 ): Promise<Created> {

@@ -1,13 +1,13 @@
-import type { Pool, PoolClient } from 'pg'
+import type { PoolClient } from 'pg'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { BankOf, ConnectorName } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
 import { assert, type FieldFault } from '../core/errors.ts'
 import { isReference, newId } from '../core/ids.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { type AccountDetails, detailsText, identityContext, identityText } from './account.ts'
 
 /** An account that another provider opened, with the details that its business requested. */
@@ -39,10 +39,8 @@ export interface ImportedRow {
 }
 
 interface Dependencies {
-  readonly pool: Pool
   readonly bankOf: BankOf
   readonly encrypter: Encrypter
-  readonly clock: Clock
   /** Throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
 }
@@ -70,11 +68,14 @@ interface Candidate {
  * Faults: not_found (the business).
  */
 export async function importAccounts(
+  runtime: Runtime,
   dependencies: Dependencies,
   request: ImportRequest,
   actor: Actor,
 ): Promise<readonly RowResult[]> {
-  const { pool, aliasOf, clock } = dependencies
+  const { clock } = runtime
+  const { pool } = runtime.database
+  const { aliasOf } = dependencies
   await aliasOf(request.businessId)
   const nowMs = clock.now()
   const results = new Map<number, RowResult>()

@@ -4,11 +4,10 @@ import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import { type AccountResult, accessDenied, type BankCode, type BankOf } from '../banks/bank.ts'
 import { plainText } from '../banks/bank-fields.ts'
-import type { Clock } from '../core/clock.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
-import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { AccountEntity } from './account.entity.ts'
 import { accountNameOf, isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { getAccount } from './get-account.ts'
@@ -40,11 +39,8 @@ interface ResolveAccount {
 const NAME_CHARACTERS_MAX = 200
 
 interface Dependencies {
-  readonly database: Database
   readonly bankOf: BankOf
-  readonly clock: Clock
   readonly aliasOf: (businessId: string) => Promise<string>
-  readonly onCommit: () => void
 }
 
 /** How many accounts wait for an operator to resolve them. */
@@ -63,7 +59,8 @@ export function countOpeningsInReview(em: EntityManager): Promise<number> {
  * @returns the ACTIVE account; undefined if the bank opened nothing and the account was deleted
  */
 export async function resolveAccount(
-  { database, bankOf, clock, aliasOf, onCommit }: Dependencies,
+  { database, clock, onCommit }: Runtime,
+  { bankOf, aliasOf }: Dependencies,
   { businessId, reference, opened }: ResolveAccount,
   actor: Actor,
 ): Promise<OpenAccount | undefined> {

@@ -15,13 +15,12 @@ import {
 } from '../auth/caller.ts'
 import { type BankNames, type BankOf, ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
-import type { Clock } from '../core/clock.ts'
 import type { FieldFault } from '../core/errors.ts'
 import { inChunks } from '../core/in-chunks.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import type { Database } from '../postgres/orm.ts'
 import { cutScan, readPage } from '../postgres/page-token.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { toTimestamp } from '../protobuf/values.ts'
 import { identityText, type OpenAccount, type StoredAccount, toVerification } from './account.ts'
 import { closeAccount } from './close-account.ts'
@@ -54,10 +53,8 @@ import { findSplit } from './splits/split-store.ts'
 import { metadataOf } from './terms.ts'
 
 interface Dependencies {
-  readonly database: Database
   readonly bankOf: BankOf
   readonly encrypter: Encrypter
-  readonly clock: Clock
   readonly createAccount: CreateAccountCall
   /** Divides the payments into an account. */
   readonly setSplit: (
@@ -66,7 +63,6 @@ interface Dependencies {
     actor: Actor,
   ) => Promise<{ readonly account: StoredAccount; readonly split: Split | undefined }>
   readonly aliasOf: (businessId: string) => Promise<string>
-  readonly onCommit: () => void
   readonly bankNames: BankNames
   /** Which of some imported accounts have a payment that was reported for their number. */
   readonly findConfirmed: (
@@ -77,8 +73,12 @@ interface Dependencies {
   readonly checkAccount: (account: ImportedMessage) => readonly FieldFault[]
 }
 
-export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof AccountService> {
-  const { database, clock, createAccount, encrypter, setSplit, bankNames } = dependencies
+export function createAccountRpc(
+  runtime: Runtime,
+  dependencies: Dependencies,
+): ServiceImpl<typeof AccountService> {
+  const { database, clock } = runtime
+  const { createAccount, encrypter, setSplit, bankNames } = dependencies
   const { findConfirmed, checkAccount } = dependencies
   const { pool, read } = database
   const shown = (
@@ -190,14 +190,14 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
     async closeAccount(request, context) {
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
-      const account = await closeAccount({ ...dependencies, pool }, key, actorOf(context))
+      const account = await closeAccount(runtime, dependencies, key, actorOf(context))
       return { account: await showOne(pool, account, await findSplit(pool, account.id)) }
     },
     async resolveAccount({ businessId, reference, resolution }, context) {
       const opened = resolution.case === 'opened' ? resolution.value : undefined
       // Whether a number is free, or whose it is, concerns other businesses.
       const request = { businessId, reference, opened }
-      const account = await resolveAccount(dependencies, request, actorOf(context))
+      const account = await resolveAccount(runtime, dependencies, request, actorOf(context))
       return account
         ? { account: await showOne(pool, account, await findSplit(pool, account.id)) }
         : {}
@@ -208,7 +208,7 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
         return faults.length > 0 ? { faults } : { account: toImportedAccount(row), faults }
       })
       const request = { businessId, live: !test, validateOnly, rows }
-      const results = await importAccounts({ ...dependencies, pool }, request, actorOf(context))
+      const results = await importAccounts(runtime, dependencies, request, actorOf(context))
       return { results: toImportResults(results) }
     },
   }

@@ -2,10 +2,10 @@ import { type InferEntity, LockMode } from '@mikro-orm/core'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { BankOf, IdKind } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { AccountEntity } from './account.entity.ts'
 import {
   detailsText,
@@ -36,10 +36,8 @@ type Account = InferEntity<typeof AccountEntity>
 const DETAILS = ['firstName', 'lastName', 'email', 'phone'] as const
 
 interface Dependencies {
-  readonly database: Database
   readonly bankOf: BankOf
   readonly encrypter: Encrypter
-  readonly clock: Clock
 }
 
 /**
@@ -51,7 +49,8 @@ interface Dependencies {
  * validation_failed (the expiry).
  */
 export async function updateAccount(
-  { database, bankOf, encrypter, clock }: Dependencies,
+  { database, clock }: Runtime,
+  { bankOf, encrypter }: Dependencies,
   key: AccountKey,
   change: AccountChange,
   actor: Actor,
@@ -135,7 +134,6 @@ export interface Identity {
 }
 
 interface IdentityDependencies {
-  readonly database: Database
   readonly encrypter: Encrypter
 }
 
@@ -153,7 +151,8 @@ const ACCOUNTS_MAX = 100
  * too many accounts)
  */
 export async function attachIdentity(
-  { database, encrypter }: IdentityDependencies,
+  { database }: Runtime,
+  { encrypter }: IdentityDependencies,
   target: Target,
   identity: Identity,
   actor: Actor,

@@ -1,6 +1,4 @@
 import type { Client } from 'pg'
-import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
 import { createExchange, createShareBuckets } from '../auth/rate-limits/exchange.ts'
 import { createKnownCredentials } from '../auth/rate-limits/known-credentials.ts'
 import { createRateLimits } from '../auth/rate-limits/rate-limits.ts'
@@ -15,7 +13,7 @@ import { createKeyUses } from '../businesses/authenticate-key.ts'
 import { createAliasOf } from '../businesses/get-business.ts'
 import { createKeyHashes } from '../businesses/store.ts'
 import type { Config } from '../config/config.ts'
-import { type Clock, createTimeText } from '../core/clock.ts'
+import { createTimeText } from '../core/clock.ts'
 import { DAY_MS } from '../core/durations.ts'
 import type { Loop } from '../core/loop.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
@@ -26,17 +24,14 @@ import { Tail } from '../events/tail.ts'
 import { createBatchMetrics } from '../postgres/batcher.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import { createHeartbeat } from '../postgres/heartbeat.ts'
-import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { sessionOptions } from '../postgres/session.ts'
 import { registerRelayMetrics } from '../relay/metrics.ts'
 import { createRelay, type Relay } from '../relay/relay.ts'
 import type { ConsoleOidc } from '../server/http/console-sessions.ts'
 import { createOwnOrigin } from '../server/http/console-sessions.ts'
-import { createMetrics } from '../server/metrics.ts'
 import { createSettlements } from '../settlement/settlements.ts'
-import type { Tracing } from '../tracing/tracing.ts'
 import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
-import { createAttemptMetrics } from '../webhooks/deliveries/record-attempt.ts'
 import { createWebhooks, type Webhooks, type WebhooksOptions } from '../webhooks/webhooks.ts'
 import { composePayments } from './compose-payments.ts'
 import type { ServiceOptions } from './service-options.ts'
@@ -52,62 +47,32 @@ const WEBHOOK_TIMEOUT_MS = 15_000
 export type Domains = ReturnType<typeof composeDomains>
 
 /** Composes the domains. Nothing is started. */
-export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
-  const { config, database, clock, log, tracing } = options
+export function composeDomains(runtime: Runtime, options: ServiceOptions, encrypter: Encrypter) {
+  const { database, metrics } = runtime
+  const { config } = options
   const timeText = createTimeText(config.displayTimeZone)
-  const metrics = createMetrics(tracing !== undefined)
   const observeBatches = createBatchMetrics(metrics)
-  const webhooks = composeWebhooks(options, {
-    encrypter,
-    timeText,
-    observeBatches,
-    metrics: createAttemptMetrics(metrics),
-    onCommit: () => events.onCommit(),
+  const webhooks = composeWebhooks(runtime, options, { encrypter, timeText, observeBatches })
+  const relay = composeRelay(runtime, config)
+  const events = composeEvents(runtime, config, () => {
+    webhooks.wake()
+    relay?.wake()
   })
-  const relay = composeRelay({ config, database, clock, log, metrics, tracing })
-  const events = composeEvents({
-    config,
-    database,
-    clock,
-    log,
-    metrics,
-    tracing,
-    wakeReaders() {
-      webhooks.wake()
-      relay?.wake()
-    },
-  })
-  const { onCommit } = events
-  const keyUses = createKeyUses({ pool: database.relaxedPool, log })
+  const keyUses = createKeyUses(runtime)
   const aliasOf = createAliasOf(database.orm)
-  const payments = composePayments({
-    config,
-    database,
-    encrypter,
-    clock,
-    log,
-    metrics,
-    observeBatches,
-    aliasOf,
-    onCommit,
-    tracing,
-  })
-  const settlements = createSettlements({ database, clock, log, onCommit, tracing })
-  const exchange = createExchange({ share: createShareBuckets(database.relaxedPool), clock, log })
-  const limits = createRateLimits({
+  const payments = composePayments(runtime, { config, encrypter, observeBatches, aliasOf })
+  const settlements = createSettlements(runtime)
+  const exchange = createExchange(runtime, { share: createShareBuckets(database.relaxedPool) })
+  const limits = createRateLimits(runtime, {
     defaults: config.rateLimits,
-    known: createKnownCredentials({
+    known: createKnownCredentials(runtime, {
       stored: [createKeyHashes(database.pool), createTokenHashes(database.pool)],
       fixed: options.adminToken,
-      clock,
-      log,
     }),
-    clock,
     report: exchange.report,
   })
   return {
     timeText,
-    metrics,
     webhooks,
     relay,
     events,
@@ -117,25 +82,19 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
     settlements,
     exchange,
     limits,
-    sessions: composeSessions(options, encrypter),
+    sessions: composeSessions(runtime, options, encrypter),
   }
 }
 
 function composeWebhooks(
+  runtime: Runtime,
   options: ServiceOptions,
-  given: Pick<
-    WebhooksOptions,
-    'encrypter' | 'timeText' | 'metrics' | 'observeBatches' | 'onCommit'
-  >,
+  given: Pick<WebhooksOptions, 'encrypter' | 'timeText' | 'observeBatches'>,
 ): Webhooks {
-  const { config, database, clock, log, localWebhooks, tracing } = options
-  return createWebhooks({
+  const { config, localWebhooks } = options
+  return createWebhooks(runtime, {
     ...given,
-    database,
-    clock,
     bankNames: config.bankNames,
-    log,
-    tracing,
     allowHttp: localWebhooks,
     allowedCidrs: [...(localWebhooks ? LOOPBACK : []), ...config.webhookAllowedCidrs],
     retentionDays: config.deliveryRetentionDays,
@@ -146,25 +105,11 @@ function composeWebhooks(
   })
 }
 
-interface RelayOptions {
-  readonly config: Config
-  readonly database: Database
-  readonly clock: Clock
-  readonly log: Logger
-  readonly metrics: Registry
-  readonly tracing: Tracing | undefined
-}
-
 /** The relay that RELAY_URL asks for. Its metrics appear once it starts. */
-function composeRelay(options: RelayOptions): Relay | undefined {
-  const { config, database, clock, log, metrics } = options
+function composeRelay(runtime: Runtime, config: Config): Relay | undefined {
   const { relay: settings, eventRetentionDays } = config
   if (settings === undefined) return undefined
-  const { pool } = database
-  const relay = createRelay({
-    pool,
-    log,
-    tracing: options.tracing,
+  const relay = createRelay(runtime, {
     random: Math.random,
     format: settings.format,
     async openSink() {
@@ -177,21 +122,10 @@ function composeRelay(options: RelayOptions): Relay | undefined {
   return {
     ...relay,
     start(afterMs) {
-      registerRelayMetrics(metrics, { relay, pool, clock })
+      registerRelayMetrics(runtime, relay)
       relay.start(afterMs)
     },
   }
-}
-
-interface EventOptions {
-  readonly config: Config
-  readonly database: Database
-  readonly clock: Clock
-  readonly log: Logger
-  readonly metrics: Registry
-  readonly tracing: Tracing | undefined
-  /** Called when the event log has new events. */
-  readonly wakeReaders: () => void
 }
 
 /** The event log of this process. */
@@ -203,31 +137,24 @@ interface Events {
   stop(): Promise<void>
 }
 
-/** Composes the tail, the sequencer, the heartbeats and the retention of events. */
-function composeEvents(options: EventOptions): Events {
-  const { config, database, clock, log, metrics, wakeReaders } = options
-  const { pool } = database
-  const tail = new Tail(database, log)
+/**
+ * Composes the tail, the sequencer, the heartbeats and the retention of events.
+ *
+ * @param wakeReaders called when the event log has new events
+ */
+function composeEvents(runtime: Runtime, config: Config, wakeReaders: () => void): Events {
+  const tail = new Tail(runtime)
   const onAdvance = (): void => {
     tail.wake()
     wakeReaders()
   }
-  const sequencer = createSequencer({
-    pool: database.recordingPool,
-    log,
-    metrics,
-    onAdvance,
-    tracing: options.tracing,
-  })
-  const heartbeats = createHeartbeats(options, onAdvance)
-  const retention = createRetention({
-    pool,
-    clock,
-    log,
+  const sequencer = createSequencer(runtime, { onAdvance })
+  const heartbeats = createHeartbeats(runtime, config, onAdvance)
+  const retention = createRetention(runtime, {
     retentionDays: config.eventRetentionDays,
-    dispatchedUpTo: () => dispatchedUpTo(pool),
+    dispatchedUpTo: () => dispatchedUpTo(runtime.database.pool),
   })
-  registerEventMetrics(metrics, pool, tail)
+  registerEventMetrics(runtime, tail)
   return {
     tail,
     onCommit: sequencer.wake,
@@ -241,7 +168,11 @@ function composeEvents(options: EventOptions): Events {
 }
 
 /** The heartbeat on the way that all connections go, and the listener, which may need a way of its own. */
-function createHeartbeats({ config, database, log }: EventOptions, onAdvance: () => void): Loop[] {
+function createHeartbeats(
+  { database, log }: Runtime,
+  config: Config,
+  onAdvance: () => void,
+): Loop[] {
   const { transactionPooling } = config.pooler
   // Through a pooler that assigns connections by transaction, LISTEN needs the server itself.
   const listenUrl = config.databaseListenUrl ?? (transactionPooling ? undefined : database.url)
@@ -267,45 +198,23 @@ function createHeartbeats({ config, database, log }: EventOptions, onAdvance: ()
   return [heartbeat, createHeartbeat({ ...way, log, onConnect: listen })]
 }
 
-type Settings = Parameters<typeof createSignIn>[0]
+type Settings = Parameters<typeof createSignIn>[1]
 
 /** How tokens and sessions are authenticated, and how sessions begin and end. */
-function composeSessions(options: ServiceOptions, encrypter: Encrypter) {
-  const { config, database, clock, adminToken } = options
-  const { recordingPool: pool, relaxedPool } = database
+function composeSessions(runtime: Runtime, options: ServiceOptions, encrypter: Encrypter) {
+  const { config, adminToken } = options
   const { idleMs, maxMs } = config.console.sessions
-  const authenticateToken = createAuthenticateToken({
-    pool,
-    relaxedPool,
-    clock,
-    bootstrapToken: adminToken,
-  })
-  const settings = {
-    database,
-    clock,
-    adminToken,
-    idleMs,
-    maxMs,
-    authenticateToken,
-    auditKeys: encrypter,
-  }
+  const authenticateToken = createAuthenticateToken(runtime, { bootstrapToken: adminToken })
+  const settings = { adminToken, idleMs, maxMs, authenticateToken, auditKeys: encrypter }
   const banks = Object.values(config.banks)
   return {
     authenticateToken,
-    authenticateSession: createAuthenticateSession({
-      pool,
-      relaxedPool,
-      clock,
-      adminToken,
-      idleMs,
-    }),
-    signIn: createSignIn(settings),
-    signOut: createSignOut(settings),
+    authenticateSession: createAuthenticateSession(runtime, { adminToken, idleMs }),
+    signIn: createSignIn(runtime, settings),
+    signOut: createSignOut(runtime, encrypter),
     ownOrigin: createOwnOrigin(config.console.publicUrl),
-    oidc: composeOidc(config.console.oidc, settings, encrypter),
-    rpc: createSessionRpc({
-      database,
-      clock,
+    oidc: composeOidc(runtime, config.console.oidc, settings, encrypter),
+    rpc: createSessionRpc(runtime, {
       adminToken,
       idleMs,
       publicUrl: config.console.publicUrl,
@@ -319,6 +228,7 @@ function composeSessions(options: ServiceOptions, encrypter: Encrypter) {
 }
 
 function composeOidc(
+  runtime: Runtime,
   oidc: Config['console']['oidc'],
   settings: Settings,
   encrypter: Encrypter,
@@ -331,5 +241,9 @@ function composeOidc(
     claims: businessesClaim === undefined ? [scopesClaim] : [scopesClaim, businessesClaim],
   })
   const rules = { scopesClaim, businessesClaim, roles }
-  return { name, publicUrl, ...createSignInUser({ ...settings, encrypter, provider, rules }) }
+  return {
+    name,
+    publicUrl,
+    ...createSignInUser(runtime, { ...settings, encrypter, provider, rules }),
+  }
 }

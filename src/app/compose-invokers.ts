@@ -1,5 +1,3 @@
-import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
 import {
   AccountService,
   ImportedAccountSchema,
@@ -35,13 +33,12 @@ import { createBusinessRpc } from '../businesses/rpc.ts'
 import { keyIdOf } from '../businesses/secret-key.ts'
 import { createFindKey } from '../businesses/store.ts'
 import type { Config } from '../config/config.ts'
-import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { eventOwner } from '../events/read-log.ts'
 import { createEventRpc, STREAM_TIMING } from '../events/subscribe.ts'
 import { createNotificationRpc } from '../notifications/rpc.ts'
 import { createOverviewRpc } from '../overview/rpc.ts'
-import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { requeryAccount } from '../reconciliation/requery-account.ts'
 import { createReconciliationRpc } from '../reconciliation/rpc.ts'
@@ -63,15 +60,10 @@ import {
   type Pipeline,
 } from '../server/rpc/invokers.ts'
 import { createThirdPartyRpc } from '../thirdparty/rpc.ts'
-import type { Tracing } from '../tracing/tracing.ts'
 import { findConfirmedAccounts } from '../transactions/find-reported.ts'
 import { createGetTransaction, transactionOwner } from '../transactions/find-transactions.ts'
 import { reverseTransaction } from '../transactions/reverse-transaction.ts'
-import {
-  createHeldPaymentRpc,
-  createTransactionRpc,
-  decisionDependencies,
-} from '../transactions/rpc.ts'
+import { createDecisions, createHeldPaymentRpc, createTransactionRpc } from '../transactions/rpc.ts'
 import { createSetSplit } from '../transactions/set-split.ts'
 import type { DecisionDependencies } from '../transactions/variance/decide-held.ts'
 import { deliveryOwner, endpointOwner } from '../webhooks/endpoints/list-endpoints.ts'
@@ -82,10 +74,11 @@ import type { ServiceOptions } from './service-options.ts'
 /** How many simulated reversals hold a connection at once. */
 const SIMULATED_REVERSALS_MAX = 2
 
-type ReversalRequest = Parameters<typeof reverseTransaction>[1]
+type ReversalRequest = Parameters<typeof reverseTransaction>[2]
 
 /** What the implementations of the rpcs need. */
 interface Dependencies {
+  readonly runtime: Runtime
   readonly options: ServiceOptions
   readonly domains: Domains
   readonly encrypter: Encrypter
@@ -95,8 +88,8 @@ interface Dependencies {
 
 /** Composes every rpc and the pipeline that its calls pass. */
 export function composeInvokers(dependencies: Dependencies): readonly Invoker[] {
-  const { config, database, clock, log, tracing } = dependencies.options
-  const { metrics, keyUses, limits, sessions } = dependencies.domains
+  const { runtime, options, encrypter } = dependencies
+  const { keyUses, limits, sessions } = dependencies.domains
   const check = createCheck()
   const implementations = [
     ...paymentServices(dependencies, check),
@@ -104,56 +97,46 @@ export function composeInvokers(dependencies: Dependencies): readonly Invoker[] 
     ...operatorServices(dependencies),
   ]
   const methods = implementations.flatMap(({ service }) => service.methods)
-  const pipeline = composePipeline({
-    config,
-    database,
-    clock,
-    log,
-    metrics,
+  const pipeline = composePipeline(runtime, {
+    config: options.config,
     check,
     keyUses,
     limits,
     sessions,
-    tracing,
     policyOf: readPolicies(methods),
-    auditKeys: dependencies.encrypter,
+    auditKeys: encrypter,
   })
   return createInvokers(implementations, pipeline)
 }
 
-function paymentServices(
-  { options, domains, encrypter }: Dependencies,
-  check: Check,
-): readonly Implementation[] {
-  const { database, clock, config } = options
-  const { bankNames } = config
+function paymentServices(dependencies: Dependencies, check: Check): readonly Implementation[] {
+  const { runtime, options, domains, encrypter } = dependencies
+  const { bankNames } = options.config
   const { aliasOf, settlements } = domains
   const { bankOf, createAccount, recordTokenPayment, recordPayments } = domains.payments
-  const { onCommit } = domains.events
-  const accounts = { database, bankOf, encrypter, clock, createAccount, onCommit, bankNames }
-  const decisions = decisionDependencies({ database, clock, onCommit })
+  const decisions = createDecisions()
   return [
-    implement(ThirdPartyService, composeThirdPartyRpc({ options, domains, encrypter }, decisions)),
-    implement(HeldPaymentService, createHeldPaymentRpc(database, decisions)),
+    implement(ThirdPartyService, composeThirdPartyRpc(dependencies, decisions)),
+    implement(HeldPaymentService, createHeldPaymentRpc(runtime, decisions)),
     implement(
       AccountService,
-      createAccountRpc({
-        ...accounts,
+      createAccountRpc(runtime, {
+        bankOf,
+        encrypter,
+        createAccount,
+        bankNames,
         aliasOf,
-        setSplit: createSetSplit({ pool: database.pool, clock }),
+        setSplit: createSetSplit(runtime),
         findConfirmed: findConfirmedAccounts,
         checkAccount: (account) => check(ImportedAccountSchema, account),
       }),
     ),
     implement(
       TransactionService,
-      createTransactionRpc({
-        database,
-        clock,
+      createTransactionRpc(runtime, {
         recordPayment: recordTokenPayment,
         recordPayments,
-        getTransaction: createGetTransaction(database.read),
-        onCommit,
+        getTransaction: createGetTransaction(runtime.database.read),
         settlesAtOf: settlements.settlesAtOf,
         checkPayment: (payment) => check(RecordPaymentRequestSchema, payment),
         checkImported: (payment) => check(ImportedTransactionSchema, payment),
@@ -165,134 +148,100 @@ function paymentServices(
 
 /** The API of external businesses, which calls the use cases of most domains. */
 function composeThirdPartyRpc(
-  { options, domains, encrypter }: Omit<Dependencies, 'draining'>,
+  { runtime, options, domains, encrypter }: Dependencies,
   decisions: DecisionDependencies,
 ) {
-  const { database, clock, config } = options
-  const { bankNames } = config
-  const { pool } = database
+  const { bankNames } = options.config
   const { timeText, webhooks } = domains
   const { bankOf, createAccount, recordPayment, reconciling } = domains.payments
-  const { onCommit } = domains.events
-  const reversal = { pool, clock, semaphore: createSemaphore(SIMULATED_REVERSALS_MAX), onCommit }
+  const reversal = { semaphore: createSemaphore(SIMULATED_REVERSALS_MAX) }
   const sandbox = {
-    pool,
-    clock,
     timeText,
     recordPayment,
-    getTransaction: createGetTransaction(database.read),
+    getTransaction: createGetTransaction(runtime.database.read),
     reverse: (request: ReversalRequest, actor: Actor) =>
-      reverseTransaction(reversal, request, actor),
+      reverseTransaction(runtime, reversal, request, actor),
   }
-  return createThirdPartyRpc({
-    database,
+  return createThirdPartyRpc(runtime, {
     bankOf,
     encrypter,
-    clock,
     createAccount,
-    onCommit,
     timeText,
     bankNames,
-    setSplit: createSetSplit({ pool, clock }),
+    setSplit: createSetSplit(runtime),
     webhooks: webhooks.context,
     decisions,
-    simulatePayment: (...call) => simulatePayment(sandbox, ...call),
-    requeryAccount: (key) => requeryAccount(reconciling, key),
+    simulatePayment: (...call) => simulatePayment(runtime, sandbox, ...call),
+    requeryAccount: (key) => requeryAccount(runtime, reconciling, key),
   })
 }
 
-function eventServices({ options, domains, draining }: Dependencies): readonly Implementation[] {
-  const { database } = options
+function eventServices({ runtime, domains, draining }: Dependencies): readonly Implementation[] {
   const { tail } = domains.events
   return [
     implement(
       EventService,
-      createEventRpc({ database, tail, draining, random: Math.random, timing: STREAM_TIMING }),
+      createEventRpc(runtime, { tail, draining, random: Math.random, timing: STREAM_TIMING }),
     ),
     implement(WebhookService, domains.webhooks.rpc),
   ]
 }
 
 function operatorServices({
+  runtime,
   options,
   domains,
   encrypter,
   draining,
 }: Dependencies): readonly Implementation[] {
-  const { config, database, clock } = options
-  const { pool } = database
   const { timeText, settlements } = domains
   const { recordPayment, reconciling, isSimulated, batches } = domains.payments
-  const { onCommit } = domains.events
   return [
     implement(SettlementService, settlements.rpc),
     implement(
       OverviewService,
-      createOverviewRpc({
-        database,
-        clock,
-        bankModes: config.banks,
-        ready: createReady(database, batches, draining).reasons,
+      createOverviewRpc(runtime, {
+        bankModes: options.config.banks,
+        ready: createReady(runtime.database, batches, draining).reasons,
         settlesAtOf: async (businessId) => {
           const settlesAt = await settlements.settlesAtOf(new Set([businessId]))
           return settlesAt(businessId)
         },
       }),
     ),
-    implement(
-      ReconciliationService,
-      createReconciliationRpc({ ...reconciling, read: database.read, onCommit }),
-    ),
-    implement(
-      NotificationService,
-      createNotificationRpc({ orm: database.orm, read: database.read, clock, encrypter }),
-    ),
-    implement(BusinessService, createBusinessRpc(database, clock)),
-    implement(AdminService, createAdminRpc(database, clock, encrypter)),
+    implement(ReconciliationService, createReconciliationRpc(runtime, reconciling)),
+    implement(NotificationService, createNotificationRpc(runtime, { encrypter })),
+    implement(BusinessService, createBusinessRpc(runtime)),
+    implement(AdminService, createAdminRpc(runtime, encrypter)),
     implement(SessionService, domains.sessions.rpc),
-    implement(
-      SandboxService,
-      createSandboxRpc({
-        pool,
-        clock,
-        timeText,
-        recordPayment,
-        isSimulated,
-      }),
-    ),
+    implement(SandboxService, createSandboxRpc(runtime, { timeText, recordPayment, isSimulated })),
   ]
 }
 
 interface Options {
   readonly config: Config
-  readonly database: Database
-  readonly clock: Clock
-  readonly log: Logger
-  readonly metrics: Registry
   readonly check: Check
   readonly keyUses: KeyUses
   readonly limits: RateLimits
   readonly policyOf: PolicyOf
   readonly sessions: Pick<Domains['sessions'], 'authenticateToken' | 'authenticateSession'>
   readonly auditKeys: AuditKeys
-  readonly tracing: Tracing | undefined
 }
 
 /** The pipeline of every call, whatever its protocol: the first interceptor is the outermost. */
-function composePipeline(options: Options): Pipeline {
-  const { config, database, clock, log, metrics, check, keyUses, limits, policyOf } = options
-  const { sessions } = options
+function composePipeline(runtime: Runtime, options: Options): Pipeline {
+  const { database, clock, tracing } = runtime
+  const { config, check, keyUses, limits, policyOf, sessions } = options
   const { orm, pool, recordingPool } = database
   return {
     beforeDecoding: [
-      ...(options.tracing ? [callTracing(options.tracing)] : []),
-      observation(log, metrics, policyOf, credentialIdOf),
+      ...(tracing ? [callTracing(tracing)] : []),
+      observation(runtime, policyOf, credentialIdOf),
       limitArrivals(limits, clock, policyOf, credentialIdOf),
       authentication(
         {
-          secretKey: createAuthenticateKey({
+          secretKey: createAuthenticateKey(runtime, {
             findKey: createFindKey(recordingPool),
-            clock,
             onUse: keyUses.record,
           }),
           token: sessions.authenticateToken,

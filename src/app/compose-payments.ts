@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
 import { createEndAccounts } from '../accounts/close-account.ts'
 import { type CreateAccountCall, createCreateAccount } from '../accounts/create-account.ts'
 import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
@@ -15,7 +14,6 @@ import { type BankMetrics, createBankMetrics } from '../banks/metrics.ts'
 import { createSandboxBank } from '../banks/sandbox.ts'
 import { type ServedBank, serveBanks } from '../banks/serve-banks.ts'
 import type { Config } from '../config/config.ts'
-import type { Clock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import type { Loop } from '../core/loop.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
@@ -27,10 +25,9 @@ import {
   createRecordUnlessImported,
 } from '../notifications/record-confirmed.ts'
 import { type BatchWatch, createBatchWatch, type ObserveBatches } from '../postgres/batcher.ts'
-import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
-import type { Tracing } from '../tracing/tracing.ts'
 import { createPaymentCounter } from '../transactions/count-payments.ts'
 import {
   createRecordPayment,
@@ -44,17 +41,10 @@ import type { StoredConflict, UnmatchedPayment } from '../transactions/transacti
 
 interface Options {
   readonly config: Config
-  readonly database: Database
   readonly encrypter: Encrypter
-  readonly clock: Clock
-  readonly log: Logger
-  readonly metrics: Registry
-  readonly tracing: Tracing | undefined
   readonly observeBatches: ObserveBatches
   /** The prefix of a business's account names; throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
-  /** Called after a commit that added events. */
-  readonly onCommit: () => void
 }
 
 /** Incoming money: the banks, their virtual accounts and the recording of payments. */
@@ -78,86 +68,72 @@ export interface Payments {
 }
 
 /** Composes the banks and payments. Sends nothing to a bank before `start`. */
-export function composePayments(options: Options): Payments {
-  const { config, database, encrypter, clock, log, metrics, aliasOf, onCommit } = options
-  const { observeBatches } = options
-  const { pool, recordingPool, relaxedPool, orm } = database
+export function composePayments(runtime: Runtime, options: Options): Payments {
+  const { clock, log, metrics } = runtime
+  const { pool, recordingPool } = runtime.database
+  const { config, encrypter, observeBatches, aliasOf } = options
   const bankMetrics = createBankMetrics(metrics)
-  const served = serveBanks({ liveBanks: config.liveBanks, clock, log, metrics: bankMetrics })
+  const served = serveBanks(runtime, { liveBanks: config.liveBanks, metrics: bankMetrics })
   const { conditions } = served
   const processId = newId('ins', clock.now())
-  const reportBreakers = createReportBreakers({ orm, processId, conditions, log })
+  const reportBreakers = createReportBreakers(runtime, { processId, conditions })
   const isSimulated: IsSimulated = (bank) =>
     config.simulatesLiveAccounts && config.banks[bank] === 'sandbox'
   const bankOf = createBankOf(createSandboxBank(pool), served.live, isSimulated)
-  const opening = trackOpenings(createOpenAtBank({ pool, orm, bankOf, clock, log, onCommit }))
+  const opening = trackOpenings(createOpenAtBank(runtime, { bankOf }))
   const { openAtBank } = opening
-  const openings = createResolveOpenings({
-    pool,
+  const openings = createResolveOpenings(runtime, {
     openAtBank,
     encrypter,
-    clock,
-    log,
     aliasOf,
     live: served.live,
   })
-  const endings = createEndAccounts({ pool, bankOf, clock, log, onCommit })
+  const endings = createEndAccounts(runtime, { bankOf })
   const onConflict = reportConflict(bankMetrics, log)
   const batches = createBatchWatch()
   const findOpenAccounts = createFindOpenAccounts(recordingPool, isSimulated)
-  const recordPayment = createRecordPayment({
-    pool: recordingPool,
-    orm,
+  const recordPayment = createRecordPayment(runtime, {
     findOpenAccounts,
     isSimulated,
     batches,
     observeBatches,
     counter: createPaymentCounter(metrics),
-    clock,
-    log,
-    onCommit,
     onUnmatched: reportUnmatched(bankMetrics, log),
     onConflict,
   })
   const actor = systemActor(encrypter)
-  const reversePayment = createReversePayment({ pool, clock, isSimulated, onCommit, actor })
+  const reversePayment = createReversePayment(runtime, { isSimulated, actor })
   const { live } = served
   const reconciling = {
     live,
     isSimulated,
-    pool,
-    orm,
-    clock,
-    log,
     recordPayment,
     reversePayment,
     onConflict,
-    assignSession: createAssignSession(pool, clock, observeBatches),
+    assignSession: createAssignSession(runtime, observeBatches),
     isReturned: createIsReturned(pool),
-    tracing: options.tracing,
   }
-  const reconciliation = createReconciliationJob({
+  const reconciliation = createReconciliationJob(runtime, {
     ...reconciling,
     times: config.reconcile,
     onMissed: bankMetrics.missing,
     onFinished: bankMetrics.reconciled,
   })
-  const notifications = createNotifications({
+  const notifications = createNotifications(runtime, {
     ...reconciling,
-    relaxedPool,
     encrypter,
     observeBatches,
     retentionDays: config.notificationRetentionDays,
     observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),
   })
-  const recordConfirmed = createRecordConfirmed({ ...reconciling, findOpenAccounts })
+  const recordConfirmed = createRecordConfirmed(runtime, { ...reconciling, findOpenAccounts })
   const recordTokenPayment = config.recordRequiresConfirmation
     ? recordConfirmed
-    : createRecordUnlessImported({ ...reconciling, findOpenAccounts, recordConfirmed })
+    : createRecordUnlessImported(runtime, { ...reconciling, findOpenAccounts, recordConfirmed })
   return {
     bankOf,
     isSimulated,
-    createAccount: createCreateAccount({ pool, bankOf, openAtBank, encrypter, clock, aliasOf }),
+    createAccount: createCreateAccount(runtime, { bankOf, openAtBank, encrypter, aliasOf }),
     recordPayment,
     recordTokenPayment,
     recordPayments: createRecordPayments({ findOpenAccounts, recordPayment: recordTokenPayment }),

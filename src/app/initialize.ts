@@ -54,7 +54,11 @@ export async function initialize(
       return { business: { id, name, created: false }, secretKey: undefined }
     }
     if (first === undefined) return { business: undefined, secretKey: undefined }
-    const { business, secretKey } = await createBusiness(database, systemClock, first, actor)
+    const { business, secretKey } = await createBusiness(
+      { database, clock: systemClock },
+      first,
+      actor,
+    )
     const { id, name } = business
     return { business: { id, name, created: true }, secretKey }
   })

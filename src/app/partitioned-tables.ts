@@ -1,8 +1,7 @@
-import type { Pool } from 'pg'
 import type { Config } from '../config/config.ts'
-import type { Clock } from '../core/clock.ts'
 import { eventsPerDay } from '../events/read-log.ts'
 import type { PartitionedTable } from '../postgres/partitions/partitioned-table.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
 
 /** A statement opens every partition that it cannot exclude, so a table has few; retention drops one at a time. */
@@ -10,8 +9,7 @@ const PARTITIONS_KEPT = 30
 
 /** The tables that are partitioned by range: see `PartitionedTable`. */
 export function partitionedTables(
-  pool: Pool,
-  clock: Clock,
+  { database: { pool }, clock }: Pick<Runtime, 'database' | 'clock'>,
   {
     eventRetentionDays,
     deliveryRetentionDays,

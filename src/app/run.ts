@@ -357,8 +357,12 @@ async function createStartLink(
     name: BOOTSTRAP,
     scopes: new Set(['admin'] as const),
   } as const
-  const dependencies = { database, clock: systemClock, adminToken }
-  const { urlPath } = await createSignInCode(dependencies, caller, system)
+  const { urlPath } = await createSignInCode(
+    { database, clock: systemClock },
+    { adminToken },
+    caller,
+    system,
+  )
   return `${httpUrl}${urlPath}`
 }
 

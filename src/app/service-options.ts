@@ -4,7 +4,6 @@ import type { Clock } from '../core/clock.ts'
 import type { KeyRing } from '../crypto/encryption.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Tls } from '../server/tls.ts'
-import type { Tracing } from '../tracing/tracing.ts'
 
 /** What a service is started with. */
 export interface ServiceOptions {
@@ -25,6 +24,4 @@ export interface ServiceOptions {
   readonly localWebhooks: boolean
   /** For both servers; undefined: they use plain text. */
   readonly tls?: Tls | undefined
-  /** Undefined: nothing is traced. `startService` opens it, as the settings say. */
-  readonly tracing?: Tracing | undefined
 }

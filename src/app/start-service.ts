@@ -4,6 +4,7 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { beginAuditLog, createAuditExport } from '../auth/audit/export-audit-head.ts'
+import type { Config } from '../config/config.ts'
 import { replicaName } from '../config/replica-urls.ts'
 import type { TracingConfig } from '../config/tracing-settings.ts'
 import { newId } from '../core/ids.ts'
@@ -24,8 +25,9 @@ import { observePools } from '../postgres/pool-metrics.ts'
 import type { Replica } from '../postgres/replicas/replica.ts'
 import { createReplicas } from '../postgres/replicas/replicas.ts'
 import { readServerVersion } from '../postgres/replicas/standbys.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { registerDatabaseMetrics } from '../postgres/server-metrics.ts'
-import { createExposition, registerServerMetrics } from '../server/metrics.ts'
+import { createExposition, createMetrics, registerServerMetrics } from '../server/metrics.ts'
 import { registerCertificateMetrics } from '../server/tls.ts'
 import { registerSettlementMetrics } from '../settlement/overdue.ts'
 import type { Tracing } from '../tracing/tracing.ts'
@@ -68,23 +70,26 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const clock = createDatabaseClock({ pool: database.pool, clock: given.clock, log, everyMs })
   const tracing = await openTracing(config.tracing, log)
   const replicas = composeReplicas(given)
-  const options: ServiceOptions = {
-    ...given,
+  const metrics = createMetrics(tracing !== undefined)
+  const runtime: Runtime = {
     database: replicas?.database ?? database,
     clock,
+    log,
+    metrics,
     tracing,
+    onCommit: () => events.onCommit(),
   }
-  const encrypter = createEncrypter(options.masterKey, options.otherKeys)
-  const keyHeartbeat = keysOf(options, encrypter)
+  const encrypter = createEncrypter(given.masterKey, given.otherKeys)
+  const keyHeartbeat = keysOf(runtime, encrypter, given.rereadKeys)
   await keyHeartbeat.start()
   const stopping = new AbortController()
   const drain = new AbortController()
   const draining = drain.signal
   const loops = watchLoops(log, given.clock)
-  const domains = composeDomains(options, encrypter)
-  const { metrics, webhooks, events, keyUses, payments, settlements, exchange, limits } = domains
+  const domains = composeDomains(runtime, given, encrypter)
+  const { webhooks, events, keyUses, payments, settlements, exchange, limits } = domains
   const console = config.console.enabled ? { ...domains.sessions, limits, clock, log } : undefined
-  const background = createBackgroundWork({ options, domains, encrypter })
+  const background = createBackgroundWork(runtime, { config, domains, encrypter })
   const ready = createReady(database, payments.batches, stopping.signal)
   const open = () =>
     openServers({
@@ -93,7 +98,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       tls,
       console,
       notifications: payments.notifications,
-      invokers: composeInvokers({ options, domains, encrypter, draining }),
+      invokers: composeInvokers({ runtime, options: given, domains, encrypter, draining }),
       exposition: createExposition(metrics),
       ready: ready.reasons,
       notes: () =>
@@ -110,9 +115,9 @@ export async function startService(given: ServiceOptions): Promise<Service> {
     })
   replicas?.start(metrics)
   registerServerMetrics(metrics, { http, grpc, ...(ops && { ops }) }, clock)
-  const endMetrics = registerMetrics({
-    options,
-    metrics,
+  const endMetrics = registerMetrics(runtime, {
+    config,
+    tls,
     loops,
     ready: ready.reasons,
     replicaPools: replicas?.pools ?? new Map(),
@@ -158,8 +163,11 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   }
 }
 
-function keysOf(options: ServiceOptions, encrypter: Encrypter): KeyHeartbeat {
-  const { database, clock, log, rereadKeys } = options
+function keysOf(
+  { database, clock, log }: Runtime,
+  encrypter: Encrypter,
+  rereadKeys: ServiceOptions['rereadKeys'],
+): KeyHeartbeat {
   return createKeyHeartbeat({
     instance: {
       id: newId('ins', clock.now()),
@@ -177,7 +185,7 @@ function keysOf(options: ServiceOptions, encrypter: Encrypter): KeyHeartbeat {
 }
 
 interface Dependencies {
-  readonly options: ServiceOptions
+  readonly config: Config
   readonly domains: Domains
   readonly encrypter: Encrypter
 }
@@ -189,16 +197,14 @@ interface BackgroundWork {
   stop(): Promise<unknown>
 }
 
-function createBackgroundWork(dependencies: Dependencies): BackgroundWork {
-  const { options, domains, encrypter } = dependencies
-  const { config, database, clock, log } = options
-  const { pool } = database
-  const { relay, settlements, payments, metrics } = domains
-  const auditExport = createAuditExport({ pool, keys: encrypter, log, metrics })
-  const tables = partitionedTables(pool, clock, config)
-  const partitions = createPartitionJob({ pool, clock, log, tables })
-  const figures = createFiguresJob({ database, clock, log })
-  registerPartitionMetrics(metrics, pool, clock, tables)
+function createBackgroundWork(runtime: Runtime, dependencies: Dependencies): BackgroundWork {
+  const { config, domains, encrypter } = dependencies
+  const { relay, settlements, payments } = domains
+  const auditExport = createAuditExport(runtime, { keys: encrypter })
+  const tables = partitionedTables(runtime, config)
+  const partitions = createPartitionJob(runtime, tables)
+  const figures = createFiguresJob(runtime)
+  registerPartitionMetrics(runtime, tables)
   return {
     start() {
       auditExport.start()
@@ -297,9 +303,8 @@ function registerReplicaMetrics(metrics: Registry, replicas: readonly Replica[])
 }
 
 interface MetricsDependencies {
-  readonly options: ServiceOptions
-  /** The metrics of this process. */
-  readonly metrics: Registry
+  readonly config: Config
+  readonly tls: ServiceOptions['tls']
   /** Of this process. */
   readonly loops: LoopWatch
   /** The pools of the replicas, by their names. */
@@ -314,11 +319,11 @@ interface MetricsDependencies {
  *
  * @returns what ends the measuring
  */
-function registerMetrics(dependencies: MetricsDependencies): () => void {
-  const { options, metrics, loops, replicaPools, ready } = dependencies
-  const { database, clock, config, tls } = options
-  const { pool, recordingPool, relaxedPool } = database
-  registerBuild(metrics, options)
+function registerMetrics(runtime: Runtime, dependencies: MetricsDependencies): () => void {
+  const { config, tls, loops, replicaPools, ready } = dependencies
+  const { metrics } = runtime
+  const { pool, recordingPool, relaxedPool } = runtime.database
+  registerBuild(runtime)
   new Gauge({
     name: 'inflow_ready',
     help: 'Whether the process can serve calls, as /readyz says.',
@@ -338,10 +343,10 @@ function registerMetrics(dependencies: MetricsDependencies): () => void {
     },
   })
   registerDatabaseMetrics(metrics, pool)
-  registerPendingMetrics(metrics, pool)
-  registerBacklogMetrics(metrics, pool)
-  registerSettlementMetrics(metrics, pool, clock)
-  registerReviewMetrics(metrics, database, clock)
+  registerPendingMetrics(runtime)
+  registerBacklogMetrics(runtime)
+  registerSettlementMetrics(runtime)
+  registerReviewMetrics(runtime)
   registerCertificateMetrics(metrics, async () => {
     const caFile = config.relay?.caFile
     const relay = caFile === undefined ? undefined : await readFile(caFile).catch(() => undefined)
@@ -355,7 +360,7 @@ function registerMetrics(dependencies: MetricsDependencies): () => void {
   })
 }
 
-function registerBuild(metrics: Registry, { database }: ServiceOptions): void {
+function registerBuild({ database, metrics }: Runtime): void {
   let postgres = 'unknown'
   registerSampledGauges(metrics, async () => {
     const found = await readServerVersion(database.pool).catch(() => undefined)

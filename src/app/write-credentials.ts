@@ -51,7 +51,7 @@ export async function writeCredentials(
 
 async function demo(database: Database, clock: Clock, actor: Actor) {
   const request = { name: 'Demo Business', alias: 'Demo' }
-  const { business, secretKey } = await createBusiness(database, clock, request, actor)
+  const { business, secretKey } = await createBusiness({ database, clock }, request, actor)
   return { business_id: business.id, secret_key: secretKey }
 }
 

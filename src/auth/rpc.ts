@@ -7,9 +7,8 @@ import {
   AuditEntrySchema,
 } from '../../gen/inflow/admin/v1/audit_pb.ts'
 import { type Token as TokenMessage, TokenSchema } from '../../gen/inflow/admin/v1/token_pb.ts'
-import type { Clock } from '../core/clock.ts'
-import type { Database } from '../postgres/orm.ts'
 import { readPage } from '../postgres/page-token.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import type { AuditEntry, AuditKeys } from './audit/audit-hash.ts'
 import { listAuditEntries } from './audit/list-audit-entries.ts'
@@ -19,10 +18,10 @@ import type { Token } from './tokens/token.entity.ts'
 import { issueToken, listTokens, revokeToken } from './tokens/tokens.ts'
 
 export function createAdminRpc(
-  database: Database,
-  clock: Clock,
+  runtime: Runtime,
   auditKeys: AuditKeys,
 ): ServiceImpl<typeof AdminService> {
+  const { database } = runtime
   return {
     async issueToken(request, context) {
       const requested = {
@@ -32,16 +31,21 @@ export function createAdminRpc(
         businessIds: request.businessIds,
         expiresAt: request.expiresAt && new Date(fromTimestamp(request.expiresAt)),
       }
-      const { token, secret } = await issueToken(database, clock, requested, actorOf(context))
+      const { token, secret } = await issueToken(runtime, requested, actorOf(context))
       return { token: toTokenMessage(token), secret }
     },
     async revokeToken({ tokenId }, context) {
-      const token = await revokeToken(database, clock, tokenId, actorOf(context))
+      const token = await revokeToken(runtime, tokenId, actorOf(context))
       return { token: toTokenMessage(token) }
     },
     async listTokens(request) {
       const page = readPage(request.pageSize, request.pageToken, 1)
-      const { rows, nextPageToken } = await listTokens(database, page, request.active, clock.now())
+      const { rows, nextPageToken } = await listTokens(
+        database,
+        page,
+        request.active,
+        runtime.clock.now(),
+      )
       return { tokens: rows.map(toTokenMessage), nextPageToken }
     },
     async listAuditEntries(request, context) {

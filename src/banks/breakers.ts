@@ -1,8 +1,8 @@
-import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import type { EntityManager } from '@mikro-orm/postgresql'
 import { sql } from 'kysely'
-import type { Logger } from 'pino'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import type { BankCode } from './bank.ts'
 import type { BreakerEntity } from './breaker.entity.ts'
 import type { BreakerState } from './http/circuit-breaker.ts'
@@ -12,18 +12,19 @@ import type { BankCondition } from './serve-banks.ts'
 const INTERVAL_MS = 2_000
 
 interface Options {
-  readonly orm: MikroORM
   /** The id of this process. */
   readonly processId: string
   readonly conditions: ReadonlyMap<BankCode, () => BankCondition>
-  readonly log: Logger
 }
 
 /**
  * Stores which banks have a breaker that is not closed in this process, or deny it access, so that an operator
  * sees those of all processes. While there is none it asks the database nothing.
  */
-export function createReportBreakers({ orm, processId, conditions, log }: Options): Loop {
+export function createReportBreakers(
+  { database: { orm }, log }: Runtime,
+  { processId, conditions }: Options,
+): Loop {
   let reported = 0
   const loop = createLoop({
     name: 'bank breakers',

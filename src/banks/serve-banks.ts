@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { Logger } from 'pino'
-import type { Clock } from '../core/clock.ts'
 import { createNameResolver } from '../net/addresses.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { BANK_CODES, type BankCode, type LiveConnector } from './bank.ts'
 import type { BreakerState } from './http/circuit-breaker.ts'
 import { createBankHttp, type PooledBankHttp } from './http/create-bank-http.ts'
@@ -34,13 +33,11 @@ interface ServedBanks {
 
 interface Options {
   readonly liveBanks: Readonly<Partial<Record<BankCode, LiveBank>>>
-  readonly clock: Clock
-  readonly log: Logger
   readonly metrics: BankMetrics
 }
 
 /** Creates the connectors of the live banks. Sends no request yet. */
-export function serveBanks({ liveBanks, clock, log, metrics }: Options): ServedBanks {
+export function serveBanks({ clock, log }: Runtime, { liveBanks, metrics }: Options): ServedBanks {
   const live = new Map<BankCode, ServedBank>()
   const conditions = new Map<BankCode, () => BankCondition>()
   const clients: PooledBankHttp[] = []

@@ -1,14 +1,12 @@
 import { isIP } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
-import type { Pool } from 'pg'
-import type { Logger } from 'pino'
 import type { BusinessCaller } from '../auth/caller.ts'
 import { createCredentialCache, type Found } from '../auth/credential-cache.ts'
 import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-bucket.ts'
-import type { Clock } from '../core/clock.ts'
 import { Fault, type FieldFault, invalidFields } from '../core/errors.ts'
 import { createLoop } from '../core/loop.ts'
 import { addressRanges, parseAddress } from '../net/addresses.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { matchesHash } from './secret-key.ts'
 import { type FindKey, writeKeyUses } from './store.ts'
 
@@ -22,7 +20,6 @@ interface KnownKey {
 
 interface Dependencies {
   readonly findKey: FindKey
-  readonly clock: Clock
   /** Called with epoch milliseconds when a key is used, once per entry of the credential cache. */
   readonly onUse: (keyId: string, atMs: number) => void
 }
@@ -36,7 +33,10 @@ export type AuthenticateKey = (
   address: string,
 ) => BusinessCaller | undefined | Promise<BusinessCaller | undefined>
 
-export function createAuthenticateKey({ findKey, clock, onUse }: Dependencies): AuthenticateKey {
+export function createAuthenticateKey(
+  { clock }: Runtime,
+  { findKey, onUse }: Dependencies,
+): AuthenticateKey {
   const cache = createCredentialCache<KnownKey>(clock)
   const admit = (known: KnownKey | undefined, address: string): BusinessCaller | undefined => {
     if (known === undefined) return undefined
@@ -175,14 +175,14 @@ export interface KeyUses {
 }
 
 interface Options {
-  /** A pool whose commits do not wait for the disk: losing some uses in a crash is acceptable. */
-  readonly pool: Pool
-  readonly log: Logger
   readonly everyMs?: number
 }
 
 /** Collects uses in memory and writes them in the background, all in one statement. */
-export function createKeyUses({ pool, log, everyMs = INTERVAL_MS }: Options): KeyUses {
+export function createKeyUses(
+  { database: { relaxedPool }, log }: Runtime,
+  { everyMs = INTERVAL_MS }: Options = {},
+): KeyUses {
   let pending = new Map<string, number>()
   const record = (keyId: string, atMs: number): void => {
     const known = pending.get(keyId)
@@ -194,7 +194,7 @@ export function createKeyUses({ pool, log, everyMs = INTERVAL_MS }: Options): Ke
     pending = new Map()
     let left: ReadonlyMap<string, number> = uses
     try {
-      left = await writeKeyUses(pool, uses)
+      left = await writeKeyUses(relaxedPool, uses)
     } finally {
       for (const [keyId, atMs] of left) record(keyId, atMs)
     }

@@ -1,8 +1,7 @@
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
-import type { Clock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
-import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
 import { addKey } from './keys.ts'
 
@@ -16,8 +15,7 @@ interface CreateBusiness {
 
 /** Creates a business and its first key in one transaction. */
 export async function createBusiness(
-  database: Database,
-  clock: Clock,
+  { database, clock }: Pick<Runtime, 'database' | 'clock'>,
   request: CreateBusiness,
   actor: Actor,
 ): Promise<{ readonly business: Business; readonly secretKey: string }> {

@@ -3,12 +3,12 @@ import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor, KeyScope } from '../auth/caller.ts'
 import type { Owner } from '../auth/method-policy.ts'
-import type { Clock } from '../core/clock.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Page } from '../postgres/page-token.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { readAllowedCidrs } from './authenticate-key.ts'
 import type { Business } from './business.entity.ts'
 import { findBusiness, getBusiness } from './get-business.ts'
@@ -41,8 +41,7 @@ export interface IssuedKey {
  * @throws Fault not_found (the business), validation_failed (the ranges)
  */
 export async function issueKey(
-  database: Database,
-  clock: Clock,
+  { database, clock }: Runtime,
   requested: NewKey,
   actor: Actor,
 ): Promise<IssuedKey> {
@@ -69,8 +68,7 @@ export async function issueKey(
  * of another business or mode, or was revoked or has expired)
  */
 export async function importKey(
-  database: Database,
-  clock: Clock,
+  { database, clock }: Runtime,
   { secret, ...requested }: NewKey & { readonly secret: string },
   actor: Actor,
 ): Promise<Key> {
@@ -157,8 +155,7 @@ function keyDetails({ prefix, live, expiresAt, allowedCidrs, scopes }: Key) {
  * @throws Fault validation_failed (the ranges), not_found, key_inactive
  */
 export async function updateKey(
-  database: Database,
-  clock: Clock,
+  { database, clock }: Runtime,
   keyId: string,
   ranges: readonly string[] | undefined,
   actor: Actor,
@@ -184,8 +181,7 @@ export async function updateKey(
  * @throws Fault not_found when the key does not exist
  */
 export async function revokeKey(
-  database: Database,
-  clock: Clock,
+  { database, clock }: Runtime,
   keyId: string,
   actor: Actor,
 ): Promise<Key> {
@@ -279,8 +275,7 @@ interface KeyRotation {
  * @throws Fault not_found, key_inactive
  */
 export async function rotateKey(
-  database: Database,
-  clock: Clock,
+  { database, clock }: Runtime,
   { keyId, overlapMs = OVERLAP_MS, expiresAt }: KeyRotation,
   actor: Actor,
 ): Promise<IssuedKey & { readonly replaced: Key }> {

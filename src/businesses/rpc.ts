@@ -11,9 +11,9 @@ import {
 import type { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { type Actor, actorOf, type KeyScope, restrictionOf } from '../auth/caller.ts'
-import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import { changeRateLimit } from './authenticate-key.ts'
 import type { Business } from './business.entity.ts'
@@ -22,14 +22,12 @@ import { findBusiness, getBusiness, listBusinesses, searchBusinesses } from './g
 import type { Key } from './key.entity.ts'
 import { importKey, issueKey, listKeys, revokeKey, rotateKey, updateKey } from './keys.ts'
 
-export function createBusinessRpc(
-  database: Database,
-  clock: Clock,
-): ServiceImpl<typeof BusinessService> {
+export function createBusinessRpc(runtime: Runtime): ServiceImpl<typeof BusinessService> {
+  const { database } = runtime
   return {
     async createBusiness(request, context) {
       const actor = actorOf(context)
-      const { business, secretKey } = await createBusiness(database, clock, request, actor)
+      const { business, secretKey } = await createBusiness(runtime, request, actor)
       return { business: toBusinessMessage(business), secretKey }
     },
     async getBusiness(request) {
@@ -61,7 +59,7 @@ export function createBusinessRpc(
         // Validation admits no others.
         scopes: scopes as KeyScope[],
       }
-      const { key, secretKey } = await issueKey(database, clock, requested, actorOf(context))
+      const { key, secretKey } = await issueKey(runtime, requested, actorOf(context))
       return { key: toKeyMessage(key), secretKey }
     },
     async importKey(request, context) {
@@ -69,18 +67,18 @@ export function createBusinessRpc(
       const expiresAt = expires && new Date(fromTimestamp(expires))
       const scopes = request.scopes as KeyScope[]
       const requested = { businessId, live: !test, allowedCidrs, expiresAt, scopes, secret }
-      return { key: toKeyMessage(await importKey(database, clock, requested, actorOf(context))) }
+      return { key: toKeyMessage(await importKey(runtime, requested, actorOf(context))) }
     },
     async updateKey({ keyId, allowedCidrs, anyAddress }, context) {
       const ranges = anyAddress || allowedCidrs.length > 0 ? allowedCidrs : undefined
-      const key = await updateKey(database, clock, keyId, ranges, actorOf(context))
+      const key = await updateKey(runtime, keyId, ranges, actorOf(context))
       return { key: toKeyMessage(key) }
     },
     async rotateKey({ keyId, overlap, expiresAt: expires }, context) {
       const overlapMs = overlap && durationMs(overlap)
       const expiresAt = expires && new Date(fromTimestamp(expires))
       const rotation = { keyId, overlapMs, expiresAt }
-      const rotated = await rotateKey(database, clock, rotation, actorOf(context))
+      const rotated = await rotateKey(runtime, rotation, actorOf(context))
       return {
         key: toKeyMessage(rotated.key),
         secretKey: rotated.secretKey,
@@ -88,7 +86,7 @@ export function createBusinessRpc(
       }
     },
     async revokeKey(request, context) {
-      const key = await revokeKey(database, clock, request.keyId, actorOf(context))
+      const key = await revokeKey(runtime, request.keyId, actorOf(context))
       return { key: toKeyMessage(key) }
     },
     async listKeys(request) {

@@ -1,6 +1,7 @@
-import type { Pool, PoolClient } from 'pg'
+import type { PoolClient } from 'pg'
 import type { Logger } from 'pino'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { type LogState, readLogState } from './log-state.ts'
 
 /** A follower keeps something up to date from the event log, with a position of its own. */
@@ -26,11 +27,6 @@ interface Place {
   readonly setAside: bigint
 }
 
-interface Dependencies {
-  readonly pool: Pool
-  readonly log: Logger
-}
-
 /** The most events of one transaction, and the most transactions of one call. */
 const EVENTS_MAX = 2_000
 const TURNS_MAX = 500
@@ -43,10 +39,11 @@ const TURNS_MAX = 500
  * @returns whether it reached the end; false also while another instance follows
  */
 export async function followLog(
-  { pool, log }: Dependencies,
+  runtime: Runtime,
   follower: LogFollower,
   signal?: AbortSignal,
 ): Promise<boolean> {
+  const { pool } = runtime.database
   let eventsMax = EVENTS_MAX
   for (let turn = 0; turn < TURNS_MAX && !signal?.aborted; turn++) {
     const [state, { position, epoch }] = await Promise.all([
@@ -56,13 +53,13 @@ export async function followLog(
     if (epoch === state.epoch && position >= state.end.position) return true
     try {
       const outcome = await inTransaction(pool, (client) =>
-        followNext(client, follower, { state, eventsMax, log }),
+        followNext(client, follower, { state, eventsMax, log: runtime.log }),
       )
       if (outcome !== 'more') return outcome === 'end'
       eventsMax = Math.min(2 * eventsMax, EVENTS_MAX)
     } catch (error) {
       if (!isRefusal(error)) throw error
-      if (eventsMax === 1) await setAside({ pool, log }, follower, position, error)
+      if (eventsMax === 1) await setAside(runtime, follower, position, error)
       else eventsMax = Math.ceil(eventsMax / 2)
     }
   }
@@ -132,7 +129,7 @@ async function enterEpoch(
 
 /** Passes the event after a position, unless another instance has. */
 async function setAside(
-  { pool, log }: Dependencies,
+  { database: { pool }, log }: Runtime,
   follower: LogFollower,
   after: bigint,
   error: unknown,

@@ -1,6 +1,6 @@
-import type { Pool } from 'pg'
-import { Gauge, type Registry } from 'prom-client'
+import { Gauge } from 'prom-client'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { type FollowerLag, readFollowerLags } from './follow-log.ts'
 import { type Lag, ROWS_COUNTED_MAX, readLag } from './lag.ts'
 import type { Tail } from './tail.ts'
@@ -11,7 +11,7 @@ const PERIOD_MS = 1_000
 /**
  * Registers the gauges of the event pipeline.
  */
-export function registerEventMetrics(metrics: Registry, pool: Pool, tail: Tail): void {
+export function registerEventMetrics({ database: { pool }, metrics }: Runtime, tail: Tail): void {
   const gauge = (name: string, help: string, measure: (lag: Lag) => number) => ({
     name,
     help,

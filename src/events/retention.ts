@@ -1,7 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
-import type { Logger } from 'pino'
-import type { Clock } from '../core/clock.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import {
@@ -10,6 +8,7 @@ import {
   LOCKED_MS,
   listPartitions,
 } from '../postgres/partitions/partitions.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { readLogState } from './log-state.ts'
 import { readPositionBefore } from './read-log.ts'
 
@@ -33,9 +32,6 @@ const LEASE_MS = 300_000
 const TABLES = ['outbox', 'event_log'] as const
 
 interface Options {
-  readonly pool: Pool
-  readonly clock: Clock
-  readonly log: Logger
   readonly retentionDays: number
   /** The last position whose events, and all before it, have their webhook deliveries. */
   readonly dispatchedUpTo: () => Promise<bigint>
@@ -65,10 +61,12 @@ export interface Retention extends Pick<Loop, 'start' | 'stop'> {
  * first, so that a reader gets `expired_cursor` rather than a log with missing events; archives what
  * moved money; and drops the partitions that lie below it as a whole. No row is deleted.
  */
-export function createRetention(options: Options): Retention {
-  const { pool, clock, log, rowsMax = ROWS_MAX, lockedMs = LOCKED_MS } = options
+export function createRetention(runtime: Runtime, options: Options): Retention {
+  const { clock, log } = runtime
+  const { pool } = runtime.database
+  const { rowsMax = ROWS_MAX, lockedMs = LOCKED_MS } = options
   const run = async (signal?: AbortSignal): Promise<RetentionRun> => {
-    await raiseFloor(pool, await expiredUpTo(options))
+    await raiseFloor(pool, await expiredUpTo(runtime, options))
     let archived = 0
     let extendAtMs = clock.now() + LEASE_MS / 2
     for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
@@ -85,7 +83,7 @@ export function createRetention(options: Options): Retention {
       await wait(restMs, undefined, { signal }).catch(() => undefined)
     }
     await deleteOldTicks(pool)
-    const partitions = signal?.aborted ? NOTHING : await dropPartitions(pool, log)
+    const partitions = signal?.aborted ? NOTHING : await dropPartitions(runtime)
     return { archived, ...partitions }
   }
   const loop = createLoop({
@@ -104,8 +102,10 @@ export function createRetention(options: Options): Retention {
 }
 
 /** The position of the last event that is old enough. Times increase with positions. */
-async function expiredUpTo(options: Options): Promise<bigint> {
-  const { pool, clock, retentionDays, dispatchedUpTo } = options
+async function expiredUpTo(runtime: Runtime, options: Options): Promise<bigint> {
+  const { clock } = runtime
+  const { pool } = runtime.database
+  const { retentionDays, dispatchedUpTo } = options
   const dispatched = await dispatchedUpTo()
   const { floor, end } = await readLogState(pool)
   const last = dispatched < end.position ? dispatched : end.position
@@ -115,7 +115,10 @@ async function expiredUpTo(options: Options): Promise<bigint> {
 
 const NOTHING: Omit<RetentionRun, 'archived'> = { dropped: [], inUse: false }
 
-async function dropPartitions(pool: Pool, log: Logger): Promise<Omit<RetentionRun, 'archived'>> {
+async function dropPartitions({
+  database: { pool },
+  log,
+}: Runtime): Promise<Omit<RetentionRun, 'archived'>> {
   const dropped: string[] = []
   for (const table of TABLES) {
     for (const { name } of await listPartitions(pool, table)) {

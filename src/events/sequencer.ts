@@ -1,13 +1,12 @@
 import type { Pool } from 'pg'
-import type { Logger } from 'pino'
-import { Histogram, type Registry } from 'prom-client'
+import { Histogram } from 'prom-client'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import { assert } from '../core/errors.ts'
 import { createLogSampler } from '../core/log-sampler.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
-import type { Tracing } from '../tracing/tracing.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 
 /** The most events that one tick numbers. */
 export const ROWS_MAX = 5_000
@@ -19,11 +18,6 @@ const SLOW_MS = 100
 const BUSY_MS = 10
 
 interface Options {
-  readonly pool: Pool
-  readonly log: Logger
-  /** The registry for metrics of this process. */
-  readonly metrics?: Registry | undefined
-  readonly tracing?: Tracing | undefined
   /** Called after a tick that appended events to the log. */
   readonly onAdvance: (lastPosition: bigint) => void
 }
@@ -47,15 +41,16 @@ interface Tick {
  * Before it numbers anything, a tick notices a failover or a restore and begins an epoch. The SQL
  * function is `sequence_events`, in the migrations.
  */
-export function createSequencer({ pool, log, metrics, tracing, onAdvance }: Options): Loop {
-  const observe = watchTicks(log, metrics)
+export function createSequencer(runtime: Runtime, { onAdvance }: Options): Loop {
+  const { log } = runtime
+  const observe = watchTicks(runtime)
   return createLoop({
     name: 'sequencer',
     log,
     async turn() {
-      const span = tracing?.start('sequence events')
+      const span = runtime.tracing?.start('sequence events')
       const startedMs = performance.now()
-      const result = await pool.query<Tick>({
+      const result = await runtime.database.recordingPool.query<Tick>({
         name: 'sequence-events',
         text: 'select numbered, last_position, more, began_epoch from sequence_events($1)',
         values: [ROWS_MAX],
@@ -82,10 +77,7 @@ export function createSequencer({ pool, log, metrics, tracing, onAdvance }: Opti
 }
 
 /** @returns what takes the duration of a tick, in milliseconds, and how many events it numbered */
-function watchTicks(
-  log: Logger,
-  metrics: Registry | undefined,
-): (tookMs: number, numbered: number) => void {
+function watchTicks({ log, metrics }: Runtime): (tookMs: number, numbered: number) => void {
   const durations =
     metrics &&
     new Histogram({

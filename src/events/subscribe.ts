@@ -8,7 +8,7 @@ import type {
 import { actorOf, type CredentialStatus, credentialStatusKey } from '../auth/caller.ts'
 import { watchCredential } from '../auth/method-policy.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
-import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import type { Cursor } from './cursor.ts'
 import { findEvent } from './find-event.ts'
@@ -30,7 +30,6 @@ export interface StreamTiming {
 export const STREAM_TIMING: StreamTiming = { checkpointMs: 15_000, streamMs: 30 * 60_000 }
 
 interface Dependencies {
-  readonly database: Database
   readonly tail: Tail
   /** Aborts when the service drains: each stream then ends with a checkpoint. */
   readonly draining: AbortSignal
@@ -51,7 +50,8 @@ interface Dependencies {
  * expired
  */
 export async function* subscribe(
-  { database, tail, draining, random, timing }: Dependencies,
+  { database }: Runtime,
+  { tail, draining, random, timing }: Dependencies,
   request: SubscribeRequest,
   cancelled: AbortSignal,
   credential: CredentialStatus,
@@ -132,7 +132,6 @@ async function startPlace(
 const LIMIT_DEFAULT = 100
 
 interface EventRpcDependencies {
-  readonly database: Database
   readonly tail: Tail
   readonly draining: AbortSignal
   readonly random: () => number
@@ -140,18 +139,19 @@ interface EventRpcDependencies {
 }
 
 export function createEventRpc(
+  runtime: Runtime,
   dependencies: EventRpcDependencies,
 ): ServiceImpl<typeof EventService> {
   return {
     subscribe: (request, { signal, values }) =>
-      subscribe(dependencies, request, signal, values.get(credentialStatusKey)),
+      subscribe(runtime, dependencies, request, signal, values.get(credentialStatusKey)),
     async listEvents(request) {
       const { businessId, test, after, kinds, newestFirst, before } = request
       const faults = kindFaults(kinds)
       if (faults.length > 0) throw invalidFields(faults)
       const range = newestFirst ? { before } : { after }
       const selected = { ...range, kinds, limit: request.limit || LIMIT_DEFAULT }
-      return dependencies.database.read(async (on) => {
+      return runtime.database.read(async (on) => {
         const { entries, ...page } = await readBusinessLog(on, {
           businessId,
           live: !test,
@@ -162,7 +162,7 @@ export function createEventRpc(
       })
     },
     getEvent: ({ eventId }) =>
-      dependencies.database.read(async (on) => {
+      runtime.database.read(async (on) => {
         const found = await findEvent(on, eventId)
         const [entry] = found ? await readPositions(on, [found.position]) : []
         if (entry === undefined)
@@ -170,6 +170,6 @@ export function createEventRpc(
         const { epoch } = await readLogState(on)
         return { event: toEventMessage(entry, epoch) }
       }),
-    bumpEpoch: (_request, context) => bumpEpoch(dependencies.database.pool, actorOf(context)),
+    bumpEpoch: (_request, context) => bumpEpoch(runtime.database.pool, actorOf(context)),
   }
 }

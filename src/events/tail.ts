@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { Fault } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { type Cursor, tagOf } from './cursor.ts'
 import { checkTag, expiredCursor, readLogState, toEpoch } from './log-state.ts'
 import { toEventItem } from './message.ts'
@@ -29,7 +30,7 @@ export class Tail {
   #refreshing = false
   #grown = false
 
-  constructor(database: Database, log: Logger) {
+  constructor({ database, log }: Runtime) {
     this.#database = database
     this.#log = log
     this.#loop = createLoop({

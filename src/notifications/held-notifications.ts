@@ -1,10 +1,8 @@
-import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
-import type { Registry } from 'prom-client'
 import { type AuditAction, appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import { BANK_CODES, type BankCode } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
@@ -12,13 +10,12 @@ import { bindValues } from '../postgres/bind-values.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import type { ShownNotification } from './message.ts'
 import { NotificationEntity } from './notification.entity.ts'
 import { decryptNotification } from './raw-notification.ts'
 
 interface Dependencies {
-  readonly orm: MikroORM
-  readonly clock: Clock
   readonly encrypter: Encrypter
 }
 
@@ -89,7 +86,12 @@ export async function findNotification(
  *
  * Faults: not_found.
  */
-export async function showNotification({ orm, encrypter }: Dependencies, id: string, actor: Actor) {
+export async function showNotification(
+  { database: { orm } }: Runtime,
+  { encrypter }: Dependencies,
+  id: string,
+  actor: Actor,
+) {
   return orm.em.fork().transactional(async (em) => {
     const row = await find(em, id)
     const { rawBody } = decryptNotification(encrypter, id, Buffer.from(row.rawEncrypted))
@@ -104,7 +106,7 @@ export async function showNotification({ orm, encrypter }: Dependencies, id: str
  * Faults: not_found, not_held.
  */
 export async function retryHeld(
-  { orm, clock }: Dependencies,
+  { database: { orm }, clock }: Runtime,
   id: string,
   actor: Actor,
 ): Promise<ShownNotification> {
@@ -129,7 +131,7 @@ export async function retryHeld(
  * Faults: not_found, not_held.
  */
 export async function resolveHeld(
-  { orm, clock }: Dependencies,
+  { database: { orm }, clock }: Runtime,
   { notificationId: id, note }: { readonly notificationId: string; readonly note: string },
   actor: Actor,
 ): Promise<ShownNotification> {
@@ -270,7 +272,7 @@ async function readPending(pool: Pool): Promise<readonly PendingOfBank[]> {
 }
 
 /** Registers the notifications that banks have sent and that are not processed yet. */
-export function registerPendingMetrics(metrics: Registry, pool: Pool): void {
+export function registerPendingMetrics({ database: { pool }, metrics }: Runtime): void {
   const gauge = (name: string, help: string, measure: (of: PendingOfBank) => number) => ({
     name,
     help,

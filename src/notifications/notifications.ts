@@ -1,11 +1,10 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
-import type { Pool } from 'pg'
 import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { createLoop } from '../core/loop.ts'
 import { addressRanges, parseAddress } from '../net/addresses.ts'
 import type { ObserveBatches } from '../postgres/batcher.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import {
   createReceiveNotification,
   createRetryNotifications,
@@ -27,9 +26,6 @@ export interface Notifications {
 
 interface Options
   extends Omit<ReceiveDependencies, 'observe' | 'storeNotification' | 'finishProcessing'> {
-  /** Its commits do not wait for the disk. */
-  readonly relaxedPool: Pool
-  readonly orm: MikroORM
   readonly live: ReadonlyMap<BankCode, ServedBank>
   readonly observeBatches?: ObserveBatches
   /** How long raw notifications are stored. */
@@ -41,16 +37,17 @@ interface Options
 const ROWS_MAX = 1_000
 const DELETE_EVERY_MS = 600_000
 
-export function createNotifications(options: Options): Notifications {
-  const { live, observe, pool, relaxedPool, observeBatches } = options
+export function createNotifications(runtime: Runtime, options: Options): Notifications {
+  const { pool, relaxedPool } = runtime.database
+  const { live, observe, observeBatches } = options
   const dependencies: ReceiveDependencies = {
     ...options,
     storeNotification: createStoreNotification(pool, observeBatches),
     finishProcessing: createFinishProcessing(relaxedPool, observeBatches),
   }
-  const receive = createReceiveNotification(dependencies)
-  const loops = live.size > 0 ? [createRetryNotifications(dependencies, live)] : []
-  const jobs = [...loops, createRetention(options)]
+  const receive = createReceiveNotification(runtime, dependencies)
+  const loops = live.size > 0 ? [createRetryNotifications(runtime, dependencies, live)] : []
+  const jobs = [...loops, createRetention(runtime, options)]
   const allowed = new Map(
     [...live].map(([code, { allowedCidrs }]) => [
       code,
@@ -80,7 +77,7 @@ export function createNotifications(options: Options): Notifications {
 }
 
 /** Deletes old processed notifications in batches. Keeps those that are pending or in manual review. */
-function createRetention({ orm, clock, log, retentionDays }: Options) {
+function createRetention({ database: { orm }, clock, log }: Runtime, { retentionDays }: Options) {
   return createLoop({
     name: 'notification retention',
     log,

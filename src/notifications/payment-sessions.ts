@@ -1,7 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
 import {
   type Call,
   createIsolatingBatcher,
@@ -11,6 +10,7 @@ import {
 import { textArray } from '../postgres/binary-arrays.ts'
 import { isDeadlock } from '../postgres/is-retryable.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import type { PaymentKeyEntity } from './notification.entity.ts'
 
 /** How a bank identifies a payment, and the session id that it reports. */
@@ -32,8 +32,7 @@ type SessionCall = Call<KeyedSession, { readonly sessionId: string | undefined }
 
 /** Creates a function that assigns sessions in batches, as payments are recorded. */
 export function createAssignSession(
-  pool: Pool,
-  clock: Clock,
+  { database: { pool }, clock }: Runtime,
   observeBatches?: ObserveBatches,
 ): AssignSession {
   const assign = createIsolatingBatcher({

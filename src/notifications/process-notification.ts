@@ -1,4 +1,3 @@
-import type { Pool } from 'pg'
 import type { Actor } from '../auth/caller.ts'
 import type {
   BankCode,
@@ -9,11 +8,11 @@ import type {
 } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { backoffMs } from '../core/backoff.ts'
-import type { Clock } from '../core/clock.ts'
 import { HOUR_MS } from '../core/durations.ts'
 import { Fault } from '../core/errors.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
-import type { PaymentTrace, Tracing } from '../tracing/tracing.ts'
+import type { PaymentTrace } from '../tracing/tracing.ts'
 import { findReportedId } from '../transactions/find-transactions.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
 import type { IsReturned } from '../transactions/resolve-unmatched.ts'
@@ -31,15 +30,11 @@ export type ReversePayment = (
 ) => Promise<'reversed' | 'already reversed' | 'not recorded' | 'imported'>
 
 export interface ProcessDependencies {
-  readonly pool: Pool
-  readonly clock: Clock
   readonly assignSession: AssignSession
   readonly isReturned: IsReturned
   readonly recordPayment: RecordPayment
   /** Undefined: reversals are queued for manual review. */
   readonly reversePayment: ReversePayment | undefined
-  /** Undefined: tracing is off. */
-  readonly tracing?: Tracing | undefined
 }
 
 /** A report of a payment or of its reversal, which its bank has to confirm. */
@@ -86,11 +81,12 @@ const BACKOFF = { minMs: 30_000, maxMs: HOUR_MS }
 
 /** Records or reverses the payment of a notification if its bank confirms it. A repeat is safe. */
 export async function processNotification(
+  runtime: Runtime,
   dependencies: ProcessDependencies,
   notification: AuthenticNotification,
 ): Promise<Processed> {
-  const result = await confirmAndRecord(dependencies, notification)
-  return decide(result, notification, dependencies.clock.now())
+  const result = await confirmAndRecord(runtime, dependencies, notification)
+  return decide(result, notification, runtime.clock.now())
 }
 
 /** The result of a try that failed for a fault of this service. */
@@ -129,6 +125,7 @@ function decide(
  * it. A repeat is safe.
  */
 export async function confirmAndRecord(
+  runtime: Runtime,
   dependencies: ProcessDependencies,
   report: Report,
 ): Promise<TryResult> {
@@ -138,7 +135,9 @@ export async function confirmAndRecord(
   // What was refused once is credited only if the bank confirms it, also if requeries are off by now.
   const { bankKey } = reading.payment
   const requery =
-    served.requery || !reading.bound || (await wasRefused(dependencies.pool, report.bank, bankKey))
+    served.requery ||
+    !reading.bound ||
+    (await wasRefused(runtime.database.pool, report.bank, bankKey))
   const confirmation = await confirmPayment({ ...served, requery }, reading, report)
   switch (confirmation.kind) {
     case 'unknown':
@@ -148,7 +147,7 @@ export async function confirmAndRecord(
     case 'conflict':
       return { outcome: 'MANUAL_REVIEW', cause: confirmation.cause }
     case 'reversed':
-      return reverse(dependencies, report, reading, confirmation.payment)
+      return reverse(runtime, dependencies, report, reading, confirmation.payment)
     case 'paid':
       if (reading.kind === 'payment') {
         return record(dependencies, report, confirmation.payment)
@@ -197,7 +196,8 @@ async function record(
 }
 
 async function reverse(
-  { pool, reversePayment }: ProcessDependencies,
+  { database: { pool } }: Runtime,
+  { reversePayment }: ProcessDependencies,
   { bank }: Report,
   reading: MoneyReading,
   payment: BankPayment,
@@ -221,11 +221,7 @@ async function reverse(
 }
 
 interface Dependencies {
-  readonly pool: Pool
-  readonly clock: Clock
   readonly isSimulated: IsSimulated
-  /** Called after a commit that added an event. */
-  readonly onCommit: () => void
   /** The service, as the audit log records it. */
   readonly actor: Actor
 }
@@ -234,14 +230,17 @@ interface Dependencies {
 const REVERSALS_MAX = 4
 
 /** Reverses payments that their banks have reversed. Banks report payments of live mode only. */
-export function createReversePayment(dependencies: Dependencies): ReversePayment {
-  const reversal = { ...dependencies, semaphore: createSemaphore(REVERSALS_MAX) }
+export function createReversePayment(
+  runtime: Runtime,
+  { isSimulated, actor }: Dependencies,
+): ReversePayment {
+  const reversal = { semaphore: createSemaphore(REVERSALS_MAX) }
   return async (bank, sessionId, reason) => {
-    const { pool, isSimulated } = reversal
+    const { pool } = runtime.database
     const transactionId = await findReportedId(pool, { bank, sessionId }, isSimulated)
     if (transactionId === undefined) return 'not recorded'
     try {
-      await reverseTransaction(reversal, { transactionId, reason }, dependencies.actor)
+      await reverseTransaction(runtime, reversal, { transactionId, reason }, actor)
       return 'reversed'
     } catch (error) {
       if (!(error instanceof Fault)) throw error

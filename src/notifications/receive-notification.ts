@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto'
-import type { Logger } from 'pino'
 import type {
   Acknowledgement,
   BankCode,
@@ -14,6 +13,7 @@ import { createLoop, type Loop } from '../core/loop.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import {
   currentRequest,
   inRequest,
@@ -51,7 +51,6 @@ export interface ReceiveDependencies extends ProcessDependencies {
   readonly storeNotification: StoreNotification
   readonly finishProcessing: FinishProcessing
   readonly encrypter: Encrypter
-  readonly log: Logger
   /** Called with the outcome of each notification. */
   readonly observe: (bank: BankCode, outcome: NotificationOutcome) => void
 }
@@ -67,10 +66,13 @@ export type ReceiveNotification = (
  * Reads a notification, stores it, processes it, and only then acknowledges it. For any failure here
  * the response asks the bank to retry; it never says that the payment is rejected.
  */
-export function createReceiveNotification(dependencies: ReceiveDependencies): ReceiveNotification {
+export function createReceiveNotification(
+  runtime: Runtime,
+  dependencies: ReceiveDependencies,
+): ReceiveNotification {
   // Any caller can send forgeries.
   const warnUnauthenticated = createLogSampler({
-    log: dependencies.log,
+    log: runtime.log,
     level: 'warn',
     text: 'notification is not authentic',
     by: 'bank',
@@ -79,29 +81,32 @@ export function createReceiveNotification(dependencies: ReceiveDependencies): Re
     windowMs: 60_000,
   })
   let inProgress = 0
-  const serveLimited = async (...args: Parameters<typeof serve>): Promise<NotificationOutcome> => {
+  const serveLimited = async (
+    bank: BankCode,
+    served: ServedBank,
+    notification: BankNotification,
+    trace: PaymentTrace,
+  ): Promise<NotificationOutcome> => {
     if (inProgress >= IN_PROGRESS_MAX) return 'RETRY'
     inProgress += 1
-    const serving = serve(...args).finally(() => {
+    const serving = serve(runtime, dependencies, bank, served, notification, trace).finally(() => {
       inProgress -= 1
     })
-    return serveWithTimeout(dependencies, args[1], serving)
+    return serveWithTimeout(runtime, bank, serving)
   }
   return async (bank, served, notification) => {
-    const trace = traceNotification(dependencies.tracing, bank, notification)
-    const outcome = await inTrace(trace, () =>
-      serveLimited(dependencies, bank, served, notification, trace),
-    )
+    const trace = traceNotification(runtime.tracing, bank, notification)
+    const outcome = await inTrace(trace, () => serveLimited(bank, served, notification, trace))
     dependencies.observe(bank, outcome)
     if (outcome === 'UNAUTHENTICATED') warnUnauthenticated(bank, {})
-    const acknowledgement = acknowledge(dependencies, bank, served, outcome, notification)
+    const acknowledgement = acknowledge(runtime, bank, served, outcome, notification)
     endReceipt(trace, outcome, acknowledgement)
     return acknowledgement
   }
 }
 
 async function serveWithTimeout(
-  { log }: ReceiveDependencies,
+  { log }: Runtime,
   bank: BankCode,
   outcome: Promise<NotificationOutcome>,
 ): Promise<NotificationOutcome> {
@@ -116,13 +121,15 @@ async function serveWithTimeout(
 }
 
 async function serve(
+  runtime: Runtime,
   dependencies: ReceiveDependencies,
   bank: BankCode,
   served: ServedBank,
   notification: BankNotification,
   trace: PaymentTrace,
 ): Promise<NotificationOutcome> {
-  const { clock, log, finishProcessing } = dependencies
+  const { clock, log } = runtime
+  const { finishProcessing } = dependencies
   const reading = served.connector.read(notification)
   if (reading.kind === 'unauthenticated') return 'UNAUTHENTICATED'
   const receivedAtMs = clock.now()
@@ -136,10 +143,12 @@ async function serve(
   const { id, tries } = stored
   const recordedBy = 'notification'
   const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries, ...trace } as const
-  const processed = await processNotification(dependencies, authentic).catch((error: unknown) => {
-    log.error({ err: error, bank, id }, 'processing a notification failed')
-    return failedProcessing(authentic, clock.now())
-  })
+  const processed = await processNotification(runtime, dependencies, authentic).catch(
+    (error: unknown) => {
+      log.error({ err: error, bank, id }, 'processing a notification failed')
+      return failedProcessing(authentic, clock.now())
+    },
+  )
   // What must last is committed, so it is acknowledged. Without its result the notification is still
   // pending, and is processed again.
   const facts = { id, bank, receivedAtMs, ...reportedFacts(reading) }
@@ -200,7 +209,7 @@ function outcomeOfRepeat(outcome: NotificationOutcome): NotificationOutcome {
 }
 
 function acknowledge(
-  { log }: ReceiveDependencies,
+  { log }: Runtime,
   bank: BankCode,
   { connector }: ServedBank,
   outcome: NotificationOutcome,
@@ -276,10 +285,12 @@ const IDLE_MS = 1_000
  * after a while, although the money has arrived.
  */
 export function createRetryNotifications(
+  runtime: Runtime,
   dependencies: ReceiveDependencies,
   live: ReadonlyMap<BankCode, ServedBank>,
 ): Loop {
-  const { pool, clock, log } = dependencies
+  const { clock, log } = runtime
+  const { pool } = runtime.database
   const banks = [...live.keys()]
   // One statement claims the notifications of all banks, so for as long as the slowest bank may take.
   const leaseMs = Math.max(...[...live.values()].map(processingLeaseMs))
@@ -290,18 +301,20 @@ export function createRetryNotifications(
       const nowMs = clock.now()
       const untilMs = nowMs + leaseMs
       const due = await claimDueNotifications(pool, banks, nowMs, untilMs, NOTIFICATIONS_MAX)
-      await Promise.all(due.map((stored) => retryNotification(dependencies, live, stored)))
+      await Promise.all(due.map((stored) => retryNotification(runtime, dependencies, live, stored)))
       return due.length === NOTIFICATIONS_MAX ? 0 : IDLE_MS
     },
   })
 }
 
 async function retryNotification(
+  runtime: Runtime,
   dependencies: ReceiveDependencies,
   live: ReadonlyMap<BankCode, ServedBank>,
   stored: DueNotification,
 ): Promise<void> {
-  const { clock, log, encrypter, finishProcessing } = dependencies
+  const { clock, log } = runtime
+  const { encrypter, finishProcessing } = dependencies
   const { id, bank, rawEncrypted, receivedAtMs, tries } = stored
   const { accountNumber, sessionId, amountMinor } = stored
   const served = live.get(bank)
@@ -313,10 +326,10 @@ async function retryNotification(
     const reading = read.kind === 'unauthenticated' ? noLongerAuthentic(read.cause) : read
     const recordedBy = 'notification'
     const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
-    const traced = { ...authentic, ...traceRetry(dependencies.tracing, bank, raw) }
+    const traced = { ...authentic, ...traceRetry(runtime.tracing, bank, raw) }
     const processed = await inSpan(
       traced.span,
-      () => processNotification(dependencies, traced),
+      () => processNotification(runtime, dependencies, traced),
       ({ outcome }) => (outcome === 'RETRY' ? outcome : undefined),
     )
     const facts = { id, bank, receivedAtMs, accountNumber, sessionId, amountMinor }

@@ -1,10 +1,10 @@
 import { LRUCache } from 'lru-cache'
-import type { Logger } from 'pino'
 import type { BankCode } from '../banks/bank.ts'
 import { accessDenied, KEYED_BY_SESSION } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { Fault } from '../core/errors.ts'
 import { createBatcher } from '../postgres/batcher.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore, type Semaphore } from '../postgres/semaphore.ts'
 import { findConfirmedAccounts } from '../transactions/find-reported.ts'
 import { createIsFinal } from '../transactions/find-transactions.ts'
@@ -18,7 +18,6 @@ interface Dependencies extends Omit<ProcessDependencies, 'reversePayment'> {
     payments: readonly TokenPayment[],
   ) => Promise<readonly ({ readonly live: boolean } | undefined)[]>
   readonly live: ReadonlyMap<BankCode, ServedBank>
-  readonly log: Logger
 }
 
 /** How many payments this instance requeries at one bank at once; the rest is for notifications. */
@@ -42,8 +41,13 @@ const LOOKUPS = { itemsMax: 256, batchesMax: 2, queueMax: 20_000 }
  *
  * Faults: payment_unconfirmed, bank_key_required, bank_unavailable; and those of `recordPayment`.
  */
-export function createRecordConfirmed(dependencies: Dependencies): RecordTokenPayment {
-  const { pool, clock, live, findOpenAccounts, recordPayment } = dependencies
+export function createRecordConfirmed(
+  runtime: Runtime,
+  dependencies: Dependencies,
+): RecordTokenPayment {
+  const { clock } = runtime
+  const { pool } = runtime.database
+  const { live, findOpenAccounts, recordPayment } = dependencies
   const findAccount = createBatcher({ run: findOpenAccounts, ...LOOKUPS })
   const isFinal = createIsFinal(pool)
   const semaphores = new Map<BankCode, Semaphore>()
@@ -62,7 +66,8 @@ export function createRecordConfirmed(dependencies: Dependencies): RecordTokenPa
     }
     const bankKey = keyOf(payment)
     return semaphore(async () => {
-      if (clock.now() < untilMs) return confirm(dependencies, served, { ...payment, bankKey })
+      if (clock.now() < untilMs)
+        return confirm(runtime, dependencies, served, { ...payment, bankKey })
       throw unavailable('The bank could not be asked to confirm the payment in time')
     })
   }
@@ -86,7 +91,8 @@ const CONFIRMED_MAX = 50_000
  * Faults: those of `createRecordConfirmed`.
  */
 export function createRecordUnlessImported(
-  dependencies: Pick<Dependencies, 'pool' | 'live' | 'recordPayment'> & {
+  runtime: Runtime,
+  dependencies: Pick<Dependencies, 'live' | 'recordPayment'> & {
     readonly findOpenAccounts: (
       payments: readonly TokenPayment[],
     ) => Promise<readonly (ImportableAccount | undefined)[]>
@@ -94,7 +100,8 @@ export function createRecordUnlessImported(
     readonly recordConfirmed: RecordTokenPayment
   },
 ): RecordTokenPayment {
-  const { pool, live, findOpenAccounts, recordPayment, recordConfirmed } = dependencies
+  const { pool } = runtime.database
+  const { live, findOpenAccounts, recordPayment, recordConfirmed } = dependencies
   const findAccount = createBatcher({ run: findOpenAccounts, ...LOOKUPS })
   const confirmed = new LRUCache<string, true>({ max: CONFIRMED_MAX })
   const awaitsBank = async ({ id, importedAtMs, live: isLive }: ImportableAccount) => {
@@ -123,13 +130,15 @@ function keyOf({ bank, bankKey, sessionId, status }: TokenPayment): string {
 }
 
 async function confirm(
+  runtime: Runtime,
   dependencies: Dependencies,
   served: ServedBank,
   payment: TokenPayment,
 ): Promise<RecordResult> {
-  const { log } = dependencies
+  const { log } = runtime
   const { bank, sessionId, recordedBy, traceparent, span } = payment
   const { outcome, cause, refusal, recorded } = await confirmAndRecord(
+    runtime,
     // A token that may record payments may not reverse them; the bank's own notification does.
     { ...dependencies, reversePayment: undefined },
     {

@@ -1,32 +1,28 @@
 import type { ServiceImpl } from '@connectrpc/connect'
-import type { MikroORM } from '@mikro-orm/postgresql'
 import type { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { actorOf } from '../auth/caller.ts'
 import { toBankCode } from '../banks/message.ts'
-import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import type { Read } from '../postgres/replicas/replicas.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import { listHeld, resolveHeld, retryHeld, showNotification } from './held-notifications.ts'
 import { listNotifications } from './list-notifications.ts'
 import { toNotificationMessage, toNotificationState, toOutcomes } from './message.ts'
 
 interface Dependencies {
-  readonly orm: MikroORM
-  readonly read: Read
-  readonly clock: Clock
   readonly encrypter: Encrypter
 }
 
 /** Banks' notifications that wait for an operator. */
 export function createNotificationRpc(
+  runtime: Runtime,
   dependencies: Dependencies,
 ): ServiceImpl<typeof NotificationService> {
   return {
     async listHeldNotifications({ bank, pageSize, pageToken }) {
       const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
-      const { rows, nextPageToken } = await dependencies.read((on) =>
+      const { rows, nextPageToken } = await runtime.database.read((on) =>
         listHeld(on, { bank: code, pageSize, pageToken }),
       )
       return { notifications: rows.map(toNotificationMessage), nextPageToken }
@@ -43,21 +39,21 @@ export function createNotificationRpc(
         pageSize,
         pageToken,
       }
-      const { rows, nextPageToken } = await dependencies.read((on) =>
+      const { rows, nextPageToken } = await runtime.database.read((on) =>
         listNotifications(on, request),
       )
       return { notifications: rows.map(toNotificationMessage), nextPageToken }
     },
     async showNotification({ notificationId }, context) {
-      const shown = await showNotification(dependencies, notificationId, actorOf(context))
+      const shown = await showNotification(runtime, dependencies, notificationId, actorOf(context))
       return { notification: toNotificationMessage(shown.notification), body: shown.body }
     },
     async retryNotification({ notificationId }, context) {
-      const pending = await retryHeld(dependencies, notificationId, actorOf(context))
+      const pending = await retryHeld(runtime, notificationId, actorOf(context))
       return { notification: toNotificationMessage(pending) }
     },
     async resolveNotification(request, context) {
-      const resolved = await resolveHeld(dependencies, request, actorOf(context))
+      const resolved = await resolveHeld(runtime, request, actorOf(context))
       return { notification: toNotificationMessage(resolved) }
     },
   }

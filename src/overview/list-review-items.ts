@@ -1,9 +1,9 @@
 import { countInReview, listInReview } from '../accounts/resolve-account.ts'
-import type { Clock } from '../core/clock.ts'
 import * as notifications from '../notifications/held-notifications.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import { invalidPageToken, pageTokenOf, readPage } from '../postgres/page-token.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { countOverdueBalances, listOverdue } from '../settlement/overdue.ts'
 import { countWaitingConflicts, listOldestConflicts } from '../transactions/conflicts.ts'
 import { countWaitingUnmatched, listOldestUnmatched } from '../transactions/resolve-unmatched.ts'
@@ -18,11 +18,6 @@ import {
   type ReviewKind,
 } from './review-items.ts'
 import type { Scope } from './scope.ts'
-
-interface Dependencies {
-  readonly database: Database
-  readonly clock: Clock
-}
 
 interface ListReviewItems {
   readonly scope: Scope
@@ -57,7 +52,7 @@ const ENDED = '~'
  * @throws Fault validation_failed (the page token)
  */
 export async function listReviewItems(
-  { database, clock }: Dependencies,
+  { database, clock }: Runtime,
   { scope, kinds, pageSize, pageToken }: ListReviewItems,
 ): Promise<ReviewPage> {
   const page = readPage(pageSize, pageToken, REVIEW_KINDS.length)

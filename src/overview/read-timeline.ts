@@ -3,6 +3,7 @@ import { Fault } from '../core/errors.ts'
 import { findEventsOf, type LoggedEvent } from '../events/find-event.ts'
 import { listOfPayment, type PaymentNotification } from '../notifications/list-notifications.ts'
 import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { type PaymentHistory, readPaymentHistory } from '../transactions/read-history.ts'
 import {
   awaitsSettlement,
@@ -26,7 +27,6 @@ export interface PaymentTimeline extends PaymentHistory {
 }
 
 interface Dependencies {
-  readonly database: Database
   readonly settlesAtOf: (
     businessId: string,
   ) => Promise<((recordedAtMs: number) => number) | undefined>
@@ -45,7 +45,8 @@ export const ATTEMPTS_MAX = 20
  * @throws Fault not_found
  */
 export async function readTimeline(
-  { database, settlesAtOf }: Dependencies,
+  { database }: Runtime,
+  { settlesAtOf }: Dependencies,
   transactionId: string,
 ): Promise<PaymentTimeline> {
   const { read, pool } = database

@@ -1,7 +1,6 @@
-import type { Registry } from 'prom-client'
-import type { Clock } from '../core/clock.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { COUNT_MAX, SOURCES } from './list-review-items.ts'
 import { REVIEW_KINDS, type ReviewKind } from './review-items.ts'
 import type { Scope } from './scope.ts'
@@ -33,7 +32,7 @@ async function readWaiting({ read }: Database, nowMs: number): Promise<readonly 
 }
 
 /** Registers what waits for a decision of an operator. */
-export function registerReviewMetrics(metrics: Registry, database: Database, clock: Clock): void {
+export function registerReviewMetrics({ metrics, database, clock }: Runtime): void {
   const gauge = (name: string, help: string, measure: (of: Waiting) => number) => ({
     name,
     help,

@@ -8,6 +8,7 @@ import {
 } from '../../gen/inflow/overview/v1/search_pb.ts'
 import { restrictionOf } from '../auth/caller.ts'
 import { fromBankCode } from '../banks/message.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { toTimestamp } from '../protobuf/values.ts'
 import { type OverviewDependencies, readOverview } from './figures/read-overview.ts'
 import type { Found, FoundKind } from './found.ts'
@@ -31,23 +32,26 @@ interface Dependencies extends OverviewDependencies {
 }
 
 /** Views across the other domains. */
-export function createOverviewRpc(dependencies: Dependencies): ServiceImpl<typeof OverviewService> {
+export function createOverviewRpc(
+  runtime: Runtime,
+  dependencies: Dependencies,
+): ServiceImpl<typeof OverviewService> {
   return {
     async getTimeline({ transactionId }, { values }) {
-      const timeline = await readTimeline(dependencies, transactionId)
+      const timeline = await readTimeline(runtime, dependencies, transactionId)
       return { timeline: toTimelineMessage(timeline, restrictionOf(values) === undefined) }
     },
     async search({ query, businessId, live }, { values }) {
       const scope = scopeOf(businessId, live, restrictionOf(values))
-      const { results, more } = await search(dependencies.database, query, scope)
+      const { results, more } = await search(runtime.database, query, scope)
       return { results: results.map(toResultMessage), more: more.map(toResultKind) }
     },
     async getOverview({ businessId, test }, { values }) {
       const scope = scopeOf(businessId, !test, restrictionOf(values))
-      return toOverviewMessage(await readOverview(dependencies, scope, !test))
+      return toOverviewMessage(await readOverview(runtime, dependencies, scope, !test))
     },
     async listReviewItems({ businessId, live, kinds, pageSize, pageToken }, { values }) {
-      const { items, nextPageToken, counts } = await listReviewItems(dependencies, {
+      const { items, nextPageToken, counts } = await listReviewItems(runtime, {
         scope: scopeOf(businessId, live, restrictionOf(values)),
         kinds: toReviewKinds(kinds),
         pageSize,

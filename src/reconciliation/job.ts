@@ -6,6 +6,7 @@ import { backoffMs } from '../core/backoff.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { inSpan } from '../tracing/tracing.ts'
 import { findPaidAccounts } from '../transactions/find-reported.ts'
 import { type RecordMissingDependencies, recordMissing } from './record-missing.ts'
@@ -51,8 +52,10 @@ const BACK_MAX_MS = 31 * DAY_MS
  * records those that were missed. One instance at a time works on a run; if it dies, another continues
  * it. Lists all accounts twice in a window, and those with payments at every interval.
  */
-export function createReconciliationJob(options: Options): Loop {
-  const { pool, orm, clock, log, times, live } = options
+export function createReconciliationJob(runtime: Runtime, options: Options): Loop {
+  const { clock, log } = runtime
+  const { pool, orm } = runtime.database
+  const { times, live } = options
   const keys = times.windowMs === 0 || times.intervalMs === 0 ? [] : runsOf(live)
   let added = false
   return createLoop({
@@ -65,7 +68,7 @@ export function createReconciliationJob(options: Options): Loop {
       added = true
       const claimed = await claimRun(pool, keys, nowMs, nowMs + LEASE_MS)
       if (claimed === undefined) return undefined
-      await work(options, claimed, signal)
+      await work(runtime, options, claimed, signal)
       return PAUSE_MS
     },
   })
@@ -82,15 +85,22 @@ function runsOf(live: ReadonlyMap<BankCode, ServedBank>): RunKey[] {
   })
 }
 
-async function work(options: Options, claimed: ClaimedRun, signal: AbortSignal): Promise<void> {
-  const { orm, clock, log, live } = options
+async function work(
+  runtime: Runtime,
+  options: Options,
+  claimed: ClaimedRun,
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, log } = runtime
+  const { orm } = runtime.database
+  const { live } = options
   const { bank, scope } = claimed
   const served = live.get(bank)
   if (served === undefined) return
-  const run = claimed.inProgress ? claimed : begin(options, claimed)
+  const run = claimed.inProgress ? claimed : begin(runtime, options, claimed)
   let lease = claimed
   const renew = createRenew(
-    options,
+    runtime,
     run,
     () => lease,
     (renewed) => {
@@ -99,7 +109,7 @@ async function work(options: Options, claimed: ClaimedRun, signal: AbortSignal):
   )
   const state: RunState = { ...run, inProgress: true }
   try {
-    const result = await runReconciliationPage(options, { run, served, signal, renew })
+    const result = await runReconciliationPage(runtime, options, { run, served, signal, renew })
     const missed = state.missed + result.missed
     if (result.cursor !== undefined) {
       const continued = { ...state, cursor: result.cursor, missed, failures: 0 }
@@ -130,7 +140,7 @@ async function work(options: Options, claimed: ClaimedRun, signal: AbortSignal):
 }
 
 /** Begins a run before the end of the last one, so that downtime leaves no gap. */
-function begin({ clock, times }: Options, last: ClaimedRun): ClaimedRun {
+function begin({ clock }: Runtime, { times }: Options, last: ClaimedRun): ClaimedRun {
   const nowMs = clock.now()
   const toMs = nowMs - times.graceMs
   const fromMs = Math.max(Math.min(nowMs - times.windowMs, last.toMs), nowMs - BACK_MAX_MS)
@@ -144,7 +154,7 @@ function everyMs({ times }: Options, { scope }: RunKey): number {
 
 /** Extends the lease if its last renewal is half a minute ago or more. */
 function createRenew(
-  { orm, clock }: Options,
+  { database: { orm }, clock }: Runtime,
   state: RunState,
   current: () => ClaimedRun,
   renewed: (lease: ClaimedRun) => void,
@@ -199,22 +209,24 @@ const LIST_TIMEOUT_MS_MIN = 20_000
 
 /** @throws BankUnreachableError, NotListedError; then the page counts for nothing, and repeating it is safe */
 async function runReconciliationPage(
+  runtime: Runtime,
   dependencies: RecordMissingDependencies,
   step: RunStep,
 ): Promise<PageResult> {
   return step.run.scope === 'payments'
-    ? runPage(dependencies, step, step.run.cursor || undefined, undefined)
-    : runAccounts(dependencies, step)
+    ? runPage(runtime, dependencies, step, step.run.cursor || undefined, undefined)
+    : runAccounts(runtime, dependencies, step)
 }
 
 async function runAccounts(
+  runtime: Runtime,
   dependencies: RecordMissingDependencies,
   step: RunStep,
 ): Promise<PageResult> {
   const { bank, scope, cursor: afterId, fromMs } = step.run
   const paidSinceMs = scope === 'active accounts' ? fromMs : undefined
   const request = { bank, afterId, paidSinceMs, limit: ACCOUNTS_MAX }
-  const { accounts, cursor } = await listAccountsPage(dependencies, request)
+  const { accounts, cursor } = await listAccountsPage(runtime.database, request)
   const skipsFailing = step.run.failures >= FAILURES_MAX
   let missed = 0
   const failed: { readonly account: AccountAtBank; readonly error: unknown }[] = []
@@ -222,7 +234,7 @@ async function runAccounts(
     const some = accounts.slice(at, at + ACCOUNTS_CONCURRENCY)
     // After one failure the others must not go on under a claim that has been released.
     const counts = await Promise.allSettled(
-      some.map((account) => runAccount(dependencies, step, account)),
+      some.map((account) => runAccount(runtime, dependencies, step, account)),
     )
     for (const [index, count] of counts.entries()) {
       if (count.status === 'fulfilled') missed += count.value
@@ -237,7 +249,7 @@ async function runAccounts(
   if (failed.length > 0 && (isUnavailable || step.signal.aborted)) throw failed[0]?.error
   for (const { account, error } of failed) {
     const context = { err: error, bank, accountNumber: account.accountNumber }
-    dependencies.log.warn(context, 'the payments of an account could not be listed; skipped')
+    runtime.log.warn(context, 'the payments of an account could not be listed; skipped')
   }
   return { missed, cursor }
 }
@@ -250,6 +262,7 @@ function isBankUnavailable(errors: readonly unknown[], accounts: number): boolea
 }
 
 async function runAccount(
+  runtime: Runtime,
   dependencies: RecordMissingDependencies,
   step: RunStep,
   account: AccountAtBank,
@@ -257,7 +270,7 @@ async function runAccount(
   let missed = 0
   let page: string | undefined
   for (let pages = 0; pages < PAGES_MAX; pages++) {
-    const result = await runPage(dependencies, step, page, account)
+    const result = await runPage(runtime, dependencies, step, page, account)
     missed += result.missed
     if (result.cursor === undefined) return missed
     page = result.cursor
@@ -266,6 +279,7 @@ async function runAccount(
 }
 
 async function runPage(
+  runtime: Runtime,
   dependencies: RecordMissingDependencies,
   { run, served, signal, renew }: RunStep,
   page: string | undefined,
@@ -275,7 +289,7 @@ async function runPage(
   const { fromMs, toMs } = run
   const timeoutMs = Math.max(served.callTimeoutMs, LIST_TIMEOUT_MS_MIN)
   const timed = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
-  const span = dependencies.tracing?.start(`list payments ${run.bank}`, {
+  const span = runtime.tracing?.start(`list payments ${run.bank}`, {
     kind: 'client',
     attributes: { 'inflow.bank': run.bank },
   })
@@ -283,7 +297,7 @@ async function runPage(
     served.connector.listPayments?.({ fromMs, toMs, page, account }, timed),
   )
   if (listed === undefined) return { missed: 0, cursor: undefined }
-  const missed = await recordMissing(dependencies, run.bank, served, listed.payments)
+  const missed = await recordMissing(runtime, dependencies, run.bank, served, listed.payments)
   return { missed, cursor: listed.next }
 }
 

@@ -1,5 +1,4 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
-import type { Logger } from 'pino'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { type Actor, credentialIdOf } from '../auth/caller.ts'
 import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
@@ -9,6 +8,7 @@ import {
   confirmAndRecord,
   type ProcessDependencies,
 } from '../notifications/process-notification.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { recordConflicts } from '../transactions/conflicts.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
 import type {
@@ -54,10 +54,8 @@ export interface StatementResult {
 }
 
 export interface ReconcileDependencies extends ProcessDependencies {
-  readonly orm: MikroORM
   readonly isSimulated: IsSimulated
   readonly live: ReadonlyMap<BankCode, ServedBank>
-  readonly log: Logger
   /** Called once for each row that conflicts with a recorded payment. */
   readonly onConflict: (conflict: StoredConflict) => void
 }
@@ -74,14 +72,17 @@ const CONCURRENCY = 250
  * is safe.
  */
 export async function reconcileStatement(
+  runtime: Runtime,
   dependencies: ReconcileDependencies,
   { bank, rows: statementRows, apply }: Statement,
   actor: Actor,
 ): Promise<StatementResult[]> {
-  const { orm, clock, live } = dependencies
+  const { clock } = runtime
+  const { orm } = runtime.database
+  const { live, isSimulated } = dependencies
   const served = live.get(bank)
   const rows = statementRows.map((row) => withKeys(bank, row))
-  const matches = await matchPayments(dependencies, bank, rows)
+  const matches = await matchPayments(runtime, isSimulated, bank, rows)
   const results = matches.map(({ finding, recorded }) => toResult(finding, recorded, 'NONE'))
   if (!apply) return results
   const untilMs = clock.now() + START_MS
@@ -98,7 +99,7 @@ export async function reconcileStatement(
       const { finding, recorded } = match
       const applied = late
         ? LATE
-        : await applyRow(dependencies, { bank, served, row, recordedBy }, match)
+        : await applyRow(runtime, dependencies, { bank, served, row, recordedBy }, match)
       results[index] = toResult(finding, recorded, applied.action, applied.cause)
     })
     await Promise.all(applying)
@@ -155,6 +156,7 @@ interface AppliedRow {
 }
 
 async function applyRow(
+  runtime: Runtime,
   dependencies: ReconcileDependencies,
   applied: AppliedRow,
   { finding, recorded, conflictRecorded }: Match,
@@ -163,16 +165,16 @@ async function applyRow(
   if (finding === 'MISMATCHED' && recorded) {
     const { transactionId } = recorded
     if (!conflictRecorded) {
-      await recordConflicts(dependencies, [{ bank, transactionId, reported: row }])
+      await recordConflicts(runtime, dependencies, [{ bank, transactionId, reported: row }])
     }
     return { action: 'REVIEW', cause: '' }
   }
-  if (served === undefined) return recordUnconfirmed(dependencies, applied)
+  if (served === undefined) return recordUnconfirmed(runtime, dependencies, applied)
   if (row.bankKey === '') {
     const cause = "a requery needs the bank's key of the payment"
     return { action: 'REJECTED', cause }
   }
-  return recordConfirmed(dependencies, { ...applied, served })
+  return recordConfirmed(runtime, dependencies, { ...applied, served })
 }
 
 const ACTIONS: Readonly<Record<NotificationOutcome, StatementAction>> = {
@@ -188,14 +190,15 @@ const ACTIONS: Readonly<Record<NotificationOutcome, StatementAction>> = {
 }
 
 async function recordConfirmed(
+  runtime: Runtime,
   dependencies: ReconcileDependencies,
   { bank, served, row, recordedBy }: AppliedRow & { readonly served: ServedBank },
 ): Promise<Applied> {
-  const { log, clock } = dependencies
+  const { log, clock } = runtime
   const payment: BankPayment = row
   const reading = { kind: 'payment', payment, bound: false } as const
   const report = { bank, served, reading, receivedAtMs: clock.now(), recordedBy }
-  const { outcome, cause } = await confirmAndRecord(dependencies, report)
+  const { outcome, cause } = await confirmAndRecord(runtime, dependencies, report)
   const { bankKey, sessionId } = row
   log.info(
     { bank, bankKey, sessionId, outcome, cause },
@@ -213,7 +216,8 @@ const OUTCOMES: Readonly<Record<RecordOutcome, StatementAction>> = {
 
 /** There is no live bank to requery: the operator's statement is trusted, and the log says so. */
 async function recordUnconfirmed(
-  { assignSession, clock, log, recordPayment }: ReconcileDependencies,
+  { clock, log }: Runtime,
+  { assignSession, recordPayment }: ReconcileDependencies,
   { bank, row, recordedBy }: AppliedRow,
 ): Promise<Applied> {
   const { bankKey, accountNumber, amountMinor, payer, narration } = row

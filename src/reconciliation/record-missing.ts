@@ -1,5 +1,3 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
-import type { Logger } from 'pino'
 import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { findPaymentSessions } from '../notifications/payment-sessions.ts'
@@ -7,7 +5,7 @@ import {
   confirmAndRecord,
   type ProcessDependencies,
 } from '../notifications/process-notification.ts'
-import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { inSpan, paymentTraceOf } from '../tracing/tracing.ts'
 import {
   type FoundPayment,
@@ -18,9 +16,7 @@ import {
 import { classifyRepeat } from '../transactions/transaction.ts'
 
 export interface RecordMissingDependencies extends ProcessDependencies {
-  readonly orm: MikroORM
   readonly isSimulated: IsSimulated
-  readonly log: Logger
   /** Called for each listed payment whose notification was missed. */
   readonly onMissed: (bank: BankCode, outcome: NotificationOutcome) => void
 }
@@ -35,12 +31,14 @@ const REQUERIES_MAX = 8
  * @returns how many it recorded, as transactions or as unmatched payments
  */
 export async function recordMissing(
+  runtime: Runtime,
   dependencies: RecordMissingDependencies,
   bank: BankCode,
   served: ServedBank,
   payments: readonly BankPayment[],
 ): Promise<number> {
-  const { clock, log, tracing, onMissed } = dependencies
+  const { clock, log, tracing } = runtime
+  const { isSimulated, onMissed } = dependencies
   // PostgreSQL can neither store nor compare NUL characters; processing reports what is malformed.
   const reported = payments.map((payment) => ({
     ...payment,
@@ -49,7 +47,7 @@ export async function recordMissing(
     accountNumber: payment.accountNumber.replaceAll('\0', ''),
     status: 'SUCCESS' as const,
   }))
-  const matches = await matchPayments(dependencies, bank, reported)
+  const matches = await matchPayments(runtime, isSimulated, bank, reported)
   const unrecorded = payments.filter((_, index) => {
     const { finding, conflictRecorded } = matches[index] ?? {}
     return finding === 'MISSING' || (finding === 'MISMATCHED' && !conflictRecorded)
@@ -68,7 +66,7 @@ export async function recordMissing(
       const report = { bank, served, reading, receivedAtMs, recordedBy, ...trace } as const
       const { outcome, cause } = await inSpan(
         trace.span,
-        () => confirmAndRecord(dependencies, report),
+        () => confirmAndRecord(runtime, dependencies, report),
         (result) => (result.outcome === 'RETRY' ? result.outcome : undefined),
       )
       // Its notification arrived meanwhile, so none was missed.
@@ -98,10 +96,6 @@ export interface KeyedPayment extends ReportedPayment {
  */
 export type Finding = 'MATCHED' | 'MISSING' | 'MISMATCHED' | 'UNMATCHED'
 
-interface Dependencies extends Pick<Database, 'pool' | 'orm'> {
-  readonly isSimulated: IsSimulated
-}
-
 export interface Match {
   readonly finding: Finding
   readonly recorded: RecordedPayment | undefined
@@ -111,7 +105,8 @@ export interface Match {
 
 /** Compares reported payments with the recorded ones; returns them in order. */
 export async function matchPayments(
-  { pool, orm, isSimulated }: Dependencies,
+  { database: { pool, orm } }: Runtime,
+  isSimulated: IsSimulated,
   bank: BankCode,
   payments: readonly KeyedPayment[],
 ): Promise<Match[]> {

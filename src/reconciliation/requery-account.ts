@@ -7,6 +7,7 @@ import { AccessDeniedError, BankUnreachableError, NotListedError } from '../bank
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { Fault } from '../core/errors.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { type RecordMissingDependencies, recordMissing } from './record-missing.ts'
 
 interface Dependencies extends Omit<RecordMissingDependencies, 'onMissed'> {
@@ -42,10 +43,13 @@ const PAGES_MAX = 100
  * requery_unsupported (the bank cannot list payments), bank_unavailable.
  */
 export async function requeryAccount(
+  runtime: Runtime,
   dependencies: Dependencies,
   key: AccountKey,
 ): Promise<RequeriedPayments> {
-  const { pool, live, clock } = dependencies
+  const { clock } = runtime
+  const { pool } = runtime.database
+  const { live } = dependencies
   const account = await getAccount(pool, key)
   if (!isOpened(account)) {
     throw new Fault('account_pending', 'The account is still pending and has no payments')
@@ -64,15 +68,16 @@ export async function requeryAccount(
     const text = `The bank was asked for this account before; try again in ${retryAfterSeconds} s`
     throw new Fault('rate_limited', text, { retryAfterSeconds })
   }
-  return recordListed(dependencies, served, account)
+  return recordListed(runtime, dependencies, served, account)
 }
 
 async function recordListed(
+  runtime: Runtime,
   dependencies: Dependencies,
   served: ServedBank,
   account: OpenAccount & { readonly bankAccountId: string },
 ): Promise<RequeriedPayments> {
-  const toMs = dependencies.clock.now()
+  const toMs = runtime.clock.now()
   const period = { fromMs: toMs - WINDOW_MS, toMs, account }
   const signal = AbortSignal.timeout(Math.max(served.callTimeoutMs, LIST_TIMEOUT_MS_MIN))
   // Its notification may still be on the way: that a payment is found is no defect.
@@ -84,7 +89,7 @@ async function recordListed(
     // A bank may list the payments of all accounts.
     const own = listed.payments.filter((each) => each.accountNumber === account.accountNumber)
     found += own.length
-    recorded += await recordMissing(missing, account.bank, served, own)
+    recorded += await recordMissing(runtime, missing, account.bank, served, own)
     page = listed.next
     if (page === undefined) return { account, found, recorded }
   }

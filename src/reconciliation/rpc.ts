@@ -1,13 +1,11 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
-import type { Pool } from 'pg'
 import type { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { actorOf } from '../auth/caller.ts'
 import { toBankCode } from '../banks/message.ts'
-import type { Clock } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
-import type { Read } from '../postgres/replicas/replicas.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import { listConflicts, resolveConflict } from '../transactions/conflicts.ts'
 import { listRecorded } from '../transactions/list-recorded.ts'
@@ -26,21 +24,14 @@ import { toListedMessage, toResultMessage, toRunMessage, toStatementRow } from '
 import { type ReconcileDependencies, reconcileStatement } from './reconcile-statement.ts'
 import { listRuns } from './run-store.ts'
 
-interface Dependencies extends ReconcileDependencies {
-  readonly pool: Pool
-  readonly clock: Clock
-  readonly read: Read
-  /** Called after a commit that added events. */
-  readonly onCommit: () => void
-}
-
 export function createReconciliationRpc(
-  dependencies: Dependencies,
+  runtime: Runtime,
+  dependencies: ReconcileDependencies,
 ): ServiceImpl<typeof ReconciliationService> {
   return {
     async listUnmatchedPayments({ bank, pageSize, pageToken }) {
       const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
-      const { rows, nextPageToken } = await dependencies.read((on) =>
+      const { rows, nextPageToken } = await runtime.database.read((on) =>
         listUnmatched(on, { bank: code, pageSize, pageToken }),
       )
       return { payments: rows.map(toUnmatchedMessage), nextPageToken }
@@ -50,6 +41,7 @@ export function createReconciliationRpc(
       if (faults.length > 0) throw invalidFields(faults)
       const statementRows = rows.map(toStatementRow)
       const results = await reconcileStatement(
+        runtime,
         dependencies,
         { bank: toBankCode(bank), rows: statementRows, apply },
         actorOf(context),
@@ -70,28 +62,32 @@ export function createReconciliationRpc(
         pageSize,
         pageToken,
       }
-      const { payments, nextPageToken } = await dependencies.read((on) => listRecorded(on, listing))
+      const { payments, nextPageToken } = await runtime.database.read((on) =>
+        listRecorded(on, listing),
+      )
       return { payments: payments.map(toListedMessage), nextPageToken }
     },
     async listReconciliationRuns({ bank }) {
       const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
-      const runs = await listRuns(dependencies.orm, code)
+      const runs = await listRuns(runtime.database.orm, code)
       return { runs: runs.map(toRunMessage) }
     },
     async listPaymentConflicts(request) {
-      const { rows, nextPageToken } = await dependencies.read((on) => listConflicts(on, request))
+      const { rows, nextPageToken } = await runtime.database.read((on) =>
+        listConflicts(on, request),
+      )
       return { conflicts: rows.map(toConflictMessage), nextPageToken }
     },
     async resolvePaymentConflict(request, context) {
-      const conflict = await resolveConflict(dependencies, request, actorOf(context))
+      const conflict = await resolveConflict(runtime, request, actorOf(context))
       return { conflict: toConflictMessage(conflict) }
     },
     async assignUnmatchedPayment(request, context) {
-      const transaction = await assignUnmatched(dependencies, request, actorOf(context))
+      const transaction = await assignUnmatched(runtime, dependencies, request, actorOf(context))
       return { transaction: toTransactionMessage(transaction) }
     },
     async returnUnmatchedPayment(request, context) {
-      const payment = await returnUnmatched(dependencies, request, actorOf(context))
+      const payment = await returnUnmatched(runtime, request, actorOf(context))
       return { payment: toUnmatchedMessage(payment) }
     },
   }

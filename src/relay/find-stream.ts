@@ -1,13 +1,11 @@
 import type { Pool } from 'pg'
-import type { Logger } from 'pino'
 import { Fault } from '../core/errors.ts'
 import { decodeCursor, encodeCursor } from '../events/cursor.ts'
 import { type LogState, placeOf, readLogState } from '../events/log-state.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { type EventSink, type MirrorStream, SinkConflict } from './event-sink.ts'
 
 interface Dependencies {
-  readonly pool: Pool
-  readonly log: Logger
   readonly sink: EventSink
 }
 
@@ -19,8 +17,13 @@ interface Dependencies {
  * @throws Error if the stream contradicts the log: an operator must decide. SinkConflict if another
  * instance began a stream meanwhile. Fault unavailable: the database has just failed over
  */
-export async function findStream(dependencies: Dependencies): Promise<MirrorStream> {
-  const { pool, log, sink } = dependencies
+export async function findStream(
+  runtime: Runtime,
+  dependencies: Dependencies,
+): Promise<MirrorStream> {
+  const { log } = runtime
+  const { pool } = runtime.database
+  const { sink } = dependencies
   const state = await readLogState(pool)
   const latest = await sink.latest()
   if (latest !== undefined && latest.epoch > state.epoch) throw laterEpoch(latest, state)

@@ -1,9 +1,9 @@
 import type { Pool } from 'pg'
-import { Counter, Gauge, type Registry } from 'prom-client'
-import type { Clock } from '../core/clock.ts'
+import { Counter, Gauge } from 'prom-client'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import { readLogState } from '../events/log-state.ts'
 import { readLog } from '../events/read-log.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import type { Relay } from './relay.ts'
 
 const PERIOD_MS = 1_000
@@ -11,16 +11,10 @@ const PERIOD_MS = 1_000
 /** Below the time that a scrape has. */
 const TIMEOUT_MS = 500
 
-interface Dependencies {
-  readonly relay: Relay
-  readonly pool: Pool
-  readonly clock: Clock
-}
-
 /** Registers the metrics of the instance's relay. */
 export function registerRelayMetrics(
-  metrics: Registry,
-  { relay, pool, clock }: Dependencies,
+  { database: { pool }, clock, metrics }: Runtime,
+  relay: Relay,
 ): void {
   new Gauge({
     name: 'inflow_relay_up',

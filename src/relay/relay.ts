@@ -1,7 +1,6 @@
-import type { Pool } from 'pg'
-import type { Logger } from 'pino'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { readLog } from '../events/read-log.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { formatTraceparent, inSpan, parseTraceparent, type Tracing } from '../tracing/tracing.ts'
 import { type EventMessage, type EventSink, type MirrorStream, SinkConflict } from './event-sink.ts'
 import { findStream } from './find-stream.ts'
@@ -22,9 +21,6 @@ const COMPARE_MS = 5_000
 const RETRY_MAX_MS = 5_000
 
 interface Options {
-  readonly pool: Pool
-  readonly log: Logger
-  readonly tracing?: Tracing | undefined
   readonly random: () => number
   readonly format: RelayFormat
   /** Connects to the broker. */
@@ -48,11 +44,11 @@ export interface Relay extends Pick<Loop, 'start' | 'stop'> {
  * is the same whichever of them publishes. An instance that meets another one follows it, and takes over when the
  * stream stands still.
  */
-export function createRelay(options: Options): Relay {
-  const relaying = new Relaying(options)
+export function createRelay(runtime: Runtime, options: Options): Relay {
+  const relaying = new Relaying(runtime, options)
   const loop = createLoop({
     name: 'event relay',
-    log: options.log,
+    log: runtime.log,
     everyMs: RETRY_MAX_MS,
     turn: (signal) => relaying.turn(signal),
   })
@@ -70,6 +66,7 @@ export function createRelay(options: Options): Relay {
 }
 
 class Relaying {
+  readonly #runtime: Runtime
   readonly #options: Options
   #sink: EventSink | undefined
   /** Undefined: it must be compared with the log first. */
@@ -80,7 +77,8 @@ class Relaying {
   isUp = false
   published = 0
 
-  constructor(options: Options) {
+  constructor(runtime: Runtime, options: Options) {
+    this.#runtime = runtime
     this.#options = options
   }
 
@@ -121,8 +119,8 @@ class Relaying {
     if (this.#stream !== undefined && nowMs - this.#comparedMs < COMPARE_MS && !this.isFollowing) {
       return this.#stream
     }
-    const { pool, log } = this.#options
-    const stream = await findStream({ pool, log, sink })
+    const { pool } = this.#runtime.database
+    const stream = await findStream(this.#runtime, { sink })
     if (this.isFollowing) {
       const { entries } = await readLog(pool, stream.end + 1n, 1)
       this.isFollowing = entries.length === 0 || stream.end !== this.end
@@ -135,7 +133,8 @@ class Relaying {
 
   /** @returns whether there may be more events to publish now */
   async #publish(sink: EventSink, stream: MirrorStream, signal: AbortSignal): Promise<boolean> {
-    const { pool, format } = this.#options
+    const { pool } = this.#runtime.database
+    const { format } = this.#options
     const window = new PublishWindow()
     let from = (this.end ?? stream.end) + 1n
     let reading = readLog(pool, from, PAGE_MAX)
@@ -159,7 +158,7 @@ class Relaying {
       for (const entry of entries) {
         if (window.isFull) await window.room()
         const message = toMessage(entry, epoch, format)
-        const stored = appendTraced(this.#options.tracing, sink, stream, message)
+        const stored = appendTraced(this.#runtime.tracing, sink, stream, message)
         window.add(stored.then(() => this.#onStored(message.position)))
       }
       more = !isEnd

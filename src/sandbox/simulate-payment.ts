@@ -1,9 +1,9 @@
-import type { Pool } from 'pg'
 import { isOpened } from '../accounts/account.ts'
 import { getAccount } from '../accounts/get-account.ts'
 import type { Actor, BusinessCaller } from '../auth/caller.ts'
-import type { Clock, TimeText } from '../core/clock.ts'
+import type { TimeText } from '../core/clock.ts'
 import { assert, Fault } from '../core/errors.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import type { PaymentTrace } from '../tracing/tracing.ts'
 import type { GetTransaction } from '../transactions/find-transactions.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
@@ -20,8 +20,6 @@ export const MAGIC_AMOUNTS = {
 } as const
 
 interface Dependencies {
-  readonly pool: Pool
-  readonly clock: Clock
   readonly timeText: TimeText
   readonly recordPayment: RecordPayment
   readonly getTransaction: GetTransaction
@@ -51,6 +49,7 @@ export type SimulatePayment =
  * account_pending.
  */
 export async function simulatePayment(
+  runtime: Runtime,
   dependencies: Dependencies,
   { businessId, live, keyId }: BusinessCaller,
   request: SimulatePayment,
@@ -61,7 +60,9 @@ export async function simulatePayment(
   if ('sessionId' in request) {
     return repeat(dependencies, businessId, request.sessionId, keyId, trace)
   }
-  const { pool, clock, timeText, reverse } = dependencies
+  const { clock } = runtime
+  const { pool } = runtime.database
+  const { timeText, reverse } = dependencies
   const { reference, amountMinor, payerName } = request
   const account = await getAccount(pool, { businessId, live: false, reference })
   if (!isOpened(account)) {

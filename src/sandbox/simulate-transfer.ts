@@ -1,17 +1,15 @@
 import { randomInt } from 'node:crypto'
-import type { Pool } from 'pg'
 import { isCreditable, type OpenAccount } from '../accounts/account.ts'
 import { getOpenAccountsByNumber } from '../accounts/get-account.ts'
 import { BANK_FACTS, type BankCode, type IsSimulated } from '../banks/bank.ts'
-import type { Clock, TimeText } from '../core/clock.ts'
+import type { TimeText } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import type { PaymentTrace } from '../tracing/tracing.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
 import type { IncomingPayment, RecordResult } from '../transactions/transaction.ts'
 
 interface Dependencies {
-  readonly pool: Pool
-  readonly clock: Clock
   readonly timeText: TimeText
   readonly recordPayment: RecordPayment
   /** Whether the sandbox serves a bank in live mode; in test mode it serves every bank. */
@@ -37,7 +35,8 @@ interface SimulateTransfer extends PaymentTrace {
  * accounts are not simulated).
  */
 export async function simulateTransfer(
-  { pool, clock, timeText, recordPayment, isSimulated }: Dependencies,
+  { database: { pool }, clock }: Runtime,
+  { timeText, recordPayment, isSimulated }: Dependencies,
   request: SimulateTransfer,
   tokenId: string,
 ): Promise<RecordResult & { readonly sessionId: string }> {

@@ -1,10 +1,9 @@
 import type { Pool } from 'pg'
-import type { Registry } from 'prom-client'
-import type { Clock } from '../core/clock.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { SettlementEntity, SettlementRequestEntity } from './settlement.entity.ts'
 import type { BalanceKey } from './settlement.ts'
 
@@ -95,7 +94,7 @@ export async function findFirstDue(
 const FAR_MS = Date.UTC(2200, 0)
 
 /** Registers the gauge of how long the most overdue balance has waited for its settlement. */
-export function registerSettlementMetrics(metrics: Registry, pool: Pool, clock: Clock): void {
+export function registerSettlementMetrics({ database: { pool }, metrics, clock }: Runtime): void {
   registerSampledGauges(metrics, async () => {
     const first = await findFirstDue(pool, { businessIds: undefined, live: true })
     return first === undefined ? 0 : Math.max(0, clock.now() - first.dueAtMs) / 1_000

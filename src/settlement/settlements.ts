@@ -1,10 +1,7 @@
-import type { Logger } from 'pino'
-import type { Clock } from '../core/clock.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { awaitNumbers } from '../events/business-sequences.ts'
-import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
-import type { Tracing } from '../tracing/tracing.ts'
 import { createSettlementRpc } from './rpc.ts'
 import {
   advanceSettlements,
@@ -20,26 +17,14 @@ import type { BalanceKey } from './settlement.ts'
 import { followPayments, sweepDue } from './sweep-due.ts'
 import { createFindCalendar, readCalendars } from './terms.ts'
 
-interface SettlementsOptions {
-  readonly database: Database
-  readonly clock: Clock
-  readonly log: Logger
-  readonly tracing?: Tracing | undefined
-  /** Called after a commit that added an event. */
-  readonly onCommit: () => void
-}
-
 /** The maximum number of concurrent settlement transactions of one instance. */
 const CONCURRENCY_MAX = 4
 
 /** The settlement service: its RPCs and the job that settles by the schedule. */
-export function createSettlements({ database, clock, log, tracing, onCommit }: SettlementsOptions) {
+export function createSettlements(runtime: Runtime) {
+  const { database, clock } = runtime
   const context = {
-    database,
-    clock,
-    log,
-    tracing,
-    onCommit,
+    ...runtime,
     semaphore: createSemaphore(CONCURRENCY_MAX),
     awaitNumbers: (key: BalanceKey, signal: AbortSignal) =>
       awaitNumbers(database.pool, key, signal),

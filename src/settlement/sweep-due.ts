@@ -1,10 +1,8 @@
 import type { PoolClient } from 'pg'
-import type { Logger } from 'pino'
-import type { Clock } from '../core/clock.ts'
 import { HOUR_MS } from '../core/durations.ts'
 import { followLog, type LogFollower } from '../events/follow-log.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
-import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import {
   computeDue,
   type Due,
@@ -32,16 +30,12 @@ const FOLLOWED_AFTER_MS = 60_000
  * row was lost, and when `requestSweep` has requested it. One instance does it at a time. What is repaired without a
  * reason is logged.
  */
-export async function sweepDue(context: {
-  readonly database: Database
-  readonly clock: Clock
-  readonly log: Logger
-}): Promise<void> {
-  const { database, clock, log } = context
+export async function sweepDue(runtime: Runtime): Promise<void> {
+  const { database, clock, log } = runtime
   for (let page = 0; page < PAGES_MAX; page++) {
     const nowMs = clock.now()
     if (!(await isSweepDue(database.pool, nowMs))) return
-    const isFollowed = await followPayments(context)
+    const isFollowed = await followPayments(runtime)
     await inTransaction(database.pool, async (client) => {
       await lockDue(client, 'exclusive')
       const sweep = await readSweep(client, nowMs)
@@ -167,14 +161,8 @@ const DUE: LogFollower = {
  *
  * @returns whether it reached the end of the log
  */
-export function followPayments({
-  database: { pool },
-  log,
-}: {
-  readonly database: Database
-  readonly log: Logger
-}): Promise<boolean> {
-  return followLog({ pool, log }, DUE)
+export function followPayments(runtime: Runtime): Promise<boolean> {
+  return followLog(runtime, DUE)
 }
 
 /** Adds the balances with payments among some events that the index does not have. @returns how many events there were */

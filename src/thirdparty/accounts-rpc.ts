@@ -14,6 +14,7 @@ import type { BankNames, IdKind } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import type { SetSplit } from '../transactions/set-split.ts'
 import {
   readExpiry,
@@ -24,8 +25,8 @@ import {
   toPageToken,
 } from './message.ts'
 
-export type AccountDependencies = Parameters<typeof updateAccount>[0] &
-  Omit<Parameters<typeof closeAccount>[0], 'pool'> & {
+export type AccountDependencies = Parameters<typeof updateAccount>[1] &
+  Parameters<typeof closeAccount>[1] & {
     readonly setSplit: SetSplit
     readonly timeText: TimeText
     readonly bankNames: BankNames
@@ -37,8 +38,12 @@ type AccountMethods = Pick<
 >
 
 /** What a business does with its accounts, once they are open. */
-export function createAccountMethods(dependencies: AccountDependencies): AccountMethods {
-  const { database, setSplit, timeText, bankNames } = dependencies
+export function createAccountMethods(
+  runtime: Runtime,
+  dependencies: AccountDependencies,
+): AccountMethods {
+  const { database } = runtime
+  const { setSplit, timeText, bankNames } = dependencies
   const { pool, read } = database
   const shown = (account: Parameters<typeof toFullAccount>[0], split: Split | undefined) =>
     toFullAccount(account, split, timeText, bankNames)
@@ -58,7 +63,7 @@ export function createAccountMethods(dependencies: AccountDependencies): Account
       const requested = readSplit(request.split)
       // Before anything is changed.
       await checkSplit(pool, businessId, requested)
-      const account = await updateAccount(dependencies, key, change, actorOf(context))
+      const account = await updateAccount(runtime, dependencies, key, change, actorOf(context))
       if (requested !== undefined) await setSplit(key, requested, actorOf(context))
       const split = await findSplit(pool, account.id)
       return { status: true, message: 'Account updated', data: shown(account, split) }
@@ -70,7 +75,13 @@ export function createAccountMethods(dependencies: AccountDependencies): Account
         bvn === ''
           ? { idType: idType as IdKind, idNumber, field: 'idNumber' }
           : { idType: 'bvn', idNumber: bvn, field: 'bvn' }
-      const accounts = await attachIdentity(dependencies, target, identity, actorOf(context))
+      const accounts = await attachIdentity(
+        runtime,
+        dependencies,
+        target,
+        identity,
+        actorOf(context),
+      )
       const splits = await findSplits(
         pool,
         accounts.map(({ id }) => id),
@@ -88,7 +99,7 @@ export function createAccountMethods(dependencies: AccountDependencies): Account
     async closeVirtualAccount({ reference }, context) {
       const { businessId, live } = callingBusiness(context)
       const key = { businessId, live, reference }
-      const account = await closeAccount({ ...dependencies, pool }, key, actorOf(context))
+      const account = await closeAccount(runtime, dependencies, key, actorOf(context))
       const data = shown(account, await findSplit(pool, account.id))
       return { status: true, message: 'Account closed', data }
     },

@@ -30,6 +30,7 @@ import { endpointKindFaults } from '../events/message.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { getBalance, listSettlements } from '../settlement/get-balance.ts'
 import { type EntryPage, listEntries } from '../settlement/list-entries.ts'
 import { isSettlement } from '../settlement/message.ts'
@@ -68,7 +69,6 @@ import { createWebhookMethods, type WebhookDependencies } from './webhooks-rpc.t
 const EVENTS_DEFAULT = 100
 
 interface Dependencies extends AccountDependencies, PaymentDependencies, WebhookDependencies {
-  readonly database: Database
   readonly timeText: TimeText
   readonly bankNames: BankNames
   readonly createAccount: CreateAccountCall
@@ -77,16 +77,18 @@ interface Dependencies extends AccountDependencies, PaymentDependencies, Webhook
 
 /** The API of external businesses; every call is scoped to its key's business and mode. */
 export function createThirdPartyRpc(
+  runtime: Runtime,
   dependencies: Dependencies,
 ): ServiceImpl<typeof ThirdPartyService> {
-  const { database, timeText, bankNames, createAccount, decisions } = dependencies
+  const { database } = runtime
+  const { timeText, bankNames, createAccount, decisions } = dependencies
   const { read } = database
   const getTransaction = createGetShown(read)
   const toEventBody = createToEventBody(timeText, bankNames)
   return {
-    ...createAccountMethods(dependencies),
+    ...createAccountMethods(runtime, dependencies),
     ...createPaymentMethods(dependencies),
-    ...createSettlementMethods(dependencies),
+    ...createSettlementMethods(runtime, dependencies),
     ...createWebhookMethods(dependencies),
     async generateVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
@@ -177,13 +179,18 @@ export function createThirdPartyRpc(
     },
     async acceptPayment(request, context) {
       const id = await heldIdOf(database, request, context)
-      const data = toTransaction(await acceptPayment(decisions, id, undefined), timeText)
+      const data = toTransaction(await acceptPayment(runtime, decisions, id, undefined), timeText)
       return { status: true, message: 'Payment accepted', data }
     },
     async returnPayment(request, context) {
       const transactionId = await heldIdOf(database, request, context)
       const { reason } = request
-      const requested = await returnPayment(decisions, { transactionId, reason }, undefined)
+      const requested = await returnPayment(
+        runtime,
+        decisions,
+        { transactionId, reason },
+        undefined,
+      )
       return { status: true, message: 'Return requested', data: toTransaction(requested, timeText) }
     },
     async listHeldPayments({ pageSize, pageToken }, context) {
@@ -312,10 +319,10 @@ type SettlementMethods = Pick<
 >
 
 /** How a business explains its balance. */
-function createSettlementMethods({
-  database,
-  timeText,
-}: Pick<Dependencies, 'database' | 'timeText'>): SettlementMethods {
+function createSettlementMethods(
+  { database }: Runtime,
+  { timeText }: Pick<Dependencies, 'timeText'>,
+): SettlementMethods {
   return {
     async listSettlements({ pageSize, pageToken }, context) {
       const { businessId, live } = callingBusiness(context)

@@ -92,7 +92,7 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
       return { status: true, message: 'Test event sent', data: { eventId } }
     },
     async listDeliveries({ endpointId, eventId, status, pageSize, pageToken }) {
-      const { rows, nextPageToken } = await listDeliveries(webhooks.pool, {
+      const { rows, nextPageToken } = await listDeliveries(webhooks.database.relaxedPool, {
         endpointId: endpointId || undefined,
         eventId: eventId || undefined,
         states: status === '' ? undefined : [status as DeliveryState],

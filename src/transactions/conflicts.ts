@@ -1,16 +1,14 @@
-import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
-import type { Pool } from 'pg'
-import type { Logger } from 'pino'
+import type { EntityManager } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
 import { afterCommit, inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { queriesOf, queryableOf } from '../postgres/queries-of.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { PaymentConflictEntity } from './exceptions.entity.ts'
 import { encodeConflictEvent } from './message.ts'
 import type {
@@ -36,7 +34,7 @@ export async function listConflicts(
  * Faults: not_found.
  */
 export async function resolveConflict(
-  { pool, clock }: { readonly pool: Pool; readonly clock: Clock },
+  { database: { pool }, clock }: Runtime,
   { conflictId, note }: { readonly conflictId: string; readonly note: string },
   actor: Actor,
 ): Promise<ListedConflict> {
@@ -266,9 +264,6 @@ export interface ConflictingReport {
 }
 
 interface Dependencies {
-  readonly orm: MikroORM
-  readonly clock: Clock
-  readonly log: Logger
   /** Called once for each distinct report. */
   readonly onConflict: (conflict: StoredConflict) => void
 }
@@ -278,7 +273,8 @@ interface Dependencies {
  * report is stored once.
  */
 export async function recordConflicts(
-  { orm, clock, log, onConflict }: Dependencies,
+  { database: { orm }, clock, log }: Runtime,
+  { onConflict }: Dependencies,
   reports: readonly ConflictingReport[],
 ): Promise<void> {
   const createdAt = new Date(clock.now())

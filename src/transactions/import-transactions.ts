@@ -4,12 +4,12 @@ import { DUPLICATE, IMPORTED, type RowResult, rejected } from '../accounts/impor
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { type Actor, credentialIdOf } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { assert, type FieldFault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { bigintArray, booleanArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { findRecorded } from './queries.ts'
 import { canBePaidAt, type Payer, type RecordedBy, type TransactionStatus } from './transaction.ts'
 
@@ -35,8 +35,6 @@ export interface ImportedPaymentRow {
 }
 
 interface Dependencies {
-  readonly pool: Pool
-  readonly clock: Clock
   /** Throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
 }
@@ -63,7 +61,8 @@ interface Candidate {
  * Faults: not_found (the business).
  */
 export async function importTransactions(
-  { pool, clock, aliasOf }: Dependencies,
+  { database: { pool }, clock }: Runtime,
+  { aliasOf }: Dependencies,
   request: ImportRequest,
   actor: Actor,
 ): Promise<readonly RowResult[]> {

@@ -1,10 +1,6 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
-import type { Pool } from 'pg'
-import type { Logger } from 'pino'
 import type { OpenAccount } from '../accounts/account.ts'
 import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
 import type { IsSimulated } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
 import { Fault, type Reason } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { createLogSampler } from '../core/log-sampler.ts'
@@ -15,6 +11,7 @@ import {
 } from '../postgres/batcher.ts'
 import { afterCommit } from '../postgres/in-transaction.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { inSpan, type Span } from '../tracing/tracing.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts.ts'
 import type { PaymentCounter } from './count-payments.ts'
@@ -38,14 +35,8 @@ export type RecordPayment = (payment: IncomingPayment) => Promise<RecordResult>
 export type RecordTokenPayment = (payment: TokenPayment) => Promise<RecordResult>
 
 interface Dependencies {
-  readonly pool: Pool
-  readonly orm: MikroORM
   readonly findOpenAccounts: FindOpenAccounts
   readonly isSimulated: IsSimulated
-  readonly clock: Clock
-  readonly log: Logger
-  /** Called after a commit that added events. */
-  readonly onCommit: () => void
   /** Called once for each distinct report of an unmatched payment. */
   readonly onUnmatched: (payment: UnmatchedPayment) => void
   /** Called once for each distinct report that contradicts a recorded payment. */
@@ -63,8 +54,9 @@ interface Dependencies {
  * Faults: unavailable, if the queue is full or the database does not respond; internal, if the payment is
  * refused.
  */
-export function createRecordPayment(dependencies: Dependencies): RecordPayment {
-  const { log, batches, observeBatches, counter } = dependencies
+export function createRecordPayment(runtime: Runtime, dependencies: Dependencies): RecordPayment {
+  const { log } = runtime
+  const { batches, observeBatches, counter } = dependencies
   const observed = observeBatches?.('payments')
   const record = createIsolatingBatcher<IncomingPayment, RecordResult>({
     run: (calls) =>
@@ -73,7 +65,7 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
           STATEMENT,
           calls.map(({ item }) => item.span),
         ),
-        () => recordBatch(dependencies, calls),
+        () => recordBatch(runtime, dependencies, calls),
       ),
     itemsMax: 256,
     batchesMax: 4,
@@ -84,6 +76,7 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
   const storeConflict = createIsolatingBatcher<ConflictingReport, true>({
     run: async (calls) => {
       await recordConflicts(
+        runtime,
         dependencies,
         calls.map(({ item }) => item),
       )
@@ -129,10 +122,13 @@ const STATEMENT = { operation: 'INSERT', table: 'transaction' } as const
 const REFUSED = 'this payment could not be recorded; the log of the service has the cause'
 
 async function recordBatch(
+  runtime: Runtime,
   dependencies: Dependencies,
   calls: readonly PaymentCall[],
 ): Promise<void> {
-  const { pool, findOpenAccounts, clock, log, onCommit } = dependencies
+  const { clock, log, onCommit } = runtime
+  const { recordingPool } = runtime.database
+  const { findOpenAccounts } = dependencies
   const accounts = await findOpenAccounts(calls.map(({ item }) => item))
   const nowMs = clock.now()
   const entries: Entry[] = []
@@ -143,7 +139,8 @@ async function recordBatch(
     else entries.push(toEntry(call, account, nowMs))
   }
   const rows = entries.flatMap((entry) => entry.row ?? [])
-  const recorded = rows.length > 0 ? await insertTransactions(pool, rows) : new Set<string>()
+  const recorded =
+    rows.length > 0 ? await insertTransactions(recordingPool, rows) : new Set<string>()
   const rest: Entry[] = []
   for (const entry of entries) {
     if (entry.row && recorded.has(entry.row.id)) {
@@ -152,11 +149,11 @@ async function recordBatch(
   }
   if (recorded.size > 0) afterCommit(log, onCommit)
   // They have a statement of their own, so that payments into permanent accounts cost nothing more.
-  await recordOneTime(dependencies, oneTime, nowMs, ({ call }, { isWritten, transaction, row }) => {
+  await recordOneTime(runtime, oneTime, nowMs, ({ call }, { isWritten, transaction, row }) => {
     if (isWritten) call.result = { outcome: 'RECORDED', transaction }
     else rest.push({ call, payment: call.item, row, stored: transaction })
   })
-  if (rest.length > 0) await resolveUnrecorded(dependencies, rest)
+  if (rest.length > 0) await resolveUnrecorded(runtime, dependencies, rest)
 }
 
 type OneTimeCall = ReturnType<typeof toOneTime>

@@ -5,12 +5,12 @@ import { lockOneTimeAccounts, useAccounts } from '../accounts/one-time-store.ts'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { type Actor, credentialIdOf } from '../auth/caller.ts'
 import type { BankCode, IsSimulated } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { cutScan, readPage } from '../postgres/page-token.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { encodeArrival } from './message.ts'
 import { findRecorded } from './queries.ts'
 import type { PaymentKey, Resolution, StoredTransaction, StoredUnmatched } from './transaction.ts'
@@ -26,11 +26,7 @@ import {
 import { type Decided, decidePayment } from './variance/record-one-time.ts'
 
 interface Dependencies {
-  readonly pool: Pool
-  readonly clock: Clock
   readonly isSimulated: IsSimulated
-  /** Called after a commit that added events. */
-  readonly onCommit: () => void
 }
 
 /** One page of the unmatched payments that wait for an operator's decision, newest first. */
@@ -66,7 +62,8 @@ interface AssignUnmatched {
  * is at another bank, or simulated while the payment is not), payment_resolved.
  */
 export async function assignUnmatched(
-  { pool, clock, isSimulated, onCommit }: Dependencies,
+  { database: { pool }, clock, onCommit }: Runtime,
+  { isSimulated }: Dependencies,
   { unmatchedPaymentId, businessId, reference, note }: AssignUnmatched,
   actor: Actor,
 ): Promise<StoredTransaction> {
@@ -186,7 +183,7 @@ async function assignedBefore(
  * Faults: not_found, payment_resolved.
  */
 export async function returnUnmatched(
-  { pool, clock }: Pick<Dependencies, 'pool' | 'clock'>,
+  { database: { pool }, clock }: Runtime,
   { unmatchedPaymentId, note }: Pick<AssignUnmatched, 'unmatchedPaymentId' | 'note'>,
   actor: Actor,
 ): Promise<StoredUnmatched> {

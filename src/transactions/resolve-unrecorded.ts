@@ -1,12 +1,11 @@
 import type { Pool } from 'pg'
-import type { Logger } from 'pino'
 import { isCreditable } from '../accounts/account.ts'
 import type { IsSimulated } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import type { Call } from '../postgres/batcher.ts'
 import { afterCommit } from '../postgres/in-transaction.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { encodeArrival, encodeUnmatchedEvent } from './message.ts'
 import { findRecorded, type RecordedTransaction } from './queries.ts'
 import { type Finalization, finalizeTransactions, type NewTransaction } from './store.ts'
@@ -21,11 +20,7 @@ import { insertUnmatched, type NewUnmatched, resolutionsOf } from './unmatched-s
 import { finalizeOneTimePayments } from './variance/record-one-time.ts'
 
 interface Dependencies {
-  readonly pool: Pool
   readonly isSimulated: IsSimulated
-  readonly clock: Clock
-  readonly log: Logger
-  readonly onCommit: () => void
   readonly onUnmatched: (payment: UnmatchedPayment) => void
 }
 
@@ -42,13 +37,16 @@ export interface Entry {
 
 /** Resolves payments that were not inserted: duplicates, conflicts, final reports or unmatched. */
 export async function resolveUnrecorded(
+  runtime: Runtime,
   dependencies: Dependencies,
   entries: readonly Entry[],
 ): Promise<void> {
-  const { pool, clock, isSimulated } = dependencies
+  const { clock } = runtime
+  const { recordingPool } = runtime.database
+  const { isSimulated } = dependencies
   const unmatched: Entry[] = []
   const repeats: RepeatEntry[] = []
-  for (const { entry, found } of await findReported(pool, entries)) {
+  for (const { entry, found } of await findReported(recordingPool, entries)) {
     if (found && isSamePayment(entry, found)) {
       if (isCreditable({ ...found, live: found.account.live }, isSimulated)) {
         repeats.push({ entry, transaction: found })
@@ -60,8 +58,8 @@ export async function resolveUnrecorded(
     else unmatched.push(entry)
   }
   if (unmatched.length > 0) {
-    const assigned = await recordUnmatched(dependencies, unmatched, clock.now())
-    const found = await findRecorded(pool, assigned.map(toKey))
+    const assigned = await recordUnmatched(runtime, dependencies, unmatched, clock.now())
+    const found = await findRecorded(recordingPool, assigned.map(toKey))
     for (const [index, entry] of assigned.entries()) {
       const transaction = found[index]
       assert(transaction, 'an assigned payment is recorded')
@@ -69,14 +67,14 @@ export async function resolveUnrecorded(
     }
   }
   const pending: PendingFinalization[] = []
-  const numbers = await expectedAccountNumbers(pool, repeats)
+  const numbers = await expectedAccountNumbers(recordingPool, repeats)
   for (const [index, { entry, transaction }] of repeats.entries()) {
     const accountNumber = numbers[index] as string
     if (classifyRepeat({ ...transaction, accountNumber }, entry.payment) === 'final') {
       pending.push(toFinalization(entry, transaction, accountNumber))
     } else entry.call.result = toRepeated(entry.payment, transaction, accountNumber)
   }
-  if (pending.length > 0) await finalizePending(dependencies, pending, clock.now())
+  if (pending.length > 0) await finalizePending(runtime, pending, clock.now())
 }
 
 interface Reported {
@@ -134,7 +132,8 @@ function toKey({ payment: { bank, sessionId, live }, row }: Entry) {
 
 /** Stores reports of unmatched payments. @returns those whose payment an operator has assigned in the meantime */
 async function recordUnmatched(
-  { pool, log, onCommit, onUnmatched }: Dependencies,
+  { database: { recordingPool }, log, onCommit }: Runtime,
+  { onUnmatched }: Dependencies,
   entries: readonly Entry[],
   createdAtMs: number,
 ): Promise<readonly Entry[]> {
@@ -143,7 +142,7 @@ async function recordUnmatched(
     const eventId = newId('evt', createdAtMs)
     return { ...stored, eventId, payload: encodeUnmatchedEvent(stored, eventId) }
   })
-  const { inserted, assigned } = await insertUnmatched(pool, rows)
+  const { inserted, assigned } = await insertUnmatched(recordingPool, rows)
   const isAssigned = (_: Entry, index: number) => assigned.has(rows[index]?.id ?? '')
   for (const [index, entry] of entries.entries()) {
     if (!isAssigned(entry, index)) entry.call.result = NOT_MATCHED
@@ -185,13 +184,13 @@ function toRow(
 
 /** Finalizes payments into permanent accounts in one statement. @returns those that another call finalized */
 async function finalizePermanent(
-  { pool, log, onCommit }: Dependencies,
+  { database: { recordingPool }, log, onCommit }: Runtime,
   pending: readonly PendingFinalization[],
   nowMs: number,
 ): Promise<readonly PendingFinalization[]> {
   if (pending.length === 0) return []
   const rows = pending.map(({ entry, transaction }) => toRow(entry, transaction, nowMs))
-  const finalized = await finalizeTransactions(pool, rows)
+  const finalized = await finalizeTransactions(recordingPool, rows)
   const rest: PendingFinalization[] = []
   for (const [index, each] of pending.entries()) {
     const { entry, transaction } = each
@@ -204,22 +203,22 @@ async function finalizePermanent(
 }
 
 async function finalizePending(
-  dependencies: Dependencies,
+  runtime: Runtime,
   pending: readonly PendingFinalization[],
   nowMs: number,
 ): Promise<void> {
-  const { pool } = dependencies
+  const { recordingPool } = runtime.database
   const isOneTime = ({ transaction }: PendingFinalization) =>
     transaction.account.terms !== undefined
   const permanent = pending.filter((each) => !isOneTime(each))
-  const rest = [...(await finalizePermanent(dependencies, permanent, nowMs))]
+  const rest = [...(await finalizePermanent(runtime, permanent, nowMs))]
   const oneTime = pending.filter(isOneTime).map((each) => ({
     ...each,
     accountId: each.transaction.accountId,
     isSingleUse: true,
     toRow: (transaction: StoredTransaction) => toRow(each.entry, transaction, nowMs),
   }))
-  await finalizeOneTimePayments(dependencies, oneTime, nowMs, (each, written) => {
+  await finalizeOneTimePayments(runtime, oneTime, nowMs, (each, written) => {
     const { transaction } = written
     if (written.isWritten) each.entry.call.result = { outcome: 'RECORDED', transaction }
     else rest.push(each)
@@ -227,7 +226,7 @@ async function finalizePending(
   if (rest.length === 0) return
   // A concurrent call finalized these after we read them: compare with the state it recorded.
   const now = await findRecorded(
-    pool,
+    recordingPool,
     rest.map(({ entry: { payment }, transaction: { account } }) => ({
       ...payment,
       live: account.live,

@@ -1,10 +1,10 @@
-import type { Pool, PoolClient } from 'pg'
+import type { PoolClient } from 'pg'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
-import type { Clock } from '../core/clock.ts'
 import { assert, Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import type { Semaphore } from '../postgres/semaphore.ts'
 import { isLegalTransition } from './ledger/ledger.ts'
 import { encodeTransactionEvent } from './message.ts'
@@ -14,12 +14,8 @@ import type { StoredTransaction } from './transaction.ts'
 import { returnedOf } from './variance/variance.ts'
 
 interface Dependencies {
-  readonly pool: Pool
-  readonly clock: Clock
   /** Limits how many reversals hold a connection while they wait for a row or the audit log. */
   readonly semaphore: Semaphore
-  /** Called after a commit that added an event. */
-  readonly onCommit: () => void
 }
 
 /**
@@ -28,7 +24,8 @@ interface Dependencies {
  * @throws Fault not_found, already_reversed, not_reversible (the payment is pending or failed), imported_transaction
  */
 export async function reverseTransaction(
-  { pool, clock, semaphore, onCommit }: Dependencies,
+  { database: { pool }, clock, onCommit }: Runtime,
+  { semaphore }: Dependencies,
   request: { readonly transactionId: string; readonly reason: string },
   actor: Actor,
 ): Promise<StoredTransaction> {

@@ -9,10 +9,9 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { toImportResults } from '../accounts/message.ts'
 import { actorOf, callingToken, callSourceKey, restrictionOf } from '../auth/caller.ts'
-import type { Clock } from '../core/clock.ts'
 import { Fault, type FieldFault, invalidFields, type Reason } from '../core/errors.ts'
 import { inChunks } from '../core/in-chunks.ts'
-import type { Database } from '../postgres/orm.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import { paymentTraceOf } from '../tracing/tracing.ts'
@@ -49,13 +48,9 @@ import { listHeldPayments } from './variance/list-held.ts'
 const REVERSALS_MAX = 4
 
 interface Dependencies {
-  readonly database: Database
-  readonly clock: Clock
   readonly recordPayment: RecordTokenPayment
   readonly recordPayments: RecordPayments
   readonly getTransaction: GetTransaction
-  /** Called after a commit that added an event. */
-  readonly onCommit: () => void
   /** Returns, for some businesses, when a payment is due for settlement, given when it was recorded. */
   readonly settlesAtOf: (
     businessIds: ReadonlySet<string>,
@@ -68,19 +63,20 @@ interface Dependencies {
   readonly aliasOf: (businessId: string) => Promise<string>
 }
 
-export function createTransactionRpc({
-  database,
-  clock,
-  recordPayment,
-  recordPayments,
-  getTransaction,
-  onCommit,
-  settlesAtOf,
-  checkPayment,
-  checkImported,
-  aliasOf,
-}: Dependencies): ServiceImpl<typeof TransactionService> {
-  const { pool, orm, read } = database
+export function createTransactionRpc(
+  runtime: Runtime,
+  {
+    recordPayment,
+    recordPayments,
+    getTransaction,
+    settlesAtOf,
+    checkPayment,
+    checkImported,
+    aliasOf,
+  }: Dependencies,
+): ServiceImpl<typeof TransactionService> {
+  const { clock } = runtime
+  const { orm, read } = runtime.database
   const semaphore = createSemaphore(REVERSALS_MAX)
   return {
     async recordPayment(request, context) {
@@ -153,11 +149,7 @@ export function createTransactionRpc({
     },
     async reverseTransaction(request, context) {
       const actor = actorOf(context)
-      const reversed = await reverseTransaction(
-        { pool, clock, semaphore, onCommit },
-        request,
-        actor,
-      )
+      const reversed = await reverseTransaction(runtime, { semaphore }, request, actor)
       return { transaction: toTransactionMessage(reversed) }
     },
     async importTransactions({ businessId, test, validateOnly, transactions }, context) {
@@ -166,7 +158,7 @@ export function createTransactionRpc({
         return faults.length > 0 ? { faults } : { payment: toImportedTransaction(row), faults }
       })
       const request = { businessId, live: !test, validateOnly, rows }
-      const results = await importTransactions({ pool, clock, aliasOf }, request, actorOf(context))
+      const results = await importTransactions(runtime, { aliasOf }, request, actorOf(context))
       return { results: toImportResults(results) }
     },
   }
@@ -219,38 +211,31 @@ function refusedResult(error: string, reason: Reason): RecordPaymentResult {
 /** How many decisions one instance makes at the same time. */
 const DECISIONS_MAX = 4
 
-interface Options {
-  readonly database: Database
-  readonly clock: Clock
-  /** Called after a commit that added an event. */
-  readonly onCommit: () => void
-}
-
 /** What decisions about held payments need, with the bound that businesses and operators share. */
-export function decisionDependencies({ database, clock, onCommit }: Options): DecisionDependencies {
-  return { pool: database.pool, clock, onCommit, semaphore: createSemaphore(DECISIONS_MAX) }
+export function createDecisions(): DecisionDependencies {
+  return { semaphore: createSemaphore(DECISIONS_MAX) }
 }
 
 /** Held payments, for operators. */
 export function createHeldPaymentRpc(
-  { read }: Database,
+  runtime: Runtime,
   decisions: DecisionDependencies,
 ): ServiceImpl<typeof HeldPaymentService> {
   return {
     async acceptPayment({ transactionId }, context) {
-      const accepted = await acceptPayment(decisions, transactionId, actorOf(context))
+      const accepted = await acceptPayment(runtime, decisions, transactionId, actorOf(context))
       return { transaction: toTransactionMessage(accepted) }
     },
     async returnPayment(request, context) {
-      const requested = await returnPayment(decisions, request, actorOf(context))
+      const requested = await returnPayment(runtime, decisions, request, actorOf(context))
       return { transaction: toTransactionMessage(requested) }
     },
     async completeReturn(request, context) {
-      const returned = await completeReturn(decisions, request, actorOf(context))
+      const returned = await completeReturn(runtime, decisions, request, actorOf(context))
       return { transaction: toTransactionMessage(returned) }
     },
     async listHeldPayments(request, context) {
-      const { rows, nextPageToken } = await read((on) =>
+      const { rows, nextPageToken } = await runtime.database.read((on) =>
         listHeldPayments(on, {
           businessId: request.businessId || undefined,
           allowed: restrictionOf(context.values),

@@ -1,4 +1,4 @@
-import type { Pool, PoolClient } from 'pg'
+import type { PoolClient } from 'pg'
 import type { StoredAccount } from '../accounts/account.ts'
 import { type AccountKey, getAccount } from '../accounts/get-account.ts'
 import { checkSplit, type RequestedSplit } from '../accounts/splits/approvals.ts'
@@ -6,15 +6,10 @@ import { type Split, splitText } from '../accounts/splits/split.ts'
 import { findLastValidFrom, findSplit, insertSplit } from '../accounts/splits/split-store.ts'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
-import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { firstIdAt, newId } from '../core/ids.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
-
-interface Dependencies {
-  readonly pool: Pool
-  readonly clock: Clock
-}
+import type { Runtime } from '../postgres/runtime.ts'
 
 /** An account with the split that it has now; undefined: its owner keeps everything. */
 interface SplitAccount {
@@ -35,7 +30,7 @@ export type SetSplit = (
  * From before it chooses the version until the commit, no payment of the business can be settled, and the version is
  * valid only after every payment that was recorded before. So a settled payment keeps its split for ever.
  */
-export function createSetSplit({ pool, clock }: Dependencies): SetSplit {
+export function createSetSplit({ database: { pool }, clock }: Runtime): SetSplit {
   return async (key, requested, actor) => {
     const account = await getAccount(pool, key)
     if (account.status === 'PENDING') {

@@ -1,8 +1,7 @@
-import type { Pool } from 'pg'
-import type { Registry } from 'prom-client'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { createPendingFrom } from './deliveries/backlog.ts'
 import { countUnhealthyByState } from './endpoints/list-unhealthy.ts'
 
@@ -19,7 +18,7 @@ const UNHEALTHY = ['failing', 'disabled'] as const
 const COUNTED_MAX = 1_000
 
 /** Registers the backlog of deliveries and the state of endpoints, as the database has them. */
-export function registerBacklogMetrics(metrics: Registry, pool: Pool): void {
+export function registerBacklogMetrics({ database: { pool }, metrics }: Runtime): void {
   const pendingFrom = createPendingFrom(pool, PENDING_FROM_MAX_AGE_MS)
   const gauge = (name: string, help: string, measure: (of: PendingDeliveries) => number) => ({
     name,

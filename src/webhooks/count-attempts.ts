@@ -1,10 +1,9 @@
 import type { Pool } from 'pg'
-import type { Logger } from 'pino'
-import type { Clock } from '../core/clock.ts'
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { createLoop } from '../core/loop.ts'
 import { bigintArray, booleanArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import type { DeliveryState } from './deliveries/delivery.ts'
 
 /** An attempt that was recorded. */
@@ -27,10 +26,6 @@ export interface AttemptCounter {
 }
 
 interface Options {
-  /** A pool whose commits do not wait for the disk. */
-  readonly pool: Pool
-  readonly clock: Clock
-  readonly log: Logger
   readonly everyMs?: number
 }
 
@@ -44,19 +39,17 @@ const RETENTION_MS = 400 * DAY_MS
 const DELETED_MAX = 5_000
 
 /** Collects counts in memory and adds them to the stored ones in the background, all in one statement. */
-export function createAttemptCounter({
-  pool,
-  clock,
-  log,
-  everyMs = STORE_EVERY_MS,
-}: Options): AttemptCounter {
+export function createAttemptCounter(
+  { database: { relaxedPool }, clock, log }: Runtime,
+  { everyMs = STORE_EVERY_MS }: Options = {},
+): AttemptCounter {
   let pending = new Map<string, HourCounts>()
   const store = async (): Promise<void> => {
     const counted = pending
     if (counted.size === 0) return
     pending = new Map()
     try {
-      await addHours(pool, [...counted.values()])
+      await addHours(relaxedPool, [...counted.values()])
     } catch (error) {
       // Whether it was committed is not known for a lost connection: counted twice is worse than not at all.
       log.warn({ err: error, rows: counted.size }, 'some webhook attempts are not in the figures')
@@ -73,7 +66,7 @@ export function createAttemptCounter({
     log,
     everyMs: DELETE_EVERY_MS,
     async turn() {
-      const deleted = await deleteOldHours(pool, clock.now() - RETENTION_MS, DELETED_MAX)
+      const deleted = await deleteOldHours(relaxedPool, clock.now() - RETENTION_MS, DELETED_MAX)
       return deleted === DELETED_MAX ? 0 : undefined
     },
   })

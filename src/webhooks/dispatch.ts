@@ -1,21 +1,15 @@
 import type { Pool } from 'pg'
-import type { Logger } from 'pino'
-import type { Clock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { KINDS_ON_REQUEST } from '../events/message.ts'
 import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
-import type { Tracing } from '../tracing/tracing.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import type { UnclearClaims } from './deliveries/claim-deliveries.ts'
 import { type ClaimRow, readClaims } from './deliveries/claim-deliveries.ts'
 import type { Allotment } from './deliveries/concurrency-limiter.ts'
 import type { Worker } from './deliveries/worker.ts'
 
 interface DispatcherOptions {
-  readonly pool: Pool
-  readonly clock: Clock
-  readonly log: Logger
-  readonly tracing?: Tracing | undefined
   readonly leaseMs: number
   /** How long a disabled endpoint still gets deliveries, which are paused. */
   readonly pausedMaxMs: number
@@ -37,8 +31,10 @@ const IDLE_MS = 1_000
 const RECENT_EVENTS = 10_000n
 
 /** Creates deliveries from the events of the log. An advisory lock lets one instance at a time do it. */
-export function createDispatcher(options: DispatcherOptions): Loop {
-  const { pool, clock, log, leaseMs, pausedMaxMs, worker, onDue, tracing, unclear } = options
+export function createDispatcher(runtime: Runtime, options: DispatcherOptions): Loop {
+  const { clock, log, tracing } = runtime
+  const { relaxedPool } = runtime.database
+  const { leaseMs, pausedMaxMs, worker, onDue, unclear } = options
   let recentFrom = 0n
   return createLoop({
     name: 'webhook dispatcher',
@@ -53,7 +49,7 @@ export function createDispatcher(options: DispatcherOptions): Loop {
       const { dispatched, claims } = await unclear.watch(
         { endpointIds, leasedUntilMs },
         async () => {
-          const dispatched = await dispatchEvents(pool, {
+          const dispatched = await dispatchEvents(relaxedPool, {
             idPrefix,
             nowMs,
             eventsMax: EVENTS_MAX,
@@ -62,7 +58,7 @@ export function createDispatcher(options: DispatcherOptions): Loop {
             recentFrom,
             pausedBeforeMs: nowMs - pausedMaxMs,
           })
-          return { dispatched, ...(await readClaims(pool, dispatched.claimed)) }
+          return { dispatched, ...(await readClaims(relaxedPool, dispatched.claimed)) }
         },
       )
       if (dispatched.position !== undefined) recentFrom = dispatched.position - RECENT_EVENTS

@@ -172,8 +172,8 @@ async function openReceiver(context: EndpointContext, target: RehearsalTarget): 
 }
 
 async function openEndpoint(context: EndpointContext, endpointId: string): Promise<Receiver> {
-  const { orm, encrypter, clock } = context
-  return orm.em.fork().transactional(async (em) => {
+  const { database, encrypter, clock } = context
+  return database.orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEndpoint(em, endpointId)
     if (endpoint.live) {
       const text =
@@ -204,7 +204,7 @@ async function openEndpoint(context: EndpointContext, endpointId: string): Promi
 }
 
 async function openCandidate(
-  { orm, rules }: EndpointContext,
+  { database: { orm }, rules }: EndpointContext,
   { secret, ...candidate }: Candidate,
 ): Promise<Receiver> {
   const { businessId, url, format } = candidate
@@ -232,7 +232,7 @@ async function openCandidate(
 
 /** Records who made Inflow send signed payments that never happened, and the origin of the URL to which. */
 async function audit(
-  { orm }: EndpointContext,
+  { database: { orm } }: EndpointContext,
   { auditedAs: targetId, businessId, url }: Receiver,
   actor: Actor,
 ): Promise<void> {
@@ -244,8 +244,8 @@ async function audit(
 
 /** Makes up events whose session ids no other rehearsal has: 30 digits, like those of NIBSS. */
 async function createEvents({ context, timeText }: RehearseOptions, businessId: string) {
-  const { pool, clock } = context
-  const { epoch } = await readLogState(pool)
+  const { database, clock } = context
+  const { epoch } = await readLogState(database.relaxedPool)
   const digits = timeText.format(clock.now()).replaceAll(/\D/g, '').slice(2)
   const transactionRefPrefix = `999999${digits}${`${randomInt(100_000_000)}`.padStart(8, '0')}`
   let made = 0

@@ -1,6 +1,4 @@
 import type { Pool } from 'pg'
-import type { Logger } from 'pino'
-import type { Clock } from '../core/clock.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import {
@@ -9,12 +7,10 @@ import {
   LOCKED_MS,
   listPartitions,
 } from '../postgres/partitions/partitions.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { deleteSupersededPositions } from './deliveries/backlog.ts'
 
 interface RetentionOptions {
-  readonly pool: Pool
-  readonly clock: Clock
-  readonly log: Logger
   readonly retentionDays: number
   /** How long deliveries to a disabled endpoint stay paused: as long as retries last. */
   readonly pausedMaxMs: number
@@ -39,13 +35,18 @@ const ROWS_MAX = 2_000
 
 const STATEMENTS_MAX = 2_000
 
-export function createDeliveryRetention(options: RetentionOptions): DeliveryRetention {
-  const { pool, clock, log, retentionDays, pausedMaxMs } = options
+export function createDeliveryRetention(
+  runtime: Runtime,
+  options: RetentionOptions,
+): DeliveryRetention {
+  const { clock, log } = runtime
+  const { relaxedPool } = runtime.database
+  const { retentionDays, pausedMaxMs } = options
   const run = async (signal?: AbortSignal) => {
     const nowMs = clock.now()
     let expired = 0
     for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
-      const rows = await expireUndeliverable(pool, {
+      const rows = await expireUndeliverable(relaxedPool, {
         nowMs,
         pausedBeforeMs: nowMs - pausedMaxMs,
         rowsMax: ROWS_MAX,
@@ -56,9 +57,9 @@ export function createDeliveryRetention(options: RetentionOptions): DeliveryRete
     const beforeMs = nowMs - retentionDays * DAY_MS
     const { dropped, inUse } = signal?.aborted
       ? { dropped: 0, inUse: false }
-      : await dropDeliveries(pool, beforeMs)
-    if (!signal?.aborted) await purgeEndpoints(pool, beforeMs)
-    await deleteSupersededPositions(pool, signal)
+      : await dropDeliveries(relaxedPool, beforeMs)
+    if (!signal?.aborted) await purgeEndpoints(relaxedPool, beforeMs)
+    await deleteSupersededPositions(relaxedPool, signal)
     return { expired, dropped, inUse }
   }
   const loop = createLoop({

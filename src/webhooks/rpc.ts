@@ -48,7 +48,7 @@ export function createWebhookRpc(
   bankNames: BankNames,
   rehearse: Rehearse,
 ): ServiceImpl<typeof WebhookService> {
-  const { pool } = context
+  const { relaxedPool } = context.database
   const kinds = listEventKinds(timeText, bankNames)
   const showRequest = createShowRequest(context, timeText, bankNames)
   return {
@@ -100,12 +100,12 @@ export function createWebhookRpc(
     async listDeliveries(request) {
       const { pageSize, pageToken } = request
       const filter = { ...toDeliveryFilter(request), pageSize, pageToken }
-      const { rows, nextPageToken } = await listDeliveries(pool, filter)
+      const { rows, nextPageToken } = await listDeliveries(relaxedPool, filter)
       return { deliveries: rows.map(toDeliveryMessage), nextPageToken }
     },
     async getDelivery({ deliveryId }) {
       const { delivery, attempts, previousSequence, businessId, live } = await getDelivery(
-        pool,
+        relaxedPool,
         deliveryId,
       )
       const request = await showRequest({ ...delivery, previousSequence })

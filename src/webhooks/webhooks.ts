@@ -1,19 +1,16 @@
 import type { ServiceImpl } from '@connectrpc/connect'
-import type { Logger } from 'pino'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import type { BankNames } from '../banks/bank.ts'
-import type { Clock, TimeText } from '../core/clock.ts'
+import type { TimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Resolve } from '../net/addresses.ts'
 import type { ObserveBatches } from '../postgres/batcher.ts'
-import type { Database } from '../postgres/orm.ts'
-import type { Tracing } from '../tracing/tracing.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { createLoadConnection } from './connections/send-connected.ts'
 import { createAttemptCounter } from './count-attempts.ts'
 import { createUnclearClaims } from './deliveries/claim-deliveries.ts'
 import { CONCURRENCY_LIMITS, type ConcurrencyLimits } from './deliveries/concurrency-limiter.ts'
 import { createSharedRates } from './deliveries/rate-limiter.ts'
-import type { AttemptMetrics } from './deliveries/record-attempt.ts'
 import { createRecorder } from './deliveries/record-attempt.ts'
 import { RETRY_SCHEDULE_MS } from './deliveries/retry.ts'
 import { Worker } from './deliveries/worker.ts'
@@ -28,15 +25,9 @@ import { createHttpClient } from './sender/http-client.ts'
 import { createSender } from './sender/send-delivery.ts'
 
 export interface WebhooksOptions {
-  readonly database: Database
   readonly encrypter: Encrypter
-  readonly clock: Clock
   readonly timeText: TimeText
   readonly bankNames: BankNames
-  readonly log: Logger
-  readonly tracing?: Tracing | undefined
-  /** Called after a commit that added an event. */
-  readonly onCommit: () => void
   /** Whether endpoint URLs may be http as well as https. */
   readonly allowHttp: boolean
   /** Ranges of non-public addresses that are allowed, such as "127.0.0.0/8". */
@@ -53,7 +44,6 @@ export interface WebhooksOptions {
   readonly resolve?: Resolve | undefined
   readonly retryScheduleMs?: readonly number[]
   readonly concurrencyLimits?: ConcurrencyLimits
-  readonly metrics?: AttemptMetrics
   readonly observeBatches?: ObserveBatches
 }
 
@@ -72,12 +62,11 @@ export interface Webhooks {
 }
 
 /** @throws RangeError if a range is malformed */
-export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { database, encrypter, clock, timeText, log, leaseMs, onCommit } = options
-  const { retryScheduleMs: scheduleMs = RETRY_SCHEDULE_MS } = options
-  const { orm } = database
+export function createWebhooks(runtime: Runtime, options: WebhooksOptions): Webhooks {
   // Losing a commit in a crash is safe: at worst a delivery is repeated, with the same id.
-  const pool = database.relaxedPool
+  const { relaxedPool } = runtime.database
+  const { encrypter, timeText, bankNames, leaseMs, observeBatches } = options
+  const { retryScheduleMs: scheduleMs = RETRY_SCHEDULE_MS } = options
   const guard = createAddressGuard(options.allowedCidrs)
   const rules = { allowHttp: options.allowHttp, guard }
   const httpClient = createHttpClient({
@@ -88,49 +77,45 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   })
   // As long as retries last.
   const pausedMaxMs = scheduleMs.reduce((sum, ms) => sum + ms, 0)
-  const unclear = createUnclearClaims(pool)
-  const background = { pool, clock, log, leaseMs, pausedMaxMs, unclear }
-  const rates = createSharedRates({ pool, clock, log })
-  const onFailure = createHealthWatch({ orm, clock, log, onCommit })
-  const counter = createAttemptCounter({ pool, clock, log })
-  const worker = new Worker({
+  const unclear = createUnclearClaims(relaxedPool)
+  const background = { leaseMs, pausedMaxMs, unclear }
+  const rates = createSharedRates(runtime)
+  const onFailure = createHealthWatch(runtime)
+  const counter = createAttemptCounter(runtime)
+  const worker = new Worker(runtime, {
     ...background,
     limits: options.concurrencyLimits ?? CONCURRENCY_LIMITS,
     createRate: rates.create,
     steps: {
-      send: createSender({
+      send: createSender(runtime, {
         encrypter,
-        clock,
         timeText,
-        bankNames: options.bankNames,
+        bankNames,
         httpClient,
-        log,
-        tracing: options.tracing,
-        loadConnection: createLoadConnection(pool, encrypter),
+        loadConnection: createLoadConnection(relaxedPool, encrypter),
       }),
-      record: createRecorder({
+      record: createRecorder(runtime, {
         ...background,
         scheduleMs,
         random: Math.random,
         onFailure,
         onEnded: counter.count,
-        metrics: options.metrics,
-        observeBatches: options.observeBatches,
+        observeBatches,
       }),
     },
   })
   const onDue = (): void => worker.wake()
-  const dispatcher = createDispatcher({ ...background, worker, onDue, tracing: options.tracing })
-  const retention = createDeliveryRetention({
+  const dispatcher = createDispatcher(runtime, { ...background, worker, onDue })
+  const retention = createDeliveryRetention(runtime, {
     ...background,
     retentionDays: options.retentionDays,
   })
-  const context = { orm, pool, encrypter, clock, rules, onCommit, onDue }
+  const context = { ...runtime, encrypter, rules, onDue }
   return {
     rpc: createWebhookRpc(
       context,
       timeText,
-      options.bankNames,
+      bankNames,
       createRehearse({ ...options, context, httpClient }),
     ),
     context,

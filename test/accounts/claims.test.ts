@@ -1,5 +1,4 @@
 import type { Pool } from 'pg'
-import pino from 'pino'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { AccountEntity } from '../../src/accounts/account.entity.ts'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
@@ -11,6 +10,7 @@ import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { SYSTEM } from '../support/operator.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { MASTER_KEY } from '../support/service.ts'
 
 const db = useDatabase()
@@ -34,7 +34,8 @@ beforeEach(async () => {
   sent = []
   faults = 0
   const request = { name: 'Acme', alias: '' }
-  businessId = (await createBusiness(db.database, clock, request, SYSTEM)).business.id
+  businessId = (await createBusiness(createTestRuntime(db.database, { clock }), request, SYSTEM))
+    .business.id
 })
 
 const bank: BankConnector = {
@@ -72,22 +73,13 @@ function observedPool(): Pool {
 
 /** Creates the account at a separate instance. */
 function create() {
-  const pool = observedPool()
-  const openAtBank = createOpenAtBank({
-    pool,
-    orm: db.database.orm,
-    bankOf,
-    clock,
-    log: pino({ level: 'silent' }),
-    onCommit: () => undefined,
-  })
+  const runtime = createTestRuntime({ ...db.database, pool: observedPool() }, { clock })
+  const openAtBank = createOpenAtBank(runtime, { bankOf })
   const encrypter = createEncrypter(MASTER_KEY)
-  const call = createCreateAccount({
-    pool,
+  const call = createCreateAccount(runtime, {
     bankOf,
     openAtBank,
     encrypter,
-    clock,
     aliasOf: async () => 'Acme',
   })
   return call({

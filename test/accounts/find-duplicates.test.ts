@@ -12,6 +12,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { startInflow } from '../cli/run-inflow.ts'
 import { creation } from '../protocols/rest/rest.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { ADMIN_TOKEN, MASTER_KEY, useSharedService } from '../support/service.ts'
 
 const service = useSharedService()
@@ -63,8 +64,9 @@ test('finds the accounts with one identity number across businesses', async () =
 
 test('only a token with scope admin may search by identity number', async () => {
   const encrypter = createEncrypter(MASTER_KEY)
-  const rpc = createAccountRpc({
-    ...{ database: service.database, encrypter, bankNames: readConfig({}).bankNames },
+  const rpc = createAccountRpc(createTestRuntime(service.database), {
+    encrypter,
+    bankNames: readConfig({}).bankNames,
   } as never)
   const asCaller = (scopes: readonly Scope[], idNumber: string) => {
     const caller = { kind: 'internal', tokenId: 't', name: 't', scopes: new Set(scopes) } as const

@@ -8,6 +8,7 @@ import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { reEncrypt } from '../../src/crypto/re-encrypt.ts'
 import { useDatabase } from '../support/database.ts'
 import { MASTER_KEY } from '../support/master-key.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { append, firstBad, keys, OPERATOR, readAll, withoutTriggers } from './audit-fixture.ts'
 
@@ -168,7 +169,7 @@ test('the head is exported to the log, with its MAC, and as a metric; a changed 
   const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) })
   const exported = async () => {
     const metrics = new Registry()
-    const loop = createAuditExport({ pool: pool(), keys, log, metrics })
+    const loop = createAuditExport(createTestRuntime({ pool: pool() }, { log, metrics }), { keys })
     const before = lines.length
     loop.start()
     await waitFor(async () => expect(lines.length).toBeGreaterThan(before))

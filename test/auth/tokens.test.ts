@@ -14,6 +14,7 @@ import { until } from '../protocols/rest/rest.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 import { grpcClient } from '../support/grpc-client.ts'
 import { startInstance } from '../support/instance.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 
 const service = useSharedService()
@@ -107,10 +108,10 @@ describe('a token', () => {
     // With one connection, a later statement waits for the write.
     const relaxedPool = new pg.Pool({ connectionString: service.url, max: 1 })
     onTestFinished(() => relaxedPool.end())
-    const { pool } = service.database
     const writtenAtMs = async (nowMs: number) => {
-      const dependencies = { pool, relaxedPool, clock: { now: () => nowMs } }
-      await createAuthenticateToken({ ...dependencies, bootstrapToken: undefined })(secret)
+      const database = { ...service.database, relaxedPool }
+      const runtime = createTestRuntime(database, { clock: { now: () => nowMs } })
+      await createAuthenticateToken(runtime, { bootstrapToken: undefined })(secret)
       const select = 'select last_used_at as at from internal_token where id = $1'
       return (await relaxedPool.query<{ at: Date }>(select, [id])).rows[0]!.at.getTime()
     }
@@ -169,12 +170,10 @@ test('ADMIN_TOKEN cannot be revoked', async () => {
 describe('authentication by token', () => {
   let nowMs: number
   const authenticate = (settings = { bootstrapToken: ADMIN_TOKEN as string | undefined }) =>
-    createAuthenticateToken({
-      pool: service.database.pool,
-      relaxedPool: service.database.relaxedPool,
-      clock: { now: () => nowMs },
-      ...settings,
-    })
+    createAuthenticateToken(
+      createTestRuntime(service.database, { clock: { now: () => nowMs } }),
+      settings,
+    )
 
   beforeEach(() => {
     nowMs = Date.now()

@@ -1,4 +1,3 @@
-import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
@@ -13,6 +12,7 @@ import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { useFakeBank } from '../support/fake-bank.ts'
 import { startInstance } from '../support/instance.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 const db = useDatabase()
 const bank = useFakeBank()
@@ -28,13 +28,11 @@ async function reported(): Promise<readonly string[]> {
 test('doctor counts the open circuit breakers of every process until they close', async () => {
   const states = [new Map<BankCode, BreakerState>(), new Map<BankCode, BreakerState>()]
   const loops = states.map((state, index) =>
-    createReportBreakers({
-      orm: db.database.orm,
+    createReportBreakers(createTestRuntime(db.database), {
       processId: `ins_${index}`,
       conditions: new Map([
         ['PALMPAY', () => ({ breaker: state.get('PALMPAY') ?? 'closed', denial: '' })],
       ]),
-      log: pino({ level: 'silent' }),
     }),
   )
   for (const loop of loops) loop.start()

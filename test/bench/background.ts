@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { pino } from 'pino'
 import { SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { newId } from '../../src/core/ids.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { cutPartition, LOCKED_MS } from '../../src/postgres/partitions/partitions.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import type { Bench } from './bench.ts'
 import { startChild } from './child.ts'
 import { trackCosts } from './load.ts'
@@ -140,11 +140,10 @@ const RUNS_MAX = 60
 /** Runs the retention as of two days later, again while partitions are in use. */
 export async function retentionJob(options: { databaseUrl: string; events: number }) {
   const pool = new pg.Pool({ connectionString: options.databaseUrl, max: 2 })
-  const { run } = createRetention({
-    ...{ pool, log: pino({ enabled: false }), retentionDays: 1 },
-    clock: { now: () => Date.now() + 2 * DAY_MS },
-    dispatchedUpTo: async () => BigInt(options.events),
-  })
+  const { run } = createRetention(
+    createTestRuntime({ pool }, { clock: { now: () => Date.now() + 2 * DAY_MS } }),
+    { retentionDays: 1, dispatchedUpTo: async () => BigInt(options.events) },
+  )
   return {
     ready: undefined,
     async run(_: undefined) {

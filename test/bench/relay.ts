@@ -5,6 +5,7 @@ import pino from 'pino'
 import { openJetStreamSink } from '../../src/relay/jetstream-sink.ts'
 import { createRelay, WINDOW_MAX } from '../../src/relay/relay.ts'
 import { hasNats, startNats } from '../support/nats.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { type Child, startChild } from './child.ts'
 import { trackCpuUsage } from './cpu-usage.ts'
 import { type Benchmark, compare } from './rounds.ts'
@@ -58,10 +59,10 @@ export async function relayLoad(options: { databaseUrl: string; server: string }
     ...{ servers: [options.server], tls: false, user: undefined, password: undefined },
     ...{ token: undefined, credentialsFile: undefined, caFile: undefined },
   }
+  const log = pino({ level: 'warn' }, pino.destination(2))
+  const runtime = createTestRuntime({ pool }, { log })
   const run = async (upTo: number): Promise<number> => {
-    const relay = createRelay({
-      pool,
-      log: pino({ level: 'warn' }, pino.destination(2)),
+    const relay = createRelay(runtime, {
       random: Math.random,
       format: 'protobuf',
       openSink: () => openJetStreamSink(nats, { replicas: 1, retentionMs: 86_400_000 }),

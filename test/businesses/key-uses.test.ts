@@ -8,6 +8,7 @@ import { keyIdOf } from '../../src/businesses/secret-key.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { startInstance, startWire } from '../support/instance.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useSharedService } from '../support/service.ts'
 
 const service = useSharedService()
@@ -20,7 +21,7 @@ afterEach(async () => {
 })
 
 function create(everyMs: number): KeyUses {
-  const uses = createKeyUses({ pool: service.database.relaxedPool, log, everyMs })
+  const uses = createKeyUses(createTestRuntime(service.database, { log }), { everyMs })
   running.add(uses)
   return uses
 }
@@ -124,7 +125,7 @@ test('keeps uses while the database is unavailable, and writes them afterwards',
   try {
     const failures: string[] = []
     const failureLog = pino({}, { write: (line: string) => void failures.push(line) })
-    const uses = createKeyUses({ pool: database.relaxedPool, log: failureLog, everyMs: 20 })
+    const uses = createKeyUses(createTestRuntime(database, { log: failureLog }), { everyMs: 20 })
     running.add(uses)
     await wire.cut()
     uses.record(keyIdOf(key)!, 2_000_000)

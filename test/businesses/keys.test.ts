@@ -10,6 +10,7 @@ import { keyIdOf, matchesHash, newSecretKey } from '../../src/businesses/secret-
 import { createFindKey } from '../../src/businesses/store.ts'
 import { newId } from '../../src/core/ids.ts'
 import { creation } from '../protocols/rest/rest.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -62,12 +63,11 @@ describe('authentication by key', () => {
   let lookups: number
   const authenticate = () => {
     const findKey = createFindKey(service.database.pool)
-    const find = createAuthenticateKey({
+    const find = createAuthenticateKey(createTestRuntime({}, { clock: { now: () => nowMs } }), {
       findKey(secret) {
         lookups += 1
         return findKey(secret)
       },
-      clock: { now: () => nowMs },
       onUse: (...use) => used.push(use),
     })
     return async (secret: string, address = '198.51.100.1') => find(secret, address)

@@ -1,6 +1,5 @@
 import { createServer } from 'node:net'
 import { status } from '@grpc/grpc-js'
-import pino from 'pino'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
@@ -15,6 +14,7 @@ import { createRetention } from '../../src/events/retention.ts'
 import { failOver, sequence, writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
 import { startProcess } from '../support/process.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { WAIT_LIMIT_MS, waitFor, waitUntil } from '../support/wait-for.ts'
 import { freePort, startProxy } from './proxy.ts'
@@ -274,13 +274,10 @@ test('a refused cursor comes with a cursor from which it is safe to resume', asy
   expect(idsOf(await take(resumed.stream, 1))).toEqual([id])
 
   const { epoch, end } = await readLogState(pool())
-  const retention = createRetention({
-    pool: pool(),
-    clock: { now: () => Date.now() + 2 * 86_400_000 },
-    log: pino({ level: 'silent' }),
-    retentionDays: 1,
-    dispatchedUpTo: async () => end.position,
-  })
+  const retention = createRetention(
+    createTestRuntime({ pool: pool() }, { clock: { now: () => Date.now() + 2 * 86_400_000 } }),
+    { retentionDays: 1, dispatchedUpTo: async () => end.position },
+  )
   await retention.run()
   const deleted = encodeCursor({ epoch, position: 1n, tag: '' })
   await expect(

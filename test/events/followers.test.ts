@@ -8,6 +8,7 @@ import { followPayments as followDue } from '../../src/settlement/sweep-due.ts'
 import { insertBusiness, payAt } from '../settlement/fixture.ts'
 import { useDatabase } from '../support/database.ts'
 import { rowsRead } from '../support/rows-read.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 const db = useDatabase(6)
 const lines: Record<string, unknown>[] = []
@@ -16,12 +17,12 @@ const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)
 /** Each follower, and what the database refuses of it about a business in a test. */
 const FOLLOWERS = {
   figures: {
-    follow: (pool: Pool) => followFigures({ database: { pool }, log }),
+    follow: (pool: Pool) => followFigures(createTestRuntime({ pool }, { log })),
     table: 'payment_hour',
     what: 'the hourly figures of payments',
   },
   settlement: {
-    follow: (pool: Pool) => followDue({ database: { ...db.database, pool }, log }),
+    follow: (pool: Pool) => followDue(createTestRuntime({ pool }, { log })),
     table: 'settlement_due',
     what: 'the balances due for settlement',
   },

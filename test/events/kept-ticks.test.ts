@@ -3,7 +3,7 @@ import { readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { useDatabase } from '../support/database.ts'
 import { changeSequencer, cutPartitions, sequence, writeEvents } from '../support/events.ts'
-import { silent } from '../webhooks/fixture.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 const db = useDatabase()
 
@@ -18,11 +18,10 @@ const positionsOfTicks = async () => {
 
 /** Runs the retention two days later. @param upTo the last position that has its deliveries */
 const expire = (upTo: bigint) =>
-  createRetention({
-    ...{ pool: db.database.pool, log: silent, retentionDays: 1 },
-    clock: { now: () => Date.now() + 2 * DAY_MS },
-    dispatchedUpTo: async () => upTo,
-  }).run()
+  createRetention(
+    createTestRuntime(db.database, { clock: { now: () => Date.now() + 2 * DAY_MS } }),
+    { retentionDays: 1, dispatchedUpTo: async () => upTo },
+  ).run()
 
 beforeAll(async () => {
   const { pool } = db.database

@@ -11,8 +11,8 @@ import {
 import { tamper, useDatabase } from '../support/database.ts'
 import { cutPartitions, loseEvents, sequence, writeEvents } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { waitUntil } from '../support/wait-for.ts'
-import { silent } from '../webhooks/fixture.ts'
 
 const db = useDatabase(6)
 
@@ -25,8 +25,8 @@ const sql = async (text: string, values: unknown[] = []) =>
 
 /** The retention two days later. @param upTo the last position that has its deliveries */
 const retention = (upTo = 2n ** 40n, clock = { now: () => Date.now() + 2 * DAY_MS }) =>
-  createRetention({
-    ...{ pool: db.database.pool, log: silent, retentionDays: 1, rowsMax: 3, lockedMs: 100, clock },
+  createRetention(createTestRuntime(db.database, { clock }), {
+    ...{ retentionDays: 1, rowsMax: 3, lockedMs: 100 },
     dispatchedUpTo: async () => upTo,
   })
 

@@ -17,6 +17,7 @@ import { readBalance } from '../../src/settlement/get-balance.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { changeSequencer, failOver, loseEvents, sequence, writeEvents } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase()
@@ -26,7 +27,7 @@ let cancel: AbortController
 let draining: AbortController
 
 beforeEach(() => {
-  tail = new Tail(db.database, log)
+  tail = new Tail(createTestRuntime(db.database, { log }))
   cancel = new AbortController()
   draining = new AbortController()
 })
@@ -44,14 +45,13 @@ function open(
   credential: CredentialStatus = { isValid: async () => true, end: () => undefined },
 ) {
   const dependencies = {
-    database: db.database,
     tail,
     draining: draining.signal,
     random: () => 0.5,
     timing,
   }
   const message = create(SubscribeRequestSchema, request)
-  return subscribe(dependencies, message, cancel.signal, credential)
+  return subscribe(createTestRuntime(db.database), dependencies, message, cancel.signal, credential)
 }
 
 async function publish(count: number, options?: { businessId?: string; kind?: string }) {
@@ -88,7 +88,7 @@ test('a stream can resume at every position of the log', async () => {
   const { end } = await readLogState(db.database.pool)
   while (all.length < Number(end.position)) {
     await tail.stop()
-    tail = new Tail(db.database, log)
+    tail = new Tail(createTestRuntime(db.database, { log }))
     const cursor = all.at(-1)!.cursor
     all.push(...(await take(open({ start: { case: 'cursor', value: cursor } }), 1)))
   }
@@ -204,13 +204,10 @@ test('refuses a text that is not a cursor of this service', async () => {
 test('refuses a cursor before deleted events, with the oldest valid cursor', async () => {
   await publish(10)
   const end = (await readLogState(db.database.pool)).end.position
-  const retention = createRetention({
-    pool: db.database.pool,
-    clock: { now: () => Date.now() + 2 * 86_400_000 },
-    log,
-    retentionDays: 1,
-    dispatchedUpTo: async () => end - 3n,
-  })
+  const retention = createRetention(
+    createTestRuntime(db.database, { clock: { now: () => Date.now() + 2 * 86_400_000 }, log }),
+    { retentionDays: 1, dispatchedUpTo: async () => end - 3n },
+  )
   expect((await retention.run()).archived).toBeGreaterThan(0)
   expect(await retention.run()).toEqual({ archived: 0, dropped: [], inUse: false })
   const { floor } = await readLogState(db.database.pool)

@@ -1,4 +1,3 @@
-import pino from 'pino'
 import { expect, test } from 'vitest'
 import { type Cursor, tagOf } from '../../src/events/cursor.ts'
 import { readLogState } from '../../src/events/log-state.ts'
@@ -6,6 +5,7 @@ import { Tail } from '../../src/events/tail.ts'
 import type { Database } from '../../src/postgres/orm.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { failOver, sequence, writeEvents } from '../support/events.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 const db = useDatabase(4)
 
@@ -44,7 +44,7 @@ test('a reader that overtakes a refresh leaves positions dense for all readers',
   const { end, epoch } = await readLogState(db.database.pool)
   const start = end.position
   const held = holdRead(start)
-  const tail = new Tail(held.database, pino({ level: 'silent' }))
+  const tail = new Tail(createTestRuntime(held.database))
   const cancel = new AbortController()
   const at = (position: bigint): Cursor => ({ epoch, position, tag: '' })
   try {
@@ -76,7 +76,7 @@ test('a reader that overtakes a refresh leaves positions dense for all readers',
 test('a reader whose event is not in the log is refused, from memory as from the database', async () => {
   await publish(3)
   const { end, epoch } = await readLogState(db.database.pool)
-  const tail = new Tail(db.database, pino({ level: 'silent' }))
+  const tail = new Tail(createTestRuntime(db.database))
   const position = end.position - 1n
   try {
     const stale = tail.read({ epoch, position, tag: 'abcdef' })
@@ -96,7 +96,7 @@ test('a reader whose next events were deleted for their age is refused', async (
   const { end, epoch } = await readLogState(pool)
   await tamper(pool, 'delete from event_log where position < $1', [end.position])
   await tamper(pool, 'update event_retention set floor = $1', [end.position - 1n])
-  const tail = new Tail(db.database, pino({ level: 'silent' }))
+  const tail = new Tail(createTestRuntime(db.database))
   try {
     const late = tail.read({ epoch, position: end.position - 3n, tag: '' })
     await expect(late).rejects.toMatchObject({ reason: 'expired_cursor' })
@@ -112,7 +112,7 @@ test('after a failover that lost events, readers get those that took their posit
   await publish(1)
   const before = await readLogState(pool)
   const { position } = before.end
-  const tail = new Tail(db.database, pino({ level: 'silent' }))
+  const tail = new Tail(createTestRuntime(db.database))
   try {
     const lost = await writeEvents(pool, 3)
     await sequence(pool)

@@ -6,6 +6,7 @@ import { isRetryable } from '../../src/postgres/is-retryable.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase(8)
@@ -45,7 +46,9 @@ test('a slow tick is counted by its duration, and logged', async () => {
     { level: 'warn' },
     { write: (line: string) => void lines.push(JSON.parse(line)) },
   )
-  const sequencer = createSequencer({ pool, log, metrics, onAdvance: () => undefined })
+  const sequencer = createSequencer(createTestRuntime(db.database, { log, metrics }), {
+    onAdvance: () => undefined,
+  })
   const holder = await pool.connect()
   try {
     await holder.query('begin')

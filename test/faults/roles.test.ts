@@ -9,7 +9,6 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { ENTITIES } from '../../src/app/entities.ts'
 import { partitionedTables } from '../../src/app/partitioned-tables.ts'
-import { systemClock } from '../../src/core/clock.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
@@ -19,10 +18,10 @@ import { dispatchedUpTo } from '../../src/webhooks/deliveries/backlog.ts'
 import { runHere } from '../cli/run-inflow.ts'
 import { startProcess } from '../support/process.ts'
 import { startReceiver } from '../support/receiver.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { ADMIN_TOKEN, MASTER_KEY, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openAccount, paymentInto } from '../transactions/fixture.ts'
-import { silent } from '../webhooks/fixture.ts'
 
 const DAY_MS = 86_400_000
 const PAYMENTS = 20
@@ -154,13 +153,10 @@ describe('a service whose role owns nothing', () => {
   })
 
   test('drops events after their retention, and leaves archived entries', async () => {
-    const retention = createRetention({
-      pool: database.pool,
-      clock: { now: () => Date.now() + 30 * DAY_MS },
-      log: silent,
-      retentionDays: 1,
-      dispatchedUpTo: () => dispatchedUpTo(database.pool),
-    })
+    const retention = createRetention(
+      createTestRuntime(database, { clock: { now: () => Date.now() + 30 * DAY_MS } }),
+      { retentionDays: 1, dispatchedUpTo: () => dispatchedUpTo(database.pool) },
+    )
     const { archived, dropped } = await retention.run()
     expect(archived).toBeGreaterThan(PAYMENTS)
     // The partitions may be in use at first.
@@ -177,11 +173,12 @@ describe('a service whose role owns nothing', () => {
 
   test('makes partitions ahead', async () => {
     const { pool } = database
-    const tables = partitionedTables(pool, systemClock, {
+    const runtime = createTestRuntime(database)
+    const tables = partitionedTables(runtime, {
       eventRetentionDays: 90,
       deliveryRetentionDays: 30,
     })
-    const job = createPartitionJob({ pool, clock: systemClock, log: silent, tables })
+    const job = createPartitionJob(runtime, tables)
     // Another instance may be at it.
     await waitFor(async () => {
       expect((await job.run()).locked).toEqual([])

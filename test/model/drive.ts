@@ -4,7 +4,6 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { type Client, ConnectError, createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import type { Pool } from 'pg'
-import pino from 'pino'
 import { expect } from 'vitest'
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -36,6 +35,7 @@ import { readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { dispatchedUpTo } from '../../src/webhooks/deliveries/backlog.ts'
 import type { MovedClock } from '../support/moved-clock.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { ADMIN_TOKEN, bearer } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import {
@@ -403,8 +403,11 @@ async function awaitEvents({ pool }: Drive): Promise<void> {
 /** Archives what is older than a day, a few events at a time. */
 async function archive(drive: Drive): Promise<void> {
   const { pool, clock } = drive
-  const options = { pool, clock, log: pino({ level: 'silent' }), retentionDays: 1, rowsMax: 3 }
-  await createRetention({ ...options, dispatchedUpTo: () => dispatchedUpTo(pool) }).run()
+  await createRetention(createTestRuntime({ pool }, { clock }), {
+    retentionDays: 1,
+    rowsMax: 3,
+    dispatchedUpTo: () => dispatchedUpTo(pool),
+  }).run()
   drive.hasArchived = true
 }
 

@@ -5,6 +5,7 @@ import type { NewNotification, Processed } from '../../src/notifications/store.t
 import { createFinishProcessing, createStoreNotification } from '../../src/notifications/store.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useFakeBank } from '../support/fake-bank.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
 import { notify, payee, payment, recordedIn } from './scene.ts'
 
@@ -41,7 +42,10 @@ const processed = (outcome: Processed['outcome'], state: Processed['state']): Pr
 describe('notifications that arrive together', () => {
   test('are stored, get their sessions and are finished in a few commits', async () => {
     const { pool, relaxedPool } = service.database
-    const [store, assign] = [createStoreNotification(pool), createAssignSession(pool, clock)]
+    const [store, assign] = [
+      createStoreNotification(pool),
+      createAssignSession(createTestRuntime(service.database, { clock })),
+    ]
     const finish = createFinishProcessing(relaxedPool)
     const prefix = unique('few')
     const ids = Array.from({ length: 128 }, (_, index) => `${prefix}${index}`)
@@ -123,7 +127,9 @@ test('all reports of a payment get one session, and no two payments share one, i
       }),
       async (reports) => {
         const prefix = unique('any')
-        const instances = [1, 2].map(() => createAssignSession(service.database.pool, clock))
+        const instances = [1, 2].map(() =>
+          createAssignSession(createTestRuntime(service.database, { clock })),
+        )
         const given = await Promise.all(
           reports.map(({ key, session, instance }) => {
             const [bankKey, sessionId] = [`${prefix}${key}`, `${prefix}${session}`]
@@ -148,7 +154,7 @@ test('all reports of a payment get one session, and no two payments share one, i
   ))
 
 test('of two reports of a payment in one batch the first decides its session', async () => {
-  const assign = createAssignSession(service.database.pool, clock)
+  const assign = createAssignSession(createTestRuntime(service.database, { clock }))
   const bankKey = unique('first')
   const report = { bank: 'PALMPAY', bankKey } as const
   const sessions = [`${bankKey}b`, `${bankKey}a`]
@@ -159,7 +165,7 @@ test('of two reports of a payment in one batch the first decides its session', a
 })
 
 test('a deadlock over sessions that payments claim from each other fails none of the batch', async () => {
-  const assign = createAssignSession(service.database.pool, clock)
+  const assign = createAssignSession(createTestRuntime(service.database, { clock }))
   const prefix = unique('deadlock')
   const other = await service.database.pool.connect()
   const claim = (key: string, session: string) =>

@@ -2,6 +2,7 @@ import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import { registerPendingMetrics } from '../../src/notifications/held-notifications.ts'
 import { tamper, useDatabase } from '../support/database.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 const db = useDatabase()
 
@@ -27,7 +28,7 @@ test('pending notifications are counted by bank, with the age of the oldest', as
   await receive('PALMPAY', 'PENDING', 5_000)
   await receive('PALMPAY', 'MANUAL_REVIEW', 90_000)
   const registry = new Registry()
-  registerPendingMetrics(registry, db.database.pool)
+  registerPendingMetrics(createTestRuntime(db.database, { metrics: registry }))
   const lines = (await registry.metrics()).split('\n')
   const values = (name: string) =>
     Object.fromEntries(

@@ -1,5 +1,4 @@
 import { Code, type ConnectError } from '@connectrpc/connect'
-import pino from 'pino'
 import { afterEach, describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
@@ -14,6 +13,7 @@ import { createRecordConfirmed } from '../../src/notifications/record-confirmed.
 import type { TokenPayment } from '../../src/transactions/transaction.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
 import { notify, payee, payment, recordedIn } from './scene.ts'
 
@@ -252,18 +252,18 @@ test('a payment that waited too long for its requery is refused, and the bank is
     return { kind: 'unknown', cause: 'no response' } as const
   }
   const connector = { requery } as unknown as LiveConnector
-  const recordConfirmed = createRecordConfirmed({
-    pool: service.database.pool,
-    clock: { ...systemClock, now: () => nowMs },
-    log: pino({ level: 'silent' }),
-    live: new Map([
-      ['9PSB', { connector, callTimeoutMs: 10_000, allowedCidrs: [], requery: true }],
-    ]),
-    findOpenAccounts: async (keys) => keys.map(() => undefined),
-    assignSession: () => expect.fail('nothing is confirmed'),
-    isReturned: () => expect.fail('nothing is confirmed'),
-    recordPayment: () => expect.fail('nothing is confirmed'),
-  })
+  const recordConfirmed = createRecordConfirmed(
+    createTestRuntime(service.database, { clock: { ...systemClock, now: () => nowMs } }),
+    {
+      live: new Map([
+        ['9PSB', { connector, callTimeoutMs: 10_000, allowedCidrs: [], requery: true }],
+      ]),
+      findOpenAccounts: async (keys) => keys.map(() => undefined),
+      assignSession: () => expect.fail('nothing is confirmed'),
+      isReturned: () => expect.fail('nothing is confirmed'),
+      recordPayment: () => expect.fail('nothing is confirmed'),
+    },
+  )
   const reports = Array.from({ length: 40 }, (_, index): TokenPayment => {
     const { account, session } = payment('3000000001')
     return {

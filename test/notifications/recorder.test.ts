@@ -8,10 +8,10 @@ import { RecorderKind, TransactionStatus } from '../../gen/inflow/transaction/v1
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
-import { systemClock } from '../../src/core/clock.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useFakeBank } from '../support/fake-bank.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
 import { notify, type Payee, payee, payment } from './scene.ts'
 
@@ -152,13 +152,18 @@ test('neither restricted tokens, nor businesses, nor events show which token it 
 test('the log of a service at debug says who recorded each payment', async () => {
   const to = await payee(service)
   const lines: string[] = []
-  const { pool, orm } = service.database
-  const record = createRecordPayment({
-    ...{ pool, orm, clock: systemClock, isSimulated: () => true },
-    findOpenAccounts: createFindOpenAccounts(pool, () => true),
-    log: pino({ level: 'debug' }, { write: (line: string) => lines.push(line) }),
-    ...{ onCommit: () => undefined, onUnmatched: () => undefined, onConflict: () => undefined },
-  })
+  const { pool } = service.database
+  const record = createRecordPayment(
+    createTestRuntime(service.database, {
+      log: pino({ level: 'debug' }, { write: (line: string) => lines.push(line) }),
+    }),
+    {
+      isSimulated: () => true,
+      findOpenAccounts: createFindOpenAccounts(pool, () => true),
+      onUnmatched: () => undefined,
+      onConflict: () => undefined,
+    },
+  )
   await record({
     ...{ bank: '9PSB', accountNumber: to.accountNumber, sessionId: 'logged', amountMinor: 1n },
     ...{ status: 'SUCCESS', paidAtMs: Date.now(), narration: '', live: true },

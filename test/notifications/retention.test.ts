@@ -1,10 +1,10 @@
-import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { createNotifications } from '../../src/notifications/notifications.ts'
 import { finishNotifications, insertNotifications } from '../../src/notifications/store.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { MASTER_KEY } from '../support/service.ts'
 
 const db = useDatabase()
@@ -45,21 +45,19 @@ test('deletes processed notifications after the retention and keeps the others',
   await store('old', 91, 'PROCESSED')
   await store('old-manual-review', 91, 'MANUAL_REVIEW')
   await store('old-pending', 91, undefined)
-  const notifications = createNotifications({
-    live: new Map(),
-    pool: db.database.pool,
-    orm: db.database.orm,
-    encrypter: createEncrypter(MASTER_KEY),
-    clock: { now: () => NOW_MS },
-    log: pino({ level: 'silent' }),
-    relaxedPool: db.database.relaxedPool,
-    assignSession: unused,
-    isReturned: unused,
-    recordPayment: unused,
-    reversePayment: undefined,
-    retentionDays: 90,
-    observe: () => undefined,
-  })
+  const notifications = createNotifications(
+    createTestRuntime(db.database, { clock: { now: () => NOW_MS } }),
+    {
+      live: new Map(),
+      encrypter: createEncrypter(MASTER_KEY),
+      assignSession: unused,
+      isReturned: unused,
+      recordPayment: unused,
+      reversePayment: undefined,
+      retentionDays: 90,
+      observe: () => undefined,
+    },
+  )
   onTestFinished(notifications.stop)
   notifications.start()
   const ids = await until(

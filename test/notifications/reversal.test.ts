@@ -7,6 +7,7 @@ import {
   type ReversePayment,
 } from '../../src/notifications/process-notification.ts'
 import { useDatabase } from '../support/database.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 const db = useDatabase()
 const clock = { now: () => 1_000_000 }
@@ -34,14 +35,12 @@ function processReversal(
     ({ kind: response, payment: PAYMENT, cause: 'the given response' }) as Requery
   const connector = { requery } as unknown as LiveConnector
   const dependencies: ProcessDependencies = {
-    pool: db.database.pool,
-    clock,
     assignSession: records,
     isReturned: records,
     recordPayment: records,
     reversePayment,
   }
-  return processNotification(dependencies, {
+  return processNotification(createTestRuntime(db.database, { clock }), dependencies, {
     bank: 'PALMPAY',
     served: { connector, callTimeoutMs: 10_000, allowedCidrs: [], requery: true },
     reading: { kind: 'reversal', payment: PAYMENT, bound: true },
@@ -52,7 +51,7 @@ function processReversal(
 }
 
 test('reverses the payment under the session id with which it was recorded', async () => {
-  const assignSession = createAssignSession(db.database.pool, clock)
+  const assignSession = createAssignSession(createTestRuntime(db.database, { clock }))
   await assignSession({ bank: 'PALMPAY', bankKey: 'order-9', sessionId: 'SESSION' })
   const reversed: string[][] = []
   const reverse: ReversePayment = async (...call) => {

@@ -8,6 +8,7 @@ import {
   readWebhookHours,
 } from '../../src/webhooks/count-attempts.ts'
 import { useDatabase } from '../support/database.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 const HOUR_MS = 3_600_000
 const START_MS = Date.UTC(2026, 10, 20, 11)
@@ -15,11 +16,7 @@ const log = pino({ level: 'silent' })
 const db = useDatabase()
 
 const counter = () =>
-  createAttemptCounter({
-    pool: db.database.relaxedPool,
-    clock: { now: () => START_MS },
-    log,
-  })
+  createAttemptCounter(createTestRuntime(db.database, { clock: { now: () => START_MS }, log }), {})
 
 const attempt = (overrides: Partial<EndedAttempt> = {}): EndedAttempt => ({
   ...{ businessId: 'biz_1', live: true, state: 'DELIVERED', endedAtMs: START_MS + 10 },

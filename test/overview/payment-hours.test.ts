@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import type { Pool, PoolClient } from 'pg'
-import pino from 'pino'
 import { beforeEach, expect, test } from 'vitest'
 import { bumpEpoch } from '../../src/events/sequencer.ts'
 import {
@@ -20,6 +19,7 @@ import {
 import { tamper, useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 /** Printed in the test title: SEED=… repeats a run. */
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
@@ -27,7 +27,6 @@ const RUNS = Number(process.env['RUNS'] ?? 25)
 
 const HOUR_MS = 3_600_000
 const NOW_MS = Date.UTC(2026, 10, 20, 11, 17)
-const log = pino({ level: 'silent' })
 
 const db = useDatabase(6)
 const clock = testClock(NOW_MS)
@@ -56,7 +55,7 @@ function dyingAt(pool: Pool, statement: number): Pool {
   return { query: pool.query.bind(pool), connect } as unknown as Pool
 }
 
-const follow = (pool = db.database.pool) => followPayments({ database: { pool }, log })
+const follow = (pool = db.database.pool) => followPayments(createTestRuntime({ pool }))
 
 async function followAll(): Promise<void> {
   await sequence(db.database.pool)
@@ -127,13 +126,12 @@ async function take(steps: readonly Step[], numbers: readonly string[]): Promise
       case 'reverse': {
         const transactionId = recorded.splice(each.which % (recorded.length || 1), 1)[0]
         if (transactionId === undefined) break
-        const dependencies = {
-          pool,
-          clock,
-          semaphore: createSemaphore(1),
-          onCommit: () => undefined,
-        }
-        await reverseTransaction(dependencies, { transactionId, reason: 'x' }, SYSTEM)
+        await reverseTransaction(
+          createTestRuntime(db.database, { clock }),
+          { semaphore: createSemaphore(1) },
+          { transactionId, reason: 'x' },
+          SYSTEM,
+        )
         break
       }
       case 'follow':

@@ -1,11 +1,10 @@
-import pino from 'pino'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { systemClock } from '../../src/core/clock.ts'
 import { recordConflicts } from '../../src/transactions/conflicts.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import { startReceiver } from '../support/receiver.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openAccount, paymentInto, storedOf, transactionsOf } from '../transactions/fixture.ts'
@@ -72,12 +71,12 @@ describe('a change in progress does not hold up what refers to its row', () => {
     const change = await startChange(() =>
       transactionsOf(service).reverseTransaction({ transactionId: transaction!.id, reason: 'x' }),
     )
-    const { pool, orm } = service.database
+    const { pool } = service.database
     const facts = { sessionId: 'locked-2', accountNumber: number, amountMinor: 7n }
     const reported = { ...facts, status: 'SUCCESS' } as const
     const report = { bank: '9PSB', transactionId: transaction!.id, reported } as const
-    const dependencies = { orm, clock: systemClock, log: pino(), onConflict: () => undefined }
-    await recordConflicts(dependencies, [report])
+    const onConflict = () => undefined
+    await recordConflicts(createTestRuntime(service.database), { onConflict }, [report])
     expect((await storedOf(pool, 'locked-2')).conflicts).toHaveLength(1)
     await change.end()
   })

@@ -26,6 +26,7 @@ import {
 import { payee, recordedIn } from '../notifications/scene.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { SYSTEM } from '../support/operator.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
 import { fakeBanks, OLD_MS } from './scene.ts'
 
@@ -300,15 +301,14 @@ test('reports which rows a call that ran out of time did not reach', async () =>
   })
   let nowMs = Date.now()
   // The clock moves 20 seconds at every reading, so no row starts and no other dependency is needed.
+  const clock = { now: () => (nowMs += 20_000) }
+  const runtime = createTestRuntime(service.database, { clock })
   const late = {
-    pool: service.database.pool,
-    orm: service.database.orm,
     live: new Map(),
     isSimulated: () => true,
-    clock: { now: () => (nowMs += 20_000) },
   } as unknown as ReconcileDependencies
   const statement = { bank: 'PALMPAY', rows: [toStatementRow(row)], apply: true } as const
-  const [result] = await reconcileStatement(late, statement, SYSTEM)
+  const [result] = await reconcileStatement(runtime, late, statement, SYSTEM)
   expect(result && toResultMessage(result, row)).toMatchObject({
     finding: Finding.MISSING,
     action: Action.RETRY,

@@ -7,6 +7,7 @@ import { toMessage } from '../../src/relay/message.ts'
 import { useDatabase } from '../support/database.ts'
 import { beginTimeline, sequence, writeEvents } from '../support/events.ts'
 import { hasNats, startNats } from '../support/nats.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { listen } from './captured-log.ts'
 import { openSink } from './fixture.ts'
 
@@ -43,7 +44,7 @@ test.skipIf(!hasNats)(
       },
     }
     const { log } = listen()
-    const begun = await findStream({ pool, log, sink: late })
+    const begun = await findStream(createTestRuntime({ pool }, { log }), { sink: late })
     const { epoch } = await readLogState(pool)
     expect(begun).toMatchObject({ name: 'INFLOW_EVENTS_2', epoch, after: 2n, end: 2n })
   },

@@ -11,6 +11,7 @@ import type { RelayFormat } from '../../src/relay/message.ts'
 import { createRelay, type Relay } from '../../src/relay/relay.ts'
 import type { Tracing } from '../../src/tracing/tracing.ts'
 import { type NatsServer, openReader, type StreamReader } from '../support/nats.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 export const DAY_MS = 86_400_000
 const READ_MAX = 10_000
@@ -40,10 +41,7 @@ export function startRelay(
     tracing = undefined as Tracing | undefined,
   } = {},
 ): Relay {
-  const relay = createRelay({
-    pool,
-    log,
-    tracing,
+  const relay = createRelay(createTestRuntime({ pool }, { log, tracing }), {
     random: Math.random,
     format,
     openSink: () => openSink(server),

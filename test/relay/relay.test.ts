@@ -3,7 +3,6 @@ import { nanos } from '@nats-io/transport-node'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
-import { systemClock } from '../../src/core/clock.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { registerRelayMetrics } from '../../src/relay/metrics.ts'
 import { useDatabase } from '../support/database.ts'
@@ -15,6 +14,7 @@ import {
   writeEvents,
 } from '../support/events.ts'
 import { hasNats, type NatsServer, startNats } from '../support/nats.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { listen } from './captured-log.ts'
 import { expectMirror, logIds, startRelay, untilPublished, useReader } from './fixture.ts'
@@ -278,7 +278,7 @@ test.skipIf(!hasNats)('reports how far the stream is behind', async () => {
   await publish(10)
   const relay = startRelay(pool, server)
   const metrics = new Registry()
-  registerRelayMetrics(metrics, { relay, pool, clock: systemClock })
+  registerRelayMetrics(createTestRuntime({ pool }, { metrics }), relay)
   await untilPublished(pool, server, FIRST)
   await waitFor(async () => {
     const text = await metrics.metrics()

@@ -1,4 +1,3 @@
-import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { readLogState } from '../../src/events/log-state.ts'
 import { readLog } from '../../src/events/read-log.ts'
@@ -7,6 +6,7 @@ import { createRelay } from '../../src/relay/relay.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 import { hasNats, startNats } from '../support/nats.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { expectMirror, openSink, untilPublished, useReader } from './fixture.ts'
 
@@ -27,8 +27,9 @@ test.skipIf(!hasNats)('an instance that met another one takes over when that sto
   let overtake: (() => Promise<void>) | undefined
   let overtaken: Promise<void> | undefined
   let refused = 0
-  const relay = createRelay({
-    ...{ pool, log: pino({ level: 'silent' }), format: 'protobuf', random: () => waits },
+  const relay = createRelay(createTestRuntime({ pool }), {
+    format: 'protobuf',
+    random: () => waits,
     async openSink() {
       const sink = await openSink(server)
       const append = sink.append.bind(sink)

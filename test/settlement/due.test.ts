@@ -105,7 +105,7 @@ describe('the index of what is due', () => {
     const { id, accountNumber } = await insertBusiness(instance.pool)
     const [transactionId = ''] = await pay(accountNumber)
     await followPayments(instance)
-    await reverseTransaction(instance, { transactionId, reason: 'recalled' }, SYSTEM)
+    await reverseTransaction(instance, instance, { transactionId, reason: 'recalled' }, SYSTEM)
     await sequence(instance.pool)
     clock.set((await dueOf(id)).due_at_ms)
     await instance.job.run()

@@ -14,6 +14,7 @@ import type { IncomingPayment } from '../../src/transactions/transaction.ts'
 import { tamper } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 /** The caller in tests that call use cases directly. */
 export const CALLER = { signal: new AbortController().signal, actor: SYSTEM }
@@ -40,23 +41,16 @@ export function createInstance(
   log: Logger = pino({ level: 'silent' }),
 ) {
   const { pool } = database
+  const runtime = createTestRuntime(database, { clock, log })
   const context: SettlementContext = {
-    database,
+    ...runtime,
     semaphore: createSemaphore(4),
-    clock,
-    log,
-    onCommit: () => undefined,
     // Tests number events themselves.
     awaitNumbers: async () => undefined,
   }
-  const recordPayment = createRecordPayment({
-    pool,
-    orm: database.orm,
+  const recordPayment = createRecordPayment(runtime, {
     findOpenAccounts: createFindOpenAccounts(pool, () => true),
     isSimulated: () => true,
-    clock,
-    log: context.log,
-    onCommit: () => undefined,
     onUnmatched: () => undefined,
     onConflict: () => undefined,
   })

@@ -208,7 +208,12 @@ describe('of a business with a cut-off', () => {
     await pay(accountNumber, 2, atMs)
     const before = await preview()
     expect(before).toMatchObject({ transactionCount: 3n, grossMinor: 300n })
-    await reverseTransaction(instance, { transactionId: oldest, reason: 'recalled' }, SYSTEM)
+    await reverseTransaction(
+      instance,
+      instance,
+      { transactionId: oldest, reason: 'recalled' },
+      SYSTEM,
+    )
     await sequence(instance.pool)
     const after = await preview()
     expect(after).toMatchObject({ transactionCount: 2n, grossMinor: 200n })
@@ -243,7 +248,7 @@ test('a settlement whose payments are all reversed after it started moves no mon
   const { id: businessId, transactionIds } = await insertPaidBusiness(2)
   const started = await start(businessId)
   for (const transactionId of transactionIds) {
-    await reverseTransaction(instance, { transactionId, reason: 'recalled' }, SYSTEM)
+    await reverseTransaction(instance, instance, { transactionId, reason: 'recalled' }, SYSTEM)
   }
   expect(await settleRunning(started?.id)).toMatchObject({
     status: 'COMPLETED',
@@ -263,7 +268,12 @@ test('a settlement whose payments are all reversed after it started moves no mon
 test('no settlement starts of payments that are reversed, or of the other mode', async () => {
   const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
   const [reversed = ''] = await pay(accountNumber, 1, clock.now())
-  await reverseTransaction(instance, { transactionId: reversed, reason: 'recalled' }, SYSTEM)
+  await reverseTransaction(
+    instance,
+    instance,
+    { transactionId: reversed, reason: 'recalled' },
+    SYSTEM,
+  )
   await pay(await openTestAccount(instance.pool, accountNumber), 1, clock.now())
   expect(await start(businessId)).toBeUndefined()
   const all = { businessId: '', live: true, requestId: '', force: true }

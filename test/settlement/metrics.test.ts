@@ -2,6 +2,7 @@ import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import { registerSettlementMetrics } from '../../src/settlement/overdue.ts'
 import { useDatabase } from '../support/database.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { testClock } from './fixture.ts'
 
 const db = useDatabase()
@@ -9,7 +10,9 @@ const NOW_MS = Date.UTC(2026, 10, 20, 11)
 
 async function lag(): Promise<string | undefined> {
   const registry = new Registry()
-  registerSettlementMetrics(registry, db.database.pool, testClock(NOW_MS))
+  registerSettlementMetrics(
+    createTestRuntime(db.database, { clock: testClock(NOW_MS), metrics: registry }),
+  )
   return /^inflow_settlement_lag_seconds (\S+)$/m.exec(await registry.metrics())?.[1]
 }
 

@@ -13,7 +13,7 @@ import { reverseTransaction } from '../../src/transactions/reverse-transaction.t
 import { useDatabase } from '../support/database.ts'
 import { cutPartitions } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
-import { silent } from '../webhooks/fixture.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import {
   CALLER,
   createInstance,
@@ -283,7 +283,12 @@ async function reverse(expected: Expected, instance: typeof first, which: number
   const row = rows[0]
   if (row === undefined) return
   const once = () =>
-    reverseTransaction(instance, { transactionId: row.id, reason: 'asked for' }, SYSTEM).then(
+    reverseTransaction(
+      instance,
+      instance,
+      { transactionId: row.id, reason: 'asked for' },
+      SYSTEM,
+    ).then(
       () => 1n,
       (error) => {
         expect(['already_reversed', 'not_reversible']).toContain(error.reason)
@@ -352,11 +357,14 @@ function createDyingPool(pool: typeof first.pool): typeof first.pool {
 async function runRetention(): Promise<void> {
   const { pool } = db.database
   await cutPartitions(pool)
-  const retention = createRetention({
-    ...{ pool, log: silent, retentionDays: 1, rowsMax: 7 },
-    clock: { now: () => Date.now() + 2 * 86_400_000 },
-    dispatchedUpTo: async () => 2n ** 40n,
-  })
+  const retention = createRetention(
+    createTestRuntime({ pool }, { clock: { now: () => Date.now() + 2 * 86_400_000 } }),
+    {
+      retentionDays: 1,
+      rowsMax: 7,
+      dispatchedUpTo: async () => 2n ** 40n,
+    },
+  )
   await retention.run()
 }
 

@@ -37,7 +37,7 @@ beforeEach(async () => {
   ids = [await pay('a'), await pay('b')]
   await sequence(instance.pool)
   await settle(instance, { businessId: id, live: true, requestId: '', force: true }, CALLER)
-  await reverseTransaction(instance, { transactionId: ids[1]!, reason: 'x' }, SYSTEM)
+  await reverseTransaction(instance, instance, { transactionId: ids[1]!, reason: 'x' }, SYSTEM)
   ids.push(await pay('c'))
   await sequence(instance.pool)
   expect(await findDiscrepancies(instance.pool)).toEqual([])

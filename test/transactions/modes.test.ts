@@ -1,4 +1,3 @@
-import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
@@ -13,13 +12,13 @@ import { createCreateAccount } from '../../src/accounts/create-account.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
 import { createOpenAtBank } from '../../src/accounts/openings/open-at-bank.ts'
 import type { AccountOrder, BankConnector, BankOf } from '../../src/banks/bank.ts'
-import { systemClock } from '../../src/core/clock.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { grpcClient } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { MASTER_KEY, useSharedService } from '../support/service.ts'
 
 const service = useSharedService()
@@ -128,14 +127,9 @@ test('a payment into a test account is recorded although a live one of its sessi
 test('a report of a real bank never credits a test account', async () => {
   const { id } = await service.business()
   const [live, inTest] = [await open(id, false), await open(id, true)]
-  const record = createRecordPayment({
-    pool: pool(),
-    orm: service.database.orm,
+  const record = createRecordPayment(createTestRuntime(service.database), {
     findOpenAccounts: createFindOpenAccounts(pool(), () => true),
     isSimulated: () => true,
-    clock: systemClock,
-    log: pino({ level: 'silent' }),
-    onCommit: () => undefined,
     onUnmatched: () => undefined,
     onConflict: () => undefined,
   })
@@ -373,20 +367,11 @@ describe('opening an account', () => {
     const bank = { name: 'live', connector: connector('bank'), callTimeoutMs } as const
     const sandbox = { name: 'sandbox', connector: connector('sandbox'), callTimeoutMs } as const
     const bankOf: BankOf = (account) => (account.live ? bank : sandbox)
-    const openAtBank = createOpenAtBank({
-      pool: pool(),
-      orm: service.database.orm,
-      bankOf,
-      clock: systemClock,
-      log: pino({ level: 'silent' }),
-      onCommit: () => undefined,
-    })
-    const create = createCreateAccount({
-      pool: pool(),
+    const openAtBank = createOpenAtBank(createTestRuntime(service.database), { bankOf })
+    const create = createCreateAccount(createTestRuntime(service.database), {
       bankOf,
       openAtBank,
       encrypter: createEncrypter(MASTER_KEY),
-      clock: systemClock,
       aliasOf: async () => 'Acme',
     })
     const details = {

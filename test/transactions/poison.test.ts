@@ -1,12 +1,11 @@
-import pino from 'pino'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { RecordOutcome } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
-import { systemClock } from '../../src/core/clock.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import type { IncomingPayment, RecordResult } from '../../src/transactions/transaction.ts'
 import { incoming } from '../settlement/fixture.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
@@ -164,15 +163,11 @@ describe('a payment that the database refuses', () => {
 
 /** What records payments, without the rest of the service: calls of one turn share a batch. */
 function instance(callback: () => void = () => undefined) {
+  const database = { ...service.database, recordingPool: pool() }
   return {
-    recordPayment: createRecordPayment({
-      pool: pool(),
-      orm: service.database.orm,
+    recordPayment: createRecordPayment(createTestRuntime(database, { onCommit: callback }), {
       findOpenAccounts: createFindOpenAccounts(pool(), () => true),
       isSimulated: () => true,
-      clock: systemClock,
-      log: pino({ level: 'silent' }),
-      onCommit: callback,
       onUnmatched: callback,
       onConflict: callback,
     }),

@@ -1,8 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import type { Logger } from 'pino'
-import pino from 'pino'
 import { AccountSchema, AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
@@ -11,31 +9,28 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { createTimeText, systemClock } from '../../src/core/clock.ts'
+import { createTimeText } from '../../src/core/clock.ts'
 import { newId, newReference } from '../../src/core/ids.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import type { Database } from '../../src/postgres/orm.ts'
+import type { Runtime } from '../../src/postgres/runtime.ts'
 import { CONCURRENCY_LIMITS } from '../../src/webhooks/deliveries/concurrency-limiter.ts'
 import { createWebhooks, type WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { sequence } from '../support/events.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128']
 
 export const timeText = createTimeText('Africa/Lagos')
 export const encrypter = createEncrypter(randomBytes(32))
-export const silent: Logger = pino({ level: process.env['TEST_LOG_LEVEL'] ?? 'silent' })
 
 /** Webhooks that may be sent to receivers on this machine. */
-export function openWebhooks(database: Database, options: Partial<WebhooksOptions> = {}) {
-  return createWebhooks({
-    database,
+export function openWebhooks(database: Database, options: Partial<WebhooksOptions & Runtime> = {}) {
+  return createWebhooks(createTestRuntime(database, options), {
     encrypter,
-    clock: systemClock,
     timeText,
     bankNames: readConfig({}).bankNames,
-    log: silent,
-    onCommit: () => undefined,
     allowHttp: true,
     allowedCidrs: LOOPBACK,
     retentionDays: 30,

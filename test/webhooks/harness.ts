@@ -12,6 +12,7 @@ import {
 } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import type { Database } from '../../src/postgres/orm.ts'
+import type { Runtime } from '../../src/postgres/runtime.ts'
 import { toConnectError, toFault } from '../../src/server/rpc/status.ts'
 import type { Webhooks, WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { useDatabase } from '../support/database.ts'
@@ -44,7 +45,7 @@ export interface Harness {
   readonly database: Database
   receiver(): Promise<Receiver>
   /** Webhooks that run until the test ends. */
-  started(options?: Partial<WebhooksOptions>, on?: Database): Webhooks
+  started(options?: Partial<WebhooksOptions & Runtime>, on?: Database): Webhooks
   business(): Promise<string>
   /** Logs events and wakes all started webhooks. */
   publish(...events: TestEvent[]): Promise<void>

@@ -1,6 +1,3 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
-import type { Pool } from 'pg'
-import type { Logger } from 'pino'
 import {
   type AccountOrder,
   type AccountResult,
@@ -11,11 +8,11 @@ import {
   type NamedConnector,
 } from '../../banks/bank.ts'
 import { plainText } from '../../banks/bank-fields.ts'
-import type { Clock } from '../../core/clock.ts'
 import { assert, type FieldFault } from '../../core/errors.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { inSpan, type Span } from '../../tracing/tracing.ts'
 import {
   accountNameOf,
@@ -75,13 +72,7 @@ export type OpeningOutcome =
 export type OpenAtBank = (request: OpeningRequest) => Promise<OpeningOutcome>
 
 interface Dependencies {
-  readonly pool: Pool
-  readonly orm: MikroORM
   readonly bankOf: BankOf
-  readonly clock: Clock
-  readonly log: Logger
-  /** Called after a commit that added events. */
-  readonly onCommit: () => void
 }
 
 /**
@@ -89,9 +80,11 @@ interface Dependencies {
  * and stores the outcome. Rejects only for errors of this service; the account then stays CREATING,
  * as if the process had died.
  */
-export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
-  const { orm, bankOf, clock, log } = dependencies
-  const storeOpening = createStoreOpening(dependencies)
+export function createOpenAtBank(runtime: Runtime, dependencies: Dependencies): OpenAtBank {
+  const { clock, log } = runtime
+  const { orm } = runtime.database
+  const { bankOf } = dependencies
+  const storeOpening = createStoreOpening(runtime)
   const keepPending = async (
     { account, attempt }: OpeningRequest,
     opening: PendingOpening,
@@ -287,19 +280,18 @@ const IDLE_MS = 1_000
 const CALL_TIMEOUT_MS_MIN = 10_000
 
 interface Options {
-  readonly pool: Pool
   readonly openAtBank: OpenAtBank
   readonly encrypter: Encrypter
-  readonly clock: Clock
-  readonly log: Logger
   /** The live banks, with how long a call of each may take. */
   readonly live: ReadonlyMap<BankCode, Pick<NamedConnector, 'callTimeoutMs'>>
   readonly aliasOf: (businessId: string) => Promise<string>
 }
 
 /** Retries openings without a clear result, if the bank allows it, until they have one. */
-export function createResolveOpenings(options: Options): Loop {
-  const { pool, clock, log, live } = options
+export function createResolveOpenings(runtime: Runtime, options: Options): Loop {
+  const { clock, log } = runtime
+  const { pool } = runtime.database
+  const { live } = options
   const timeoutsMs = [...live.values()].map(({ callTimeoutMs }) => callTimeoutMs)
   // One statement claims openings at all banks, so for as long as the slowest bank may take.
   const claimedMs = claimMs({ callTimeoutMs: Math.max(CALL_TIMEOUT_MS_MIN, ...timeoutsMs) })
@@ -309,7 +301,7 @@ export function createResolveOpenings(options: Options): Loop {
     async turn() {
       const nowMs = clock.now()
       const due = await claimDue(pool, nowMs, nowMs + claimedMs, OPENINGS_MAX)
-      await Promise.all(due.map((opening) => retryOpening(options, opening)))
+      await Promise.all(due.map((opening) => retryOpening(runtime, options, opening)))
       return due.length === OPENINGS_MAX ? 0 : IDLE_MS
     },
   })
@@ -317,7 +309,8 @@ export function createResolveOpenings(options: Options): Loop {
 
 /** A failed retry is due again when its claim expires. */
 async function retryOpening(
-  { openAtBank, encrypter, log, aliasOf }: Options,
+  { log }: Runtime,
+  { openAtBank, encrypter, aliasOf }: Options,
   { account, attempt, priorState, idType, idNumberEncrypted }: DueOpening,
 ): Promise<void> {
   const { bank, reference } = account

@@ -1,15 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
-import type { Logger } from 'pino'
 import type { AccountResult, ConnectorName, IdKind } from '../../banks/bank.ts'
 import { plainText } from '../../banks/bank-fields.ts'
-import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { createBatcher } from '../../postgres/batcher.ts'
 import { byteaArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { RowOf } from '../../postgres/row-of.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { AccountEntity } from '../account.entity.ts'
 import {
   isOpened,
@@ -246,18 +245,12 @@ type StoreOpening = (
   result: Extract<AccountResult, { kind: 'opened' }>,
 ) => Promise<Stored>
 
-interface Dependencies {
-  readonly pool: Pool
-  readonly clock: Clock
-  readonly log: Logger
-  readonly onCommit: () => void
-}
-
 type SaveResult = 'opened' | 'not pending' | 'taken'
 
 /** Openings that arrive while a batch is being stored share the next statement. */
-export function createStoreOpening(dependencies: Dependencies): StoreOpening {
-  const { pool, clock, log, onCommit } = dependencies
+export function createStoreOpening(runtime: Runtime): StoreOpening {
+  const { clock, log, onCommit } = runtime
+  const { pool } = runtime.database
   const save = createBatcher<Opening, SaveResult>({
     run: async (openings) => {
       const results = await saveOpenings(pool, openings)

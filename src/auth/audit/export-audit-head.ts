@@ -1,16 +1,13 @@
 import type { Pool } from 'pg'
-import type { Logger } from 'pino'
-import { Gauge, type Registry } from 'prom-client'
+import { Gauge } from 'prom-client'
 import { HOUR_MS } from '../../core/durations.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { type AuditKeys, EMPTY_LOG, isAuthenticHead, type StoredHead } from './audit-hash.ts'
 
 interface Options {
-  readonly pool: Pool
   readonly keys: AuditKeys
-  readonly log: Logger
-  readonly metrics: Registry
 }
 
 /**
@@ -18,7 +15,10 @@ interface Options {
  * elsewhere, they show that entries are missing at the end, even if the database was put back to an
  * earlier state as a whole.
  */
-export function createAuditExport({ pool, keys, log, metrics }: Options): Loop {
+export function createAuditExport(
+  { database: { pool }, log, metrics }: Runtime,
+  { keys }: Options,
+): Loop {
   const entries = new Gauge({
     name: 'inflow_audit_entries',
     help: 'Entries of the audit log when its head was last exported. It never decreases.',

@@ -1,7 +1,6 @@
 import type { Pool } from 'pg'
-import type { Logger } from 'pino'
-import type { Clock } from '../../core/clock.ts'
 import { textArray } from '../../postgres/binary-arrays.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { EXCHANGE_MS, FULL_SECONDS_MAX, type RateLimit, type SharedBucket } from './token-bucket.ts'
 
 /** The tokens that an instance spent from a bucket since its last exchange. */
@@ -24,8 +23,6 @@ export interface Exchange {
 
 interface Options {
   readonly share: Share
-  readonly clock: Clock
-  readonly log: Logger
 }
 
 /** The delay of an urgent exchange after the previous one. */
@@ -56,7 +53,7 @@ const UNSHARED = 'rate limits cannot be shared: each instance enforces them sepa
  * Written by hand: no library shares buckets without a database query in the request path. It is no
  * loop either: a timer runs only while something is spent, and sooner if that is urgent.
  */
-export function createExchange({ share, clock, log }: Options): Exchange {
+export function createExchange({ clock, log }: Runtime, { share }: Options): Exchange {
   const pending = new Set<SharedBucket>()
   let timer: NodeJS.Timeout | undefined
   let timerUrgent = false

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Logger } from 'pino'
-import type { Clock } from '../../core/clock.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 
 /** The hashes of valid credentials of one kind: base64 of the SHA-256 of each text. */
 export interface CredentialHashes {
@@ -36,8 +35,6 @@ interface Options {
   readonly stored: readonly CredentialHashes[]
   /** A credential of the settings, which is always known. */
   readonly fixed: string | undefined
-  readonly clock: Clock
-  readonly log: Logger
 }
 
 /** About 10 MB when full; beyond it, those unused for longest are forgotten. */
@@ -51,7 +48,10 @@ const REFRESH_MS = 1_000
 /** How far the clocks of instances may differ, and how long a transaction that issues may take. */
 const OVERLAP_MS = 60_000
 
-export function createKnownCredentials({ stored, fixed, clock, log }: Options): KnownCredentials {
+export function createKnownCredentials(
+  { clock, log }: Runtime,
+  { stored, fixed }: Options,
+): KnownCredentials {
   const known = new LRUCache<string, Recorded>({ max: KNOWN_MAX })
   const fixedDigest = fixed === undefined ? undefined : digestOf(fixed)
   let refreshedAtMs = clock.now()

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import type { Clock } from '../../core/clock.ts'
 import { addressGroup, isLoopback } from '../../net/addresses.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import type { Caller } from '../caller.ts'
 import type { KnownCredentials, Recorded } from './known-credentials.ts'
 import { type RateLimit, SharedBucket, type TokenBucket } from './token-bucket.ts'
@@ -51,7 +51,6 @@ export interface RateLimits {
 interface Options {
   readonly defaults: DefaultLimits
   readonly known: KnownCredentials
-  readonly clock: Clock
   /** Called when a bucket has spent tokens that the other instances should learn of. */
   readonly report: (bucket: SharedBucket, urgent: boolean) => void
 }
@@ -76,7 +75,10 @@ const FAILED: Readonly<Record<Form, string>> = { 'well-formed': 'failed', malfor
  * Loopback addresses have no address limit, only the limits of their keys and of failures: their
  * caller is a proxy that TRUSTED_PROXIES does not name, or a program of the operator.
  */
-export function createRateLimits({ defaults, known, clock, report }: Options): RateLimits {
+export function createRateLimits(
+  { clock }: Runtime,
+  { defaults, known, report }: Options,
+): RateLimits {
   const max = BUCKETS_MAX
   const failures = new LRUCache<string, Partial<Record<Form, SharedBucket>>>({ max })
   const callers = new LRUCache<string, KnownCaller>({ max })

@@ -1,6 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
-import type { Pool } from 'pg'
-import type { Clock } from '../../core/clock.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { BOOTSTRAP, type InternalCaller } from '../caller.ts'
 import { createCredentialCache, type Found } from '../credential-cache.ts'
 import { hashToken, idIn, proofOf } from '../tokens/token-secret.ts'
@@ -10,10 +9,6 @@ import { findSession, recordSessionUse } from './store.ts'
 const USE_INTERVAL_MS = 60_000
 
 interface Dependencies {
-  readonly pool: Pool
-  /** For writes that a crash may lose. */
-  readonly relaxedPool: Pool
-  readonly clock: Clock
   /** ADMIN_TOKEN; undefined: not set. */
   readonly adminToken: string | undefined
   /** How long a session lasts without being used. */
@@ -39,8 +34,12 @@ interface Cached {
   lastUsedAtMs: number
 }
 
-export function createAuthenticateSession(dependencies: Dependencies): AuthenticateSession {
-  const { relaxedPool, clock } = dependencies
+export function createAuthenticateSession(
+  runtime: Runtime,
+  dependencies: Dependencies,
+): AuthenticateSession {
+  const { clock } = runtime
+  const { relaxedPool } = runtime.database
   const cache = createCredentialCache<Cached>(clock)
   const use = (found: Cached | undefined, purpose: SessionPurpose) => {
     if (found === undefined) return undefined
@@ -53,7 +52,7 @@ export function createAuthenticateSession(dependencies: Dependencies): Authentic
     return found.caller
   }
   const authenticate: AuthenticateSession = (secret, purpose) => {
-    const found = cache(secret, () => verify(dependencies, secret))
+    const found = cache(secret, () => verify(runtime, dependencies, secret))
     return found instanceof Promise ? found.then((late) => use(late, purpose)) : use(found, purpose)
   }
   authenticate.forget = cache.forget
@@ -62,11 +61,12 @@ export function createAuthenticateSession(dependencies: Dependencies): Authentic
 
 /** Reads the session of a secret from the database and compares its hash. */
 async function verify(
-  { pool, idleMs, adminToken }: Dependencies,
+  { database: { recordingPool } }: Runtime,
+  { idleMs, adminToken }: Dependencies,
   secret: string,
 ): Promise<Found<Cached> | undefined> {
   const sessionId = idIn('ses', secret)
-  const row = sessionId === undefined ? undefined : await findSession(pool, sessionId)
+  const row = sessionId === undefined ? undefined : await findSession(recordingPool, sessionId)
   if (row === undefined || row.revoked) return undefined
   if (!timingSafeEqual(hashToken(secret), row.secretHash)) return undefined
   if (row.callerId === BOOTSTRAP && !provesToken(row.proof, secret, adminToken)) return undefined

@@ -3,8 +3,8 @@ import type { Clock } from '../../core/clock.ts'
 import { HOUR_MS } from '../../core/durations.ts'
 import { assert, Fault } from '../../core/errors.ts'
 import { firstIdAt, newId } from '../../core/ids.ts'
-import type { Database } from '../../postgres/orm.ts'
 import { queryableOf } from '../../postgres/queries-of.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
 import type { AuditKeys } from '../audit/audit-hash.ts'
 import {
@@ -35,7 +35,6 @@ const SESSIONS_MAX = 100
 const RETRY_AFTER_SECONDS = 60
 
 export interface SessionSettings {
-  readonly clock: Clock
   /** ADMIN_TOKEN; undefined: not set. */
   readonly adminToken: string | undefined
   /** How long a session lasts without being used. */
@@ -69,12 +68,14 @@ export interface OpenedSession {
  * @throws Fault rate_limited when the caller has too many sessions
  */
 export async function openSession(
+  runtime: Runtime,
   em: EntityManager,
   settings: SessionSettings,
   grant: Grant,
   actor: Actor,
 ): Promise<OpenedSession> {
-  const { clock, adminToken, maxMs } = settings
+  const { clock } = runtime
+  const { adminToken, maxMs } = settings
   const { kind, callerId, name, scopes, businessIds } = grant
   const nowMs = clock.now()
   await ensureBelowMax(em, settings, callerId, nowMs)
@@ -131,18 +132,13 @@ async function ensureBelowMax(
   throw new Fault('rate_limited', text, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }
 
-interface Dependencies {
-  readonly database: Database
-  readonly clock: Clock
-}
-
 /**
  * Revokes a session. Revoking it again changes nothing.
  *
  * @throws Fault not_found when the session does not exist
  */
 export async function revokeSession(
-  { database, clock }: Dependencies,
+  { database, clock }: Runtime,
   sessionId: string,
   actor: Actor,
 ): Promise<void> {
@@ -154,11 +150,7 @@ export async function revokeSession(
 /** Ends the session of a caller, who signs out. */
 export type SignOut = (caller: InternalCaller, source: CallSource) => Promise<void>
 
-export function createSignOut({
-  database,
-  clock,
-  auditKeys,
-}: Dependencies & { readonly auditKeys: AuditKeys }): SignOut {
+export function createSignOut({ database, clock }: Runtime, auditKeys: AuditKeys): SignOut {
   return async (caller, source) => {
     const { session } = caller
     if (session === undefined) return

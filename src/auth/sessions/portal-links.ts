@@ -1,11 +1,11 @@
 import { LockMode } from '@mikro-orm/core'
 import { findBusiness } from '../../businesses/get-business.ts'
-import type { Clock } from '../../core/clock.ts'
 import { DAY_MS } from '../../core/durations.ts'
 import { Fault } from '../../core/errors.ts'
 import { firstIdAt, newId } from '../../core/ids.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { Page } from '../../postgres/page-token.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
 import type { Actor, InternalCaller, Scope } from '../caller.ts'
 import type { Owner } from '../method-policy.ts'
@@ -26,11 +26,6 @@ interface NewPortalLink {
   readonly description: string
 }
 
-interface Dependencies {
-  readonly database: Database
-  readonly clock: Clock
-}
-
 /**
  * Creates a link that opens the console for one business.
  *
@@ -38,7 +33,7 @@ interface Dependencies {
  * @throws Fault not_found (the business), permission_denied (more than the caller may do)
  */
 export async function createPortalLink(
-  { database, clock }: Dependencies,
+  { database, clock }: Runtime,
   requested: NewPortalLink,
   caller: InternalCaller,
   actor: Actor,
@@ -97,7 +92,7 @@ interface PortalLinkFilter {
 
 /** Returns links, newest first: one row more than the page size if there are more. */
 export async function listPortalLinks(
-  { database, clock }: Dependencies,
+  { database, clock }: Runtime,
   { businessId, allowed, activeOnly }: PortalLinkFilter,
   page: Page,
 ): Promise<PortalLink[]> {
@@ -124,7 +119,7 @@ export async function listPortalLinks(
  * @throws Fault not_found when the link does not exist
  */
 export async function revokePortalLink(
-  { database, clock }: Dependencies,
+  { database, clock }: Runtime,
   linkId: string,
   actor: Actor,
 ): Promise<PortalLink> {

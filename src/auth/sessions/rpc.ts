@@ -11,11 +11,10 @@ import {
   SessionSchema,
 } from '../../../gen/inflow/session/v1/session_pb.ts'
 import type { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
-import type { Clock } from '../../core/clock.ts'
 import { DAY_MS } from '../../core/durations.ts'
 import { assert } from '../../core/errors.ts'
-import type { Database } from '../../postgres/orm.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import {
   actorOf,
   BOOTSTRAP,
@@ -40,8 +39,6 @@ import { findSession, listSessionRows, type SessionRow } from './store.ts'
 const PORTAL_LINK_TTL_MS = DAY_MS
 
 interface Dependencies {
-  readonly database: Database
-  readonly clock: Clock
   /** ADMIN_TOKEN; undefined: not set. */
   readonly adminToken: string | undefined
   /** How long a session lasts without being used. */
@@ -56,8 +53,12 @@ interface Dependencies {
   }
 }
 
-export function createSessionRpc(dependencies: Dependencies): ServiceImpl<typeof SessionService> {
-  const { database, clock, idleMs, service, publicUrl } = dependencies
+export function createSessionRpc(
+  runtime: Runtime,
+  dependencies: Dependencies,
+): ServiceImpl<typeof SessionService> {
+  const { database, clock } = runtime
+  const { idleMs, service, publicUrl } = dependencies
   const urlOf = (path: string) => (publicUrl === undefined ? '' : `${publicUrl.origin}${path}`)
   return {
     async getCaller(_request, context) {
@@ -65,7 +66,7 @@ export function createSessionRpc(dependencies: Dependencies): ServiceImpl<typeof
     },
     async createSignInCode(_request, context) {
       const caller = callingToken(context)
-      const code = await createSignInCode(dependencies, caller, actorOf(context))
+      const code = await createSignInCode(runtime, dependencies, caller, actorOf(context))
       const { urlPath } = code
       return { urlPath, url: urlOf(urlPath), expiresAt: timestampFromMs(code.expiresAtMs) }
     },
@@ -83,7 +84,7 @@ export function createSessionRpc(dependencies: Dependencies): ServiceImpl<typeof
       return { sessions: rows.map((row) => toSessionMessage(row, nowMs, idleMs)), nextPageToken }
     },
     async revokeSession({ sessionId }, context) {
-      await revokeSession(dependencies, sessionId, actorOf(context))
+      await revokeSession(runtime, sessionId, actorOf(context))
       const row = await findSession(database.pool, sessionId)
       assert(row, 'a session is kept after it is revoked')
       return { session: toSessionMessage(row, clock.now(), idleMs) }
@@ -94,19 +95,19 @@ export function createSessionRpc(dependencies: Dependencies): ServiceImpl<typeof
       const ttlMs = ttl === undefined ? PORTAL_LINK_TTL_MS : durationMs(ttl)
       const requested = { businessId, scopes, ttlMs, description }
       const caller = callingToken(context)
-      const created = await createPortalLink(dependencies, requested, caller, actorOf(context))
+      const created = await createPortalLink(runtime, requested, caller, actorOf(context))
       const { link, urlPath } = created
       return { portalLink: toPortalLinkMessage(link), urlPath, url: urlOf(urlPath) }
     },
     async listPortalLinks({ businessId, activeOnly, pageSize, pageToken }, context) {
       const page = readPage(pageSize, pageToken, 1)
       const filter = { businessId, activeOnly, allowed: restrictionOf(context.values) }
-      const found = await listPortalLinks(dependencies, filter, page)
+      const found = await listPortalLinks(runtime, filter, page)
       const { rows, nextPageToken } = cutPage(found, page, (link) => [link.id])
       return { portalLinks: rows.map(toPortalLinkMessage), nextPageToken }
     },
     async revokePortalLink({ portalLinkId }, context) {
-      const link = await revokePortalLink(dependencies, portalLinkId, actorOf(context))
+      const link = await revokePortalLink(runtime, portalLinkId, actorOf(context))
       return { portalLink: toPortalLinkMessage(link) }
     },
   }

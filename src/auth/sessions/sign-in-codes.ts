@@ -1,7 +1,6 @@
-import type { Clock } from '../../core/clock.ts'
 import { assert, Fault } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
-import type { Database } from '../../postgres/orm.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
 import { type Actor, BOOTSTRAP, type InternalCaller } from '../caller.ts'
 import { newSecret, proofOf } from '../tokens/token-secret.ts'
@@ -11,8 +10,6 @@ import { SignInCodeEntity } from './session.entity.ts'
 export const SIGN_IN_CODE_TTL_MS = 15 * 60_000
 
 interface Dependencies {
-  readonly database: Database
-  readonly clock: Clock
   /** ADMIN_TOKEN; undefined: not set. */
   readonly adminToken: string | undefined
 }
@@ -30,7 +27,8 @@ interface SignInCode {
  * @throws Fault permission_denied when the caller is a session, which would outlive itself, or a certificate
  */
 export async function createSignInCode(
-  { database, clock, adminToken }: Dependencies,
+  { database, clock }: Pick<Runtime, 'database' | 'clock'>,
+  { adminToken }: Dependencies,
   caller: InternalCaller,
   actor: Actor,
 ): Promise<SignInCode> {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
-import type { Database } from '../../postgres/orm.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import type { CallSource } from '../caller.ts'
 import type { Flow, Provider } from './oidc-provider.ts'
 import { type ClaimRules, mapClaims } from './oidc-provider.ts'
@@ -37,14 +37,14 @@ export interface SignInUser {
 }
 
 interface Dependencies extends SessionSettings {
-  readonly database: Database
   readonly encrypter: Encrypter
   readonly provider: Provider
   readonly rules: ClaimRules
 }
 
-export function createSignInUser(dependencies: Dependencies): SignInUser {
-  const { database, encrypter, provider, rules, clock } = dependencies
+export function createSignInUser(runtime: Runtime, dependencies: Dependencies): SignInUser {
+  const { database, clock } = runtime
+  const { encrypter, provider, rules } = dependencies
   return {
     async begin() {
       const { url, flow } = await provider.begin()
@@ -69,7 +69,9 @@ export function createSignInUser(dependencies: Dependencies): SignInUser {
       if (rights === undefined) return { failure: 'oidc_no_access', cause: claims['sub'] }
       const grant = { kind: 'oidc', ...rights, expiresAtMs: undefined } as const
       const settings = { ...dependencies, auditKeys: encrypter }
-      return database.orm.em.fork().transactional((em) => openForGrant(em, settings, grant, source))
+      return database.orm.em
+        .fork()
+        .transactional((em) => openForGrant(runtime, em, settings, grant, source))
     },
   }
 }

@@ -1,5 +1,5 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql'
-import type { Database } from '../../postgres/orm.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import type { AuditKeys } from '../audit/audit-hash.ts'
 import { actorFor, BOOTSTRAP, type CallSource } from '../caller.ts'
 import type { AuthenticateToken } from '../tokens/authenticate-token.ts'
@@ -21,7 +21,6 @@ export type SignInCredential =
   | { readonly code: string }
 
 export interface SignInDependencies extends SessionSettings {
-  readonly database: Database
   readonly authenticateToken: AuthenticateToken
   readonly auditKeys: AuditKeys
 }
@@ -32,22 +31,26 @@ export type SignIn = (
   source: CallSource,
 ) => Promise<OpenedSession | undefined>
 
-export function createSignIn(dependencies: SignInDependencies): SignIn {
-  const { database, authenticateToken } = dependencies
+export function createSignIn(runtime: Runtime, dependencies: SignInDependencies): SignIn {
+  const { database } = runtime
+  const { authenticateToken } = dependencies
   return async (credential, source) => {
     const granted =
       'token' in credential ? await grantOfToken(authenticateToken, credential.token) : undefined
     if ('token' in credential && granted === undefined) return undefined
     return database.orm.em.fork().transactional(async (em) => {
       const grant =
-        'code' in credential ? await grantOfCode(em, dependencies, credential.code) : granted
-      return grant && openForGrant(em, dependencies, grant, source)
+        'code' in credential
+          ? await grantOfCode(runtime, em, dependencies, credential.code)
+          : granted
+      return grant && openForGrant(runtime, em, dependencies, grant, source)
     })
   }
 }
 
 /** Begins a session for a grant that is proved, and names its caller in the audit log. */
 export function openForGrant(
+  runtime: Runtime,
   em: EntityManager,
   settings: SessionSettings & { readonly auditKeys: AuditKeys },
   grant: Grant,
@@ -55,7 +58,7 @@ export function openForGrant(
 ): Promise<OpenedSession> {
   const { callerId: tokenId, name } = grant
   const caller = { kind: 'internal', tokenId, name, scopes: new Set(grant.scopes) } as const
-  return openSession(em, settings, grant, actorFor(caller, source, settings.auditKeys))
+  return openSession(runtime, em, settings, grant, actorFor(caller, source, settings.auditKeys))
 }
 
 async function grantOfToken(
@@ -74,8 +77,9 @@ async function grantOfToken(
 const LOCKED = { lockMode: LockMode.PESSIMISTIC_WRITE } as const
 
 async function grantOfCode(
+  { clock }: Runtime,
   em: EntityManager,
-  { clock, adminToken }: SessionSettings,
+  { adminToken }: SessionSettings,
   code: string,
 ): Promise<Grant | undefined> {
   const now = new Date(clock.now())

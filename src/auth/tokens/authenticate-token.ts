@@ -1,8 +1,8 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Pool } from 'pg'
-import type { Clock } from '../../core/clock.ts'
 import { firstIdAt } from '../../core/ids.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { BOOTSTRAP, type InternalCaller } from '../caller.ts'
 import { createCredentialCache, type Found } from '../credential-cache.ts'
 import type { CredentialHashes } from '../rate-limits/known-credentials.ts'
@@ -13,10 +13,6 @@ import { hashToken, tokenIdOf } from './token-secret.ts'
 const USE_INTERVAL_MS = 60_000
 
 interface Dependencies {
-  readonly pool: Pool
-  /** For writes that a crash may lose. */
-  readonly relaxedPool: Pool
-  readonly clock: Clock
   /** ADMIN_TOKEN, which has the scope admin; undefined: not set. */
   readonly bootstrapToken: string | undefined
 }
@@ -26,8 +22,12 @@ export type AuthenticateToken = (
   token: string,
 ) => InternalCaller | undefined | Promise<InternalCaller | undefined>
 
-export function createAuthenticateToken(dependencies: Dependencies): AuthenticateToken {
-  const { clock, bootstrapToken } = dependencies
+export function createAuthenticateToken(
+  runtime: Runtime,
+  dependencies: Dependencies,
+): AuthenticateToken {
+  const { clock } = runtime
+  const { bootstrapToken } = dependencies
   const expected = bootstrapToken === undefined ? undefined : hashToken(bootstrapToken)
   const bootstrap: InternalCaller = {
     kind: 'internal',
@@ -42,18 +42,18 @@ export function createAuthenticateToken(dependencies: Dependencies): Authenticat
       return { value: bootstrap, expiresAtMs: undefined }
     }
     const tokenId = tokenIdOf(token)
-    return tokenId === undefined ? undefined : verifyToken(dependencies, tokenId, digest)
+    return tokenId === undefined ? undefined : verifyToken(runtime, tokenId, digest)
   }
   return (token) => cache(token, () => find(token))
 }
 
 /** Reads the token of an id from the database and compares its hash. */
 async function verifyToken(
-  { pool, relaxedPool, clock }: Dependencies,
+  { database: { recordingPool, relaxedPool }, clock }: Runtime,
   tokenId: string,
   digest: Buffer,
 ): Promise<Found<InternalCaller> | undefined> {
-  const row = await findToken(pool, tokenId)
+  const row = await findToken(recordingPool, tokenId)
   if (row === undefined || row.revoked || !timingSafeEqual(digest, row.secretHash)) return undefined
   const nowMs = clock.now()
   if (row.expiresAtMs !== null && row.expiresAtMs <= nowMs) return undefined

@@ -1,10 +1,10 @@
 import { LockMode } from '@mikro-orm/core'
 import { findBusinessNames } from '../../businesses/get-business.ts'
-import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { cutPage, type Page } from '../../postgres/page-token.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
 import type { Actor, Scope } from '../caller.ts'
 import { type Token, TokenEntity } from './token.entity.ts'
@@ -27,8 +27,7 @@ interface NewToken {
  * @throws Fault validation_failed (an unknown business)
  */
 export async function issueToken(
-  database: Database,
-  clock: Clock,
+  { database, clock }: Runtime,
   requested: NewToken,
   actor: Actor,
 ): Promise<{ readonly token: Token; readonly secret: string }> {
@@ -78,8 +77,7 @@ async function requireBusinesses(database: Database, ids: readonly string[]): Pr
  * @throws Fault not_found when the token does not exist
  */
 export async function revokeToken(
-  database: Database,
-  clock: Clock,
+  { database, clock }: Runtime,
   tokenId: string,
   actor: Actor,
 ): Promise<Token> {

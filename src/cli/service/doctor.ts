@@ -104,7 +104,7 @@ function checkDatabaseAndWork(
   return withDatabase(env, 'must exist', async (database) => {
     const { pool, orm } = database
     const { relay, eventRetentionDays } = config
-    const tables = partitionedTables(pool, systemClock, config)
+    const tables = partitionedTables({ database, clock: systemClock }, config)
     return [
       ...(await guard('Settings', () => checkAdministrators(pool, config))),
       ...(await checkDatabase(database, Date.now, config)),

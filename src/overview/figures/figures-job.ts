@@ -1,18 +1,10 @@
 import type { PoolClient } from 'pg'
-import type { Logger } from 'pino'
-import type { Clock } from '../../core/clock.ts'
 import { DAY_MS } from '../../core/durations.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { followLog, type LogFollower, readPlace } from '../../events/follow-log.ts'
 import { readLogState } from '../../events/log-state.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import type { Database } from '../../postgres/orm.ts'
-
-interface Dependencies {
-  readonly database: Database
-  readonly clock: Clock
-  readonly log: Logger
-}
+import type { Runtime } from '../../postgres/runtime.ts'
 
 /** How long figures are kept: the same hour of last year is among them. */
 const RETENTION_MS = 400 * DAY_MS
@@ -22,15 +14,12 @@ const DELETE_EVERY_MS = 600_000
 const DELETED_MAX = 5_000
 
 /** Counts the payments of the event log by the hour, and deletes old figures. */
-export function createFiguresJob({
-  database,
-  clock,
-  log,
-}: Dependencies): Pick<Loop, 'start' | 'stop'> {
+export function createFiguresJob(runtime: Runtime): Pick<Loop, 'start' | 'stop'> {
+  const { database, clock, log } = runtime
   const counting = createLoop({
     name: 'figures of payments',
     log,
-    turn: async (signal) => void (await followPayments({ database, log }, signal)),
+    turn: async (signal) => void (await followPayments(runtime, signal)),
   })
   const retention = createLoop({
     name: 'retention of figures',
@@ -76,11 +65,8 @@ const FIGURES: LogFollower = { name: 'figures', lock, take: countPayments }
  *
  * @returns whether it reached the end of the log; false also while another instance counts
  */
-export function followPayments(
-  context: { readonly database: Pick<Database, 'pool'>; readonly log: Logger },
-  signal?: AbortSignal,
-): Promise<boolean> {
-  return followLog({ pool: context.database.pool, log: context.log }, FIGURES, signal)
+export function followPayments(runtime: Runtime, signal?: AbortSignal): Promise<boolean> {
+  return followLog(runtime, FIGURES, signal)
 }
 
 async function lock(client: PoolClient): Promise<boolean> {

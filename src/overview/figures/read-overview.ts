@@ -1,12 +1,12 @@
 import { countPending } from '../../accounts/resolve-account.ts'
 import { BANK_CODES, type BankCode } from '../../banks/bank.ts'
 import { listBreakers } from '../../banks/breakers.ts'
-import type { Clock } from '../../core/clock.ts'
 import { readLag } from '../../events/lag.ts'
 import { readLogState } from '../../events/log-state.ts'
 import { latestNotificationAt } from '../../notifications/held-notifications.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { listStandbys, readServerVersion, type Standby } from '../../postgres/replicas/standbys.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { listRuns } from '../../reconciliation/run-store.ts'
 import { findFirstDue, oldestUnsettledAt } from '../../settlement/overdue.ts'
 import { type Due, dispatchedUpTo, readDue } from '../../webhooks/deliveries/backlog.ts'
@@ -34,8 +34,6 @@ interface Waiting extends Due {
 }
 
 export interface OverviewDependencies {
-  readonly database: Database
-  readonly clock: Clock
   readonly bankModes: BankModes
   /** Says why the instance cannot serve calls; empty: it can. */
   readonly ready: () => Promise<readonly string[]>
@@ -44,7 +42,8 @@ export interface OverviewDependencies {
 const DELIVERIES_MAX = 10_000
 
 export async function readOverview(
-  { database, clock, bankModes, ready }: OverviewDependencies,
+  { database, clock }: Runtime,
+  { bankModes, ready }: OverviewDependencies,
   scope: Scope,
   live: boolean,
 ): Promise<Overview> {

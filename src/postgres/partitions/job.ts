@@ -1,7 +1,5 @@
-import type { Pool } from 'pg'
-import type { Logger } from 'pino'
-import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
+import type { Runtime } from '../runtime.ts'
 import { nextCut, secondsAhead } from './next-cut.ts'
 import type { PartitionedTable } from './partitioned-table.ts'
 import { cutPartition, isLocked, LOCKED_MS, readTableState } from './partitions.ts'
@@ -16,13 +14,6 @@ const CUTS_MAX = 4
 /** An operator should hear of a late job while there is still this much ahead. */
 export const AHEAD_WARN_SECONDS = 86_400
 
-interface Options {
-  readonly pool: Pool
-  readonly clock: Clock
-  readonly log: Logger
-  readonly tables: readonly PartitionedTable[]
-}
-
 /** Cuts partitions ahead of time. */
 export interface PartitionJob extends Pick<Loop, 'stop'> {
   start(): void
@@ -31,18 +22,22 @@ export interface PartitionJob extends Pick<Loop, 'stop'> {
 }
 
 /** Any number of instances may run it: `cut_partition` lets one at a time through. */
-export function createPartitionJob({ pool, clock, log, tables }: Options): PartitionJob {
+export function createPartitionJob(
+  runtime: Runtime,
+  tables: readonly PartitionedTable[],
+): PartitionJob {
+  const { log } = runtime
   const run = async () => {
     const locked: string[] = []
     const cuts: Record<string, number> = {}
     for (const table of tables) {
       try {
-        const made = await cutAhead(pool, clock, table)
+        const made = await cutAhead(runtime, table)
         if (made > 0) cuts[table.table] = made
       } catch (error) {
         if (!isLocked(error)) throw error
         locked.push(table.table)
-        await warnIfLate(pool, clock, log, table)
+        await warnIfLate(runtime, table)
       }
     }
     // One line, also for the fourteen of a new database.
@@ -58,7 +53,10 @@ export function createPartitionJob({ pool, clock, log, tables }: Options): Parti
   return { start: () => loop.start(FIRST_MS), stop: loop.stop, run }
 }
 
-async function cutAhead(pool: Pool, clock: Clock, table: PartitionedTable): Promise<number> {
+async function cutAhead(
+  { database: { pool }, clock }: Runtime,
+  table: PartitionedTable,
+): Promise<number> {
   for (let cuts = 0; cuts < CUTS_MAX; cuts++) {
     const state = await readTableState(pool, table, clock.now())
     const cut = nextCut(table, state)
@@ -68,9 +66,7 @@ async function cutAhead(pool: Pool, clock: Clock, table: PartitionedTable): Prom
 }
 
 async function warnIfLate(
-  pool: Pool,
-  clock: Clock,
-  log: Logger,
+  { database: { pool }, clock, log }: Runtime,
   table: PartitionedTable,
 ): Promise<void> {
   const ahead = secondsAhead(table, await readTableState(pool, table, clock.now()))

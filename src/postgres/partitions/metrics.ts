@@ -1,7 +1,5 @@
-import type { Pool } from 'pg'
-import type { Registry } from 'prom-client'
-import type { Clock } from '../../core/clock.ts'
 import { type LabelledValue, registerSampledGauges } from '../../core/sampled-gauges.ts'
+import type { Runtime } from '../runtime.ts'
 import { secondsAhead } from './next-cut.ts'
 import type { PartitionedTable } from './partitioned-table.ts'
 import { readTableState } from './partitions.ts'
@@ -14,9 +12,7 @@ const PERIOD_MS = 60_000
 
 /** Registers how long the partitions that are made ahead will last. */
 export function registerPartitionMetrics(
-  metrics: Registry,
-  pool: Pool,
-  clock: Clock,
+  { database: { pool }, clock, metrics }: Runtime,
   tables: readonly PartitionedTable[],
 ): void {
   const read = async (): Promise<readonly LabelledValue[]> => {

@@ -1,11 +1,12 @@
 import type { Interceptor, StreamRequest, UnaryRequest } from '@connectrpc/connect'
 import type { Logger } from 'pino'
-import { Counter, type Registry } from 'prom-client'
+import { Counter } from 'prom-client'
 import { type Caller, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
 import { type Fault, REASONS, type Reason } from '../../core/errors.ts'
 import { createLogSampler } from '../../core/log-sampler.ts'
 import { addressGroup } from '../../net/addresses.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import {
   type Attributes,
   createTimer,
@@ -26,8 +27,7 @@ const SLOW_MS = 1_000
  * Turns every error into a Fault, counts and times each call, and logs failed ones. Only tracing is outside of it.
  */
 export function observation(
-  log: Logger,
-  metrics: Registry,
+  { log, metrics }: Pick<Runtime, 'log' | 'metrics'>,
   policyOf: PolicyOf,
   credentialIdOf: CredentialIdOf,
 ): Interceptor {

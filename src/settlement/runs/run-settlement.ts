@@ -1,12 +1,9 @@
-import type { Logger } from 'pino'
-import type { Clock } from '../../core/clock.ts'
 import { CLOCK_SKEW_MAX_MS, HOUR_MS } from '../../core/durations.ts'
 import { newId } from '../../core/ids.ts'
 import { findSequenceBounds, lastSequenceBefore } from '../../events/business-sequences.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
-import type { Database } from '../../postgres/orm.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
-import type { Tracing } from '../../tracing/tracing.ts'
 import { appendShareEvents } from '../../transactions/share-store.ts'
 import { lockDue, refreshDue } from '../due-index.ts'
 import { encodeSettlementEvent } from '../message.ts'
@@ -16,15 +13,9 @@ import type { Fee } from '../terms.ts'
 import { insertSettlementEvent, lockRunning, type OnLocked, settleBatch } from './batch-store.ts'
 import { findRunning, insertSettlement, lockBalance } from './store.ts'
 
-export interface SettlementContext {
-  readonly database: Database
-  readonly clock: Clock
-  readonly log: Logger
-  readonly tracing?: Tracing | undefined
+export interface SettlementContext extends Runtime {
   /** Bounds the transactions that wait for the lock of a settlement or a balance. */
   readonly semaphore: Semaphore
-  /** Called after a commit that added an event. */
-  readonly onCommit: () => void
   /** Waits until the events of a balance that are committed have their numbers. */
   readonly awaitNumbers: (key: BalanceKey, signal: AbortSignal) => Promise<void>
 }

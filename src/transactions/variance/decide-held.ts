@@ -3,11 +3,11 @@ import { lockOneTimeAccounts, useAccounts } from '../../accounts/one-time-store.
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import type { BankCode } from '../../banks/bank.ts'
-import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
 import { bindValues } from '../../postgres/bind-values.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
 import { encodeTransactionEvent } from '../message.ts'
 import { lockTransaction, TRANSACTION_COLUMNS, type TransactionRow, toStored } from '../queries.ts'
@@ -15,12 +15,8 @@ import { reverseLocked } from '../reverse-transaction.ts'
 import type { StoredTransaction } from '../transaction.ts'
 
 export interface DecisionDependencies {
-  readonly pool: Pool
-  readonly clock: Clock
   /** Limits how many decisions hold a connection while they wait for a row or the audit log. */
   readonly semaphore: Semaphore
-  /** Called after a commit that added an event. */
-  readonly onCommit: () => void
 }
 
 /** The operator who acts for a business; undefined: the business itself, which the audit log does not record. */
@@ -33,11 +29,12 @@ type Operator = Actor | undefined
  * @throws Fault not_found, not_held (never held, or its return was requested or completed)
  */
 export function acceptPayment(
+  runtime: Runtime,
   dependencies: DecisionDependencies,
   transactionId: string,
   operator: Operator,
 ): Promise<StoredTransaction> {
-  return decide(dependencies, transactionId, async (client, payment, nowMs) => {
+  return decide(runtime, dependencies, transactionId, async (client, payment, nowMs) => {
     const { transaction, accountId, wouldUse } = payment
     const { variance } = transaction
     if (variance?.hold === 'ACCEPTED') return undefined
@@ -62,11 +59,12 @@ export function acceptPayment(
  * @throws Fault not_found, not_held (never held, or accepted)
  */
 export function returnPayment(
+  runtime: Runtime,
   dependencies: DecisionDependencies,
   { transactionId, reason }: { readonly transactionId: string; readonly reason: string },
   operator: Operator,
 ): Promise<StoredTransaction> {
-  return decide(dependencies, transactionId, async (client, { transaction }, nowMs) => {
+  return decide(runtime, dependencies, transactionId, async (client, { transaction }, nowMs) => {
     const { variance } = transaction
     if (variance?.hold === 'RETURN_REQUESTED' || variance?.hold === 'RETURNED') return undefined
     if (variance?.hold !== 'HELD') throw notHeld(transaction)
@@ -97,11 +95,12 @@ export function returnPayment(
  * @throws Fault not_found, not_held (no return was requested)
  */
 export function completeReturn(
+  runtime: Runtime,
   dependencies: DecisionDependencies,
   { transactionId, note }: { readonly transactionId: string; readonly note: string },
   operator: Actor,
 ): Promise<StoredTransaction> {
-  return decide(dependencies, transactionId, async (client, { transaction }, nowMs) => {
+  return decide(runtime, dependencies, transactionId, async (client, { transaction }, nowMs) => {
     const { variance } = transaction
     if (variance?.hold === 'RETURNED') return undefined
     if (variance?.hold !== 'RETURN_REQUESTED') {
@@ -116,7 +115,8 @@ type Locked = NonNullable<Awaited<ReturnType<typeof lockVaried>>>
 
 /** @param run returns the transaction as it changed it; undefined: the decision was made before */
 async function decide(
-  { pool, clock, semaphore, onCommit }: DecisionDependencies,
+  { database: { pool }, clock, onCommit }: Runtime,
+  { semaphore }: DecisionDependencies,
   transactionId: string,
   run: (
     client: PoolClient,

@@ -1,5 +1,4 @@
-import type { Pool, PoolClient } from 'pg'
-import type { Logger } from 'pino'
+import type { PoolClient } from 'pg'
 import {
   type LockedTerms,
   lockOneTimeAccounts,
@@ -8,6 +7,7 @@ import {
 import { assert } from '../../core/errors.ts'
 import { booleanArray, textArray } from '../../postgres/binary-arrays.ts'
 import { afterCommit, inTransaction } from '../../postgres/in-transaction.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { type Finalization, finalizeValues, type NewTransaction, recordValues } from '../store.ts'
 import type { StoredTransaction } from '../transaction.ts'
 import { type HoldState, newVariance, type Variance, varianceOf } from './variance.ts'
@@ -28,13 +28,6 @@ interface Written<Row> {
   readonly row: Row
 }
 
-interface Dependencies {
-  readonly pool: Pool
-  readonly log: Logger
-  /** Called after a commit that added events. */
-  readonly onCommit: () => void
-}
-
 /**
  * Records payments into one-time accounts. Each is decided while its account is locked, and recorded in the same
  * transaction: of two payments at once into a single-use account, the second sees the first.
@@ -42,24 +35,24 @@ interface Dependencies {
  * @param onWritten called with what each transaction has written, after its commit, in the order of the payments
  */
 export function recordOneTime<Payment extends OneTimePayment<NewTransaction>>(
-  dependencies: Dependencies,
+  runtime: Runtime,
   payments: readonly Payment[],
   nowMs: number,
   onWritten: (payment: Payment, written: Written<NewTransaction>) => void,
 ): Promise<void> {
   const write = { run: insertOneTime, keyOf: ({ id }: NewTransaction) => id }
-  return writeInRounds(dependencies, payments, nowMs, write, onWritten)
+  return writeInRounds(runtime, payments, nowMs, write, onWritten)
 }
 
 /** As `recordOneTime`, for the final reports of pending payments. */
 export function finalizeOneTimePayments<Payment extends OneTimePayment<Finalization>>(
-  dependencies: Dependencies,
+  runtime: Runtime,
   payments: readonly Payment[],
   nowMs: number,
   onWritten: (payment: Payment, written: Written<Finalization>) => void,
 ): Promise<void> {
   const write = { run: finalizeOneTime, keyOf: ({ eventId }: Finalization) => eventId }
-  return writeInRounds(dependencies, payments, nowMs, write, onWritten)
+  return writeInRounds(runtime, payments, nowMs, write, onWritten)
 }
 
 interface Write<Row> {
@@ -71,7 +64,7 @@ interface Write<Row> {
 }
 
 async function writeInRounds<Row extends object, Payment extends OneTimePayment<Row>>(
-  { pool, log, onCommit }: Dependencies,
+  { database: { recordingPool }, log, onCommit }: Runtime,
   payments: readonly Payment[],
   nowMs: number,
   { run, keyOf }: Write<Row>,
@@ -79,7 +72,7 @@ async function writeInRounds<Row extends object, Payment extends OneTimePayment<
 ): Promise<void> {
   const accountOf = ({ accountId: id, isSingleUse }: Payment) => ({ id, isSingleUse })
   for (const round of roundsOf(payments, accountOf)) {
-    const { decided, written } = await inTransaction(pool, async (client) => {
+    const { decided, written } = await inTransaction(recordingPool, async (client) => {
       const ids = round.map(({ accountId }) => accountId)
       const accounts = await lockOneTimeAccounts(client, ids)
       const decided = round.map((payment) => {

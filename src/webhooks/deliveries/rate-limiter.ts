@@ -1,10 +1,8 @@
 import { LRUCache } from 'lru-cache'
-import type { Pool } from 'pg'
-import type { Logger } from 'pino'
 import { createExchange, createShareBuckets } from '../../auth/rate-limits/exchange.ts'
 import type { RateLimit } from '../../auth/rate-limits/token-bucket.ts'
 import { SharedBucket } from '../../auth/rate-limits/token-bucket.ts'
-import type { Clock } from '../../core/clock.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import type { ConcurrencyLimiter, LimitedEndpoint } from './concurrency-limiter.ts'
 
 /** How often requests to an endpoint may start, in all processes together. */
@@ -75,13 +73,12 @@ export function limitOf(perSecond: number): RateLimit {
 }
 
 /** Rates that all processes share, as they share the rate limits of callers. */
-export function createSharedRates(options: {
-  readonly pool: Pool
-  readonly clock: Clock
-  readonly log: Logger
-}): { readonly create: CreateRate; stop(): Promise<void> } {
-  const { pool, clock, log } = options
-  const exchange = createExchange({ share: createShareBuckets(pool), clock, log })
+export function createSharedRates(runtime: Runtime): {
+  readonly create: CreateRate
+  stop(): Promise<void>
+} {
+  const { clock, database } = runtime
+  const exchange = createExchange(runtime, { share: createShareBuckets(database.relaxedPool) })
   return {
     create(endpointId, perSecond) {
       const name = `webhook ${endpointId}`

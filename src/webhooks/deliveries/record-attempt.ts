@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Pool } from 'pg'
-import type { Logger } from 'pino'
 import { Counter, type Registry } from 'prom-client'
-import type { Clock } from '../../core/clock.ts'
 import { createLogSampler } from '../../core/log-sampler.ts'
 import { createBatcher, type ObserveBatches } from '../../postgres/batcher.ts'
 import { integerArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
 import { DEADLINES } from '../../postgres/client.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { createTimer } from '../../tracing/tracing.ts'
 import type { EndedAttempt } from '../count-attempts.ts'
 import type { Health } from '../endpoints/endpoint.ts'
@@ -17,9 +16,6 @@ import { type DeliveryKey, type DeliveryState, positionRange } from './delivery.
 import { parseRetryAfter, retryDelayMs } from './retry.ts'
 
 interface RecorderOptions {
-  readonly pool: Pool
-  readonly clock: Clock
-  readonly log: Logger
   readonly scheduleMs: readonly number[]
   readonly leaseMs: number
   /** Between 0 and 1. */
@@ -28,7 +24,6 @@ interface RecorderOptions {
   readonly onFailure: (failure: Failure) => void
   /** Called with each recorded attempt. */
   readonly onEnded: (attempt: EndedAttempt) => void
-  readonly metrics?: AttemptMetrics | undefined
   readonly observeBatches?: ObserveBatches | undefined
 }
 
@@ -46,10 +41,12 @@ const RETRY_MAX_MS = 2_000
  * Records the outcomes of attempts, many in one statement. While the database is unavailable it
  * retries until the lease ends; then another instance may claim and attempt the delivery again.
  */
-export function createRecorder(options: RecorderOptions) {
-  const { log, metrics, observeBatches } = options
+export function createRecorder(runtime: Runtime, options: RecorderOptions) {
+  const { log } = runtime
+  const { observeBatches } = options
+  const metrics = createAttemptMetrics(runtime.metrics)
   const complete = createBatcher<Completion, Health | undefined>({
-    run: (completions) => completeAttempts(options.pool, completions),
+    run: (completions) => completeAttempts(runtime.database.relaxedPool, completions),
     itemsMax: BATCH_MAX,
     batchesMax: 2,
     queueMax: QUEUE_MAX,
@@ -73,8 +70,8 @@ export function createRecorder(options: RecorderOptions) {
     latencyMs: number,
   ): Promise<number | undefined> => {
     const { claim } = attempt
-    metrics?.attempted(claim.entry.live, outcomeOf(outcome), latencyMs, outcome.traceId)
-    const completion = completionOf(attempt, outcome, latencyMs, options)
+    metrics.attempted(claim.entry.live, outcomeOf(outcome), latencyMs, outcome.traceId)
+    const completion = completionOf(runtime, attempt, outcome, latencyMs, options)
     const fields = {
       delivery: claim.id,
       endpoint: claim.endpointId,
@@ -100,8 +97,8 @@ export function createRecorder(options: RecorderOptions) {
         const { state } = completion
         options.onEnded({ businessId, live, state, endedAtMs, occurredAtMs })
         if (state === 'DELIVERED')
-          metrics?.delivered(live, endedAtMs - occurredAtMs, outcome.traceId)
-        else if (state === 'FAILED') metrics?.failed(live)
+          metrics.delivered(live, endedAtMs - occurredAtMs, outcome.traceId)
+        else if (state === 'FAILED') metrics.failed(live)
         if (outcome.error !== '') {
           options.onFailure({ endpointId, url, status: outcome.status, health })
         }
@@ -124,10 +121,11 @@ function outcomeOf({ error, status }: Outcome): AttemptOutcome {
 }
 
 function completionOf(
+  { clock }: Runtime,
   attempt: Attempt,
   outcome: Outcome,
   latencyMs: number,
-  { clock, scheduleMs, random }: RecorderOptions,
+  { scheduleMs, random }: RecorderOptions,
 ): Completion {
   const { claim, startedAtMs } = attempt
   const { status, responseBody, error } = outcome
@@ -264,7 +262,7 @@ function toArrays(completions: readonly Completion[]): (Buffer | bigint)[] {
 type AttemptOutcome = 'acknowledged' | 'rejected' | 'no_response'
 
 /** Measures attempts and deliveries. */
-export interface AttemptMetrics {
+interface AttemptMetrics {
   /**
    * An attempt ended.
    *

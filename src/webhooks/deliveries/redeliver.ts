@@ -25,8 +25,9 @@ export async function redeliver(
   deliveryId: string,
   actor: Actor,
 ): Promise<StoredDelivery> {
-  const { orm, pool, clock, onDue } = context
-  const found = await findDelivery(pool, deliveryId)
+  const { database, clock, onDue } = context
+  const { orm, relaxedPool } = database
+  const found = await findDelivery(relaxedPool, deliveryId)
   if (found === undefined) throw noSuchDelivery()
   const { endpointId } = found
   const { business } = await orm.em
@@ -42,7 +43,7 @@ export async function redeliver(
     await appendAudit(em, actor, entry)
   })
   onDue()
-  const delivery = await findDelivery(pool, deliveryId)
+  const delivery = await findDelivery(relaxedPool, deliveryId)
   if (delivery === undefined) throw noSuchDelivery()
   if (delivery.eventId === '') {
     throw new Fault('event_expired', 'The event has expired and cannot be sent again')
@@ -66,7 +67,8 @@ export async function recover(
   signal: AbortSignal,
   actor: Actor,
 ): Promise<number> {
-  const { orm, pool, clock, onDue } = context
+  const { database, clock, onDue } = context
+  const { orm, relaxedPool } = database
   await orm.em.fork().transactional(async (em) => {
     const { business } = await lockEnabledEndpoint(em, endpointId)
     await appendAudit(em, actor, {
@@ -88,7 +90,7 @@ export async function recover(
   for (let i = 0; i < RECOVER_STATEMENTS_MAX && after !== undefined; i++) {
     signal.throwIfAborted()
     const batch: { recovered: number; last: string | undefined } = await recoverFailed(
-      pool,
+      relaxedPool,
       selection,
       after,
     )
@@ -98,7 +100,7 @@ export async function recover(
   }
   for (let i = 0; i < RECOVER_STATEMENTS_MAX; i++) {
     signal.throwIfAborted()
-    const batch = await recoverWaiting(pool, selection)
+    const batch = await recoverWaiting(relaxedPool, selection)
     recovered += batch.recovered
     onDue()
     if (!batch.more) break
@@ -243,8 +245,9 @@ export async function skipDelivery(
   deliveryId: string,
   actor: Actor,
 ): Promise<StoredDelivery> {
-  const { orm, pool, clock, onDue } = context
-  const found = await findDelivery(pool, deliveryId)
+  const { database, clock, onDue } = context
+  const { orm, relaxedPool } = database
+  const found = await findDelivery(relaxedPool, deliveryId)
   if (found === undefined) throw noSuchDelivery()
   const { endpointId, eventId, position } = found
   await orm.em.fork().transactional(async (em) => {
@@ -266,7 +269,7 @@ export async function skipDelivery(
     })
   })
   onDue()
-  const delivery = await findDelivery(pool, deliveryId)
+  const delivery = await findDelivery(relaxedPool, deliveryId)
   if (delivery === undefined) throw noSuchDelivery()
   return delivery
 }
@@ -278,7 +281,7 @@ export async function skipDelivery(
  * @throws Fault not_found, endpoint_disabled
  */
 export async function sendTestEvent(
-  { orm, clock, onCommit }: EndpointContext,
+  { database: { orm }, clock, onCommit }: EndpointContext,
   endpointId: string,
   actor: Actor,
 ): Promise<string> {

@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import type { Pool } from 'pg'
-import type { Logger } from 'pino'
-import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { AttemptRunner, type AttemptSteps } from './attempt-runner.ts'
 import { createPendingFrom } from './backlog.ts'
 import {
@@ -27,9 +25,6 @@ import { type CreateRate, limitRates } from './rate-limiter.ts'
 import { createRoundRobin } from './round-robin.ts'
 
 interface WorkerOptions {
-  readonly pool: Pool
-  readonly clock: Clock
-  readonly log: Logger
   readonly limits: ConcurrencyLimits
   readonly leaseMs: number
   /** Shared with the dispatcher. */
@@ -58,6 +53,7 @@ const RELEASE_MS = 2_000
  * limiter says how many deliveries each may get.
  */
 export class Worker implements Loop {
+  readonly #runtime: Runtime
   readonly #options: WorkerOptions
   readonly #limiter: ConcurrencyLimiter
   readonly #attempts: AttemptRunner
@@ -81,10 +77,13 @@ export class Worker implements Loop {
   #closing = false
   #stopped = false
 
-  constructor(options: WorkerOptions) {
-    const { pool, clock, limits, log, steps, leaseMs } = options
+  constructor(runtime: Runtime, options: WorkerOptions) {
+    const { clock, log } = runtime
+    const { relaxedPool } = runtime.database
+    const { limits, steps, leaseMs } = options
+    this.#runtime = runtime
     this.#options = options
-    this.#readPendingFrom = createPendingFrom(pool, IDLE_MS)
+    this.#readPendingFrom = createPendingFrom(relaxedPool, IDLE_MS)
     const limiter = createConcurrencyLimiter(limits, () => performance.now())
     this.#limiter = limitRates(limiter, options.createRate)
     this.#loop = createLoop({ name: 'webhook worker', log, turn: () => this.#turn() })
@@ -95,7 +94,7 @@ export class Worker implements Loop {
       waitMaxMs: leaseMs / LEASE_PER_WAIT,
       onCapacity: (endpointId) => this.#refill(endpointId),
       onRecorded: (dueAtMs, claim) => this.#recorded(dueAtMs, claim),
-      onUnused: (claims) => void releaseOrLeave(claims, options),
+      onUnused: (claims) => void releaseOrLeave(runtime, claims),
     })
   }
 
@@ -126,22 +125,22 @@ export class Worker implements Loop {
   /** Sends deliveries created as claimed. While the worker stops, it releases them instead. */
   async enqueue(claims: readonly Claim[], endpoints: readonly LimitedEndpoint[]): Promise<void> {
     this.#remember(endpoints)
-    if (this.#closing) await releaseOrLeave(claims, this.#options)
+    if (this.#closing) await releaseOrLeave(this.#runtime, claims)
     else this.#attempts.enqueue(claims)
   }
 
   async stop(): Promise<void> {
     this.#closing = true
-    const unused = releaseOrLeave(this.#attempts.close(), this.#options)
+    const unused = releaseOrLeave(this.#runtime, this.#attempts.close())
     await withTimeout(this.#drained(), DRAIN_MS)
     this.#stopped = true
     const inProgress = this.#attempts.abandon()
     if (inProgress.length > 0) {
       const fields = { deliveries: inProgress.length }
-      this.#options.log.warn(fields, 'webhooks in progress are released: they are sent again')
+      this.#runtime.log.warn(fields, 'webhooks in progress are released: they are sent again')
     }
     const left = [...this.#attempts.close(), ...inProgress]
-    const abandoned = releaseOrLeave(left, this.#options)
+    const abandoned = releaseOrLeave(this.#runtime, left)
     await withTimeout(Promise.all([unused, abandoned]), RELEASE_MS)
   }
 
@@ -151,7 +150,9 @@ export class Worker implements Loop {
     this.#attempts.startWaiting()
     this.#full = this.#isFull()
     if (this.#full) return IDLE_MS
-    const { pool, clock, leaseMs, unclear } = this.#options
+    const { clock, database, log } = this.#runtime
+    const { relaxedPool } = database
+    const { leaseMs, unclear } = this.#options
     await unclear.release()
     const nowMs = clock.now()
     const pendingFrom = await this.#readPendingFrom(nowMs)
@@ -159,11 +160,14 @@ export class Worker implements Loop {
     const allotments = this.#limiter.allot(due, (id) => this.#attempts.waiting(id))
     const ordered = new Set(due.flatMap((endpoint) => (endpoint.ordered ? endpoint.id : [])))
     const terms = { nowMs, leaseMs, pendingFrom }
-    const { claims, lost } = await claimAllotted(pool, allotments, ordered, terms, this.#options)
+    const { claims, lost } = await claimAllotted(relaxedPool, allotments, ordered, terms, {
+      log,
+      unclear,
+    })
     // If the worker stopped without waiting for the statement, its leases expire by themselves.
     if (this.#stopped) return IDLE_MS
     this.#attempts.enqueue(claims)
-    if (lost.length > 0) await failClaims(pool, lost, nowMs, 'the event expired')
+    if (lost.length > 0) await failClaims(relaxedPool, lost, nowMs, 'the event expired')
     const served = new Set(claims.map(({ endpointId }) => endpointId))
     this.#remember(due.filter(({ id }) => served.has(id)))
     const isWhole = this.#roundRobin.after() === '' && page.length < PAGE_MAX
@@ -183,8 +187,8 @@ export class Worker implements Loop {
     if (this.#nextDueAtMs <= nowMs) this.#nextDueAtMs = Number.POSITIVE_INFINITY
     if (known !== undefined) return { page: known, due: this.#roundRobin.order(known) }
     this.#listedAtMs = nowMs
-    const { pool } = this.#options
-    const page = await listPendingEndpoints(pool, {
+    const { relaxedPool } = this.#runtime.database
+    const page = await listPendingEndpoints(relaxedPool, {
       after: this.#roundRobin.after(),
       nowMs,
       pendingFrom,
@@ -202,7 +206,7 @@ export class Worker implements Loop {
     if (this.#refilling) return 0
     // Without capacity, it checks more often for attempts that have become slow.
     const checkMs = this.#limiter.hasCapacity() ? IDLE_MS : FULL_CHECK_MS
-    const dueInMs = this.#nextDueAtMs - this.#options.clock.now()
+    const dueInMs = this.#nextDueAtMs - this.#runtime.clock.now()
     return Math.max(Math.min(dueInMs, this.#limiter.resumesInMs(), checkMs), 0)
   }
 
@@ -237,11 +241,11 @@ export class Worker implements Loop {
 
 /** Releases claims; if that fails, their leases expire. */
 async function releaseOrLeave(
+  { database: { relaxedPool }, log }: Runtime,
   claims: readonly Claim[],
-  { pool, log }: WorkerOptions,
 ): Promise<void> {
   if (claims.length === 0) return
-  await releaseClaims(pool, claims).catch((error: unknown) => {
+  await releaseClaims(relaxedPool, claims).catch((error: unknown) => {
     log.warn(
       { err: error, deliveries: claims.length },
       'claims could not be released: their leases expire later',

@@ -57,11 +57,11 @@ interface Request {
 
 /** The statistics of the requested endpoints that are not deleted, and that the caller may see. */
 export async function getEndpointStatistics(
-  { pool, clock }: EndpointContext,
+  { database: { relaxedPool }, clock }: EndpointContext,
   request: Request,
 ): Promise<readonly EndpointStatistics[]> {
   const { endpointIds, businessId, allowed } = request
-  const { rows } = await pool.query<{ id: string }>(
+  const { rows } = await relaxedPool.query<{ id: string }>(
     `select id from webhook_endpoint
       where deleted_at is null and ($2 = '' or business_id = $2)
         and ($3::text[] is null or business_id = any ($3))
@@ -72,7 +72,7 @@ export async function getEndpointStatistics(
   const ids = rows.map(({ id }) => id)
   const visible = new Set(ids)
   const requested = endpointIds.length === 0 ? ids : endpointIds.filter((id) => visible.has(id))
-  return readStatistics(pool, requested, clock.now())
+  return readStatistics(relaxedPool, requested, clock.now())
 }
 
 /** Counts the latest deliveries of endpoints, by the index of their positions. */

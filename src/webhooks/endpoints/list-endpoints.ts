@@ -40,7 +40,7 @@ export async function listEndpoints(
   const page = readPage(request.pageSize || PAGE_SIZE_DEFAULT, request.pageToken, 1)
   const after = page.after?.[0]
   const { businessIds, live, enabled, failing } = request
-  const found = await context.orm.em.fork().find(
+  const found = await context.database.orm.em.fork().find(
     EndpointEntity,
     {
       deletedAt: null,
@@ -64,11 +64,11 @@ export async function listEndpoints(
 
 /** What lists show of endpoints, whose active secrets are loaded. */
 async function describe(
-  { pool, encrypter }: EndpointContext,
+  { database: { relaxedPool }, encrypter }: EndpointContext,
   endpoints: readonly Endpoint[],
 ): Promise<EndpointWithSecrets[]> {
   const ordered = endpoints.filter((endpoint) => endpoint.ordered).map((endpoint) => endpoint.id)
-  const blocks = await readBlocks(pool, ordered)
+  const blocks = await readBlocks(relaxedPool, ordered)
   return endpoints.map((endpoint) => ({
     endpoint,
     secrets: endpoint.secrets.getItems(),

@@ -30,7 +30,7 @@ interface Rotation {
  * @throws Fault validation_failed (what is only for the other profile), not_found, too_many_secrets
  */
 export async function rotateSecret(
-  { orm, encrypter, clock }: EndpointContext,
+  { database: { orm }, encrypter, clock }: EndpointContext,
   rotation: Rotation,
   actor: Actor,
 ): Promise<EndpointWithSecrets & { secret: string }> {
@@ -103,7 +103,7 @@ function rotationFault({ overlapMs, textSecret }: Rotation, isWiaxy: boolean) {
  * @throws Fault not_found, no_next_secret
  */
 export async function switchSecret(
-  { orm, encrypter }: EndpointContext,
+  { database: { orm }, encrypter }: EndpointContext,
   endpointId: string,
   actor: Actor,
 ): Promise<EndpointWithSecrets> {

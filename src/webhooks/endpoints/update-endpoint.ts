@@ -56,7 +56,7 @@ export async function updateEndpoint(
   const faults = endpointFaults(change, context)
   if (faults.length > 0) throw invalidFields(faults)
   const nowMs = context.clock.now()
-  const updated = await context.orm.em.fork().transactional(async (em) => {
+  const updated = await context.database.orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEndpoint(em, change.endpointId)
     const { url, description, concurrency, enabled } = change
     if (url !== undefined && url !== endpoint.url) {
@@ -129,7 +129,7 @@ function resetHealth(endpoint: Endpoint): void {
  * @throws Fault not_found
  */
 export async function deleteEndpoint(
-  { orm, clock }: EndpointContext,
+  { database: { orm }, clock }: EndpointContext,
   endpointId: string,
   actor: Actor,
 ): Promise<void> {
@@ -190,8 +190,8 @@ export async function createEndpoint(
   const isWiaxy = format.profile === 'WIAXY'
   const generated = isWiaxy ? newTextSecret() : newSecret()
   const kinds = isWiaxy && requested.kinds.length === 0 ? WIAXY_KINDS : requested.kinds
-  const { end } = await readLogState(context.pool)
-  const created = await context.orm.em
+  const { end } = await readLogState(context.database.relaxedPool)
+  const created = await context.database.orm.em
     .fork()
     .transactional(async (em) => {
       await ensureBelowMax(em, requested)

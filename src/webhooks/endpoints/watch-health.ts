@@ -1,7 +1,6 @@
-import { type EntityManager, LockMode, type MikroORM } from '@mikro-orm/postgresql'
-import type { Logger } from 'pino'
-import type { Clock } from '../../core/clock.ts'
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql'
 import { newId } from '../../core/ids.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { encodeEndpointEvent } from '../message.ts'
 import { type Endpoint, EndpointEntity } from './endpoint.entity.ts'
 import { type EndpointEventKind, type Health, judge } from './endpoint.ts'
@@ -16,14 +15,6 @@ export interface Failure {
   readonly health: Health
 }
 
-interface WatchOptions {
-  readonly orm: MikroORM
-  readonly clock: Clock
-  readonly log: Logger
-  /** Called after a commit that added an event. */
-  readonly onCommit: () => void
-}
-
 /** The response of a receiver that wants no more events. */
 const GONE = 410
 
@@ -33,8 +24,8 @@ const GONE = 410
  *
  * @returns a function to call with each failed attempt; it returns at once and does not throw
  */
-export function createHealthWatch(options: WatchOptions): (failure: Failure) => void {
-  const { log, clock } = options
+export function createHealthWatch(runtime: Runtime): (failure: Failure) => void {
+  const { log, clock } = runtime
   // A failing endpoint fails often; only one update of it runs at a time.
   const inProgress = new Set<string>()
   return (failure) => {
@@ -42,7 +33,7 @@ export function createHealthWatch(options: WatchOptions): (failure: Failure) => 
     if (inProgress.has(endpointId)) return
     if (status !== GONE && judge(health, clock.now()) === 'keep') return
     inProgress.add(endpointId)
-    updateHealth(options, failure)
+    updateHealth(runtime, failure)
       .catch((error: unknown) => {
         log.warn({ err: error, endpoint: endpointId }, 'endpoint health could not be updated')
       })
@@ -51,8 +42,9 @@ export function createHealthWatch(options: WatchOptions): (failure: Failure) => 
 }
 
 /** Judges the endpoint of a failure, unless it has another URL by now, and records the verdict. */
-export async function updateHealth(options: WatchOptions, failure: Failure): Promise<void> {
-  const { orm, clock, log, onCommit } = options
+export async function updateHealth(runtime: Runtime, failure: Failure): Promise<void> {
+  const { clock, log, onCommit } = runtime
+  const { orm } = runtime.database
   const nowMs = clock.now()
   const changed = await orm.em.fork().transactional(async (em) => {
     const { endpointId: id, url } = failure

@@ -1,10 +1,10 @@
 import { LRUCache } from 'lru-cache'
-import type { Logger } from 'pino'
 import type { BankNames } from '../../banks/bank.ts'
-import type { Clock, TimeText } from '../../core/clock.ts'
+import type { TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 import { traceparentOf } from '../../events/message.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import {
   formatTraceparent,
   inSpan,
@@ -25,18 +25,19 @@ const BODIES_MAX = 1_000
 
 interface SenderOptions {
   readonly encrypter: Encrypter
-  readonly clock: Clock
   readonly timeText: TimeText
   readonly bankNames: BankNames
   readonly httpClient: HttpClient
   readonly loadConnection: LoadConnection
-  readonly log: Logger
-  readonly tracing?: Tracing | undefined
 }
 
 /** Encodes, signs and posts the event of a delivery. The returned function does not throw. */
-export function createSender(options: SenderOptions): (attempt: Attempt) => Promise<Outcome> {
-  const { timeText, bankNames, httpClient, loadConnection, log } = options
+export function createSender(
+  runtime: Runtime,
+  options: SenderOptions,
+): (attempt: Attempt) => Promise<Outcome> {
+  const { log } = runtime
+  const { timeText, bankNames, httpClient, loadConnection } = options
   const decryptSecret = createSecretDecrypter(options.encrypter)
   const bodyOf = createBodies(timeText, bankNames)
   const compose = ({ claim, startedAtMs }: Attempt, traceparent: string | undefined) => {
@@ -56,7 +57,7 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
     const headers = signedHeaders(signing, format)
     return { headers: traceparent === undefined ? headers : { ...headers, traceparent }, body }
   }
-  const sendOver = createConnectedSender(httpClient, options.clock)
+  const sendOver = createConnectedSender(httpClient, runtime.clock)
   const send = async (attempt: Attempt, traceparent: string | undefined): Promise<Outcome> => {
     const { headers, body } = compose(attempt, traceparent)
     const { claim } = attempt
@@ -68,7 +69,7 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
   }
   return async (attempt) => {
     try {
-      return await traceAttempt(options.tracing, attempt.claim, (traceparent) =>
+      return await traceAttempt(runtime.tracing, attempt.claim, (traceparent) =>
         send(attempt, traceparent),
       )
     } catch (error) {

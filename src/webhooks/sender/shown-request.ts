@@ -37,7 +37,7 @@ const BY_ATTEMPT = /timestamp|signature|traceparent/
 
 /** Creates a function that returns the request of a delivery; undefined once its event or endpoint was deleted. */
 export function createShowRequest(
-  { orm, pool, encrypter }: EndpointContext,
+  { database: { orm, relaxedPool }, encrypter }: EndpointContext,
   timeText: TimeText,
   bankNames: BankNames,
 ) {
@@ -45,7 +45,7 @@ export function createShowRequest(
   return async (delivery: DeliveryEvent): Promise<ShownRequest | undefined> => {
     const { endpointId: id, position, previousSequence } = delivery
     const endpoint = await orm.em.fork().findOne(EndpointEntity, { id, deletedAt: null })
-    const [entry] = await readPositions(pool, [position])
+    const [entry] = await readPositions(relaxedPool, [position])
     if (endpoint === null || entry === undefined) return undefined
     const { format } = endpoint
     const body = toWebhookBody(entry, previousSequence, format)

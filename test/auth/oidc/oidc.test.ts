@@ -8,6 +8,7 @@ import { createSignInUser } from '../../../src/auth/sessions/sign-in-user.ts'
 import { createEncrypter } from '../../../src/crypto/encryption.ts'
 import { freePort } from '../../support/free-port.ts'
 import { MASTER_KEY } from '../../support/master-key.ts'
+import { createTestRuntime } from '../../support/runtime.ts'
 import { useService } from '../../support/service.ts'
 import { browserClient } from '../../support/sign-in.ts'
 import { type Browser, createBrowser } from './browser.ts'
@@ -194,11 +195,11 @@ test('the provider is asked with PKCE, a state and a nonce', async () => {
 })
 
 test('a user has ten minutes to come back', async () => {
-  const { database } = service
   const clock = { nowMs: Date.now(), now: () => clock.nowMs }
   const encrypter = createEncrypter(MASTER_KEY)
-  const users = createSignInUser({
-    ...{ database, clock, encrypter, auditKeys: encrypter, adminToken: undefined },
+  const users = createSignInUser(createTestRuntime(service.database, { clock }), {
+    encrypter,
+    adminToken: undefined,
     idleMs: 3_600_000,
     maxMs: 3_600_000,
     provider: createProvider({

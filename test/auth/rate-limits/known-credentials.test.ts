@@ -5,6 +5,7 @@ import {
   type CredentialHashes,
   createKnownCredentials,
 } from '../../../src/auth/rate-limits/known-credentials.ts'
+import { createTestRuntime } from '../../support/runtime.ts'
 import { waitFor } from '../../support/wait-for.ts'
 
 const digest = (credential: string) => hash('sha256', credential, 'base64')
@@ -15,7 +16,10 @@ function setUp(stored: readonly CredentialHashes[] = [], fixed?: string) {
   log.warn = (context: unknown) => {
     state.warnings.push(context)
   }
-  const known = createKnownCredentials({ stored, fixed, clock: { now: () => state.nowMs }, log })
+  const known = createKnownCredentials(
+    createTestRuntime({}, { clock: { now: () => state.nowMs }, log }),
+    { stored, fixed },
+  )
   return { state, known }
 }
 

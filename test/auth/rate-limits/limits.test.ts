@@ -4,6 +4,7 @@ import type { BusinessCaller, InternalCaller } from '../../../src/auth/caller.ts
 import { createKnownCredentials } from '../../../src/auth/rate-limits/known-credentials.ts'
 import { createRateLimits, type DefaultLimits } from '../../../src/auth/rate-limits/rate-limits.ts'
 import type { RateLimit, TokenBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
+import { createTestRuntime } from '../../support/runtime.ts'
 
 const limitOf = (burst: number): RateLimit => ({ perSecond: 1, burst })
 const DEFAULTS = { key: limitOf(2), token: limitOf(3), address: limitOf(4), failed: limitOf(5) }
@@ -26,10 +27,17 @@ function setUp(defaults: DefaultLimits = DEFAULTS) {
   const state = { nowMs: 1_000_000 }
   const clock = { now: () => state.nowMs }
   const log = pino({ level: 'silent' })
-  const known = createKnownCredentials({ stored: [], fixed: undefined, clock, log })
+  const known = createKnownCredentials(createTestRuntime({}, { clock, log }), {
+    stored: [],
+    fixed: undefined,
+  })
   const reported: string[] = []
   const report = ({ name }: { readonly name: string }) => void reported.push(name)
-  const limits = createRateLimits({ defaults, known, clock, report })
+  const limits = createRateLimits(createTestRuntime({}, { clock }), {
+    defaults,
+    known,
+    report,
+  })
   return { state, known, reported, limits }
 }
 const burstOf = (bucket: TokenBucket | undefined) => bucket?.limit.burst

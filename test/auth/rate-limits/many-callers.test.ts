@@ -1,4 +1,3 @@
-import pino from 'pino'
 import { describe, expect, test } from 'vitest'
 import { URGENT_MS } from '../../../src/auth/rate-limits/exchange.ts'
 import { createKnownCredentials } from '../../../src/auth/rate-limits/known-credentials.ts'
@@ -8,6 +7,7 @@ import {
   SharedBucket,
   TokenBucket,
 } from '../../../src/auth/rate-limits/token-bucket.ts'
+import { createTestRuntime } from '../../support/runtime.ts'
 
 describe('instances that exchange what they spend', () => {
   const limit = { perSecond: 1_000, burst: 2_000 }
@@ -60,11 +60,9 @@ describe('instances that exchange what they spend', () => {
 const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
 
 const knownAt = (now: () => number) =>
-  createKnownCredentials({
+  createKnownCredentials(createTestRuntime({}, { clock: { now } }), {
     stored: [],
     fixed: undefined,
-    clock: { now },
-    log: pino({ level: 'silent' }),
   })
 
 test('evicts the oldest of 200,000 address buckets', () => {
@@ -72,7 +70,11 @@ test('evicts the oldest of 200,000 address buckets', () => {
   const defaults = { key: limit, token: undefined, address: limit, failed: limit }
   const now = () => 0
   const known = knownAt(now)
-  const limits = createRateLimits({ defaults, known, clock: { now }, report: () => undefined })
+  const limits = createRateLimits(createTestRuntime({}, { clock: { now } }), {
+    defaults,
+    known,
+    report: () => undefined,
+  })
   const first = limits.address('10.0.0.0')
   expect(first?.take(0)).toBe(true)
   for (let each = 0; each < 200_000; each++) {
@@ -90,10 +92,9 @@ test('a caller that keeps calling stays authenticated, however many others call'
   const limit = { perSecond: 1, burst: 1 }
   const defaults = { key: undefined, token: undefined, address: undefined, failed: limit }
   const known = knownAt(() => nowMs)
-  const limits = createRateLimits({
+  const limits = createRateLimits(createTestRuntime({}, { clock: { now: () => nowMs } }), {
     defaults,
     known,
-    clock: { now: () => nowMs },
     report: () => undefined,
   })
   const call = (keyId: string): void => {

@@ -7,6 +7,7 @@ import {
 } from '../../../src/auth/rate-limits/exchange.ts'
 import { SharedBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
 import { addressGroup, isLoopback } from '../../../src/net/addresses.ts'
+import { createTestRuntime } from '../../support/runtime.ts'
 
 describe('an address is grouped', () => {
   test.each([
@@ -63,7 +64,9 @@ describe('the exchange', () => {
       exchanged.resolve()
       return new Map(spendings.map(({ name, spent }) => [name, -spent]))
     }
-    const exchange = createExchange({ share, clock, log })
+    const exchange = createExchange(createTestRuntime({}, { clock, log }), {
+      share,
+    })
     const bucket = new SharedBucket('b', limit, 0, exchange.report)
     const take = (count: number) => {
       for (let each = 0; each < count; each++) expect(bucket.take(0)).toBe(true)
@@ -84,7 +87,9 @@ describe('the exchange', () => {
       reported.resolve(spendings)
       return new Map(spendings.map(({ name, spent }) => [name, 100 - spent]))
     }
-    const exchange = createExchange({ share, clock, log })
+    const exchange = createExchange(createTestRuntime({}, { clock, log }), {
+      share,
+    })
     const [first, second] = [1, 2].map(() => new SharedBucket('b', limit, 0, exchange.report))
     for (let each = 0; each < 5; each++) first!.take(0)
     for (let each = 0; each < 7; each++) second!.take(0)
@@ -94,7 +99,9 @@ describe('the exchange', () => {
   })
 
   test('queues a bounded number of buckets; the others report again', async () => {
-    const exchange = createExchange({ share: async () => new Map(), clock, log })
+    const exchange = createExchange(createTestRuntime({}, { clock, log }), {
+      share: async () => new Map(),
+    })
     const reports = new Map<SharedBucket, number>()
     const report = (bucket: SharedBucket, urgent: boolean): void => {
       reports.set(bucket, (reports.get(bucket) ?? 0) + 1)
@@ -116,13 +123,11 @@ describe('the exchange', () => {
     vi.useFakeTimers()
     onTestFinished(() => void vi.useRealTimers())
     let exchanges = 0
-    const exchange = createExchange({
+    const exchange = createExchange(createTestRuntime({}, { clock, log }), {
       share: async () => {
         exchanges += 1
         return new Map()
       },
-      clock,
-      log,
     })
     const bucket = new SharedBucket('b', limit, 0, exchange.report)
     for (let each = 0; each < 10; each++) bucket.take(0)

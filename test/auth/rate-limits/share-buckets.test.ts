@@ -1,10 +1,10 @@
 import pg from 'pg'
-import pino from 'pino'
 import { expect, test } from 'vitest'
 import { createExchange, createShareBuckets } from '../../../src/auth/rate-limits/exchange.ts'
 import { SharedBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
 import { useDatabase } from '../../support/database.ts'
 import { startWire } from '../../support/instance.ts'
+import { createTestRuntime } from '../../support/runtime.ts'
 import { waitFor } from '../../support/wait-for.ts'
 
 const db = useDatabase(2)
@@ -52,14 +52,12 @@ test('what was spent while the database was unavailable is charged once it is av
   pool.on('error', () => undefined)
   const failed = Promise.withResolvers<void>()
   const share = createShareBuckets(pool)
-  const exchange = createExchange({
+  const exchange = createExchange(createTestRuntime({}, { clock: { now: () => 0 } }), {
     share: (spendings) =>
       share(spendings).catch((error: unknown) => {
         failed.resolve()
         throw error
       }),
-    clock: { now: () => 0 },
-    log: pino({ level: 'silent' }),
   })
   const bucket = new SharedBucket('away', limit, 0, exchange.report)
   try {

@@ -8,6 +8,7 @@ import { createEncrypter } from '../../../src/crypto/encryption.ts'
 import { epochMs } from '../../../src/postgres/epoch-ms.ts'
 import { useDatabase } from '../../support/database.ts'
 import { MASTER_KEY } from '../../support/master-key.ts'
+import { createTestRuntime } from '../../support/runtime.ts'
 import { waitUntil } from '../../support/wait-for.ts'
 
 const db = useDatabase()
@@ -21,25 +22,17 @@ const ACTOR = { kind: 'system', id: '', name: '', ...SOURCE, auditKeys: encrypte
 
 /** Sessions whose time is set by the test. */
 function sessionsAt(startMs: number, adminToken: string | undefined = ADMIN_TOKEN) {
-  const { database } = db
   const clock = { nowMs: startMs, now: () => clock.nowMs }
-  const { pool, relaxedPool } = database
-  const authenticateToken = createAuthenticateToken({
-    ...{ pool, relaxedPool, clock },
-    bootstrapToken: adminToken,
-  })
-  const settings = {
-    database,
+  const runtime = createTestRuntime(db.database, { clock })
+  const authenticateToken = createAuthenticateToken(runtime, { bootstrapToken: adminToken })
+  const settings = { adminToken, idleMs: HOUR_MS, maxMs: 12 * HOUR_MS, auditKeys: encrypter }
+  return {
     clock,
-    adminToken,
-    idleMs: HOUR_MS,
-    maxMs: 12 * HOUR_MS,
-    auditKeys: encrypter,
+    runtime,
+    settings,
+    authenticate: createAuthenticateSession(runtime, settings),
+    signIn: createSignIn(runtime, { ...settings, authenticateToken }),
   }
-  const authenticate = createAuthenticateSession({
-    ...{ pool, relaxedPool, clock, adminToken, idleMs: HOUR_MS },
-  })
-  return { clock, settings, authenticate, signIn: createSignIn({ ...settings, authenticateToken }) }
 }
 
 const lastUseOf = async (secret: string) => {
@@ -116,7 +109,7 @@ test('writes its last use at most once a minute', async () => {
 })
 
 test('expires with its token', async () => {
-  const { clock, settings, signIn } = sessionsAt(START_MS)
+  const { clock, runtime, settings, signIn } = sessionsAt(START_MS)
   const caller = {
     kind: 'internal',
     tokenId: 'bootstrap',
@@ -124,31 +117,31 @@ test('expires with its token', async () => {
     scopes: new Set(['read'] as const),
     expiresAtMs: START_MS + HOUR_MS,
   } as const
-  const { urlPath } = await createSignInCode(settings, caller, ACTOR)
+  const { urlPath } = await createSignInCode(runtime, settings, caller, ACTOR)
   const code = urlPath.replace('/console/sign-in#', '')
   clock.nowMs += 14 * MINUTE_MS
   expect((await signIn({ code }, SOURCE))!.expiresAtMs).toBe(START_MS + HOUR_MS)
 })
 
 test('does not begin with the code of a token that has expired', async () => {
-  const { clock, settings, signIn } = sessionsAt(START_MS)
+  const { clock, runtime, settings, signIn } = sessionsAt(START_MS)
   const expiresAtMs = START_MS + 5 * MINUTE_MS
   const scopes = new Set(['read'] as const)
   const token = { kind: 'internal', tokenId: 'bootstrap', name: 'bootstrap', scopes } as const
-  const { urlPath } = await createSignInCode(settings, { ...token, expiresAtMs }, ACTOR)
+  const { urlPath } = await createSignInCode(runtime, settings, { ...token, expiresAtMs }, ACTOR)
   clock.nowMs = expiresAtMs
   expect(await signIn({ code: urlPath.split('#')[1]! }, SOURCE)).toBeUndefined()
 })
 
 test('a code expires after a quarter of an hour', async () => {
-  const { clock, settings, signIn } = sessionsAt(START_MS)
+  const { clock, runtime, settings, signIn } = sessionsAt(START_MS)
   const caller = {
     kind: 'internal',
     tokenId: 'bootstrap',
     name: 'bootstrap',
     scopes: new Set(['admin'] as const),
   } as const
-  const { urlPath } = await createSignInCode(settings, caller, ACTOR)
+  const { urlPath } = await createSignInCode(runtime, settings, caller, ACTOR)
   clock.nowMs += 15 * MINUTE_MS
   expect(await signIn({ code: urlPath.split('#')[1]! }, SOURCE)).toBeUndefined()
 })
@@ -159,15 +152,13 @@ test('of ADMIN_TOKEN ends when ADMIN_TOKEN changes or is removed', async () => {
   expect(await before.authenticate(secret, 'use')).toMatchObject({ tokenId: 'bootstrap' })
   const changed = randomBytes(32).toString('hex')
   expect(await sessionsAt(START_MS, changed).authenticate(secret, 'use')).toBeUndefined()
-  const { database, clock } = before.settings
-  const { pool, relaxedPool } = database
-  const removed = { pool, relaxedPool, clock, adminToken: undefined, idleMs: HOUR_MS }
-  expect(await createAuthenticateSession(removed)(secret, 'use')).toBeUndefined()
+  const removed = { adminToken: undefined, idleMs: HOUR_MS }
+  expect(await createAuthenticateSession(before.runtime, removed)(secret, 'use')).toBeUndefined()
   expect(await sessionsAt(START_MS).authenticate(secret, 'use')).toBeDefined()
 })
 
 test('a code of ADMIN_TOKEN does not outlive a change of it', async () => {
-  const { settings, signIn } = sessionsAt(START_MS)
+  const { runtime, settings, signIn } = sessionsAt(START_MS)
   const caller = {
     kind: 'internal',
     tokenId: 'bootstrap',
@@ -175,7 +166,7 @@ test('a code of ADMIN_TOKEN does not outlive a change of it', async () => {
     scopes: new Set(['admin'] as const),
   } as const
   const codeOf = async () => {
-    const { urlPath } = await createSignInCode(settings, caller, ACTOR)
+    const { urlPath } = await createSignInCode(runtime, settings, caller, ACTOR)
     return { code: urlPath.split('#')[1]! }
   }
   const changed = sessionsAt(START_MS, randomBytes(32).toString('hex'))

@@ -9,7 +9,7 @@ import {
   listPartitions,
 } from '../../../src/postgres/partitions/partitions.ts'
 import { useDatabase } from '../../support/database.ts'
-import { silent } from '../../webhooks/fixture.ts'
+import { createTestRuntime } from '../../support/runtime.ts'
 
 const db = useDatabase(8)
 
@@ -30,7 +30,7 @@ const insert = (from: number, to: number) =>
     ...[from, to],
   ])
 const runJob = (tables: readonly PartitionedTable[] = [NUMBERED]) =>
-  createPartitionJob({ pool: db.database.pool, clock, log: silent, tables }).run()
+  createPartitionJob(createTestRuntime(db.database, { clock }), tables).run()
 const boundsOf = async (table: string) => {
   const found = await listPartitions(db.database.pool, table)
   return found.map(({ name, lower, upper }) => `${name}: ${lower} to ${upper}`)

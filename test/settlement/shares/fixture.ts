@@ -46,7 +46,7 @@ export function createScene(database: Database) {
   const clock = testClock(Date.UTC(2026, 10, 20, 12))
   const instance = createInstance(database, clock)
   const { pool } = database
-  const change = createSetSplit({ pool, clock })
+  const change = createSetSplit(instance)
   const balance = async (businessId: string, live = true) => {
     const { pendingMinor, availableMinor, feesMinor } = await getBalance(database, {
       businessId,
@@ -113,7 +113,7 @@ export function createScene(database: Database) {
   return {
     ...{ ...instance, clock, business },
     reverse: (transactionId: string) =>
-      reverseTransaction(instance, { transactionId, reason: 'sent twice' }, SYSTEM),
+      reverseTransaction(instance, instance, { transactionId, reason: 'sent twice' }, SYSTEM),
     /** The events of shares of a business, decoded. */
     async shareEventsOf(businessId: string) {
       const { rows } = await pool.query<{ payload: Buffer; kind: string }>(

@@ -4,6 +4,7 @@ import { ENTITIES } from '../../../src/app/entities.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { Database } from '../../../src/postgres/orm.ts'
 import { openDatabase } from '../../../src/postgres/orm.ts'
+import type { Runtime } from '../../../src/postgres/runtime.ts'
 import type { Webhooks, WebhooksOptions } from '../../../src/webhooks/webhooks.ts'
 import { useDatabase } from '../../support/database.ts'
 import { asOperator } from '../../support/operator.ts'
@@ -35,7 +36,7 @@ async function receiver(): Promise<Receiver> {
   return started
 }
 
-function started(options: Partial<WebhooksOptions> = {}, on = database): Webhooks {
+function started(options: Partial<WebhooksOptions & Runtime> = {}, on = database): Webhooks {
   const webhooks = openWebhooks(on, options)
   webhooks.start()
   closing.push(webhooks.stop)

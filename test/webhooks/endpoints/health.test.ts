@@ -1,7 +1,7 @@
-import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { judge } from '../../../src/webhooks/endpoints/endpoint.ts'
 import { updateHealth } from '../../../src/webhooks/endpoints/watch-health.ts'
+import { createTestRuntime } from '../../support/runtime.ts'
 import { paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, movableClock, until, useWebhooks } from '../harness.ts'
 
@@ -108,16 +108,12 @@ describe('an endpoint that responds with 410', () => {
     await fresh.next()
     const judged = async (url: string) => {
       const health = { failingSinceMs: null, warnedAtMs: null }
-      const { orm } = harness.database
-      await updateHealth(
-        {
-          orm,
-          clock: { now: Date.now },
-          log: pino({ level: 'silent' }),
-          onCommit: () => undefined,
-        },
-        { endpointId: id, url, status: 410, health },
-      )
+      await updateHealth(createTestRuntime(harness.database), {
+        endpointId: id,
+        url,
+        status: 410,
+        health,
+      })
       return (await rowOf(id)).disabled_reason
     }
     // However late it is judged.

@@ -1,11 +1,11 @@
 import pino from 'pino'
 import { expect, test } from 'vitest'
 import { readConfig } from '../../../src/config/config.ts'
-import { systemClock } from '../../../src/core/clock.ts'
 import { STANDARD_FORMAT } from '../../../src/webhooks/endpoints/request-format.ts'
 import type { HttpClient, Outcome } from '../../../src/webhooks/sender/http-client.ts'
 import { createSender } from '../../../src/webhooks/sender/send-delivery.ts'
 import { encryptSecret, newSecret, signedHeaders } from '../../../src/webhooks/sender/sign.ts'
+import { createTestRuntime } from '../../support/runtime.ts'
 import { encrypter, paymentEvent, timeText } from '../fixture.ts'
 
 const ACKNOWLEDGED: Outcome = { status: 200, responseBody: '', error: '', retryAfter: undefined }
@@ -24,8 +24,8 @@ function setUp() {
     },
     close: async () => undefined,
   }
-  const send = createSender({
-    ...{ encrypter, clock: systemClock, timeText, log, httpClient },
+  const send = createSender(createTestRuntime({}, { log }), {
+    ...{ encrypter, timeText, httpClient },
     bankNames: readConfig({}).bankNames,
     loadConnection: async () => undefined,
   })
