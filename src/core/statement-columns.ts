@@ -192,7 +192,13 @@ export function readCredit(
   if (amountMinor === undefined) throw invalid('amount', `is not an amount in ${format.unit}`)
   const paidAtMs = text('time') === '' ? undefined : toMs(text('time'), format.dates)
   if (text('time') !== '' && paidAtMs === undefined) {
-    throw invalid('time', 'is not a time such as 2026-11-20 10:00:00')
+    const isSlashed = SLASHED.test(text('time')) && format.dates === undefined
+    throw invalid(
+      'time',
+      isSlashed
+        ? 'does not say whether the day or the month comes first'
+        : 'is not a time such as 2026-11-20 10:00:00',
+    )
   }
   const status = toStatus(text('status'))
   if (status === undefined) throw invalid('status', 'is not a known status')

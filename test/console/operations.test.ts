@@ -144,9 +144,16 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
   test('a run settles what is received, and the ledger adds up', async () => {
     const { page, close } = await open(`/settlement?business=${scene.shop.businessId}`)
     await page.getByRole('button', { name: 'Settle now' }).click()
+    await dialog(page).getByText('No payment is due.').waitFor()
     await dialog(page).getByLabel('Also payments that are not due yet').check()
+    await dialog(page)
+      .getByText(/Available then/)
+      .waitFor()
+    const net = dialog(page).locator('dl > div', { hasText: 'Net' })
+    const before = await net.innerText()
     await dialog(page).getByRole('button', { name: 'Settle', exact: true }).click()
     await dialog(page).getByText('Everything that was due is settled.').waitFor()
+    expect(await net.innerText()).toBe(before)
     await dialog(page).getByRole('button', { name: 'Close' }).click()
     await page.getByRole('button', { name: 'Verify the ledger' }).click()
     await page.getByText('It adds up').waitFor()
@@ -167,7 +174,7 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await page
       .locator('input[type=file]')
       .setInputFiles({ name: 'november.csv', mimeType: 'text/csv', buffer })
-    await page.getByText('no header matches amount').waitFor()
+    await page.getByText('No header is known to be “Amount”').waitFor()
     await page
       .locator('.column-choice label', { hasText: 'Amount' })
       .locator('select')
@@ -186,6 +193,12 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await page.getByRole('button', { name: 'Export 1 as CSV' }).click()
     const text = await readFile(await (await saved).path(), 'utf8')
     expect(text).toContain(`1900.00,SUCCESS,2026-11-20T09:01:00.000Z,'=HYPERLINK(),`)
+    // Another page loses nothing, and what was recorded stays in the history.
+    await page.locator('nav.rail a', { hasText: 'Payments' }).click()
+    await page.getByRole('heading', { name: 'Payments' }).waitFor()
+    await page.locator('nav.rail a', { hasText: 'Reconciliation' }).click()
+    await page.getByRole('button', { name: /^Missing here\s*1\s*₦1,900\.00/ }).waitFor()
+    await page.getByText('1 payment: 1 recorded').waitFor()
     expect(problems).toEqual([])
     await close()
   })

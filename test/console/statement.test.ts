@@ -76,9 +76,13 @@ describe('a statement', () => {
   test('states its faults by line, and what is no CSV', async () => {
     const { faults } = await read(`${ROWS}s3,20,1.00,2026-11-20 10:00:00,CR\ns4,2000000001\n`)
     expect(faults).toEqual([
-      'line 4: column 2 (account): "20" does not have ten digits',
-      'line 5: it has 2 columns, but the header has 5',
+      'Line 4: Account Number: "20" does not have ten digits',
+      'Line 5: it has 2 columns, but the header has 5',
     ])
+    const slashed = await read(ROWS.replaceAll('2026-11-20', '03/04/2026'))
+    expect(slashed.faults[0]).toBe(
+      'Line 2: Date: "03/04/2026 10:00:00" does not say whether the day or the month comes first',
+    )
     await expect(read('')).rejects.toThrow('the file is empty')
     await expect(read('a,b\n"1')).rejects.toThrow(/quote/i)
     await expect(readTable(new Blob([new Uint8Array([0x61, 0xff])]))).rejects.toThrow('UTF-8')

@@ -24,6 +24,7 @@ const TITLES: Readonly<Record<string, string>> = {
   missedCount: 'Found missing',
   otp: 'Code sent to the customer',
   overlap: 'Overlap, in hours',
+  splitsMinor: 'Shares of others',
   singleUse: 'For a single payment',
   tokenUrl: 'URL that issues tokens',
   transactionCount: 'Payments',

@@ -252,6 +252,9 @@ function Health({
   )
 }
 
+const INCLUDED =
+  'Payments that were reversed later count; payments on hold count once they are accepted'
+
 /** Six figures: the last 24 hours, and what waits. */
 function Tiles({
   overview,
@@ -274,12 +277,14 @@ function Tiles({
       <Tile
         title="Payments"
         to="/payments"
+        includes={INCLUDED}
         number={count(total?.payments ?? 0n)}
         {...of(({ payments }) => Number(payments))}
       />
       <Tile
         title="Amount"
         to="/payments"
+        includes={INCLUDED}
         number={shortNaira(total?.amountMinor ?? 0n)}
         whole={naira(total?.amountMinor ?? 0n)}
         {...of(({ amountMinor }) => Number(amountMinor))}
@@ -327,13 +332,18 @@ function TileFrame({ title, to, number, whole, children }: TileProps) {
 interface HourTileProps extends TileProps {
   readonly values: readonly number[]
   readonly comparison: string | undefined
+  /** What the figure counts, where that is not plain. */
+  readonly includes?: string
 }
 
 /** A figure of the last 24 hours, its last whole hour beside that of a week before, and its course. */
-function Tile({ values, comparison, ...frame }: HourTileProps) {
+function Tile({ values, comparison, includes, ...frame }: HourTileProps) {
   return (
     <TileFrame {...frame}>
-      <span className="tile-text" title="The last whole hour, beside the same hour a week before">
+      <span
+        className="tile-text"
+        title={`The last whole hour, beside the same hour a week before${includes === undefined ? '' : `. ${includes}`}`}
+      >
         {comparison ?? 'in 24 hours'}
       </span>
       <Sparkline values={values} label={`${frame.title} by hour, in the last 24 hours`} />

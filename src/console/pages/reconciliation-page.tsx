@@ -2,6 +2,8 @@ import '../styles/figures.css'
 import '../styles/reconciliation.css'
 import { useQuery } from '@connectrpc/connect-query'
 import { useMemo, useState } from 'react'
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { AuditEntrySchema } from '../../../gen/inflow/admin/v1/audit_pb.ts'
 import {
   type ReconciliationRun,
   ReconciliationRunSchema,
@@ -18,7 +20,8 @@ import { count } from '../format/money.ts'
 import { useMay } from '../session/session.tsx'
 import { Button } from '../ui/button.tsx'
 import { columnsOf } from '../ui/columns.tsx'
-import { Table } from '../ui/list.tsx'
+import { useKept } from '../ui/kept.ts'
+import { List, Table, usePagedList } from '../ui/list.tsx'
 import { Failure, Page, Section, Waiting } from '../ui/page.tsx'
 import { Status } from '../ui/values.tsx'
 import { Comparison } from './comparison.tsx'
@@ -33,7 +36,9 @@ import { useComparison } from './use-comparison.ts'
 
 /** A bank's statement beside what is recorded, and what the service reconciles by itself. */
 export function ReconciliationPage() {
-  const mayReconcile = useMay()(ReconciliationService.method.reconcile)
+  const may = useMay()
+  const mayReconcile = may(ReconciliationService.method.reconcile)
+  const mayList = may(AdminService.method.listAuditEntries)
   return (
     <Page title="Reconciliation">
       {mayReconcile ? (
@@ -44,6 +49,11 @@ export function ReconciliationPage() {
       <Section title="Runs">
         <Runs />
       </Section>
+      {mayList && (
+        <Section title="Recorded from statements">
+          <History />
+        </Section>
+      )}
     </Page>
   )
 }
@@ -90,21 +100,72 @@ function RunState({ run: { inProgress, failureCount } }: { readonly run: Reconci
   return <Status tone="good">Finished</Status>
 }
 
+const HISTORY_COLUMNS = columnsOf(AuditEntrySchema, [
+  ['Time', 'at'],
+  ['Bank', ({ targetId }) => bankName(enumValue(BankSchema, targetId) ?? 0)],
+  ['Who', ({ actor }) => actor?.name || actor?.id],
+  ['Outcome', ({ details }) => outcomeText(details)],
+])
+
+/** What was done by statements, by whoever did it; a comparison that records nothing is not kept. */
+function History() {
+  const request = { action: 'statement.reconcile', pageSize: 10 }
+  const entries = usePagedList(AdminService.method.listAuditEntries, 'entries', request)
+  return (
+    <List
+      label="Recorded from statements"
+      columns={HISTORY_COLUMNS}
+      of={entries}
+      keyOf={({ number }) => String(number)}
+      empty={<p className="soft">Nothing yet.</p>}
+    />
+  )
+}
+
+const OUTCOMES: Readonly<Record<string, string>> = {
+  rows: 'payments',
+  recorded: 'recorded',
+  unmatched: 'recorded as unmatched',
+  review: 'queued for review',
+  rejected: 'not confirmed by the bank',
+  retry: 'undecided',
+  late: 'not reached in time',
+}
+
+/** `3 payments: 2 recorded, 1 undecided`, of the counts in an audit entry. */
+function outcomeText(details: string): string {
+  const counts = JSON.parse(details || '{}') as Readonly<Record<string, number>>
+  const texts = Object.entries(OUTCOMES).flatMap(([name, text]) =>
+    counts[name] ? [`${count(counts[name])} ${text}`] : [],
+  )
+  const [all = '', ...rest] = texts
+  const whole = counts['rows'] === 1 ? '1 payment' : all
+  return rest.length === 0 ? whole : `${whole}: ${rest.join(', ')}`
+}
+
 interface Chosen {
   readonly name: string
   readonly table: StatementTable
 }
 
+/** What the viewer chose, which stays when they look at another page. */
+interface Workbench {
+  readonly chosen: Chosen | undefined
+  readonly format: FormatChoice
+  readonly columns: ReadonlyMap<StatementColumn, string>
+}
+
+const WORKBENCH: Workbench = {
+  chosen: undefined,
+  format: { bank: Bank.BANK_9PSB, dates: undefined, unit: 'naira' },
+  columns: new Map(),
+}
+
 /** From a file to what it says: choose it, name its columns, compare, and act. */
 function StatementWorkbench() {
-  const [chosen, setChosen] = useState<Chosen>()
+  const [{ chosen, format, columns }, setWorkbench] = useKept('statement', WORKBENCH)
   const [fault, setFault] = useState('')
-  const [format, setFormat] = useState<FormatChoice>({
-    bank: Bank.BANK_9PSB,
-    dates: undefined,
-    unit: 'naira',
-  })
-  const [columns, setColumns] = useState<ReadonlyMap<StatementColumn, string>>(new Map())
+  const update = (next: Partial<Workbench>) => setWorkbench((before) => ({ ...before, ...next }))
   const { comparison, compare, apply, stop, reset } = useComparison(format.bank)
   const statement = useMemo(
     () =>
@@ -115,17 +176,17 @@ function StatementWorkbench() {
   const choose = async (file: File) => {
     reset()
     setFault('')
-    setColumns(new Map())
+    update({ columns: new Map() })
     try {
-      setChosen({ name: file.name, table: await readTable(file) })
+      update({ chosen: { name: file.name, table: await readTable(file) } })
     } catch (error) {
-      setChosen(undefined)
+      update({ chosen: undefined })
       setFault(`${file.name}: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
   const change = (next: FormatChoice) => {
     reset()
-    setFormat(next)
+    update({ format: next })
   }
   const isBusy = comparison.state === 'running'
   return (
@@ -146,7 +207,7 @@ function StatementWorkbench() {
           columns={columns}
           onChange={(next) => {
             reset()
-            setColumns(next)
+            update({ columns: next })
           }}
         />
       )}
@@ -313,7 +374,7 @@ interface ColumnChoiceProps {
 
 /** Which header is which column: recognised, or named by the viewer. Faults are listed below. */
 function ColumnChoice({ headers, statement, columns, onChange }: ColumnChoiceProps) {
-  const { positions, rows, skipped, faults } = statement
+  const { positions, rows, skipped, missing, faults } = statement
   const headerOf = (column: StatementColumn) => {
     const position = positions?.[column]
     return position === undefined ? (columns.get(column) ?? '') : (headers[position] ?? '')
@@ -353,9 +414,17 @@ function ColumnChoice({ headers, statement, columns, onChange }: ColumnChoicePro
       </details>
       {faults.length > 0 && (
         <ul className="failure" role="alert">
-          {faults.map((fault) => (
-            <li key={fault}>{fault}</li>
-          ))}
+          {missing ? (
+            <li>
+              No header is known to be “{COLUMN_TITLES[missing]}”
+              {missing === 'session' && ', nor the bank’s own key'}. Choose it above.
+            </li>
+          ) : (
+            faults.map((fault) => <li key={fault}>{fault}</li>)
+          )}
+          {faults.some((fault) => fault.includes('comes first')) && (
+            <li>Choose above, under Dates, how the statement writes them.</li>
+          )}
         </ul>
       )}
     </>

@@ -202,7 +202,19 @@ function Known({ settlement }: { readonly settlement: Settlement }) {
           'transactionCount',
           ['Gross', ({ grossMinor }) => <Money minor={grossMinor} />],
           ['Fees', ({ feesMinor }) => <Money minor={feesMinor} />],
-          'splitsMinor',
+          [
+            'Shares of others',
+            ({ splitsMinor }) =>
+              splitsMinor > 0n && (
+                <>
+                  <Money minor={splitsMinor} />{' '}
+                  <span className="faint">
+                    went to the businesses that these payments are divided with; each payment names
+                    them
+                  </span>
+                </>
+              ),
+          ],
           [
             'Net',
             ({ netMinor }) => (

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf'
-import { createQueryOptions, useTransport } from '@connectrpc/connect-query'
+import { createQueryOptions, useQuery, useTransport } from '@connectrpc/connect-query'
 import { useQueries, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
@@ -22,7 +22,7 @@ import { useNow } from '../ui/clock.ts'
 import { columns, type Entry } from '../ui/columns.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Table, usePagedList } from '../ui/list.tsx'
-import { Facts, Failure, Section } from '../ui/page.tsx'
+import { Facts, Failure, Loaded, Section } from '../ui/page.tsx'
 import { useProgress } from '../ui/progress.ts'
 import { Money, PageLink, Time } from '../ui/values.tsx'
 
@@ -73,6 +73,11 @@ export function RunSettlement({
                 Also payments that are not due yet
               </label>
             )}
+            {businessId === '' ? (
+              <p className="faint">The amounts of each business are under Preview.</p>
+            ) : (
+              <Before businessId={businessId} isForced={isForced} />
+            )}
           </>
         ) : (
           <RunProgress run={at} />
@@ -91,6 +96,57 @@ export function RunSettlement({
   )
 }
 
+/** What settling would move now. */
+function Before({
+  businessId,
+  isForced,
+}: {
+  readonly businessId: string
+  readonly isForced: boolean
+}) {
+  const { live } = useViewScope()
+  const { previewSettlement, getBalance } = SettlementService.method
+  const request = { businessId, test: !live }
+  const read = useQuery(previewSettlement, { ...request, force: isForced })
+  const { balance } = useQuery(getBalance, request).data ?? {}
+  return (
+    <Loaded read={read} rows={5}>
+      {(preview) =>
+        preview.transactionCount === 0n ? (
+          <p>{isForced ? 'No payment is unsettled.' : 'No payment is due.'}</p>
+        ) : (
+          <>
+            <Amounts {...preview} />
+            {balance && (
+              <Facts
+                facts={[
+                  ['Available now', naira(balance.availableMinor)],
+                  ['Available then', naira(balance.availableMinor + preview.netMinor)],
+                ]}
+              />
+            )}
+          </>
+        )
+      }
+    </Loaded>
+  )
+}
+
+/** Of which parts a net amount is the rest. */
+function Amounts(sums: Sums) {
+  return (
+    <Facts
+      facts={[
+        ['Payments', count(sums.transactionCount)],
+        ['Gross', naira(sums.grossMinor)],
+        ['Fees', naira(-sums.feesMinor)],
+        ['Shares of others', sums.splitsMinor > 0n && naira(-sums.splitsMinor)],
+        ['Net', <strong key="net">{naira(sums.netMinor)}</strong>],
+      ]}
+    />
+  )
+}
+
 /** The most settlements that are linked. */
 const SHOWN_MAX = 10
 
@@ -100,8 +156,7 @@ function RunProgress({ run }: { readonly run: Run }) {
   const isDone = endedMs !== undefined
   const now = useNow()
   const elapsedMs = Math.max(1, (endedMs ?? now) - startedMs)
-  const payments = settlements.reduce((sum, each) => sum + each.transactionCount, 0n)
-  const net = settlements.reduce((sum, each) => sum + each.netMinor, 0n)
+  const sums = totalOf(settlements)
   const done = settlements.filter(({ status }) => status === SettlementStatus.COMPLETED).length
   const percent =
     settlements.reduce((sum, { percentDone }) => sum + percentDone, 0) /
@@ -120,12 +175,14 @@ function RunProgress({ run }: { readonly run: Run }) {
         {isDone && settlements.length > 0 && 'Everything that was due is settled.'}
         {!isDone && 'Settling… It continues if you close this.'}
       </p>
+      {settlements.length > 0 && <Amounts {...sums} />}
       <Facts
         facts={[
           ['Settlements', `${done} of ${settlements.length}`],
-          ['Payments', count(payments)],
-          ['Net', naira(net)],
-          ['Rate', `${count((payments * 1_000n) / BigInt(elapsedMs))} payments a second`],
+          [
+            'Rate',
+            `${count((sums.transactionCount * 1_000n) / BigInt(elapsedMs))} payments a second`,
+          ],
           ['Took', durationText(elapsedMs)],
         ]}
       />
@@ -288,16 +345,17 @@ interface BusinessPreview {
 
 const SUMS = ['transactionCount', 'grossMinor', 'feesMinor', 'splitsMinor', 'netMinor'] as const
 
+type Sums = Readonly<Record<(typeof SUMS)[number], bigint>>
+
+function totalOf(all: readonly Sums[]): Sums {
+  const total = (name: keyof Sums) => all.reduce((sum, each) => sum + each[name], 0n)
+  return Object.fromEntries(SUMS.map((name) => [name, total(name)])) as Sums
+}
+
 /** The sums of several previews. */
 function sumOf(previews: readonly BusinessPreview[]): BusinessPreview {
-  const sums = SUMS.map((name) => [
-    name,
-    previews.reduce((sum, { preview }) => sum + preview[name], 0n),
-  ])
-  return {
-    businessId: '',
-    preview: create(PreviewSettlementResponseSchema, Object.fromEntries(sums)),
-  }
+  const sums = totalOf(previews.map(({ preview }) => preview))
+  return { businessId: '', preview: create(PreviewSettlementResponseSchema, sums) }
 }
 
 function previewColumns(nameOf: (businessId: string) => string) {

@@ -92,6 +92,8 @@ export interface ReadStatement {
   readonly rows: readonly StatementRow[]
   /** The number of debits, and of payments that are not final. */
   readonly skipped: number
+  /** The column that no header stands for, if one is needed. */
+  readonly missing: StatementColumn | undefined
   /** What is wrong, at most 20 texts. */
   readonly faults: readonly string[]
 }
@@ -106,13 +108,18 @@ export function readCredits(
   const faults: string[] = []
   const rows: StatementRow[] = []
   let positions: StatementPositions | undefined
+  let missing: StatementColumn | undefined
   let skipped = 0
+  /** By the header that the viewer knows, instead of the place and the name of the column. */
+  const worded = (text: string) =>
+    text.replace(/^column (\d+) \(\w+\):/, (_all, place) => `${headers[place - 1] ?? place}:`)
   const attempt = (line: number, read: () => void) => {
     try {
       read()
     } catch (error) {
       if (!(error instanceof StatementError)) throw error
-      faults.push(`line ${line}: ${error.message}`)
+      if (positions === undefined) missing = error.column
+      faults.push(`Line ${line}: ${worded(error.message)}`)
     }
   }
   attempt(1, () => {
@@ -132,5 +139,5 @@ export function readCredits(
       else rows.push({ line, credit })
     })
   }
-  return { positions, rows, skipped, faults }
+  return { positions, rows, skipped, missing, faults }
 }

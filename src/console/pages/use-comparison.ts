@@ -1,10 +1,11 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { type Client, createClient } from '@connectrpc/connect'
 import { useTransport } from '@connectrpc/connect-query'
-import { useRef, useState } from 'react'
+import { useQueryClient } from '@tanstack/react-query'
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import type { StatementResult } from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import type { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { useKept } from '../ui/kept.ts'
 import { extraOf, isLate, type Outcome, outcomeOf, periodOf, toMessage } from './outcome.ts'
 import type { StatementRow } from './statement-csv.ts'
 
@@ -24,6 +25,8 @@ export interface Comparison {
   /** False: no row says when it was paid, so that payments that the statement lacks were not looked for. */
   readonly lookedForExtra: boolean
   readonly error: unknown
+  /** Ends what runs. */
+  readonly ended: AbortController | undefined
 }
 
 const IDLE: Comparison = {
@@ -34,34 +37,39 @@ const IDLE: Comparison = {
   outcomes: [],
   lookedForExtra: false,
   error: undefined,
+  ended: undefined,
 }
 
 type Reconciliations = Client<typeof ReconciliationService>
 
-/** Sends a statement in parts, and then looks for payments that it lacks. */
+/**
+ * Sends a statement in parts, and then looks for payments that it lacks. It goes on when the viewer leaves the page, and
+ * its results are kept.
+ */
 export function useComparison(bank: Bank) {
-  const [comparison, setComparison] = useState(IDLE)
+  const [comparison, setComparison] = useKept('comparison', IDLE)
   const client = createClient(ReconciliationService, useTransport())
-  const ended = useRef(new AbortController())
+  const queries = useQueryClient()
   const update = (change: Partial<Comparison>) =>
     setComparison((before) => ({ ...before, ...change }))
   const run = async (work: (signal: AbortSignal) => Promise<void>) => {
-    ended.current = new AbortController()
-    const { signal } = ended.current
-    update({ state: 'running', error: undefined })
+    const ended = new AbortController()
+    const { signal } = ended
+    update({ state: 'running', error: undefined, ended })
     try {
       await work(signal)
     } catch (error) {
       if (!signal.aborted) update({ error })
     }
     // One that was given up does not end the next.
-    if (ended.current.signal === signal) update({ state: 'done' })
+    setComparison((now) => (now.ended === ended ? { ...now, state: 'done' } : now))
   }
   const compare = (rows: readonly StatementRow[]) =>
     run(async (signal) => {
       const seen = new Set<string>()
       const outcomes: Outcome[] = []
-      update({ ...IDLE, state: 'running', step: 'Comparing', total: rows.length })
+      const { ended: _same, ...none } = IDLE
+      update({ ...none, state: 'running', step: 'Comparing', total: rows.length })
       for (const part of partsOf(rows)) {
         const results = await send(client, bank, part, false, signal)
         outcomes.push(...part.map((row, at) => outcomeOf(row, resultAt(results, at), seen)))
@@ -91,16 +99,16 @@ export function useComparison(bank: Bank) {
           outcomes: before.outcomes.map((outcome) => withResult(outcome, after.get(outcome.key))),
         }))
       }
+      void queries.invalidateQueries()
     })
   return {
     comparison,
     compare,
     apply,
-    stop: () => ended.current.abort(),
+    stop: () => comparison.ended?.abort(),
     reset: () => {
-      ended.current.abort()
-      ended.current = new AbortController()
-      setComparison(IDLE)
+      comparison.ended?.abort()
+      setComparison(() => IDLE)
     },
   }
 }

@@ -34,7 +34,7 @@ export type HourFigures = Message<"inflow.overview.v1.HourFigures"> & {
   startsAt?: Timestamp | undefined;
 
   /**
-   * The number of payments that were recorded, held ones included.
+   * The number of payments that were recorded, and of held ones that were accepted.
    *
    * @generated from field: int64 payments = 2;
    */
