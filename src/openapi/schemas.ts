@@ -7,6 +7,7 @@ import {
 } from '@bufbuild/protobuf'
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt'
 import { decimal } from '../../gen/inflow/type/v1/decimal_pb.ts'
+import { restNameOf } from '../protobuf/values.ts'
 import { commentOf } from './comments.ts'
 import { messageRulesOf, rulesOf } from './rules.ts'
 
@@ -69,7 +70,17 @@ export function createSchemas(): Schemas {
   ): JsonObject => ({
     type: 'object',
     properties: Object.fromEntries(
-      message.fields.map((field) => [field.jsonName, schemaOf(field, side)]),
+      message.fields.flatMap((field) => {
+        const { jsonName } = field
+        const name = side === 'request' ? restNameOf(field) : jsonName
+        const schema = schemaOf(field, side)
+        if (name === jsonName) return [[name, schema]]
+        const description = `Use \`${name}\`, of which this is another name.`
+        return [
+          [name, schema],
+          [jsonName, { ...schema, description, deprecated: true }],
+        ]
+      }),
     ),
     required: message.fields.filter(isRequired).map((field) => field.jsonName),
   })

@@ -1,3 +1,4 @@
+import type { DescField } from '@bufbuild/protobuf'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 
 /**
@@ -32,4 +33,12 @@ const INT64_MAX = 2n ** 63n - 1n
 export function toInt64(sumMinor: bigint): bigint {
   if (sumMinor > INT64_MAX) return INT64_MAX
   return sumMinor < -INT64_MAX ? -INT64_MAX : sumMinor
+}
+
+/**
+ * The name of a field of a request in REST: that of its JSON, but `page_size` and `page_token` in every request, as the
+ * specification has them. What JSON calls them is accepted too.
+ */
+export function restNameOf({ name, jsonName }: Pick<DescField, 'name' | 'jsonName'>): string {
+  return /^page_(size|token)$/.test(name) ? name : jsonName
 }

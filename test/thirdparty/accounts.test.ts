@@ -382,14 +382,21 @@ describe('listVirtualAccounts/', () => {
       data(service, owner.live, 'listVirtualAccounts', { ...request })
     const references = (page: { accounts: { reference: string }[] }) =>
       page.accounts.map(({ reference }) => reference)
-    const first = await list({ pageSize: 2 })
+    const first = await list({ page_size: 2 })
     expect(references(first)).toEqual(made.slice(0, 2))
-    // The token may be sent by the name by which it was returned.
-    const second = await list({ pageSize: 2, page_token: first.next_page_token })
+    const second = await list({ page_size: 2, page_token: first.next_page_token })
     expect(references(second)).toEqual(made.slice(2))
     expect(second.next_page_token).toBeUndefined()
+    // The names that these methods had at first are accepted, and faults have those of the document.
     const third = await list({ pageSize: 2, pageToken: first.next_page_token })
     expect(third).toEqual(second)
+    for (const request of [{ pageSize: 201 }, { page_size: 'x' }, { page_token: 'x' }]) {
+      const refused = await service.post('listVirtualAccounts/', owner.live, request)
+      const { errors } = JSON.parse(refused.text) as { errors: { field: string }[] }
+      expect(errors.map(({ field }) => field)).toEqual([
+        expect.stringMatching(/^page_(size|token)$/),
+      ])
+    }
     expect(references(await list({ status: 'CLOSED' }))).toEqual([made[1]])
     expect(references(await list({ status: 'PENDING' }))).toEqual([])
     expect((await list({ status: 'ACTIVE' })).accounts[0]).toMatchObject({

@@ -12,6 +12,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { http } from '../../../gen/google/api/annotations_pb.ts'
 import { decimal } from '../../../gen/inflow/type/v1/decimal_pb.ts'
 import { Fault } from '../../core/errors.ts'
+import { restNameOf } from '../../protobuf/values.ts'
 import type { CallContext } from '../rpc/invokers.ts'
 import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
 import { compileFindUnknown, type FindUnknown, parseBody } from '../rpc/json.ts'
@@ -202,9 +203,9 @@ export function compileDecoder(schema: DescMessage, findUnknown: FindUnknown = (
 
 function compileObject(schema: DescMessage) {
   const fields = schema.fields.map((field) => ({
-    name: field.jsonName,
-    // As in protobuf's JSON: what lists return is named next_page_token, and may be sent as page_token.
-    otherName: field.name,
+    name: restNameOf(field),
+    // As in protobuf's JSON, both names are accepted.
+    otherName: restNameOf(field) === field.name ? field.jsonName : field.name,
     localName: field.localName,
     group: field.oneof?.localName,
     read: readerOf(field),

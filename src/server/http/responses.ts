@@ -97,14 +97,24 @@ export function toErrorResponse(fault: Fault, requestId: string): ErrorResponse 
   const headers = errorHeaders(fault)
   const body = JSON.stringify({
     status: false,
-    message: fault.message,
+    message: inRest(fault.message),
     code: fault.reason,
-    errors: fault.fields.length > 0 ? fault.fields : undefined,
+    errors: fault.fields.length > 0 ? fault.fields.map(faultInRest) : undefined,
     doc_url: docUrl(fault.reason),
     request_id: requestId,
   })
   return { status, headers, body }
 }
+
+/** A text with the names that fields have in REST, where they are not those of JSON (`restNameOf`). */
+function inRest(text: string): string {
+  return text.replace(
+    /\bpage(Size|Token)\b/g,
+    (_name, part: string) => `page_${part.toLowerCase()}`,
+  )
+}
+
+const faultInRest = (fault: Fault['fields'][number]) => ({ ...fault, field: inRest(fault.field) })
 
 /** The headers that HTTP asks for with a status. */
 export function errorHeaders({ reason, retryAfterSeconds }: Fault): Record<string, string> {

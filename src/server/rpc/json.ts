@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { DescField, DescMessage, DescMethod } from '@bufbuild/protobuf'
 import { Fault, type FieldFault } from '../../core/errors.ts'
+import { restNameOf } from '../../protobuf/values.ts'
 
 /**
  * Reads a body that is one JSON object.
@@ -108,7 +109,7 @@ export function compileFindUnknown(method: DescMethod): FindUnknown {
 
 function compileOwn({ fields }: DescMessage, kind: 'request' | 'object'): Find {
   const accepted = new Set(fields.flatMap((field) => [field.jsonName, field.name]))
-  const names = fields.map((field) => field.jsonName).join(', ')
+  const names = fields.map(restNameOf).join(', ')
   const message = `is not a field of this ${kind}; ${names === '' ? 'it has none' : `known: ${names}`}`
   return (value, path, faults) => {
     for (const name of Object.keys(value)) {

@@ -14,6 +14,7 @@ import {
   ThirdPartyService,
 } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { ListTransactionsRequestSchema as InternalListSchema } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { restNameOf } from '../../../src/protobuf/values.ts'
 import { compileDecoder, readRoutes } from '../../../src/server/http/gateway.ts'
 import { createInvokers, type Invoker, implement } from '../../../src/server/rpc/invokers.ts'
 
@@ -120,7 +121,7 @@ describe('requests', () => {
     'of %s never throw, and find every mistyped field and no other',
     (_name, schema) => {
       const decode = compileDecoder(schema)
-      const names = schema.fields.map((field) => field.jsonName)
+      const names = schema.fields.map(restNameOf)
       const key = fc.oneof(fc.constantFrom(...names, '__proto__', 'constructor'), fc.string())
       fc.assert(
         fc.property(fc.dictionary(key, fc.jsonValue()), (body) => {
