@@ -59,7 +59,6 @@ export const SLOW_FILES = [
   'test/ops/deployment-guide.test.ts',
   'test/ops/proxies.test.ts',
   'test/postgres/plans.test.ts',
-  'test/protocols/interceptors/rate-limit.test.ts',
   'test/protocols/matrix/audited.test.ts',
   'test/protocols/matrix/credentials.test.ts',
   'test/protocols/matrix/errors.test.ts',

@@ -8,9 +8,12 @@ import { describe, expect, test } from 'vitest'
 import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
 import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { framed } from '../grpc/http2-frames.ts'
 import { send } from '../rest/rest.ts'
 
 const service = useService()
+
+type Wire = Parameters<typeof send>[1]
 
 const SECRET = '22123456789'
 const UNARY = 'inflow.account.v1.AccountService/CreateAccount'
@@ -21,14 +24,6 @@ const headers = (contentType: string, more: Record<string, string> = {}) => ({
   'content-type': contentType,
   ...more,
 })
-
-/** A message in the framing of streams. */
-function framed(bytes: Buffer | string): Buffer {
-  const body = Buffer.from(bytes)
-  const head = Buffer.alloc(5)
-  head.writeUInt32BE(body.length, 1)
-  return Buffer.concat([head, body])
-}
 
 async function post(path: string, type: string, body: Buffer | string, token = ADMIN_TOKEN) {
   const response = await fetch(`${service.httpUrl}/${path}`, {
@@ -62,8 +57,8 @@ const CASES: [string, string, Buffer | string][] = [
   [UNARY, 'application/json', `{"idNumber": "${SECRET}`],
   [UNARY, 'application/proto', wrongBinary],
   [UNARY, 'application/grpc-web+proto', framed(wrongBinary)],
-  [UNARY, 'application/grpc-web+json', framed(wrongJson)],
-  [STREAM, 'application/connect+json', framed(`{"cursor": ${SECRET}}`)],
+  [UNARY, 'application/grpc-web+json', framed(Buffer.from(wrongJson))],
+  [STREAM, 'application/connect+json', framed(Buffer.from(`{"cursor": ${SECRET}}`))],
   [STREAM, 'application/connect+proto', framed(wrongBinary)],
   [STREAM, 'application/grpc-web+proto', framed(wrongBinary)],
 ]
@@ -122,15 +117,13 @@ describe('a business key has the limits of REST', () => {
   const of = (bytes: number) => `{${' '.repeat(bytes - 2)}}`
   const call = async (
     contentType: string,
-    body: string | Buffer | readonly string[],
-    path = '',
+    body: Wire['body'],
+    more: Record<string, string> = {},
   ) => {
     const { key } = await service.business()
-    return send(service.httpUrl, {
-      path: path || LIST_EVENTS,
-      headers: { ...headers(contentType), ...(path === '' && { authorization: `Bearer ${key}` }) },
-      body,
-    })
+    const authorization = `Bearer ${key}`
+    const all = headers(contentType, { authorization, ...more })
+    return send(service.httpUrl, { path: LIST_EVENTS, headers: all, ...(body && { body }) })
   }
   const tooLarge = (limit: string) => ({
     code: 'resource_exhausted',
@@ -154,23 +147,16 @@ describe('a business key has the limits of REST', () => {
   })
 
   test('the bound holds once a body is decompressed', async () => {
-    const { key } = await service.business()
-    const answer = await send(service.httpUrl, {
-      path: LIST_EVENTS,
-      headers: {
-        ...headers('application/json', { 'content-encoding': 'gzip' }),
-        authorization: `Bearer ${key}`,
-      },
-      body: gzipSync(of(65_537)),
-    })
+    const gzip = { 'content-encoding': 'gzip' }
+    const answer = await call('application/json', gzipSync(of(65_537)), gzip)
     expect([answer.status, JSON.parse(answer.text)]).toMatchObject([413, tooLarge('64 KiB')])
   })
 
   test('tokens keep the room that a batch of payments needs', async () => {
-    expect(await call('application/json', of(4 * 1024 * 1024), GET_BUSINESS)).toMatchObject({
-      status: 400,
-    })
-    const answer = await call('application/json', of(4 * 1024 * 1024 + 1), GET_BUSINESS)
+    const read = (body: string) =>
+      send(service.httpUrl, { path: GET_BUSINESS, headers: headers('application/json'), body })
+    expect(await read(of(4 * 1024 * 1024))).toMatchObject({ status: 400 })
+    const answer = await read(of(4 * 1024 * 1024 + 1))
     expect([answer.status, JSON.parse(answer.text)]).toMatchObject([413, tooLarge('4 MiB')])
   })
 
@@ -202,7 +188,7 @@ describe('a body with a Content-Encoding that it does not have is refused', () =
     const answer = await send(service.httpUrl, {
       path: unary ? GET_BUSINESS : '/inflow.event.v1.EventService/Subscribe',
       headers: headers(contentType, { 'content-encoding': encoding }),
-      body: contentType.includes('+') ? framed('{}') : '{"businessId":"biz_x"}',
+      body: contentType.includes('+') ? framed(Buffer.from('{}')) : '{"businessId":"biz_x"}',
     })
     expect([answer.status, answer.text]).toEqual([status, expect.stringContaining(reason)])
   })
@@ -222,8 +208,12 @@ describe('a JSON key that is given twice is refused and named', () => {
   const stream = '{"businessIds":[],"businessIds":[]}'
   test.each([
     ['application/json', GET_BUSINESS, twice],
-    ['application/grpc-web+json', GET_BUSINESS, framed(twice)],
-    ['application/connect+json', '/inflow.event.v1.EventService/Subscribe', framed(stream)],
+    ['application/grpc-web+json', GET_BUSINESS, framed(Buffer.from(twice))],
+    [
+      'application/connect+json',
+      '/inflow.event.v1.EventService/Subscribe',
+      framed(Buffer.from(stream)),
+    ],
   ])('%s', async (contentType, path, body) => {
     const answer = await send(service.httpUrl, { path, headers: headers(contentType), body })
     expect(decodeURIComponent(answer.text)).toMatch(/The key \\?"businessIds?\\?" is given twice/)

@@ -30,6 +30,7 @@ function requestMessages(inputs: readonly DescMessage[]): DescMessage[] {
 
 const methods = SERVICES.flatMap((service) => service.methods)
 const messages = requestMessages(methods.map(({ input }) => input))
+const check = createCheck()
 
 /** Regular expressions, and texts of protovalidate that only those understand who know it. */
 const RAW =
@@ -75,7 +76,6 @@ function breaking(field: DescField, { type }: FieldRules): unknown[] {
 }
 
 test('the message of every rule of the contract is in words, without regular expressions', () => {
-  const check = createCheck()
   const texts = new Map<string, string>()
   const broken = new Set<string>()
   const tried: string[] = []
@@ -128,7 +128,7 @@ test.each([
   ['ResolveAccountRequest', {}, 'resolution is required: one of opened, notOpened'],
 ])('%s %o: %s', (name, init, expected) => {
   const schema = messages.find((message) => message.name === name)!
-  const faults = createCheck()(schema, create(schema, init as never))
+  const faults = check(schema, create(schema, init as never))
   expect(faults.map(({ field, message }) => `${field} ${message}`)).toContain(expected)
 })
 
@@ -189,7 +189,6 @@ const textOf = (field: DescField, text: string) => {
 test.each(READ)(
   '%s is a text that people read, and refuses what they cannot see',
   (_name, schema, field) => {
-    const check = createCheck()
     for (const [what, character] of Object.entries(HIDDEN)) {
       const message = create(schema, {
         [field.localName]: textOf(field, `a${character}b`),
@@ -211,7 +210,7 @@ const CREATION = {
 const creationFaults = (init: object) => {
   const schema = messages.find(({ name }) => name === 'GenerateVirtualAccountRequest')!
   const given = create(schema, { firstName: 'Ada', lastName: 'Obi', ...CREATION, ...init } as never)
-  return createCheck()(schema, given).map(({ field, message }) => `${field} ${message}`)
+  return check(schema, given).map(({ field, message }) => `${field} ${message}`)
 }
 
 test.each([

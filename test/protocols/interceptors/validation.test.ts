@@ -1,12 +1,16 @@
 import { create } from '@bufbuild/protobuf'
 import { expect, test } from 'vitest'
+import { IssueKeyRequestSchema } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { SubscribeRequestSchema } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import {
   RecordPaymentRequestSchema,
   RecordPaymentsRequestSchema,
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { CreateEndpointRequestSchema } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import {
+  CreateEndpointRequestSchema,
+  RecoverRequestSchema,
+} from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { createCheck } from '../../../src/server/interceptors/validation.ts'
 
 const check = createCheck()
@@ -67,4 +71,29 @@ test('the payments of a batch are not validated with it: an invalid one does not
   const payments = [{ narration: '\0' }, {}]
   const batch = create(RecordPaymentsRequestSchema, { payments })
   expect(check(RecordPaymentsRequestSchema, batch)).toEqual([])
+})
+
+const TIMES = {
+  'before the year 1': { seconds: -62_135_596_801n },
+  'after the year 9999': { seconds: 253_402_300_800n },
+  'as far as int64': { seconds: 2n ** 63n - 1n },
+  'of less than no nanoseconds': { seconds: 1n, nanos: -1 },
+  'of a whole second of nanoseconds': { seconds: 1n, nanos: 1_000_000_000 },
+}
+
+test.each(Object.entries(TIMES))('a time %s is a fault, in a message and in a oneof', (_, time) => {
+  const recover = create(RecoverRequestSchema, { endpointId: 'ep_1', since: time })
+  expect(check(RecoverRequestSchema, recover)).toMatchObject([{ field: 'since' }])
+  const key = create(IssueKeyRequestSchema, { businessId: 'biz_1', expiresAt: time })
+  expect(check(IssueKeyRequestSchema, key)).toMatchObject([{ field: 'expiresAt' }])
+  const start = { case: 'since' as const, value: time }
+  const subscription = create(SubscribeRequestSchema, { start })
+  expect(check(SubscribeRequestSchema, subscription)).toMatchObject([{ field: 'since' }])
+})
+
+test('the first and the last second that a time may be have no fault', () => {
+  for (const seconds of [253_402_300_799n, -62_135_596_800n]) {
+    const recover = create(RecoverRequestSchema, { endpointId: 'ep_1', since: { seconds } })
+    expect(check(RecoverRequestSchema, recover)).toEqual([])
+  }
 })
