@@ -52,6 +52,7 @@ export const SLOW_FILES = [
   'test/console/payments.test.ts',
   'test/console/operations.test.ts',
   'test/console/portal.test.ts',
+  'test/console/requests.test.ts',
   'test/console/webhooks.test.ts',
   'test/crypto/master-key.test.ts',
   'test/openapi/site-browser.test.ts',

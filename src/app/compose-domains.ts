@@ -11,6 +11,7 @@ import { createSignInUser } from '../auth/sessions/sign-in-user.ts'
 import { createAuthenticateToken, createTokenHashes } from '../auth/tokens/authenticate-token.ts'
 import { createKeyUses } from '../businesses/authenticate-key.ts'
 import { createAliasOf } from '../businesses/get-business.ts'
+import { createRequestLog } from '../businesses/request-log.ts'
 import { createKeyHashes } from '../businesses/store.ts'
 import type { Config } from '../config/config.ts'
 import { createTimeText } from '../core/clock.ts'
@@ -59,6 +60,7 @@ export function composeDomains(runtime: Runtime, options: ServiceOptions, encryp
     relay?.wake()
   })
   const keyUses = createKeyUses(runtime)
+  const requests = createRequestLog(runtime)
   const aliasOf = createAliasOf(database.orm)
   const payments = composePayments(runtime, { config, encrypter, observeBatches, aliasOf })
   const settlements = createSettlements(runtime)
@@ -77,6 +79,7 @@ export function composeDomains(runtime: Runtime, options: ServiceOptions, encryp
     relay,
     events,
     keyUses,
+    requests,
     aliasOf,
     payments,
     settlements,

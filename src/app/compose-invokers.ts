@@ -29,6 +29,7 @@ import { portalLinkOwner } from '../auth/sessions/portal-links.ts'
 import { idIn, tokenIdOf } from '../auth/tokens/token-secret.ts'
 import { createAuthenticateKey, type KeyUses } from '../businesses/authenticate-key.ts'
 import { keyOwner } from '../businesses/keys.ts'
+import type { RequestLog } from '../businesses/request-log.ts'
 import { createBusinessRpc } from '../businesses/rpc.ts'
 import { keyIdOf } from '../businesses/secret-key.ts'
 import { createFindKey } from '../businesses/store.ts'
@@ -51,6 +52,7 @@ import {
 } from '../server/interceptors/authentication.ts'
 import { callTracing, observation } from '../server/interceptors/observation.ts'
 import { limitArrivals, limitCallers, limitStreams } from '../server/interceptors/rate-limit.ts'
+import { requestLog } from '../server/interceptors/request-log.ts'
 import { type Check, createCheck, validation } from '../server/interceptors/validation.ts'
 import {
   createInvokers,
@@ -89,7 +91,7 @@ interface Dependencies {
 /** Composes every rpc and the pipeline that its calls pass. */
 export function composeInvokers(dependencies: Dependencies): readonly Invoker[] {
   const { runtime, options, encrypter } = dependencies
-  const { keyUses, limits, sessions } = dependencies.domains
+  const { keyUses, requests, limits, sessions } = dependencies.domains
   const check = createCheck()
   const implementations = [
     ...paymentServices(dependencies, check),
@@ -101,6 +103,7 @@ export function composeInvokers(dependencies: Dependencies): readonly Invoker[] 
     config: options.config,
     check,
     keyUses,
+    requests,
     limits,
     sessions,
     policyOf: readPolicies(methods),
@@ -222,6 +225,7 @@ interface Options {
   readonly config: Config
   readonly check: Check
   readonly keyUses: KeyUses
+  readonly requests: RequestLog
   readonly limits: RateLimits
   readonly policyOf: PolicyOf
   readonly sessions: Pick<Domains['sessions'], 'authenticateToken' | 'authenticateSession'>
@@ -236,6 +240,7 @@ function composePipeline(runtime: Runtime, options: Options): Pipeline {
   return {
     beforeDecoding: [
       ...(tracing ? [callTracing(tracing)] : []),
+      requestLog(options.requests.record, policyOf),
       observation(runtime, policyOf, credentialIdOf),
       limitArrivals(limits, clock, policyOf, credentialIdOf),
       authentication(

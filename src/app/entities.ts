@@ -13,6 +13,7 @@ import {
 } from '../auth/sessions/session.entity.ts'
 import { TokenEntity } from '../auth/tokens/token.entity.ts'
 import { BreakerEntity } from '../banks/breaker.entity.ts'
+import { ApiRequestEntity } from '../businesses/api-request.entity.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 import { KeyEntity } from '../businesses/key.entity.ts'
 import { KeyHolderEntity, MasterKeyEntity } from '../crypto/master-key.entity.ts'
@@ -58,6 +59,7 @@ import { WebhookHourEntity } from '../webhooks/webhook-hour.entity.ts'
 export const ENTITIES: Entities = [
   BusinessEntity,
   KeyEntity,
+  ApiRequestEntity,
   AccountEntity,
   SplitApprovalEntity,
   SplitEntity,

@@ -87,7 +87,8 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const draining = drain.signal
   const loops = watchLoops(log, given.clock)
   const domains = composeDomains(runtime, given, encrypter)
-  const { webhooks, events, keyUses, payments, settlements, exchange, limits } = domains
+  const { webhooks, events, keyUses, requests, payments, settlements } = domains
+  const { exchange, limits } = domains
   const console = config.console.enabled ? { ...domains.sessions, limits, clock, log } : undefined
   const background = createBackgroundWork(runtime, { config, domains, encrypter })
   const ready = createReady(database, payments.batches, stopping.signal)
@@ -130,6 +131,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   events.start()
   webhooks.start()
   keyUses.start()
+  requests.start()
   payments.breakers.start()
   background.start()
   const announceStop = (): void => {
@@ -151,7 +153,8 @@ export async function startService(given: ServiceOptions): Promise<Service> {
         webhooks.stop(),
         settlements.stop(),
       ])
-      await Promise.all([events.stop(), keyUses.stop(), payments.stop(), background.stop()])
+      const uses = [keyUses.stop(), requests.stop()]
+      await Promise.all([events.stop(), ...uses, payments.stop(), background.stop()])
       await replicas?.stop()
       // Last, so that an operator sees the stop.
       await Promise.all([ops?.close(0), keyHeartbeat.stop(), exchange.stop(), clock.stop()])

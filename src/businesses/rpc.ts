@@ -1,7 +1,8 @@
 import { create } from '@bufbuild/protobuf'
-import { durationMs, timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { durationMs, timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import { wrap } from '@mikro-orm/core'
+import { type ApiRequest, ApiRequestSchema } from '../../gen/inflow/business/v1/api_request_pb.ts'
 import {
   type Business as BusinessMessage,
   BusinessSchema,
@@ -21,6 +22,7 @@ import { createBusiness } from './create-business.ts'
 import { findBusiness, getBusiness, listBusinesses, searchBusinesses } from './get-business.ts'
 import type { Key } from './key.entity.ts'
 import { importKey, issueKey, listKeys, revokeKey, rotateKey, updateKey } from './keys.ts'
+import { type LoggedRequest, listRequests } from './list-requests.ts'
 
 export function createBusinessRpc(runtime: Runtime): ServiceImpl<typeof BusinessService> {
   const { database } = runtime
@@ -95,6 +97,19 @@ export function createBusinessRpc(runtime: Runtime): ServiceImpl<typeof Business
       const { rows, nextPageToken } = cutPage(found, page, (key) => [key.id])
       return { keys: rows.map(toKeyMessage), nextPageToken }
     },
+    async listApiRequests({ pageSize, pageToken, live, from, to, ...filters }, { values }) {
+      const page = readPage(pageSize, pageToken, 1)
+      const restriction = restrictionOf(values)
+      const filter = {
+        ...filters,
+        live,
+        allowed: restriction && [...restriction],
+        fromMs: from && fromTimestamp(from),
+        toMs: to && fromTimestamp(to),
+      }
+      const { rows, nextPageToken } = await database.read((on) => listRequests(on, filter, page))
+      return { requests: rows.map(toRequestMessage), nextPageToken }
+    },
   }
 }
 
@@ -132,6 +147,12 @@ function toKeyMessage(key: Key): KeyMessage {
     ...(key.expiresAt && { expiresAt: timestampFromDate(key.expiresAt) }),
     ...(key.revokedAt && { revokedAt: timestampFromDate(key.revokedAt) }),
   })
+}
+
+function toRequestMessage({ receivedAtMs, faults, ...request }: LoggedRequest): ApiRequest {
+  const receivedAt = timestampFromMs(receivedAtMs)
+  // Every method of the API is called with POST.
+  return create(ApiRequestSchema, { ...request, faults: [...faults], receivedAt, method: 'POST' })
 }
 
 /** The change; absent fields stay unchanged. */

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { TokenSchema } from '../../gen/inflow/admin/v1/token_pb.ts'
+import { ApiRequestSchema } from '../../gen/inflow/business/v1/api_request_pb.ts'
 import {
   type Business,
   BusinessSchema,
@@ -12,7 +13,7 @@ import { columnsOf } from './columns.ts'
 import { YES } from './confirm.ts'
 import { localTime } from './options.ts'
 import { readSecretArgument } from './read-secret.ts'
-import { BUSINESS, PAGE, rpc } from './rpc-verb.ts'
+import { BUSINESS, MODE, PAGE, rpc } from './rpc-verb.ts'
 import { addVerbs } from './verb.ts'
 
 const BUSINESSES = columnsOf(BusinessSchema, 'id, name, alias, createdAt')
@@ -82,6 +83,11 @@ const KEY_ID = '<key-id>  id of the key, see `inflow key list`'
 const KEY_EXAMPLE = 'key_01jd9w3k6t8v2x4z6b8d0f2h4j'
 const ALLOW = '--allow <ranges...>  allow the key from these addresses only, such as 203.0.113.0/24'
 
+const REQUESTS = columnsOf(
+  ApiRequestSchema,
+  'receivedAt=Time, status, durationMs=ms, method, path, live, keyId, requestId, error',
+)
+
 /** Of `issue` and `import`. */
 const KEY_FLAGS = { allow: 'allowedCidrs', scope: { choices: KEY_SCOPES } }
 const KEY_OPTIONS = `${BUSINESS}
@@ -121,7 +127,20 @@ const KEY_HELP = `
   list: list the keys of a business, newest first
   ${BUSINESS}
   ${PAGE}
-  Example: key list --limit 20`
+  Example: key list --limit 20
+
+  requests: list the requests of a business with its keys, of the last seven days and newest first; --json prints every field
+  ${BUSINESS}
+  --all  of all businesses
+  --key <id>  only requests with this key
+  --status-class <digit>  only requests whose response had a status of this class: 2, 4 or 5
+  --path <text>  only requests whose path has this part
+  --request <id>  only the request with this id, as the response stated it
+  --from <time>  only requests at this time or later
+  --to <time>  only requests before this time
+  ${MODE}
+  ${PAGE}
+  Example: key requests --status-class 4 --path getTransaction`
 
 /** `inflow key` */
 export function key(noun: Command): void {
@@ -163,6 +182,10 @@ export function key(noun: Command): void {
       shows: KEYS,
     }),
     list: rpc(BusinessService.method.listKeys, { shows: KEYS }),
+    requests: rpc(BusinessService.method.listApiRequests, {
+      flags: { all: { conflicts: 'business' }, statusClass: { read: Number } },
+      shows: REQUESTS,
+    }),
   })
 }
 

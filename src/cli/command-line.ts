@@ -21,7 +21,7 @@ const SERVICE_HELP = `
   search: find what an id, a reference, a number, an address or a name belongs to
   review: what waits for a decision: list
   business: businesses: create, update, list
-  key: secret keys of a business: issue, import, update, rotate, revoke, list
+  key: secret keys of a business: issue, import, update, rotate, revoke, list, requests
   token: tokens for internal services and operators: issue, revoke, list
   console: the console: link, which signs a browser in
   portal: links that open the console for one business: link, list, revoke

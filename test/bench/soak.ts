@@ -41,8 +41,8 @@ export const soak: Benchmark = async (bench) => {
   const errors: string[] = []
   for (let i = 1; i <= count; i++) {
     const startedMs = performance.now()
-    const paced = { seconds: SAMPLE_SECONDS, perSecond }
-    const { payments, failures } = await load.run({ ...everything, ...paced })
+    const limited = { seconds: SAMPLE_SECONDS, perSecond }
+    const { payments, failures } = await load.run({ ...everything, ...limited })
     errors.push(...failures)
     const seconds = (performance.now() - startedMs) / 1_000
     const times = payments.map(({ sentMs, respondedMs }) => respondedMs - sentMs)

@@ -51,6 +51,7 @@ test('the commands are those of the contract', () => {
         'key rotate',
         'key revoke',
         'key list',
+        'key requests',
       ],
       ...['token issue', 'token revoke', 'token list'],
       ...['console link', 'portal link', 'portal list', 'portal revoke'],

@@ -167,6 +167,9 @@ async function addNotification(scene: Scene, fresh: string, number: number) {
   )
 }
 
+/** Calls with other keys are logged meanwhile. */
+const LISTED_KEY = 'key_listed'
+
 const revokeToken = (scene: Scene, tokenId: unknown) =>
   scene.service.client(AdminService).revokeToken({ tokenId: tokenId as string })
 
@@ -325,6 +328,35 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     request: ofBusiness,
     add: ({ service, businessId }) => service.client(BusinessService).issueKey({ businessId }),
     options: none,
+  },
+  'BusinessService.ListApiRequests': {
+    request: ({ businessId }) => ({ businessId, keyId: LISTED_KEY }),
+    everywhere: { request: { keyId: LISTED_KEY }, refuses: [] },
+    add: async ({ service, businessId }, fresh, number) => {
+      const receivedMs = NOW_MS + number * 1_000
+      const isFailed = number % 3 === 0
+      const path = even(number) ? '/v2/thirdparty/getBalance/' : '/v2/thirdparty/listEvents/'
+      await service.database.pool.query(
+        `insert into api_request values ($1, $2, $3, $4, $5, $6, $7, 'rest', $8, 1, $9, '::1', $10, '', '', '', 0)`,
+        [
+          ...[newId('arq', receivedMs), businessId, number % 4 < 2, isFailed, LISTED_KEY],
+          ...[new Date(receivedMs), path, isFailed ? 404 : 200, plain(fresh)],
+          isFailed ? 'not_found' : '',
+        ],
+      )
+    },
+    options: (rows) => {
+      const { requestId } = rows[2]!
+      return [
+        ...inPeriod(rows, 'receivedAt'),
+        inMode(true),
+        inMode(false),
+        equals({ statusClass: 4 }, 'status', 404),
+        equals({ statusClass: 2 }, 'status', 200),
+        equals({ path: 'GETBALANCE' }, 'path', '/v2/thirdparty/getBalance/'),
+        equals({ requestId }, 'requestId', requestId),
+      ]
+    },
   },
   'NotificationService.ListHeldNotifications': {
     add: (scene, fresh, number) => addNotification(scene, fresh, even(number) ? 4 : 1),

@@ -159,9 +159,9 @@ test('names the business, the account and its state, who paid, and what was expe
   const items = await listAll()
   const closed = { customerName: 'Ada Obi', status: AccountStatus.CLOSED, accountNumber }
   const of = (kind: ReviewKind) => items.filter((item) => item.kind === kind)
-  const [nobody, late] = of(ReviewKind.UNMATCHED_PAYMENT)
-  expect(nobody).toMatchObject({ businessName: '' })
-  expect(nobody!.account).toBeUndefined()
+  const [unowned, late] = of(ReviewKind.UNMATCHED_PAYMENT)
+  expect(unowned).toMatchObject({ businessName: '' })
+  expect(unowned!.account).toBeUndefined()
   // The money belongs to no business until it is assigned.
   expect(late).toMatchObject({
     ...{ businessId: '', payerName: 'BOLA ADE' },

@@ -218,6 +218,21 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       at: async (pool, part, request) =>
         request['query'] === undefined ? BUSINESSES_AT(pool, part, request) : {},
     },
+    'BusinessService.ListApiRequests': {
+      filters: {
+        businessId: [SEEDED_BUSINESS],
+        live: [true],
+        keyId: ['key_rare'],
+        statusClass: [2, 4],
+        path: ['none'],
+        requestId: ['req_none'],
+        from: [timestampFromMs(nowMs - DAY_MS)],
+        to: [timestampFromMs(nowMs)],
+      },
+      refused: isOpenPeriod,
+      // Of one business, a filter reads all that is kept.
+      buffersMax: 4_000,
+    },
     'BusinessService.ListKeys': {
       always: { businessId: SEEDED_BUSINESS },
       filters: {},

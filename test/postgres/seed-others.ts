@@ -90,6 +90,13 @@ const credentials = [
     from generate_series(1, $1::int) n`,
   "insert into audit_mac (number, mac) select number, decode(repeat('00', 48), 'hex') from audit_entry",
   'update audit_head set number = (select max(number) from audit_entry)',
+  // Of one business, they are kept up to a bound.
+  `insert into api_request (id, business_id, live, failed, key_id, received_at, path, protocol, status, duration_ms,
+      request_id, address, code, error, faults, body, bytes)
+    select ${idOf('arq', 'n')}, case when n % 4 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, n % 8 < 4,
+      n % 16 < 8, case when n <= 100 then 'key_rare' else 'key_often' end, now(), '/v2/thirdparty/getBalance/',
+      'rest', case when n % 16 < 8 then 404 else 200 end, 1, 'req_' || n, '::1', '', '', '', '', 0
+    from generate_series(1, $1::int) n`,
 ]
 
 const books = [

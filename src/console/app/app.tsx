@@ -1,12 +1,13 @@
 import { Code, ConnectError, type Interceptor } from '@connectrpc/connect'
-import { TransportProvider } from '@connectrpc/connect-query'
+import { TransportProvider, useQuery } from '@connectrpc/connect-query'
 import { createConnectTransport } from '@connectrpc/connect-web'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { Component, type ReactNode, Suspense, useState } from 'react'
 import { Route, Router, Switch } from 'wouter'
 import { navigate } from 'wouter/use-browser-location'
+import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { LiveProvider } from '../session/live.tsx'
-import { SessionProvider } from '../session/session.tsx'
+import { SessionContext } from '../session/session.tsx'
 import { SignIn } from '../session/sign-in.tsx'
 import { ShownObjectProvider } from '../session/view-scope.tsx'
 import { Empty, Failure, Waiting } from '../ui/page.tsx'
@@ -130,4 +131,17 @@ function createQueries(): QueryClient {
       mutations: { retry: false },
     },
   })
+}
+
+/** Shows its children once the caller is known. */
+function SessionProvider({ children }: { readonly children: ReactNode }) {
+  const read = useQuery(
+    SessionService.method.getCaller,
+    {},
+    { staleTime: Number.POSITIVE_INFINITY },
+  )
+  if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
+  const { caller, service } = read.data ?? {}
+  if (caller === undefined) return <Waiting />
+  return <SessionContext value={{ caller, service }}>{children}</SessionContext>
 }

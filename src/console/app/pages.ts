@@ -54,6 +54,7 @@ const deliveries = () => import('../pages/deliveries.tsx')
 const review = () => import('../pages/review-page.tsx')
 const settlement = () => import('../pages/settlement-page.tsx')
 const reconciliation = () => import('../pages/reconciliation-page.tsx')
+const requests = () => import('../pages/requests-page.tsx')
 const businesses = () => import('../pages/businesses-page.tsx')
 const access = () => import('../pages/access-page.tsx')
 const health = () => import('../pages/health-page.tsx')
@@ -68,6 +69,7 @@ export const RAIL: readonly RailPage[] = [
   rail('Review', async () => (await review()).ReviewPage),
   rail('Settlement', async () => (await settlement()).SettlementPage),
   rail('Reconciliation', async () => (await reconciliation()).ReconciliationPage),
+  rail('Requests', async () => (await requests()).RequestsPage),
   rail('Businesses', async () => (await businesses()).BusinessesPage),
   rail('Access', async () => (await access()).AccessPage),
   rail('Health', async () => (await health()).HealthPage),

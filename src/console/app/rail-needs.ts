@@ -22,6 +22,7 @@ export const RAIL_NEEDS = {
   Review: needsOf(OverviewService.method.listReviewItems),
   Settlement: needsOf(SettlementService.method.getSettlementCalendar),
   Reconciliation: needsOf(ReconciliationService.method.reconcile),
+  Requests: needsOf(BusinessService.method.listApiRequests),
   Businesses: needsOf(BusinessService.method.listBusinesses),
   Access: needsOf(AdminService.method.listAuditEntries),
   Health: needsOf(ReconciliationService.method.listReconciliationRuns),

@@ -60,7 +60,8 @@ const KEYS = BusinessService.method
 
 /** The secret keys of a business, which its page asks for together with it. */
 export function useKeys(businessId: string) {
-  return usePagedList(KEYS.listKeys, 'keys', { businessId, pageSize: 50 })
+  const request = { businessId, pageSize: 50 }
+  return usePagedList(KEYS.listKeys, 'keys', request, { enabled: businessId !== '' })
 }
 
 /** The secret keys of a business in the mode that is shown: those that still work come first. */

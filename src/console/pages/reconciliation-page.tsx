@@ -107,7 +107,7 @@ const HISTORY_COLUMNS = columnsOf(AuditEntrySchema, [
   ['Outcome', ({ details }) => outcomeText(details)],
 ])
 
-/** What was done by statements, by whoever did it; a comparison that records nothing is not kept. */
+/** What was done by statements, and by whom; a comparison that records nothing is not kept. */
 function History() {
   const request = { action: 'statement.reconcile', pageSize: 10 }
   const entries = usePagedList(AdminService.method.listAuditEntries, 'entries', request)

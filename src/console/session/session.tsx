@@ -1,9 +1,6 @@
 import type { DescMethod } from '@bufbuild/protobuf'
-import { useQuery } from '@connectrpc/connect-query'
-import { createContext, type ReactNode, useContext } from 'react'
+import { createContext, useContext } from 'react'
 import type { Caller, Service } from '../../../gen/inflow/session/v1/session_pb.ts'
-import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
-import { Failure, Waiting } from '../ui/page.tsx'
 import { type MethodNeeds, needsOf } from './method-needs.ts'
 
 interface Session {
@@ -11,20 +8,8 @@ interface Session {
   readonly service: Service | undefined
 }
 
-const SessionContext = createContext<Session | undefined>(undefined)
-
-/** Shows its children once the caller is known. */
-export function SessionProvider({ children }: { readonly children: ReactNode }) {
-  const read = useQuery(
-    SessionService.method.getCaller,
-    {},
-    { staleTime: Number.POSITIVE_INFINITY },
-  )
-  if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
-  const { caller, service } = read.data ?? {}
-  if (caller === undefined) return <Waiting />
-  return <SessionContext value={{ caller, service }}>{children}</SessionContext>
-}
+/** Known once the caller is. */
+export const SessionContext = createContext<Session | undefined>(undefined)
 
 /** Who is signed in. */
 export function useSession(): Caller {

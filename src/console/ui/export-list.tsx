@@ -1,13 +1,24 @@
-import type { DescField, DescMessage } from '@bufbuild/protobuf'
+import type { DescField, DescMessage, DescMethodUnary } from '@bufbuild/protobuf'
 import { type Timestamp, timestampDate } from '@bufbuild/protobuf/wkt'
 import { formatAmount } from '../../core/money.ts'
 import { enumName } from '../format/enums.ts'
 import { count } from '../format/money.ts'
 import { Button } from './button.tsx'
-import type { ListSource } from './list.tsx'
 import { Failure } from './page.tsx'
 import { useProgress } from './progress.ts'
 import { saveFile } from './save-file.ts'
+
+/** How a list that is read page by page can be read as a whole. */
+export interface ListSource {
+  readonly method: DescMethodUnary
+  readonly request: object
+  /** The message of a row. */
+  readonly list: DescMessage
+  read(
+    request: object,
+    signal: AbortSignal | undefined,
+  ): Promise<{ readonly rows: readonly unknown[]; readonly nextPageToken: string }>
+}
 
 /** The maximum page size of most lists. */
 const PAGE_SIZE = 200

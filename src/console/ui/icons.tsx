@@ -8,6 +8,7 @@ const PATHS = {
   review: 'M8 1.8 15 14H1zM8 6v4M8 12v.2',
   settlement: 'M2 3.5h12v10H2zM2 6.5h12M5 2v3M11 2v3M5 9.5h2M9 9.5h2',
   reconciliation: 'M3 5h9L9.5 2.5M13 11H4l2.5 2.5',
+  requests: 'M5.5 4 1.5 8l4 4M10.5 4l4 4-4 4',
   businesses: 'M3 14V2.5h6V14M9 6h4v8M1.5 14h13M5 5.5h2M5 8.5h2M5 11.5h2',
   access: 'M10.5 2a3.5 3.5 0 1 1-3.2 4.9L2 12v2h2.5v-1.5H6V11h1.5l1.4-1.4',
   health: 'M1.5 8.5h3L6.5 4l3 9 2-4.5h3',

@@ -22,7 +22,7 @@ import type { BusinessService } from '../../../gen/inflow/business/v1/business_s
 import { count } from '../format/money.ts'
 import { useHref, useUrlState } from '../session/view-scope.tsx'
 import { Button } from './button.tsx'
-import { ExportList } from './export-list.tsx'
+import { ExportList, type ListSource } from './export-list.tsx'
 import { Failure, Waiting } from './page.tsx'
 import { Popover } from './popover.tsx'
 
@@ -361,18 +361,6 @@ type RowOf<
   O extends DescMessage,
   K extends keyof MessageShape<O>,
 > = MessageShape<O>[K] extends readonly (infer Row)[] ? Row : never
-
-/** How a list that is read page by page can be read as a whole. */
-export interface ListSource {
-  readonly method: DescMethodUnary
-  readonly request: object
-  /** The message of a row. */
-  readonly list: DescMessage
-  read(
-    request: object,
-    signal: AbortSignal | undefined,
-  ): Promise<{ readonly rows: readonly unknown[]; readonly nextPageToken: string }>
-}
 
 interface PagedOptions<Row> {
   readonly enabled?: boolean

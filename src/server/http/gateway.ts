@@ -157,7 +157,7 @@ export function readRoutes(invokers: readonly Invoker[]): readonly Route[] {
   })
 }
 
-function postPath(method: DescMethod): string | undefined {
+export function postPath(method: DescMethod): string | undefined {
   const options = method.proto.options
   if (!options) return undefined
   const rule = getOption(method, http)

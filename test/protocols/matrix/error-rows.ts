@@ -74,7 +74,7 @@ function usual(row: string): Make {
     const fields = Object.keys(request)
     const id = fields.find((field) => /(?<!business|request)Id$/.test(field))
     const named = id ?? (fields.includes('reference') ? 'reference' : 'businessId')
-    return { ...request, [named]: 'nobody' }
+    return { ...request, [named]: 'unknown' }
   }
 }
 
@@ -143,6 +143,7 @@ export const ROWS: Readonly<Record<string, Make>> = {
     overlap: { seconds: 2_592_001n },
   }),
   'BusinessService.RotateKey key_inactive': ({ revokedKeyId }) => ({ keyId: revokedKeyId }),
+  'BusinessService.ListApiRequests validation_failed': invalid({ statusClass: 3 }),
   'EventService.Subscribe validation_failed': invalid({ kinds: ['PAYMENT_NOTIFICATON'] }),
   'EventService.Subscribe invalid_cursor': invalid({ start: { case: 'cursor', value: 'garbage' } }),
   'EventService.Subscribe stale_cursor': invalid({

@@ -63,6 +63,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   'BusinessService.RotateKey': async (scene) => ({ keyId: await newKey(scene) }),
   'BusinessService.RevokeKey': ({ revokedKeyId }) => ({ keyId: revokedKeyId }),
   'BusinessService.ListKeys': ({ businessId }) => ({ businessId }),
+  'BusinessService.ListApiRequests': ({ businessId }) => ({ businessId, live: true }),
   'EventService.Subscribe': ({ businessId }) => ({
     start: { case: 'beginning', value: true },
     businessIds: [businessId],

@@ -2,6 +2,7 @@ import type { DescMethod, JsonValue } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { Resource } from '../../../gen/inflow/auth/v1/policy_pb.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -28,7 +29,7 @@ let scene: Scene
 let strangerId: string
 /** Of the businesses of the scene. */
 let own: string
-/** Of a business that has an account, a payment into it and its settlement, and a held payment. */
+/** Of a business that has called the API, and has an account, a payment into it and its settlement, and a held payment. */
 let stranger: string
 /** A resource of the scene's businesses, of each kind. */
 let resources: Readonly<Record<Resource, string>>
@@ -37,7 +38,13 @@ const requests = new Map<DescMethod, Request>()
 
 beforeAll(async () => {
   scene = await setScene(service)
-  strangerId = (await service.business('Stranger')).id
+  const { id, key } = await service.business('Stranger')
+  strangerId = id
+  await service.post('getBalance/', key, {})
+  await until(
+    () => service.client(BusinessService).listApiRequests({ businessId: id }),
+    ({ requests: logged }) => logged.length === 1,
+  )
   const account = { businessId: strangerId, reference: 'theirs', bank: Bank.BANK_9PSB, ...CUSTOMER }
   const opened = await service.client(AccountService).createAccount(account)
   const { accountNumber } = opened.account!

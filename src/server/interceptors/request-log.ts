@@ -1,0 +1,137 @@
+import {
+  type DescField,
+  type DescMessage,
+  type DescMethod,
+  type Message,
+  toJson,
+} from '@bufbuild/protobuf'
+import type { Interceptor, UnaryRequest } from '@connectrpc/connect'
+import { type BusinessCaller, callerKey } from '../../auth/caller.ts'
+import type { PolicyOf } from '../../auth/method-policy.ts'
+import { type FieldFault, REASONS } from '../../core/errors.ts'
+import { postPath } from '../http/gateway.ts'
+import { callContextKey } from '../rpc/invokers.ts'
+import { toFault } from '../rpc/status.ts'
+
+/** A call with a secret key, once it has its response. */
+interface AnsweredCall {
+  readonly caller: BusinessCaller
+  readonly path: string
+  readonly protocol: string
+  readonly status: number
+  readonly durationMs: number
+  readonly requestId: string
+  readonly address: string
+  readonly failure?: {
+    readonly code: string
+    readonly error: string
+    readonly faults: readonly FieldFault[]
+    readonly body: () => string
+  }
+}
+
+/** Passes each call with a valid secret key on to the log of requests, whatever its response is. */
+export function requestLog(record: (call: AnsweredCall) => void, policyOf: PolicyOf): Interceptor {
+  const paths = new Map<DescMethod, string>()
+  const restPath = (method: DescMethod): string => {
+    const path = paths.get(method) ?? `${postPath(method) ?? ''}/`
+    paths.set(method, path)
+    return path
+  }
+  return (next) => (request) => {
+    if (request.stream || policyOf(request.method).credential !== 'secret key') return next(request)
+    const startedMs = performance.now()
+    const recordAs = (status: number, failure?: AnsweredCall['failure']): void => {
+      const caller = request.contextValues.get(callerKey)
+      const context = request.contextValues.get(callContextKey)
+      if (caller?.kind !== 'business' || context === undefined) return
+      const { protocol, requestId, address } = context
+      record({
+        caller,
+        path: protocol === 'rest' ? restPath(request.method) : request.url,
+        protocol,
+        status,
+        durationMs: performance.now() - startedMs,
+        requestId,
+        address,
+        ...(failure && { failure }),
+      })
+    }
+    return next(request).then(
+      (response) => {
+        recordAs(200)
+        return response
+      },
+      (error: unknown) => {
+        const { reason, message, fields } = toFault(error)
+        const body = () => bodyOf(request)
+        recordAs(REASONS[reason][1], { code: reason, error: message, faults: fields, body })
+        throw error
+      },
+    )
+  }
+}
+
+/** How much is kept of a body and of each text in it, in characters. */
+const BODY_MAX = 2_000
+const TEXT_MAX = 200
+
+/** The known fields of a body as JSON. Empty: it was not read. */
+function bodyOf({ method, message }: UnaryRequest): string {
+  if (message === undefined) return ''
+  try {
+    const json = toJson(method.input, withoutSecrets(method.input, message))
+    return JSON.stringify(json).slice(0, BODY_MAX)
+  } catch {
+    // For example, a time that JSON cannot express.
+    return ''
+  }
+}
+
+/** What stands for a secret. */
+const HIDDEN = '(hidden)'
+
+/** Copies a message; texts that the contract calls secret, and those that look like a secret, are hidden. */
+function withoutSecrets<T extends Message>(schema: DescMessage, message: T): T {
+  const copy: Record<string, unknown> = { ...message }
+  for (const field of schema.fields) {
+    const { oneof, localName } = field
+    const name = oneof?.localName ?? localName
+    const value = copy[name]
+    if (oneof === undefined) {
+      if (value !== undefined) copy[name] = shown(field, value)
+    } else {
+      const chosen = value as { readonly case?: string; readonly value?: unknown }
+      if (chosen.case === localName) copy[name] = { ...chosen, value: shown(field, chosen.value) }
+    }
+  }
+  return copy as T
+}
+
+function shown(field: DescField, value: unknown): unknown {
+  const showText = (text: unknown): unknown => {
+    if (typeof text !== 'string' || text === '') return text
+    if (field.proto.options?.debugRedact) return HIDDEN
+    const hidden = field.localName === 'phone' && PHONE.test(text) ? text : hideSecrets(text)
+    return hidden.length > TEXT_MAX ? `${hidden.slice(0, TEXT_MAX)}…` : hidden
+  }
+  if (field.fieldKind === 'scalar') return showText(value)
+  if (field.fieldKind === 'message') return withoutSecrets(field.message, value as Message)
+  if (field.fieldKind === 'list' && field.listKind === 'message') {
+    return (value as readonly Message[]).map((each) => withoutSecrets(field.message, each))
+  }
+  if (field.fieldKind === 'list') return (value as readonly unknown[]).map(showText)
+  if (field.fieldKind === 'map') {
+    const entries = Object.entries(value as object)
+    return Object.fromEntries(entries.map(([key, each]) => [key, showText(each)]))
+  }
+  return value
+}
+
+/** A number of eleven digits that is no identity number. */
+const PHONE = /^(0|[+]|234)/
+
+/** Keys and signing secrets, what stands before the host of a URL, and identity numbers, wherever they were put. */
+const SECRETS = /\b(?:sk_(?:live|test)|whsec|it)_\S+|(?<=:\/\/)[^/@\s]+(?=@)|(?<!\d)\d{11}(?!\d)/g
+
+const hideSecrets = (text: string): string => text.replace(SECRETS, HIDDEN)
