@@ -1,5 +1,4 @@
 import { createServer } from 'node:http2'
-import type { AddressInfo } from 'node:net'
 import { type DescMessage, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { connectNodeAdapter } from '@connectrpc/connect-node'
 import { Server, ServerCredentials, type sendUnaryData } from '@grpc/grpc-js'
@@ -11,6 +10,7 @@ import {
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { newId, newReference } from '../../src/core/ids.ts'
+import { listen } from './clients.ts'
 import { accountNumberOf, SEEDED_BUSINESS } from './seed.ts'
 
 /**
@@ -174,7 +174,5 @@ export async function connectStream(bytes: readonly Uint8Array[]) {
       })
     },
   })
-  const server = createServer(adapter)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return { ready: `127.0.0.1:${(server.address() as AddressInfo).port}` }
+  return { ready: await listen(createServer(adapter)) }
 }

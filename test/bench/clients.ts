@@ -1,4 +1,5 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
+import type { AddressInfo, Server } from 'node:net'
 import {
   create,
   type DescMessage,
@@ -12,7 +13,6 @@ import { Pool } from 'undici'
 
 const WINDOW_BYTES = 2 ** 31 - 1
 const HEAD_BYTES = 5
-const CANCEL = 8
 
 /** Where the gRPC server is, and who calls. */
 export interface GrpcTarget {
@@ -44,6 +44,10 @@ export function openGrpc<I extends DescMessage, O extends DescMessage>(
     authorization: `Bearer ${token}`,
   }
   let opened = 0
+  /**
+   * @param onMessage called with each message's bytes
+   * @param onEnd called with the failure if there was one
+   */
   const request = (
     message: MessageInitShape<I>,
     onMessage: (bytes: Buffer) => void,
@@ -87,21 +91,8 @@ export function openGrpc<I extends DescMessage, O extends DescMessage>(
         else done(undefined, fromBinary(method.output, response))
       })
     },
-    /**
-     * A call whose response is a stream.
-     *
-     * @param onMessage called with each message's bytes
-     * @param onEnd called with the failure if there was one
-     * @returns a function that cancels it
-     */
-    stream(
-      message: MessageInitShape<I>,
-      onMessage: (bytes: Buffer) => void,
-      onEnd: (failure: string | undefined) => void,
-    ): () => void {
-      const stream = request(message, onMessage, onEnd)
-      return () => stream.close(CANCEL)
-    },
+    /** A call whose response is a stream. It ends when its stream is closed. */
+    stream: request,
     close(): void {
       for (const session of sessions) session.destroy()
     },
@@ -156,4 +147,10 @@ export function openHttp(url: string, connections: number, authorization?: strin
       },
     )
   }
+}
+
+/** @returns `127.0.0.1:…` */
+export async function listen(server: Server): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`
 }

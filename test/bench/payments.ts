@@ -1,5 +1,4 @@
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fromBinary } from '@bufbuild/protobuf'
@@ -14,7 +13,7 @@ import {
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import type { Bench } from './bench.ts'
 import { type Child, startChild } from './child.ts'
-import { type GrpcTarget, openGrpc, openHttp } from './clients.ts'
+import { type GrpcTarget, listen, openGrpc, openHttp } from './clients.ts'
 import { nextTurn, sendAtRate } from './load.ts'
 
 /** Payments at a constant rate, or so many at a time: the next of each when all of the one before has arrived. */
@@ -88,7 +87,7 @@ export async function payments() {
     response.writeHead(204).end()
   })
   server.keepAliveTimeout = 60_000
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = await listen(server)
   let number = 0
   const run = async (command: Payments) => {
     const { accountNumbers, seconds, subscribers = 0, webhooks = false, lookUp } = command
@@ -158,5 +157,5 @@ export async function payments() {
     if (missing > 0) failures.push(`${missing} responses, events or webhooks are missing`)
     return { payments: [...sent.values()], failures }
   }
-  return { ready: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, run }
+  return { ready: `http://${address}/`, run }
 }

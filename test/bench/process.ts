@@ -2,16 +2,14 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { startGrpcLoad } from './grpc-load.ts'
 import { type Benchmark, roundsOf } from './rounds.ts'
-import { ACCOUNTS, seedAccounts } from './seed.ts'
-import { memoryOf, ROOT, readMetrics, startGroup, startService } from './service.ts'
+import { ACCOUNTS } from './seed.ts'
+import { memoryOf, ROOT, readMetrics, startGroup, startSeeded } from './service.ts'
 import { EVENTS, SUBSCRIBERS, seedEvents, startSubscribers } from './streams.ts'
 
 /** The memory of one process after payments and subscribers, each as in its own benchmark. */
 export const memory: Benchmark = async (bench) => {
-  const databaseUrl = await bench.createDatabase()
-  await seedAccounts(databaseUrl)
-  await seedEvents(databaseUrl, EVENTS)
-  const service = await startService(bench, databaseUrl)
+  const service = await startSeeded(bench)
+  await seedEvents(service.databaseUrl, EVENTS)
   const ingest = await startGrpcLoad(bench, service, { kind: 'record', accounts: ACCOUNTS })
   const fanout = await startSubscribers(bench, service, EVENTS)
   const read = async () => memoryOf(await readMetrics(service))

@@ -7,8 +7,7 @@ import { createRelay, WINDOW_MAX } from '../../src/relay/relay.ts'
 import { hasNats, startNats } from '../support/nats.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import { type Child, startChild } from './child.ts'
-import { trackCpuUsage } from './cpu-usage.ts'
-import { type Benchmark, compare } from './rounds.ts'
+import { type Benchmark, type Contender, compare, withCores } from './rounds.ts'
 import { seedEvents } from './streams.ts'
 
 /** The relay from its start, with a log to publish, into a JetStream of this machine, against a bare publisher. */
@@ -32,24 +31,20 @@ export const relay: Benchmark = async (bench) => {
   const bytes = await addEvents()
   const ours = await startChild(bench, file, relayLoad, { databaseUrl, server: nats.address })
   const bare = await startChild(bench, file, barePublisher, { server: nats.address, bytes })
-  const measure = async ({ pid, run }: Child<undefined, number, number>, command: number) => {
-    const cpuUsage = trackCpuUsage({ load: pid, service: nats.pid })
-    return { value: await run(command), details: cpuUsage() }
-  }
-  return compare(
-    bench,
-    { what: 'events of the log into a local NATS JetStream', target: { atLeastTimes: 0.8 } },
-    {
-      name: 'the relay',
-      async measure() {
-        const sample = await measure(ours, end)
-        await addEvents()
-        return sample
-      },
+  const measure = ({ pid, run }: Child<undefined, number, number>, command: number) =>
+    withCores({ load: pid, service: nats.pid }, () => run(command))
+  const relayed: Contender = {
+    name: 'the relay',
+    async measure() {
+      const sample = await measure(ours, end)
+      await addEvents()
+      return sample
     },
-    { name: 'a bare publisher of such messages', measure: () => measure(bare, count) },
-    ' events/s',
-  )
+  }
+  const name = 'a bare publisher of such messages'
+  const published: Contender = { name, measure: () => measure(bare, count) }
+  const what = 'events of the log into a local NATS JetStream'
+  return compare(bench, what, 0.8, [relayed, published], ' events/s')
 }
 
 /** The relay alone. Command: to publish up to a position. Output: events per second. */

@@ -31,13 +31,10 @@ export const lookup: Benchmark = async (bench) => {
   await seedAccounts(databaseUrl)
   await seedTransactions(databaseUrl, SEEDED_BUSINESS, transactions)
   const bare = await startChild(bench, SERVERS, fastifyServer, { route: 'look-up', databaseUrl })
-  const row = { what: LOOK_UPS, target: { atLeastTimes: 1.8 } }
-  return compare(
-    bench,
-    row,
+  return compare(bench, LOOK_UPS, 1.8, [
     await lookUps(bench, 'Inflow', service, transactions),
     await underPosts(bench, 'bare Fastify, one query', bare.pid, bare.ready, { transactions }),
-  )
+  ])
 }
 
 /** The same, against a bare server that asks no database. */
@@ -51,13 +48,10 @@ export const lookupCeiling: Benchmark = async (bench) => {
     )
   })
   const bare = await startChild(bench, SERVERS, fastifyServer, { route: 'constant', response })
-  const row = { what: LOOK_UPS, target: { atLeastTimes: 0.4 } }
-  return compare(
-    bench,
-    row,
+  return compare(bench, LOOK_UPS, 0.4, [
     await lookUps(bench, 'Inflow', service, transactions),
     await underPosts(bench, 'bare Fastify, constant', bare.pid, bare.ready, { transactions }),
-  )
+  ])
 }
 
 /** Accounts that are opened over REST, against one insert of a bare server. */
@@ -68,16 +62,10 @@ export const create: Benchmark = async (bench) => {
   await seedAccounts(databaseUrl)
   const bare = await startChild(bench, SERVERS, fastifyServer, { route: 'insert', databaseUrl })
   const url = restUrl(service, 'generateVirtualAccount')
-  const row = {
-    what: 'REST generateVirtualAccount, 64 connections',
-    target: { atLeastTimes: 0.8 },
-  }
-  return compare(
-    bench,
-    row,
+  return compare(bench, 'REST generateVirtualAccount, 64 connections', 0.8, [
     await underPosts(bench, 'Inflow', service.pid, url, 'creations', secretKey),
     await underPosts(bench, 'bare Fastify, one insert', bare.pid, bare.ready, 'creations'),
-  )
+  ])
 }
 
 /** Look-ups of payments over gRPC, against a bare server that asks no database. */
@@ -96,12 +84,10 @@ export const grpcLookup: Benchmark = async (bench) => {
   const { token } = service
   const ours = await startGrpcLoad(bench, service, calls)
   const theirs = await startGrpcLoad(bench, { address: bare.ready, token }, calls)
-  return compare(
-    bench,
-    { what: 'gRPC GetTransaction, 64 in flight', target: { atLeastTimes: 0.6 } },
+  return compare(bench, 'gRPC GetTransaction, 64 in flight', 0.6, [
     underLoad(bench, 'Inflow', ours, { server: service.pid }),
     underLoad(bench, 'bare grpc-js, constant', theirs, { server: bare.pid }),
-  )
+  ])
 }
 
 const transactionsOf = ({ quick }: Bench) => (quick ? 20_000 : 100_000)

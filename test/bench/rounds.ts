@@ -1,4 +1,5 @@
 import type { Bench } from './bench.ts'
+import { trackCpuUsage } from './cpu-usage.ts'
 
 /** Measures on databases and processes of its own. Throws when that fails. */
 export type Benchmark = (bench: Bench) => Promise<readonly Row[]>
@@ -48,13 +49,13 @@ export interface Figure {
 /** Measures the service against one yardstick, each from a checkpoint on. @returns the one row */
 export async function compare(
   bench: Bench,
-  row: Pick<Row, 'what' | 'target'>,
-  ours: Contender,
-  yardstick: Contender,
+  what: string,
+  atLeastTimes: number,
+  contenders: readonly [ours: Contender, yardstick: Contender],
   unit = '/s',
 ): Promise<readonly Row[]> {
-  const [ourFigure, theirs] = await alternateRounds(bench, [ours, yardstick])
-  return [{ what: row.what, unit, ours: ourFigure, yardstick: theirs, target: row.target }]
+  const [ours, yardstick] = await alternateRounds(bench, contenders)
+  return [{ what, unit, ours, yardstick, target: { atLeastTimes } }]
 }
 
 /** Rounds whose spread exceeds this fraction of the highest were disturbed, and are run again. */
@@ -125,6 +126,15 @@ export async function roundsOf<const Names extends readonly string[]>(
 /** A row in milliseconds. */
 export function latencyRow(what: string, ours: Figure, atMost: number): Row {
   return { what, unit: ' ms', ours, yardstick: undefined, target: { atMost } }
+}
+
+/** Measures one value and, meanwhile, the cores that processes use. */
+export async function withCores(
+  pids: Readonly<Record<string, number>>,
+  measure: () => Promise<number>,
+): Promise<Sample> {
+  const cpuUsage = trackCpuUsage(pids)
+  return { value: await measure(), details: cpuUsage() }
 }
 
 export function toFigure(name: string, samples: readonly Sample[]): Figure {

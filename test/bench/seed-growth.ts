@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { firstIdAt, newId } from '../../src/core/ids.ts'
 import { encodeTransactionEvent } from '../../src/transactions/message.ts'
-import { SEEDED_BUSINESS, sessionIdOf } from './seed.ts'
+import { idOf, SEEDED_BUSINESS, sessionIdOf } from './seed.ts'
 
 /** The contents of the database after years of use. */
 export interface GrowthSizes {
@@ -61,35 +61,31 @@ export async function seedGrowth(
   // Disables triggers, and with them foreign keys; the sequencer keeps its triggers.
   const unchecked = '-c session_replication_role=replica -c synchronous_commit=off'
   const loader = await open(unchecked)
-  const httpClient = await open(unchecked)
+  const poster = await open(unchecked)
   const sequencer = await open('-c synchronous_commit=off')
+  const numberEvents = async (): Promise<void> => {
+    const select = 'select more from sequence_events($1)'
+    const rowsMax = sizes.numberedMax ?? NUMBERED_MAX
+    while ((await sequencer.query<{ more: boolean }>(select, [rowsMax])).rows[0]?.more);
+  }
   try {
-    await seedBusinesses(loader, sizes)
-    await seedAccounts(loader, sizes)
-    await loader.query('analyze business, account')
+    await seedOwners(loader, sizes)
     await cutYears(loader, sizes.years ?? 0, nowMs)
     let numbered: Promise<unknown> = Promise.resolve()
     for (let from = 1; from <= sizes.transactions; from += CHUNK) {
       const chunk = chunkOf(from, sizes, nowMs)
       await seedTransactions(loader, sizes, chunk)
-      const posted = seedPostings(httpClient, chunk)
-        .then(() => seedSessions(httpClient, chunk))
-        .then(() => seedReversals(httpClient, chunk))
+      const posted = seedBooks(poster, chunk)
       if (chunk.to > sizes.transactions - (sizes.events ?? sizes.transactions))
         await seedEvents(loader, chunk)
       await posted
       await numbered
       // While the next transactions are written; it numbers what is committed.
-      numbered = numberEvents(sequencer, sizes.numberedMax ?? NUMBERED_MAX)
+      numbered = numberEvents()
       numbered.catch(() => undefined)
     }
     await numbered
-    await seedEndpoints(loader)
-    for (let from = 0; from < sizes.deliveries; from += CHUNK) {
-      await seedDeliveries(loader, from, Math.min(CHUNK, sizes.deliveries - from))
-    }
-    await seedAttempts(loader)
-    await loader.query('update webhook_dispatcher set position = (select position from sequencer)')
+    await seedWebhooks(loader, sizes.deliveries)
     // The sweep of the first run finds what is due, rather than the follower.
     await loader.query(
       "update log_follower set position = (select max(position) from event_log) where name = 'settlement'",
@@ -97,7 +93,7 @@ export async function seedGrowth(
     await checkForeignKeys(loader)
     await loader.query('vacuum (analyze)')
   } finally {
-    await Promise.all([loader.end(), httpClient.end(), sequencer.end()])
+    await Promise.all([loader.end(), poster.end(), sequencer.end()])
   }
 }
 
@@ -112,30 +108,14 @@ async function cutYears(client: pg.Client, years: number, nowMs: number): Promis
   }
 }
 
-async function numberEvents(sequencer: pg.Client, rowsMax: number): Promise<void> {
-  for (;;) {
-    const { rows } = await sequencer.query<{ more: boolean }>(
-      'select more from sequence_events($1)',
-      [rowsMax],
-    )
-    if (rows[0]?.more !== true) return
-  }
-}
-
-const idOf = (prefix: string, number: string) =>
-  `'${prefix}_01' || lpad((${number})::text, 24, '0')`
-
-async function seedBusinesses(client: pg.Client, { businesses }: GrowthSizes): Promise<void> {
+/** Businesses and accounts. A tenth of the tail's accounts are of test mode. */
+async function seedOwners(client: pg.Client, sizes: GrowthSizes): Promise<void> {
   await client.query(
     `insert into business (id, name, alias, created_at)
       select ${idOf('biz', 'b')}, 'Business ' || b, 'Business ' || b, now()
       from generate_series(1, $1::int) b`,
-    [businesses],
+    [sizes.businesses],
   )
-}
-
-/** A tenth of the tail's accounts are of test mode. */
-async function seedAccounts(client: pg.Client, sizes: GrowthSizes): Promise<void> {
   await client.query(
     `insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
         account_name, status, first_name, last_name, email, phone, details_hash, attempts,
@@ -148,6 +128,7 @@ async function seedAccounts(client: pg.Client, sizes: GrowthSizes): Promise<void
       from generate_series(1, $1::int) a`,
     [sizes.accounts, growthAccounts(sizes), sizes.businesses],
   )
+  await client.query('analyze business, account')
 }
 
 async function seedTransactions(
@@ -188,8 +169,8 @@ async function seedTransactions(
   )
 }
 
-/** A posting of each successful payment, and its reversal where there is one. */
-async function seedPostings(client: pg.Client, chunk: Chunk): Promise<void> {
+/** A posting of each successful payment, its session, and its reversal where there is one. */
+async function seedBooks(client: pg.Client, chunk: Chunk): Promise<void> {
   await client.query(
     `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
         credit_account, amount_minor, created_at)
@@ -202,17 +183,11 @@ async function seedPostings(client: pg.Client, chunk: Chunk): Promise<void> {
         and (kind = 'payment' or status = 'REVERSED')`,
     idsOf(chunk),
   )
-}
-
-async function seedSessions(client: pg.Client, chunk: Chunk): Promise<void> {
   await client.query(
     `insert into payment_session (session_id, bank, live, transaction_id)
       select session_id, bank, live, id from transaction where ${inChunk('id')}`,
     idsOf(chunk),
   )
-}
-
-async function seedReversals(client: pg.Client, chunk: Chunk): Promise<void> {
   await client.query(
     `insert into reversal (transaction_id, reason, reversed_at)
       select id, 'recalled', created_at from transaction
@@ -238,8 +213,11 @@ async function seedEvents(client: pg.Client, chunk: Chunk): Promise<void> {
   )
 }
 
-/** They do not subscribe to payments, so nothing is sent during a measurement. */
-async function seedEndpoints(client: pg.Client): Promise<void> {
+/**
+ * Deliveries of the first business's first events, round robin; one in a hundred failed twice. The endpoints do not
+ * subscribe to payments, so nothing is sent during a measurement.
+ */
+async function seedWebhooks(client: pg.Client, deliveries: number): Promise<void> {
   await client.query(
     `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency,
         after_position, created_at)
@@ -248,12 +226,9 @@ async function seedEndpoints(client: pg.Client): Promise<void> {
       from generate_series(1, $2::int) e`,
     [SEEDED_BUSINESS, ENDPOINTS],
   )
-}
-
-/** Deliveries of the first business's next events, round robin; one in a hundred failed twice. */
-async function seedDeliveries(client: pg.Client, from: number, count: number): Promise<void> {
-  await client.query(
-    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
+  for (let from = 0; from < deliveries; from += CHUNK)
+    await client.query(
+      `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
         created_at, completed_at, failure, started_at, latency_ms, status, response_body, error)
       select ${idOf('dlv', 'business_sequence')},
         ${idOf('ep', `1 + business_sequence % ${ENDPOINTS}`)}, position,
@@ -266,18 +241,16 @@ async function seedDeliveries(client: pg.Client, from: number, count: number): P
       where business_id = $1 and live and business_sequence > $2
         and business_sequence <= $2::bigint + $3::bigint
       order by position`,
-    [SEEDED_BUSINESS, from, count],
-  )
-}
-
-/** The latest attempt is in the row of its delivery. */
-async function seedAttempts(client: pg.Client): Promise<void> {
+      [SEEDED_BUSINESS, from, Math.min(CHUNK, deliveries - from)],
+    )
+  // The latest attempt is in the row of its delivery.
   await client.query(
     `insert into webhook_attempt
         (delivery_id, number, position, started_at, latency_ms, status, response_body, error)
       select id, 1, position, created_at, 12, 500, '', 'responded with 500'
       from webhook_delivery where state = 'FAILED' order by id`,
   )
+  await client.query('update webhook_dispatcher set position = (select position from sequencer)')
 }
 
 /** How many transactions, and how many deliveries, one commit inserts. */

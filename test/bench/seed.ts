@@ -104,7 +104,8 @@ export async function seedKey(
   return secret
 }
 
-function idOf(prefix: string, number: string): string {
+/** The id of a seeded row, in SQL. */
+export function idOf(prefix: string, number: string): string {
   return `'${prefix}_01' || lpad((${number})::text, 24, '0')`
 }
 

@@ -9,6 +9,7 @@ import { BusinessService } from '../../gen/inflow/business/v1/business_service_p
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { type Bench, MASTER_KEY } from './bench.ts'
+import { seedAccounts } from './seed.ts'
 
 /** The service, running as it does in production. */
 export interface Service {
@@ -60,7 +61,14 @@ export async function startService(
   return { pid: child.pid, token, ...(await child.ready) }
 }
 
-/** The same, with webhooks that may go to receivers of this machine. */
+/** The same, on a database with accounts. */
+export async function startSeeded(bench: Bench, environment: NodeJS.ProcessEnv = {}) {
+  const databaseUrl = await bench.createDatabase()
+  await seedAccounts(databaseUrl)
+  return { ...(await startService(bench, databaseUrl, environment)), databaseUrl }
+}
+
+/** Starts the service with webhooks that may go to receivers of this machine. */
 export async function startLocalService(bench: Bench, databaseUrl?: string): Promise<Service> {
   const program = join(import.meta.dirname, 'local-service.ts')
   return startService(bench, databaseUrl ?? (await bench.createDatabase()), {}, program)

@@ -1,3 +1,4 @@
+import { constants } from 'node:http2'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
@@ -12,16 +13,17 @@ import { type GrpcTarget, openGrpc } from './clients.ts'
 import { trackCpuUsage } from './cpu-usage.ts'
 import { pay, startPayments } from './payments.ts'
 import {
-  alternateRounds,
   type Benchmark,
   type Contender,
+  compare,
   latencyRow,
   median,
   percentile,
   roundsOf,
+  withCores,
 } from './rounds.ts'
-import { ACCOUNT_NUMBERS, seedAccounts, withClient } from './seed.ts'
-import { openBusiness, startLocalService, startService } from './service.ts'
+import { ACCOUNT_NUMBERS, withClient } from './seed.ts'
+import { openBusiness, startLocalService, startSeeded, startService } from './service.ts'
 
 export const SUBSCRIBERS = 100
 export const EVENTS = 2_000
@@ -34,16 +36,13 @@ export const fanout: Benchmark = async (bench) => {
   const service = await startService(bench, databaseUrl)
   const bareServers = new URL('bare-servers.ts', import.meta.url).pathname
   const bare = await startChild(bench, bareServers, connectStream, messages)
-  const { token } = service
-  const [ours, yardstick] = await alternateRounds(bench, [
-    await subscribers(bench, 'Inflow', service, events, service.pid),
-    await subscribers(
-      ...([bench, "connect-node's streaming", { address: bare.ready, token }] as const),
-      ...([events, bare.pid] as const),
-    ),
-  ])
+  const theirs = { address: bare.ready, token: service.token }
   const what = `${SUBSCRIBERS} gRPC subscribers, ${events.toLocaleString('en')} events each`
-  return [{ what, unit: ' messages/s', ours, yardstick, target: { atLeastTimes: 4 } }]
+  const contenders = [
+    await subscribers(bench, 'Inflow', service, events, service.pid),
+    await subscribers(bench, "connect-node's streaming", theirs, events, bare.pid),
+  ] as const
+  return compare(bench, what, 4, contenders, ' messages/s')
 }
 
 async function subscribers(
@@ -54,13 +53,8 @@ async function subscribers(
   service: number,
 ): Promise<Contender> {
   const load = await startSubscribers(bench, target, events)
-  return {
-    name,
-    async measure() {
-      const cpuUsage = trackCpuUsage({ load: load.pid, service })
-      return { value: await load.run(undefined), details: cpuUsage() }
-    },
-  }
+  const measure = () => withCores({ load: load.pid, service }, () => load.run(undefined))
+  return { name, measure }
 }
 
 export function startSubscribers(bench: Bench, { address, token }: GrpcTarget, messages: number) {
@@ -82,16 +76,13 @@ export async function subscriberLoad({
         const onMessage = () => {
           left -= 1
           if (left > 0) return
-          cancel()
+          stream.close(constants.NGHTTP2_CANCEL)
           resolve()
         }
         const onEnd = (failure = 'the stream ended') =>
           reject(new Error(`${failure}; ${left} messages are missing`))
-        const cancel = source.stream(
-          { start: { case: 'beginning', value: true } },
-          onMessage,
-          onEnd,
-        )
+        const request = { start: { case: 'beginning', value: true } } as const
+        const stream = source.stream(request, onMessage, onEnd)
       })
     await Promise.all(Array.from({ length: SUBSCRIBERS }, read))
     const seconds = (performance.now() - started) / 1000
@@ -106,9 +97,7 @@ export async function subscriberLoad({
  * observed from outside.
  */
 export const latency: Benchmark = async (bench) => {
-  const databaseUrl = await bench.createDatabase()
-  await seedAccounts(databaseUrl)
-  const service = await startService(bench, databaseUrl)
+  const service = await startSeeded(bench)
   const load = await startPayments(bench)
   const rate = { perSecond: 1_000, subscribers: 10 }
   const measure = (seconds: number) =>

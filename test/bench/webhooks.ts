@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type pg from 'pg'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
@@ -14,6 +12,7 @@ import {
 } from '../webhooks/sender/hostile.ts'
 import type { Bench } from './bench.ts'
 import { type Child, startChild } from './child.ts'
+import { listen } from './clients.ts'
 import { trackCpuUsage } from './cpu-usage.ts'
 import { jobQueue } from './job-queue.ts'
 import { pay, startPayments } from './payments.ts'
@@ -21,15 +20,12 @@ import {
   alternateRounds,
   type Benchmark,
   type Contender,
-  type Figure,
-  latencyRow,
   percentile,
   type Row,
-  type Sample,
-  toFigure,
+  withCores,
 } from './rounds.ts'
 import { openDatabase } from './seed.ts'
-import { adminClient, openBusiness, type Service, startLocalService } from './service.ts'
+import { adminClient, openBusiness, startLocalService } from './service.ts'
 
 /** Deliveries a round. With fewer, the queues would be measured while they wait for their next poll. */
 const DELIVERIES = 10_000
@@ -96,42 +92,33 @@ async function openDeliveries(
   const service = await startLocalService(bench, databaseUrl)
   const { accountNumbers, endpointIds } = await openBusiness(service, { accounts: 1, urls })
   const [accountNumber = ''] = accountNumbers
-  const client = adminClient(service, WebhookService)
+  const endpoints = adminClient(service, WebhookService)
   const enable = (enabled: boolean) =>
-    Promise.all(endpointIds.map((endpointId) => client.updateEndpoint({ endpointId, enabled })))
+    Promise.all(endpointIds.map((endpointId) => endpoints.updateEndpoint({ endpointId, enabled })))
+  const transactions = adminClient(service, TransactionService)
+  /** Records payments, and waits until each has its deliveries. */
+  const payDispatched = async (count: number): Promise<void> => {
+    for (let left = count; left > 0; left -= 500) {
+      const payments = Array.from({ length: Math.min(left, 500) }, () => {
+        const sessionId = randomUUID().slice(6)
+        return { bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: 100n }
+      })
+      await transactions.recordPayments({ payments })
+    }
+    const pending = "select count(*)::int from webhook_delivery where state = 'PENDING'"
+    const untilMs = performance.now() + 30_000
+    while ((await database.query(pending)).rows[0].count !== DELIVERIES) {
+      if (performance.now() > untilMs) throw new Error('the deliveries were not created')
+      await sleep(20)
+    }
+  }
   return {
     name: 'Inflow',
     async measure() {
       await enable(false)
-      await payDispatched(service, database, accountNumber, DELIVERIES / urls.length)
+      await payDispatched(DELIVERIES / urls.length)
       return measureReceived(receiver, service.pid, () => enable(true))
     },
-  }
-}
-
-/** Records payments, and waits until each has its deliveries. */
-async function payDispatched(
-  service: Service,
-  database: pg.Client,
-  accountNumber: string,
-  count: number,
-): Promise<void> {
-  const client = adminClient(service, TransactionService)
-  for (let left = count; left > 0; left -= 500) {
-    const payments = Array.from({ length: Math.min(left, 500) }, () => {
-      const sessionId = `W${randomUUID()}`.slice(0, 30)
-      return { bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: 100n }
-    })
-    await client.recordPayments({ payments })
-  }
-  const untilMs = performance.now() + 30_000
-  for (;;) {
-    const { rows } = await database.query<{ count: string }>(
-      "select count(*) from webhook_delivery where state = 'PENDING'",
-    )
-    if (rows[0]?.count === `${DELIVERIES}`) return
-    if (performance.now() > untilMs) throw new Error(`${rows[0]?.count} deliveries were created`)
-    await sleep(20)
   }
 }
 
@@ -140,16 +127,12 @@ type Receiver = Child<string, number, number>
 const startReceiver = (bench: Bench): Promise<Receiver> =>
   startChild(bench, import.meta.filename, receiver, undefined)
 
-async function measureReceived(
-  receiver: Receiver,
-  pid: number,
-  begin: () => Promise<unknown>,
-): Promise<Sample> {
-  const cpuUsage = trackCpuUsage({ process: pid })
-  const received = receiver.run(DELIVERIES)
-  await begin()
-  return { value: await received, details: cpuUsage() }
-}
+const measureReceived = (receiver: Receiver, pid: number, begin: () => Promise<unknown>) =>
+  withCores({ process: pid }, async () => {
+    const received = receiver.run(DELIVERIES)
+    await begin()
+    return received
+  })
 
 /** Responds to every POST with 204. Command: to wait for so many. Output: how many a second, from the first to the last. */
 export async function receiver() {
@@ -161,7 +144,7 @@ export async function receiver() {
     })
   })
   server.keepAliveTimeout = 60_000
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = await listen(server)
   const run = (requests: number) =>
     new Promise<number>((resolve) => {
       let first = 0
@@ -174,7 +157,7 @@ export async function receiver() {
         resolve(((requests - 1) / (performance.now() - first)) * 1000)
       }
     })
-  return { ready: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, run }
+  return { ready: `http://${address}`, run }
 }
 
 const PER_SECOND = 300
@@ -192,61 +175,45 @@ export const webhookLatency: Benchmark = async (bench) => {
   ]
   for (const { close } of hostile) bench.onEnd(close)
   const healthy = await startReceiver(bench)
-  const setups = [
-    await openPaced(bench, 'alone', []),
-    await openPaced(
-      bench,
-      'beside healthy ones',
-      hostile.map((_, i) => `${healthy.ready}/${i}`),
-    ),
-    await openPaced(
-      bench,
-      'beside hostile ones',
-      hostile.map(({ url }) => url),
-    ),
-  ]
-  // Warms up the code, and lets the service detect the hostile receivers.
-  for (const { measure } of setups) await measure(2)
-  const samples = setups.map((): Sample[] => [])
-  for (let round = 1; round <= bench.rounds; round++) {
-    const order = [...setups.entries()]
-    for (const [at, { name, measure }] of round % 2 === 1 ? order : order.toReversed()) {
-      const { p50Ms, ...sample } = await measure(bench.seconds)
-      samples[at]?.push(sample)
-      const p99 = sample.value.toFixed(2)
-      bench.log(`  round ${round}: ${name}: p50 ${p50Ms.toFixed(2)} ms, p99 ${p99} ms`)
-    }
-  }
-  const [alone, yardstick, beside] = setups.map(({ name }, at) => {
-    return toFigure(name, samples[at] as Sample[])
-  }) as [Figure, Figure, Figure]
-  const what = `sent → receiver, ${PER_SECOND}/s, p99`
+  const beside = (name: string, urls: readonly string[]) => openPaced(bench, name, urls)
+  const healthyUrls = hostile.map((_, at) => `${healthy.ready}/${at}`)
+  const hostileUrls = hostile.map(({ url }) => url)
+  const [alone, besideHealthy, besideHostile] = await alternateRounds(bench, [
+    await beside('alone', []),
+    await beside('beside healthy ones', healthyUrls),
+    await beside('beside hostile ones', hostileUrls),
+  ])
+  const row = { what: `sent → receiver, ${PER_SECOND}/s, p99`, unit: ' ms' }
   return [
-    latencyRow(what, alone, 60),
+    { ...row, ours: alone, yardstick: undefined, target: { atMost: 60 } },
     {
-      ...latencyRow(`${what} beside hostile ones`, beside, 0),
-      ...{ yardstick, target: { atMostTimes: 1.1 } },
+      what: `${row.what} beside hostile ones`,
+      unit: row.unit,
+      ours: besideHostile,
+      yardstick: besideHealthy,
+      target: { atMostTimes: 1.1 },
     },
   ]
 }
 
 /** A service with one healthy endpoint, alone or beside others. */
-async function openPaced(bench: Bench, name: string, others: readonly string[]) {
+async function openPaced(
+  bench: Bench,
+  name: string,
+  others: readonly string[],
+): Promise<Contender> {
   const load = await startPayments(bench)
   const service = await startLocalService(bench)
   const urls = [load.ready, ...others]
   const { accountNumbers } = await openBusiness(service, { accounts: 1, urls })
   return {
     name,
-    async measure(seconds: number) {
+    async measure(seconds) {
       const cpuUsage = trackCpuUsage({ load: load.pid, service: service.pid })
       const options = { accountNumbers, seconds, perSecond: PER_SECOND, webhooks: true }
-      const { webhooks } = await pay(load, { ...service, ...options })
-      const details = cpuUsage()
-      const times = webhooks('sent')
-      await bench.checkpoint()
-      const [p50Ms, value] = [0.5, 0.99].map((part) => percentile(times, part))
-      return { p50Ms: p50Ms as number, value: value as number, details }
+      const times = (await pay(load, { ...service, ...options })).webhooks('sent')
+      const details = { 'p50 ms': percentile(times, 0.5), ...cpuUsage() }
+      return { value: percentile(times, 0.99), details }
     },
   }
 }
