@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import { Command, CommanderError } from 'commander'
 import { EXIT, Failure } from './failure.ts'
-import { jsonText, note } from './output.ts'
+import { jsonText, note, noteZone } from './output.ts'
 
 /** A command of the first level. */
 export interface Noun {
@@ -129,6 +129,7 @@ export async function runCommandLine(
     if (json)
       for (const each of withVerbs(program)) each.configureOutput({ writeErr: () => undefined })
     await program.parseAsync(argv, { from: 'user' })
+    noteZone()
     return 0
   } catch (error) {
     return json ? reportJson(error) : report(error)

@@ -5,6 +5,7 @@ import { createTimeText, type TimeText } from '../core/clock.ts'
 import { AMOUNT_MINOR_MAX, formatAmount, parseAmount } from '../core/money.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import { EXIT, Failure } from './failure.ts'
+import { willShow } from './output.ts'
 import type { OptionRule } from './verb.ts'
 
 // How options are read and values shown: what people type and see, for each type of a field.
@@ -12,7 +13,11 @@ import type { OptionRule } from './verb.ts'
 /** Formats and parses times in DISPLAY_TIME_ZONE, else in the time zone of the machine. */
 export const localTime = {
   /** Returns YYYY-MM-DD HH:MM:SS; empty if undefined. */
-  format: (at: Timestamp | undefined): string => (at ? times().format(fromTimestamp(at)) : ''),
+  format(at: Timestamp | undefined): string {
+    if (at === undefined) return ''
+    willShow(zoneOf())
+    return times().format(fromTimestamp(at))
+  },
   /** Parses that form, or RFC 3339; undefined if invalid. */
   parse(text: string): Timestamp | undefined {
     const epochMs = times().parse(text)
@@ -22,14 +27,17 @@ export const localTime = {
 
 let timeText: TimeText | undefined
 
+const zoneOf = (): string =>
+  process.env['DISPLAY_TIME_ZONE']?.trim() || Intl.DateTimeFormat().resolvedOptions().timeZone
+
 function times(): TimeText {
-  timeText ??= createTimes(process.env['DISPLAY_TIME_ZONE']?.trim())
+  timeText ??= createTimes(zoneOf())
   return timeText
 }
 
-function createTimes(zone: string | undefined): TimeText {
+function createTimes(zone: string): TimeText {
   try {
-    return createTimeText(zone || Intl.DateTimeFormat().resolvedOptions().timeZone)
+    return createTimeText(zone)
   } catch {
     throw new Failure(EXIT.usage, 'DISPLAY_TIME_ZONE must be an IANA zone such as Africa/Lagos')
   }

@@ -13,6 +13,18 @@ export function print(text: string): void {
   process.stdout.write(`${text}\n`)
 }
 
+let shownZone: string | undefined
+
+/** Remembers the zone of a time that is shown. */
+export function willShow(zone: string): void {
+  shownZone = zone
+}
+
+/** Says on a terminal which zone the times are in that were shown. */
+export function noteZone(): void {
+  if (shownZone !== undefined && process.stdout.isTTY) note(`Times are in ${shownZone}.`)
+}
+
 /** Writes a message that is not part of the result to standard error. */
 export function note(text: string): void {
   process.stderr.write(`${visible(text)}\n`)

@@ -77,13 +77,19 @@ const rows = [
   ['biz_01jd9w3k6t8v2x4z6b8d0f2h4k', 'Ada', '7.00'],
 ]
 const columns = ['id', 'name', 'amount'].map((title, at) => ({ title, right: at === 2, of: (row) => row[at] }))
-process.stdout.write(table(rows, columns))`
+process.stdout.write(table(rows, columns))
+if (process.env.AT) {
+  const { localTime } = await import('${join(ROOT, 'src/cli/options.ts')}')
+  const { noteZone } = await import('${join(ROOT, 'src/cli/output.ts')}')
+  localTime.format({ seconds: 0n, nanos: 0 })
+  noteZone()
+}`
 
 test.skipIf(!has(TERMINAL))(
   'a table fits the terminal: texts are cut, ids and amounts are not',
   () => {
-    const shown = (columns: number) => {
-      const env = { ...process.env, SCRIPT: SCRIPT(columns), NO_COLOR: '1' }
+    const shown = (columns: number, more = {}) => {
+      const env = { ...process.env, SCRIPT: SCRIPT(columns), NO_COLOR: '1', ...more }
       const command = `${process.execPath} --input-type=module -e "$SCRIPT"`
       const drawn = execFileSync(TERMINAL, ['-qec', command, '/dev/null'], {
         encoding: 'utf8',
@@ -100,5 +106,8 @@ test.skipIf(!has(TERMINAL))(
     // As narrow as it gets: the rest is for the terminal to wrap.
     expect(shown(20)[1]).toBe('biz_01jd9w3k6t8v2x4z6b8d0f2h4j  Chukwuemeka…  1500.50')
     expect(shown(200)[1]).toContain('Adébáyọ̀ and Sons  1500.50')
+    // Where a time was shown, its zone is said.
+    const lines = shown(61, { AT: '1', DISPLAY_TIME_ZONE: 'Africa/Lagos' })
+    expect(lines.join(' ')).toContain('Times are in Africa/Lagos.')
   },
 )

@@ -129,3 +129,14 @@ test('a file that is no JSON is named', async () => {
     stderr: `error: ${user.file} is no JSON: correct it, or remove it\n`,
   })
 })
+
+test('doctor checks the service of a profile, and nothing of this machine', async () => {
+  const user = newUser()
+  await user.login(['here', '--url', service.grpcUrl])
+  const well = await user.run(['doctor', '--profile', 'here'], { DATABASE_URL: 'postgres://none' })
+  expect([well.code, well.stderr]).toEqual([0, 'All checks passed.\n'])
+  expect(well.stdout).toMatch(/✓ ok {4}gRPC at http:\S+ is healthy/)
+  expect(well.stdout).not.toMatch(/Database|Settings/)
+  const none = await user.run(['doctor', '--profile', 'there'])
+  expect([none.code, none.stdout]).toEqual([2, ''])
+})

@@ -35,6 +35,7 @@ import type { Database } from '../../postgres/orm.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { findService } from '../find-service.ts'
 import { jsonText, note, print, visible } from '../output.ts'
+import { withProfile } from '../profile.ts'
 import { readTlsOptions } from '../tls.ts'
 import { describe } from '../verb.ts'
 import { ENV_FILE, type EnvFileOption, openEnvFile } from './env-file.ts'
@@ -42,6 +43,7 @@ import { withDatabase } from './open-database.ts'
 
 interface DoctorOptions extends EnvFileOption {
   readonly serviceUrl?: string
+  readonly serviceProfile?: string
   readonly json?: boolean
   readonly measure?: boolean
 }
@@ -59,23 +61,31 @@ export function doctor(noun: Command): void {
     `
     ${ENV_FILE}
     --url, --service-url <url>  gRPC URL of the service (default: INFLOW_GRPC_URL, else the service of these settings)
+    --profile, --service-profile <name>  check only the service of this profile (inflow login)
     --measure  also measure a commit, the recording of payments, and a tick of the sequencer
     --json  print one JSON document: {"findings": [{area, level, found, advice}]}`,
   )
     .addHelpText(
       'after',
       '\nIt changes nothing (what it measures is rolled back), and works with or without a running service. Run it with the settings\n' +
-        'of the service. The exit code is 1 if a check fails.\n\nExample:\n  inflow doctor',
+        'of the service, or with --profile for one that runs elsewhere. The exit code is 1 if a check fails.\n\nExample:\n  inflow doctor',
     )
     .action(runChecks)
 }
 
 async function runChecks({
   serviceUrl,
+  serviceProfile,
   json,
   measure = false,
   ...options
 }: DoctorOptions): Promise<void> {
+  // A profile stands for a service elsewhere, whose settings and database are not here.
+  if (serviceProfile !== undefined) {
+    const env = withProfile({ serviceProfile, ...(serviceUrl && { serviceUrl }) }, process.env)
+    const findings = await guard('Service', () => findAndCheckService(undefined, undefined, env))
+    return conclude(findings, json)
+  }
   const file = openEnvFile(options)
   const env = withEnvFile(process.env, file)
   const { config, findings: settings } = checkSettings(process.env, file)
@@ -88,6 +98,11 @@ async function runChecks({
     findings.push(...(await checkBanks(config.liveBanks)))
   }
   findings.push(...(await guard('Service', () => findAndCheckService(serviceUrl, config, env))))
+  conclude(findings, json)
+}
+
+/** @throws Failure if a check failed */
+function conclude(findings: readonly Finding[], json: boolean | undefined): void {
   if (json) print(jsonText({ findings }, 2))
   else print(report(findings))
   const failed = findings.filter(({ level }) => level === 'fail').length

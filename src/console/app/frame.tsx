@@ -9,6 +9,8 @@ import { RAIL } from './pages.ts'
 import { TopBar } from './top-bar.tsx'
 import { isTyping } from './typing.ts'
 
+const VIEWERS_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone
+
 /** What all pages have around them: the rail, the bar, and the colour of the mode. */
 export function Frame({ children }: { readonly children: ReactNode }) {
   const { live } = useViewScope()
@@ -22,6 +24,7 @@ export function Frame({ children }: { readonly children: ReactNode }) {
       <TopBar />
       <main id="content" tabIndex={-1}>
         {children}
+        <footer className="zone faint">Times are in {VIEWERS_ZONE}.</footer>
       </main>
     </div>
   )
