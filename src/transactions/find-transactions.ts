@@ -10,7 +10,13 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
 import { ReversalEntity } from './exceptions.entity.ts'
-import { listByRecordedTime, type Sources, scanAll, scanByPaidAt } from './list-by-recorded-time.ts'
+import {
+  findLatestUnsuccessful,
+  listByRecordedTime,
+  type Sources,
+  scanAll,
+  scanByPaidAt,
+} from './list-by-recorded-time.ts'
 import { isFiltered, matchesPayment, type PaymentFilter } from './payment-filter.ts'
 import {
   findBySessions,
@@ -147,16 +153,29 @@ export async function listTransactions(pool: Queryable, request: ListTransaction
   return cutPage(found, page, (transaction) => [`${transaction.paidAtMs}`, transaction.id])
 }
 
-/** A token that is restricted to businesses reads their indexes, which are in the order of payment. */
-function listOfAll(pool: Queryable, request: ListTransactions) {
-  const { live, allowed, pageSize, pageToken } = request
+/**
+ * A token that is restricted to businesses reads their indexes, which are in the order of payment. So does a list of the
+ * rare statuses alone: each business has an index of these.
+ */
+async function listOfAll(pool: Queryable, request: ListTransactions) {
+  const { live, allowed, statuses, recordedFromMs, recordedToMs, pageSize, pageToken } = request
   assert(live !== undefined, 'validation requires a mode')
-  if (allowed === undefined) {
+  const isRare =
+    statuses?.includes('SUCCESS') === false &&
+    !isFiltered(request) &&
+    recordedFromMs === undefined &&
+    recordedToMs === undefined
+  if (allowed === undefined && !isRare) {
     return scanAll(pool, { ...request, live }, readPage(pageSize, pageToken, 1))
   }
   const page = readPage(pageSize, pageToken, 2)
-  const sources: Sources = { column: 'business_id', ids: [...allowed], modes: [live] }
-  return scanByPaidAt(pool, request, sources, page, page.after && readKey(page.after, undefined))
+  const after = page.after && readKey(page.after, undefined)
+  const ids = allowed
+    ? [...allowed]
+    : await findLatestUnsuccessful(pool, { live, statuses: statuses ?? [] }, after, page.limit + 1)
+  if (ids.length === 0) return { rows: [], nextPageToken: '' }
+  const sources: Sources = { column: 'business_id', ids, modes: [live] }
+  return scanByPaidAt(pool, request, sources, page, after)
 }
 
 function readKey([paidAt = '', id = '']: readonly string[], field: PageTokenField | undefined) {

@@ -312,6 +312,38 @@ export async function scanByPaidAt(
   return cutScan(found, page, (row) => [`${row.paidAtMs}`, row.id], edge)
 }
 
+/**
+ * The businesses whose latest payments of rare statuses are the latest of all: a page of so many has payments of no other.
+ * Reads the index of these statuses, once or twice for each business that has any.
+ */
+export async function findLatestUnsuccessful(
+  pool: Queryable,
+  { live, statuses }: { readonly live: boolean; readonly statuses: readonly TransactionStatus[] },
+  after: After | undefined,
+  limit: number,
+): Promise<readonly string[]> {
+  const { rows } = await pool.query<{ business_id: string }>(
+    `with recursive owner (business_id) as (
+        (select business_id from transaction where status <> 'SUCCESS' order by business_id limit 1)
+        union all
+        select (select business_id from transaction
+          where status <> 'SUCCESS' and business_id > owner.business_id order by business_id limit 1)
+        from owner where owner.business_id is not null
+      ), latest as (
+        select distinct on (o.business_id) o.business_id, l.paid_at, l.id
+        from owner o cross join unnest($2::text[]) as s(status) cross join lateral (
+          select paid_at, id from transaction
+          where business_id = o.business_id and live = $1 and status = s.status and status <> 'SUCCESS'
+            and (paid_at, id) < ($3, $4)
+          order by paid_at desc, id desc limit 1) l
+        order by o.business_id, l.paid_at desc, l.id desc
+      )
+      select business_id from latest order by paid_at desc, id desc limit $5`,
+    [live, statuses, after ? new Date(after.paidAtMs) : 'infinity', after?.id ?? '', limit],
+  )
+  return rows.map(({ business_id: id }) => id)
+}
+
 /** Mode and status are literals, so that the planner can choose the partial index of the rare statuses. */
 function branchesOf({ statuses }: ScanFilter, { modes }: Sources): readonly string[][] {
   const ofMode = modes.length === 0 ? [[]] : modes.map((live) => [`live = ${live}`])

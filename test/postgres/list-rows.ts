@@ -104,8 +104,18 @@ function isByRecordedTime({ recordedFrom, recordedTo }: Request): boolean {
   return recordedFrom !== undefined || recordedTo !== undefined
 }
 
-const ALL_TRANSACTIONS_AT: NonNullable<ListRow['at']> = async (pool, part, request) =>
-  request['sessionId'] === undefined ? ALL_AT(pool, part, request) : {}
+/** Rare statuses alone are listed in the order of payment. */
+const ALL_TRANSACTIONS_AT: NonNullable<ListRow['at']> = async (pool, part, request) => {
+  if (request['sessionId'] !== undefined) return {}
+  const { status, statuses = status === undefined ? undefined : [status] } = request
+  const isRare = Array.isArray(statuses) && !statuses.includes(TransactionStatus.SUCCESS)
+  return (isRare && !isByRecordedTime(request) ? RARE_AT : ALL_AT)(pool, part, request)
+}
+const RARE_AT = tokenAt(
+  `(extract(epoch from paid_at) * 1000)::bigint::text, id`,
+  `transaction where status <> 'SUCCESS'`,
+  'paid_at desc, id desc',
+)
 const ALL_AT = tokenAt('id', 'transaction', 'id desc')
 const BUSINESSES_AT = tokenAt('id', 'business', 'id desc')
 

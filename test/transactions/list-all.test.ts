@@ -83,6 +83,41 @@ test('pages hold what lies between the bounds of several businesses exactly once
   expect(await listed({ live: true }, token)).toEqual(expected)
 })
 
+test('an operator lists the rare statuses of all businesses, however many payments lie between', async () => {
+  const accounts = await Promise.all(Array.from({ length: 5 }, () => openAccount(service)))
+  const { FAILED, PENDING, REVERSED } = TransactionStatus
+  const expected: string[] = []
+  for (let i = 0; i < 12; i++) {
+    const sessionId = `rare-${i}`
+    // Several are paid in the same millisecond, and some businesses have more than others.
+    const paidAt = timestampFromMs(Date.UTC(2025, 0, 1) + Math.floor(i / 3))
+    const status = i % 4 === 0 ? PENDING : FAILED
+    await pay(accounts[(i * i) % 5]!.number, sessionId, { paidAt, status })
+    expected.unshift(sessionId)
+  }
+  const before = (sessions: string[]) => sessions.filter((each) => each.startsWith('rare-'))
+  const rare = (...statuses: TransactionStatus[]) => listed({ live: true, statuses })
+  expect(before(await rare(FAILED, PENDING))).toEqual(expected)
+  const pending = ['rare-8', 'rare-4', 'rare-0']
+  expect(await rare(PENDING)).toEqual(pending)
+  expect(before(await rare(FAILED, REVERSED))).toEqual(
+    expected.filter((each) => !pending.includes(each)),
+  )
+  expect(await listed({ live: false, statuses: [FAILED] })).toEqual([])
+  // The first page has the first row, whatever lies before it.
+  for (let batch = 0; batch < 3; batch++) {
+    await transactionsOf(service).recordPayments({
+      payments: Array.from({ length: 1_000 }, (_, at) =>
+        paymentInto(accounts[0]!.number, { sessionId: `many-${batch}-${at}` }),
+      ),
+    })
+  }
+  const { transactions } = await service
+    .client(TransactionService)
+    .listTransactions({ live: true, statuses: [PENDING] })
+  expect(transactions.map(({ sessionId }) => sessionId)).toEqual(pending)
+})
+
 test.each<readonly [string, Filter]>([
   ['no business and no mode', { businessId: '' }],
   ['an account of no business', { live: true, reference: 'R-1' }],

@@ -454,8 +454,23 @@ interface ListFrameProps {
   readonly children: ReactNode
 }
 
+/** How many pages in which a filter left nothing are passed over before the viewer is asked. */
+const LOOKS_MAX = 30
+
 /** The states of a list around its rows: loading, failed, empty, and more pages. */
 export function ListFrame({ pages, isEmpty, empty, children }: ListFrameProps) {
+  const looks = useRef(0)
+  const looksOn =
+    isEmpty &&
+    pages.hasNextPage &&
+    !pages.isFetchingNextPage &&
+    pages.error === null &&
+    looks.current < LOOKS_MAX
+  useEffect(() => {
+    if (!looksOn) return
+    looks.current++
+    void pages.fetchNextPage()
+  })
   if (pages.isPending) return <Waiting rows={12} />
   if (pages.error && isEmpty) {
     return <Failure error={pages.error} onRetry={() => void pages.refetch()} />
@@ -469,7 +484,13 @@ export function ListFrame({ pages, isEmpty, empty, children }: ListFrameProps) {
       {pages.hasNextPage && (
         <div className="more">
           <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
-            {pages.isFetchingNextPage ? 'Loading…' : isEmpty ? 'Look further back' : 'More'}
+            {pages.isFetchingNextPage
+              ? isEmpty
+                ? 'Looking further back…'
+                : 'Loading…'
+              : isEmpty
+                ? 'Look further back'
+                : 'More'}
           </Button>
         </div>
       )}

@@ -321,7 +321,8 @@ export const ReverseTransactionResponseSchema: GenMessage<ReverseTransactionResp
 export type ListTransactionsRequest = Message<"inflow.transaction.v1.ListTransactionsRequest"> & {
   /**
    * The business that owns the transactions, by its id of at most 64 characters. Empty: those of all businesses that the caller may see; `live` is
-   * then required, and `reference`, `from` and `to` are not allowed.
+   * then required, and `reference`, `from` and `to` are not allowed. The latest reported come first; with only statuses other than
+   * SUCCESS, and no other filter, the latest paid.
    *
    * @generated from field: string business_id = 1;
    */
