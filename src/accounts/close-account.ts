@@ -29,12 +29,12 @@ interface Dependencies {
  * Faults: not_found, account_pending, bank_unavailable (the account is still open).
  */
 export async function closeAccount(
-  { database: { pool }, clock, onCommit }: Runtime,
+  { database: { durablePool }, clock, onCommit }: Runtime,
   { bankOf }: Dependencies,
   key: AccountKey,
   actor: Actor,
 ): Promise<OpenAccount> {
-  const stored = await getAccount(pool, key)
+  const stored = await getAccount(durablePool, key)
   if (!isOpened(stored)) {
     throw new Fault('account_pending', 'The account is still pending and cannot be closed')
   }
@@ -51,7 +51,7 @@ export async function closeAccount(
   const eventId = newId('evt', occurredAtMs)
   const payload = encodeAccountEvent('ACCOUNT_CLOSED', account, eventId, occurredAtMs)
   // False if another call closed the account meanwhile; that call appended the event.
-  const closed = await inTransaction(pool, async (client) => {
+  const closed = await inTransaction(durablePool, async (client) => {
     if (!(await closeOpen(client, account.id, { eventId, occurredAtMs, payload }))) return false
     const { accountNumber, bank } = account
     await appendAudit(client, actor, {
@@ -122,13 +122,13 @@ export function createEndAccounts(runtime: Runtime, options: Options): Loop {
 
 /** @returns how many accounts ended */
 async function endDueAccounts({
-  database: { pool },
+  database: { durablePool },
   clock,
   log,
   onCommit,
 }: Runtime): Promise<number> {
   const nowMs = clock.now()
-  const ended = await inTransaction(pool, async (client) => {
+  const ended = await inTransaction(durablePool, async (client) => {
     const accounts = await lockEnding(client, nowMs, ENDED_MAX)
     const events = accounts.map((account) => {
       const eventId = newId('evt', nowMs)
@@ -154,15 +154,15 @@ function toEnded(account: OpenAccount, nowMs: number): OpenAccount {
 /** @returns how many accounts were due */
 async function closeEndedAccounts(runtime: Runtime, options: Options): Promise<number> {
   const { clock } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const nowMs = clock.now()
-  const accounts = await claimEnded(pool, nowMs, nowMs + CLAIM_MS, CLOSED_MAX)
+  const accounts = await claimEnded(durablePool, nowMs, nowMs + CLAIM_MS, CLOSED_MAX)
   await Promise.all(accounts.map((account) => closeEnded(runtime, options, account, nowMs)))
   return accounts.length
 }
 
 async function closeEnded(
-  { database: { pool }, log }: Runtime,
+  { database: { durablePool }, log }: Runtime,
   { bankOf }: Options,
   account: StoredAccount & OpenAccount,
   nowMs: number,
@@ -170,15 +170,15 @@ async function closeEnded(
   const { id, bank, reference } = account
   const endedAtMs = account.terms?.endedAtMs ?? 0
   const listedUntilMs = endedAtMs + LISTED_MS
-  if (nowMs >= listedUntilMs) return storeEndDue(pool, id, undefined)
+  if (nowMs >= listedUntilMs) return storeEndDue(durablePool, id, undefined)
   const result = await closeAtBank(bankOf, account)
-  if (result.kind === 'closed') return storeEndDue(pool, id, listedUntilMs)
+  if (result.kind === 'closed') return storeEndDue(durablePool, id, listedUntilMs)
   const { cause } = result
   const retryAtMs = nowMs + Math.max(RETRY_MIN_MS, nowMs - endedAtMs)
   const line = { bank, reference, cause, retryAt: new Date(retryAtMs).toISOString() }
   if (retryAtMs < listedUntilMs) log.info(line, 'the bank did not close an expired account yet')
   else log.warn({ bank, reference, cause }, 'the bank did not close an expired account')
-  return storeEndDue(pool, id, Math.min(retryAtMs, listedUntilMs))
+  return storeEndDue(durablePool, id, Math.min(retryAtMs, listedUntilMs))
 }
 
 /** An account that the bank has opened, with the bank's identifiers. */

@@ -90,10 +90,10 @@ export function createCreateAccount(
   runtime: Runtime,
   dependencies: Dependencies,
 ): CreateAccountCall {
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const reserve = createBatcher<Reservation, boolean>({
     run: async (rows) => {
-      const inserted = await insertReservations(pool, rows)
+      const inserted = await insertReservations(durablePool, rows)
       return rows.map((row) => inserted.has(row.id))
     },
     itemsMax: 64,
@@ -127,7 +127,7 @@ async function createOnce(
   detailsHash: Buffer,
 ): Promise<Created> {
   const { clock } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const { aliasOf, bankOf, reserve } = dependencies
   const { businessId, live, reference } = request
   const alias = await aliasOf(businessId)
@@ -152,7 +152,7 @@ async function createOnce(
   let reserved = row !== undefined && (await reserve(row))
   while (!reserved) {
     const nowMs = clock.now()
-    const stored = await findByMerchantReference(pool, businessId, live, reference)
+    const stored = await findByMerchantReference(durablePool, businessId, live, reference)
     if (stored !== undefined) {
       if (!(await isRepeat(runtime, dependencies, request, stored))) {
         throw new Fault('duplicate_reference', 'The reference was used before with other details')
@@ -160,7 +160,7 @@ async function createOnce(
       if (isOpened(stored)) return { account: stored, replayed: true }
       if (stored.openingState === 'MANUAL_REVIEW') throw inReview(stored.lastCause)
       if (served === undefined) throw notServed(request.bank)
-      const claim = await claimPending(pool, stored.id, nowMs, nowMs + claimMs(served))
+      const claim = await claimPending(durablePool, stored.id, nowMs, nowMs + claimMs(served))
       if (claim !== undefined) return open({ account: stored, ...claim })
     }
     if (row === undefined || served === undefined) throw refusal ?? notServed(request.bank)
@@ -178,7 +178,7 @@ async function createOnce(
 
 /** Whether a request has the details of a stored account; with an identity that was attached since, or without. */
 async function isRepeat(
-  { database: { pool } }: Runtime,
+  { database: { durablePool } }: Runtime,
   { encrypter }: Dependencies,
   request: CreateAccount,
   { id, detailsHash }: StoredAccount,
@@ -187,7 +187,7 @@ async function isRepeat(
   const { idType, idNumber } = request
   if (!idNumber) return false
   if (!encrypter.matches(detailsText(withoutIdentity(request)), detailsHash)) return false
-  const attached = await findIdentityHash(pool, id)
+  const attached = await findIdentityHash(durablePool, id)
   return attached !== undefined && encrypter.matches(identityText(idType, idNumber), attached)
 }
 

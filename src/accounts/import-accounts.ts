@@ -74,7 +74,7 @@ export async function importAccounts(
   actor: Actor,
 ): Promise<readonly RowResult[]> {
   const { clock } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const { aliasOf } = dependencies
   await aliasOf(request.businessId)
   const nowMs = clock.now()
@@ -95,11 +95,11 @@ export async function importAccounts(
   const rows = [...candidates.values()]
   const inserted = request.validateOnly
     ? new Set<string>()
-    : await inTransaction(pool, (client) =>
+    : await inTransaction(durablePool, (client) =>
         insertAll(client, dependencies, request, rows, actor, nowMs),
       )
   const rest = rows.filter(({ id }) => !inserted.has(id))
-  const found = await findConflicting(pool, request, rest)
+  const found = await findConflicting(durablePool, request, rest)
   for (const [index, candidate] of candidates) {
     const outcome = inserted.has(candidate.id)
       ? IMPORTED

@@ -37,7 +37,7 @@ interface ReEncryptedAccount {
 }
 
 /** The encrypted identity numbers, their hashes, and the hashes of the details. */
-export function encryptedAccounts({ pool, orm }: Database): EncryptedRows {
+export function encryptedAccounts({ durablePool, orm }: Database): EncryptedRows {
   return {
     name: 'accounts',
     async reEncrypt(encrypter, after, limit) {
@@ -47,13 +47,13 @@ export function encryptedAccounts({ pool, orm }: Database): EncryptedRows {
         .limit(limit)
         .execute()
       const stale = page.filter((account) => isStale(encrypter, account))
-      const result = await reEncryptAll(pool, encrypter, stale)
+      const result = await reEncryptAll(durablePool, encrypter, stale)
       return { ...result, scanned: page.length, next: page.at(-1)?.id }
     },
-    estimateRows: () => estimateRows(pool, 'account'),
+    estimateRows: () => estimateRows(durablePool, 'account'),
     countByKey: () =>
       countByKey(
-        pool,
+        durablePool,
         `select encode(substr(id_number_encrypted, 2, 4), 'hex') as key_id, count(*) from account
             where id_number_encrypted is not null group by 1
           union all
@@ -67,7 +67,7 @@ export function encryptedAccounts({ pool, orm }: Database): EncryptedRows {
     async matchesKeys(encrypter) {
       const account = await selectEncrypted(orm.em.fork()).limit(1).executeTakeFirst()
       if (account === undefined) return undefined
-      const splits = await findSplits(pool, [account.id], 'first')
+      const splits = await findSplits(durablePool, [account.id], 'first')
       return reEncryptAccount(encrypter, account, splits.get(account.id)) !== undefined
     },
   }

@@ -64,8 +64,8 @@ export async function resolveAccount(
   { businessId, reference, opened }: ResolveAccount,
   actor: Actor,
 ): Promise<OpenAccount | undefined> {
-  const { pool, orm } = database
-  const stored = await getAccount(pool, { businessId, live: undefined, reference })
+  const { durablePool, orm } = database
+  const stored = await getAccount(durablePool, { businessId, live: undefined, reference })
   if (isOpened(stored)) throw notPending()
   const nowMs = clock.now()
   if (opened === undefined) {
@@ -75,7 +75,7 @@ export async function resolveAccount(
       return true
     })
     if (deleted) return undefined
-    throw await whyUnresolved(pool, businessId, reference)
+    throw await whyUnresolved(durablePool, businessId, reference)
   }
   const { accountNumber } = opened
   const alias = await aliasOf(businessId)
@@ -86,13 +86,13 @@ export async function resolveAccount(
     opened.accountName || plainText(confirmed?.accountName ?? requestedName, NAME_CHARACTERS_MAX)
   const account = openAccount(stored, accountNumber, accountName)
   try {
-    const resolved = await inTransaction(pool, async (client) => {
+    const resolved = await inTransaction(durablePool, async (client) => {
       const opening = newOpening(account, bankAccountId, nowMs)
       if (!(await openPending(client, [opening], nowMs)).has(stored.id)) return false
       await appendAudit(client, actor, auditEntry(stored, { opened: true, accountNumber }))
       return true
     })
-    if (!resolved) throw await whyUnresolved(pool, businessId, reference)
+    if (!resolved) throw await whyUnresolved(durablePool, businessId, reference)
   } catch (error) {
     if (!isNumberTaken(error)) throw error
     const message = 'belongs to another account'

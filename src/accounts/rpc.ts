@@ -80,7 +80,7 @@ export function createAccountRpc(
   const { database, clock } = runtime
   const { createAccount, encrypter, setSplit, bankNames } = dependencies
   const { findConfirmed, checkAccount } = dependencies
-  const { pool, read } = database
+  const { durablePool, read } = database
   const shown = (
     account: OpenAccount | StoredAccount,
     split: Split | undefined,
@@ -117,7 +117,7 @@ export function createAccountRpc(
       if (requested && requested.split.recipients.length > 0) {
         requireScope(context, 'splits:write', 'split')
       }
-      const given = await checkSplit(pool, businessId, requested)
+      const given = await checkSplit(durablePool, businessId, requested)
       const { account, replayed } = await createAccount({
         businessId,
         live: !request.test,
@@ -136,8 +136,8 @@ export function createAccountRpc(
         span: context.values.get(callSourceKey)?.span,
       })
       // It may have been changed since, if an earlier call opened the account.
-      const split = replayed ? await findSplit(pool, account.id) : given
-      return { account: await showOne(pool, account, split), replayed }
+      const split = replayed ? await findSplit(durablePool, account.id) : given
+      return { account: await showOne(durablePool, account, split), replayed }
     },
     async getAccount(request) {
       const { businessId, reference } = request
@@ -172,7 +172,7 @@ export function createAccountRpc(
       const key = { businessId, live: undefined, reference }
       const requested = readSplit(message, nameableBy(context))
       const { account, split } = await setSplit(key, requested, actorOf(context))
-      return { account: await showOne(pool, account, split) }
+      return { account: await showOne(durablePool, account, split) }
     },
     async approveSplitRecipient(request, context) {
       const approval = await approveRecipient(database, clock, request, actorOf(context))
@@ -191,7 +191,9 @@ export function createAccountRpc(
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
       const account = await closeAccount(runtime, dependencies, key, actorOf(context))
-      return { account: await showOne(pool, account, await findSplit(pool, account.id)) }
+      return {
+        account: await showOne(durablePool, account, await findSplit(durablePool, account.id)),
+      }
     },
     async resolveAccount({ businessId, reference, resolution }, context) {
       const opened = resolution.case === 'opened' ? resolution.value : undefined
@@ -199,7 +201,7 @@ export function createAccountRpc(
       const request = { businessId, reference, opened }
       const account = await resolveAccount(runtime, dependencies, request, actorOf(context))
       return account
-        ? { account: await showOne(pool, account, await findSplit(pool, account.id)) }
+        ? { account: await showOne(durablePool, account, await findSplit(durablePool, account.id)) }
         : {}
     },
     async importAccounts({ businessId, test, validateOnly, accounts }, context) {

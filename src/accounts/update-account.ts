@@ -55,7 +55,7 @@ export async function updateAccount(
   change: AccountChange,
   actor: Actor,
 ): Promise<StoredAccount> {
-  const stored = await getAccount(database.pool, key)
+  const stored = await getAccount(database.durablePool, key)
   if (!isOpened(stored)) {
     throw new Fault('account_pending', 'The account is still pending and cannot be changed')
   }
@@ -63,7 +63,7 @@ export async function updateAccount(
     const lockMode = LockMode.PESSIMISTIC_WRITE
     const account = await em.findOne(AccountEntity, stored.id, { lockMode })
     assert(account, 'an account that was opened is never deleted')
-    const splits = await findSplits(database.pool, [stored.id], 'first')
+    const splits = await findSplits(database.durablePool, [stored.id], 'first')
     const split = splits.get(stored.id)
     const hashed = readHashedDetails(encrypter, account, split)
     const changed: string[] = DETAILS.filter((field) => assign(account, field, change[field]))
@@ -89,7 +89,7 @@ export async function updateAccount(
       details: { reference, changed },
     })
   })
-  return getAccount(database.pool, key)
+  return getAccount(database.durablePool, key)
 }
 
 /** @returns whether it is another value */
@@ -180,16 +180,20 @@ export async function attachIdentity(
 }
 
 async function findTargets(
-  { pool }: Database,
+  { durablePool }: Database,
   { businessId, live, reference, customer }: Target,
 ): Promise<readonly StoredAccount[]> {
   if (reference !== '') {
-    const account = await getAccount(pool, { businessId, live, reference })
+    const account = await getAccount(durablePool, { businessId, live, reference })
     if (isOpened(account)) return [account]
     throw new Fault('account_pending', 'The account is still pending and cannot be upgraded')
   }
   const page = { after: undefined, limit: ACCOUNTS_MAX }
-  const found = await getAccountsOfCustomer(pool, { businessId, live, email: customer }, page)
+  const found = await getAccountsOfCustomer(
+    durablePool,
+    { businessId, live, email: customer },
+    page,
+  )
   if (found.length > ACCOUNTS_MAX) {
     const message = `has more than ${ACCOUNTS_MAX} accounts; upgrade them one by one, by reference`
     throw invalidFields([{ field: 'customer', message }])

@@ -68,7 +68,7 @@ export function composeDomains(runtime: Runtime, options: ServiceOptions, encryp
   const limits = createRateLimits(runtime, {
     defaults: config.rateLimits,
     known: createKnownCredentials(runtime, {
-      stored: [createKeyHashes(database.pool), createTokenHashes(database.pool)],
+      stored: [createKeyHashes(database.durablePool), createTokenHashes(database.durablePool)],
       fixed: options.adminToken,
     }),
     report: exchange.report,
@@ -155,7 +155,7 @@ function composeEvents(runtime: Runtime, config: Config, wakeReaders: () => void
   const heartbeats = createHeartbeats(runtime, config, onAdvance)
   const retention = createRetention(runtime, {
     retentionDays: config.eventRetentionDays,
-    dispatchedUpTo: () => dispatchedUpTo(runtime.database.pool),
+    dispatchedUpTo: () => dispatchedUpTo(runtime.database.durablePool),
   })
   registerEventMetrics(runtime, tail)
   return {

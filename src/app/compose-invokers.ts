@@ -236,7 +236,7 @@ interface Options {
 function composePipeline(runtime: Runtime, options: Options): Pipeline {
   const { database, clock, tracing } = runtime
   const { config, check, keyUses, limits, policyOf, sessions } = options
-  const { orm, pool, recordingPool } = database
+  const { orm, durablePool, recordingPool } = database
   return {
     beforeDecoding: [
       ...(tracing ? [callTracing(tracing)] : []),
@@ -266,8 +266,8 @@ function composePipeline(runtime: Runtime, options: Options): Pipeline {
           key: (id) => keyOwner(orm, id),
           endpoint: (id) => endpointOwner(orm.em.fork(), id),
           delivery: (id) => deliveryOwner(orm.em.fork(), id),
-          event: (id) => eventOwner(pool, id),
-          transaction: (id) => transactionOwner(pool, id),
+          event: (id) => eventOwner(durablePool, id),
+          transaction: (id) => transactionOwner(durablePool, id),
           // Only fields of methods for tokens name a business, and those have no mode.
           business: async (id) => ({ businessId: id, live: true }),
           'portal link': (id) => portalLinkOwner(database, id),

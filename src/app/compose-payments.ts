@@ -70,7 +70,7 @@ export interface Payments {
 /** Composes the banks and payments. Sends nothing to a bank before `start`. */
 export function composePayments(runtime: Runtime, options: Options): Payments {
   const { clock, log, metrics } = runtime
-  const { pool, recordingPool } = runtime.database
+  const { durablePool, recordingPool } = runtime.database
   const { config, encrypter, observeBatches, aliasOf } = options
   const bankMetrics = createBankMetrics(metrics)
   const served = serveBanks(runtime, { liveBanks: config.liveBanks, metrics: bankMetrics })
@@ -79,7 +79,7 @@ export function composePayments(runtime: Runtime, options: Options): Payments {
   const reportBreakers = createReportBreakers(runtime, { processId, conditions })
   const isSimulated: IsSimulated = (bank) =>
     config.simulatesLiveAccounts && config.banks[bank] === 'sandbox'
-  const bankOf = createBankOf(createSandboxBank(pool), served.live, isSimulated)
+  const bankOf = createBankOf(createSandboxBank(durablePool), served.live, isSimulated)
   const opening = trackOpenings(createOpenAtBank(runtime, { bankOf }))
   const { openAtBank } = opening
   const openings = createResolveOpenings(runtime, {
@@ -111,7 +111,7 @@ export function composePayments(runtime: Runtime, options: Options): Payments {
     reversePayment,
     onConflict,
     assignSession: createAssignSession(runtime, observeBatches),
-    isReturned: createIsReturned(pool),
+    isReturned: createIsReturned(durablePool),
   }
   const reconciliation = createReconciliationJob(runtime, {
     ...reconciling,

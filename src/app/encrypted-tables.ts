@@ -8,12 +8,12 @@ import { SECRET_COLUMN } from '../webhooks/sender/sign.ts'
 
 /** Everything in the database that depends on the master key. A rotation of the master key re-encrypts them all. */
 export function encryptedTables(database: Database): readonly EncryptedRows[] {
-  const { pool } = database
+  const { durablePool } = database
   return [
     encryptedAccounts(database),
-    encryptedColumn(pool, SECRET_COLUMN),
-    encryptedColumn(pool, CONNECTION_COLUMN),
-    encryptedColumn(pool, NOTIFICATION_COLUMN),
-    authenticatedAudit(pool),
+    encryptedColumn(durablePool, SECRET_COLUMN),
+    encryptedColumn(durablePool, CONNECTION_COLUMN),
+    encryptedColumn(durablePool, NOTIFICATION_COLUMN),
+    authenticatedAudit(durablePool),
   ]
 }

@@ -42,11 +42,11 @@ export async function initialize(
   first: FirstBusiness | undefined,
   actor: Actor,
 ): Promise<Initialized> {
-  const { orm, pool } = database
-  return inTransaction(pool, async (client) => {
+  const { orm, durablePool } = database
+  return inTransaction(durablePool, async (client) => {
     await client.query('select pg_advisory_xact_lock($1)', [INIT_LOCK])
     const isUnused = await checkMasterKey(orm, encrypter, encryptedTables(database))
-    if (isUnused) await beginAuditLog(pool, encrypter)
+    if (isUnused) await beginAuditLog(durablePool, encrypter)
     await registerMasterKey(orm, encrypter)
     const [found] = await listBusinesses(database, { limit: 1, after: undefined })
     if (found !== undefined) {

@@ -9,14 +9,14 @@ const PARTITIONS_KEPT = 30
 
 /** The tables that are partitioned by range: see `PartitionedTable`. */
 export function partitionedTables(
-  { database: { pool }, clock }: Pick<Runtime, 'database' | 'clock'>,
+  { database: { durablePool }, clock }: Pick<Runtime, 'database' | 'clock'>,
   {
     eventRetentionDays,
     deliveryRetentionDays,
   }: Pick<Config, 'eventRetentionDays' | 'deliveryRetentionDays'>,
 ): readonly PartitionedTable[] {
-  const perDay = () => eventsPerDay(pool, clock.now())
-  const lastKey = () => dispatchedUpTo(pool)
+  const perDay = () => eventsPerDay(durablePool, clock.now())
+  const lastKey = () => dispatchedUpTo(durablePool)
   const days = Math.ceil(eventRetentionDays / PARTITIONS_KEPT)
   const sent = { perDay, lastKey, days: Math.ceil(deliveryRetentionDays / PARTITIONS_KEPT) }
   return [

@@ -97,12 +97,12 @@ async function serve(given: Config, log: Logger): Promise<void> {
       }),
       embedded,
     )
-    await connect(requireSettings(database.pool), embedded)
+    await connect(requireSettings(database.durablePool), embedded)
     const schema = config.migrate
       ? migrate(database, { onRetry: (reason) => log.warn({ reason }, 'migration repeated') })
       : requireSchema(database)
     await connect<unknown>(schema, embedded)
-    for (const { found, advice } of await readServerRisks(database.pool)) {
+    for (const { found, advice } of await readServerRisks(database.durablePool)) {
       log.warn({ found, advice }, 'risk of the database')
     }
     const adminToken =
@@ -113,10 +113,13 @@ async function serve(given: Config, log: Logger): Promise<void> {
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
     const service = config.workers > 1 ? await serveByWorkers(serving) : await serveHere(serving)
     // A start that fails has no more than its fault to report.
-    const unadministered = await readAdministratorRisk(database.pool, { ...config, adminToken })
+    const unadministered = await readAdministratorRisk(database.durablePool, {
+      ...config,
+      adminToken,
+    })
     for (const { found, advice } of unadministered) log.warn({ found, advice }, 'risk of a setting')
     const system = await readSystem(config)
-    await auditSettings(database.pool, config, system)
+    await auditSettings(database.durablePool, config, system)
     const urls = urlsOf(config, service)
     const credentials = embedded
       ? await writeCredentials(config.dataDir, database, systemClock, system, {
@@ -371,7 +374,7 @@ async function logStart(
   { config, database, log }: { config: Config; database: Database; log: Logger },
   { httpPort, grpcPort, opsPort }: Ports,
 ): Promise<void> {
-  const { rows } = await database.pool.query<{ version: string }>(
+  const { rows } = await database.durablePool.query<{ version: string }>(
     "select current_setting('server_version') as version",
   )
   log.info(

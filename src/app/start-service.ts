@@ -67,7 +67,12 @@ export interface Cut {
 /** Composes the domains, opens the servers and starts the work. */
 export async function startService(given: ServiceOptions): Promise<Service> {
   const { config, database, log, tls, clockEveryMs: everyMs } = given
-  const clock = createDatabaseClock({ pool: database.pool, clock: given.clock, log, everyMs })
+  const clock = createDatabaseClock({
+    durablePool: database.durablePool,
+    clock: given.clock,
+    log,
+    everyMs,
+  })
   const tracing = await openTracing(config.tracing, log)
   const replicas = composeReplicas(given)
   const metrics = createMetrics(tracing !== undefined)
@@ -183,7 +188,7 @@ function keysOf(
     tables: encryptedTables(database),
     log,
     reread: rereadKeys,
-    onFirstKey: () => beginAuditLog(database.pool, encrypter),
+    onFirstKey: () => beginAuditLog(database.durablePool, encrypter),
   })
 }
 
@@ -261,7 +266,7 @@ function composeReplicas(options: ServiceOptions): ReplicatedDatabase | undefine
     urls.map((url) => [replicaName(url), openReadPool(url, pooler, connectionsMax)]),
   )
   const replicas = createReplicas({
-    pool: database.pool,
+    durablePool: database.durablePool,
     pools,
     loggedTimeline: LOGGED_TIMELINE,
     log,
@@ -325,7 +330,7 @@ interface MetricsDependencies {
 function registerMetrics(runtime: Runtime, dependencies: MetricsDependencies): () => void {
   const { config, tls, loops, replicaPools, ready } = dependencies
   const { metrics } = runtime
-  const { pool, recordingPool, relaxedPool } = runtime.database
+  const { durablePool, recordingPool, relaxedPool } = runtime.database
   registerBuild(runtime)
   new Gauge({
     name: 'inflow_ready',
@@ -345,7 +350,7 @@ function registerMetrics(runtime: Runtime, dependencies: MetricsDependencies): (
       for (const [loop, ms] of loops.failingMs()) this.set({ loop }, ms / 1_000)
     },
   })
-  registerDatabaseMetrics(metrics, pool)
+  registerDatabaseMetrics(metrics, durablePool)
   registerPendingMetrics(runtime)
   registerBacklogMetrics(runtime)
   registerSettlementMetrics(runtime)
@@ -356,7 +361,7 @@ function registerMetrics(runtime: Runtime, dependencies: MetricsDependencies): (
     return { ...tls?.certificates(), ...(relay && { RELAY_TLS_CA: relay }) }
   })
   return observePools(metrics, {
-    main: pool,
+    main: durablePool,
     recording: recordingPool,
     relaxed: relaxedPool,
     ...Object.fromEntries(replicaPools),
@@ -366,7 +371,7 @@ function registerMetrics(runtime: Runtime, dependencies: MetricsDependencies): (
 function registerBuild({ database, metrics }: Runtime): void {
   let postgres = 'unknown'
   registerSampledGauges(metrics, async () => {
-    const found = await readServerVersion(database.pool).catch(() => undefined)
+    const found = await readServerVersion(database.durablePool).catch(() => undefined)
     // An upgrade of the server is rare; while it does not respond, its version is the last one.
     if (found !== undefined) postgres = found.version
     return postgres

@@ -40,7 +40,7 @@ export function createBusinessRpc(runtime: Runtime): ServiceImpl<typeof Business
       const { query, businessIds } = request
       const only = choose(businessIds, restrictionOf(values))
       if (query !== '') {
-        const matching = await searchBusinesses(database.pool, query, only, page.limit)
+        const matching = await searchBusinesses(database.durablePool, query, only, page.limit)
         return { businesses: matching.map(toBusinessMessage), nextPageToken: '' }
       }
       const found = await listBusinesses(database, page, only)

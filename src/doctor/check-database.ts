@@ -38,13 +38,13 @@ export async function checkDatabase(
   now: () => number,
   config: Pick<Config, 'workers' | 'databasePoolSize'>,
 ): Promise<readonly Finding[]> {
-  const { pool, url } = database
+  const { durablePool, url } = database
   const findings = createFindings('Database')
-  const settings = await readSettings(pool)
+  const settings = await readSettings(durablePool)
   checkServer(new URL(url).host, settings, findings)
-  checkRisks(settings, await readServerRisks(pool), findings)
+  checkRisks(settings, await readServerRisks(durablePool), findings)
   checkConnections(settings, config, findings)
-  await checkClock(pool, now, findings)
+  await checkClock(durablePool, now, findings)
   if (settings.open_seconds > OPEN_WARN_SECONDS) {
     findings.warn(
       `a transaction has been open for ${Math.round(settings.open_seconds)} s`,
@@ -56,11 +56,14 @@ export async function checkDatabase(
 }
 
 /** Checks the server alone: whether it is the right one, and keeps what it acknowledges. */
-export async function checkServerSettings({ pool, url }: Database): Promise<readonly Finding[]> {
+export async function checkServerSettings({
+  durablePool,
+  url,
+}: Database): Promise<readonly Finding[]> {
   const findings = createFindings('Database')
-  const settings = await readSettings(pool)
+  const settings = await readSettings(durablePool)
   checkServer(new URL(url).host, settings, findings)
-  checkRisks(settings, await readServerRisks(pool), findings)
+  checkRisks(settings, await readServerRisks(durablePool), findings)
   return findings.all
 }
 

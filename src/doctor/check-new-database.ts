@@ -41,7 +41,7 @@ const READ = `with tables as (
 export async function checkNewDatabase(database: Database): Promise<NewDatabase> {
   const findings = createFindings('Database')
   const server = await checkServerSettings(database)
-  const { rows } = await database.pool.query<Row>(READ)
+  const { rows } = await database.durablePool.query<Row>(READ)
   const { role, encoding, schema, tables, may_create, owns, may_write } = rows[0] as Row
   if (schema === null) {
     const advice = `grant usage, create on schema public to ${role}`

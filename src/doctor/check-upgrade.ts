@@ -74,8 +74,8 @@ function reportMigration(
   )
 }
 
-async function reportBlockers({ pool }: Database, findings: Findings): Promise<void> {
-  const long = await listLongTransactions(pool, LONG_SECONDS)
+async function reportBlockers({ durablePool }: Database, findings: Findings): Promise<void> {
+  const long = await listLongTransactions(durablePool, LONG_SECONDS)
   for (const { pid, user, application, seconds } of long) {
     const who = [user, application].filter((text) => text !== '').join(', ')
     const found = `a transaction of ${who} (pid ${pid}) has held locks for ${Math.round(seconds)} s, for which migrations wait`
@@ -83,15 +83,15 @@ async function reportBlockers({ pool }: Database, findings: Findings): Promise<v
     if (seconds > TOO_LONG_SECONDS) findings.fail(found, advice)
     else findings.warn(found, advice)
   }
-  for (const gid of await listPreparedTransactions(pool)) {
+  for (const gid of await listPreparedTransactions(durablePool)) {
     const advice = 'commit prepared, or rollback prepared'
     findings.fail(`the prepared transaction ${gid} keeps its locks`, advice)
   }
   if (long.length === 0) findings.ok('no long transaction would block a migration')
 }
 
-async function reportStandbys({ pool }: Database, findings: Findings): Promise<void> {
-  const bytes = await standbyLagBytes(pool)
+async function reportStandbys({ durablePool }: Database, findings: Findings): Promise<void> {
+  const bytes = await standbyLagBytes(durablePool)
   if (bytes === undefined || bytes <= LAG_MAX_BYTES) return
   findings.warn(
     `a standby is ${Math.round(bytes / 1024 ** 2)} MB behind`,

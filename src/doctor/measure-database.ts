@@ -29,7 +29,7 @@ interface Durations {
  * milliseconds. The shares of the statements so far are those of `pg_stat_statements`, if the database has it.
  */
 export async function measureDatabase(database: Database): Promise<readonly Finding[]> {
-  const shares = await findStatementShares(database.pool)
+  const shares = await findStatementShares(database.durablePool)
   const { commitMs, recordingMs, tickMs } = await measure(database)
   const findings = createFindings('Database')
   const add = (found: string, ms: number, warnMs: number, advice: string) => {

@@ -43,16 +43,16 @@ export async function followLog(
   follower: LogFollower,
   signal?: AbortSignal,
 ): Promise<boolean> {
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   let eventsMax = EVENTS_MAX
   for (let turn = 0; turn < TURNS_MAX && !signal?.aborted; turn++) {
     const [state, { position, epoch }] = await Promise.all([
-      readLogState(pool),
-      readPlace(pool, follower),
+      readLogState(durablePool),
+      readPlace(durablePool, follower),
     ])
     if (epoch === state.epoch && position >= state.end.position) return true
     try {
-      const outcome = await inTransaction(pool, (client) =>
+      const outcome = await inTransaction(durablePool, (client) =>
         followNext(client, follower, { state, eventsMax, log: runtime.log }),
       )
       if (outcome !== 'more') return outcome === 'end'
@@ -129,12 +129,12 @@ async function enterEpoch(
 
 /** Passes the event after a position, unless another instance has. */
 async function setAside(
-  { database: { pool }, log }: Runtime,
+  { database: { durablePool }, log }: Runtime,
   follower: LogFollower,
   after: bigint,
   error: unknown,
 ): Promise<void> {
-  await inTransaction(pool, async (client) => {
+  await inTransaction(durablePool, async (client) => {
     if (!(await follower.lock(client))) return
     const from = await readPlace(client, follower)
     if (from.position !== after) return

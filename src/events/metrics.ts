@@ -11,7 +11,10 @@ const PERIOD_MS = 1_000
 /**
  * Registers the gauges of the event pipeline.
  */
-export function registerEventMetrics({ database: { pool }, metrics }: Runtime, tail: Tail): void {
+export function registerEventMetrics(
+  { database: { durablePool }, metrics }: Runtime,
+  tail: Tail,
+): void {
   const gauge = (name: string, help: string, measure: (lag: Lag) => number) => ({
     name,
     help,
@@ -19,7 +22,7 @@ export function registerEventMetrics({ database: { pool }, metrics }: Runtime, t
   })
   registerSampledGauges(
     metrics,
-    () => readLag(pool),
+    () => readLag(durablePool),
     [
       gauge(
         'inflow_sequencer_lag_seconds',
@@ -50,7 +53,7 @@ export function registerEventMetrics({ database: { pool }, metrics }: Runtime, t
   const ofFollowers =
     (measure: (lag: FollowerLag) => number) => (followers: readonly FollowerLag[]) =>
       followers.map((each) => ({ labels: { follower: each.name }, value: measure(each) }))
-  registerSampledGauges(metrics, () => readFollowerLags(pool), [
+  registerSampledGauges(metrics, () => readFollowerLags(durablePool), [
     {
       name: 'inflow_log_follower_lag_seconds',
       help: 'Age of the first event of the log that the figures, or the index of due settlements, do not contain.',

@@ -63,26 +63,26 @@ export interface Retention extends Pick<Loop, 'start' | 'stop'> {
  */
 export function createRetention(runtime: Runtime, options: Options): Retention {
   const { clock, log } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const { rowsMax = ROWS_MAX, lockedMs = LOCKED_MS } = options
   const run = async (signal?: AbortSignal): Promise<RetentionRun> => {
-    await raiseFloor(pool, await expiredUpTo(runtime, options))
+    await raiseFloor(durablePool, await expiredUpTo(runtime, options))
     let archived = 0
     let extendAtMs = clock.now() + LEASE_MS / 2
     for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
       const startedMs = performance.now()
-      const rows = await archiveEvents(pool, rowsMax)
+      const rows = await archiveEvents(durablePool, rowsMax)
       archived += rows
       if (rows < rowsMax) break
       const nowMs = clock.now()
       if (nowMs >= extendAtMs) {
-        await postponeRun(pool, nowMs + LEASE_MS)
+        await postponeRun(durablePool, nowMs + LEASE_MS)
         extendAtMs = nowMs + LEASE_MS / 2
       }
       const restMs = Math.min(REST * (performance.now() - startedMs), REST_MAX_MS)
       await wait(restMs, undefined, { signal }).catch(() => undefined)
     }
-    await deleteOldTicks(pool)
+    await deleteOldTicks(durablePool)
     const partitions = signal?.aborted ? NOTHING : await dropPartitions(runtime)
     return { archived, ...partitions }
   }
@@ -91,10 +91,10 @@ export function createRetention(runtime: Runtime, options: Options): Retention {
     log,
     everyMs: EVERY_MS,
     async turn(signal) {
-      if (!(await claimRun(pool, clock.now(), LEASE_MS))) return undefined
+      if (!(await claimRun(durablePool, clock.now(), LEASE_MS))) return undefined
       const { inUse } = await run(signal)
       if (!inUse) return undefined
-      await postponeRun(pool, clock.now() + lockedMs)
+      await postponeRun(durablePool, clock.now() + lockedMs)
       return lockedMs
     },
   })
@@ -104,26 +104,26 @@ export function createRetention(runtime: Runtime, options: Options): Retention {
 /** The position of the last event that is old enough. Times increase with positions. */
 async function expiredUpTo(runtime: Runtime, options: Options): Promise<bigint> {
   const { clock } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const { retentionDays, dispatchedUpTo } = options
   const dispatched = await dispatchedUpTo()
-  const { floor, end } = await readLogState(pool)
+  const { floor, end } = await readLogState(durablePool)
   const last = dispatched < end.position ? dispatched : end.position
   if (last <= floor) return floor
-  return readPositionBefore(pool, clock.now() - retentionDays * DAY_MS, floor, last)
+  return readPositionBefore(durablePool, clock.now() - retentionDays * DAY_MS, floor, last)
 }
 
 const NOTHING: Omit<RetentionRun, 'archived'> = { dropped: [], inUse: false }
 
 async function dropPartitions({
-  database: { pool },
+  database: { durablePool },
   log,
 }: Runtime): Promise<Omit<RetentionRun, 'archived'>> {
   const dropped: string[] = []
   for (const table of TABLES) {
-    for (const { name } of await listPartitions(pool, table)) {
+    for (const { name } of await listPartitions(durablePool, table)) {
       try {
-        if (!(await dropPartition(pool, table, name))) break
+        if (!(await dropPartition(durablePool, table, name))) break
       } catch (error) {
         if (!isLocked(error)) throw error
         log.info({ partition: name }, 'expired events are in use: their partition is dropped later')

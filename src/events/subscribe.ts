@@ -59,13 +59,13 @@ export async function* subscribe(
   const faults = kindFaults(request.kinds)
   if (faults.length > 0) throw invalidFields(faults)
   const matches = createFilter(request)
-  const { pool } = database
-  const state = await readLogState(pool)
+  const { durablePool } = database
+  const state = await readLogState(durablePool)
   const watch = watchCredential(credential, cancelled)
   try {
     const signal = AbortSignal.any([cancelled, draining, watch.revoked])
     const endsMs = performance.now() + timing.streamMs * (0.9 + 0.2 * random())
-    let place = await startPlace(pool, request, state)
+    let place = await startPlace(durablePool, request, state)
     let checkpointMs = performance.now() + timing.checkpointMs
     yield toCheckpointItem(place)
     while (!signal.aborted && performance.now() < endsMs) {
@@ -170,6 +170,6 @@ export function createEventRpc(
         const { epoch } = await readLogState(on)
         return { event: toEventMessage(entry, epoch) }
       }),
-    bumpEpoch: (_request, context) => bumpEpoch(runtime.database.pool, actorOf(context)),
+    bumpEpoch: (_request, context) => bumpEpoch(runtime.database.durablePool, actorOf(context)),
   }
 }

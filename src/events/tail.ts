@@ -128,7 +128,7 @@ export class Tail {
   async #poll(): Promise<void> {
     this.wake()
     if (this.#waiting.size === 0) return
-    const state = await readLogState(this.#database.pool).catch(() => undefined)
+    const state = await readLogState(this.#database.durablePool).catch(() => undefined)
     if (state === undefined) return
     const { last } = this.#window
     const isShorter = last !== undefined && last.position > state.end.position
@@ -150,16 +150,16 @@ export class Tail {
 
   /** Reads from the database. @throws Fault stale_cursor, expired_cursor, unavailable */
   async #load(after: Cursor, limit: number): Promise<TailPage> {
-    const { pool } = this.#database
-    const { epoch, entries: found } = await readLog(pool, after.position, limit + 1)
+    const { durablePool } = this.#database
+    const { epoch, entries: found } = await readLog(durablePool, after.position, limit + 1)
     const seen = found[0]?.position === after.position ? found[0] : undefined
     const next = seen === undefined ? found : found.slice(1)
     const isNext = next[0] === undefined || next[0].position === after.position + 1n
     const isSame = seen === undefined || after.tag === '' || after.tag === tagOf(seen.eventId)
     // An event that is not there, before one that is, was deleted by retention.
     if (epoch === after.epoch && isNext && isSame) return toPage(epoch, next)
-    const state = await readLogState(pool)
-    const place = await toEpoch(pool, after, state)
+    const state = await readLogState(durablePool)
+    const place = await toEpoch(durablePool, after, state)
     if (seen !== undefined) checkTag(place, seen.eventId, state)
     if (place.position < state.floor) throw expiredCursor(state.epoch, state.floor)
     // If the epoch began between the two reads, the next read has the events.

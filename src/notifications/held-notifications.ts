@@ -272,7 +272,7 @@ async function readPending(pool: Pool): Promise<readonly PendingOfBank[]> {
 }
 
 /** Registers the notifications that banks have sent and that are not processed yet. */
-export function registerPendingMetrics({ database: { pool }, metrics }: Runtime): void {
+export function registerPendingMetrics({ database: { durablePool }, metrics }: Runtime): void {
   const gauge = (name: string, help: string, measure: (of: PendingOfBank) => number) => ({
     name,
     help,
@@ -283,7 +283,7 @@ export function registerPendingMetrics({ database: { pool }, metrics }: Runtime)
         return { labels: { bank }, value: found === undefined ? 0 : measure(found) }
       }),
   })
-  registerSampledGauges(metrics, () => readPending(pool), [
+  registerSampledGauges(metrics, () => readPending(durablePool), [
     gauge(
       'inflow_bank_notifications_pending',
       'Notifications of a bank that are not processed yet, because the bank has not confirmed them or processing failed: up to 10,000.',

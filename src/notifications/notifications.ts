@@ -38,11 +38,11 @@ const ROWS_MAX = 1_000
 const DELETE_EVERY_MS = 600_000
 
 export function createNotifications(runtime: Runtime, options: Options): Notifications {
-  const { pool, relaxedPool } = runtime.database
+  const { durablePool, relaxedPool } = runtime.database
   const { live, observe, observeBatches } = options
   const dependencies: ReceiveDependencies = {
     ...options,
-    storeNotification: createStoreNotification(pool, observeBatches),
+    storeNotification: createStoreNotification(durablePool, observeBatches),
     finishProcessing: createFinishProcessing(relaxedPool, observeBatches),
   }
   const receive = createReceiveNotification(runtime, dependencies)

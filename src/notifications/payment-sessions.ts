@@ -32,11 +32,11 @@ type SessionCall = Call<KeyedSession, { readonly sessionId: string | undefined }
 
 /** Creates a function that assigns sessions in batches, as payments are recorded. */
 export function createAssignSession(
-  { database: { pool }, clock }: Runtime,
+  { database: { durablePool }, clock }: Runtime,
   observeBatches?: ObserveBatches,
 ): AssignSession {
   const assign = createIsolatingBatcher({
-    run: (calls: readonly SessionCall[]) => assignBatch(pool, calls, clock.now()),
+    run: (calls: readonly SessionCall[]) => assignBatch(durablePool, calls, clock.now()),
     itemsMax: 256,
     batchesMax: 2,
     queueMax: 20_000,

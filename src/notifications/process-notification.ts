@@ -137,7 +137,7 @@ export async function confirmAndRecord(
   const requery =
     served.requery ||
     !reading.bound ||
-    (await wasRefused(runtime.database.pool, report.bank, bankKey))
+    (await wasRefused(runtime.database.durablePool, report.bank, bankKey))
   const confirmation = await confirmPayment({ ...served, requery }, reading, report)
   switch (confirmation.kind) {
     case 'unknown':
@@ -196,13 +196,13 @@ async function record(
 }
 
 async function reverse(
-  { database: { pool } }: Runtime,
+  { database: { durablePool } }: Runtime,
   { reversePayment }: ProcessDependencies,
   { bank }: Report,
   reading: MoneyReading,
   payment: BankPayment,
 ): Promise<TryResult> {
-  const sessionId = await findSession(pool, bank, payment.bankKey)
+  const sessionId = await findSession(durablePool, bank, payment.bankKey)
   if (sessionId === undefined && reading.kind === 'payment') {
     return { outcome: 'UNCONFIRMED', cause: 'the bank has reversed the payment' }
   }
@@ -236,8 +236,8 @@ export function createReversePayment(
 ): ReversePayment {
   const reversal = { semaphore: createSemaphore(REVERSALS_MAX) }
   return async (bank, sessionId, reason) => {
-    const { pool } = runtime.database
-    const transactionId = await findReportedId(pool, { bank, sessionId }, isSimulated)
+    const { durablePool } = runtime.database
+    const transactionId = await findReportedId(durablePool, { bank, sessionId }, isSimulated)
     if (transactionId === undefined) return 'not recorded'
     try {
       await reverseTransaction(runtime, reversal, { transactionId, reason }, actor)

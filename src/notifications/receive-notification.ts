@@ -290,7 +290,7 @@ export function createRetryNotifications(
   live: ReadonlyMap<BankCode, ServedBank>,
 ): Loop {
   const { clock, log } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const banks = [...live.keys()]
   // One statement claims the notifications of all banks, so for as long as the slowest bank may take.
   const leaseMs = Math.max(...[...live.values()].map(processingLeaseMs))
@@ -300,7 +300,7 @@ export function createRetryNotifications(
     async turn() {
       const nowMs = clock.now()
       const untilMs = nowMs + leaseMs
-      const due = await claimDueNotifications(pool, banks, nowMs, untilMs, NOTIFICATIONS_MAX)
+      const due = await claimDueNotifications(durablePool, banks, nowMs, untilMs, NOTIFICATIONS_MAX)
       await Promise.all(due.map((stored) => retryNotification(runtime, dependencies, live, stored)))
       return due.length === NOTIFICATIONS_MAX ? 0 : IDLE_MS
     },

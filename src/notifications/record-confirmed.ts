@@ -46,10 +46,10 @@ export function createRecordConfirmed(
   dependencies: Dependencies,
 ): RecordTokenPayment {
   const { clock } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const { live, findOpenAccounts, recordPayment } = dependencies
   const findAccount = createBatcher({ run: findOpenAccounts, ...LOOKUPS })
-  const isFinal = createIsFinal(pool)
+  const isFinal = createIsFinal(durablePool)
   const semaphores = new Map<BankCode, Semaphore>()
   for (const bank of live.keys()) semaphores.set(bank, createSemaphore(REQUERIES_MAX))
   return async (payment) => {
@@ -100,13 +100,13 @@ export function createRecordUnlessImported(
     readonly recordConfirmed: RecordTokenPayment
   },
 ): RecordTokenPayment {
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const { live, findOpenAccounts, recordPayment, recordConfirmed } = dependencies
   const findAccount = createBatcher({ run: findOpenAccounts, ...LOOKUPS })
   const confirmed = new LRUCache<string, true>({ max: CONFIRMED_MAX })
   const awaitsBank = async ({ id, importedAtMs, live: isLive }: ImportableAccount) => {
     if (importedAtMs === undefined || !isLive || confirmed.has(id)) return false
-    if (!(await findConfirmedAccounts(pool, [{ id, importedAtMs }])).has(id)) return true
+    if (!(await findConfirmedAccounts(durablePool, [{ id, importedAtMs }])).has(id)) return true
     confirmed.set(id, true)
     return false
   }

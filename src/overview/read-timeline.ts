@@ -49,7 +49,7 @@ export async function readTimeline(
   { settlesAtOf }: Dependencies,
   transactionId: string,
 ): Promise<PaymentTimeline> {
-  const { read, pool } = database
+  const { read, durablePool } = database
   const history = await read((on) => readPaymentHistory(on, transactionId, CONFLICTS_MAX))
   if (history === undefined) throw new Fault('not_found', 'There is no such transaction')
   const { transaction } = history
@@ -58,12 +58,16 @@ export async function readTimeline(
     account.live ? findNotifications(database, transaction) : [],
     findEvents(database, transaction),
     reversal &&
-      findLatestActor(pool, ['transaction.reverse', 'transaction.complete_return'], transactionId),
+      findLatestActor(
+        durablePool,
+        ['transaction.reverse', 'transaction.complete_return'],
+        transactionId,
+      ),
     findSettlesAt(settlesAtOf, transaction),
   ])
   const shownEvents = events.slice(0, EVENTS_MAX)
   const deliveries = await listAtPositions(
-    pool,
+    durablePool,
     account.businessId,
     shownEvents.map(({ position }) => position),
     { deliveries: DELIVERIES_MAX + 1, attempts: ATTEMPTS_MAX },

@@ -16,7 +16,7 @@ export interface DatabaseClock extends Clock {
 }
 
 interface Options {
-  readonly pool: Pick<Pool, 'query'>
+  readonly durablePool: Pick<Pool, 'query'>
   /** The clock of this machine. */
   readonly clock: Clock
   readonly log: Logger
@@ -34,7 +34,7 @@ const NOISE_MS = 100
 const TIME = `select ${epochMs('clock_timestamp()')}::float8 as ms`
 
 export function createDatabaseClock(options: Options): DatabaseClock {
-  const { pool, clock, log, everyMs = EVERY_MS } = options
+  const { durablePool, clock, log, everyMs = EVERY_MS } = options
   /** What `now` subtracts. */
   let correctionMs = 0
   let offsetMs = 0
@@ -43,7 +43,7 @@ export function createDatabaseClock(options: Options): DatabaseClock {
 
   const measure = async (): Promise<undefined> => {
     const startedMs = performance.now()
-    const { rows } = await pool.query<{ ms: number }>(TIME)
+    const { rows } = await durablePool.query<{ ms: number }>(TIME)
     const halfMs = (performance.now() - startedMs) / 2
     // The whole round trip may have been in one direction.
     const noiseMs = NOISE_MS + halfMs

@@ -121,8 +121,8 @@ export async function requireSchema(database: Database): Promise<void> {
 }
 
 /** The applied and the pending migrations. Changes nothing. */
-export function readMigrations({ orm, pool }: Database): Promise<readonly Migration[]> {
-  return listMigrations(orm, async (sql) => (await pool.query(sql)).rows)
+export function readMigrations({ orm, durablePool }: Database): Promise<readonly Migration[]> {
+  return listMigrations(orm, async (sql) => (await durablePool.query(sql)).rows)
 }
 
 /**

@@ -14,8 +14,8 @@ export interface Database {
   /** postgres://… */
   readonly url: string
   readonly orm: MikroORM
-  /** The main pool, which the ORM uses too. */
-  readonly pool: Pool
+  /** The main pool, which the ORM uses too. Its commits wait for the disk. */
+  readonly durablePool: Pool
   /**
    * A small pool whose commits do not wait for the disk: a crash of the server may lose the last
    * of them, whole and in order. For bookkeeping that can be repeated.
@@ -143,7 +143,7 @@ export async function openDatabase(
   const { transactionPooling = false } = options
   const connections = new OpenConnections()
   const orm = await MikroORM.init(ormConfig(url, entities, connectionsMax, options, connections))
-  const pool = (await orm.em.getConnection().getNativeClient()) as Pool
+  const durablePool = (await orm.em.getConnection().getNativeClient()) as Pool
   const relaxedPool = openPool(url, options, connections, {
     max: relaxedMax,
     ...(!transactionPooling && { options: sessionOptions({ synchronous_commit: 'off' }) }),
@@ -159,8 +159,8 @@ export async function openDatabase(
   const close = async (): Promise<void> => {
     await Promise.all([relaxedPool.end(), recordingPool.end(), orm.close()])
   }
-  const read: Read = (run) => run(pool)
-  return { url, orm, pool, relaxedPool, recordingPool, connections, read, close }
+  const read: Read = (run) => run(durablePool)
+  return { url, orm, durablePool, relaxedPool, recordingPool, connections, read, close }
 }
 
 /**

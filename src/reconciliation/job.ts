@@ -54,7 +54,7 @@ const BACK_MAX_MS = 31 * DAY_MS
  */
 export function createReconciliationJob(runtime: Runtime, options: Options): Loop {
   const { clock, log } = runtime
-  const { pool, orm } = runtime.database
+  const { durablePool, orm } = runtime.database
   const { times, live } = options
   const keys = times.windowMs === 0 || times.intervalMs === 0 ? [] : runsOf(live)
   let added = false
@@ -66,7 +66,7 @@ export function createReconciliationJob(runtime: Runtime, options: Options): Loo
       const nowMs = clock.now()
       if (!added) await addRuns(orm.em.fork(), keys, nowMs)
       added = true
-      const claimed = await claimRun(pool, keys, nowMs, nowMs + LEASE_MS)
+      const claimed = await claimRun(durablePool, keys, nowMs, nowMs + LEASE_MS)
       if (claimed === undefined) return undefined
       await work(runtime, options, claimed, signal)
       return PAUSE_MS
@@ -321,14 +321,14 @@ const SCANNED_MAX = 2_000
 
 /** Lists the open accounts that the real bank has opened: it does not know those of the sandbox. */
 export async function listAccountsPage(
-  { pool, orm }: Pick<Database, 'pool' | 'orm'>,
+  { durablePool, orm }: Pick<Database, 'durablePool' | 'orm'>,
   { bank, afterId, paidSinceMs, limit }: AccountsRequest,
 ): Promise<AccountsPage> {
   const scannedMax = paidSinceMs === undefined ? limit : SCANNED_MAX
   const scanned = await listOpenAccounts(orm.em.fork(), bank, afterId, scannedMax)
   const ids = scanned.map(({ id }) => id)
   const paid =
-    paidSinceMs === undefined ? undefined : await findPaidAccounts(pool, ids, paidSinceMs)
+    paidSinceMs === undefined ? undefined : await findPaidAccounts(durablePool, ids, paidSinceMs)
   const requested = scanned.filter(({ id }) => paid?.has(id) ?? true)
   const accounts = requested.slice(0, limit)
   const last = requested.length > limit ? accounts.at(-1) : scanned.at(-1)

@@ -105,7 +105,7 @@ export interface Match {
 
 /** Compares reported payments with the recorded ones; returns them in order. */
 export async function matchPayments(
-  { database: { pool, orm } }: Runtime,
+  { database: { durablePool, orm } }: Runtime,
   isSimulated: IsSimulated,
   bank: BankCode,
   payments: readonly KeyedPayment[],
@@ -118,7 +118,7 @@ export async function matchPayments(
     return { ...payment, sessionId: sessions.get(bankKey) ?? (sessionId || bankKey) }
   })
   const simulated = isSimulated(bank)
-  const found = await findReported(pool, bank, simulated, reported)
+  const found = await findReported(durablePool, bank, simulated, reported)
   return reported.map((payment, index) => toMatch(payment, found[index] as FoundPayment, simulated))
 }
 

@@ -48,9 +48,9 @@ export async function requeryAccount(
   key: AccountKey,
 ): Promise<RequeriedPayments> {
   const { clock } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const { live } = dependencies
-  const account = await getAccount(pool, key)
+  const account = await getAccount(durablePool, key)
   if (!isOpened(account)) {
     throw new Fault('account_pending', 'The account is still pending and has no payments')
   }
@@ -62,7 +62,7 @@ export async function requeryAccount(
     const text = `${account.bank} cannot list the payments of an account`
     throw new Fault('requery_unsupported', text)
   }
-  const waitMs = await claimRequery(pool, account.id, clock.now(), EVERY_MS)
+  const waitMs = await claimRequery(durablePool, account.id, clock.now(), EVERY_MS)
   if (waitMs > 0) {
     const retryAfterSeconds = Math.ceil(waitMs / 1_000)
     const text = `The bank was asked for this account before; try again in ${retryAfterSeconds} s`

@@ -22,16 +22,16 @@ export async function findStream(
   dependencies: Dependencies,
 ): Promise<MirrorStream> {
   const { log } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const { sink } = dependencies
-  const state = await readLogState(pool)
+  const state = await readLogState(durablePool)
   const latest = await sink.latest()
   if (latest !== undefined && latest.epoch > state.epoch) throw laterEpoch(latest, state)
   const isCurrent = latest?.isOpen && latest.epoch === state.epoch
-  if (isCurrent && (await placeAfter(pool, latest, state)) === latest.end) return latest
+  if (isCurrent && (await placeAfter(durablePool, latest, state)) === latest.end) return latest
   // A stream that is replaced takes no more events, so its end is final, for every instance.
   const ended = latest && (await sink.end(latest))
-  const after = ended === undefined ? state.floor : await placeAfter(pool, ended, state)
+  const after = ended === undefined ? state.floor : await placeAfter(durablePool, ended, state)
   await sink.begin({ epoch: state.epoch, after }, ended)
   const begun = await sink.latest()
   if (begun === undefined || begun.after !== after) throw new SinkConflict('another stream began')

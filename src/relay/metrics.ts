@@ -13,7 +13,7 @@ const TIMEOUT_MS = 500
 
 /** Registers the metrics of the instance's relay. */
 export function registerRelayMetrics(
-  { database: { pool }, clock, metrics }: Runtime,
+  { database: { durablePool }, clock, metrics }: Runtime,
   relay: Relay,
 ): void {
   new Gauge({
@@ -26,7 +26,7 @@ export function registerRelayMetrics(
   })
   registerSampledGauges(
     metrics,
-    () => readLag(pool, relay.publishedUpTo(), clock.now()),
+    () => readLag(durablePool, relay.publishedUpTo(), clock.now()),
     [
       {
         name: 'inflow_relay_lag_rows',

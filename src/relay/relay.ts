@@ -119,10 +119,10 @@ class Relaying {
     if (this.#stream !== undefined && nowMs - this.#comparedMs < COMPARE_MS && !this.isFollowing) {
       return this.#stream
     }
-    const { pool } = this.#runtime.database
+    const { durablePool } = this.#runtime.database
     const stream = await findStream(this.#runtime, { sink })
     if (this.isFollowing) {
-      const { entries } = await readLog(pool, stream.end + 1n, 1)
+      const { entries } = await readLog(durablePool, stream.end + 1n, 1)
       this.isFollowing = entries.length === 0 || stream.end !== this.end
     }
     this.#stream = stream
@@ -133,11 +133,11 @@ class Relaying {
 
   /** @returns whether there may be more events to publish now */
   async #publish(sink: EventSink, stream: MirrorStream, signal: AbortSignal): Promise<boolean> {
-    const { pool } = this.#runtime.database
+    const { durablePool } = this.#runtime.database
     const { format } = this.#options
     const window = new PublishWindow()
     let from = (this.end ?? stream.end) + 1n
-    let reading = readLog(pool, from, PAGE_MAX)
+    let reading = readLog(durablePool, from, PAGE_MAX)
     let more = false
     for (let page = 1; ; page++) {
       const { epoch, entries } = await reading
@@ -152,7 +152,7 @@ class Relaying {
       const isEnd = entries.length < PAGE_MAX
       const isLast = isEnd || page === PAGES_MAX || signal.aborted
       if (!isLast) {
-        reading = readLog(pool, from, PAGE_MAX)
+        reading = readLog(durablePool, from, PAGE_MAX)
         reading.catch(() => undefined)
       }
       for (const entry of entries) {

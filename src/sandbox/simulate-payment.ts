@@ -61,10 +61,10 @@ export async function simulatePayment(
     return repeat(dependencies, businessId, request.sessionId, keyId, trace)
   }
   const { clock } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const { timeText, reverse } = dependencies
   const { reference, amountMinor, payerName } = request
-  const account = await getAccount(pool, { businessId, live: false, reference })
+  const account = await getAccount(durablePool, { businessId, live: false, reference })
   if (!isOpened(account)) {
     throw new Fault('account_pending', 'The account is still pending and cannot be paid into')
   }

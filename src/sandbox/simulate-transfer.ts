@@ -35,12 +35,12 @@ interface SimulateTransfer extends PaymentTrace {
  * accounts are not simulated).
  */
 export async function simulateTransfer(
-  { database: { pool }, clock }: Runtime,
+  { database: { durablePool }, clock }: Runtime,
   { timeText, recordPayment, isSimulated }: Dependencies,
   request: SimulateTransfer,
   tokenId: string,
 ): Promise<RecordResult & { readonly sessionId: string }> {
-  const accounts = await getOpenAccountsByNumber(pool, request.accountNumber)
+  const accounts = await getOpenAccountsByNumber(durablePool, request.accountNumber)
   const account = accounts.find(
     (each) => each.connector === 'sandbox' && isCreditable(each, isSimulated),
   )

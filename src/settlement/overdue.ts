@@ -94,9 +94,13 @@ export async function findFirstDue(
 const FAR_MS = Date.UTC(2200, 0)
 
 /** Registers the gauge of how long the most overdue balance has waited for its settlement. */
-export function registerSettlementMetrics({ database: { pool }, metrics, clock }: Runtime): void {
+export function registerSettlementMetrics({
+  database: { durablePool },
+  metrics,
+  clock,
+}: Runtime): void {
   registerSampledGauges(metrics, async () => {
-    const first = await findFirstDue(pool, { businessIds: undefined, live: true })
+    const first = await findFirstDue(durablePool, { businessIds: undefined, live: true })
     return first === undefined ? 0 : Math.max(0, clock.now() - first.dueAtMs) / 1_000
   }, [
     {
@@ -115,11 +119,11 @@ interface Overdue {
   readonly requests: number
 }
 
-export async function countOverdue({ pool, orm }: Database, byMs: number): Promise<Overdue> {
+export async function countOverdue({ durablePool, orm }: Database, byMs: number): Promise<Overdue> {
   const em = orm.em.fork()
   const by = { $lt: new Date(byMs) }
   return {
-    balances: await countBalances(pool, byMs),
+    balances: await countBalances(durablePool, byMs),
     settlements: await em.count(SettlementEntity, { status: 'RUNNING', startedAt: by }),
     requests: await em.count(SettlementRequestEntity, { completedAt: null, createdAt: by }),
   }

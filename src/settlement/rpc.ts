@@ -114,7 +114,7 @@ export function createSettlementRpc(
       return { holidays: [...rows], nextPageToken }
     },
     async *verifyLedger({ from }) {
-      for await (const progress of verifyLedger(database.pool, from)) {
+      for await (const progress of verifyLedger(database.durablePool, from)) {
         yield {
           transactions: BigInt(progress.transactions),
           postings: BigInt(progress.postings),

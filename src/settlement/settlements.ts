@@ -27,10 +27,10 @@ export function createSettlements(runtime: Runtime) {
     ...runtime,
     semaphore: createSemaphore(CONCURRENCY_MAX),
     awaitNumbers: (key: BalanceKey, signal: AbortSignal) =>
-      awaitNumbers(database.pool, key, signal),
+      awaitNumbers(database.durablePool, key, signal),
   }
   const job = createSettlementJob(context)
-  const findCalendar = createFindCalendar(database.pool, clock)
+  const findCalendar = createFindCalendar(database.durablePool, clock)
   return {
     rpc: createSettlementRpc(context),
     start: job.start,
@@ -42,7 +42,7 @@ export function createSettlements(runtime: Runtime) {
         const { settledBy } = await findCalendar(only)
         return () => settledBy
       }
-      const termsOf = await readCalendars(database.pool, businessIds)
+      const termsOf = await readCalendars(database.durablePool, businessIds)
       const calendars = new Map([...businessIds].map((id) => [id, termsOf(id).calendar]))
       return (businessId: string) => calendars.get(businessId)?.settledBy
     },

@@ -34,9 +34,9 @@ export async function sweepDue(runtime: Runtime): Promise<void> {
   const { database, clock, log } = runtime
   for (let page = 0; page < PAGES_MAX; page++) {
     const nowMs = clock.now()
-    if (!(await isSweepDue(database.pool, nowMs))) return
+    if (!(await isSweepDue(database.durablePool, nowMs))) return
     const isFollowed = await followPayments(runtime)
-    await inTransaction(database.pool, async (client) => {
+    await inTransaction(database.durablePool, async (client) => {
       await lockDue(client, 'exclusive')
       const sweep = await readSweep(client, nowMs)
       if (sweep === undefined) return

@@ -44,7 +44,7 @@ export function createAccountMethods(
 ): AccountMethods {
   const { database } = runtime
   const { setSplit, timeText, bankNames } = dependencies
-  const { pool, read } = database
+  const { durablePool, read } = database
   const shown = (account: Parameters<typeof toFullAccount>[0], split: Split | undefined) =>
     toFullAccount(account, split, timeText, bankNames)
   return {
@@ -62,10 +62,10 @@ export function createAccountMethods(
       }
       const requested = readSplit(request.split)
       // Before anything is changed.
-      await checkSplit(pool, businessId, requested)
+      await checkSplit(durablePool, businessId, requested)
       const account = await updateAccount(runtime, dependencies, key, change, actorOf(context))
       if (requested !== undefined) await setSplit(key, requested, actorOf(context))
-      const split = await findSplit(pool, account.id)
+      const split = await findSplit(durablePool, account.id)
       return { status: true, message: 'Account updated', data: shown(account, split) }
     },
     async upgradeVirtualAccount({ reference, customer, idType, idNumber, bvn }, context) {
@@ -83,7 +83,7 @@ export function createAccountMethods(
         actorOf(context),
       )
       const splits = await findSplits(
-        pool,
+        durablePool,
         accounts.map(({ id }) => id),
       )
       const [newest, ...others] = accounts.map((account) =>
@@ -100,7 +100,7 @@ export function createAccountMethods(
       const { businessId, live } = callingBusiness(context)
       const key = { businessId, live, reference }
       const account = await closeAccount(runtime, dependencies, key, actorOf(context))
-      const data = shown(account, await findSplit(pool, account.id))
+      const data = shown(account, await findSplit(durablePool, account.id))
       return { status: true, message: 'Account closed', data }
     },
     async listVirtualAccounts({ pageSize, pageToken, status }, context) {

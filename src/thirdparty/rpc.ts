@@ -94,7 +94,7 @@ export function createThirdPartyRpc(
       const { businessId, live } = callingBusiness(context)
       const { reference } = request
       const details = toAccountDetails(request, timeText)
-      const given = await checkSplit(database.pool, businessId, readSplit(request.split))
+      const given = await checkSplit(database.durablePool, businessId, readSplit(request.split))
       const { account, replayed } = await createAccount({
         businessId,
         live,
@@ -106,7 +106,7 @@ export function createThirdPartyRpc(
       })
       if (replayed) context.responseHeader.set('idempotent-replayed', 'true')
       // It may have been changed since, if an earlier call opened the account.
-      const split = replayed ? await findSplit(database.pool, account.id) : given
+      const split = replayed ? await findSplit(database.durablePool, account.id) : given
       const data = toVirtualAccount(account, split, timeText, bankNames)
       return { status: true, message: 'Account reserved', data }
     },
@@ -229,12 +229,12 @@ export function createThirdPartyRpc(
 }
 
 function heldIdOf(
-  { pool }: Database,
+  { durablePool }: Database,
   { sessionId, bank }: { readonly sessionId: string; readonly bank: string },
   context: HandlerContext,
 ): Promise<string> {
   const { businessId, live } = callingBusiness(context)
-  return findHeldId(pool, { businessId, live, sessionId, bank: bank as BankCode | '' })
+  return findHeldId(durablePool, { businessId, live, sessionId, bank: bank as BankCode | '' })
 }
 
 function readPeriod(

@@ -34,11 +34,11 @@ export async function listConflicts(
  * Faults: not_found.
  */
 export async function resolveConflict(
-  { database: { pool }, clock }: Runtime,
+  { database: { durablePool }, clock }: Runtime,
   { conflictId, note }: { readonly conflictId: string; readonly note: string },
   actor: Actor,
 ): Promise<ListedConflict> {
-  await inTransaction(pool, async (client) => {
+  await inTransaction(durablePool, async (client) => {
     if (!(await closeConflict(client, conflictId, note, clock.now()))) return
     await appendAudit(client, actor, {
       action: 'payment_conflict.resolve',
@@ -46,7 +46,7 @@ export async function resolveConflict(
       details: { note },
     })
   })
-  const conflict = await findConflict(pool, conflictId)
+  const conflict = await findConflict(durablePool, conflictId)
   if (conflict === undefined) throw new Fault('not_found', 'There is no such conflict')
   return conflict
 }

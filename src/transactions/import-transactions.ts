@@ -61,7 +61,7 @@ interface Candidate {
  * Faults: not_found (the business).
  */
 export async function importTransactions(
-  { database: { pool }, clock }: Runtime,
+  { database: { durablePool }, clock }: Runtime,
   { aliasOf }: Dependencies,
   request: ImportRequest,
   actor: Actor,
@@ -69,7 +69,7 @@ export async function importTransactions(
   const { businessId, rows, validateOnly } = request
   await aliasOf(businessId)
   const nowMs = clock.now()
-  const accountOf = await findAccounts(pool, request)
+  const accountOf = await findAccounts(durablePool, request)
   const results = new Map<number, RowResult>()
   const candidates = new Map<number, Candidate>()
   const repeatOf = new Map<number, number>()
@@ -91,9 +91,9 @@ export async function importTransactions(
   const valid = [...candidates.values()]
   const inserted = validateOnly
     ? new Set<string>()
-    : await inTransaction(pool, (client) => insertAll(client, request, valid, actor, nowMs))
+    : await inTransaction(durablePool, (client) => insertAll(client, request, valid, actor, nowMs))
   const stored = await compareStored(
-    pool,
+    durablePool,
     request,
     valid.filter(({ id }) => !inserted.has(id)),
   )

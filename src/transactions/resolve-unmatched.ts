@@ -62,13 +62,13 @@ interface AssignUnmatched {
  * is at another bank, or simulated while the payment is not), payment_resolved.
  */
 export async function assignUnmatched(
-  { database: { pool }, clock, onCommit }: Runtime,
+  { database: { durablePool }, clock, onCommit }: Runtime,
   { isSimulated }: Dependencies,
   { unmatchedPaymentId, businessId, reference, note }: AssignUnmatched,
   actor: Actor,
 ): Promise<StoredTransaction> {
-  const payment = await getUnmatched(pool, unmatchedPaymentId)
-  const account = await getAccount(pool, { businessId, live: true, reference })
+  const payment = await getUnmatched(durablePool, unmatchedPaymentId)
+  const account = await getAccount(durablePool, { businessId, live: true, reference })
   if (!isOpened(account)) {
     throw new Fault('account_pending', 'The account is not open yet and cannot receive payments')
   }
@@ -81,7 +81,7 @@ export async function assignUnmatched(
     throw invalidFields([{ field: 'reference', message }])
   }
   const nowMs = clock.now()
-  const assigned = await inTransaction(pool, async (client) => {
+  const assigned = await inTransaction(durablePool, async (client) => {
     // Before the reports: recording locks in this order, too.
     const terms = (await lockOneTimeAccounts(client, [account.id])).get(account.id)
     await lockReported(client, [payment])
@@ -104,7 +104,7 @@ export async function assignUnmatched(
     })
     return transaction
   })
-  if (assigned === undefined) return assignedBefore(pool, payment.id, account)
+  if (assigned === undefined) return assignedBefore(durablePool, payment.id, account)
   onCommit()
   return assigned
 }
@@ -183,11 +183,11 @@ async function assignedBefore(
  * Faults: not_found, payment_resolved.
  */
 export async function returnUnmatched(
-  { database: { pool }, clock }: Runtime,
+  { database: { durablePool }, clock }: Runtime,
   { unmatchedPaymentId, note }: Pick<AssignUnmatched, 'unmatchedPaymentId' | 'note'>,
   actor: Actor,
 ): Promise<StoredUnmatched> {
-  const returned = await inTransaction(pool, async (client) => {
+  const returned = await inTransaction(durablePool, async (client) => {
     const row = await returnOpen(client, unmatchedPaymentId, note, clock.now())
     if (row) {
       await appendAudit(client, actor, {
@@ -199,7 +199,7 @@ export async function returnUnmatched(
     return row
   })
   if (returned) return returned
-  const payment = await getUnmatched(pool, unmatchedPaymentId)
+  const payment = await getUnmatched(durablePool, unmatchedPaymentId)
   if (payment.resolution === 'RETURNED') return payment
   throw resolved('The payment is recorded for an account')
 }

@@ -24,13 +24,13 @@ interface Dependencies {
  * @throws Fault not_found, already_reversed, not_reversible (the payment is pending or failed), imported_transaction
  */
 export async function reverseTransaction(
-  { database: { pool }, clock, onCommit }: Runtime,
+  { database: { durablePool }, clock, onCommit }: Runtime,
   { semaphore }: Dependencies,
   request: { readonly transactionId: string; readonly reason: string },
   actor: Actor,
 ): Promise<StoredTransaction> {
   const reversed = await semaphore(() =>
-    inTransaction(pool, async (client) => {
+    inTransaction(durablePool, async (client) => {
       const transaction = await lockTransaction(client, request.transactionId)
       if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
       const { reason } = request

@@ -30,15 +30,15 @@ export type SetSplit = (
  * From before it chooses the version until the commit, no payment of the business can be settled, and the version is
  * valid only after every payment that was recorded before. So a settled payment keeps its split for ever.
  */
-export function createSetSplit({ database: { pool }, clock }: Runtime): SetSplit {
+export function createSetSplit({ database: { durablePool }, clock }: Runtime): SetSplit {
   return async (key, requested, actor) => {
-    const account = await getAccount(pool, key)
+    const account = await getAccount(durablePool, key)
     if (account.status === 'PENDING') {
       throw new Fault('account_pending', 'The account is not open yet')
     }
-    const split = await checkSplit(pool, account.businessId, requested)
+    const split = await checkSplit(durablePool, account.businessId, requested)
     const { id, businessId, live } = account
-    await inTransaction(pool, async (client) => {
+    await inTransaction(durablePool, async (client) => {
       await client.query(`select lock_settled($1, $2, false)`, [businessId, live])
       const current = await findSplit(client, id)
       if (splitText(current) === splitText(split)) return

@@ -18,8 +18,8 @@ const UNHEALTHY = ['failing', 'disabled'] as const
 const COUNTED_MAX = 1_000
 
 /** Registers the backlog of deliveries and the state of endpoints, as the database has them. */
-export function registerBacklogMetrics({ database: { pool }, metrics }: Runtime): void {
-  const pendingFrom = createPendingFrom(pool, PENDING_FROM_MAX_AGE_MS)
+export function registerBacklogMetrics({ database: { durablePool }, metrics }: Runtime): void {
+  const pendingFrom = createPendingFrom(durablePool, PENDING_FROM_MAX_AGE_MS)
   const gauge = (name: string, help: string, measure: (of: PendingDeliveries) => number) => ({
     name,
     help,
@@ -35,7 +35,7 @@ export function registerBacklogMetrics({ database: { pool }, metrics }: Runtime)
   })
   registerSampledGauges(
     metrics,
-    async () => readPending(pool, await pendingFrom(performance.now())),
+    async () => readPending(durablePool, await pendingFrom(performance.now())),
     [
       gauge(
         'inflow_webhook_deliveries_pending',
@@ -57,7 +57,7 @@ export function registerBacklogMetrics({ database: { pool }, metrics }: Runtime)
   )
   registerSampledGauges(
     metrics,
-    () => countUnhealthyByState(pool, COUNTED_MAX),
+    () => countUnhealthyByState(durablePool, COUNTED_MAX),
     [
       {
         name: 'inflow_webhook_unhealthy_endpoints',

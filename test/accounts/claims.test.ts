@@ -59,21 +59,21 @@ let faults: number
 
 /** The real pool, recording the names of its statements. */
 function observedPool(): Pool {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const query = (statement: { name: string }) => {
     sent.push(statement.name)
     if (statement.name === 'account-open' && faults > 0) {
       faults -= 1
       return Promise.reject(new Error('connection terminated'))
     }
-    return pool.query(statement as never)
+    return durablePool.query(statement as never)
   }
-  return Object.assign(Object.create(pool), { query }) as Pool
+  return Object.assign(Object.create(durablePool), { query }) as Pool
 }
 
 /** Creates the account at a separate instance. */
 function create() {
-  const runtime = createTestRuntime({ ...db.database, pool: observedPool() }, { clock })
+  const runtime = createTestRuntime({ ...db.database, durablePool: observedPool() }, { clock })
   const openAtBank = createOpenAtBank(runtime, { bankOf })
   const encrypter = createEncrypter(MASTER_KEY)
   const call = createCreateAccount(runtime, {
@@ -97,7 +97,7 @@ function create() {
 }
 
 async function claimedForMs(): Promise<number> {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     'select extract(epoch from claimed_until) * 1000 as until from account where business_id = $1',
     [businessId],
   )
@@ -198,7 +198,7 @@ describe('one call at a time asks the bank for an account', () => {
   test('a call that waits longer than a claim lasts gets bank_unavailable', async () => {
     void create().catch(() => undefined)
     await bankHas(1)
-    await db.database.pool.query(
+    await db.database.durablePool.query(
       "update account set claimed_until = claimed_until + interval '1 hour' where business_id = $1",
       [businessId],
     )
@@ -230,21 +230,22 @@ describe('an opening', () => {
   async function pending(): Promise<string> {
     void create().catch(() => undefined)
     await bankHas(1)
-    const { rows } = await db.database.pool.query('select id from account where business_id = $1', [
-      businessId,
-    ])
+    const { rows } = await db.database.durablePool.query(
+      'select id from account where business_id = $1',
+      [businessId],
+    )
     return rows[0].id
   }
   const claimLater = (id: string) => {
     nowMs += 15_000
-    return claimPending(db.database.pool, id, nowMs, nowMs + 15_000)
+    return claimPending(db.database.durablePool, id, nowMs, nowMs + 15_000)
   }
 
   test('is claimed again when its claim has expired, but not in manual review', async () => {
     const id = await pending()
     expect(await claimLater(id)).toMatchObject({ attempt: 2 })
     const review = `update account set opening_state = 'MANUAL_REVIEW' where id = $1`
-    await db.database.pool.query(review, [id])
+    await db.database.durablePool.query(review, [id])
     expect(await claimLater(id)).toBeUndefined()
   })
 

@@ -71,7 +71,7 @@ function overGrpc(client: Client, businessId: string, body: object) {
 }
 
 async function accountsOf(businessId: string) {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     'select reference, status, attempts, account_number from account where business_id = $1',
     [businessId],
   )
@@ -111,7 +111,7 @@ describe('1,000 copies of one creation at once, over REST and gRPC at two instan
     expect([...numbers]).toEqual([stored[0].account_number])
     const firsts = [...rest, ...grpc].filter(({ replayed }) => !replayed)
     expect(firsts).toHaveLength(1)
-    const { rows: events } = await service.database.pool.query(
+    const { rows: events } = await service.database.durablePool.query(
       'select kind from outbox where business_id = $1',
       [id],
     )

@@ -12,14 +12,14 @@ const db = useDatabase(2)
 const service = useService({}, undefined, db)
 
 test('an account is found by either reference, and only by its own business and mode', async () => {
-  const { pool } = db.database
-  const [own, other] = [await insertBusiness(pool), await insertBusiness(pool)]
-  const { rows } = await pool.query('select reference from account where business_id = $1', [
+  const { durablePool } = db.database
+  const [own, other] = [await insertBusiness(durablePool), await insertBusiness(durablePool)]
+  const { rows } = await durablePool.query('select reference from account where business_id = $1', [
     own.id,
   ])
   const [{ reference }] = rows
   const find = (businessId: string, given: string, live: boolean | undefined = undefined) =>
-    getAccount(pool, { businessId, live, reference: given })
+    getAccount(durablePool, { businessId, live, reference: given })
   for (const live of [undefined, true]) {
     expect(await find(own.id, reference, live)).toMatchObject({ businessId: own.id, reference })
   }
@@ -84,7 +84,7 @@ describe('a reference of the business that could be one of Inflow', () => {
     const [one, two] = [await open('kept-1'), await open('kept-2')]
     const reference: string = one.body.data.reference
     const update = 'update account set merchant_reference = $1 where reference = $2'
-    await db.database.pool.query(update, [reference, two.body.data.reference])
+    await db.database.durablePool.query(update, [reference, two.body.data.reference])
     const again = await open(reference)
     expect([again.status, again.body.data.reference]).toEqual([200, two.body.data.reference])
     // It names the account to which it was assigned.

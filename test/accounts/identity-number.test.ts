@@ -16,8 +16,8 @@ test('an identity number is encrypted, bound to its account, and in no table as 
     expect(status).toBe(200)
     expect(text).not.toContain(ID_NUMBER)
   }
-  const { pool } = service.database
-  const { rows } = await pool.query(
+  const { durablePool } = service.database
+  const { rows } = await durablePool.query(
     'select id, id_type, id_number_encrypted from account where business_id = $1 order by id',
     [id],
   )
@@ -28,14 +28,14 @@ test('an identity number is encrypted, bound to its account, and in no table as 
   expect(() => encrypter.decrypt(one.id_number_encrypted, `id_number ${two.id}`)).toThrow()
   expect(one.id_number_encrypted.equals(two.id_number_encrypted)).toBe(false)
 
-  const { rows: tables } = await pool.query(
+  const { rows: tables } = await durablePool.query(
     `select quote_ident(table_name) as name from information_schema.tables
       where table_schema = 'public' and table_type = 'BASE TABLE'`,
   )
   expect(tables.length).toBeGreaterThan(10)
   const hex = Buffer.from(ID_NUMBER).toString('hex')
   for (const { name } of tables) {
-    const found = await pool.query(
+    const found = await durablePool.query(
       `select count(*)::int as count from ${name} r where r::text like $1 or r::text like $2`,
       [`%${ID_NUMBER}%`, `%${hex}%`],
     )
@@ -46,7 +46,7 @@ test('an identity number is encrypted, bound to its account, and in no table as 
 test('a creation without an identity number stores none', async () => {
   const { id, key } = await service.business()
   await service.post('generateVirtualAccount/', key, creation())
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     'select id_type, id_number_encrypted from account where business_id = $1',
     [id],
   )

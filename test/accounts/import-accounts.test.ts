@@ -67,7 +67,7 @@ async function importAll(businessId: string, rows: readonly Row[], test = false)
 }
 
 const accountsOf = async (businessId: string) => {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     'select count(*)::int as count from account where business_id = $1',
     [businessId],
   )
@@ -99,7 +99,7 @@ test('imports an account with what it was opened with, and repeats nothing', asy
   expect((await accounts().listAccounts(byNumber)).accounts).toHaveLength(1)
   expect(await importAll(id, [imported])).toEqual([['DUPLICATE']])
   expect(await accountsOf(id)).toBe(1)
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     "select count(*)::int as count from outbox where business_id = $1 and kind = 'ACCOUNT_CREATED'",
     [id],
   )
@@ -299,7 +299,7 @@ describe('a payment into an imported account', () => {
     const paid = { ...made, key: made.session }
     const refused = await report(paid.session).catch((error) => ConnectError.from(error))
     expect(refused).toMatchObject({ code: Code.FailedPrecondition })
-    const { rows } = await db.database.pool.query(
+    const { rows } = await db.database.durablePool.query(
       'select from payment_session where session_id = $1',
       [paid.session],
     )

@@ -7,12 +7,12 @@ import { useDatabase } from '../support/database.ts'
 const db = useDatabase(2)
 
 test('listing the accounts of a bank reads none of another bank, of test mode or of the sandbox', async () => {
-  const { pool, orm } = db.database
-  await insertBusiness(pool)
-  const { rows: known } = await pool.query('select id from account')
+  const { durablePool, orm } = db.database
+  await insertBusiness(durablePool)
+  const { rows: known } = await durablePool.query('select id from account')
   /** Copies the only account, which is at 9PSB. */
   const copy = (bank: string, live: boolean, connector: string, from: number, count: number) =>
-    pool.query(
+    durablePool.query(
       `insert into account select (jsonb_populate_record(a, jsonb_build_object(
           'id', 'acc_' || $1 || $2::text || n, 'reference', 'R-' || $1 || $2::text || n,
           'merchant_reference', $1 || $2::text || n, 'bank', $1, 'live', $2::boolean,
@@ -24,7 +24,7 @@ test('listing the accounts of a bank reads none of another bank, of test mode or
   await copy('SAFEHAVEN', false, 'sandbox', 1, 1_000)
   await copy('SAFEHAVEN', true, 'live', 1, 3)
   await copy('SAFEHAVEN', true, 'sandbox', 4, 1_000)
-  await pool.query('analyze account')
+  await durablePool.query('analyze account')
   await orm.em.fork().transactional(async (em) => {
     const before = await rowsRead(em)
     const accounts = await listOpenAccounts(em, 'SAFEHAVEN', '', 32)

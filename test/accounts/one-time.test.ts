@@ -25,7 +25,7 @@ const TERMS = {
 
 /** Lets the expiry of a business's accounts pass. */
 const expire = (businessId: string) =>
-  service.database.pool.query(
+  service.database.durablePool.query(
     `update account set expires_at = now() - interval '1 minute', end_due_at = now() - interval '1 minute'
       where business_id = $1`,
     [businessId],
@@ -70,7 +70,7 @@ describe('opening a one-time account', () => {
       expect(body).not.toHaveProperty('metadata')
       expect(body).not.toHaveProperty('variance')
     }
-    const { rowCount } = await service.database.pool.query(
+    const { rowCount } = await service.database.durablePool.query(
       'select from payment_variance where business_id = $1',
       [shop.businessId],
     )
@@ -97,14 +97,14 @@ describe('opening a one-time account', () => {
       const answer = await shop.call('generateVirtualAccount', creation(other))
       expect(answer).toMatchObject({ status: false, code: 'duplicate_reference' })
     }
-    const { pool } = service.database
+    const { durablePool } = service.database
     const past = new Date(Date.now() - 60_000)
     const seconds = { amount: 100, expiresIn: 60 }
     const first = await shop.open(seconds, 'order-2')
-    await pool.query('update account set expires_at = $2, end_due_at = $2 where business_id = $1', [
-      shop.businessId,
-      past,
-    ])
+    await durablePool.query(
+      'update account set expires_at = $2, end_due_at = $2 where business_id = $1',
+      [shop.businessId, past],
+    )
     await shop.ended('order-2')
     const replay = await shop.call(
       'generateVirtualAccount',
@@ -246,12 +246,12 @@ describe('the end of a one-time account', () => {
   test('closes the account at the bank, with retries until the bank has closed it', async () => {
     const shop = await newBusiness(service)
     const { number } = await shop.open({ bank: '9PSB', expiresIn: 3600 })
-    const { pool } = service.database
+    const { durablePool } = service.database
     // The bank fails to close this account, not one that an earlier test has ended.
     await waitFor(async () => {
       const ending = `select from account where connector = 'live'
         and (end_due_at <= now() or status <> 'ACTIVE' and end_due_at < now() + interval '1 day')`
-      expect((await pool.query(ending)).rowCount).toBe(0)
+      expect((await durablePool.query(ending)).rowCount).toBe(0)
     })
     bank.mishaps.set('POST close', [500])
     await expire(shop.businessId)
@@ -260,7 +260,7 @@ describe('the end of a one-time account', () => {
     const dueAfter = async () => {
       const text = `select extract(epoch from end_due_at - ended_at)::float8 as seconds from account
         where business_id = $1`
-      return (await pool.query(text, [shop.businessId])).rows[0].seconds
+      return (await durablePool.query(text, [shop.businessId])).rows[0].seconds
     }
     // The first attempt failed: it is due again.
     await waitFor(async () => {
@@ -268,13 +268,13 @@ describe('the end of a one-time account', () => {
       expect(await dueAfter()).toBeLessThan(86_400)
     })
     expect(bank.closed).not.toContain(number)
-    await pool.query('update account set end_due_at = now() where business_id = $1', [
+    await durablePool.query('update account set end_due_at = now() where business_id = $1', [
       shop.businessId,
     ])
     await waitFor(() => expect(bank.closed).toContain(number))
     // Reconciliation still lists it for some days.
     await waitFor(async () => expect(await dueAfter()).toBe(3 * 86_400))
-    await pool.query(
+    await durablePool.query(
       "update account set ended_at = now() - interval '4 days', end_due_at = now() where business_id = $1",
       [shop.businessId],
     )
@@ -321,7 +321,7 @@ describe('the end of a one-time account', () => {
     )
     await expire(shop.businessId)
     await waitFor(async () => {
-      const { rows } = await service.database.pool.query(
+      const { rows } = await service.database.durablePool.query(
         "select count(*)::int as count from account where business_id = $1 and status = 'EXPIRED'",
         [shop.businessId],
       )

@@ -64,7 +64,7 @@ const active = () => until(stored, (account) => account.status === AccountStatus
 
 /** Makes scheduled retries due now. */
 const makeDue = () =>
-  service.database.pool.query(
+  service.database.durablePool.query(
     'update account set next_try_at = now() where business_id = $1 and next_try_at is not null',
     [business.id],
   )
@@ -184,7 +184,7 @@ describe('an opening whose process died', () => {
   async function leaveUnresolved(code: string) {
     bank.mishaps.set('POST accounts', ['after'])
     await generate(code)
-    await service.database.pool.query(
+    await service.database.durablePool.query(
       `update account set opening_state = 'CREATING', claimed_until = now(), next_try_at = now()
         where business_id = $1`,
       [business.id],

@@ -32,7 +32,7 @@ async function insertAbandoned(businessId: string, claimedForMs: number): Promis
   const details = { bank: '9PSB', ...CUSTOMER, idType: undefined, idNumber: undefined } as const
   const reference = newReference()
   const now = Date.now()
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     `insert into account (id, business_id, live, reference, merchant_reference, bank, status,
         first_name, last_name, email, phone, details_hash, attempts, claimed_until, created_at)
       values ($1, $2, true, $3, 'order-1', '9PSB', 'PENDING', 'Ada', 'Obi', 'ada@example.com',
@@ -50,7 +50,7 @@ async function insertAbandoned(businessId: string, claimedForMs: number): Promis
 }
 
 async function stored(businessId: string) {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     'select reference, status, attempts from account where business_id = $1',
     [businessId],
   )

@@ -116,7 +116,7 @@ export function useSimulatedScene() {
       return made
     },
     async statusesOf(accountNumber: string) {
-      const { rows } = await db.database.pool.query(
+      const { rows } = await db.database.durablePool.query(
         `select t.session_id, t.status from transaction t join account a on a.id = t.account_id
           where a.account_number = $1 order by t.id`,
         [accountNumber],
@@ -125,7 +125,7 @@ export function useSimulatedScene() {
     },
     async accountsOf(businessId: string) {
       const text = 'select * from account where business_id = $1'
-      return (await db.database.pool.query(text, [businessId])).rows
+      return (await db.database.durablePool.query(text, [businessId])).rows
     },
   }
 }

@@ -47,7 +47,7 @@ test.each([
     const { rawBody, headers } = await receiver.next()
     expect(verifyWebhook(rawBody, headers, secret)).toMatchObject({ ok: true })
     const { rows } = await waitFor(async () => {
-      const found = await db.database.pool.query(
+      const found = await db.database.durablePool.query(
         `select extract(epoch from due_at - now())::int as due_seconds
         from webhook_delivery join webhook_endpoint e on e.id = endpoint_id
         where business_id = $1 and attempts > 0`,
@@ -58,7 +58,7 @@ test.each([
     })
     // Retries come soon, but not at once.
     for (const { due_seconds: due } of rows) expect(Math.abs(due)).toBeLessThan(HOUR_MS / 2_000)
-    const { rows: recorded } = await db.database.pool.query(
+    const { rows: recorded } = await db.database.durablePool.query(
       'select extract(epoch from now() - created_at)::int as age from transaction where id = $1',
       [transaction!.id],
     )

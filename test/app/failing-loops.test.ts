@@ -29,16 +29,16 @@ test('a loop that fails for a minute is a detail of /readyz, a metric and a find
     const servers = { grpcUrl, httpUrl, opsUrl: httpUrl, tls: {} }
     return (await checkService(servers)).filter(({ level }) => level !== 'ok')
   }
-  const { pool } = db.database
-  await pool.query(
+  const { durablePool } = db.database
+  await durablePool.query(
     `create function break_figures() returns trigger language plpgsql as $$
       begin raise exception 'broken'; end $$`,
   )
-  await pool.query(
+  await durablePool.query(
     'create trigger broken before insert on payment_hour execute function break_figures()',
   )
-  const { accountNumber } = await insertBusiness(pool)
-  await payAt(pool, accountNumber, 1, Date.now())
+  const { accountNumber } = await insertBusiness(durablePool)
+  await payAt(durablePool, accountNumber, 1, Date.now())
   await waitFor(() => expect([...failing.failingMs().keys()]).toEqual(['figures of payments']))
   expect(await ready()).toEqual({ status: 'ready', notes: [] })
   expect(await findings()).toEqual([])
@@ -52,7 +52,7 @@ test('a loop that fails for a minute is a detail of /readyz, a metric and a find
   })
   expect(await findings()).toMatchObject([{ level: 'fail', found: expect.stringMatching(note) }])
 
-  await pool.query('drop trigger broken on payment_hour')
+  await durablePool.query('drop trigger broken on payment_hour')
   await waitFor(async () => expect(await ready()).toEqual({ status: 'ready', notes: [] }))
   await waitFor(async () => expect(await findings()).toEqual([]))
 })

@@ -18,8 +18,8 @@ const outdated = useDatabase(2)
 const newer = useDatabase(2)
 
 beforeAll(async () => {
-  await outdated.database.pool.query('delete from schema_migration')
-  await newer.database.pool.query(
+  await outdated.database.durablePool.query('delete from schema_migration')
+  await newer.database.durablePool.query(
     "insert into schema_migration (name) values ('Migration20991231000000_next')",
   )
 })
@@ -132,16 +132,16 @@ test('a database that does not exist, and a schema of another version, are refus
 })
 
 test('simulated live accounts are logged at each start, and audited when that changes', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const audited = async () => {
-    const { rows } = await pool.query(
+    const { rows } = await durablePool.query(
       "select details from audit_entry where action = 'setting.change' order by number",
     )
     return rows.map(({ details }) => JSON.parse(details))
   }
   const settings = { DATABASE_URL: db.url, MASTER_KEY }
   const configOf = (env: NodeJS.ProcessEnv) => readConfig({ ...settings, ...env })
-  const audit = (env: NodeJS.ProcessEnv) => auditSettings(pool, configOf(env), SYSTEM)
+  const audit = (env: NodeJS.ProcessEnv) => auditSettings(durablePool, configOf(env), SYSTEM)
   await audit({})
   expect(await audited()).toEqual([])
 

@@ -109,7 +109,7 @@ test.concurrent('webhook attempts, delays and the backlog follow the receivers',
   const disabled = await payInto(failing)
   // As if it had failed for five days.
   await waitFor(() => expect(failing.requests.length).toBeGreaterThanOrEqual(2))
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     "update webhook_endpoint set disabled_at = now(), disabled_reason = 'FAILING' where id = $1",
     [disabled],
   )
@@ -202,7 +202,7 @@ test('a pool without a free connection shows who waits, and for how long', async
 })
 
 test('the versions and the state of the database server are shown', async () => {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     "select current_setting('server_version') as version",
   )
   const { version } = (await import('../../package.json', { with: { type: 'json' } })).default

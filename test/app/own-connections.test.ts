@@ -21,8 +21,8 @@ test('lists cannot take the connections that record payments', async () => {
     await locker.query('lock table audit_head in access exclusive mode')
     const admin = service.client(AdminService)
     const lists = Array.from({ length: 6 }, () => admin.listAuditEntries({}))
-    await waitFor(() => expect(db.database.pool.idleCount).toBe(0))
-    await waitFor(() => expect(db.database.pool.totalCount).toBe(6))
+    await waitFor(() => expect(db.database.durablePool.idleCount).toBe(0))
+    await waitFor(() => expect(db.database.durablePool.totalCount).toBe(6))
     const payment = { bank: Bank.BANK_PROVIDUS, accountNumber }
     const recorded = await service
       .client(TransactionService)

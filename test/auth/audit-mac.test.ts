@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait-for.ts'
 import { append, firstBad, keys, OPERATOR, readAll, withoutTriggers } from './audit-fixture.ts'
 
 const db = useDatabase()
-const pool = () => db.database.pool
+const pool = () => db.database.durablePool
 const TABLES = ['audit_entry', 'audit_mac', 'audit_head'] as const
 const COUNT = 12
 
@@ -169,7 +169,9 @@ test('the head is exported to the log, with its MAC, and as a metric; a changed 
   const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) })
   const exported = async () => {
     const metrics = new Registry()
-    const loop = createAuditExport(createTestRuntime({ pool: pool() }, { log, metrics }), { keys })
+    const loop = createAuditExport(createTestRuntime({ durablePool: pool() }, { log, metrics }), {
+      keys,
+    })
     const before = lines.length
     loop.start()
     await waitFor(async () => expect(lines.length).toBeGreaterThan(before))

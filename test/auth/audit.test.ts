@@ -10,7 +10,7 @@ import * as audit from './audit-fixture.ts'
 import { ALL, keys, OPERATOR } from './audit-fixture.ts'
 
 const db = useDatabase()
-const pool = () => db.database.pool
+const pool = () => db.database.durablePool
 const firstBad = () => audit.firstBad(pool())
 const readAll = () => audit.readAll(pool())
 const withoutTriggers = (...statements: [string, ...unknown[]][]) =>

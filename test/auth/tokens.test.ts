@@ -39,7 +39,7 @@ describe('a token', () => {
 
   test('is returned once, and only its hash is stored', async () => {
     const { secret, id } = await issue({ description: 'reads', scopes: ['read', 'payments:write'] })
-    const { rows } = await service.database.pool.query(
+    const { rows } = await service.database.durablePool.query(
       `select t::text as text from internal_token t
         union all select e::text from audit_entry e`,
     )
@@ -275,8 +275,8 @@ test('ends the stream of a revoked token although its subscriber does not read',
   const socket = connect(Number(port), hostname)
   try {
     // Some 16 MB: more than the buffers between the two hold.
-    await writeEvents(service.database.pool, 4_000, { businessId: 'x'.repeat(2_000) })
-    await sequence(service.database.pool)
+    await writeEvents(service.database.durablePool, 4_000, { businessId: 'x'.repeat(2_000) })
+    await sequence(service.database.durablePool)
     const { id, secret } = await issue({ scopes: ['events:subscribe'] })
     socket.pause().write(subscribeOverConnect(secret))
     await until(

@@ -16,8 +16,8 @@ async function verify(from = ''): Promise<VerifyAuditResponse[]> {
 }
 
 test('the audit log is verified with progress, from where an earlier verification ended', async () => {
-  const { pool } = service.database
-  for (let i = 0; i < 1_005; i++) await append(pool, `key_${i}`)
+  const { durablePool } = service.database
+  for (let i = 0; i < 1_005; i++) await append(durablePool, `key_${i}`)
   const progress = await verify()
   expect(progress.map(({ verifiedNumber }) => verifiedNumber)).toEqual([1_000n, 1_005n])
   expect(progress.map(({ completed }) => completed)).toEqual([false, true])
@@ -25,20 +25,20 @@ test('the audit log is verified with progress, from where an earlier verificatio
   expect(last).toMatchObject({ headNumber: 1_005n })
   expect(last.firstBreak).toBeUndefined()
 
-  await append(pool, 'key_last')
+  await append(durablePool, 'key_last')
   expect(await verify(progress[0]!.cursor)).toMatchObject([
     { verifiedNumber: 1_006n, completed: true },
   ])
   expect(await verify(last.cursor)).toMatchObject([{ verifiedNumber: 1_006n, completed: true }])
 
-  await withoutTriggers(pool, ["update audit_entry set target_id = 'x' where number = 1003"])
+  await withoutTriggers(durablePool, ["update audit_entry set target_id = 'x' where number = 1003"])
   const broken = { verifiedNumber: 1_002n, completed: true }
   const firstBreak = { number: 1_003n, problem: expect.stringContaining('was changed') }
   expect((await verify()).at(-1)).toMatchObject({ ...broken, firstBreak })
   // What was verified before is not verified again.
   expect((await verify(last.cursor)).at(-1)!.firstBreak).toBeUndefined()
 
-  await withoutTriggers(pool, ['delete from audit_entry where number = 1006'])
+  await withoutTriggers(durablePool, ['delete from audit_entry where number = 1006'])
   const missing = (await verify(last.cursor)).at(-1)!
   expect(missing.firstBreak).toMatchObject({ number: 1_006n, problem: 'is missing' })
 })

@@ -48,7 +48,7 @@ test('doctor counts the open circuit breakers of every process until they close'
   await loops[1]!.stop()
   expect(await reported()).toEqual([])
   // A process that died reports no more.
-  await db.database.pool.query(
+  await db.database.durablePool.query(
     `insert into bank_breaker values ('PALMPAY', 'ins_dead', 'open', '', now(), now() - interval '1 minute')`,
   )
   expect(await reported()).toEqual([])

@@ -25,14 +25,17 @@ function order(overrides: Partial<AccountOrder> = {}): AccountOrder {
 }
 
 test.each(BANK_CODES)('%s opens accounts with valid numbers', async (bank) => {
-  const result = await createSandboxBank(db.database.pool).openAccount(order({ bank }), signal)
+  const result = await createSandboxBank(db.database.durablePool).openAccount(
+    order({ bank }),
+    signal,
+  )
   expect(result).toMatchObject({ kind: 'opened', accountName: 'Acme/Ada Obi' })
   const { accountNumber } = result as { accountNumber: string }
   expect(isNuban(BANK_FACTS[bank].nubanCode, accountNumber)).toBe(true)
 })
 
 test('several instances never allocate a number twice, across blocks', async () => {
-  const instances = [1, 2, 3].map(() => createSandboxBank(db.database.pool))
+  const instances = [1, 2, 3].map(() => createSandboxBank(db.database.durablePool))
   const results = await Promise.all(
     instances.flatMap((bank) =>
       Array.from({ length: 400 }, () => bank.openAccount(order(), signal)),
@@ -44,7 +47,7 @@ test('several instances never allocate a number twice, across blocks', async () 
 
 describe('phone numbers that make the sandbox fail', () => {
   const open = (overrides: Partial<AccountOrder>, abort = signal) =>
-    createSandboxBank(db.database.pool).openAccount(order(overrides), abort)
+    createSandboxBank(db.database.durablePool).openAccount(order(overrides), abort)
 
   test.each(['', '+'])('are recognised in international format', async (plus) => {
     const phone = `${plus}234${MAGIC_PHONES.refuses.slice(1)}`

@@ -141,7 +141,7 @@ const RUNS_MAX = 60
 export async function retentionJob(options: { databaseUrl: string; events: number }) {
   const pool = new pg.Pool({ connectionString: options.databaseUrl, max: 2 })
   const { run } = createRetention(
-    createTestRuntime({ pool }, { clock: { now: () => Date.now() + 2 * DAY_MS } }),
+    createTestRuntime({ durablePool: pool }, { clock: { now: () => Date.now() + 2 * DAY_MS } }),
     { retentionDays: 1, dispatchedUpTo: async () => BigInt(options.events) },
   )
   return {

@@ -55,7 +55,7 @@ export async function relayLoad(options: { databaseUrl: string; server: string }
     ...{ token: undefined, credentialsFile: undefined, caFile: undefined },
   }
   const log = pino({ level: 'warn' }, pino.destination(2))
-  const runtime = createTestRuntime({ pool }, { log })
+  const runtime = createTestRuntime({ durablePool: pool }, { log })
   const run = async (upTo: number): Promise<number> => {
     const relay = createRelay(runtime, {
       random: Math.random,

@@ -100,7 +100,7 @@ test('the body of a failed request has what was wrong, and neither secrets nor i
   const first = requests.at(-1)!
   expect(JSON.parse(first.body)).toMatchObject({ bank: 'NOBANK', phone: customer.phone })
   expect(first.faults[0]).toMatchObject({ field: 'bank' })
-  const { rows } = await service.database.pool.query<{ text: string }>(
+  const { rows } = await service.database.durablePool.query<{ text: string }>(
     'select r::text as text from api_request r',
   )
   for (const secret of [...secrets, key]) {

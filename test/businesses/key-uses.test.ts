@@ -68,7 +68,7 @@ test('writes uses in the background, and never moves a use back in time', async 
 
 test('a key that another transaction locks holds up no other key, and is written once it is free', async () => {
   const [locked, free] = [await service.business(), await service.business()]
-  const client = await service.database.pool.connect()
+  const client = await service.database.durablePool.connect()
   const uses = create(20)
   try {
     await client.query('begin')
@@ -105,7 +105,7 @@ test('of instances that stop at the same time, the latest use of every key is ke
 
 test('an instance stops while a key is locked', async () => {
   const { key } = await service.business()
-  const client = await service.database.pool.connect()
+  const client = await service.database.durablePool.connect()
   try {
     await client.query('begin')
     await client.query('select from api_key where id = $1 for update', [keyIdOf(key)])

@@ -42,7 +42,7 @@ describe('a secret key', () => {
 
   test('is stored nowhere: neither the secret nor the part after its prefix', async () => {
     const { key } = await service.business()
-    const { rows } = await service.database.pool.query<{ text: string }>(
+    const { rows } = await service.database.durablePool.query<{ text: string }>(
       'select a::text as text from api_key a union all select e::text from audit_entry e',
     )
     expect(rows.length).toBeGreaterThan(0)
@@ -62,7 +62,7 @@ describe('authentication by key', () => {
   let used: (readonly [keyId: string, atMs: number])[]
   let lookups: number
   const authenticate = () => {
-    const findKey = createFindKey(service.database.pool)
+    const findKey = createFindKey(service.database.durablePool)
     const find = createAuthenticateKey(createTestRuntime({}, { clock: { now: () => nowMs } }), {
       findKey(secret) {
         lookups += 1
@@ -211,7 +211,7 @@ describe('a key that another provider made', () => {
     expect(accounts.map(({ reference }) => reference)).toEqual([created.body.data.reference])
     const { entries } = await service.client(AdminService).listAuditEntries({ businessId: id })
     expect(entries[0]).toMatchObject({ action: 'key.import', targetId: key!.id })
-    const { rows } = await service.database.pool.query(
+    const { rows } = await service.database.durablePool.query(
       `select k::text as key, e::text as entry from api_key k, audit_entry e
         where k.id = $1 and e.target_id = $1`,
       [key!.id],

@@ -102,14 +102,14 @@ async function verify(...options: string[]) {
 }
 
 async function withoutTriggers(...statements: readonly string[]): Promise<void> {
-  await inTransaction(service.database.pool, async (client) => {
+  await inTransaction(service.database.durablePool, async (client) => {
     await client.query('set local session_replication_role = replica')
     for (const sql of statements) await client.query(sql)
   })
 }
 
 test('the audit log is verified over many pages, and the head is remembered', async () => {
-  await inTransaction(service.database.pool, async (client) => {
+  await inTransaction(service.database.durablePool, async (client) => {
     for (let i = 1; i <= 450; i++)
       await appendAudit(client, SYSTEM, { action: 'key.issue', targetId: `key_${i}` })
   })
@@ -141,7 +141,7 @@ test('a log that was tampered with fails, with the first bad entry', async () =>
 })
 
 test('entries that were removed from the end are detected with the head of an earlier run', async () => {
-  const { rows } = await service.database.pool.query('select mac from audit_head')
+  const { rows } = await service.database.durablePool.query('select mac from audit_head')
   const earlier: Buffer = rows[0].mac
   await service.business('To be removed')
   const { answer: before } = await verify()

@@ -58,7 +58,7 @@ async function pay(
 /** Stores a payer's name as it was stored before names were cleaned. */
 async function storePayer(sessionId: string, name: string) {
   const text = 'update transaction set payer_name = $1 where session_id = $2'
-  expect(await tamper(service.database.pool, text, [name, sessionId])).toBe(1)
+  expect(await tamper(service.database.durablePool, text, [name, sessionId])).toBe(1)
 }
 
 const env = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })

@@ -20,7 +20,7 @@ const NEXT = 'Migration20991231000000_next'
 const db = useDatabase(4)
 const service = useService()
 
-beforeEach(() => db.database.pool.query('delete from master_key_holder'))
+beforeEach(() => db.database.durablePool.query('delete from master_key_holder'))
 
 /** The database as a version with one more migration sees it. */
 async function nextVersion(worksSince: string): Promise<Database> {
@@ -39,7 +39,7 @@ async function nextVersion(worksSince: string): Promise<Database> {
 }
 
 async function runs(process: string, version: string, migration: string): Promise<void> {
-  await db.database.pool.query(
+  await db.database.durablePool.query(
     `insert into master_key_holder (id, current_key_id, known_key_ids, version, migration, process,
         started_at, seen_at)
       values ($1, '00000000', '{}', $2, $3, $1, now(), now())`,
@@ -81,7 +81,7 @@ test('a contract migration waits until the instances that it ends are gone', asy
     `fail: ${NEXT} is pending (contract): it ends what runs in 1 process (pay-1/10)`,
     'fail: the upgrade to version 2.0.0 must wait',
   ])
-  await db.database.pool.query("delete from master_key_holder where id = 'pay-1/10'")
+  await db.database.durablePool.query("delete from master_key_holder where id = 'pay-1/10'")
   expect(await findingsOf(next)).toContain(
     'ok: the upgrade to version 2.0.0 may go ahead: start one instance of it',
   )

@@ -158,11 +158,13 @@ test('names settings of the server that cost speed, with the statements that men
 
 test('behind a pooler it names the settings that the service’s sessions lack', async () => {
   const name = new URL(idle.url).pathname.slice(1)
-  await idle.database.pool.query(
+  await idle.database.durablePool.query(
     `alter database ${name} set default_transaction_isolation = 'serializable'`,
   )
   onTestFinished(async () => {
-    await idle.database.pool.query(`alter database ${name} reset default_transaction_isolation`)
+    await idle.database.durablePool.query(
+      `alter database ${name} reset default_transaction_isolation`,
+    )
   })
   const DATABASE_POOLING = 'transaction'
   const { findings, code } = await runDoctor({ DATABASE_POOLING })
@@ -186,7 +188,7 @@ test('behind a pooler it names the settings that the service’s sessions lack',
 
 test('measures a commit, a recording and a tick, and changes nothing', async () => {
   const count = async () => {
-    const { rows } = await service.database.pool.query(
+    const { rows } = await service.database.durablePool.query(
       `select (select count(*) from transaction) as transactions, (select count(*) from outbox) as events,
         (select position from sequencer) as position, (select count(*) from business) as businesses`,
     )
@@ -223,9 +225,9 @@ test('lists what the database spends its time on, if it counts that', async () =
   const database = await openDatabase(server.url, ENTITIES, { connectionsMax: 2 })
   onTestFinished(() => database.close())
   await migrate(database)
-  await database.pool.query('create extension pg_stat_statements')
-  await database.pool.query('select pg_stat_statements_reset()')
-  for (let count = 0; count < 2; count++) await database.pool.query('select pg_sleep(0.2)')
+  await database.durablePool.query('create extension pg_stat_statements')
+  await database.durablePool.query('select pg_stat_statements_reset()')
+  for (let count = 0; count < 2; count++) await database.durablePool.query('select pg_sleep(0.2)')
   const [first, ...others] = await shares(server.url)
   expect(first).toMatch(
     /^9\d\.\d % of the database's time: 2 calls of 2\d\d\.\d\d ms, select pg_sleep/,
@@ -282,22 +284,22 @@ test('fails for a master key that is not the database’s, and warns of an unnee
 })
 
 test('reports pending migrations, and events and webhooks that wait', async () => {
-  const { pool } = idle.database
+  const { durablePool } = idle.database
   const before = await runDoctor({})
   expect(before.findings.filter(({ area, level }) => area === 'Events' && level !== 'ok')).toEqual(
     [],
   )
 
-  await pool.query("delete from schema_migration where name like '%initial'")
-  await writeEvents(pool, 3)
-  await tamper(pool, "update outbox set occurred_at = now() - interval '2 hours'")
-  await pool.query("insert into business values ('biz_1', 'x', 'x', now())")
-  await pool.query(
+  await durablePool.query("delete from schema_migration where name like '%initial'")
+  await writeEvents(durablePool, 3)
+  await tamper(durablePool, "update outbox set occurred_at = now() - interval '2 hours'")
+  await durablePool.query("insert into business values ('biz_1', 'x', 'x', now())")
+  await durablePool.query(
     `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency,
         after_position, created_at)
       values ('ep_1', 'biz_1', true, 'https://x.example', '{}', '', 1, 0, now())`,
   )
-  await pool.query(
+  await durablePool.query(
     `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
         created_at)
       values ('dlv_1', 'ep_1', 1, 'PENDING', 0, now() - interval '5 minutes', 0, now())`,
@@ -398,8 +400,8 @@ test('reports whether a live bank responds, and what waits for manual review', a
     const { findings } = await runDoctor(env)
     return findings.filter(({ area }) => area === 'Banks').map(({ level, found }) => [level, found])
   }
-  const { pool } = idle.database
-  await pool.query(
+  const { durablePool } = idle.database
+  await durablePool.query(
     `insert into unmatched_payment (id, bank, account_number, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
         narration)
@@ -412,7 +414,7 @@ test('reports whether a live bank responds, and what waits for manual review', a
     ['ok', `PROVIDUS responds at ${host}`],
   ])
   const notifiedAt = new Date(Date.now() - 60_000)
-  await pool.query(
+  await durablePool.query(
     `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state,
         outcome, cause, tries)
       values ('ntf_1', 'PROVIDUS', '', $1, '', 'k', 'PROCESSED', 'RECORDED', '', 1)`,
@@ -420,7 +422,7 @@ test('reports whether a live bank responds, and what waits for manual review', a
   )
   const notified = `PROVIDUS sent its latest notification at ${notifiedAt.toISOString()}`
   expect(await reported()).toContainEqual(['ok', notified])
-  await pool.query(
+  await durablePool.query(
     `update bank_notification set state = 'PENDING', next_try_at = now() - interval '1 hour'`,
   )
   expect(await reported()).toContainEqual([
@@ -463,9 +465,9 @@ test('finds the service of its own settings, over TLS with its own certificate',
 test('warns that no caller can administer the service', async () => {
   const found =
     'warn: no caller can administer this service: ADMIN_TOKEN is not set, and no token in the database has the scope admin'
-  const clear = () => idle.database.pool.query('delete from internal_token')
+  const clear = () => idle.database.durablePool.query('delete from internal_token')
   const add = (scopes: string, more = 'null, null, null') =>
-    idle.database.pool.query(
+    idle.database.durablePool.query(
       `insert into internal_token (id, name, description, prefix, secret_hash, scopes, created_at,
           revoked_at, expires_at, business_ids)
         values ('tok_1', 'x', '', 'x', '', '{${scopes}}', now(), ${more})`,

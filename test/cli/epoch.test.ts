@@ -7,11 +7,11 @@ import { runHere, startInflow } from './run-inflow.ts'
 
 const service = useService()
 const env = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
-const currentEpoch = async () => (await readLogState(service.database.pool)).epoch
+const currentEpoch = async () => (await readLogState(service.database.durablePool)).epoch
 
 async function publish() {
-  const [id] = await writeEvents(service.database.pool, 1)
-  await sequence(service.database.pool)
+  const [id] = await writeEvents(service.database.durablePool, 1)
+  await sequence(service.database.durablePool)
   return id
 }
 
@@ -33,13 +33,13 @@ test('a bump begins an epoch, and tails go on', async () => {
 })
 
 test('a failover that loses events ends tails with a cursor from which it is safe to resume', async () => {
-  const { pool } = service.database
-  const { end } = await readLogState(pool)
+  const { durablePool } = service.database
+  const { end } = await readLogState(durablePool)
   const start = ['events', 'tail', '--json', '--cursor', encodeCursor(end)]
   let running = startInflow(start, { env: env() })
   const lost = await publish()
   expect(idOf(await running.nextLine())).toBe(lost)
-  await failOver(pool, [lost!])
+  await failOver(durablePool, [lost!])
   const next = await publish()
   expect(await running.exit()).toBe(1)
   expect(running.stderr()).toMatch(REFUSED)

@@ -37,7 +37,7 @@ function run(
 }
 
 async function count(table: 'account' | 'transaction', businessId: string): Promise<number> {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     `select count(*)::int as count from ${table} where business_id = $1`,
     [businessId],
   )
@@ -129,7 +129,7 @@ test('reads objects of JSON, with nested and flat fields', async () => {
     code: 0,
     stdout: '2 imported, 0 already there\n',
   })
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     `select amount_minor, payer_name, imported_settled from transaction where business_id = $1
       order by session_id`,
     [id],

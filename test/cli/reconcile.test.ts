@@ -37,7 +37,7 @@ async function record(sessionId: string, amountMinor: bigint): Promise<void> {
 }
 
 async function counts() {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     `select (select count(*) from transaction) as t, (select count(*) from payment_conflict) as c,
       (select count(*) from unmatched_payment) as u, (select count(*) from ledger_posting) as p`,
   )

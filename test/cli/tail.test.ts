@@ -157,8 +157,8 @@ test('exits without an error when the reader closes the pipe', async () => {
 test('a slow reader slows the stream down and receives all events', async () => {
   const proxy = await startProxy(new URL(service.grpcUrl).host)
   const { cursor } = await pay('SLOW-0')
-  const ids = await writeEvents(service.database.pool, 8_000)
-  await sequence(service.database.pool)
+  const ids = await writeEvents(service.database.durablePool, 8_000)
+  await sequence(service.database.durablePool)
   const running = tail(proxy.url, '--json', '--cursor', cursor)
   expect(idOf(await running.nextLine())).toBe(ids[0])
   // Wait until the pipes and the flow-control windows are full.

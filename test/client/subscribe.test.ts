@@ -21,7 +21,7 @@ import { freePort, startProxy } from './proxy.ts'
 
 const service = useService()
 const address = () => `127.0.0.1:${service.service.grpcPort}`
-const pool = () => service.database.pool
+const pool = () => service.database.durablePool
 
 const BEGINNING = { case: 'beginning', value: true } as const
 
@@ -275,7 +275,10 @@ test('a refused cursor comes with a cursor from which it is safe to resume', asy
 
   const { epoch, end } = await readLogState(pool())
   const retention = createRetention(
-    createTestRuntime({ pool: pool() }, { clock: { now: () => Date.now() + 2 * 86_400_000 } }),
+    createTestRuntime(
+      { durablePool: pool() },
+      { clock: { now: () => Date.now() + 2 * 86_400_000 } },
+    ),
     { retentionDays: 1, dispatchedUpTo: async () => end.position },
   )
   await retention.run()

@@ -17,7 +17,7 @@ import { runProgram, startProgram } from './program.ts'
 
 const { grpcPython: python = '', protoc } = installed
 const service = useService()
-const pool = () => service.database.pool
+const pool = () => service.database.durablePool
 const at = (name: string) => join(import.meta.dirname, 'python', name)
 
 /** Where the code is that protoc generated from the export. */

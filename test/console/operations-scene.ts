@@ -19,7 +19,7 @@ export interface Operations {
 
 /** A shop with a settlement, a held payment, a stray payment, a conflict, an opening and a held notification. */
 export async function seedOperations(service: TestService): Promise<Operations> {
-  const { pool } = service.database
+  const { durablePool } = service.database
   const shop = await openShop(service, { name: 'Ade Stores' })
   const settlements = service.client(SettlementService)
   await settlements.updateSettlementTerms({
@@ -40,12 +40,12 @@ export async function seedOperations(service: TestService): Promise<Operations> 
   const strict = await openAccount(service, shop.businessId, { terms: { amountMinor: 50_000n } })
   const held = await pay(service, strict, 40_000n)
   const opening = await openAccount(service, shop.businessId)
-  await pool.query(
+  await durablePool.query(
     `update account set status = 'PENDING', opening_state = 'MANUAL_REVIEW', last_cause = 'no response',
       account_number = null, account_name = null where reference = $1`,
     [opening.reference],
   )
-  const { rows } = await pool.query('select id from unmatched_payment')
+  const { rows } = await durablePool.query('select id from unmatched_payment')
   expect(rows).toHaveLength(1)
   return {
     ...{ shop, settlementId, heldId: held.id, strayId: rows[0].id, conflictSession: sessionId },

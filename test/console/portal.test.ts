@@ -226,7 +226,9 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
   test('a session that has expired leads back to where it was', async () => {
     const { page, close } = await open('/settlement?month=2026-10', { token: token.secret })
     await settled(page)
-    await service.database.pool.query(`update session set expires_at = now() - interval '1 second'`)
+    await service.database.durablePool.query(
+      `update session set expires_at = now() - interval '1 second'`,
+    )
     await waitFor(async () => {
       await page.reload()
       await page.getByLabel('Token').waitFor({ timeout: 2_000 })

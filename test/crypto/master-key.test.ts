@@ -35,7 +35,7 @@ async function openAccount(idNumber: string): Promise<string> {
 }
 
 async function stored(reference: string) {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     'select id, id_number_encrypted, details_hash from account where reference = $1',
     [reference],
   )
@@ -57,18 +57,18 @@ describe('a start', () => {
   })
 
   test('without a key that is still needed fails, naming its id', async () => {
-    const { pool } = service.database
-    await pool.query("insert into master_key values ('0badc0de', '\\x00', now())")
+    const { durablePool } = service.database
+    await durablePool.query("insert into master_key values ('0badc0de', '\\x00', now())")
     const lacking = await inflow(['serve'], { env: { ...env(), MASTER_KEY: toBase64(MASTER_KEY) } })
-    await pool.query("delete from master_key where id = '0badc0de'")
+    await durablePool.query("delete from master_key where id = '0badc0de'")
     expect(lacking).toMatchObject({ code: 1, stdout: '' })
     expect(lacking.stderr).toMatch(/^inflow: MASTER_KEY_PREVIOUS lacks the key 0badc0de, [^\n]+\n$/)
   })
 
   test('with a database that has no registered key checks its encrypted rows', async () => {
     await openAccount('10000000001')
-    const { pool } = service.database
-    await pool.query('delete from master_key')
+    const { durablePool } = service.database
+    await durablePool.query('delete from master_key')
     const wrong = await inflow(['serve'], { env: { ...env(), MASTER_KEY: toBase64(OTHER) } })
     expect(wrong.stderr).toBe(
       'inflow: MASTER_KEY is not the one that this database was encrypted with\n',
@@ -82,14 +82,14 @@ describe('a rotation', () => {
   test('skips rows that it cannot decrypt, names them, and re-encrypts the rest', async () => {
     const references = await Promise.all([2, 3, 4].map((n) => openAccount(`1000000000${n}`)))
     const [damaged, moved, whole] = await Promise.all(references.map(stored))
-    const { pool } = service.database
+    const { durablePool } = service.database
     const changed = Buffer.from(damaged.id_number_encrypted)
     changed[20]! ^= 1
-    await pool.query('update account set id_number_encrypted = $2 where id = $1', [
+    await durablePool.query('update account set id_number_encrypted = $2 where id = $1', [
       damaged.id,
       changed,
     ])
-    await pool.query("update account set last_name = 'Eve' where id = $1", [moved.id])
+    await durablePool.query("update account set last_name = 'Eve' where id = $1", [moved.id])
 
     const next = createEncrypter(OTHER, [MASTER_KEY])
     const done = await reEncrypt(encryptedTables(service.database), next, () => undefined)
@@ -109,13 +109,13 @@ describe('a rotation', () => {
     )
     const unreadable = [[damaged.id, moved.id]]
     // An active account cannot be deleted.
-    await pool.query("update account set status = 'PENDING' where id = any($1)", unreadable)
-    await pool.query('delete from account where id = any($1)', unreadable)
+    await durablePool.query("update account set status = 'PENDING' where id = any($1)", unreadable)
+    await durablePool.query('delete from account where id = any($1)', unreadable)
   })
 
   test('skips a row that is locked, and re-encrypts it in a later run', async () => {
     const { id } = await stored(await openAccount('10000000005'))
-    const client = await service.database.pool.connect()
+    const client = await service.database.durablePool.connect()
     await client.query('begin')
     await client.query('select from account where id = $1 for update', [id])
     const table = encryptedAccounts(service.database)
@@ -144,21 +144,21 @@ describe('a rotation to a key that a running instance lacks', () => {
   const otherId = createEncrypter(OTHER).keyId
 
   test('is refused, and leaves no key registered that would stop the instance', async () => {
-    const { pool } = service.database
-    const before = await pool.query('select id from master_key')
+    const { durablePool } = service.database
+    const before = await durablePool.query('select id from master_key')
     const refused = await rotate()
     expect(refused.code).toBe(1)
     expect(refused.stderr).toMatch(/1 running instances lack the key .*nothing was changed/)
-    expect((await pool.query('select id from master_key')).rows).toEqual(before.rows)
+    expect((await durablePool.query('select id from master_key')).rows).toEqual(before.rows)
     expect(before.rows).not.toContainEqual({ id: otherId })
   })
 
   test('is refused while the instance runs, also after an earlier rotation was killed', async () => {
-    const { pool } = service.database
+    const { durablePool } = service.database
     const encrypted = createEncrypter(OTHER).encrypt('inflow', `master key ${otherId}`)
-    await pool.query('insert into master_key values ($1, $2, now())', [otherId, encrypted])
+    await durablePool.query('insert into master_key values ($1, $2, now())', [otherId, encrypted])
     const lastReportAt = async () => {
-      const { rows } = await pool.query(
+      const { rows } = await durablePool.query(
         'select extract(epoch from max(seen_at))::float8 as at from master_key_holder',
       )
       return rows[0].at as number
@@ -168,9 +168,9 @@ describe('a rotation to a key that a running instance lacks', () => {
     const refused = await rotate()
     expect(refused.stderr).toMatch(/1 running instances lack the key/)
     // The killed rotation may have encrypted with the key, so it stays registered.
-    const { rows } = await pool.query('select id from master_key where id = $1', [otherId])
+    const { rows } = await durablePool.query('select id from master_key where id = $1', [otherId])
     expect(rows).toHaveLength(1)
-    await pool.query('delete from master_key where id = $1', [otherId])
+    await durablePool.query('delete from master_key where id = $1', [otherId])
   })
 })
 

@@ -13,7 +13,7 @@ async function readAll(businessId: string, kinds: readonly string[], limit: numb
   let after = 0n
   for (let pages = 1; ; pages++) {
     const query = { businessId, live: true, after, kinds, limit }
-    const { entries, hasMore, nextAfter } = await readBusinessLog(db.database.pool, query)
+    const { entries, hasMore, nextAfter } = await readBusinessLog(db.database.durablePool, query)
     found.push(...entries.map((entry) => entry.businessSequence))
     expect(entries.length).toBeLessThanOrEqual(limit)
     if (!hasMore) return { found, pages }
@@ -23,12 +23,12 @@ async function readAll(businessId: string, kinds: readonly string[], limit: numb
 }
 
 test('lists the events of some kinds, and says whether more follow', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const businessId = 'biz_kinds'
   for (const kind of [PAID, 'ACCOUNT_CREATED', PAID, 'ACCOUNT_CLOSED', PAID]) {
-    await writeEvents(pool, 1, { businessId, kind })
+    await writeEvents(durablePool, 1, { businessId, kind })
   }
-  await sequence(pool)
+  await sequence(durablePool)
   expect(await readAll(businessId, [PAID], 100)).toEqual({ found: [1n, 3n, 5n], pages: 1 })
   expect(await readAll(businessId, [PAID], 2)).toEqual({ found: [1n, 3n, 5n], pages: 2 })
   expect(await readAll(businessId, [PAID, 'ACCOUNT_CLOSED'], 4)).toEqual({
@@ -40,15 +40,15 @@ test('lists the events of some kinds, and says whether more follow', async () =>
 })
 
 test('lists the newest first, from any sequence down', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const businessId = 'biz_newest'
   for (const kind of [PAID, 'ACCOUNT_CREATED', PAID, 'ACCOUNT_CLOSED', PAID]) {
-    await writeEvents(pool, 1, { businessId, kind })
+    await writeEvents(durablePool, 1, { businessId, kind })
   }
-  await sequence(pool)
+  await sequence(durablePool)
   const read = async (before: bigint, kinds: readonly string[], limit: number) => {
     const query = { businessId, live: true, before, kinds, limit }
-    const { entries, ...page } = await readBusinessLog(pool, query)
+    const { entries, ...page } = await readBusinessLog(durablePool, query)
     return { found: entries.map((entry) => entry.businessSequence), ...page }
   }
   expect(await read(0n, [], 2)).toEqual({ found: [5n, 4n], hasMore: true, nextAfter: 4n })
@@ -58,10 +58,10 @@ test('lists the newest first, from any sequence down', async () => {
 })
 
 test('passes over a bounded number of events in a page, and finds what follows them', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const businessId = 'biz_rare'
-  await writeEvents(pool, 2_500, { businessId })
-  await writeEvents(pool, 1, { businessId, kind: PAID })
-  await sequence(pool)
+  await writeEvents(durablePool, 2_500, { businessId })
+  await writeEvents(durablePool, 1, { businessId, kind: PAID })
+  await sequence(durablePool)
   expect(await readAll(businessId, [PAID], 10)).toEqual({ found: [2_501n], pages: 3 })
 })

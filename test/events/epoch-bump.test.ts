@@ -9,13 +9,13 @@ const db = useDatabase(4)
 
 /** Writes an event, and a tick numbers it. */
 async function writeAndTick(): Promise<void> {
-  await writeEvents(db.database.pool, 1)
-  await sequence(db.database.pool)
+  await writeEvents(db.database.durablePool, 1)
+  await sequence(db.database.durablePool)
 }
 
 /** Runs with a writer that has written an event, and has not ended. @returns the id of its event */
 async function withWriter(act: (writer: PoolClient) => Promise<void>): Promise<string> {
-  const writer = await db.database.pool.connect()
+  const writer = await db.database.durablePool.connect()
   try {
     await writer.query('begin')
     const { rows } = await writer.query(
@@ -32,7 +32,7 @@ async function withWriter(act: (writer: PoolClient) => Promise<void>): Promise<s
 
 /** The numbers of the outbox in the order of the log. */
 async function logged(): Promise<{ readonly outbox_seq: string; readonly event_id: string }[]> {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     'select outbox_seq, event_id from event_log order by position',
   )
   return rows
@@ -47,8 +47,8 @@ test('a bump gives no second position to what was numbered while a writer was op
   await writeAndTick()
   const before = await logged()
   expect(before).toHaveLength(6)
-  await bumpEpoch(db.database.pool, SYSTEM)
-  await sequence(db.database.pool)
+  await bumpEpoch(db.database.durablePool, SYSTEM)
+  await sequence(db.database.durablePool)
   expect(await logged()).toEqual(before)
 })
 
@@ -58,7 +58,7 @@ test('a bump numbers what a late writer has committed', async () => {
   const late = await withWriter(async (writer) => {
     for (let tick = 0; tick < 2; tick++) await writeAndTick()
     await writer.query('commit')
-    await bumpEpoch(db.database.pool, SYSTEM)
+    await bumpEpoch(db.database.durablePool, SYSTEM)
   })
   const after = await logged()
   expect(after.at(-1)?.event_id).toBe(late)

@@ -17,12 +17,12 @@ const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)
 /** Each follower, and what the database refuses of it about a business in a test. */
 const FOLLOWERS = {
   figures: {
-    follow: (pool: Pool) => followFigures(createTestRuntime({ pool }, { log })),
+    follow: (pool: Pool) => followFigures(createTestRuntime({ durablePool: pool }, { log })),
     table: 'payment_hour',
     what: 'the hourly figures of payments',
   },
   settlement: {
-    follow: (pool: Pool) => followDue(createTestRuntime({ pool }, { log })),
+    follow: (pool: Pool) => followDue(createTestRuntime({ durablePool: pool }, { log })),
     table: 'settlement_due',
     what: 'the balances due for settlement',
   },
@@ -37,17 +37,17 @@ const GROWING = [
 let account: string
 
 beforeEach(async () => {
-  const { pool } = db.database
-  account = (await insertBusiness(pool)).accountNumber
-  for (const { follow } of Object.values(FOLLOWERS)) await follow(pool)
+  const { durablePool } = db.database
+  account = (await insertBusiness(durablePool)).accountNumber
+  for (const { follow } of Object.values(FOLLOWERS)) await follow(durablePool)
   lines.length = 0
 })
 
 const pay = (count: number, accountNumber = account, atMs = Date.now()) =>
-  payAt(db.database.pool, accountNumber, count, atMs)
+  payAt(db.database.durablePool, accountNumber, count, atMs)
 
 async function findingsAbout(what: string): Promise<readonly string[]> {
-  const findings = await checkEvents(db.database.pool, 30)
+  const findings = await checkEvents(db.database.durablePool, 30)
   return findings
     .filter(({ found }) => found.startsWith(what))
     .map(({ level, found }) => `${level}: ${found}`)
@@ -55,25 +55,27 @@ async function findingsAbout(what: string): Promise<readonly string[]> {
 
 describe.each(Object.entries(FOLLOWERS))('the follower %s', (name, { follow, table, what }) => {
   test('sets aside the events that the database refuses, and continues with the others', async () => {
-    const { pool } = db.database
-    const [bad, good] = [await insertBusiness(pool), await insertBusiness(pool)]
+    const { durablePool } = db.database
+    const [bad, good] = [await insertBusiness(durablePool), await insertBusiness(durablePool)]
     for (const { accountNumber } of [good, bad, good, bad, bad]) await pay(5, accountNumber)
-    const last = await insertBusiness(pool)
+    const last = await insertBusiness(durablePool)
     await pay(1, last.accountNumber)
-    await pool.query(
+    await durablePool.query(
       `alter table ${table} add constraint refused check (business_id <> '${bad.id}')`,
     )
     onTestFinished(
-      async () => void (await pool.query(`alter table ${table} drop constraint refused`)),
+      async () => void (await durablePool.query(`alter table ${table} drop constraint refused`)),
     )
-    while (!(await follow(pool)));
+    while (!(await follow(durablePool)));
     const has = async (businessId: string) =>
-      (await pool.query(`select from ${table} where business_id = $1`, [businessId])).rowCount
+      (await durablePool.query(`select from ${table} where business_id = $1`, [businessId]))
+        .rowCount
     expect([await has(good.id), await has(bad.id), await has(last.id)]).toEqual([1, 0, 1])
-    const [readTo] = (await pool.query('select position from sequencer')).rows
-    const place = await pool.query('select position, set_aside from log_follower where name = $1', [
-      name,
-    ])
+    const [readTo] = (await durablePool.query('select position from sequencer')).rows
+    const place = await durablePool.query(
+      'select position, set_aside from log_follower where name = $1',
+      [name],
+    )
     expect(place.rows).toEqual([{ position: readTo.position, set_aside: '15' }])
     const aside = lines.filter(({ msg }) => String(msg).startsWith('event set aside'))
     expect(aside).toHaveLength(15)
@@ -82,22 +84,22 @@ describe.each(Object.entries(FOLLOWERS))('the follower %s', (name, { follow, tab
       `ok: ${what} contain every event of the log`,
       `warn: ${what} lack 15 events that the database refused`,
     ])
-    await pool.query('update log_follower set set_aside = 0')
+    await durablePool.query('update log_follower set set_aside = 0')
   })
 
   test('that stands still is a finding of the doctor', async () => {
     await pay(1, account, Date.now() - 3 * 86_400_000)
     expect(await findingsAbout(what)).toEqual([`fail: ${what} lack the events of the last 3 days`])
-    await follow(db.database.pool)
+    await follow(db.database.durablePool)
     expect(await findingsAbout(what)).toEqual([`ok: ${what} contain every event of the log`])
   })
 
   test('follows up to the end of the log, and does not chase what arrives meanwhile', async () => {
-    const { pool } = db.database
+    const { durablePool } = db.database
     await pay(3)
     let commits = 0
     const connect = async () => {
-      const client = await pool.connect()
+      const client = await durablePool.connect()
       const query = async (...args: [string]) => {
         if (args[0] === 'commit') {
           commits += 1
@@ -107,7 +109,7 @@ describe.each(Object.entries(FOLLOWERS))('the follower %s', (name, { follow, tab
       }
       return { query, on() {}, off() {}, release: () => client.release() }
     }
-    const growing = { connect, query: pool.query.bind(pool) } as unknown as Pool
+    const growing = { connect, query: durablePool.query.bind(durablePool) } as unknown as Pool
     expect(await follow(growing)).toBe(true)
     expect(commits).toBe(1)
   })
@@ -116,13 +118,13 @@ describe.each(Object.entries(FOLLOWERS))('the follower %s', (name, { follow, tab
     const small = useDatabase(6)
 
     test('keeps the plan of then, which reads no more once they are large', async () => {
-      const { pool } = small.database
-      const { accountNumber } = await insertBusiness(pool)
-      const paid = (count: number) => payAt(pool, accountNumber, count, Date.now())
+      const { durablePool } = small.database
+      const { accountNumber } = await insertBusiness(durablePool)
+      const paid = (count: number) => payAt(durablePool, accountNumber, count, Date.now())
       const one = new pg.Pool({ connectionString: small.url, max: 1 })
       onTestFinished(() => one.end())
       await paid(20)
-      await pool.query('analyze')
+      await durablePool.query('analyze')
       for (let turn = 0; turn < 8; turn++) {
         await paid(1)
         await follow(one)

@@ -12,7 +12,9 @@ const DAY_MS = 86_400_000
 const LAST = 2n ** 16n - 1n
 
 const positionsOfTicks = async () => {
-  const { rows } = await db.database.pool.query('select position from sequencer_tick order by tick')
+  const { rows } = await db.database.durablePool.query(
+    'select position from sequencer_tick order by tick',
+  )
   return rows.map(({ position }) => BigInt(position))
 }
 
@@ -24,29 +26,29 @@ const expire = (upTo: bigint) =>
   ).run()
 
 beforeAll(async () => {
-  const { pool } = db.database
-  await changeSequencer(pool, 'position = $1', [LAST - 5n])
-  await pool.query('update event_retention set floor = $1, archived = $1', [LAST - 5n])
+  const { durablePool } = db.database
+  await changeSequencer(durablePool, 'position = $1', [LAST - 5n])
+  await durablePool.query('update event_retention set floor = $1, archived = $1', [LAST - 5n])
 })
 
 test('of each 65,536 positions a tick stays, by which the outbox is dropped while newer events are kept', async () => {
-  const { pool } = db.database
-  await writeEvents(pool, 1)
-  await sequence(pool)
-  await writeEvents(pool, 2)
-  await sequence(pool)
-  await cutPartitions(pool)
+  const { durablePool } = db.database
+  await writeEvents(durablePool, 1)
+  await sequence(durablePool)
+  await writeEvents(durablePool, 2)
+  await sequence(durablePool)
+  await cutPartitions(durablePool)
   for (const count of [10, 2, 2]) {
-    await writeEvents(pool, count)
-    await sequence(pool)
+    await writeEvents(durablePool, count)
+    await sequence(durablePool)
   }
-  const { position: end } = (await readLogState(pool)).end
+  const { position: end } = (await readLogState(durablePool)).end
   expect(await positionsOfTicks()).toEqual([LAST - 2n, end])
 
   const { dropped } = await expire(LAST - 2n)
   expect(dropped.map((name) => name.replace(/_\d+$/, ''))).toEqual(['outbox', 'event_log'])
   expect(await positionsOfTicks()).toEqual([LAST - 2n, end])
-  expect((await readLogState(pool)).floor).toBe(LAST - 2n)
+  expect((await readLogState(durablePool)).floor).toBe(LAST - 2n)
 
   await expire(end)
   expect(await positionsOfTicks()).toEqual([end])

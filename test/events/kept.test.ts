@@ -6,15 +6,15 @@ import { sequence, writeEvents } from '../support/events.ts'
 
 const db = useDatabase(2)
 
-const sql = (text: string, values: unknown[] = []) => db.database.pool.query(text, values)
+const sql = (text: string, values: unknown[] = []) => db.database.durablePool.query(text, values)
 
 /** Expects SQLSTATE class 23: the database itself rejects the statement. */
 const refuses = (text: string, values: unknown[] = []) =>
   expect(sql(text, values), text).rejects.toMatchObject({ code: expect.stringMatching(/^23/) })
 
 beforeAll(async () => {
-  await writeEvents(db.database.pool, 3, { kind: 'PAYMENT_NOTIFICATION' })
-  await sequence(db.database.pool)
+  await writeEvents(db.database.durablePool, 3, { kind: 'PAYMENT_NOTIFICATION' })
+  await sequence(db.database.durablePool)
 })
 
 test('the database refuses to change any column of an event, and to delete one', async () => {
@@ -33,8 +33,8 @@ test('the database refuses to change any column of an event, and to delete one',
 })
 
 test('readers never get again what has expired, whichever instance is late', async () => {
-  const { pool } = db.database
-  await raiseFloor(pool, 2n)
-  await raiseFloor(pool, 1n)
-  expect((await readLogState(pool)).floor).toBe(2n)
+  const { durablePool } = db.database
+  await raiseFloor(durablePool, 2n)
+  await raiseFloor(durablePool, 1n)
+  expect((await readLogState(durablePool)).floor).toBe(2n)
 })

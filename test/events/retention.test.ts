@@ -21,7 +21,7 @@ const businessId = 'biz_old'
 const PAID = { businessId, kind: 'PAYMENT_NOTIFICATION' }
 
 const sql = async (text: string, values: unknown[] = []) =>
-  (await db.database.pool.query(text, values)).rows
+  (await db.database.durablePool.query(text, values)).rows
 
 /** The retention two days later. @param upTo the last position that has its deliveries */
 const retention = (upTo = 2n ** 40n, clock = { now: () => Date.now() + 2 * DAY_MS }) =>
@@ -34,15 +34,15 @@ const expire = (upTo?: bigint) => retention(upTo).run()
 
 /** Writes and numbers events, and ends the partitions after them. @returns the ids of the events */
 async function fill(count: number, event = PAID): Promise<string[]> {
-  const ids = await writeEvents(db.database.pool, count, event)
-  await sequence(db.database.pool)
-  await cutPartitions(db.database.pool)
+  const ids = await writeEvents(db.database.durablePool, count, event)
+  await sequence(db.database.durablePool)
+  await cutPartitions(db.database.durablePool)
   return ids
 }
 
 const partitionsOf = async (table: string) =>
-  (await listPartitions(db.database.pool, table)).slice(0, -1).map(({ name }) => name)
-const endOf = async () => (await readLogState(db.database.pool)).end.position
+  (await listPartitions(db.database.durablePool, table)).slice(0, -1).map(({ name }) => name)
+const endOf = async () => (await readLogState(db.database.durablePool)).end.position
 const moneyOf = () =>
   sql(
     `select count(*)::int as events, sum(pending_minor)::int as pending, max(business_sequence)::int as last
@@ -53,8 +53,8 @@ const moneyOf = () =>
 /** Nothing of earlier tests is left but the last event. */
 beforeEach(async () => {
   await fill(1)
-  await writeEvents(db.database.pool, 1)
-  await sequence(db.database.pool)
+  await writeEvents(db.database.durablePool, 1)
+  await sequence(db.database.durablePool)
   await expire()
   expect(await partitionsOf('event_log')).toEqual([])
 })
@@ -63,8 +63,8 @@ describe('events that have expired', () => {
   test('are dropped with their partitions, and count once in balances before and after', async () => {
     await fill(10)
     const end = await endOf()
-    await writeEvents(db.database.pool, 2, PAID)
-    await sequence(db.database.pool)
+    await writeEvents(db.database.durablePool, 2, PAID)
+    await sequence(db.database.durablePool)
     const before = await moneyOf()
     const run = await expire()
     expect(run.archived).toBe(12)
@@ -77,16 +77,16 @@ describe('events that have expired', () => {
   })
 
   test('in a partition with younger ones stay stored, and are not read', async () => {
-    const { pool } = db.database
-    await writeEvents(pool, 6, PAID)
+    const { durablePool } = db.database
+    await writeEvents(durablePool, 6, PAID)
     await fill(0)
     const before = await moneyOf()
     const floor = (await endOf()) - 2n
     expect((await expire(floor)).dropped).toEqual([])
     expect(await moneyOf()).toEqual(before)
-    const { entries } = await readLog(pool, 1n, 100)
+    const { entries } = await readLog(durablePool, 1n, 100)
     expect(entries.map(({ position }) => position)).toEqual([floor + 1n, floor + 2n])
-    const listed = await readBusinessLog(pool, {
+    const listed = await readBusinessLog(durablePool, {
       businessId,
       live: true,
       after: 0n,
@@ -105,14 +105,14 @@ describe('events that have expired', () => {
   })
 
   test('are dropped soon after others have ended their use of the partition', async () => {
-    const { pool } = db.database
+    const { durablePool } = db.database
     await fill(1)
-    await writeEvents(pool, 1)
-    await sequence(pool)
+    await writeEvents(durablePool, 1)
+    await sequence(durablePool)
     await sql('update event_retention set next_run_at = to_timestamp(0)')
     const [used] = await partitionsOf('event_log')
     const loop = retention()
-    const reader = await pool.connect()
+    const reader = await durablePool.connect()
     try {
       await reader.query('begin')
       await reader.query(`lock table ${used} in access share mode`)
@@ -129,32 +129,32 @@ describe('events that have expired', () => {
   })
 
   test('are dropped by one instance at a time', async () => {
-    const { pool } = db.database
+    const { durablePool } = db.database
     const nowMs = Date.now() + 5 * DAY_MS
-    const claims = await Promise.all([1, 2, 3].map(() => claimRun(pool, nowMs, 1_000)))
+    const claims = await Promise.all([1, 2, 3].map(() => claimRun(durablePool, nowMs, 1_000)))
     expect(claims.filter((claimed) => claimed)).toHaveLength(1)
-    expect(await claimRun(pool, nowMs + 999, 1_000)).toBe(false)
-    expect(await claimRun(pool, nowMs + 1_000, 1_000)).toBe(true)
+    expect(await claimRun(durablePool, nowMs + 999, 1_000)).toBe(false)
+    expect(await claimRun(durablePool, nowMs + 1_000, 1_000)).toBe(true)
   })
 
   test('are archived by one instance, also for longer than its lease', async () => {
-    const { pool } = db.database
+    const { durablePool } = db.database
     await fill(20)
     await sql('update event_retention set next_run_at = to_timestamp(0)')
     const startMs = Date.now() + 2 * DAY_MS
     let nowMs = startMs
     const slow = { now: () => (nowMs += 120_000) }
-    expect(await claimRun(pool, startMs, 300_000)).toBe(true)
+    expect(await claimRun(durablePool, startMs, 300_000)).toBe(true)
     expect((await retention(undefined, slow).run()).archived).toBeGreaterThanOrEqual(20)
     expect(nowMs).toBeGreaterThan(startMs + 900_000)
-    expect(await claimRun(pool, nowMs, 300_000)).toBe(false)
+    expect(await claimRun(durablePool, nowMs, 300_000)).toBe(false)
   })
 })
 
 describe('the database drops no partition', () => {
   const drop = async (table: string) => {
     const [name] = await partitionsOf(table)
-    return dropPartition(db.database.pool, table, name!)
+    return dropPartition(db.database.durablePool, table, name!)
   }
   const archive = () =>
     sql(`update event_retention set floor = (select position from sequencer),
@@ -174,11 +174,11 @@ describe('the database drops no partition', () => {
   })
 
   test('of an event that has no position yet', async () => {
-    await writeEvents(db.database.pool, 1, PAID)
-    await sequence(db.database.pool)
-    await writeEvents(db.database.pool, 1, PAID)
-    await cutPartitions(db.database.pool)
-    await writeEvents(db.database.pool, 1, PAID)
+    await writeEvents(db.database.durablePool, 1, PAID)
+    await sequence(db.database.durablePool)
+    await writeEvents(db.database.durablePool, 1, PAID)
+    await cutPartitions(db.database.durablePool)
+    await writeEvents(db.database.durablePool, 1, PAID)
     await archive()
     expect(await drop('outbox')).toBe(false)
     await fill(1)
@@ -187,20 +187,20 @@ describe('the database drops no partition', () => {
   })
 
   test('of the outbox while a writer has not ended, however old its numbers are', async () => {
-    const writer = await db.database.pool.connect()
+    const writer = await db.database.durablePool.connect()
     try {
       const [{ last, lower }] = await sql(
         `select (select max(seq) from outbox) as last, lower from list_partitions('outbox') where upper is null`,
       )
       const boundary = `${BigInt(last) + 4n}`
-      await cutPartition(db.database.pool, 'outbox', { boundary, suffix: lower })
-      await writeEvents(db.database.pool, 2)
+      await cutPartition(db.database.durablePool, 'outbox', { boundary, suffix: lower })
+      await writeEvents(db.database.durablePool, 2)
       await writer.query('begin')
       await writer.query(`insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
         values ('evt_slow', 'biz_slow', true, 'TEST', now(), '')`)
       // The next number is in the next partition.
-      await writeEvents(db.database.pool, 1)
-      await sequence(db.database.pool)
+      await writeEvents(db.database.durablePool, 1)
+      await sequence(db.database.durablePool)
       await archive()
       await expect(drop('outbox')).rejects.toMatchObject({
         code: '55P03',
@@ -221,22 +221,22 @@ describe('the database drops no partition', () => {
     const before = await endOf()
     expect((await expire()).dropped).not.toContain((await partitionsOf('event_log'))[0])
     // A bump numbers what has no position, and nothing a second time.
-    await bumpEpoch(db.database.pool, SYSTEM)
-    await sequence(db.database.pool)
+    await bumpEpoch(db.database.durablePool, SYSTEM)
+    await sequence(db.database.durablePool)
     expect(await endOf()).toBe(before)
   })
 })
 
 test('an epoch after a lossy failover numbers nothing of dropped partitions again', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   await fill(6)
   await fill(2)
   const lost = await fill(1)
   await expire((await endOf()) - 3n)
-  await loseEvents(pool, lost)
+  await loseEvents(durablePool, lost)
   const before = await endOf()
-  await bumpEpoch(pool, SYSTEM)
-  await sequence(pool)
+  await bumpEpoch(durablePool, SYSTEM)
+  await sequence(durablePool)
   expect(await endOf()).toBe(before)
   const [twice] = await sql('select count(*) - count(distinct event_id) as more from event_log')
   expect(twice.more).toBe('0')
@@ -248,8 +248,8 @@ test('reads of the newest events open only their partitions', async () => {
   // The sequencer reads a partition that may have events after `low_seq`, by its bounds: as long as a
   // transaction anywhere in the cluster that is older than its rows runs, such as one of another test.
   await waitUntil(async () => {
-    await writeEvents(db.database.pool, 1)
-    await sequence(db.database.pool)
+    await writeEvents(db.database.durablePool, 1)
+    await sequence(db.database.durablePool)
     const [{ is_read }] = await sql(
       `select upper::bigint > low_seq as is_read from sequencer, list_partitions('outbox') where name = $1`,
       [part],
@@ -257,7 +257,7 @@ test('reads of the newest events open only their partitions', async () => {
     return !is_read
   })
   const end = await endOf()
-  const client = await db.database.pool.connect()
+  const client = await db.database.durablePool.connect()
   try {
     await client.query('set plan_cache_mode = force_generic_plan')
     await client.query('begin')
@@ -272,7 +272,7 @@ test('reads of the newest events open only their partitions', async () => {
       return Number(rows[0].scans)
     }
     const before = await touched()
-    const pool = { query: client.query.bind(client) } as unknown as typeof db.database.pool
+    const pool = { query: client.query.bind(client) } as unknown as typeof db.database.durablePool
     for (let i = 0; i < 7; i++) {
       expect((await readLog(pool, end - 1n, 10)).entries).toHaveLength(2)
       await client.query('select sequence_events(100)')
@@ -286,31 +286,31 @@ test('reads of the newest events open only their partitions', async () => {
 })
 
 test('a partition ahead of the first event is not dropped', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const [{ lower }] = await sql("select lower from list_partitions('outbox') where upper is null")
   const boundary = `${BigInt(lower) + 1_000n}`
-  await cutPartition(pool, 'outbox', { boundary, suffix: lower })
-  await tamper(pool, 'delete from outbox')
+  await cutPartition(durablePool, 'outbox', { boundary, suffix: lower })
+  await tamper(durablePool, 'delete from outbox')
   await sql(`update event_retention set floor = (select position from sequencer),
       archived = (select position from sequencer)`)
-  expect(await dropPartition(pool, 'outbox', `outbox_${lower}`)).toBe(false)
-  await writeEvents(pool, 1)
+  expect(await dropPartition(durablePool, 'outbox', `outbox_${lower}`)).toBe(false)
+  await writeEvents(durablePool, 1)
   // Its numbers are used up, so that it can be dropped before the next test.
   await sql("select setval('outbox_seq_seq', $1)", [boundary])
 })
 
 test('only events that were logged before the retention expire', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const end = await endOf()
-  await writeEvents(pool, 4, PAID)
-  await sequence(pool)
+  await writeEvents(durablePool, 4, PAID)
+  await sequence(durablePool)
   // The retention of these tests is a day, and runs two days later.
   const nowMs = Date.now() + 2 * DAY_MS
   for (const [index, days] of [2, 1.1, 0.9, 0.1].entries()) {
-    await tamper(pool, 'update event_log set logged_at = $2 where position = $1', [
+    await tamper(durablePool, 'update event_log set logged_at = $2 where position = $1', [
       ...[end + BigInt(index) + 1n, new Date(nowMs - days * DAY_MS)],
     ])
   }
   await expire()
-  expect((await readLogState(pool)).floor).toBe(end + 2n)
+  expect((await readLogState(durablePool)).floor).toBe(end + 2n)
 })

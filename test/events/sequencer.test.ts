@@ -162,7 +162,7 @@ test('random schedules never leave a gap, number an event twice or put an effect
   await fc.assert(
     fc.asyncProperty(fc.boolean(), schedule, async (idle, steps) => {
       const committed = await run(idle, steps)
-      const { rows } = await db.database.pool.query(
+      const { rows } = await db.database.durablePool.query(
         `select position::int, event_id, business_id, live, business_sequence::int from event_log
           where position > $1 order by position`,
         [last],

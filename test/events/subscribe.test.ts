@@ -55,8 +55,8 @@ function open(
 }
 
 async function publish(count: number, options?: { businessId?: string; kind?: string }) {
-  const ids = await writeEvents(db.database.pool, count, options)
-  await sequence(db.database.pool)
+  const ids = await writeEvents(db.database.durablePool, count, options)
+  await sequence(db.database.durablePool)
   tail.wake()
   return ids
 }
@@ -85,7 +85,7 @@ test('a stream can resume at every position of the log', async () => {
   const events = await take(open({ start: { case: 'beginning', value: true } }), 1)
   const all = [...events]
   // One event at a time, each from a new stream and a fresh tail: nothing is lost or repeated.
-  const { end } = await readLogState(db.database.pool)
+  const { end } = await readLogState(db.database.durablePool)
   while (all.length < Number(end.position)) {
     await tail.stop()
     tail = new Tail(createTestRuntime(db.database, { log }))
@@ -98,7 +98,7 @@ test('a stream can resume at every position of the log', async () => {
 
 test('since starts at the first event logged at or after that time', async () => {
   const serverMs = async () => {
-    const { rows } = await db.database.pool.query(
+    const { rows } = await db.database.durablePool.query(
       'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now',
     )
     return rows[0].now as number
@@ -110,7 +110,7 @@ test('since starts at the first event logged at or after that time', async () =>
   const ids = await publish(2)
   const since = open({ start: { case: 'since', value: timestampFromMs(sinceMs) } })
   expect((await take(since, 2)).map((event) => event.id)).toEqual(ids)
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     'select (extract(epoch from logged_at) * 1000)::float8 as at from event_log where event_id = $1',
     [ids[0]],
   )
@@ -126,7 +126,7 @@ test('filters select kinds and businesses, and checkpoints advance past filtered
   const first = await stream.next()
   await publish(3, { businessId: 'biz_two', kind: 'PAYMENT_NOTIFICATION' })
   await publish(3, { businessId: 'biz_one', kind: 'ACCOUNT_CREATED' })
-  const { end } = await readLogState(db.database.pool)
+  const { end } = await readLogState(db.database.durablePool)
   let cursor = first.value.item.value.cursor
   while (cursor !== encodeCursor(end)) {
     const { value } = await stream.next()
@@ -203,14 +203,14 @@ test('refuses a text that is not a cursor of this service', async () => {
 
 test('refuses a cursor before deleted events, with the oldest valid cursor', async () => {
   await publish(10)
-  const end = (await readLogState(db.database.pool)).end.position
+  const end = (await readLogState(db.database.durablePool)).end.position
   const retention = createRetention(
     createTestRuntime(db.database, { clock: { now: () => Date.now() + 2 * 86_400_000 }, log }),
     { retentionDays: 1, dispatchedUpTo: async () => end - 3n },
   )
   expect((await retention.run()).archived).toBeGreaterThan(0)
   expect(await retention.run()).toEqual({ archived: 0, dropped: [], inUse: false })
-  const { floor } = await readLogState(db.database.pool)
+  const { floor } = await readLogState(db.database.durablePool)
   expect(floor).toBe(end - 3n)
   const oldest = encodeCursor({ epoch: 1, position: floor, tag: '' })
   for (const position of [1n, floor - 1n]) {
@@ -225,12 +225,12 @@ test('refuses a cursor before deleted events, with the oldest valid cursor', asy
 })
 
 test('a new epoch ends no subscription of its start, and old cursors of up to there stay valid', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   await publish(2)
-  const { end } = await readLogState(pool)
+  const { end } = await readLogState(durablePool)
   const running = open()
   await running.next()
-  const { epoch } = await bumpEpoch(pool, SYSTEM)
+  const { epoch } = await bumpEpoch(durablePool, SYSTEM)
   expect(epoch).toBe(end.epoch + 1)
   const ids = await publish(2)
   for (const stream of [running, open({ start: { case: 'cursor', value: encodeCursor(end) } })]) {
@@ -241,25 +241,25 @@ test('a new epoch ends no subscription of its start, and old cursors of up to th
 })
 
 test('a lossy failover ends the subscriptions that were sent more than survives', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   await publish(3)
-  const { end: surviving } = await readLogState(pool)
+  const { end: surviving } = await readLogState(durablePool)
   const [ahead, behind] = [open(), open()]
   await ahead.next()
   await behind.next()
   const lost = await publish(2)
   expect((await take(ahead, 2)).map((event) => event.id)).toEqual(lost)
-  const { end: seen } = await readLogState(pool)
-  await failOver(pool, lost)
+  const { end: seen } = await readLogState(durablePool)
+  await failOver(durablePool, lost)
   const ids = await publish(4)
-  const { epoch } = await readLogState(pool)
+  const { epoch } = await readLogState(durablePool)
   expect(epoch).toBe(seen.epoch + 1)
   const safe = { epoch, position: surviving.position, tag: '' }
   const stale = { reason: 'stale_cursor', facts: { cursor: encodeCursor(safe) } }
   await expect(take(ahead, 1)).rejects.toMatchObject(stale)
   // The state was read before the epoch began.
   const before = { epoch: seen.epoch, end: surviving, floor: 0n }
-  await expect(placeOf(pool, encodeCursor(seen), before)).rejects.toMatchObject(stale)
+  await expect(placeOf(durablePool, encodeCursor(seen), before)).rejects.toMatchObject(stale)
   await expect(
     open({ start: { case: 'cursor', value: encodeCursor(seen) } }).next(),
   ).rejects.toMatchObject(stale)
@@ -273,14 +273,14 @@ test('a lossy failover ends the subscriptions that were sent more than survives'
 })
 
 test('a restore that changes neither identifier nor timeline is noticed by the events themselves', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   await publish(2)
   const running = open()
   await running.next()
   const lost = await publish(2)
   await take(running, 2)
-  const { end: seen, floor } = await readLogState(pool)
-  await loseEvents(pool, lost)
+  const { end: seen, floor } = await readLogState(durablePool)
+  await loseEvents(durablePool, lost)
   const cursor = encodeCursor({ epoch: seen.epoch, position: floor, tag: '' })
   const stale = { reason: 'stale_cursor', facts: { cursor } }
   const resume = () => open({ start: { case: 'cursor', value: encodeCursor(seen) } }).next()
@@ -295,36 +295,37 @@ test.each([
   ['lower', 900_000_000],
   ['higher', 100],
 ])('a restore into a cluster with %s transaction ids numbers each event once', async (_, xid) => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const businessId = `biz_restored_${xid}`
   const paid = { businessId, kind: 'PAYMENT_NOTIFICATION' }
   const numbered = await publish(3, paid)
-  const before = await readLogState(pool)
-  const waiting = await writeEvents(pool, 2, paid)
+  const before = await readLogState(durablePool)
+  const waiting = await writeEvents(durablePool, 2, paid)
   // As in a dump of another cluster: its numbered events have lower transaction ids than the others.
-  await tamper(pool, 'update outbox set xid = ($2::int - 1)::text::xid8 where event_id = any($1)', [
-    numbered,
-    xid,
-  ])
-  await tamper(pool, 'update outbox set xid = $2::text::xid8 where event_id = any($1)', [
+  await tamper(
+    durablePool,
+    'update outbox set xid = ($2::int - 1)::text::xid8 where event_id = any($1)',
+    [numbered, xid],
+  )
+  await tamper(durablePool, 'update outbox set xid = $2::text::xid8 where event_id = any($1)', [
     waiting,
     xid,
   ])
-  await changeSequencer(pool, 'system_identifier = 1, snapshot = $1::pg_snapshot', [
+  await changeSequencer(durablePool, 'system_identifier = 1, snapshot = $1::pg_snapshot', [
     `${xid}:${xid}:`,
   ])
-  const balance = () => readBalance(pool, { businessId, live: true })
+  const balance = () => readBalance(durablePool, { businessId, live: true })
   expect(await balance()).toMatchObject({ isCurrent: false })
-  const written = await writeEvents(pool, 2, paid)
-  await sequence(pool)
-  expect((await readLogState(pool)).epoch).toBe(before.epoch + 1)
+  const written = await writeEvents(durablePool, 2, paid)
+  await sequence(durablePool)
+  expect((await readLogState(durablePool)).epoch).toBe(before.epoch + 1)
   expect(await balance()).toEqual({
     ...{ pendingMinor: 7n, availableMinor: 0n, feesMinor: 0n },
     isCurrent: true,
   })
   const later = await publish(1, paid)
   expect(await balance()).toMatchObject({ pendingMinor: 8n })
-  const { rows } = await pool.query(
+  const { rows } = await durablePool.query(
     'select event_id from event_log where business_id = $1 order by business_sequence',
     [businessId],
   )

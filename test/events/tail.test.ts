@@ -10,17 +10,17 @@ import { createTestRuntime } from '../support/runtime.ts'
 const db = useDatabase(4)
 
 async function publish(count: number): Promise<void> {
-  await writeEvents(db.database.pool, count)
-  await sequence(db.database.pool)
+  await writeEvents(db.database.durablePool, count)
+  await sequence(db.database.durablePool)
 }
 
 /** The database, whose next read of the log from a position returns only once it is released. */
 function holdRead(from: bigint) {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const started = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()
   let isHeld = false
-  const holding = new Proxy(pool, {
+  const holding = new Proxy(durablePool, {
     get(target, name) {
       const value = Reflect.get(target, name)
       if (name !== 'query') return typeof value === 'function' ? value.bind(target) : value
@@ -35,13 +35,13 @@ function holdRead(from: bigint) {
       }
     },
   })
-  const database: Database = { ...db.database, pool: holding }
+  const database: Database = { ...db.database, durablePool: holding }
   return { database, started: started.promise, release: released.resolve }
 }
 
 test('a reader that overtakes a refresh leaves positions dense for all readers', async () => {
   await publish(2)
-  const { end, epoch } = await readLogState(db.database.pool)
+  const { end, epoch } = await readLogState(db.database.durablePool)
   const start = end.position
   const held = holdRead(start)
   const tail = new Tail(createTestRuntime(held.database))
@@ -75,7 +75,7 @@ test('a reader that overtakes a refresh leaves positions dense for all readers',
 
 test('a reader whose event is not in the log is refused, from memory as from the database', async () => {
   await publish(3)
-  const { end, epoch } = await readLogState(db.database.pool)
+  const { end, epoch } = await readLogState(db.database.durablePool)
   const tail = new Tail(createTestRuntime(db.database))
   const position = end.position - 1n
   try {
@@ -92,10 +92,10 @@ test('a reader whose event is not in the log is refused, from memory as from the
 
 test('a reader whose next events were deleted for their age is refused', async () => {
   await publish(3)
-  const { pool } = db.database
-  const { end, epoch } = await readLogState(pool)
-  await tamper(pool, 'delete from event_log where position < $1', [end.position])
-  await tamper(pool, 'update event_retention set floor = $1', [end.position - 1n])
+  const { durablePool } = db.database
+  const { end, epoch } = await readLogState(durablePool)
+  await tamper(durablePool, 'delete from event_log where position < $1', [end.position])
+  await tamper(durablePool, 'update event_retention set floor = $1', [end.position - 1n])
   const tail = new Tail(createTestRuntime(db.database))
   try {
     const late = tail.read({ epoch, position: end.position - 3n, tag: '' })
@@ -108,19 +108,19 @@ test('a reader whose next events were deleted for their age is refused', async (
 })
 
 test('after a failover that lost events, readers get those that took their positions', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   await publish(1)
-  const before = await readLogState(pool)
+  const before = await readLogState(durablePool)
   const { position } = before.end
   const tail = new Tail(createTestRuntime(db.database))
   try {
-    const lost = await writeEvents(pool, 3)
-    await sequence(pool)
+    const lost = await writeEvents(durablePool, 3)
+    await sequence(durablePool)
     await tail.read({ epoch: before.epoch, position, tag: '' })
-    await failOver(pool, lost)
-    const written = await writeEvents(pool, 3)
-    await sequence(pool)
-    const { epoch } = await readLogState(pool)
+    await failOver(durablePool, lost)
+    const written = await writeEvents(durablePool, 3)
+    await sequence(durablePool)
+    const { epoch } = await readLogState(durablePool)
     expect(epoch).toBe(before.epoch + 1)
     // From the database first, then from memory.
     for (const _ of ['database', 'memory']) {

@@ -20,10 +20,10 @@ const EXPLAIN_NESTED = `load 'auto_explain';
   set auto_explain.log_level = notice`
 
 test('a tick without work takes no lock and begins no transaction', async () => {
-  const { pool } = db.database
-  await sequence(pool)
-  const holder = await pool.connect()
-  const ticking = await pool.connect()
+  const { durablePool } = db.database
+  await sequence(durablePool)
+  const holder = await durablePool.connect()
+  const ticking = await durablePool.connect()
   try {
     await holder.query('begin')
     await holder.query('select pg_advisory_xact_lock(4736353)')
@@ -39,7 +39,7 @@ test('a tick without work takes no lock and begins no transaction', async () => 
 })
 
 test('a slow tick is counted by its duration, and logged', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const metrics = new Registry()
   const lines: { msg: string; took_ms?: number }[] = []
   const log = pino(
@@ -49,7 +49,7 @@ test('a slow tick is counted by its duration, and logged', async () => {
   const sequencer = createSequencer(createTestRuntime(db.database, { log, metrics }), {
     onAdvance: () => undefined,
   })
-  const holder = await pool.connect()
+  const holder = await durablePool.connect()
   try {
     await holder.query('begin')
     await holder.query('lock table sequencer_tick in access exclusive mode')
@@ -57,7 +57,7 @@ test('a slow tick is counted by its duration, and logged', async () => {
     const startedMs = performance.now()
     await waitFor(async () => {
       // A transaction keeps its first view of the activity.
-      const { rows } = await pool.query(
+      const { rows } = await durablePool.query(
         `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%sequence_events%'
           and datname = current_database()`,
       )
@@ -78,10 +78,10 @@ test('a slow tick is counted by its duration, and logged', async () => {
 })
 
 test('the plan of a tick is made once for all snapshots, since it costs more than the tick', async () => {
-  const { pool } = db.database
-  await sequence(pool)
-  await writeEvents(pool, 1)
-  const client = await pool.connect()
+  const { durablePool } = db.database
+  await sequence(durablePool)
+  await writeEvents(durablePool, 1)
+  const client = await durablePool.connect()
   let plan = ''
   client.on('notice', ({ message = '' }) => {
     if (message.includes('fresh')) plan += message
@@ -98,18 +98,18 @@ test('the plan of a tick is made once for all snapshots, since it costs more tha
 })
 
 test('ticks of many instances do not queue: all but one return at once', async () => {
-  const { pool } = db.database
-  const holder = await pool.connect()
+  const { durablePool } = db.database
+  const holder = await durablePool.connect()
   try {
-    await writeEvents(pool, 3)
+    await writeEvents(durablePool, 3)
     await holder.query('begin')
     expect((await holder.query(TICK)).rows).toEqual([{ numbered: 3, more: false }])
-    const others = await Promise.all(Array.from({ length: 6 }, () => pool.query(TICK)))
+    const others = await Promise.all(Array.from({ length: 6 }, () => durablePool.query(TICK)))
     expect(others.flatMap(({ rows }) => rows)).toEqual(
       others.map(() => ({ numbered: 0, more: null })),
     )
     await holder.query('commit')
-    expect((await pool.query(TICK)).rows).toEqual([{ numbered: 0, more: false }])
+    expect((await durablePool.query(TICK)).rows).toEqual([{ numbered: 0, more: false }])
   } finally {
     await holder.query('rollback')
     holder.release()
@@ -117,23 +117,23 @@ test('ticks of many instances do not queue: all but one return at once', async (
 })
 
 test('the rest of a large snapshot leaves out what an earlier tick numbered', async () => {
-  const { pool } = db.database
-  const late = await pool.connect()
+  const { durablePool } = db.database
+  const late = await durablePool.connect()
   const write = `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
     values ($1, 'biz_test', true, 'TEST', now(), '')`
   try {
     await late.query('begin')
     await late.query(write, ['evt_late_1'])
     await late.query(write, ['evt_late_2'])
-    const [early] = await writeEvents(pool, 1)
-    expect((await pool.query(TICK)).rows).toEqual([{ numbered: 1, more: false }])
+    const [early] = await writeEvents(durablePool, 1)
+    expect((await durablePool.query(TICK)).rows).toEqual([{ numbered: 1, more: false }])
     await late.query('commit')
-    const [last] = await writeEvents(pool, 1)
+    const [last] = await writeEvents(durablePool, 1)
     for (const numbered of [1, 1, 1, 0]) {
-      const { rows } = await pool.query('select numbered from sequence_events(1)')
+      const { rows } = await durablePool.query('select numbered from sequence_events(1)')
       expect(rows).toEqual([{ numbered }])
     }
-    const { rows } = await pool.query(
+    const { rows } = await durablePool.query(
       'select event_id from event_log order by position desc limit 4',
     )
     const ids = rows.map((row) => row.event_id)
@@ -145,19 +145,19 @@ test('the rest of a large snapshot leaves out what an earlier tick numbered', as
 })
 
 test('an event that commits while a tick runs is numbered once, by the next tick', async () => {
-  const { pool } = db.database
-  const [writer, holder] = [await pool.connect(), await pool.connect()]
+  const { durablePool } = db.database
+  const [writer, holder] = [await durablePool.connect(), await durablePool.connect()]
   const write = `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
     values ($1, 'biz_test', true, 'TEST', now(), '')`
   try {
     await writer.query('begin')
     await writer.query(write, ['evt_during_a_tick'])
-    await writeEvents(pool, 1)
+    await writeEvents(durablePool, 1)
     // The tick has its snapshot, and waits before it reads the events.
     await holder.query('begin; lock table event_log')
-    const ticking = pool.query(TICK)
+    const ticking = durablePool.query(TICK)
     await waitFor(async () => {
-      const { rows } = await pool.query(
+      const { rows } = await durablePool.query(
         "select from pg_locks where relation = 'event_log'::regclass and not granted",
       )
       expect(rows).toHaveLength(1)
@@ -165,8 +165,8 @@ test('an event that commits while a tick runs is numbered once, by the next tick
     await writer.query('commit')
     await holder.query('rollback')
     expect((await ticking).rows).toEqual([{ numbered: 1, more: false }])
-    expect((await pool.query(TICK)).rows).toEqual([{ numbered: 1, more: false }])
-    expect((await pool.query(TICK)).rows).toEqual([{ numbered: 0, more: false }])
+    expect((await durablePool.query(TICK)).rows).toEqual([{ numbered: 1, more: false }])
+    expect((await durablePool.query(TICK)).rows).toEqual([{ numbered: 0, more: false }])
   } finally {
     await Promise.all([writer, holder].map((client) => client.query('rollback')))
     writer.release()
@@ -175,20 +175,20 @@ test('an event that commits while a tick runs is numbered once, by the next tick
 })
 
 test('a bump gives up in favour of payments when a writer of events does not end', async () => {
-  const { pool } = db.database
-  const writer = await pool.connect()
+  const { durablePool } = db.database
+  const writer = await durablePool.connect()
   try {
     await writer.query('begin')
     await writer.query('lock table outbox in row exclusive mode')
-    const bumped = bumpEpoch(pool, SYSTEM).catch((error: unknown) => error)
+    const bumped = bumpEpoch(durablePool, SYSTEM).catch((error: unknown) => error)
     await waitFor(async () => {
-      const { rows } = await pool.query(
+      const { rows } = await durablePool.query(
         "select from pg_locks where relation = 'outbox'::regclass and not granted",
       )
       expect(rows).toHaveLength(1)
     })
     // It waits behind the bump, and not for the writer.
-    await writeEvents(pool, 1)
+    await writeEvents(durablePool, 1)
     const error = await bumped
     expect(error).toMatchObject({ code: '55P03' })
     expect(isRetryable(error)).toBe(true)
@@ -196,7 +196,7 @@ test('a bump gives up in favour of payments when a writer of events does not end
     await writer.query('rollback')
     writer.release()
   }
-  const { epoch } = await bumpEpoch(pool, SYSTEM)
-  await sequence(pool)
+  const { epoch } = await bumpEpoch(durablePool, SYSTEM)
+  await sequence(durablePool)
   expect(epoch).toBe(2)
 })

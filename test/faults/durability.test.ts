@@ -18,7 +18,7 @@ test('start and doctor state that no standby is synchronous, and which commits a
   const risksOf = async (url: string, transactionPooling = false) => {
     const database = await openDatabase(url, ENTITIES, { connectionsMax: 1, transactionPooling })
     try {
-      return (await readServerRisks(database.pool)).map(({ found }) => found)
+      return (await readServerRisks(database.durablePool)).map(({ found }) => found)
     } finally {
       await database.close()
     }

@@ -198,15 +198,15 @@ async function run(from: number, to: number, admission: Admission): Promise<stri
 
 /** Everything that callers could change. */
 async function digest(): Promise<Record<string, string>> {
-  const { pool } = db.database
-  const { rows } = await pool.query(
+  const { durablePool } = db.database
+  const { rows } = await durablePool.query(
     `select relname as name from pg_class where relnamespace = 'public'::regnamespace
       and relkind in ('r', 'p') and not relispartition`,
   )
   const digests: Record<string, string> = {}
   for (const { name } of rows) {
     if (BY_THEMSELVES.test(name) || name === 'webhook_delivery') continue
-    const found = await pool.query(
+    const found = await durablePool.query(
       `select count(*) || ' ' || coalesce(md5(string_agg(r::text, '' order by r::text)), '') as d
         from ${JSON.stringify(name)} r`,
     )

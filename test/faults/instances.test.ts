@@ -139,16 +139,17 @@ test('every subscriber receives the whole log in order while instances are kille
   }
   await writers
   const seen = await subscribers
-  const { rows } = await db.database.pool.query<{ event_id: string; business_sequence: string }>(
-    'select event_id, business_sequence from event_log order by position',
-  )
+  const { rows } = await db.database.durablePool.query<{
+    event_id: string
+    business_sequence: string
+  }>('select event_id, business_sequence from event_log order by position')
   expect(rows).toHaveLength(total)
   const truth = rows.map((row) => row.event_id)
   for (const events of seen) {
     expect(events.map((event) => event.id)).toEqual(truth)
     expect(events.every((event, i) => event.position === BigInt(i + 1))).toBe(true)
   }
-  const facts = await db.database.pool.query(
+  const facts = await db.database.durablePool.query(
     'select count(*)::int as transactions, count(distinct session_id)::int as sessions from transaction',
   )
   expect(facts.rows[0]).toEqual({ transactions: EVENTS, sessions: EVENTS })

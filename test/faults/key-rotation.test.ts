@@ -101,7 +101,7 @@ async function rotate(verb: 'rotate' | 'status', killAfter = Number.POSITIVE_INF
 }
 
 async function countReEncrypted(): Promise<number> {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     'select count(*)::int as count from account where substr(id_number_encrypted, 1, 5) = $1',
     [newEncrypter.head],
   )
@@ -127,7 +127,7 @@ async function insertOldAccounts(businessId: string): Promise<void> {
     const encrypted = oldEncrypter.encrypt(idNumber, identityContext(id))
     return { id, number: `T${String(index).padStart(9, '0')}`, encrypted, idHash, hash, at: index }
   })
-  await db.database.pool.query(
+  await db.database.durablePool.query(
     `insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
         account_name, status, first_name, last_name, email, phone, id_type, id_number_encrypted,
         id_number_hash, details_hash, attempts, claimed_until, created_at)
@@ -150,7 +150,7 @@ async function insertOldAccounts(businessId: string): Promise<void> {
 
 /** A rotation waits for a row that is locked: it does not end before it is killed. */
 async function lockLastAccount() {
-  const client = await db.database.pool.connect()
+  const client = await db.database.durablePool.connect()
   await client.query('begin')
   await client.query('select from account where merchant_reference = $1 for update', [
     `old-${ACCOUNTS - 1}`,
@@ -286,7 +286,7 @@ test('rotates a master key under load, although the rotation is killed twice', a
 })
 
 async function expectOnlyNewKey(): Promise<void> {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     'select id, id_number_encrypted, id_number_hash, details_hash from account',
   )
   expect(rows.length).toBeGreaterThan(ACCOUNTS)
@@ -298,8 +298,8 @@ async function expectOnlyNewKey(): Promise<void> {
       /^\d{11}$/,
     )
   }
-  const secrets = await db.database.pool.query('select secret_encrypted from webhook_secret')
+  const secrets = await db.database.durablePool.query('select secret_encrypted from webhook_secret')
   expect(secrets.rows.every((row) => isNew(row.secret_encrypted))).toBe(true)
-  const keys = await db.database.pool.query('select id from master_key')
+  const keys = await db.database.durablePool.query('select id from master_key')
   expect(keys.rows).toEqual([{ id: newEncrypter.keyId }])
 }

@@ -37,7 +37,7 @@ interface Cost {
 }
 
 async function costOf(statement: string): Promise<Cost> {
-  const { rows } = await database.pool.query(
+  const { rows } = await database.durablePool.query(
     `explain (analyze, buffers, timing off, format json) ${statement}`,
   )
   const [{ Plan: plan, 'Execution Time': ms }] = rows[0]['QUERY PLAN']
@@ -47,7 +47,7 @@ async function costOf(statement: string): Promise<Cost> {
 /** One event of each business, and the tick that numbers them. */
 async function tick(): Promise<Cost> {
   for (const businessId of BUSINESSES) {
-    await writeEvents(database.pool, 1, { businessId, kind: 'PAYMENT_NOTIFICATION' })
+    await writeEvents(database.durablePool, 1, { businessId, kind: 'PAYMENT_NOTIFICATION' })
   }
   return costOf('select from sequence_events(5000)')
 }
@@ -56,8 +56,8 @@ const median = (costs: readonly Cost[], of: keyof Cost) =>
   costs.map((cost) => cost[of]).sort((a, b) => a - b)[Math.floor(costs.length / 2)]!
 
 test('a tick reads no more pages while a snapshot stays open over a thousand ticks', async () => {
-  const { pool } = database
-  const holder = await pool.connect()
+  const { durablePool } = database
+  const holder = await durablePool.connect()
   const costs: Cost[] = []
   const state: Cost[] = []
   try {
@@ -80,12 +80,12 @@ test('a tick reads no more pages while a snapshot stays open over a thousand tic
     expect(median(last, 'pages')).toBeLessThan(median(first, 'pages') * 1.5)
     expect(median(newest, 'pages')).toBeLessThanOrEqual(median(oldest, 'pages') + 2)
     const events = BigInt(TICKS + MEASURED)
-    expect(await readBalance(pool, BALANCE)).toMatchObject({ pendingMinor: events })
+    expect(await readBalance(durablePool, BALANCE)).toMatchObject({ pendingMinor: events })
   } finally {
     await holder.query('rollback')
     holder.release()
   }
-  const { rows } = await pool.query(
+  const { rows } = await durablePool.query(
     `select (select count(*)::int from sequencer_tick) as ticks,
       (select count(*)::int from event_business_counter) as balances`,
   )

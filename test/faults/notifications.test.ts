@@ -170,7 +170,7 @@ test(`${NOTIFICATIONS} notifications of each bank: records each genuine payment 
 
   for (const [index, { code }] of receivers.entries()) {
     const { genuine, unknown } = rounds[index]!
-    const recorded = await db.database.pool.query<{ fact: string; posted: string }>(
+    const recorded = await db.database.durablePool.query<{ fact: string; posted: string }>(
       `select concat_ws(' ', t.session_id, a.account_number, t.amount_minor) as fact,
           (select coalesce(sum(amount_minor), 0) from ledger_posting where transaction_id = t.id)
             = t.amount_minor and t.status = 'SUCCESS' as posted
@@ -179,7 +179,7 @@ test(`${NOTIFICATIONS} notifications of each bank: records each genuine payment 
     )
     expect(recorded.rows.map(({ fact }) => fact).sort()).toEqual(genuine.map(factOf).sort())
     expect(recorded.rows.filter(({ posted }) => !posted)).toEqual([])
-    const unmatched = await db.database.pool.query<{ fact: string }>(
+    const unmatched = await db.database.durablePool.query<{ fact: string }>(
       `select concat_ws(' ', session_id, account_number, amount_minor) as fact
         from unmatched_payment where bank = $1`,
       [code],
@@ -208,7 +208,7 @@ test(`a bank that hangs with ${WAITING} notifications waiting delays no other ba
   faults.clear()
   for (const delivered of await notifying) expect(delivered.acknowledged).toBe(true)
   const sessions = waiting.map(({ session }) => session)
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     'select count(*)::int as count from transaction where session_id = any($1)',
     [sessions],
   )
@@ -228,7 +228,7 @@ test.each([
       // The response never asks for a retry, which could not succeed either.
       expect([200, 401]).toContain((await send({ ...request, body })).status)
     }
-    const { rows } = await db.database.pool.query(
+    const { rows } = await db.database.durablePool.query(
       `select 1 from transaction t join account a on a.id = t.account_id
         where a.account_number = $1 and a.bank = $2`,
       [accounts[0], receiver.code],

@@ -125,7 +125,7 @@ test.skipIf(!isInstalled)(
       force: true,
     })
     expect(settled.settlements).toMatchObject([{ transactionCount: 300n }])
-    const { rows } = await db.database.pool.query(
+    const { rows } = await db.database.durablePool.query(
       'select count(*)::int as count from pg_stat_activity where datname = current_database()',
     )
     expect(rows[0].count).toBeLessThan(SERVER_CONNECTIONS + 12)

@@ -23,7 +23,7 @@ const pick = (count: number) => Math.floor(random() * count)
 test.skipIf(!hasNats)(
   `${EVENTS} events, ${INSTANCES} relays, kills of both, a lost end and a failover: the streams equal the log (seed ${seed})`,
   async () => {
-    const { pool } = db.database
+    const { durablePool } = db.database
     const server = await startNats()
     onTestFinished(() => server.stop())
     const start = () => startProcess({ DATABASE_URL: db.url, RELAY_URL: server.url })
@@ -35,7 +35,7 @@ test.skipIf(!hasNats)(
       const batches = Math.ceil(count / BATCH)
       const faults = new Set(Array.from({ length: KILLS }, () => pick(batches)))
       for (let batch = 0; batch < batches; batch++) {
-        await writeEvents(pool, Math.min(BATCH, count - batch * BATCH))
+        await writeEvents(durablePool, Math.min(BATCH, count - batch * BATCH))
         if (faults.has(batch)) await events()
       }
     }
@@ -58,26 +58,26 @@ test.skipIf(!hasNats)(
     await killServer()
     await killRelay()
     await untilLogged(EVENTS / 2)
-    await untilPublished(pool, server, 'INFLOW_EVENTS_1', WAIT_MS)
+    await untilPublished(durablePool, server, 'INFLOW_EVENTS_1', WAIT_MS)
     const reader = await useReader(server)
-    await expectMirror(pool, reader, 'INFLOW_EVENTS_1')
+    await expectMirror(durablePool, reader, 'INFLOW_EVENTS_1')
     await reader.close()
 
-    const lost = await writeEvents(pool, 10)
+    const lost = await writeEvents(durablePool, 10)
     await untilLogged(EVENTS / 2 + 10)
-    await untilPublished(pool, server, 'INFLOW_EVENTS_1', WAIT_MS)
-    await failOver(pool, lost)
+    await untilPublished(durablePool, server, 'INFLOW_EVENTS_1', WAIT_MS)
+    await failOver(durablePool, lost)
     await write(EVENTS / 2, killRelay)
     await untilLogged(EVENTS)
-    await untilPublished(pool, server, 'INFLOW_EVENTS_2', WAIT_MS)
+    await untilPublished(durablePool, server, 'INFLOW_EVENTS_2', WAIT_MS)
     const again = await useReader(server)
-    await expectMirror(pool, again, 'INFLOW_EVENTS_2', BigInt(EVENTS / 2))
+    await expectMirror(durablePool, again, 'INFLOW_EVENTS_2', BigInt(EVENTS / 2))
     const ended = await again.messages('INFLOW_EVENTS_1')
     expect(ended.slice(-10).map(({ header }) => header('Nats-Msg-Id'))).toEqual(lost)
   },
 )
 
 async function untilLogged(count: number): Promise<void> {
-  const end = async () => Number((await readLogState(db.database.pool)).end.position)
+  const end = async () => Number((await readLogState(db.database.durablePool)).end.position)
   await expect.poll(end, { timeout: WAIT_MS, interval: 200 }).toBe(count)
 }

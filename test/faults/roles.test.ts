@@ -70,7 +70,9 @@ beforeAll(async () => {
   database = await openDatabase(urlAs('service'), ENTITIES)
   // Before the service makes wider ones.
   for (const table of ['outbox', 'event_log']) {
-    expect(await cutPartition(database.pool, table, { boundary: '5', suffix: '0' })).toBe(true)
+    expect(await cutPartition(database.durablePool, table, { boundary: '5', suffix: '0' })).toBe(
+      true,
+    )
   }
 })
 
@@ -97,7 +99,7 @@ async function payOnce(sessionId: string): Promise<void> {
   const { number } = await openAccount(service)
   await service.client(TransactionService).recordPayment(paymentInto(number, { sessionId }))
   await waitFor(async () => {
-    const { rows } = await database.pool.query(
+    const { rows } = await database.durablePool.query(
       `select count(*)::int as left from outbox o left join event_log l on l.outbox_seq = o.seq
         where l.position is null`,
     )
@@ -155,7 +157,7 @@ describe('a service whose role owns nothing', () => {
   test('drops events after their retention, and leaves archived entries', async () => {
     const retention = createRetention(
       createTestRuntime(database, { clock: { now: () => Date.now() + 30 * DAY_MS } }),
-      { retentionDays: 1, dispatchedUpTo: () => dispatchedUpTo(database.pool) },
+      { retentionDays: 1, dispatchedUpTo: () => dispatchedUpTo(database.durablePool) },
     )
     const { archived, dropped } = await retention.run()
     expect(archived).toBeGreaterThan(PAYMENTS)
@@ -165,14 +167,16 @@ describe('a service whose role owns nothing', () => {
       all.push(...(await retention.run()).dropped)
       expect(all).toEqual(['outbox_0', 'event_log_0'])
     })
-    const { rows } = await database.pool.query('select count(*)::int as count from archived_entry')
+    const { rows } = await database.durablePool.query(
+      'select count(*)::int as count from archived_entry',
+    )
     expect(rows[0].count).toBeGreaterThan(PAYMENTS)
     expect((await runHere(['ledger', 'verify'], env())).code).toBe(0)
     await payOnce('after-retention')
   })
 
   test('makes partitions ahead', async () => {
-    const { pool } = database
+    const { durablePool } = database
     const runtime = createTestRuntime(database)
     const tables = partitionedTables(runtime, {
       eventRetentionDays: 90,
@@ -183,7 +187,7 @@ describe('a service whose role owns nothing', () => {
     await waitFor(async () => {
       expect((await job.run()).locked).toEqual([])
       for (const { table } of tables) {
-        expect((await listPartitions(pool, table)).length, table).toBeGreaterThan(1)
+        expect((await listPartitions(durablePool, table)).length, table).toBeGreaterThan(1)
       }
     })
     await payOnce('after-cuts')
@@ -202,7 +206,7 @@ describe('a service whose role owns nothing', () => {
 
 describe('the role of the service', () => {
   test('is no superuser, and owns no table and no function', async () => {
-    const { rows } = await database.pool.query(
+    const { rows } = await database.durablePool.query(
       `select rolsuper or rolcreaterole or rolcreatedb or rolbypassrls or rolreplication as strong,
           (select count(*)::int from pg_class where relowner = r.oid) as tables,
           (select count(*)::int from pg_proc where proowner = r.oid) as functions
@@ -245,6 +249,6 @@ describe('the role of the service', () => {
     ['update transaction set amount_minor = 1', /cannot be changed/],
     ['delete from transaction', /never changed or removed/],
   ])('cannot: %s', async (sql, reason) => {
-    await expect(database.pool.query(sql)).rejects.toThrow(reason)
+    await expect(database.durablePool.query(sql)).rejects.toThrow(reason)
   })
 })

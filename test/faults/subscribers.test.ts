@@ -84,9 +84,9 @@ test('1,000 subscribers, 900 of which never read: memory stays flat and all stre
   const publish = async () => {
     const before = readers.received()
     const endedBefore = readers.unavailable()
-    const [id] = await writeEvents(db.database.pool, EVENTS)
+    const [id] = await writeEvents(db.database.durablePool, EVENTS)
     expect(id).toBeDefined()
-    await sequence(db.database.pool)
+    await sequence(db.database.durablePool)
     // Wait until all readers have received the events of this round.
     await vi.waitFor(
       () => {

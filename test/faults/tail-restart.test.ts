@@ -24,17 +24,17 @@ test('a tail survives kill -9 of the service without losing or repeating events,
       printed.push((JSON.parse((await running.nextLine()) ?? 'null') as { id: string }).id)
     }
   }
-  const ids = await writeEvents(db.database.pool, 50)
+  const ids = await writeEvents(db.database.durablePool, 50)
   await take(50)
 
   await service.kill()
   // Events that are committed while no service is running.
-  ids.push(...(await writeEvents(db.database.pool, 50)))
+  ids.push(...(await writeEvents(db.database.durablePool, 50)))
   await vi.waitFor(() => expect(running.stderr()).toMatch(/^Interrupted \(connect ECONNREFUSED/m), {
     timeout: WAIT_LIMIT_MS,
   })
   service = await start()
-  ids.push(...(await writeEvents(db.database.pool, 50)))
+  ids.push(...(await writeEvents(db.database.durablePool, 50)))
   await take(100)
   expect(printed).toEqual(ids)
 

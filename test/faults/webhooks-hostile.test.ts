@@ -55,7 +55,7 @@ afterAll(async () => {
 })
 
 async function countIn(endpointId: string, state: string): Promise<number> {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     'select count(*)::int as count from webhook_delivery where endpoint_id = $1 and state = $2',
     [endpointId, state],
   )

@@ -188,13 +188,15 @@ test(`no payment is lost in ${KILLS} kills (seed ${seed})`, async () => {
   }
   // Every acknowledged delivery is recorded as such, or sent again until it is.
   await until(async () => {
-    const { rows } = await db.database.pool.query(
+    const { rows } = await db.database.durablePool.query(
       `select count(*) filter (where state = 'DELIVERED')::int as delivered,
         count(*)::int as deliveries from webhook_delivery`,
     )
     return rows[0].delivered === total * ENDPOINTS && rows[0].deliveries === total * ENDPOINTS
   })
-  const { rows } = await db.database.pool.query('select count(*)::int as count from transaction')
+  const { rows } = await db.database.durablePool.query(
+    'select count(*)::int as count from transaction',
+  )
   expect(rows[0].count).toBe(total)
   const repeats = receivers.reduce((sum, receiver) => sum + receiver.requests() - total, 0)
   console.log(`${total} payments, ${points.size} kills, ${repeats} repeats, seed ${seed}`)

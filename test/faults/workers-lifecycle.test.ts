@@ -66,7 +66,7 @@ test('connections spread over the workers, each of which serves its own metrics;
   const { secretKey } = await createBusiness(service)
   const begun = Array.from({ length: 6 }, (_, index) => createSlowly(service, secretKey, index))
   await vi.waitFor(async () => {
-    const { rows } = await db.database.pool.query(
+    const { rows } = await db.database.durablePool.query(
       "select count(*)::int as count from account where merchant_reference like 'slow-%'",
     )
     expect(rows[0].count).toBe(begun.length)

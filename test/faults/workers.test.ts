@@ -125,16 +125,18 @@ test('loses nothing and keeps serving while workers are killed under load', asyn
   // The workers that are left sequence all events.
   await vi.waitFor(
     async () => {
-      const { rows } = await db.database.pool.query('select count(*)::int as events from event_log')
+      const { rows } = await db.database.durablePool.query(
+        'select count(*)::int as events from event_log',
+      )
       expect(rows[0].events).toBe(total)
     },
     { timeout: WAIT_LIMIT_MS },
   )
-  const { rows: facts } = await db.database.pool.query<{ session_id: string }>(
+  const { rows: facts } = await db.database.durablePool.query<{ session_id: string }>(
     'select session_id from transaction order by session_id',
   )
   expect(facts.map((row) => row.session_id)).toEqual(acknowledged.toSorted())
-  const { rows: log } = await db.database.pool.query<{ event_id: string }>(
+  const { rows: log } = await db.database.durablePool.query<{ event_id: string }>(
     'select event_id from event_log order by position',
   )
   // A subscriber that had read everything before the total was known waits for one more event.

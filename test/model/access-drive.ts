@@ -60,7 +60,7 @@ export function connectAccess(
 
 /** The service, and what the names of the model are there. */
 export interface AccessDrive {
-  readonly pool: Pool
+  readonly durablePool: Pool
   readonly instances: readonly AccessInstance[]
   readonly provider: TestProvider
   readonly prefix: string
@@ -92,13 +92,13 @@ const CLEAR = `truncate model_use; delete from session; delete from sign_in_code
 
 /** Creates businesses, each with a key and an endpoint in either mode, in the service and in the model. */
 export async function startAccess(
-  service: Pick<AccessDrive, 'pool' | 'instances' | 'provider' | 'prefix' | 'startMs'>,
+  service: Pick<AccessDrive, 'durablePool' | 'instances' | 'provider' | 'prefix' | 'startMs'>,
   names: readonly string[],
 ): Promise<AccessDrive> {
   const world = newWorld(service.instances.length)
   const ids = new Map<string, string>()
   const secrets = new Map<string, string>()
-  await service.pool.query(CLEAR)
+  await service.durablePool.query(CLEAR)
   for (const { clock } of service.instances) clock.nowMs = service.startMs
   const [{ client }] = service.instances as [AccessInstance]
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
@@ -146,7 +146,7 @@ export async function runAccess(drive: AccessDrive, commands: readonly Command[]
 async function overlap(drive: AccessDrive, commands: readonly Command[]): Promise<Answer[]> {
   const row = commands.length > 1 ? rowOf(drive, commands[0]!) : undefined
   if (row === undefined) return Promise.all(commands.map((command) => execute(drive, command)))
-  const client = await drive.pool.connect()
+  const client = await drive.durablePool.connect()
   try {
     await client.query('begin')
     await client.query(`select from ${row.table} where id = $1 for update`, [row.id])
@@ -235,7 +235,7 @@ async function explainUses(drive: AccessDrive, worlds: readonly World[]): Promis
 }
 
 async function readUses(drive: AccessDrive): Promise<string[]> {
-  const { rows } = await drive.pool.query<{ id: string; atMs: number }>(
+  const { rows } = await drive.durablePool.query<{ id: string; atMs: number }>(
     `select id, ${epochMs('at')} as "atMs" from model_use`,
   )
   return rows.map(({ id, atMs }) => `${nameOf(drive, id)} ${atMs - drive.startMs}`)
@@ -604,7 +604,7 @@ async function copySession(
   drive: AccessDrive,
   { session, count, name }: Extract<Command, { kind: 'copySession' }>,
 ): Promise<Answer> {
-  const { rows } = await drive.pool.query<{ id: string }>(
+  const { rows } = await drive.durablePool.query<{ id: string }>(
     `insert into session (id, kind, caller_id, name, secret_hash, scopes, business_ids, proof, address,
         created_at, last_used_at, expires_at, revoked_at)
       select left(id, 14) || lpad($3::text, 10, '0') || lpad(n::text, 6, '0'), kind, caller_id,

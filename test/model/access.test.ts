@@ -61,7 +61,7 @@ beforeAll(async () => {
     }),
   )
   instances = started.map((each, index) => connectAccess(each, clocks[index]!))
-  await db.database.pool.query(COUNT_USES)
+  await db.database.durablePool.query(COUNT_USES)
 })
 
 afterAll(async () => {
@@ -339,10 +339,10 @@ let count = 0
 
 /** Plays a story, and fails with all that was done. */
 async function play(intents: readonly Intent[]): Promise<void> {
-  const { pool } = db.database
+  const { durablePool } = db.database
   count += 1
   const startMs = Date.now() + 10 * DAY_MS
-  const service = { pool, instances, provider, prefix: `m${MODEL_SEED}-${count}`, startMs }
+  const service = { durablePool, instances, provider, prefix: `m${MODEL_SEED}-${count}`, startMs }
   const drive = await startAccess(service, BUSINESSES)
   const done: string[] = []
   const run = async (...commands: readonly Command[]) => {
@@ -526,7 +526,7 @@ test(
     }
     await Promise.all(started.map((each) => each.close()))
     started = []
-    const { rows } = await db.database.pool.query<{ id: string; atMs: number | null }>(
+    const { rows } = await db.database.durablePool.query<{ id: string; atMs: number | null }>(
       `select id, ${epochMs('last_used_at')} as "atMs" from api_key`,
     )
     for (const { id, atMs } of rows) {

@@ -135,7 +135,7 @@ interface Row {
 }
 
 async function rowOf(drive: Drive, each: Report): Promise<Row | undefined> {
-  const { rows } = await trusting.database.pool.query<Row>(
+  const { rows } = await trusting.database.durablePool.query<Row>(
     `select id, state, outcome, tries from bank_notification
       where body_digest = sha256(convert_to($1, 'UTF8'))`,
     [JSON.stringify(atBank(drive, each))],
@@ -238,7 +238,7 @@ async function play(commands: readonly Command[]): Promise<void> {
     throw new Error(`${done.join('\n')}\n${(error as Error).message}`, { cause: error })
   } finally {
     // Otherwise its retries would ask the bank during a later story.
-    await trusting.database.pool.query(
+    await trusting.database.durablePool.query(
       "update bank_notification set state = 'PROCESSED', next_try_at = null where state = 'PENDING'",
     )
   }

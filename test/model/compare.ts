@@ -162,7 +162,7 @@ async function listConflicts(drive: Drive): Promise<string[]> {
 }
 
 async function listUnmatched(drive: Drive): Promise<string[]> {
-  const { rows } = await drive.pool.query<{ status: string; id: string }>(
+  const { rows } = await drive.durablePool.query<{ status: string; id: string }>(
     'select id, status from unmatched_payment where session_id like $1',
     [`${drive.prefix}-%`],
   )

@@ -154,7 +154,7 @@ export async function compareHours(drive: Drive): Promise<void> {
   for (const business of businessesOf(drive)) {
     for (const live of [true, false]) {
       const always = [{ fromMs: 0, toMs: drive.clock.nowMs + 1_000 * HOUR_MS }]
-      const hours = await readWebhookHours(drive.pool, [idOf(drive, business)], live, always)
+      const hours = await readWebhookHours(drive.durablePool, [idOf(drive, business)], live, always)
       const counts = { attempts: 0, delivered: 0, failed: 0 }
       for (const hour of hours) {
         counts.attempts += hour.attempts
@@ -293,7 +293,7 @@ const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => tota
 
 async function compareAttempts(drive: Drive, delivery: Delivery): Promise<void> {
   const { endpoint, sequence, attempts } = delivery
-  const { rows } = await drive.pool.query<{ id: string }>(
+  const { rows } = await drive.durablePool.query<{ id: string }>(
     'select id from webhook_delivery where endpoint_id = $1 and sequence = $2',
     [idOf(drive, endpoint), sequence],
   )

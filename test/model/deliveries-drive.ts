@@ -47,7 +47,7 @@ type ModelInstance = ReturnType<typeof startInstance>
 
 /** The instances, the receiver, and what the names of the model are there. */
 export interface Drive {
-  readonly pool: Pool
+  readonly durablePool: Pool
   readonly receiver: Receiver
   readonly clock: { nowMs: number }
   readonly instances: ModelInstance[]
@@ -117,11 +117,11 @@ function toMortal(database: Database): { mortal: Database; kill(): void } {
         return isDead ? () => Promise.reject(gone()) : value.bind(target)
       },
     })
-  const { orm, pool, relaxedPool, recordingPool } = database
+  const { orm, durablePool, relaxedPool, recordingPool } = database
   return {
     mortal: {
       ...database,
-      ...{ orm: cut(orm), pool: cut(pool), relaxedPool: cut(relaxedPool) },
+      ...{ orm: cut(orm), durablePool: cut(durablePool), relaxedPool: cut(relaxedPool) },
       recordingPool: cut(recordingPool),
     },
     kill() {
@@ -153,15 +153,19 @@ export async function startDrive(
   endpoints: readonly NewEndpoint[],
   skewMs: number,
 ): Promise<Drive> {
-  const [{ pool }] = databases
-  await pool.query('truncate webhook_attempt, webhook_delivery, webhook_secret, webhook_endpoint')
+  const [{ durablePool }] = databases
+  await durablePool.query(
+    'truncate webhook_attempt, webhook_delivery, webhook_secret, webhook_endpoint',
+  )
   const receiver = await startReceiver()
   // Ahead of the database's clock, also when a story moves it back.
   const clock = { nowMs: Date.now() + 48 * 3_600_000 }
   const tally = { answered: 0, recorded: 0, batches: 0 }
-  const { rows } = await pool.query('select coalesce(max(position), 0) as last from event_log')
+  const { rows } = await durablePool.query(
+    'select coalesce(max(position), 0) as last from event_log',
+  )
   const drive: Drive = {
-    pool,
+    durablePool,
     receiver,
     clock,
     tally,
@@ -300,9 +304,9 @@ export async function run(drive: Drive, command: Command): Promise<void> {
 }
 
 /** Turns that have read the clock have ended: they come to no result of an earlier time. */
-async function endTurns({ pool }: Drive): Promise<void> {
+async function endTurns({ durablePool }: Drive): Promise<void> {
   await waitUntil(async () => {
-    const { rows } = await pool.query(
+    const { rows } = await durablePool.query(
       `select from pg_stat_activity where datname = current_database() and state = 'active'
         and backend_type = 'client backend' and pid <> pg_backend_pid()`,
     )
@@ -355,7 +359,7 @@ async function call(drive: Drive, command: Command): Promise<string | undefined>
     }
     case 'expireEvents': {
       const event = drive.world.events[command.upTo - 1]
-      if (event) await expireEvents(drive.pool, await positionOf(drive, event.id))
+      if (event) await expireEvents(drive.durablePool, await positionOf(drive, event.id))
       return undefined
     }
     case 'cut':
@@ -427,7 +431,7 @@ async function publish(
     const event = create(EventSchema, { ...fromBinary(EventSchema, payload), kind, live })
     return [id, businessId, live, kind, Buffer.from(toBinary(EventSchema, event))] as const
   })
-  await drive.pool.query(
+  await drive.durablePool.query(
     `insert into outbox
         (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
       select event_id, business_id, live, kind, now(), payload, 'txn_test', (kind = 'PAYMENT_NOTIFICATION')::int
@@ -438,9 +442,9 @@ async function publish(
 }
 
 /** Ends the last partition of deliveries and of attempts after all events. */
-async function cut({ pool, position }: Drive): Promise<undefined> {
+async function cut({ durablePool, position }: Drive): Promise<undefined> {
   for (const table of ['webhook_delivery', 'webhook_attempt']) {
-    await pool.query('select cut_partition($1, $2, $2)', [table, `${position + 1n}`])
+    await durablePool.query('select cut_partition($1, $2, $2)', [table, `${position + 1n}`])
   }
 }
 
@@ -451,7 +455,7 @@ async function settle(drive: Drive): Promise<void> {
   const { world, inbox, tally } = drive
   const endMs = Date.now() + WAIT_LIMIT_MS / 2
   for (;;) {
-    await sequence(drive.pool)
+    await sequence(drive.durablePool)
     for (const { webhooks } of drive.instances) {
       webhooks.wake()
       webhooks.context.onDue()
@@ -483,7 +487,7 @@ async function settle(drive: Drive): Promise<void> {
 }
 
 async function readLog(drive: Drive): Promise<void> {
-  const { rows } = await drive.pool.query(
+  const { rows } = await drive.durablePool.query(
     `select l.position, l.event_id, l.business_id, l.live, l.business_sequence, o.kind, o.subject_id
       from event_log l join outbox o on o.seq = l.outbox_seq where l.position > $1 order by l.position`,
     [drive.position],
@@ -510,7 +514,7 @@ async function whyNotQuiet(drive: Drive): Promise<string> {
   const { tally, world, inbox } = drive
   if (tally.answered !== tally.recorded)
     return `${tally.answered - tally.recorded} are not recorded`
-  const { rows } = await drive.pool.query(
+  const { rows } = await drive.durablePool.query(
     `with pending as (
         select d.*, e.ordered, l.event_id, d.leased_until > $1 as leased, d.position = min(d.position)
             over (partition by d.endpoint_id) as first, e.disabled_at is null and e.deleted_at is null as enabled
@@ -566,14 +570,16 @@ export const idOf = ({ ids }: Drive, name: string) => ids.get(name)!
 const urlOf = ({ receiver }: Drive, path: string) => `${receiver.url}${path}`
 
 async function deliveryIdOf(drive: Drive, endpoint: string, event: number): Promise<string> {
-  const { rows } = await drive.pool.query<{ id: string }>(
+  const { rows } = await drive.durablePool.query<{ id: string }>(
     `select id from webhook_delivery where endpoint_id = $1 and sequence = $2`,
     [idOf(drive, endpoint), drive.world.events[event]!.sequence],
   )
   return rows[0]?.id ?? 'dlv_none'
 }
 
-async function positionOf({ pool }: Drive, eventId: string): Promise<bigint> {
-  const { rows } = await pool.query('select position from event_log where event_id = $1', [eventId])
+async function positionOf({ durablePool }: Drive, eventId: string): Promise<bigint> {
+  const { rows } = await durablePool.query('select position from event_log where event_id = $1', [
+    eventId,
+  ])
   return BigInt(rows[0]?.position ?? 0)
 }

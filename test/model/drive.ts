@@ -73,7 +73,7 @@ export function connectTo({
 
 /** The service, and what the names of the model are there. */
 export interface Drive {
-  readonly pool: Pool
+  readonly durablePool: Pool
   readonly instances: readonly ModelInstance[]
   readonly clock: MovedClock
   /** Of all sessions of this run. */
@@ -95,7 +95,7 @@ const LAGOS_HOURS = 1
 
 /** Creates businesses and their accounts, in the service and in the model. */
 export async function startDrive(
-  service: Pick<Drive, 'pool' | 'instances' | 'clock' | 'prefix'>,
+  service: Pick<Drive, 'durablePool' | 'instances' | 'clock' | 'prefix'>,
   names: readonly string[],
   accounts: readonly NewAccount[],
 ): Promise<Drive> {
@@ -309,7 +309,7 @@ async function call(drive: Drive, command: Command): Promise<Answer> {
       return resolve(drive, command)
     case 'resolveConflict': {
       const { to, amountMinor, status, payment } = command.conflict
-      const { rows } = await drive.pool.query<{ id: string }>(
+      const { rows } = await drive.durablePool.query<{ id: string }>(
         `select id from payment_conflict where transaction_id = $1 and account_number = $2
           and amount_minor = $3 and status = $4`,
         [await transactionIdOf(drive, payment), numberOf(drive, to), amountMinor, status],
@@ -389,24 +389,24 @@ async function settleAll(
 }
 
 /** Waits until all events have their positions and deliveries. */
-async function awaitEvents({ pool }: Drive): Promise<void> {
+async function awaitEvents({ durablePool }: Drive): Promise<void> {
   await waitFor(async () => {
-    const { rowCount } = await pool.query(
+    const { rowCount } = await durablePool.query(
       'select from outbox o where not exists (select from event_log l where l.outbox_seq = o.seq)',
     )
     expect(rowCount).toBe(0)
-    const { end } = await readLogState(pool)
-    expect(await dispatchedUpTo(pool)).toBe(end.position)
+    const { end } = await readLogState(durablePool)
+    expect(await dispatchedUpTo(durablePool)).toBe(end.position)
   })
 }
 
 /** Archives what is older than a day, a few events at a time. */
 async function archive(drive: Drive): Promise<void> {
-  const { pool, clock } = drive
-  await createRetention(createTestRuntime({ pool }, { clock }), {
+  const { durablePool, clock } = drive
+  await createRetention(createTestRuntime({ durablePool }, { clock }), {
     retentionDays: 1,
     rowsMax: 3,
-    dispatchedUpTo: () => dispatchedUpTo(pool),
+    dispatchedUpTo: () => dispatchedUpTo(durablePool),
   }).run()
   drive.hasArchived = true
 }
@@ -417,7 +417,7 @@ async function resolve(
 ): Promise<Answer> {
   const client = clientOf(drive, ReconciliationService)
   const { sessionId, accountNumber, amountMinor } = toReport(drive, command.report)
-  const { rows } = await drive.pool.query<{ id: string }>(
+  const { rows } = await drive.durablePool.query<{ id: string }>(
     `select id from unmatched_payment where session_id = $1 and account_number = $2
       and amount_minor = $3 and status = $4`,
     [sessionId, accountNumber, amountMinor, command.report.status],
@@ -473,7 +473,7 @@ function toReport(drive: Drive, { session, to, amountMinor, status, late }: Repo
 }
 
 async function transactionIdOf(drive: Drive, payment: string): Promise<string> {
-  const { rows } = await drive.pool.query<{ id: string }>(
+  const { rows } = await drive.durablePool.query<{ id: string }>(
     'select transaction_id as id from payment_session where session_id = $1 and live = $2',
     [sessionOf(drive, payment.slice(5)), payment === keyOf(true, payment.slice(5))],
   )

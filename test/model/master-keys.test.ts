@@ -36,7 +36,7 @@ const idOf = (index: number) => encrypters[index]!.keyId
 async function write(index: number, count: number): Promise<string> {
   const id = `ntf_${index}_${count}`
   const raw = { headers: {}, rawBody: Buffer.from('{}'), pathSecret: '' }
-  await db.database.pool.query(
+  await db.database.durablePool.query(
     `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state,
         outcome, cause, tries, account_number, session_id, amount_minor)
       values ($1, '9PSB', $2, now(), $3, 'key', 'MANUAL_REVIEW', 'MANUAL_REVIEW', 'the amount differs', 1,
@@ -47,8 +47,8 @@ async function write(index: number, count: number): Promise<string> {
 }
 
 async function play(steps: Story): Promise<void> {
-  const { orm, pool } = db.database
-  await pool.query(
+  const { orm, durablePool } = db.database
+  await durablePool.query(
     'delete from bank_notification; delete from master_key_holder; delete from master_key',
   )
   const running = new Map<string, number>()
@@ -77,7 +77,7 @@ async function play(steps: Story): Promise<void> {
       } else if (step.kind === 'write') {
         values[step.key]!.add(await write(step.key, count++))
       } else if (step.kind === 'erase') {
-        await pool.query('delete from bank_notification where id = any ($1)', [
+        await durablePool.query('delete from bank_notification where id = any ($1)', [
           [...values[step.key]!],
         ])
         values[step.key]!.clear()

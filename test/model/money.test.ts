@@ -23,7 +23,7 @@ let started: readonly Instance[] = []
 let instances: readonly ModelInstance[]
 
 beforeAll(async () => {
-  clock = await createMovedClock(db.database.pool)
+  clock = await createMovedClock(db.database.durablePool)
   const ahead = { now: () => clock.now() + 3_600_000 }
   started = [
     await startInstance(db.url, {}, undefined, clock),
@@ -262,10 +262,10 @@ async function verify(from = verified): Promise<void> {
 
 /** Plays a story, and fails with all that was done. */
 async function play({ terms, accounts, steps, settlesAtEnd, paged, focus }: Story): Promise<void> {
-  const { pool } = db.database
+  const { durablePool } = db.database
   count += 1
   const prefix = `m${MODEL_SEED}-${count}`
-  const drive = await startDrive({ pool, instances, clock, prefix }, BUSINESSES, accounts)
+  const drive = await startDrive({ durablePool, instances, clock, prefix }, BUSINESSES, accounts)
   const done = accounts.map((each, index) => `${each.business}${index}: ${textOf(each)}`)
   const runAll = async (commands: readonly Command[]) => {
     done.push(commands.map(textOf).join('  &  '))

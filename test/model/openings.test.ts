@@ -86,7 +86,7 @@ let count = 0
 
 beforeAll(async () => {
   businessId = newId('biz', START_MS)
-  await db.database.pool.query(
+  await db.database.durablePool.query(
     "insert into business (id, name, alias, created_at) values ($1, 'Acme', 'acme', now())",
     [businessId],
   )
@@ -95,7 +95,7 @@ beforeAll(async () => {
 async function add(world: World, connector: Account['connector'], isPaid: boolean): Promise<void> {
   count += 1
   const id = newId('acc', START_MS + count)
-  await db.database.pool.query(
+  await db.database.durablePool.query(
     `insert into account (id, business_id, live, reference, merchant_reference, bank, connector, status,
         first_name, last_name, email, phone, details_hash, attempts, claimed_until, next_try_at, created_at,
         one_time, expires_at)
@@ -118,7 +118,7 @@ async function add(world: World, connector: Account['connector'], isPaid: boolea
 /** Records a payment into an account. */
 async function pay(id: string): Promise<void> {
   await tamper(
-    db.database.pool,
+    db.database.durablePool,
     `insert into transaction (id, business_id, account_id, live, bank, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration,
         recorded_by)
@@ -131,7 +131,7 @@ const eventOf = () => ({ eventId: newId('evt', START_MS), payload: Buffer.from('
 
 /** Does a command, and says what it must have done. */
 async function execute(world: World, each: Command): Promise<void> {
-  const { pool, orm } = db.database
+  const { durablePool, orm } = db.database
   const em = orm.em.fork()
   const { kind, at } = each
   const accounts = [...world.accounts.values()]
@@ -152,7 +152,7 @@ async function execute(world: World, each: Command): Promise<void> {
         return status === 'PENDING' && nextTryAt !== null && nextTryAt <= at && claimedUntil <= at
       })
       .map(({ id, nextTryAt }) => ({ id, nextTryAt: nextTryAt as number }))
-    const found = await claimDue(pool, msOf(at), msOf(at + CLAIM), each.limit)
+    const found = await claimDue(durablePool, msOf(at), msOf(at + CLAIM), each.limit)
     expect(found.length).toBe(Math.min(each.limit, due.length))
     for (const { account: one, attempt } of found) {
       expect(due.map(({ id }) => id)).toContain(one.id)
@@ -164,7 +164,7 @@ async function execute(world: World, each: Command): Promise<void> {
     const due = accounts.filter(({ status, endDueAt }) => {
       return ['EXPIRED', 'CLOSED'].includes(status) && endDueAt !== null && endDueAt <= at
     })
-    const found = await claimEnded(pool, msOf(at), msOf(at + CLAIM), 100)
+    const found = await claimEnded(durablePool, msOf(at), msOf(at + CLAIM), 100)
     expect(found.map(({ id }) => id).toSorted()).toEqual(due.map(({ id }) => id).toSorted())
     for (const one of due) one.endDueAt = at + CLAIM
   }
@@ -196,7 +196,7 @@ async function execute(world: World, each: Command): Promise<void> {
       account.claimedUntil <= at &&
       account.state !== 'MANUAL_REVIEW'
     const { state: priorState } = account
-    const found = await claimPending(pool, id, msOf(at), msOf(at + CLAIM))
+    const found = await claimPending(durablePool, id, msOf(at), msOf(at + CLAIM))
     if (isFree) take(account)
     expect(found).toEqual(isFree ? { attempt: account.attempts, priorState } : undefined)
   }
@@ -216,20 +216,20 @@ async function execute(world: World, each: Command): Promise<void> {
       occurredAtMs: msOf(at),
       ...eventOf(),
     }
-    const opened = await openPending(pool, [opening], kind === 'open' ? undefined : msOf(at))
+    const opened = await openPending(durablePool, [opening], kind === 'open' ? undefined : msOf(at))
     expect(opened.has(id)).toBe(isOpened)
     if (isOpened && account.isPaid) await pay(id)
     if (isOpened) Object.assign(account, { status: 'ACTIVE', nextTryAt: null, endDueAt: EXPIRES })
   }
   if (kind === 'close') {
     const isOpen = account.status === 'ACTIVE' || account.status === 'EXPIRED'
-    expect(await closeOpen(pool, id, { occurredAtMs: msOf(at), ...eventOf() })).toBe(isOpen)
+    expect(await closeOpen(durablePool, id, { occurredAtMs: msOf(at), ...eventOf() })).toBe(isOpen)
     // One that expired is listed for some days more.
     if (account.status === 'ACTIVE') account.endDueAt = null
     if (isOpen) account.status = 'CLOSED'
   }
   if (kind === 'end' && account.status === 'ACTIVE') {
-    await inTransaction(pool, (client) =>
+    await inTransaction(durablePool, (client) =>
       endAccounts(client, [{ accountId: id, ...eventOf() }], msOf(at)),
     )
     Object.assign(account, {
@@ -240,7 +240,7 @@ async function execute(world: World, each: Command): Promise<void> {
 }
 
 async function compare(world: World): Promise<void> {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     `select id, status, connector, attempts, opening_state,
         ${epochMs('claimed_until')} as claimed_until, ${epochMs('next_try_at')} as next_try_at,
         ${epochMs('end_due_at')} as end_due_at
@@ -290,7 +290,7 @@ async function list(limit: number, paidSinceMs: number | undefined): Promise<str
 
 async function play(commands: readonly Command[]): Promise<void> {
   const world: World = { accounts: new Map(), claims: [] }
-  await tamper(db.database.pool, 'delete from account where business_id = $1', [businessId])
+  await tamper(db.database.durablePool, 'delete from account where business_id = $1', [businessId])
   const done: string[] = []
   try {
     await add(world, 'live', true)

@@ -156,7 +156,7 @@ async function addNotification(scene: Scene, fresh: string, number: number) {
   const isProcessed = number % 3 === 0
   // Its id begins with this time.
   const receivedMs = Date.now() - number * HOUR_MS
-  await scene.service.database.pool.query(
+  await scene.service.database.durablePool.query(
     `update bank_notification set id = $2, received_at = $3, bank = $4, state = $5, outcome = $6
         where id = $1`,
     [
@@ -184,7 +184,7 @@ async function addEndpoint(scene: Scene, fresh: string, number: number) {
   }
   if (number % 3 === 1) {
     const failing = 'update webhook_endpoint set failing_since = now() where id = $1'
-    await service.database.pool.query(failing, [endpointId])
+    await service.database.durablePool.query(failing, [endpointId])
   }
 }
 
@@ -205,15 +205,15 @@ function quietEndpoint(scene: Scene): Promise<string> {
 /** A delivery of each second event, as if it were of a kind that the endpoint is sent. */
 async function addDelivery(scene: Scene, _fresh: string, number: number) {
   const endpointId = await quietEndpoint(scene)
-  const { pool } = scene.service.database
-  const { rows } = await pool.query<{ position: string }>(
+  const { durablePool } = scene.service.database
+  const { rows } = await durablePool.query<{ position: string }>(
     `select position from event_log where business_id = $2 and live and position not in
         (select position from webhook_delivery where endpoint_id = $1) order by position limit 1`,
     [endpointId, scene.businessId],
   )
   const id = await newDelivery(scene, endpointId, Number(rows[0]!.position))
   if (even(number)) return
-  await pool.query(
+  await durablePool.query(
     "update webhook_delivery set state = 'PENDING', completed_at = null where id = $1",
     [id],
   )
@@ -239,7 +239,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       const closed = { businessId: scene.businessId, reference: fresh }
       if (number === 4) await scene.service.client(AccountService).closeAccount(closed)
       if (number !== 5) return
-      await scene.service.database.pool.query(
+      await scene.service.database.durablePool.query(
         "update account set opening_state = 'MANUAL_REVIEW' where merchant_reference = $1",
         [fresh],
       )
@@ -336,7 +336,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       const receivedMs = NOW_MS + number * 1_000
       const isFailed = number % 3 === 0
       const path = even(number) ? '/v2/thirdparty/getBalance/' : '/v2/thirdparty/listEvents/'
-      await service.database.pool.query(
+      await service.database.durablePool.query(
         `insert into api_request values ($1, $2, $3, $4, $5, $6, $7, 'rest', $8, 1, $9, '::1', $10, '', '', '', 0)`,
         [
           ...[newId('arq', receivedMs), businessId, number % 4 < 2, isFailed, LISTED_KEY],
@@ -362,7 +362,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     add: (scene, fresh, number) => addNotification(scene, fresh, even(number) ? 4 : 1),
     remove: {
       row: ({ service }, { id }) =>
-        service.database.pool.query(
+        service.database.durablePool.query(
           "update bank_notification set state = 'PROCESSED', outcome = 'IGNORED' where id = $1",
           [id],
         ),
@@ -411,7 +411,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       }),
     remove: {
       row: ({ service }, { id }) =>
-        service.database.pool.query(
+        service.database.durablePool.query(
           "update unmatched_payment set resolution = 'RETURNED', resolved_at = now() where id = $1",
           [id],
         ),
@@ -432,7 +432,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     add: made('ReconciliationService.ResolvePaymentConflict'),
     remove: {
       row: ({ service }, { id }) =>
-        service.database.pool.query(
+        service.database.durablePool.query(
           'update payment_conflict set resolved_at = now() where id = $1',
           [id],
         ),

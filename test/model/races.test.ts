@@ -35,7 +35,7 @@ let instances: { held: ModelInstance; free: ModelInstance }
 
 beforeAll(async () => {
   // An entry of the audit log is the end of a change: the commit after it is held.
-  clock = await createMovedClock(db.database.pool)
+  clock = await createMovedClock(db.database.durablePool)
   gate = await startGate(db.url, /\baudit_(entry|head|mac)\b/)
   held = await startInstance(gate.url, {}, undefined, clock)
   free = await startInstance(db.url, {}, undefined, clock)
@@ -220,7 +220,7 @@ async function prepare(by: readonly Command[]): Promise<Drive> {
   count += 1
   const drive = await startDrive(
     {
-      pool: db.database.pool,
+      durablePool: db.database.durablePool,
       clock,
       instances: [instances.free],
       prefix: `r${MODEL_SEED}-${count}`,
@@ -258,7 +258,7 @@ async function race(name: string, first: Command, second: Command): Promise<numb
     let at: string | undefined
     try {
       const { held, results } = await overlap(
-        { gate, pool: drive.pool },
+        { gate, pool: drive.durablePool },
         nth,
         () => execute(atHeld, first),
         () => execute(drive, second),

@@ -14,7 +14,7 @@ const service = useService({ BANKS: '9PSB=live' }, bank.connectors)
 const clock = { now: () => 1_000_000 }
 
 const query = (text: string, values: unknown[] = []) =>
-  service.database.pool.query(text, values).then(({ rows }) => rows)
+  service.database.durablePool.query(text, values).then(({ rows }) => rows)
 
 /** How many transactions wrote the rows of a table whose key begins with a prefix. */
 async function commitsOf(table: string, column: string, prefix: string): Promise<number> {
@@ -41,9 +41,9 @@ const processed = (outcome: Processed['outcome'], state: Processed['state']): Pr
 
 describe('notifications that arrive together', () => {
   test('are stored, get their sessions and are finished in a few commits', async () => {
-    const { pool, relaxedPool } = service.database
+    const { durablePool, relaxedPool } = service.database
     const [store, assign] = [
-      createStoreNotification(pool),
+      createStoreNotification(durablePool),
       createAssignSession(createTestRuntime(service.database, { clock })),
     ]
     const finish = createFinishProcessing(relaxedPool)
@@ -59,7 +59,7 @@ describe('notifications that arrive together', () => {
   })
 
   test('are stored once for each body, also by two instances in any order, and every copy gets the stored one', async () => {
-    const instances = [1, 2].map(() => createStoreNotification(service.database.pool))
+    const instances = [1, 2].map(() => createStoreNotification(service.database.durablePool))
     for (let round = 0; round < 10; round++) {
       const prefix = unique('copies')
       const bodies = Array.from({ length: 64 }, (_, index) => `${prefix}body-${index}`)
@@ -81,8 +81,8 @@ describe('notifications that arrive together', () => {
   })
 
   test('are finished by two instances in any order', async () => {
-    const { pool, relaxedPool } = service.database
-    const store = createStoreNotification(pool)
+    const { durablePool, relaxedPool } = service.database
+    const store = createStoreNotification(durablePool)
     const instances = [1, 2].map(() => createFinishProcessing(relaxedPool))
     for (let round = 0; round < 10; round++) {
       const prefix = unique('finished')
@@ -102,7 +102,7 @@ describe('notifications that arrive together', () => {
   })
 
   test('fail alone if the database refuses one of them', async () => {
-    const store = createStoreNotification(service.database.pool)
+    const store = createStoreNotification(service.database.durablePool)
     const prefix = unique('refused')
     const results = await Promise.allSettled(
       Array.from({ length: 40 }, (_, index) => {
@@ -167,7 +167,7 @@ test('of two reports of a payment in one batch the first decides its session', a
 test('a deadlock over sessions that payments claim from each other fails none of the batch', async () => {
   const assign = createAssignSession(createTestRuntime(service.database, { clock }))
   const prefix = unique('deadlock')
-  const other = await service.database.pool.connect()
+  const other = await service.database.durablePool.connect()
   const claim = (key: string, session: string) =>
     other.query(
       `insert into bank_payment_key (bank, bank_key, session_id, created_at)
@@ -216,8 +216,8 @@ test('results stored in any batches are those stored one by one', () => {
   const item = fc.record({ of: fc.nat(2), result: fc.constantFrom(...results) })
   return fc.assert(
     fc.asyncProperty(fc.array(item, { maxLength: 12 }), async (items) => {
-      const { pool, relaxedPool } = service.database
-      const store = createStoreNotification(pool)
+      const { durablePool, relaxedPool } = service.database
+      const store = createStoreNotification(durablePool)
       const finish = createFinishProcessing(relaxedPool)
       const [together, alone] = [unique('together'), unique('alone')]
       const ids = [together, alone].flatMap((prefix) => [0, 1, 2].map((of) => prefix + of))

@@ -25,7 +25,7 @@ const run = (...args: string[]) =>
 
 /** The events of what is held, from the log that internal subscribers read. */
 async function heldEvents(): Promise<Event[]> {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     `select o.payload from event_log l join outbox o on o.event_id = l.event_id
       where o.kind = 'PAYMENT_HELD' and o.business_id = '' order by l.position`,
   )

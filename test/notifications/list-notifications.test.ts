@@ -58,7 +58,7 @@ test('a payment that the bank identifies by a key of its own is found by its ses
   const reported = payment(to.accountNumber)
   bank.payments.set(reported.key, reported)
   await notify(service, reported)
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     'select bank_key from bank_notification where session_id = $1',
     [reported.session],
   )

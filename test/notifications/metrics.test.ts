@@ -12,7 +12,7 @@ let count = 0
 async function receive(bank: string, state: string, ageSeconds: number): Promise<void> {
   count += 1
   await tamper(
-    db.database.pool,
+    db.database.durablePool,
     `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state, outcome,
         cause, tries, next_try_at)
       values ($1, $2, $3, now() - make_interval(secs => $4), '', '', $5, 'RETRY', '', 1,

@@ -19,7 +19,7 @@ beforeEach(() => {
 })
 
 const query = (text: string, values: unknown[] = []) =>
-  service.database.pool.query(text, values).then(({ rows }) => rows)
+  service.database.durablePool.query(text, values).then(({ rows }) => rows)
 
 /** The stored notifications of a payment. */
 const stored = (key: string) =>
@@ -210,7 +210,7 @@ describe('a payment that the bank does not confirm', () => {
     expect((await notify(service, reported)).text).toBe('RECORDED')
     const reversed = pay({ ...reported, state: 'reversed' })
     expect((await notify(service, reversed)).text).toBe('RECORDED')
-    const { rows } = await service.database.pool.query(
+    const { rows } = await service.database.durablePool.query(
       'select t.status from transaction t join account a on a.id = t.account_id where a.account_number = $1',
       [to.accountNumber],
     )
@@ -327,7 +327,7 @@ describe('an instance that allows other addresses, and one whose database is una
 })
 
 test('while the database hangs, a bounded number waits and the bank is asked to retry the rest', async () => {
-  const lock = await service.database.pool.connect()
+  const lock = await service.database.durablePool.connect()
   const texts: string[] = []
   let sending: Promise<unknown>
   try {

@@ -15,8 +15,8 @@ const db = useDatabase(2)
 const raw = { headers: {}, rawBody: Buffer.from('paid'), pathSecret: '' }
 
 test('re-encrypts the notifications that are not under the current key, in pages', async () => {
-  const { pool } = db.database
-  const table = encryptedColumn(pool, NOTIFICATION_COLUMN)
+  const { durablePool } = db.database
+  const table = encryptedColumn(durablePool, NOTIFICATION_COLUMN)
   const previous = createEncrypter(MASTER_KEY)
   expect(await table.matchesKeys(previous)).toBeUndefined()
   const rows = ['ntf_1', 'ntf_2', 'ntf_3'].map((id) => ({
@@ -29,14 +29,16 @@ test('re-encrypts the notifications that are not under the current key, in pages
     ...{ accountNumber: '', sessionId: '', amountMinor: 0n },
     nextTryAtMs: 0,
   }))
-  await insertNotifications(pool, rows)
-  await pool.query("update bank_notification set raw_encrypted = 'unreadable' where id = 'ntf_3'")
+  await insertNotifications(durablePool, rows)
+  await durablePool.query(
+    "update bank_notification set raw_encrypted = 'unreadable' where id = 'ntf_3'",
+  )
   expect(await table.matchesKeys(previous)).toBe(true)
   const next = createEncrypter(Buffer.alloc(32, 9), [MASTER_KEY])
   const page = { scanned: 2, skipped: 0, unreadable: [], next: 'ntf_2' }
   expect(await table.reEncrypt(next, '', 2)).toEqual({ ...page, reEncrypted: 2 })
   expect(await table.reEncrypt(next, '', 2)).toEqual({ ...page, reEncrypted: 0 })
-  const { rows: stored } = await pool.query(
+  const { rows: stored } = await durablePool.query(
     "select raw_encrypted from bank_notification where id = 'ntf_2'",
   )
   const current = createEncrypter(Buffer.alloc(32, 9))

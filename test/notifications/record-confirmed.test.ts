@@ -51,7 +51,7 @@ const requeries = () => bank.asked.filter((what) => what === 'GET payments').len
 
 /** The rows that a report may have left: of transactions and of unmatched payments. */
 async function rowsOf(sessionId: string): Promise<number> {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     `select (select count(*) from transaction where session_id = $1)::int
       + (select count(*) from unmatched_payment where session_id = $1)::int as n`,
     [sessionId],
@@ -219,10 +219,10 @@ describe('payments that need no confirmation', () => {
     expect(requeries()).toBe(before)
     // Once a live account has the number, the money belongs to that one, and the bank has to confirm it.
     const to = await payee(service)
-    await service.database.pool.query('update account set account_number = $1 where id = $2', [
-      to.accountNumber,
-      id,
-    ])
+    await service.database.durablePool.query(
+      'update account set account_number = $1 where id = $2',
+      [to.accountNumber, id],
+    )
     await refused(reportOf(payment(to.accountNumber)))
   })
 

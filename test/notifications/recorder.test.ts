@@ -130,7 +130,7 @@ test('an assigned payment shows the operator who assigned it', async () => {
 test('neither restricted tokens, nor businesses, nor events show which token it was', async () => {
   const { id: businessId, key } = await service.business()
   const to = { ...(await payee(service)), businessId }
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     'update account set business_id = $1 where account_number = $2',
     [businessId, to.accountNumber],
   )
@@ -152,14 +152,14 @@ test('neither restricted tokens, nor businesses, nor events show which token it 
 test('the log of a service at debug says who recorded each payment', async () => {
   const to = await payee(service)
   const lines: string[] = []
-  const { pool } = service.database
+  const { durablePool } = service.database
   const record = createRecordPayment(
     createTestRuntime(service.database, {
       log: pino({ level: 'debug' }, { write: (line: string) => lines.push(line) }),
     }),
     {
       isSimulated: () => true,
-      findOpenAccounts: createFindOpenAccounts(pool, () => true),
+      findOpenAccounts: createFindOpenAccounts(durablePool, () => true),
       onUnmatched: () => undefined,
       onConflict: () => undefined,
     },

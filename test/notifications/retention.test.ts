@@ -18,7 +18,7 @@ async function store(
   days: number,
   state: 'PROCESSED' | 'MANUAL_REVIEW' | undefined,
 ): Promise<void> {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const receivedAtMs = NOW_MS - days * DAY_MS
   const row = {
     id,
@@ -30,12 +30,12 @@ async function store(
     amountMinor: 0n,
   } as const
   const rawEncrypted = Buffer.from('encrypted')
-  await insertNotifications(pool, [
+  await insertNotifications(durablePool, [
     { ...row, receivedAtMs, rawEncrypted, nextTryAtMs: receivedAtMs },
   ])
   if (!state) return
   const processed = { state, outcome: 'IGNORED', cause: '', nextTryAtMs: undefined } as const
-  await finishNotifications(pool, [{ ...processed, id, tries: 1 }])
+  await finishNotifications(durablePool, [{ ...processed, id, tries: 1 }])
 }
 
 const unused = () => Promise.reject(new Error('not to be called'))
@@ -61,7 +61,7 @@ test('deletes processed notifications after the retention and keeps the others',
   onTestFinished(notifications.stop)
   notifications.start()
   const ids = await until(
-    async () => (await db.database.pool.query('select id from bank_notification')).rows,
+    async () => (await db.database.durablePool.query('select id from bank_notification')).rows,
     (rows) => rows.length < 4,
   )
   expect(ids.map((row) => row.id).sort()).toEqual(['old-manual-review', 'old-pending', 'young'])

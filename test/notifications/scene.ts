@@ -52,7 +52,7 @@ export function payment(account: string, overrides: Partial<FakePayment> = {}): 
 
 /** The payments recorded for an account. */
 export async function recordedIn(service: TestService, { accountNumber }: Payee) {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     `select t.session_id, t.amount_minor, t.payer_name, t.narration from transaction t
       join account a on a.id = t.account_id where a.account_number = $1 order by t.id`,
     [accountNumber],

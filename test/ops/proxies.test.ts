@@ -252,7 +252,7 @@ describe.each([HAPROXY, NGINX, CADDY])('$sample', (proxy) => {
       interceptors,
     })
     await createClient(BusinessService, transport).createBusiness({ name: proxy.sample })
-    const { rows } = await db.database.pool.query(
+    const { rows } = await db.database.durablePool.query(
       'select address from audit_entry where details like $1',
       [`%"${proxy.sample}"%`],
     )

@@ -25,7 +25,7 @@ const attempt = (overrides: Partial<EndedAttempt> = {}): EndedAttempt => ({
 })
 
 const read = (businessIds: readonly string[], live = true) =>
-  readWebhookHours(db.database.pool, businessIds, live, [
+  readWebhookHours(db.database.durablePool, businessIds, live, [
     { fromMs: START_MS - HOUR_MS, toMs: START_MS + HOUR_MS },
   ])
 
@@ -54,12 +54,12 @@ test('instances add what they counted, by business, mode and hour', async () => 
 })
 
 test('old hours are deleted', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const old = counter()
   old.count(attempt({ businessId: 'biz_old', endedAtMs: START_MS - HOUR_MS }))
   await old.stop()
   const before = await read(['biz_old'])
   expect(before).toHaveLength(1)
-  await deleteOldHours(pool, START_MS, 1_000)
+  await deleteOldHours(durablePool, START_MS, 1_000)
   expect(await read(['biz_old'])).toEqual([])
 })

@@ -80,9 +80,9 @@ test('counts payments, reversals and webhooks by the hour', async () => {
 })
 
 test('compares with the same hours of a week ago', async () => {
-  const { pool } = service.database
+  const { durablePool } = service.database
   const weekAgo = "date_trunc('hour', now(), 'UTC') - interval '7 days'"
-  await pool.query(
+  await durablePool.query(
     `insert into payment_hour (business_id, live, bank, hour, payments, amount_minor, reversals, reversed_minor)
       values ($1, true, '9PSB', ${weekAgo}, 5, 500, 0, 0), ($1, true, 'PALMPAY', ${weekAgo}, 1, 1, 0, 0),
         ($1, true, '9PSB', ${weekAgo} - interval '1 day', 99, 99, 0, 0),
@@ -168,7 +168,7 @@ test('states for how long the oldest payment has been due', async () => {
   await overviewWith(({ waiting }) => expect(waiting!.nextSettlementAt).toBeDefined(), {
     businessId: late.businessId,
   })
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     `update settlement_due set due_at = now() - interval '90 seconds', next_at = now() + interval '1 hour'
       where business_id = $1`,
     [late.businessId],

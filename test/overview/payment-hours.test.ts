@@ -55,11 +55,12 @@ function dyingAt(pool: Pool, statement: number): Pool {
   return { query: pool.query.bind(pool), connect } as unknown as Pool
 }
 
-const follow = (pool = db.database.pool) => followPayments(createTestRuntime({ pool }))
+const follow = (pool = db.database.durablePool) =>
+  followPayments(createTestRuntime({ durablePool: pool }))
 
 async function followAll(): Promise<void> {
-  await sequence(db.database.pool)
-  while ((await countUncounted(db.database.pool)) > 0n) await follow()
+  await sequence(db.database.durablePool)
+  while ((await countUncounted(db.database.durablePool)) > 0n) await follow()
 }
 
 type Step =
@@ -98,7 +99,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 /** Takes the steps, each of which may leave events that are not counted yet. */
 async function take(steps: readonly Step[], numbers: readonly string[]): Promise<void> {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const { recordPayment } = createInstance(db.database, clock)
   const recorded: string[] = []
   let pending: { account: string; session: string; kobo: bigint } | undefined
@@ -135,15 +136,15 @@ async function take(steps: readonly Step[], numbers: readonly string[]): Promise
         break
       }
       case 'follow':
-        await sequence(pool)
+        await sequence(durablePool)
         await Promise.all(Array.from({ length: each.instances }, () => follow()))
         break
       case 'die':
-        await sequence(pool)
-        await follow(dyingAt(pool, each.statement)).catch(() => undefined)
+        await sequence(durablePool)
+        await follow(dyingAt(durablePool, each.statement)).catch(() => undefined)
         break
       case 'epoch':
-        await bumpEpoch(pool, SYSTEM)
+        await bumpEpoch(durablePool, SYSTEM)
     }
   }
 }
@@ -152,14 +153,14 @@ const FIGURES = 'payments, amount_minor, reversals, reversed_minor'
 
 /** The figures of some businesses, and the same from the ledger. */
 async function figures(ids: readonly string[]) {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const order = 'order by business_id, live, bank, hour'
-  const counted = await pool.query(
+  const counted = await durablePool.query(
     `select business_id, live, bank, hour, ${FIGURES}, last_at from payment_hour
       where business_id = any ($1) ${order}`,
     [ids],
   )
-  const expected = await pool.query(
+  const expected = await durablePool.query(
     `select p.business_id, p.live, t.bank, date_trunc('hour', p.created_at, 'UTC') as hour,
         count(*) filter (where kind = 'payment') as payments,
         coalesce(sum(p.amount_minor) filter (where kind = 'payment'), 0)::bigint as amount_minor,
@@ -176,15 +177,17 @@ async function figures(ids: readonly string[]) {
 
 /** Businesses: one at each of two banks, with an account of each mode. */
 async function insertBusinesses() {
-  const { pool } = db.database
-  const [first, second] = [await insertBusiness(pool), await insertBusiness(pool)]
+  const { durablePool } = db.database
+  const [first, second] = [await insertBusiness(durablePool), await insertBusiness(durablePool)]
   const numbers = [
     first.accountNumber,
-    await openTestAccount(pool, first.accountNumber),
+    await openTestAccount(durablePool, first.accountNumber),
     second.accountNumber,
-    await openTestAccount(pool, second.accountNumber),
+    await openTestAccount(durablePool, second.accountNumber),
   ]
-  await tamper(pool, "update account set bank = 'PALMPAY' where business_id = $1", [second.id])
+  await tamper(durablePool, "update account set bank = 'PALMPAY' where business_id = $1", [
+    second.id,
+  ])
   return { ids: [first.id, second.id], numbers }
 }
 
@@ -218,7 +221,7 @@ test('the row of all businesses is the sum of the rows of each', async () => {
   )
   await followAll()
   const sums = (which: string) =>
-    db.database.pool.query(
+    db.database.durablePool.query(
       `select live, bank, hour, sum(payments) as payments, sum(amount_minor) as amount_minor,
           sum(reversals) as reversals, sum(reversed_minor) as reversed_minor, max(last_at) as last_at
         from payment_hour where business_id ${which} '' group by 1, 2, 3 order by 1, 2, 3`,
@@ -229,35 +232,35 @@ test('the row of all businesses is the sum of the rows of each', async () => {
 test('more events than one transaction reads are counted in one call', async () => {
   const { ids, numbers } = await insertBusinesses()
   await take([{ kind: 'pay', account: 0, hoursAgo: 0, kobo: 1n }], numbers)
-  const { pool } = db.database
+  const { durablePool } = db.database
   // Copies of its event.
   await tamper(
-    pool,
+    durablePool,
     `insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
       select 'evt_copy' || lpad(n::text, 18, '0'), business_id, live, kind, occurred_at, payload, subject_id, 1
       from outbox, generate_series(1, 4999) n where business_id = $1`,
     [ids[0]],
   )
-  await sequence(pool)
+  await sequence(durablePool)
   expect(await follow()).toBe(true)
-  const { rows } = await pool.query(
+  const { rows } = await durablePool.query(
     'select sum(payments) as payments from payment_hour where business_id = $1',
     [ids[0]],
   )
   expect(rows).toEqual([{ payments: '5000' }])
-  expect(await countUncounted(pool)).toBe(0n)
+  expect(await countUncounted(durablePool)).toBe(0n)
 })
 
 test('figures that are too old are deleted', async () => {
-  const { pool } = db.database
-  await pool.query(
+  const { durablePool } = db.database
+  await durablePool.query(
     `insert into payment_hour (business_id, live, bank, hour, payments, amount_minor, reversals, reversed_minor)
       select 'biz_old', true, '9PSB', $1::timestamptz - n * interval '1 hour', 1, 1, 0, 0
       from generate_series(-1, 2) n`,
     [new Date(0)],
   )
-  expect(await deleteOldHours(pool, 0)).toBe(2)
-  const { rows } = await pool.query(
+  expect(await deleteOldHours(durablePool, 0)).toBe(2)
+  const { rows } = await durablePool.query(
     "delete from payment_hour where business_id = 'biz_old' returning hour",
   )
   expect(rows).toHaveLength(2)

@@ -25,7 +25,7 @@ const waiting = {} as Record<keyof typeof ReviewKind, string>
 beforeAll(async () => {
   shop = await openShop(service, { terms: { amountMinor: 500n } })
   other = await openShop(service)
-  const { pool } = service.database
+  const { durablePool } = service.database
   const held = await pay(service, shop, 400n)
   waiting.HELD_PAYMENT = held.id
   const payments = service.client(TransactionService)
@@ -44,25 +44,25 @@ beforeAll(async () => {
   waiting.ENDPOINT = endpoint!.id
   await pay(service, other)
   await waitFor(async () => {
-    const { rows } = await pool.query(
+    const { rows } = await durablePool.query(
       'select from webhook_endpoint where failing_since is not null',
     )
     expect(rows).toHaveLength(1)
   })
   const opening = await openAccount(service, shop.businessId)
   waiting.ACCOUNT_OPENING = opening.reference
-  await pool.query(
+  await durablePool.query(
     `update account set status = 'PENDING', opening_state = 'MANUAL_REVIEW', last_cause = 'no response',
       account_number = null, account_name = null where reference = $1`,
     [opening.reference],
   )
-  await pool.query(
+  await durablePool.query(
     `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state, outcome, cause,
         tries, amount_minor)
       values ('ntf_1', 'PALMPAY', '', now() - interval '1 day', '', '', 'MANUAL_REVIEW', 'MANUAL_REVIEW', 'unreadable', 1, 3)`,
   )
   waiting.HELD_NOTIFICATION = 'ntf_1'
-  await pool.query(
+  await durablePool.query(
     `insert into settlement_due (business_id, live, due_at, next_at, failures)
       values ($1, true, now() - interval '11 minutes', now() + interval '1 hour', 2)
       on conflict (business_id, live) do update set due_at = excluded.due_at, next_at = excluded.next_at,
@@ -75,7 +75,7 @@ beforeAll(async () => {
 })
 
 async function idOf(table: string): Promise<string> {
-  const { rows } = await service.database.pool.query(`select id from ${table}`)
+  const { rows } = await service.database.durablePool.query(`select id from ${table}`)
   expect(rows).toHaveLength(1)
   return rows[0].id
 }

@@ -147,7 +147,7 @@ test('what belongs to no business is found by operators only', async () => {
 
   const report = { ...stray, accountNumber: shop.accountNumber, sessionId: paid.sessionId }
   await service.client(TransactionService).recordPayment(report)
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     'select id from payment_conflict where transaction_id = $1',
     [paid.id],
   )

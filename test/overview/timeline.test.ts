@@ -150,13 +150,16 @@ test('shows at most the latest twenty attempts of a delivery, and says so', asyn
     expect(found.deliveries[0]?.delivery?.status).toBe(DeliveryStatus.DELIVERED),
   )
   const { id } = deliveries[0]!.delivery!
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     `insert into webhook_attempt (delivery_id, number, position, started_at, latency_ms, status, response_body, error)
       select d.id, -n, d.position, d.started_at - n * interval '1 s', 1, 500, repeat('x', 4096), 'x'
       from webhook_delivery d, generate_series(1, 30) n where d.id = $1`,
     [id],
   )
-  await service.database.pool.query('update webhook_delivery set attempts = 31 where id = $1', [id])
+  await service.database.durablePool.query(
+    'update webhook_delivery set attempts = 31 where id = $1',
+    [id],
+  )
   const timeline = await timelineOf(paid.id)
   const attempts = timeline.steps.filter(({ step }) => step.case === 'deliveryAttempted')
   expect(attempts).toHaveLength(20)
@@ -174,8 +177,8 @@ test('shows at most a hundred deliveries and a mebibyte of bodies, and says that
   await timelineWith(paid.id, (found) =>
     expect(found.deliveries[0]?.delivery?.status).toBe(DeliveryStatus.DELIVERED),
   )
-  const { pool } = service.database
-  await pool.query(
+  const { durablePool } = service.database
+  await durablePool.query(
     `with copies as (
         insert into webhook_endpoint (id, business_id, url, kinds, description, concurrency, after_position,
           created_at, live, deleted_at)
@@ -192,7 +195,7 @@ test('shows at most a hundred deliveries and a mebibyte of bodies, and says that
       from delivery d, copies c`,
     [shop.businessId],
   )
-  await pool.query(
+  await durablePool.query(
     `insert into webhook_attempt (delivery_id, number, position, started_at, latency_ms, status, response_body, error)
       select d.id, n, d.position, d.started_at - interval '1 min', 1, 500, repeat('x', 4096), 'x'
       from webhook_delivery d, generate_series(1, 3) n where d.id like 'dlv_ep_%'`,

@@ -14,7 +14,7 @@ const db = useDatabase(4)
 
 /** How PostgreSQL reads an array parameter. */
 async function read<T>(type: string, parameter: Buffer, shown = 'v'): Promise<T[]> {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     `select ${shown} as v from unnest($1::${type}[]) with ordinality as a(v, at) order by at`,
     [parameter],
   )
@@ -92,7 +92,7 @@ test('times round-trip to the millisecond, also before 1970 and 2000', () =>
 test('arrays of the same length unnest to rows, whatever they contain', async () => {
   const rows = 5_000
   const numbers = Array.from({ length: rows }, (_, index) => index)
-  const { rows: found } = await db.database.pool.query(
+  const { rows: found } = await db.database.durablePool.query(
     `select count(*)::int as count from unnest($1::text[], $2::bigint[], $3::bytea[]) as r(t, n, b)
       where t = 'é' || n and b = decode(lpad(to_hex(n), 8, '0'), 'hex')`,
     [

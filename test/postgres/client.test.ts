@@ -87,9 +87,9 @@ test.each<Direction>(['to the server', 'from the server'])(
 test.each(['begin', 'rollback'])(
   'a connection that is lost at %s makes room in the pool',
   async (statement) => {
-    const { orm, pool, close } = await openDatabase(db.url, ENTITIES, { connectionsMax: 2 })
+    const { orm, durablePool, close } = await openDatabase(db.url, ENTITIES, { connectionsMax: 2 })
     onTestFinished(close)
-    pool.on('connect', (client) => {
+    durablePool.on('connect', (client) => {
       const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>
       const losing = async (...args: unknown[]) => {
         const lost = (args[0] as { text?: string } | undefined)?.text ?? args[0]
@@ -106,7 +106,7 @@ test.each(['begin', 'rollback'])(
         throw new Error('rolled back')
       })
       await expect(run).rejects.toThrow()
-      expect(pool.totalCount).toBe(pool.idleCount)
+      expect(durablePool.totalCount).toBe(durablePool.idleCount)
     }
   },
 )
@@ -136,13 +136,13 @@ test('connections that fail are closed, and opened again one at a time with back
   await waitFor(() => expect(proxy.connections()).toBe(0))
 })
 
-test.each(['recordingPool', 'relaxedPool', 'pool'] as const)(
+test.each(['recordingPool', 'relaxedPool', 'durablePool'] as const)(
   'a connection of the %s that is lost between two statements fails the next one alone',
   async (name) => {
     const client = await db.database[name].connect()
     const { rows } = await client.query('select pg_backend_pid() as pid')
     const ended = new Promise((resolve) => client.once('end', resolve))
-    await db.database.pool.query('select pg_terminate_backend($1)', [rows[0].pid])
+    await db.database.durablePool.query('select pg_terminate_backend($1)', [rows[0].pid])
     await ended
     await expect(client.query('select 1')).rejects.toThrow()
     client.release(true)

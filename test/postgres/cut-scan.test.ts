@@ -16,7 +16,10 @@ async function pagesOf(order: 'asc' | 'desc', filter: string, pageSize: number) 
     const after = page.after?.[0] ?? (order === 'asc' ? '0' : `${ROWS + 1}`)
     const scanned = `from generate_series(1, ${ROWS}) number
       where number ${order === 'asc' ? '>' : '<'} $1::int order by number ${order}`
-    const { rows } = await db.database.pool.query<{ number: number; read_up_to: number | null }>(
+    const { rows } = await db.database.durablePool.query<{
+      number: number
+      read_up_to: number | null
+    }>(
       `with page as materialized (
           select * from (select number ${scanned} limit ${ROWS_MAX}) candidate
           where ${filter} order by number ${order} limit $2

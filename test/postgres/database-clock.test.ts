@@ -21,10 +21,10 @@ function startClock(shift: { ms: number }) {
   const lines: string[] = []
   let measurements = 0
   const clock = createDatabaseClock({
-    pool: {
+    durablePool: {
       query: (async (text: string) => {
         measurements += 1
-        return db.database.pool.query(text)
+        return db.database.durablePool.query(text)
       }) as never,
     },
     clock: { now: () => Date.now() + shift.ms },

@@ -63,7 +63,7 @@ export function useExplainedDatabase(transactions: number): ExplainedDatabase {
       const explained = JSON.parse(message.slice(at)) as { 'Query Text': string; Plan: PlanNode }
       statements.push({ text: explained['Query Text'], plan: explained.Plan })
     }
-    for (const pool of [database.pool, database.relaxedPool, database.recordingPool]) {
+    for (const pool of [database.durablePool, database.relaxedPool, database.recordingPool]) {
       pool.on('connect', (client) => client.on('notice', hear))
     }
     // Seeded rows are not encrypted, so the service would take its own key for a wrong one.

@@ -113,12 +113,12 @@ const hostile = useService({}, undefined, useHostileDatabase())
 
 describe('whatever a database says to its sessions', () => {
   test('those of the service have their own settings, in each pool', async () => {
-    const { pool, recordingPool, relaxedPool } = hostile.database
-    expect(await readForeignSettings(pool)).toEqual([])
+    const { durablePool, recordingPool, relaxedPool } = hostile.database
+    expect(await readForeignSettings(durablePool)).toEqual([])
     expect(await readForeignSettings(recordingPool)).toEqual([])
     expect(await readForeignSettings(relaxedPool)).toEqual([])
     const commits = (on: pg.Pool) => on.query('show synchronous_commit').then(({ rows }) => rows)
-    expect(await commits(pool)).toEqual([{ synchronous_commit: 'on' }])
+    expect(await commits(durablePool)).toEqual([{ synchronous_commit: 'on' }])
     expect(await commits(recordingPool)).toEqual([{ synchronous_commit: 'on' }])
     expect(await commits(relaxedPool)).toEqual([{ synchronous_commit: 'off' }])
   })

@@ -38,13 +38,13 @@ async function openBehindProxy(onConnect?: (client: pg.Client) => Promise<void>)
 
 /** In each pool one idle connection, one in a transaction, and one with a query that takes a minute. */
 async function occupy({
-  pool,
+  durablePool,
   relaxedPool,
   recordingPool,
 }: Awaited<ReturnType<typeof openDatabase>>) {
   const pids: number[] = []
   const waiting: Promise<unknown>[] = []
-  for (const each of [pool, relaxedPool, recordingPool]) {
+  for (const each of [durablePool, relaxedPool, recordingPool]) {
     const clients = await Promise.all([each.connect(), each.connect(), each.connect()])
     const [inTransaction, busy, idle] = clients as [pg.PoolClient, pg.PoolClient, pg.PoolClient]
     for (const client of clients) {
@@ -79,12 +79,12 @@ test('a server that is silent in either direction loses all connections of all p
     for (const error of await Promise.all(waiting)) expect(isRetryable(error)).toBe(true)
     await waitFor(() => expect(proxy.lost()).toBe(0))
     expect(lines).toContainEqual(expect.objectContaining({ ended: 9 }))
-    const { pool, relaxedPool, recordingPool } = database
-    for (const each of [pool, relaxedPool, recordingPool]) await each.query('select 1')
+    const { durablePool, relaxedPool, recordingPool } = database
+    for (const each of [durablePool, relaxedPool, recordingPool]) await each.query('select 1')
     // Those that sleep are active, and end by themselves.
     const left = `select from pg_stat_activity where pid = any($1) and state <> 'active'`
     await waitFor(async () => {
-      expect((await db.database.pool.query(left, [pids])).rowCount).toBe(0)
+      expect((await db.database.durablePool.query(left, [pids])).rowCount).toBe(0)
     })
   }
   // Each takes a deadline.
@@ -117,8 +117,8 @@ test('a process that stands still for longer than a deadline ends no connection'
 
 test('a heartbeat that loses its connection opens another, and ends no other', async () => {
   const { proxy, database, lines } = await openBehindProxy()
-  const client = await database.pool.connect()
-  await db.database.pool.query(
+  const client = await database.durablePool.connect()
+  await db.database.durablePool.query(
     `select pg_terminate_backend(pid) from pg_stat_activity
       where application_name = 'inflow heartbeat' and datname = current_database()`,
   )

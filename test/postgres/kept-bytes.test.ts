@@ -13,7 +13,7 @@ const db = useDatabase(2)
 const KEY_ID = `key_${'0'.repeat(26)}`
 
 beforeAll(async () => {
-  await db.database.pool.query(`
+  await db.database.durablePool.query(`
     insert into business (id, name, alias, created_at) values ('biz_1', 'A', 'A', now());
     insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
         account_name, status, first_name, last_name, email, phone, details_hash, attempts,
@@ -37,13 +37,13 @@ test('cached event bytes retain no larger buffer', () => {
 })
 
 test('cached bytes do not retain the read buffer of the driver', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const [account] = await createFindOpenAccounts(
-    pool,
+    durablePool,
     () => true,
   )([{ bank: '9PSB', accountNumber: '0000000001', live: true }])
-  const key = await createFindKey(pool)(newSecretKey(KEY_ID, true).secret)
-  const token = await findToken(pool, 'tok_1')
+  const key = await createFindKey(durablePool)(newSecretKey(KEY_ID, true).secret)
+  const token = await findToken(durablePool, 'tok_1')
   for (const kept of [account, key, token]) {
     const bytes = Object.values(kept ?? {}).filter((value) => value instanceof Uint8Array)
     expect(bytes.map((each) => [each.length, each.buffer.byteLength])).toEqual([[32, 32]])

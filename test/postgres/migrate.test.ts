@@ -141,9 +141,9 @@ test('an older release that the schema ended since is refused', async () => {
 test('a release whose own migrations are pending is refused by a schema with unknown ones', async () => {
   const { url, database } = await open()
   const next = await openNext(url, database, INITIAL)
-  await database.pool.query('insert into schema_migration (name, works_since) values ($1, $2)', [
-    'Migration20991230000000_other',
-    INITIAL,
-  ])
+  await database.durablePool.query(
+    'insert into schema_migration (name, works_since) values ($1, $2)',
+    ['Migration20991230000000_other', INITIAL],
+  )
   await expect(migrate(next)).rejects.toThrow(/schema is newer than this version .*_other/)
 })

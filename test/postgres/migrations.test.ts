@@ -51,7 +51,7 @@ test('a database of an unreleased version is refused', async () => {
   const made = await createTestDatabase()
   const database = await openDatabase(made.url, ENTITIES, { connectionsMax: 2 })
   try {
-    await database.pool.query(
+    await database.durablePool.query(
       "update schema_migration set name = 'Migration20261121000000_initial'",
     )
     await expect(migrate(database)).rejects.toThrow(
@@ -64,7 +64,7 @@ test('a database of an unreleased version is refused', async () => {
 })
 
 test('creates every foreign key, check, trigger and function', async () => {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     `select 'function ' || proname as what from pg_proc
         where pronamespace = 'public'::regnamespace and prokind = 'f'
       union all select 'trigger ' || tgname from pg_trigger where not tgisinternal

@@ -75,7 +75,7 @@ async function connect(connections: OpenConnections) {
 }
 
 async function alive(pids: readonly number[]): Promise<readonly number[]> {
-  const { rows } = await db.database.pool.query<{ pid: number }>(
+  const { rows } = await db.database.durablePool.query<{ pid: number }>(
     'select pid from pg_stat_activity where pid = any($1) order by array_position($1, pid)',
     [pids],
   )
@@ -84,8 +84,8 @@ async function alive(pids: readonly number[]): Promise<readonly number[]> {
 
 test('the same server ends what it keeps of abandoned connections, unless it is active', async () => {
   const connections = new OpenConnections()
-  const { pool } = db.database
-  await connections.endAbandoned(pool)
+  const { durablePool } = db.database
+  await connections.endAbandoned(durablePool)
   const [idle, open, active] = [
     await connect(connections),
     await connect(connections),
@@ -95,26 +95,26 @@ test('the same server ends what it keeps of abandoned connections, unless it is 
   void active.client.query('select pg_sleep(60)').catch(() => undefined)
   const states = 'select state from pg_stat_activity where pid = $1'
   await waitFor(async () => {
-    expect((await pool.query(states, [active.pid])).rows).toEqual([{ state: 'active' }])
+    expect((await durablePool.query(states, [active.pid])).rows).toEqual([{ state: 'active' }])
   })
   const pids = [idle.pid, open.pid, active.pid]
   expect(connections.missedHeartbeat(1, 0)).toBe(3)
-  await connections.endAbandoned(pool)
+  await connections.endAbandoned(durablePool)
   await waitFor(async () => expect(await alive(pids)).toEqual([active.pid]))
-  await pool.query('select pg_terminate_backend($1)', [active.pid])
+  await durablePool.query('select pg_terminate_backend($1)', [active.pid])
 })
 
 test('another server, and a process that began later under the same number, are left alone', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const other = new OpenConnections()
   const abandoned = await connect(other)
   other.missedHeartbeat(1, 0)
   // It has not been connected to this server before.
-  await other.endAbandoned(pool)
+  await other.endAbandoned(durablePool)
   await abandoned.client.query('select 1')
 
   const connections = new OpenConnections()
-  await connections.endAbandoned(pool)
+  await connections.endAbandoned(durablePool)
   // The numbers that the system gives next, of connections that were open at least a deadline before.
   const openedMs = performance.now() - DEADLINES.hot
   for (let i = 1; i <= 5_000; i++) {
@@ -122,6 +122,6 @@ test('another server, and a process that began later under the same number, are 
   }
   connections.missedHeartbeat(1, 0)
   const later = await connect(connections)
-  await connections.endAbandoned(pool)
+  await connections.endAbandoned(durablePool)
   await later.client.query('select 1')
 })

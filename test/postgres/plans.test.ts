@@ -232,7 +232,7 @@ const OF_SOME: readonly (readonly [name: string, request: Request])[] = [
 ]
 
 test('a list of some businesses scans no growing table and sorts nothing large', async () => {
-  const { rows } = await wholeService.database.pool.query<{ id: string }>(
+  const { rows } = await wholeService.database.durablePool.query<{ id: string }>(
     'select id from business order by id limit 20',
   )
   const businessIds = [...new Set([SEEDED_BUSINESS, ...rows.map(({ id }) => id)])]
@@ -262,11 +262,11 @@ const GAUGES: readonly RegExp[] = [
 const COUNTED_MAX = 20_000
 
 test('a scrape scans no growing table, and counts a large backlog up to a bound', async () => {
-  const { pool } = wholeService.database
+  const { durablePool } = wholeService.database
   // It has just grown: the statistics know none of it. Nothing of it is due.
-  await pool.query(`update webhook_delivery set state = 'PENDING', completed_at = null, failure = null,
+  await durablePool.query(`update webhook_delivery set state = 'PENDING', completed_at = null, failure = null,
     due_at = now() + interval '1 day'`)
-  await pool.query(
+  await durablePool.query(
     "update bank_notification set state = 'PENDING', next_try_at = now() + interval '1 day'",
   )
   whole.take()
@@ -307,7 +307,8 @@ async function costsOf(
   const costs: Cost[] = []
   for (const request of requestsOf(row)) {
     for (const part of row.at ? parts : [undefined]) {
-      const place = part === undefined ? {} : await row.at!(service.database.pool, part, request)
+      const place =
+        part === undefined ? {} : await row.at!(service.database.durablePool, part, request)
       let buffers = Number.POSITIVE_INFINITY
       // The minimum of several runs excludes background work.
       for (let i = 0; i < TRIES_MAX && buffers > 0.75 * max; i++) {

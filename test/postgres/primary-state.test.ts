@@ -9,7 +9,7 @@ const db = useDatabase(2)
 test.each(['on', 'off'])(
   'every visible commit is before the position of the primary, with synchronous_commit %s',
   async (setting) => {
-    const client = await db.database.pool.connect()
+    const client = await db.database.durablePool.connect()
     try {
       await client.query(`set synchronous_commit = ${setting}`)
       await client.query(`create table note_${setting} (id int)`)

@@ -13,13 +13,13 @@ const service = useService()
 
 /** Starts a change, which then waits for the audit log with its row locked. */
 async function startChange(change: () => Promise<unknown>): Promise<{ end(): Promise<void> }> {
-  const { pool } = service.database
-  const holder = await pool.connect()
+  const { durablePool } = service.database
+  const holder = await durablePool.connect()
   await holder.query('begin')
   await holder.query('select from audit_head for update')
   const changing = change()
   await waitFor(async () => {
-    const { rowCount } = await pool.query(
+    const { rowCount } = await durablePool.query(
       `select from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock'`,
     )
@@ -71,13 +71,13 @@ describe('a change in progress does not hold up what refers to its row', () => {
     const change = await startChange(() =>
       transactionsOf(service).reverseTransaction({ transactionId: transaction!.id, reason: 'x' }),
     )
-    const { pool } = service.database
+    const { durablePool } = service.database
     const facts = { sessionId: 'locked-2', accountNumber: number, amountMinor: 7n }
     const reported = { ...facts, status: 'SUCCESS' } as const
     const report = { bank: '9PSB', transactionId: transaction!.id, reported } as const
     const onConflict = () => undefined
     await recordConflicts(createTestRuntime(service.database), { onConflict }, [report])
-    expect((await storedOf(pool, 'locked-2')).conflicts).toHaveLength(1)
+    expect((await storedOf(durablePool, 'locked-2')).conflicts).toHaveLength(1)
     await change.end()
   })
 })

@@ -33,9 +33,9 @@ async function encryptionOf(url: string): Promise<readonly unknown[]> {
   const replica = openReadPool(url, {}, 1)
   try {
     const text = 'select ssl, version from pg_stat_ssl where pid = pg_backend_pid()'
-    const { pool, relaxedPool, recordingPool } = database
-    const read = async (each: typeof pool) => (await each.query(text)).rows[0]
-    return await Promise.all([pool, relaxedPool, recordingPool, replica].map(read))
+    const { durablePool, relaxedPool, recordingPool } = database
+    const read = async (each: typeof durablePool) => (await each.query(text)).rows[0]
+    return await Promise.all([durablePool, relaxedPool, recordingPool, replica].map(read))
   } finally {
     await Promise.all([database.close(), replica.end()])
   }

@@ -24,15 +24,17 @@ const until = (condition: () => Promise<boolean>) =>
 
 /** Makes all runs due and waits until they have finished. */
 async function reconcile(): Promise<void> {
-  const { pool } = service.database
+  const { durablePool } = service.database
   await until(async () => {
-    const { rows } = await pool.query('select from reconciliation_run')
+    const { rows } = await durablePool.query('select from reconciliation_run')
     return rows.length === 5
   })
-  await pool.query("update reconciliation_run set next_at = '2000-01-01' where not in_progress")
+  await durablePool.query(
+    "update reconciliation_run set next_at = '2000-01-01' where not in_progress",
+  )
   // The lease of a claimed run is shorter.
   await until(async () => {
-    const { rows } = await pool.query(
+    const { rows } = await durablePool.query(
       "select from reconciliation_run where in_progress or next_at < now() + interval '5 minutes'",
     )
     return rows.length === 0
@@ -43,7 +45,7 @@ const sessionsIn = async (account: Payee) =>
   (await recordedIn(service, account)).map(({ session, kobo }) => [session, kobo])
 
 async function count(table: string, where = 'true'): Promise<number> {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     `select count(*)::int as n from ${table} where ${where}`,
   )
   return rows[0].n
@@ -53,7 +55,7 @@ async function count(table: string, where = 'true'): Promise<number> {
 const hurry = (condition: () => Promise<boolean>) =>
   until(async () => {
     // A claimed run has a lease of up to three minutes; a due run keeps its turn.
-    await service.database.pool.query(
+    await service.database.durablePool.query(
       `update reconciliation_run set next_at = now() where failures > 0 and next_at > now()
         and (next_at < now() + interval '125 seconds' or next_at > now() + interval '185 seconds')`,
     )
@@ -175,16 +177,18 @@ test('finds more payments than a page holds, and retries a bank that fails', asy
   const palm = await payee(service, Bank.BANK_PALMPAY)
   for (let i = 0; i < 130; i++) palmPay.receive(palm.accountNumber, '1', old())
   palmPay.faults.add('pageList', '500')
-  const { pool } = service.database
-  await pool.query("update reconciliation_run set next_at = '2000-01-01' where bank = 'PALMPAY'")
+  const { durablePool } = service.database
+  await durablePool.query(
+    "update reconciliation_run set next_at = '2000-01-01' where bank = 'PALMPAY'",
+  )
   await until(async () => (await count('reconciliation_run', 'failures > 0')) === 1)
   expect(await sessionsIn(palm)).toEqual([])
-  await pool.query("update reconciliation_run set next_at = '2000-01-01' where failures > 0")
+  await durablePool.query("update reconciliation_run set next_at = '2000-01-01' where failures > 0")
   await until(async () => (await sessionsIn(palm)).length === 130)
 })
 
 test('skips an account that its bank cannot list, without delaying others', async () => {
-  const { pool } = service.database
+  const { durablePool } = service.database
   const haven = await payee(service, Bank.BANK_SAFEHAVEN)
   const gone = {
     id: 'acc_00000000000000000000000000',
@@ -193,18 +197,20 @@ test('skips an account that its bank cannot list, without delaying others', asyn
     account_number: '0000000009',
     bank_account_id: 'gone',
   }
-  await pool.query(
+  await durablePool.query(
     `insert into account select (jsonb_populate_record(a, $2)).* from account a
       where account_number = $1`,
     [haven.accountNumber, gone],
   )
   const credit = safeHaven.receive(haven.accountNumber, '12', old())
-  await pool.query("update reconciliation_run set next_at = '2000-01-01' where not in_progress")
+  await durablePool.query(
+    "update reconciliation_run set next_at = '2000-01-01' where not in_progress",
+  )
   await hurry(
     async () => (await count('reconciliation_run', 'in_progress or next_at < now()')) === 0,
   )
   expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '1200']])
-  await pool.query("update account set status = 'CLOSED' where id = $1", [gone.id])
+  await durablePool.query("update account set status = 'CLOSED' where id = $1", [gone.id])
 })
 
 test('lists no accounts of test mode, which banks do not know', async () => {
@@ -213,8 +219,8 @@ test('lists no accounts of test mode, which banks do not know', async () => {
     const request = { businessId, test: true, reference: `test-${bank}`, bank, ...CUSTOMER }
     await service.client(AccountService).createAccount(request)
   }
-  const { pool } = service.database
-  await pool.query("update reconciliation_run set next_at = '2000-01-01'")
+  const { durablePool } = service.database
+  await durablePool.query("update reconciliation_run set next_at = '2000-01-01'")
   await until(
     async () =>
       (await count('reconciliation_run', 'failures > 0')) > 0 ||
@@ -226,14 +232,14 @@ test('lists no accounts of test mode, which banks do not know', async () => {
 describe('if none of the accounts can be listed', () => {
   /** As if the bank had closed the accounts or knew them by other ids. */
   const rename = (set: string) =>
-    service.database.pool.query(
+    service.database.durablePool.query(
       `update account set bank_account_id = ${set} where bank = 'SAFEHAVEN' and live`,
     )
 
   test('a run finishes when the bank says so of each account', async () => {
     await payee(service, Bank.BANK_SAFEHAVEN)
     await rename("'gone-' || bank_account_id")
-    await service.database.pool.query(
+    await service.database.durablePool.query(
       "update reconciliation_run set next_at = '2000-01-01' where bank = 'SAFEHAVEN'",
     )
     await hurry(
@@ -246,7 +252,7 @@ describe('if none of the accounts can be listed', () => {
     const haven = await payee(service, Bank.BANK_SAFEHAVEN)
     const credit = safeHaven.receive(haven.accountNumber, '9', old())
     safeHaven.faults.add('statement', '500', 1_000)
-    await service.database.pool.query(
+    await service.database.durablePool.query(
       "update reconciliation_run set next_at = '2000-01-01' where bank = 'SAFEHAVEN'",
     )
     const where = "bank = 'SAFEHAVEN' and scope = 'all accounts'"

@@ -71,7 +71,7 @@ async function insertAccountLike(accountNumber: string, newNumber: string): Prom
     account_number: newNumber,
     bank_account_id: newNumber,
   }
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     `insert into account select (jsonb_populate_record(a, $2)).* from account a
       where account_number = $1`,
     [accountNumber, other],
@@ -200,7 +200,7 @@ describe('a row of a bank’s statement', () => {
       const row = rowOf(order, { status })
       expect(await reconcile([row])).toEqual([[Finding.MISMATCHED, Action.REVIEW]])
     }
-    const { rows } = await service.database.pool.query(
+    const { rows } = await service.database.durablePool.query(
       `select c.status from payment_conflict c join transaction t on t.id = c.transaction_id
         where t.session_id = $1 order by c.status`,
       [order.sessionId],

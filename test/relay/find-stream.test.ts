@@ -19,19 +19,19 @@ test.skipIf(!hasNats)(
   async () => {
     const server = await startNats()
     onTestFinished(() => server.stop())
-    const { pool } = db.database
-    await writeEvents(pool, 3)
-    await sequence(pool)
-    const { entries } = await readLog(pool, 1n, 3)
+    const { durablePool } = db.database
+    await writeEvents(durablePool, 3)
+    await sequence(durablePool)
+    const { entries } = await readLog(durablePool, 1n, 3)
     const [first, second] = entries.map((entry) => toMessage(entry, EPOCH, 'protobuf'))
     const sink = await openSink(server)
     onTestFinished(() => sink.close())
     await sink.begin({ epoch: EPOCH, after: 0n })
     const stream = (await sink.latest())!
     await sink.append(stream, first!)
-    await beginTimeline(pool)
-    await writeEvents(pool, 1)
-    await sequence(pool)
+    await beginTimeline(durablePool)
+    await writeEvents(durablePool, 1)
+    await sequence(durablePool)
 
     const late: EventSink = {
       latest: () => sink.latest(),
@@ -44,8 +44,8 @@ test.skipIf(!hasNats)(
       },
     }
     const { log } = listen()
-    const begun = await findStream(createTestRuntime({ pool }, { log }), { sink: late })
-    const { epoch } = await readLogState(pool)
+    const begun = await findStream(createTestRuntime({ durablePool }, { log }), { sink: late })
+    const { epoch } = await readLogState(durablePool)
     expect(begun).toMatchObject({ name: 'INFLOW_EVENTS_2', epoch, after: 2n, end: 2n })
   },
 )

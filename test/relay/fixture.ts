@@ -41,7 +41,7 @@ export function startRelay(
     tracing = undefined as Tracing | undefined,
   } = {},
 ): Relay {
-  const relay = createRelay(createTestRuntime({ pool }, { log, tracing }), {
+  const relay = createRelay(createTestRuntime({ durablePool: pool }, { log, tracing }), {
     random: Math.random,
     format,
     openSink: () => openSink(server),

@@ -18,9 +18,9 @@ test('a message has what a subscriber gets, in either format', async () => {
   })
   const accountNumber = opened.body.data.account[0].account_number
   await service.client(SandboxService).simulateTransfer({ accountNumber, amountMinor: 100n })
-  const { pool } = service.database
-  await sequence(pool)
-  const { entries } = await readLog(pool, 1n, 100)
+  const { durablePool } = service.database
+  await sequence(durablePool)
+  const { entries } = await readLog(durablePool, 1n, 100)
   expect(entries.map(({ kind }) => kind)).toEqual(['ACCOUNT_CREATED', 'PAYMENT_NOTIFICATION'])
   for (const entry of entries) {
     const expected = toEventMessage(entry, 3)

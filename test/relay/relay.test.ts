@@ -31,30 +31,30 @@ async function useNats(...extra: string[]): Promise<NatsServer> {
 
 /** Adds events to the log. @returns their ids */
 async function publish(count: number, options = {}): Promise<string[]> {
-  const { pool } = db.database
-  const ids = await writeEvents(pool, count, options)
-  await sequence(pool)
+  const { durablePool } = db.database
+  const ids = await writeEvents(durablePool, count, options)
+  await sequence(durablePool)
   return ids
 }
 
 /** A new epoch, with a first event. */
 async function beginEpoch(): Promise<number> {
-  const { pool } = db.database
-  await beginTimeline(pool)
+  const { durablePool } = db.database
+  await beginTimeline(durablePool)
   await publish(1)
-  return (await readLogState(pool)).epoch
+  return (await readLogState(durablePool)).epoch
 }
 
 test.skipIf(!hasNats)('publishes each event once, in order, with its place', async () => {
   const server = await useNats()
-  const { pool } = db.database
+  const { durablePool } = db.database
   const [live] = await publish(1, { businessId: 'biz_1' })
   await publish(1, { businessId: 'biz_2', live: false })
-  const { epoch, floor } = await readLogState(pool)
-  startRelay(pool, server)
-  await untilPublished(pool, server, FIRST)
+  const { epoch, floor } = await readLogState(durablePool)
+  startRelay(durablePool, server)
+  await untilPublished(durablePool, server, FIRST)
   const reader = await useReader(server)
-  await expectMirror(pool, reader, FIRST, floor)
+  await expectMirror(durablePool, reader, FIRST, floor)
   const message = (await reader.messages(FIRST)).at(-2)!
   expect(message.subject).toBe('inflow.events.live.biz_1.ACCOUNT_CREATED')
   expect(message.header('Nats-Msg-Id')).toBe(live)
@@ -66,79 +66,79 @@ test.skipIf(!hasNats)('publishes each event once, in order, with its place', asy
 
 test.skipIf(!hasNats)('publishes JSON if that is the format', async () => {
   const server = await useNats()
-  const { pool } = db.database
+  const { durablePool } = db.database
   const [id] = await publish(1)
-  startRelay(pool, server, { format: 'json' })
-  await untilPublished(pool, server, FIRST)
+  startRelay(durablePool, server, { format: 'json' })
+  await untilPublished(durablePool, server, FIRST)
   const last = (await (await useReader(server)).last(FIRST))!
   expect(last.header.get('Content-Type')).toBe('application/json')
   const event = fromJson(EventSchema, last.json<JsonValue>(), { ignoreUnknownFields: false })
-  const { end } = await readLogState(pool)
+  const { end } = await readLogState(durablePool)
   expect([event.id, event.position]).toEqual([id, end.position])
 })
 
 test.skipIf(!hasNats)('three relays publish each event once, and a fourth continues', async () => {
   const server = await useNats()
-  const { pool } = db.database
+  const { durablePool } = db.database
   await publish(2_000)
-  const relays = [1, 2, 3].map(() => startRelay(pool, server))
+  const relays = [1, 2, 3].map(() => startRelay(durablePool, server))
   for (let i = 0; i < 10; i++) {
     await publish(100)
     for (const relay of relays) relay.wake()
   }
-  await untilPublished(pool, server, FIRST)
+  await untilPublished(durablePool, server, FIRST)
   await Promise.all(relays.map((relay) => relay.stop()))
   await publish(500)
-  startRelay(pool, server)
-  await untilPublished(pool, server, FIRST)
-  await expectMirror(pool, await useReader(server), FIRST)
+  startRelay(durablePool, server)
+  await untilPublished(durablePool, server, FIRST)
+  await expectMirror(durablePool, await useReader(server), FIRST)
 })
 
 test.skipIf(!hasNats)('a killed server gets the events once it is back', async () => {
   const server = await useNats()
-  const { pool } = db.database
+  const { durablePool } = db.database
   const log = listen()
-  const relay = startRelay(pool, server, { log: log.log })
+  const relay = startRelay(durablePool, server, { log: log.log })
   await publish(500)
-  await untilPublished(pool, server, FIRST)
+  await untilPublished(durablePool, server, FIRST)
   await server.kill()
   await publish(500)
   relay.wake()
   await waitFor(() => expect(relay.isUp()).toBe(false))
   await waitFor(() => expect(log.text()).toContain('event relay'))
   await server.restart()
-  await untilPublished(pool, server, FIRST)
+  await untilPublished(durablePool, server, FIRST)
   expect(relay.isUp()).toBe(true)
-  await expectMirror(pool, await useReader(server), FIRST)
+  await expectMirror(durablePool, await useReader(server), FIRST)
 })
 
 test.skipIf(!hasNats)('what a server lost is published again, at the same sequences', async () => {
   const server = await useNats()
-  const { pool } = db.database
-  const relay = startRelay(pool, server)
+  const { durablePool } = db.database
+  const relay = startRelay(durablePool, server)
   await publish(300)
-  await untilPublished(pool, server, FIRST)
+  await untilPublished(durablePool, server, FIRST)
   await relay.stop()
   await server.kill()
   await server.saveStore()
   await server.restart()
-  const again = startRelay(pool, server)
+  const again = startRelay(durablePool, server)
   await publish(300)
-  await untilPublished(pool, server, FIRST)
+  await untilPublished(durablePool, server, FIRST)
   await server.kill()
   await server.restoreStore()
   await server.restart()
-  await untilPublished(pool, server, FIRST)
+  await untilPublished(durablePool, server, FIRST)
   await again.stop()
-  await expectMirror(pool, await useReader(server), FIRST)
+  await expectMirror(durablePool, await useReader(server), FIRST)
 })
 
 test.skipIf(!hasNats)('a stream without its last messages is replaced', async () => {
   const server = await useNats()
-  const { pool } = db.database
+  const { durablePool } = db.database
   await publish(10)
-  const relay = startRelay(pool, server)
-  await untilPublished(pool, server, FIRST)
+  const relay = startRelay(durablePool, server)
+  await untilPublished(durablePool, server, FIRST)
   await relay.stop()
   const reader = await useReader(server)
   // The server refuses to delete messages of the relay's streams …
@@ -149,14 +149,14 @@ test.skipIf(!hasNats)('a stream without its last messages is replaced', async ()
   // … but not those of a stream that an operator made.
   await streams.delete(FIRST)
   await streams.add({ ...config, deny_delete: false, deny_purge: false })
-  const other = startRelay(pool, server)
-  await untilPublished(pool, server, FIRST)
+  const other = startRelay(durablePool, server)
+  await untilPublished(durablePool, server, FIRST)
   await other.stop()
   for (const back of [0, 1, 2]) await streams.deleteMessage(FIRST, state.last_seq - back)
-  startRelay(pool, server)
-  await untilPublished(pool, server, SECOND)
+  startRelay(durablePool, server)
+  await untilPublished(durablePool, server, SECOND)
   const after = BigInt(state.last_seq - 3)
-  await expectMirror(pool, reader, SECOND, after)
+  await expectMirror(durablePool, reader, SECOND, after)
   expect((await reader.info(SECOND)).config.description).toMatch(
     `sequence 1 is position ${after + 1n}; continues ${FIRST} after its sequence ${after}`,
   )
@@ -164,20 +164,20 @@ test.skipIf(!hasNats)('a stream without its last messages is replaced', async ()
 
 test.skipIf(!hasNats)('a new epoch begins a stream where the logs part', async () => {
   const server = await useNats()
-  const { pool } = db.database
+  const { durablePool } = db.database
   await publish(10)
   const lost = await publish(3)
-  const relay = startRelay(pool, server)
-  await untilPublished(pool, server, FIRST)
-  const { end } = await readLogState(pool)
+  const relay = startRelay(durablePool, server)
+  await untilPublished(durablePool, server, FIRST)
+  const { end } = await readLogState(durablePool)
   const consumer = { durable_name: 'billing', filter_subject: 'inflow.events.live.>' }
   const reader = await useReader(server)
   await reader.manager.consumers.add(FIRST, consumer)
-  await loseEvents(pool, lost)
+  await loseEvents(durablePool, lost)
   const epoch = await beginEpoch()
   relay.wake()
-  await untilPublished(pool, server, SECOND)
-  await expectMirror(pool, reader, SECOND, end.position - 3n)
+  await untilPublished(durablePool, server, SECOND)
+  await expectMirror(durablePool, reader, SECOND, end.position - 3n)
   const { config } = await reader.info(SECOND)
   expect(config.description).toBe(
     `Inflow event log, epoch ${epoch}: sequence 1 is position ${end.position - 2n}; continues ${FIRST} after its sequence ${end.position - 3n}`,
@@ -192,35 +192,35 @@ test.skipIf(!hasNats)('a new epoch begins a stream where the logs part', async (
 
 test.skipIf(!hasNats)('a later stream takes the settings of the one before it', async () => {
   const server = await useNats()
-  const { pool } = db.database
+  const { durablePool } = db.database
   await publish(1)
-  const relay = startRelay(pool, server)
-  await untilPublished(pool, server, FIRST)
+  const relay = startRelay(durablePool, server)
+  await untilPublished(durablePool, server, FIRST)
   const reader = await useReader(server)
   const changed = { max_age: nanos(7_200_000), max_bytes: 100_000_000 }
   await reader.manager.streams.update(FIRST, changed)
   await beginEpoch()
   relay.wake()
-  await untilPublished(pool, server, SECOND)
+  await untilPublished(durablePool, server, SECOND)
   expect((await reader.info(SECOND)).config).toMatchObject({ ...changed, deny_purge: true })
 })
 
 test.skipIf(!hasNats)('without deleted events, a new stream states what it lacks', async () => {
   const server = await useNats()
-  const { pool } = db.database
+  const { durablePool } = db.database
   await publish(5)
-  const relay = startRelay(pool, server)
-  await untilPublished(pool, server, FIRST)
+  const relay = startRelay(durablePool, server)
+  await untilPublished(durablePool, server, FIRST)
   await relay.stop()
-  const { end } = await readLogState(pool)
+  const { end } = await readLogState(durablePool)
   await publish(20)
   const floor = end.position + 12n
-  await expireEvents(pool, floor)
+  await expireEvents(durablePool, floor)
   const log = listen()
-  startRelay(pool, server, { log: log.log })
-  await untilPublished(pool, server, SECOND)
+  startRelay(durablePool, server, { log: log.log })
+  await untilPublished(durablePool, server, SECOND)
   const reader = await useReader(server)
-  await expectMirror(pool, reader, SECOND, floor)
+  await expectMirror(durablePool, reader, SECOND, floor)
   expect((await reader.info(SECOND)).config.description).toMatch(
     `positions ${end.position + 1n} to ${floor} are missing`,
   )
@@ -231,11 +231,11 @@ test.skipIf(!hasNats)(
   'a log that contradicts the stream is not published until an operator decides',
   async () => {
     const server = await useNats()
-    const { pool } = db.database
+    const { durablePool } = db.database
     const log = listen()
-    const relay = startRelay(pool, server, { log: log.log })
+    const relay = startRelay(durablePool, server, { log: log.log })
     const lost = await publish(3)
-    await untilPublished(pool, server, FIRST)
+    await untilPublished(durablePool, server, FIRST)
     await relay.stop()
     const reader = await useReader(server)
     const publishedIds = async () =>
@@ -243,23 +243,23 @@ test.skipIf(!hasNats)(
     const published = await publishedIds()
     expect(published.slice(-3)).toEqual(lost)
     // A restore that begins no epoch.
-    await loseEvents(pool, lost)
+    await loseEvents(durablePool, lost)
     await publish(5)
-    const again = startRelay(pool, server, { log: log.log })
+    const again = startRelay(durablePool, server, { log: log.log })
     await waitFor(() => expect(log.text()).toContain('inflow events epoch bump'))
     expect(again.isUp()).toBe(false)
     expect(await publishedIds()).toEqual(published)
     await beginEpoch()
-    await untilPublished(pool, server, SECOND)
-    const { floor } = await readLogState(pool)
-    await expectMirror(pool, reader, SECOND, floor)
+    await untilPublished(durablePool, server, SECOND)
+    const { floor } = await readLogState(durablePool)
+    await expectMirror(durablePool, reader, SECOND, floor)
   },
 )
 
 test.skipIf(!hasNats)('a stream of a later epoch is left alone', async () => {
   const server = await useNats()
-  const { pool } = db.database
-  const { epoch } = await readLogState(pool)
+  const { durablePool } = db.database
+  const { epoch } = await readLogState(durablePool)
   const reader = await useReader(server)
   await reader.manager.streams.add({
     name: FIRST,
@@ -267,26 +267,26 @@ test.skipIf(!hasNats)('a stream of a later epoch is left alone', async () => {
     description: `Inflow event log, epoch ${epoch + 1}: sequence 1 is position 1`,
   })
   const log = listen()
-  startRelay(pool, server, { log: log.log })
+  startRelay(durablePool, server, { log: log.log })
   await waitFor(() => expect(log.text()).toContain('is this an older copy of the database'))
   expect((await reader.info(FIRST)).state.messages).toBe(0)
 })
 
 test.skipIf(!hasNats)('reports how far the stream is behind', async () => {
   const server = await useNats()
-  const { pool } = db.database
+  const { durablePool } = db.database
   await publish(10)
-  const relay = startRelay(pool, server)
+  const relay = startRelay(durablePool, server)
   const metrics = new Registry()
-  registerRelayMetrics(createTestRuntime({ pool }, { metrics }), relay)
-  await untilPublished(pool, server, FIRST)
+  registerRelayMetrics(createTestRuntime({ durablePool }, { metrics }), relay)
+  await untilPublished(durablePool, server, FIRST)
   await waitFor(async () => {
     const text = await metrics.metrics()
     expect(text).toContain('inflow_relay_up 1')
     expect(text).toContain('inflow_relay_lag_rows 0')
     expect(text).toContain('inflow_relay_lag_seconds 0')
     expect(text).toContain(
-      `inflow_relay_events_total ${(await logIds(pool, (await readLogState(pool)).floor)).length}`,
+      `inflow_relay_events_total ${(await logIds(durablePool, (await readLogState(durablePool)).floor)).length}`,
     )
   })
   await server.kill()

@@ -21,19 +21,19 @@ const relayOf = (url: string) => readConfig({ RELAY_URL: url }).relay!
 
 /** The findings of the doctor, one line each. */
 async function examine(url: string): Promise<string[]> {
-  const findings = await checkRelay(db.database.pool, relayOf(url), 90)
+  const findings = await checkRelay(db.database.durablePool, relayOf(url), 90)
   return findings.map(({ level, found }) => `${level}: ${found}`)
 }
 
 test.skipIf(!hasNats)('two instances relay, unaffected by a server that is down', async () => {
   const server = await useNats()
   await server.kill()
-  const { pool } = db.database
+  const { durablePool } = db.database
   const instances = await Promise.all(
     [1, 2].map(() => startInstance(db.url, { relay: relayOf(server.url) })),
   )
   onTestFinished(async () => void (await Promise.all(instances.map((each) => each.close()))))
-  await writeEvents(pool, 50)
+  await writeEvents(durablePool, 50)
   const metricsOf = async (instance: number) =>
     (await fetch(`${instances[instance]!.httpUrl}/metrics`)).text()
   await waitFor(async () => expect(await metricsOf(0)).toContain('inflow_relay_up 0'))
@@ -43,8 +43,8 @@ test.skipIf(!hasNats)('two instances relay, unaffected by a server that is down'
     expect(await metricsOf(0)).toContain('inflow_relay_up 1')
     expect(await metricsOf(1)).toContain('inflow_relay_lag_rows 0')
   })
-  await untilPublished(pool, server, STREAM)
-  await expectMirror(pool, await useReader(server), STREAM)
+  await untilPublished(durablePool, server, STREAM)
+  await expectMirror(durablePool, await useReader(server), STREAM)
 })
 
 test.skipIf(!hasNats)('signs in with the user of the URL, and no other', async () => {

@@ -19,15 +19,15 @@ const IDLE = 1_000
 test.skipIf(!hasNats)('an instance that met another one takes over when that stops', async () => {
   const server = await startNats()
   onTestFinished(() => server.stop())
-  const { pool } = db.database
-  await writeEvents(pool, 3)
-  await sequence(pool)
+  const { durablePool } = db.database
+  await writeEvents(durablePool, 3)
+  await sequence(durablePool)
   let waits = IDLE
   // What another instance does just before this one publishes, whatever this one knew of the stream.
   let overtake: (() => Promise<void>) | undefined
   let overtaken: Promise<void> | undefined
   let refused = 0
-  const relay = createRelay(createTestRuntime({ pool }), {
+  const relay = createRelay(createTestRuntime({ durablePool }), {
     format: 'protobuf',
     random: () => waits,
     async openSink() {
@@ -46,14 +46,14 @@ test.skipIf(!hasNats)('an instance that met another one takes over when that sto
   })
   relay.start()
   onTestFinished(() => relay.stop())
-  await untilPublished(pool, server, STREAM)
+  await untilPublished(durablePool, server, STREAM)
   await waitFor(() => expect(relay.published()).toBe(3))
 
   // Another instance publishes one event meanwhile, and dies.
-  const { end } = await readLogState(pool)
-  await writeEvents(pool, 1)
-  await sequence(pool)
-  const { entries } = await readLog(pool, end.position + 1n, 1)
+  const { end } = await readLogState(durablePool)
+  await writeEvents(durablePool, 1)
+  await sequence(durablePool)
+  const { entries } = await readLog(durablePool, end.position + 1n, 1)
   const other = await openSink(server)
   onTestFinished(() => other.close())
   const stream = await other.latest()
@@ -61,9 +61,9 @@ test.skipIf(!hasNats)('an instance that met another one takes over when that sto
   waits = 0
   relay.wake()
   await waitFor(() => expect(refused).toBe(1))
-  await writeEvents(pool, 1)
-  await sequence(pool)
-  await untilPublished(pool, server, STREAM)
-  await expectMirror(pool, await useReader(server), STREAM)
+  await writeEvents(durablePool, 1)
+  await sequence(durablePool)
+  await untilPublished(durablePool, server, STREAM)
+  await expectMirror(durablePool, await useReader(server), STREAM)
   await waitFor(() => expect(relay.published()).toBe(4))
 })

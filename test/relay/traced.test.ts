@@ -16,20 +16,20 @@ const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 test.skipIf(!hasNats)(
   'a message continues the trace of its payment, with a span of its own where tracing is on',
   async () => {
-    const { pool } = db.database
+    const { durablePool } = db.database
     const server = await startNats()
     onTestFinished(() => server.stop())
     const collector = await startCollector()
     onTestFinished(() => collector.close())
     const reader = await useReader(server)
     const publish = async (count: number, traceparent?: string) => {
-      await writeEvents(pool, count, traceparent === undefined ? {} : { traceparent })
-      await sequence(pool)
-      await untilPublished(pool, server, STREAM)
+      await writeEvents(durablePool, count, traceparent === undefined ? {} : { traceparent })
+      await sequence(durablePool)
+      await untilPublished(durablePool, server, STREAM)
       const messages = await reader.messages(STREAM)
       return messages.slice(-count).map(({ header }) => header('traceparent'))
     }
-    const untraced = startRelay(pool, server)
+    const untraced = startRelay(durablePool, server)
     expect(await publish(1)).toEqual([''])
     expect(await publish(2, TRACEPARENT)).toEqual([TRACEPARENT, TRACEPARENT])
     await untraced.stop()
@@ -39,7 +39,7 @@ test.skipIf(!hasNats)(
       OTEL_BSP_SCHEDULE_DELAY: '20',
     })
     const tracing = await openTracing(settings, pino({ level: 'silent' }))
-    startRelay(pool, server, { tracing })
+    startRelay(durablePool, server, { tracing })
     expect(await publish(1)).toEqual([''])
     const [header] = await publish(1, TRACEPARENT)
     const { traceId, spanId } = parseTraceparent(header)!

@@ -11,19 +11,19 @@ const businessId = 'biz_snapshots'
 
 /** Each event is worth one kobo, and each tick logs its events at one time. */
 beforeAll(async () => {
-  const { pool } = db.database
-  await pool.query(
+  const { durablePool } = db.database
+  await durablePool.query(
     `insert into business (id, name, alias, created_at) values ($1, 'A', 'A', now())`,
     [businessId],
   )
   for (let i = 0; i < EVENTS / TICK; i++) {
-    await writeEvents(pool, TICK, { businessId, kind: 'PAYMENT_NOTIFICATION' })
-    await pool.query('select sequence_events($1)', [TICK + 1])
+    await writeEvents(durablePool, TICK, { businessId, kind: 'PAYMENT_NOTIFICATION' })
+    await durablePool.query('select sequence_events($1)', [TICK + 1])
   }
 })
 
 test('of the balances after each tick, the newest and the last before each multiple of 1,024 events are kept', async () => {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     `select s.last_sequence::int as sequence, s.pending_minor = (
         select sum(pending_minor) from money_event e
         where e.business_id = s.business_id and e.live = s.live
@@ -37,15 +37,15 @@ test('of the balances after each tick, the newest and the last before each multi
     { sequence: 3_000, is_correct: true },
   ])
   await expect(
-    db.database.pool.query('update event_business_counter set pending_minor = 0'),
+    db.database.durablePool.query('update event_business_counter set pending_minor = 0'),
   ).rejects.toThrow('never changed')
 })
 
 test('a period opens at the sum of all earlier entries, wherever it starts', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   for (let tick = 0; tick < EVENTS / TICK; tick++) {
     const before = tick * TICK
-    const { rows } = await pool.query<{ at_ms: number }>(
+    const { rows } = await durablePool.query<{ at_ms: number }>(
       `select (extract(epoch from logged_at) * 1000)::float8 as at_ms from event_log
         where business_id = $1 and business_sequence = $2`,
       [businessId, before + 1],
@@ -67,10 +67,10 @@ test('a period opens at the sum of all earlier entries, wherever it starts', asy
 })
 
 test('a statement skips a long run of events that moved no money', async () => {
-  const { pool } = db.database
-  await writeEvents(pool, EVENTS, { businessId })
-  await writeEvents(pool, 1, { businessId, kind: 'PAYMENT_NOTIFICATION' })
-  await pool.query('select sequence_events(100000)')
+  const { durablePool } = db.database
+  await writeEvents(durablePool, EVENTS, { businessId })
+  await writeEvents(durablePool, 1, { businessId, kind: 'PAYMENT_NOTIFICATION' })
+  await durablePool.query('select sequence_events(100000)')
   const found: number[] = []
   let pageToken = ''
   let pages = 0

@@ -30,7 +30,7 @@ beforeEach(async () => {
 })
 
 async function listedModes(businessId: string): Promise<boolean[]> {
-  const { rows } = await db.database.pool.query<{ live: boolean }>(
+  const { rows } = await db.database.durablePool.query<{ live: boolean }>(
     'select live from settlement_due where business_id = $1 order by live',
     [businessId],
   )
@@ -38,10 +38,10 @@ async function listedModes(businessId: string): Promise<boolean[]> {
 }
 
 test('a settlement of one mode leaves the other in the index, and hides none of its payments', async () => {
-  const { id, accountNumber } = await insertBusiness(instance.pool)
-  const inTest = await openTestAccount(instance.pool, accountNumber)
-  await payAt(instance.pool, accountNumber, 5, clock.now())
-  await payAt(instance.pool, inTest, 1, clock.now())
+  const { id, accountNumber } = await insertBusiness(instance.durablePool)
+  const inTest = await openTestAccount(instance.durablePool, accountNumber)
+  await payAt(instance.durablePool, accountNumber, 5, clock.now())
+  await payAt(instance.durablePool, inTest, 1, clock.now())
   await followPayments(instance)
   expect(await listedModes(id)).toEqual([false, true])
   await settle(instance, { businessId: id, live: true, requestId: 'live', force: true }, CALLER)
@@ -49,22 +49,22 @@ test('a settlement of one mode leaves the other in the index, and hides none of 
   await settle(instance, { businessId: id, live: false, requestId: 'test', force: true }, CALLER)
   expect(await listedModes(id)).toEqual([])
   // Their numbers are lower than those that the settlement of live payments has reached.
-  await payAt(instance.pool, inTest, 1, clock.now())
+  await payAt(instance.durablePool, inTest, 1, clock.now())
   await followPayments(instance)
   expect(await listedModes(id)).toEqual([false])
   // And now they are higher.
-  await payAt(instance.pool, inTest, 6, clock.now())
+  await payAt(instance.durablePool, inTest, 6, clock.now())
   await settle(instance, { businessId: id, live: true, requestId: 'again', force: true }, CALLER)
   expect(await listedModes(id)).toEqual([false])
 })
 
 test('a balance whose instance died is settled half a minute later', async () => {
-  const { id, accountNumber } = await insertBusiness(instance.pool)
+  const { id, accountNumber } = await insertBusiness(instance.durablePool)
   const schedule = { schedule: 'INSTANT' as const, workingDays: 0, cutOffMinutes: 0 }
   await updateTerms(instance, id, { ...schedule, ...NO_FEE }, SYSTEM)
-  await payAt(instance.pool, accountNumber, 1, clock.now())
+  await payAt(instance.durablePool, accountNumber, 1, clock.now())
   await followPayments(instance)
-  const claimed = await claimDue(instance.pool, clock.now())
+  const claimed = await claimDue(instance.durablePool, clock.now())
   expect(claimed).toContainEqual({ businessId: id, live: true })
   const isSettled = async () => {
     await instance.job.run()

@@ -57,7 +57,7 @@ async function openActor(): Promise<Actor> {
   const database = await openDatabase(db.url, ENTITIES, { connectionsMax: 2 })
   const instance = createInstance(database, clock)
   const actor: Actor = { database, instance, state: 'done', release: () => undefined }
-  database.pool.on('connect', (client) => stopBeforeStatements(actor, client))
+  database.durablePool.on('connect', (client) => stopBeforeStatements(actor, client))
   return actor
 }
 
@@ -149,8 +149,11 @@ beforeEach(async () => {
 test(`no balance leaves the index of what is due, however its writers interleave (SEED=${SEED})`, async () => {
   await fc.assert(
     fc.asyncProperty(plan, async ({ steps, order, deathAt }) => {
-      businesses = [await insertBusiness(db.database.pool), await insertBusiness(db.database.pool)]
-      await payAt(db.database.pool, businesses[0]!.accountNumber, 1, NOW_MS - 4 * DAY_MS)
+      businesses = [
+        await insertBusiness(db.database.durablePool),
+        await insertBusiness(db.database.durablePool),
+      ]
+      await payAt(db.database.durablePool, businesses[0]!.accountNumber, 1, NOW_MS - 4 * DAY_MS)
       await followPayments(createInstance(db.database, clock))
       const changesHolidays = steps.flat().some(({ kind }) => kind === 'holiday')
       await interleave(steps, order, deathAt)
@@ -226,7 +229,7 @@ async function take({ database, instance }: Actor, next: Step): Promise<void> {
   switch (next.kind) {
     case 'pay':
       return void (await payAt(
-        database.pool,
+        database.durablePool,
         business.accountNumber,
         1,
         NOW_MS - next.daysAgo * DAY_MS,
@@ -243,7 +246,7 @@ async function take({ database, instance }: Actor, next: Step): Promise<void> {
 }
 
 async function settleDue(instance: Actor['instance'], businessId: string): Promise<void> {
-  const { terms, calendar } = await readCalendar(instance.pool, businessId)
+  const { terms, calendar } = await readCalendar(instance.durablePool, businessId)
   const cutOffAtMs = calendar.cutOffAt(NOW_MS)
   const input = { ...terms, businessId, live: true, requestId: undefined, forced: false }
   const started = await startSettlement(instance, { ...input, cutOffAtMs })
@@ -274,17 +277,19 @@ async function changeHoliday({ database }: Actor['instance'], day: string, add: 
 
 /** Every balance with unsettled payments is in the index, and not due too late. */
 async function expectComplete(changesHolidays: boolean): Promise<void> {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const instance = createInstance(db.database, clock)
   // An instance that died leaves its settlement to others.
-  const { rows: running } = await pool.query("select id from settlement where status = 'RUNNING'")
+  const { rows: running } = await durablePool.query(
+    "select id from settlement where status = 'RUNNING'",
+  )
   for (const { id } of running) while ((await processNextBatch(instance, id)) === 'running');
   await followPayments(instance)
   // Only a holiday needs the sweep, which it has requested.
   if (changesHolidays) await sweepDue(instance)
   const keys = businesses.map(({ id }): BalanceKey => ({ businessId: id, live: true }))
-  const due = await computeDue(pool, keys)
-  const { rows } = await pool.query<{ business_id: string; due_at_ms: number }>(
+  const due = await computeDue(durablePool, keys)
+  const { rows } = await durablePool.query<{ business_id: string; due_at_ms: number }>(
     `select business_id, ${epochMs('due_at')} as due_at_ms from settlement_due
       where business_id = any ($1)`,
     [keys.map(({ businessId }) => businessId)],

@@ -27,7 +27,7 @@ beforeAll(async () => {
   await client.connect()
   try {
     for (const insert of SEED) await client.query(insert, [BUSINESSES, DUE])
-    await sequence(db.database.pool)
+    await sequence(db.database.durablePool)
     await client.query(LOGGED, [DUE])
     await client.query('vacuum (analyze)')
   } finally {
@@ -60,7 +60,8 @@ const SEED = [
     from generate_series(1, $1::int) n`,
 ]
 
-const run = (pool: pg.Pool) => createInstance({ ...db.database, pool }, clock).job.run()
+const run = (pool: pg.Pool) =>
+  createInstance({ ...db.database, durablePool: pool }, clock).job.run()
 
 /** Before anything is due, the first runs read the log and sweep the balances, a part in each run. */
 async function prepare(pool: pg.Pool): Promise<void> {
@@ -81,17 +82,17 @@ async function prepare(pool: pg.Pool): Promise<void> {
 }
 
 test('a run reads what is due, not every business', async () => {
-  const { pool } = db.database
-  await prepare(pool)
-  const { rows } = await pool.query('select count(*)::int as count from settlement_due')
+  const { durablePool } = db.database
+  await prepare(durablePool)
+  const { rows } = await durablePool.query('select count(*)::int as count from settlement_due')
   expect(rows).toEqual([{ count: BUSINESSES }])
-  const read = await rowsRead(pool, TABLES, async (pool) => {
+  const read = await rowsRead(durablePool, TABLES, async (pool) => {
     await run(pool)
     const settled = await pool.query("select from settlement where status = 'COMPLETED'")
     expect(settled.rowCount).toBe(DUE)
   })
   expect(read).toBeLessThan(DUE * 60)
-  await run(pool)
+  await run(durablePool)
   // Once they are settled, a run finds nothing to do.
-  expect(await rowsRead(pool, TABLES, run)).toBeLessThan(10)
+  expect(await rowsRead(durablePool, TABLES, run)).toBeLessThan(10)
 })

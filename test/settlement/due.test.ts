@@ -35,17 +35,17 @@ beforeEach(async () => {
   // Completes what earlier tests left, and the sweep.
   clock.set(clock.now() + 60 * DAY_MS)
   await instance.job.run()
-  await sequence(instance.pool)
+  await sequence(instance.durablePool)
   await followPayments(instance)
   logged = []
 })
 
 const pay = (accountNumber: string, count = 1, atMs = clock.now()) =>
-  payAt(db.database.pool, accountNumber, count, atMs)
+  payAt(db.database.durablePool, accountNumber, count, atMs)
 
 /** The row of a balance in the index. */
 async function dueOf(businessId: string, live = true) {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     `select ${epochMs('due_at')} as due_at_ms, ${epochMs('next_at')} as next_at_ms, failures,
         xmin::text as version
       from settlement_due where business_id = $1 and live = $2`,
@@ -55,7 +55,7 @@ async function dueOf(businessId: string, live = true) {
 }
 
 async function settlementsOf(businessId: string) {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     `select status, transaction_count::int as count, ${epochMs('started_at')} as started_at_ms
       from settlement where business_id = $1 order by id`,
     [businessId],
@@ -64,14 +64,14 @@ async function settlementsOf(businessId: string) {
 }
 
 const settlesAt = async (businessId: string, recordedAtMs: number) =>
-  (await readCalendar(db.database.pool, businessId)).calendar.settlesAt(recordedAtMs)
+  (await readCalendar(db.database.durablePool, businessId)).calendar.settlesAt(recordedAtMs)
 
 const pendingOf = async (businessId: string) =>
-  (await readBalance(db.database.pool, { businessId, live: true })).pendingMinor
+  (await readBalance(db.database.durablePool, { businessId, live: true })).pendingMinor
 
 describe('the index of what is due', () => {
   test('has a balance from its first unsettled payment on, and later payments write nothing', async () => {
-    const { id, accountNumber } = await insertBusiness(instance.pool)
+    const { id, accountNumber } = await insertBusiness(instance.durablePool)
     const firstAtMs = clock.now()
     await pay(accountNumber)
     expect(await dueOf(id)).toBeUndefined()
@@ -84,7 +84,7 @@ describe('the index of what is due', () => {
   })
 
   test('has the next unsettled payment once a settlement completes, or no row', async () => {
-    const { id, accountNumber } = await insertBusiness(instance.pool)
+    const { id, accountNumber } = await insertBusiness(instance.durablePool)
     const firstAtMs = clock.now()
     await pay(accountNumber, 2)
     await followPayments(instance)
@@ -102,11 +102,11 @@ describe('the index of what is due', () => {
   })
 
   test('loses a balance whose payments were all reversed when it comes to it', async () => {
-    const { id, accountNumber } = await insertBusiness(instance.pool)
+    const { id, accountNumber } = await insertBusiness(instance.durablePool)
     const [transactionId = ''] = await pay(accountNumber)
     await followPayments(instance)
     await reverseTransaction(instance, instance, { transactionId, reason: 'recalled' }, SYSTEM)
-    await sequence(instance.pool)
+    await sequence(instance.durablePool)
     clock.set((await dueOf(id)).due_at_ms)
     await instance.job.run()
     expect(await dueOf(id)).toBeUndefined()
@@ -114,7 +114,7 @@ describe('the index of what is due', () => {
   })
 
   test('follows changes of the terms at once', async () => {
-    const { id, accountNumber } = await insertBusiness(instance.pool)
+    const { id, accountNumber } = await insertBusiness(instance.durablePool)
     await pay(accountNumber)
     await followPayments(instance)
     for (const workingDays of [30, 2]) {
@@ -129,7 +129,7 @@ describe('the index of what is due', () => {
   })
 
   test('follows changes of the holidays with the next run', async () => {
-    const { id, accountNumber } = await insertBusiness(instance.pool)
+    const { id, accountNumber } = await insertBusiness(instance.durablePool)
     await pay(accountNumber)
     await followPayments(instance)
     const before = (await dueOf(id)).due_at_ms
@@ -148,7 +148,7 @@ describe('the index of what is due', () => {
 })
 
 test('instant terms settle each payment within a minute, and start one settlement a minute', async () => {
-  const { id, accountNumber } = await insertBusiness(instance.pool)
+  const { id, accountNumber } = await insertBusiness(instance.durablePool)
   await updateTerms(instance, id, INSTANT, SYSTEM)
   const startMs = clock.now()
   let waitedMs = 0
@@ -156,7 +156,7 @@ test('instant terms settle each payment within a minute, and start one settlemen
     clock.set(startMs + second * 1_000)
     if (second % 10 === 0) await pay(accountNumber)
     await instance.job.run()
-    const { rows } = await db.database.pool.query<{ oldest_ms: number | null }>(
+    const { rows } = await db.database.durablePool.query<{ oldest_ms: number | null }>(
       `select ${epochMs('min(created_at)')} as oldest_ms from transaction t
         where business_id = $1 and not exists (select from ledger_posting p
           where p.transaction_id = t.id and p.kind = 'settlement')`,
@@ -170,20 +170,21 @@ test('instant terms settle each payment within a minute, and start one settlemen
   ])
   expect(waitedMs).toBeLessThan(60_000)
   expect(
-    await db.database.pool.query('select from outbox where business_id = $1', [id]),
+    await db.database.durablePool.query('select from outbox where business_id = $1', [id]),
   ).toMatchObject({ rowCount: 30 + settlements.length })
 })
 
 test('a balance that failed any number of times is postponed by 5 s to 10 min', async () => {
-  const { id: businessId } = await insertBusiness(instance.pool)
+  const { id: businessId } = await insertBusiness(instance.durablePool)
   const key = { businessId, live: true }
-  await postponeDue(instance.pool, key, clock.now())
+  await postponeDue(instance.durablePool, key, clock.now())
   const waitAfter = async (failures: number) => {
-    await tamper(instance.pool, 'update settlement_due set failures = $2 where business_id = $1', [
-      businessId,
-      failures,
-    ])
-    await postponeDue(instance.pool, key, clock.now())
+    await tamper(
+      instance.durablePool,
+      'update settlement_due set failures = $2 where business_id = $1',
+      [businessId, failures],
+    )
+    await postponeDue(instance.durablePool, key, clock.now())
     return (await dueOf(businessId)).next_at_ms - clock.now()
   }
   const failures = fc.integer({ min: 0, max: 2 ** 31 - 2 })
@@ -202,12 +203,15 @@ test('a balance that failed any number of times is postponed by 5 s to 10 min', 
 })
 
 test('a balance that fails is tried again less and less often, and holds up no other', async () => {
-  const [broken, other] = [await insertBusiness(instance.pool), await insertBusiness(instance.pool)]
+  const [broken, other] = [
+    await insertBusiness(instance.durablePool),
+    await insertBusiness(instance.durablePool),
+  ]
   for (const { id } of [broken, other]) await updateTerms(instance, id, INSTANT, SYSTEM)
   const [transactionId] = await pay(broken.accountNumber)
   const posting = 'ledger_posting where transaction_id = $1'
-  const { rows } = await db.database.pool.query(`select * from ${posting}`, [transactionId])
-  await tamper(db.database.pool, `delete from ${posting}`, [transactionId])
+  const { rows } = await db.database.durablePool.query(`select * from ${posting}`, [transactionId])
+  await tamper(db.database.durablePool, `delete from ${posting}`, [transactionId])
   await pay(other.accountNumber)
   const startMs = clock.now()
   const triedAt: number[] = []
@@ -218,7 +222,7 @@ test('a balance that fails is tried again less and less often, and holds up no o
   }
   expect(triedAt).toEqual([0, 5, 15, 35, 75, 155, 315])
   await tamper(
-    db.database.pool,
+    db.database.durablePool,
     'insert into ledger_posting select * from jsonb_populate_record(null::ledger_posting, $1)',
     [rows[0]],
   )
@@ -239,8 +243,8 @@ function beforeCommits(pool: Pool, act: () => Promise<void>): Pool {
 
 describe('nothing is lost', () => {
   test('if a payment arrives while the settlement of all others is committed', async () => {
-    const { pool } = db.database
-    const { id, accountNumber } = await insertBusiness(pool)
+    const { durablePool } = db.database
+    const { id, accountNumber } = await insertBusiness(durablePool)
     await pay(accountNumber)
     await followPayments(instance)
     const terms = { businessId: id, live: true, requestId: undefined, forced: true, ...NO_FEE }
@@ -254,13 +258,13 @@ describe('nothing is lost', () => {
       })
       // The follower waits for the commit; if it did not, it would find a row that is then deleted.
       await waitFor(async () => {
-        const waiting = await pool.query(
+        const waiting = await durablePool.query(
           "select from pg_locks where locktype = 'advisory' and not granted",
         )
         expect(isDone || waiting.rowCount === 1).toBe(true)
       })
     }
-    const database = { ...db.database, pool: beforeCommits(pool, arrive) }
+    const database = { ...db.database, durablePool: beforeCommits(durablePool, arrive) }
     expect(await processNextBatch({ ...instance, database }, started?.id ?? '')).toBe('completed')
     await following
     expect(await dueOf(id)).toMatchObject({ due_at_ms: await settlesAt(id, clock.now()) })
@@ -268,7 +272,10 @@ describe('nothing is lost', () => {
 
   test('if the index loses rows: a sweep repairs it every hour, and logs what it found', async () => {
     const later = { schedule: 'WORKING_DAYS' as const, workingDays: 10, cutOffMinutes: 0 }
-    const businesses = [await insertBusiness(instance.pool), await insertBusiness(instance.pool)]
+    const businesses = [
+      await insertBusiness(instance.durablePool),
+      await insertBusiness(instance.durablePool),
+    ]
     for (const { id, accountNumber } of businesses) {
       await updateTerms(instance, id, { ...later, ...NO_FEE }, SYSTEM)
       await pay(accountNumber)
@@ -276,8 +283,8 @@ describe('nothing is lost', () => {
     await instance.job.run()
     const [missing = '', late = ''] = businesses.map(({ id }) => id)
     const before = [await dueOf(missing), await dueOf(late)]
-    await instance.pool.query('delete from settlement_due where business_id = $1', [missing])
-    await instance.pool.query(
+    await instance.durablePool.query('delete from settlement_due where business_id = $1', [missing])
+    await instance.durablePool.query(
       "update settlement_due set due_at = due_at + interval '1 day' where business_id = $1",
       [late],
     )
@@ -298,15 +305,15 @@ describe('nothing is lost', () => {
   })
 
   test('if events are deleted before they were read', async () => {
-    const { id, accountNumber } = await insertBusiness(instance.pool)
+    const { id, accountNumber } = await insertBusiness(instance.durablePool)
     await pay(accountNumber)
     await tamper(
-      db.database.pool,
+      db.database.durablePool,
       'insert into archived_entry select * from money_event where business_id = $1',
       [id],
     )
-    await tamper(db.database.pool, 'delete from event_log where business_id = $1', [id])
-    const other = await insertBusiness(instance.pool)
+    await tamper(db.database.durablePool, 'delete from event_log where business_id = $1', [id])
+    const other = await insertBusiness(instance.durablePool)
     await pay(other.accountNumber)
     await instance.job.run()
     expect(await dueOf(other.id)).toBeDefined()
@@ -314,21 +321,21 @@ describe('nothing is lost', () => {
   })
 
   test('in a failover or a restore: payments that are numbered in the next epoch', async () => {
-    const { pool } = db.database
+    const { durablePool } = db.database
     const begins = {
-      'a standby is promoted': () => beginTimeline(pool),
-      'another cluster': () => pool.query('select new_epoch from bump_event_epoch()'),
+      'a standby is promoted': () => beginTimeline(durablePool),
+      'another cluster': () => durablePool.query('select new_epoch from bump_event_epoch()'),
     }
     for (const [name, begin] of Object.entries(begins)) {
-      const known = await insertBusiness(pool)
+      const known = await insertBusiness(durablePool)
       await pay(known.accountNumber)
       await followPayments(instance)
-      const { id, accountNumber } = await insertBusiness(pool)
+      const { id, accountNumber } = await insertBusiness(durablePool)
       await instance.recordPayment(incoming(accountNumber, `before ${name}`, 100n))
       await begin()
-      await sequence(pool)
+      await sequence(durablePool)
       // A row that did not survive, of a payment that was numbered before.
-      await pool.query('delete from settlement_due where business_id = $1', [known.id])
+      await durablePool.query('delete from settlement_due where business_id = $1', [known.id])
       await instance.job.run()
       expect(await dueOf(id), name).toBeDefined()
       expect(await dueOf(known.id), name).toBeDefined()
@@ -336,20 +343,22 @@ describe('nothing is lost', () => {
   })
 
   test('if the log is shorter than what was read of it', async () => {
-    const { pool } = db.database
-    await writeEvents(pool, 5)
-    await sequence(pool)
+    const { durablePool } = db.database
+    await writeEvents(durablePool, 5)
+    await sequence(durablePool)
     await followPayments(instance)
-    await pool.query("update log_follower set position = position + 100 where name = 'settlement'")
-    await beginTimeline(pool)
-    const { id, accountNumber } = await insertBusiness(pool)
+    await durablePool.query(
+      "update log_follower set position = position + 100 where name = 'settlement'",
+    )
+    await beginTimeline(durablePool)
+    const { id, accountNumber } = await insertBusiness(durablePool)
     await pay(accountNumber)
     await instance.job.run()
     expect(await dueOf(id)).toBeDefined()
   })
 
   test('unnoticed: the doctor warns of what is overdue', async () => {
-    const { accountNumber } = await insertBusiness(instance.pool)
+    const { accountNumber } = await insertBusiness(instance.durablePool)
     await pay(accountNumber)
     await followPayments(instance)
     const levels = async (atMs: number) =>

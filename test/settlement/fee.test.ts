@@ -13,12 +13,10 @@ interface Given {
 }
 
 async function feeOf({ amount, flat, points, cap }: Given): Promise<bigint> {
-  const { rows } = await db.database.pool.query('select settlement_fee($1, $2, $3, $4) as fee', [
-    amount,
-    flat,
-    points,
-    cap,
-  ])
+  const { rows } = await db.database.durablePool.query(
+    'select settlement_fee($1, $2, $3, $4) as fee',
+    [amount, flat, points, cap],
+  )
   return BigInt(rows[0].fee)
 }
 

@@ -40,7 +40,7 @@ export function createInstance(
   clock: Clock,
   log: Logger = pino({ level: 'silent' }),
 ) {
-  const { pool } = database
+  const { durablePool } = database
   const runtime = createTestRuntime(database, { clock, log })
   const context: SettlementContext = {
     ...runtime,
@@ -49,13 +49,13 @@ export function createInstance(
     awaitNumbers: async () => undefined,
   }
   const recordPayment = createRecordPayment(runtime, {
-    findOpenAccounts: createFindOpenAccounts(pool, () => true),
+    findOpenAccounts: createFindOpenAccounts(durablePool, () => true),
     isSimulated: () => true,
     onUnmatched: () => undefined,
     onConflict: () => undefined,
   })
   const job = createSettlementJob(context)
-  return { ...context, pool, recordPayment, job }
+  return { ...context, durablePool, recordPayment, job }
 }
 
 let inserted = 0

@@ -32,18 +32,18 @@ beforeEach(() => {
 })
 
 const pay = (accountNumber: string, count: number, atMs: number) =>
-  payAt(db.database.pool, accountNumber, count, atMs)
+  payAt(db.database.durablePool, accountNumber, count, atMs)
 
 /** A business with payments that are due immediately. */
 async function insertPaidBusiness(count: number) {
-  const { id, accountNumber } = await insertBusiness(instance.pool)
+  const { id, accountNumber } = await insertBusiness(instance.durablePool)
   const schedule = { schedule: 'INSTANT' as const, workingDays: 0, cutOffMinutes: 0 }
   await updateTerms(instance, id, { ...schedule, ...NO_FEE }, SYSTEM)
   return { id, accountNumber, transactionIds: await pay(accountNumber, count, clock.now()) }
 }
 
 const availableOf = async (businessId: string) =>
-  (await readBalance(instance.pool, { businessId, live: true })).availableMinor
+  (await readBalance(instance.durablePool, { businessId, live: true })).availableMinor
 
 const start = (businessId: string) =>
   startSettlement(instance, {
@@ -54,7 +54,7 @@ const start = (businessId: string) =>
 /** Processes a settlement until it is completed. */
 async function settleRunning(id = '') {
   while ((await processNextBatch(instance, id)) !== 'completed');
-  const { rows } = await instance.pool.query(
+  const { rows } = await instance.durablePool.query(
     `select ${SETTLEMENT_COLUMNS} from settlement where id = $1`,
     [id],
   )
@@ -67,7 +67,7 @@ describe('a business that cannot be settled', () => {
     const others = [await insertPaidBusiness(1), await insertPaidBusiness(2)]
     const posting = [broken.transactionIds[0], broken.id]
     await tamper(
-      db.database.pool,
+      db.database.durablePool,
       'delete from ledger_posting where transaction_id = $1 and business_id = $2',
       posting,
     )
@@ -85,7 +85,7 @@ describe('a business that cannot be settled', () => {
       'warn: 1 settlement requests have been in progress for more than an hour',
     ])
     await tamper(
-      db.database.pool,
+      db.database.durablePool,
       `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
         credit_account, amount_minor, created_at) values ($1, 'payment', $2, true, 'clearing:9PSB', 'pending', 100, now())`,
       posting,
@@ -121,13 +121,13 @@ describe('a large settlement', () => {
   test('lets other settlements take their turn', async () => {
     const large = await insertPaidBusiness(5_100)
     // As autovacuum eventually does: plans made for empty tables would take most of ten seconds.
-    await instance.pool.query('analyze')
+    await instance.durablePool.query('analyze')
     await start(large.id)
     const small = await insertPaidBusiness(1)
     await start(small.id)
     await instance.job.run()
     expect(await availableOf(large.id)).toBe(510_000n)
-    const { rows } = await instance.pool.query(
+    const { rows } = await instance.durablePool.query(
       `select business_id from outbox where kind = 'SETTLEMENT_COMPLETED' and business_id = any ($1)
         order by seq`,
       [[large.id, small.id]],
@@ -139,7 +139,7 @@ describe('a large settlement', () => {
     const large = await insertPaidBusiness(2)
     const { id } = (await start(large.id))!
     const small = await insertPaidBusiness(1)
-    const other = await instance.pool.connect()
+    const other = await instance.durablePool.connect()
     try {
       await other.query('begin')
       await other.query('select from settlement where id = $1 for update', [id])
@@ -161,21 +161,21 @@ describe('of a business with a cut-off', () => {
   const input = { live: true, requestId: undefined, forced: false, cutOffAtMs, ...NO_FEE }
 
   test('a settlement leaves out a payment that was announced before the cut-off and became final after it', async () => {
-    const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
+    const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
     clock.set(atMs)
     const announced = incoming(accountNumber, `announced-${businessId}`, 700n, 'PENDING')
     await instance.recordPayment(announced)
     await pay(accountNumber, 1, atMs)
     clock.set(cutOffAtMs + 60_000)
     await instance.recordPayment({ ...announced, status: 'SUCCESS' })
-    await sequence(instance.pool)
+    await sequence(instance.durablePool)
 
     const started = await startSettlement(instance, { businessId, ...input })
     expect(await settleRunning(started?.id)).toMatchObject({
       transactionCount: 1n,
       grossMinor: 100n,
     })
-    expect(await readBalance(instance.pool, { businessId, live: true })).toMatchObject({
+    expect(await readBalance(instance.durablePool, { businessId, live: true })).toMatchObject({
       pendingMinor: 700n,
       availableMinor: 100n,
     })
@@ -188,7 +188,7 @@ describe('of a business with a cut-off', () => {
   })
 
   test('a settlement leaves out a payment that was recorded at its cut-off', async () => {
-    const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
+    const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
     clock.set(cutOffAtMs + 60_000)
     await pay(accountNumber, 1, cutOffAtMs - 1)
     await pay(accountNumber, 2, cutOffAtMs)
@@ -197,7 +197,7 @@ describe('of a business with a cut-off', () => {
   })
 
   test('a preview counts neither reversed nor settled payments, and agrees with the settlement', async () => {
-    const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
+    const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
     clock.set(atMs)
     const preview = () =>
       previewSettlement(
@@ -214,7 +214,7 @@ describe('of a business with a cut-off', () => {
       { transactionId: oldest, reason: 'recalled' },
       SYSTEM,
     )
-    await sequence(instance.pool)
+    await sequence(instance.durablePool)
     const after = await preview()
     expect(after).toMatchObject({ transactionCount: 2n, grossMinor: 200n })
     expect(after.nextSettlementAtMs).toBeGreaterThan(before.nextSettlementAtMs as number)
@@ -228,8 +228,8 @@ describe('of a business with a cut-off', () => {
   })
 
   test('a preview counts only payments of its mode', async () => {
-    const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
-    const inTest = await openTestAccount(instance.pool, accountNumber)
+    const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
+    const inTest = await openTestAccount(instance.durablePool, accountNumber)
     clock.set(atMs)
     await pay(accountNumber, 1, atMs)
     await pay(inTest, 2, atMs)
@@ -255,7 +255,7 @@ test('a settlement whose payments are all reversed after it started moves no mon
     transactionCount: 0n,
     grossMinor: 0n,
   })
-  const { rows } = await instance.pool.query(
+  const { rows } = await instance.durablePool.query(
     'select kind from outbox where business_id = $1 order by seq',
     [businessId],
   )
@@ -266,7 +266,7 @@ test('a settlement whose payments are all reversed after it started moves no mon
 })
 
 test('no settlement starts of payments that are reversed, or of the other mode', async () => {
-  const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
+  const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
   const [reversed = ''] = await pay(accountNumber, 1, clock.now())
   await reverseTransaction(
     instance,
@@ -274,13 +274,13 @@ test('no settlement starts of payments that are reversed, or of the other mode',
     { transactionId: reversed, reason: 'recalled' },
     SYSTEM,
   )
-  await pay(await openTestAccount(instance.pool, accountNumber), 1, clock.now())
+  await pay(await openTestAccount(instance.durablePool, accountNumber), 1, clock.now())
   expect(await start(businessId)).toBeUndefined()
   const all = { businessId: '', live: true, requestId: '', force: true }
   const { settlements } = await settle(instance, all, CALLER)
   expect(settlements.filter((settlement) => settlement.businessId === businessId)).toEqual([])
   const inTest = { businessId, live: false }
-  expect(await readBalance(instance.pool, inTest)).toMatchObject({ availableMinor: 0n })
+  expect(await readBalance(instance.durablePool, inTest)).toMatchObject({ availableMinor: 0n })
 })
 
 test('the database refuses any change of a completed settlement', async () => {
@@ -288,14 +288,14 @@ test('the database refuses any change of a completed settlement', async () => {
   const started = await start(businessId)
   const change = 'update settlement set gross_minor = gross_minor + 1 where id = $1'
   await settleRunning(started?.id)
-  await expect(instance.pool.query(change, [started?.id])).rejects.toThrow(
+  await expect(instance.durablePool.query(change, [started?.id])).rejects.toThrow(
     'a completed settlement cannot be changed',
   )
 })
 
 test('a settlement of one mode takes no payment of the other, and does not stand in its way', async () => {
   const { id: businessId, accountNumber } = await insertPaidBusiness(1)
-  await pay(await openTestAccount(instance.pool, accountNumber), 3, clock.now())
+  await pay(await openTestAccount(instance.durablePool, accountNumber), 3, clock.now())
   const inLive = await start(businessId)
   const inTest = await startSettlement(instance, {
     ...{ businessId, live: false, requestId: undefined, forced: true, cutOffAtMs: clock.now() },
@@ -311,7 +311,7 @@ test.each(['gross_minor', 'fees_minor', 'transaction_count', 'scanned_sequence']
   async (column) => {
     const { id: businessId } = await insertPaidBusiness(1)
     const started = await start(businessId)
-    const client = await instance.pool.connect()
+    const client = await instance.durablePool.connect()
     try {
       await client.query('begin')
       const change = (column: string, by: number) =>
@@ -332,7 +332,7 @@ test('the database refuses to end a settlement early, unless it is full', async 
   const { id: businessId } = await insertPaidBusiness(2)
   const started = await start(businessId)
   const change = (set: string) =>
-    instance.pool.query(`update settlement set ${set} where id = $1`, [started?.id])
+    instance.durablePool.query(`update settlement set ${set} where id = $1`, [started?.id])
   await change('scanned_sequence = to_sequence - 1')
   for (const set of ['to_sequence - 1', 'to_sequence + 1']) {
     await expect(change(`to_sequence = ${set}`)).rejects.toThrow('are fixed when it starts')
@@ -341,10 +341,10 @@ test('the database refuses to end a settlement early, unless it is full', async 
 })
 
 test('a preview counts what is due by the schedule, and everything if forced', async () => {
-  const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
+  const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
   const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 2, cutOffMinutes: 0, ...NO_FEE }
   await updateTerms(instance, businessId, terms, SYSTEM)
-  const { calendar } = await readCalendar(instance.pool, businessId)
+  const { calendar } = await readCalendar(instance.durablePool, businessId)
   const cutOffAtMs = calendar.cutOffAt(clock.now())
   await pay(accountNumber, 1, cutOffAtMs - 1)
   await pay(accountNumber, 2, cutOffAtMs)
@@ -359,22 +359,22 @@ test('a preview counts what is due by the schedule, and everything if forced', a
 })
 
 test('starting a settlement reads few of the events that are not due yet', async () => {
-  const { id, accountNumber } = await insertBusiness(instance.pool)
+  const { id, accountNumber } = await insertBusiness(instance.durablePool)
   const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 5, cutOffMinutes: 0, ...NO_FEE }
   await updateTerms(instance, id, terms, SYSTEM)
   const nowMs = clock.now()
-  const { calendar } = await readCalendar(instance.pool, id)
+  const { calendar } = await readCalendar(instance.durablePool, id)
   const cutOffAtMs = calendar.cutOffAt(nowMs)
   await pay(accountNumber, 3, cutOffAtMs - 60_000)
   // Booked late, after payments that are not due.
   await pay(accountNumber, 2, cutOffAtMs + 60_000)
   await pay(accountNumber, 1, cutOffAtMs - 1)
   for (let at = 1; at <= 6; at++) await pay(accountNumber, 500, cutOffAtMs + at * 7_200_000)
-  await instance.pool.query('analyze event_log, outbox')
+  await instance.durablePool.query('analyze event_log, outbox')
   const input = { businessId: id, live: true, requestId: undefined, forced: false, cutOffAtMs }
-  const read = await rowsRead(instance.pool, 'outbox', async (pool) => {
+  const read = await rowsRead(instance.durablePool, 'outbox', async (pool) => {
     const started = await startSettlement(
-      { ...instance, database: { ...db.database, pool } },
+      { ...instance, database: { ...db.database, durablePool: pool } },
       { ...input, ...NO_FEE },
     )
     expect(started?.toSequence).toBe(6n)

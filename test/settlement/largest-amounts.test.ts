@@ -73,7 +73,7 @@ test('a balance is shown as the largest number of the contract, and settles as a
     expect(entries).toHaveLength(1)
     expect(closingBalance?.pendingMinor).toBe(AMOUNT_MINOR_MAX)
   })
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     `select sum(available_minor) as available, count(*)::int as settlements from money_event
       where business_id = $1 and kind = 'SETTLEMENT_COMPLETED'`,
     [businessId],
@@ -84,6 +84,6 @@ test('a balance is shown as the largest number of the contract, and settles as a
   const settled = days.filter(({ transactionCount }) => transactionCount > 0n)
   expect(settled.map(({ grossMinor }) => grossMinor)).toEqual([INT64_MAX])
   // The verification reads all of the ledger, by plans for its size.
-  await service.database.pool.query('analyze')
-  expect(await findDiscrepancies(service.database.pool)).toEqual([])
+  await service.database.durablePool.query('analyze')
+  expect(await findDiscrepancies(service.database.durablePool)).toEqual([])
 })

@@ -17,7 +17,7 @@ async function lag(): Promise<string | undefined> {
 }
 
 const due = (businessId: string, live: boolean, dueAtMs: number) =>
-  db.database.pool.query(
+  db.database.durablePool.query(
     'insert into settlement_due (business_id, live, due_at, next_at, failures) values ($1, $2, $3, $3, 0)',
     [businessId, live, new Date(dueAtMs)],
   )

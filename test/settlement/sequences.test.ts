@@ -127,13 +127,13 @@ test(`balances stay consistent after every random step on two instances (SEED=${
   })
   // Finally all of it together, as an operator would verify it.
   await tick()
-  expect(await findDiscrepancies(db.database.pool)).toEqual([])
+  expect(await findDiscrepancies(db.database.durablePool)).toEqual([])
 }, 900_000)
 
 /** @param whole false: numbers only some events, and the next tick continues in that snapshot */
 async function tick(whole = true): Promise<void> {
   for (let more = true; more; ) {
-    const { rows } = await db.database.pool.query('select more from sequence_events(2)')
+    const { rows } = await db.database.durablePool.query('select more from sequence_events(2)')
     more = rows[0].more && whole
   }
 }
@@ -150,9 +150,9 @@ interface Expected {
 const FIRST = [1n, 99n, 333n, 5_000n, 123_456n, 1_000_000n]
 
 async function run(rounds: readonly (readonly Step[])[]): Promise<void> {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const expected: Expected = {
-    ...(await insertBusiness(pool)),
+    ...(await insertBusiness(durablePool)),
     payments: [],
     recordedMinor: 0n,
     reversedMinor: 0n,
@@ -169,10 +169,12 @@ async function run(rounds: readonly (readonly Step[])[]): Promise<void> {
   // Any instance completes what another left unfinished.
   await settle(second, { businessId: expected.id, live: true, requestId: '', force: true }, CALLER)
   await expectInvariants(expected)
-  const balance = await readBalance(pool, { businessId: expected.id, live: true })
+  const balance = await readBalance(durablePool, { businessId: expected.id, live: true })
   await tick()
   await settle(first, { businessId: expected.id, live: true, requestId: '', force: true }, CALLER)
-  expect((await readBalance(pool, { businessId: expected.id, live: true })).pendingMinor).toBe(0n)
+  expect(
+    (await readBalance(durablePool, { businessId: expected.id, live: true })).pendingMinor,
+  ).toBe(0n)
   expect(balance.pendingMinor).toBeGreaterThanOrEqual(0n)
   await expectInvariants(expected)
 }
@@ -276,7 +278,7 @@ async function pay(
 }
 
 async function reverse(expected: Expected, instance: typeof first, which: number): Promise<void> {
-  const { rows } = await instance.pool.query<{ id: string; amount_minor: string }>(
+  const { rows } = await instance.durablePool.query<{ id: string; amount_minor: string }>(
     'select id, amount_minor from transaction where business_id = $1 order by id offset $2 limit 1',
     [expected.id, which % Math.max(expected.payments.length, 1)],
   )
@@ -307,7 +309,7 @@ async function processBatch(
   events: number,
   crash: boolean,
 ): Promise<void> {
-  const { rows } = await instance.pool.query<{ id: string }>(
+  const { rows } = await instance.durablePool.query<{ id: string }>(
     "select id from settlement where business_id = $1 and status = 'RUNNING'",
     [expected.id],
   )
@@ -317,9 +319,9 @@ async function processBatch(
     await processNextBatch(instance, id, { eventsMax: events })
     return
   }
-  const dyingPool = createDyingPool(instance.pool)
+  const dyingPool = createDyingPool(instance.durablePool)
   const crashed = processNextBatch(
-    { ...instance, database: { ...instance.database, pool: dyingPool } },
+    { ...instance, database: { ...instance.database, durablePool: dyingPool } },
     id,
     { eventsMax: events },
   )
@@ -327,7 +329,7 @@ async function processBatch(
 }
 
 /** A pool whose connections are cut right before a commit. */
-function createDyingPool(pool: typeof first.pool): typeof first.pool {
+function createDyingPool(pool: typeof first.durablePool): typeof first.durablePool {
   return new Proxy(pool, {
     get(target, name) {
       if (name !== 'connect') return Reflect.get(target, name)
@@ -355,10 +357,10 @@ function createDyingPool(pool: typeof first.pool): typeof first.pool {
 
 /** Runs retention on events of any age: their archived entries stay. */
 async function runRetention(): Promise<void> {
-  const { pool } = db.database
-  await cutPartitions(pool)
+  const { durablePool } = db.database
+  await cutPartitions(durablePool)
   const retention = createRetention(
-    createTestRuntime({ pool }, { clock: { now: () => Date.now() + 2 * 86_400_000 } }),
+    createTestRuntime({ durablePool }, { clock: { now: () => Date.now() + 2 * 86_400_000 } }),
     {
       retentionDays: 1,
       rowsMax: 7,
@@ -369,14 +371,14 @@ async function runRetention(): Promise<void> {
 }
 
 async function expectInvariants(expected: Expected): Promise<void> {
-  const { pool } = db.database
-  const balance = await readBalance(pool, { businessId: expected.id, live: true })
+  const { durablePool } = db.database
+  const balance = await readBalance(durablePool, { businessId: expected.id, live: true })
   expect(balance.pendingMinor).toBeGreaterThanOrEqual(0n)
   expect(balance.pendingMinor + balance.availableMinor + balance.feesMinor).toBe(
     expected.recordedMinor - expected.reversedMinor,
   )
   // Balances equal the sums of postings, and no transaction is settled twice.
-  const { rows } = await pool.query(
+  const { rows } = await durablePool.query(
     `select coalesce(sum(case 'pending' when credit_account then amount_minor
           when debit_account then -amount_minor end), 0) as pending,
         coalesce(sum(case 'available' when credit_account then amount_minor
@@ -406,7 +408,7 @@ async function expectInvariants(expected: Expected): Promise<void> {
   )
   expect(sum).toBe(0n)
   expect(posted.settled).toBe(posted.settled_distinct)
-  const totals = await pool.query(
+  const totals = await durablePool.query(
     `select count(*)::int as wrong from settlement s where business_id = $1
       and (transaction_count, gross_minor, fees_minor) <> (
         select count(*) filter (where kind = 'settlement'),
@@ -417,7 +419,7 @@ async function expectInvariants(expected: Expected): Promise<void> {
   )
   expect(totals.rows).toEqual([{ wrong: 0 }])
   // A settlement notes the balance at its end, from which statements of later periods open.
-  const noted = await pool.query(
+  const noted = await durablePool.query(
     `select count(*)::int as wrong from settlement s where business_id = $1
       and status = 'COMPLETED' and (balance_pending_minor, balance_available_minor, balance_fees_minor)
         <> (select sum(pending_minor), sum(available_minor), sum(fees_minor) from money_event e
@@ -431,13 +433,13 @@ async function expectInvariants(expected: Expected): Promise<void> {
 
 /** A preview has what is pending, also while a settlement runs, of the payments that have their numbers. */
 async function expectPreview({ id }: Expected, pendingMinor: bigint): Promise<void> {
-  const { rows } = await db.database.pool.query<{ numbered: boolean }>(
+  const { rows } = await db.database.durablePool.query<{ numbered: boolean }>(
     `select not exists (select from outbox o where business_id = $1
         and not exists (select from event_log l where l.outbox_seq = o.seq)) as numbered`,
     [id],
   )
   const preview = await readPreview(
-    db.database.pool,
+    db.database.durablePool,
     { businessId: id, live: true },
     { feeFlatMinor: 0n, feeBasisPoints: 0, feeCapMinor: 0n },
     undefined,

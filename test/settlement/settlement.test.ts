@@ -35,7 +35,7 @@ async function payMany(accountNumber: string, count: number, amountMinor = 100_0
 /** A settlement covers the payments whose events are numbered, which happens after their commit. */
 async function untilNumbered(businessId: string): Promise<void> {
   await waitFor(async () => {
-    const { rows } = await db.database.pool.query<{ left: number }>(
+    const { rows } = await db.database.durablePool.query<{ left: number }>(
       `select count(*)::int as left from outbox o left join event_log l on l.outbox_seq = o.seq
         where o.business_id = $1 and l.position is null`,
       [businessId],
@@ -97,7 +97,7 @@ describe('a settlement', () => {
     const { businessId, number } = await openAccount(service)
     await settlements().updateSettlementTerms({ businessId, terms: LATER })
     let isDone = false
-    const { result } = await inTransaction(db.database.pool, async (client) => {
+    const { result } = await inTransaction(db.database.durablePool, async (client) => {
       // Nothing gets a number now.
       await client.query('select from sequencer for update')
       await transactions().recordPayment(paymentInto(number, { sessionId }))
@@ -356,7 +356,7 @@ describe('a reversal', () => {
     ])
     const balance = await balanceOf(businessId)
     expect(balance).toEqual({ pendingMinor: 0n, availableMinor: 0n, feesMinor: 0n })
-    const { rows } = await service.database.pool.query(
+    const { rows } = await service.database.durablePool.query(
       `select count(*)::int as events from outbox where business_id = $1 and kind = 'PAYMENT_REVERSED'`,
       [businessId],
     )
@@ -403,5 +403,5 @@ test('each mode of a business has its own balance, settlements and statement', a
 })
 
 test('the ledger is consistent after all tests', async () => {
-  expect(await findDiscrepancies(service.database.pool)).toEqual([])
+  expect(await findDiscrepancies(service.database.durablePool)).toEqual([])
 })

@@ -20,7 +20,7 @@ async function untilBooked(count: number): Promise<void> {
     () => service.client(SettlementService).listEntries({ businessId, pageSize: 1_000 }),
     ({ entries }) => entries.length === count,
   )
-  const { rows } = await service.database.pool.query<{ at: string }>(
+  const { rows } = await service.database.durablePool.query<{ at: string }>(
     `select to_char((max(logged_at) + interval '1 ms') at time zone 'UTC',
       'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at from money_event where business_id = $1`,
     [businessId],

@@ -27,24 +27,24 @@ const SEED = [
 ]
 
 test('a sweep goes through every page of balances, and begins again an hour later', async () => {
-  const { pool } = db.database
-  const client = await pool.connect()
+  const { durablePool } = db.database
+  const client = await durablePool.connect()
   try {
     await client.query("set session_replication_role = 'replica'")
     for (const insert of SEED) await client.query(insert, [BUSINESSES])
   } finally {
     client.release(true)
   }
-  await sequence(pool)
+  await sequence(durablePool)
   const instance = createInstance(db.database, clock)
   const listed = async () => {
-    const { rows } = await pool.query('select count(*)::int as count from settlement_due')
+    const { rows } = await durablePool.query('select count(*)::int as count from settlement_due')
     return rows[0].count
   }
   for (const _ of [1, 2]) {
     await sweepDue(instance)
     expect(await listed()).toBe(BUSINESSES)
-    await pool.query('delete from settlement_due')
+    await durablePool.query('delete from settlement_due')
     // The sweep is complete.
     await sweepDue(instance)
     expect(await listed()).toBe(0)

@@ -38,7 +38,8 @@ let reversed: string
 let unsettled: string
 let settlementId: string
 
-const change = (text: string, values: unknown[] = []) => tamper(db.database.pool, text, values)
+const change = (text: string, values: unknown[] = []) =>
+  tamper(db.database.durablePool, text, values)
 
 const pay = async (account: string, session: string, status?: 'PENDING') => {
   const payment = incoming(account, `${account}-${session}`, 500n, status)
@@ -51,7 +52,7 @@ const settleNow = async () => {
 }
 
 async function insertPayingBusiness() {
-  const business = await insertBusiness(db.database.pool)
+  const business = await insertBusiness(db.database.durablePool)
   const schedule = { schedule: 'DAILY' as const, workingDays: 0, cutOffMinutes: 0 }
   const fee = { feeFlatMinor: 7n, feeBasisPoints: 0, feeCapMinor: 0n }
   await updateTerms(instance, business.id, { ...schedule, ...fee }, SYSTEM)
@@ -65,22 +66,22 @@ beforeEach(async () => {
   businessId = id
   settled = await pay(accountNumber, 'a')
   reversed = await pay(accountNumber, 'b')
-  await sequence(instance.pool)
+  await sequence(instance.durablePool)
   settlementId = await settleNow()
   await reverseTransaction(instance, instance, { transactionId: reversed, reason: 'x' }, SYSTEM)
   unsettled = await pay(accountNumber, 'c')
-  await sequence(instance.pool)
-  expect(await findDiscrepancies(instance.pool)).toEqual([])
+  await sequence(instance.durablePool)
+  expect(await findDiscrepancies(instance.durablePool)).toEqual([])
 })
 
 /** @returns the discrepancies after a change of at least one row */
 async function findAfter(text: string, values: unknown[] = []): Promise<string[]> {
   expect(await change(text, values)).toBeGreaterThan(0)
-  return findDiscrepancies(db.database.pool)
+  return findDiscrepancies(db.database.durablePool)
 }
 
 const sequenceOf = async (subjectId: string, kind = 'PAYMENT_NOTIFICATION') => {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await db.database.durablePool.query(
     'select business_sequence from money_event where subject_id = $1 and kind = $2',
     [subjectId, kind],
   )
@@ -108,7 +109,9 @@ describe('a verification reports', () => {
     ['business', 'businessId', 'biz_other', 'states the business biz_other instead of '],
   ])('a changed %s in the payload of an event', async (_what, field, value, problem) => {
     const where = "where subject_id = $1 and kind = 'PAYMENT_NOTIFICATION'"
-    const { rows } = await db.database.pool.query(`select payload from outbox ${where}`, [settled])
+    const { rows } = await db.database.durablePool.query(`select payload from outbox ${where}`, [
+      settled,
+    ])
     const event = fromBinary(EventSchema, rows[0].payload)
     Object.assign(event.payload.value!, { [field]: value })
     const payload = Buffer.from(toBinary(EventSchema, event))
@@ -136,8 +139,8 @@ describe('a verification reports', () => {
     expected(await findAfter(`update outbox set ${set}`, [settled]), at)
     await change('update outbox set pending_minor = 500 where subject_id = $1', [settled])
     await change('update event_retention set floor = (select position from sequencer)')
-    expect(await archiveEvents(db.database.pool, 1_000)).toBeGreaterThan(0)
-    expect(await findDiscrepancies(db.database.pool)).toEqual([])
+    expect(await archiveEvents(db.database.durablePool, 1_000)).toBeGreaterThan(0)
+    expect(await findDiscrepancies(db.database.durablePool)).toEqual([])
     expected(await findAfter(`update archived_entry set ${set}`, [settled]), at)
   })
 
@@ -218,7 +221,7 @@ describe('a verification reports', () => {
     )
     expect(found).toContain(`${settled}: its fee is 6; the terms of ${settlementId} give 7`)
     await change("delete from ledger_posting where transaction_id = $1 and kind = 'fee'", [settled])
-    expect(await findDiscrepancies(db.database.pool)).toContain(
+    expect(await findDiscrepancies(db.database.durablePool)).toContain(
       `${settled}: its fee is 0; the terms of ${settlementId} give 7`,
     )
   })
@@ -229,7 +232,7 @@ describe('a verification reports', () => {
         amount_minor, created_at, live, settlement_id from ledger_posting where transaction_id = $1`,
       [unsettled],
     )
-    expect(await findDiscrepancies(db.database.pool)).toEqual([
+    expect(await findDiscrepancies(db.database.durablePool)).toEqual([
       'txn_none: has postings, but the transaction does not exist',
     ])
     const found = await findAfter(
@@ -249,28 +252,28 @@ describe('a verification reports nothing', () => {
     await pay(accountNumber, 'early')
     const undone = await pay(accountNumber, 'undone')
     await reverseTransaction(instance, instance, { transactionId: undone, reason: 'x' }, SYSTEM)
-    await sequence(instance.pool)
+    await sequence(instance.durablePool)
     await settleNow()
     await pay(accountNumber, 'late')
-    expect(await findDiscrepancies(instance.pool)).toEqual([])
-    await sequence(instance.pool)
-    expect(await findDiscrepancies(instance.pool)).toEqual([])
+    expect(await findDiscrepancies(instance.durablePool)).toEqual([])
+    await sequence(instance.durablePool)
+    expect(await findDiscrepancies(instance.durablePool)).toEqual([])
     await settleNow()
-    expect(await findDiscrepancies(instance.pool)).toEqual([])
+    expect(await findDiscrepancies(instance.durablePool)).toEqual([])
   })
 
   test('while payments are recorded, settled and reversed', async () => {
     const { id, accountNumber } = await insertPayingBusiness()
     businessId = id
     await pay(accountNumber, 'first')
-    await sequence(instance.pool)
+    await sequence(instance.durablePool)
     let step = 0
     const found: unknown[] = []
-    for await (const { discrepancies } of verifyLedger(instance.pool)) {
+    for await (const { discrepancies } of verifyLedger(instance.durablePool)) {
       found.push(...discrepancies)
       step += 1
       const transactionId = await pay(accountNumber, `${step}`)
-      if (step % 2 === 0) await sequence(instance.pool)
+      if (step % 2 === 0) await sequence(instance.durablePool)
       if (step % 3 === 0) await settleNow().catch(() => undefined)
       if (step % 5 === 0)
         await reverseTransaction(instance, instance, { transactionId, reason: 'x' }, SYSTEM)
@@ -283,7 +286,7 @@ describe('a verification reports nothing', () => {
 /** Verifies from a cursor. @returns the progress, up to the first that `until` accepts */
 async function verifyFrom(cursor: string, until = (_: Verification) => false) {
   const progress: Verification[] = []
-  for await (const each of verifyLedger(db.database.pool, cursor)) {
+  for await (const each of verifyLedger(db.database.durablePool, cursor)) {
     progress.push(each)
     if (until(each)) break
   }
@@ -325,7 +328,7 @@ describe('a verification continues', () => {
     clock.set(Date.now())
     const { accountNumber } = await insertPayingBusiness()
     const [good, bad] = [await pay(accountNumber, 'good'), await pay(accountNumber, 'bad')]
-    await sequence(db.database.pool)
+    await sequence(db.database.durablePool)
     await change("update outbox set payload = '\\xff' where subject_id = $1", [bad])
     const { last, progress } = await verifyFrom(first.cursor)
     expect(progress.flatMap(({ discrepancies }) => discrepancies)).toEqual([
@@ -333,7 +336,7 @@ describe('a verification continues', () => {
     ])
     expect(last).toMatchObject({ completed: true, transactions: [good, bad].length })
     // A complete verification still finds what changed before.
-    const all = await findDiscrepancies(db.database.pool)
+    const all = await findDiscrepancies(db.database.durablePool)
     expect(all).toContainEqual(expect.stringContaining(unsettled))
   })
 })

@@ -23,7 +23,7 @@ let ids: string[]
 /** One settled payment, one reversed after its settlement, and one unsettled. */
 beforeEach(async () => {
   const instance = createInstance(db.database, clock)
-  const { id, accountNumber } = await insertBusiness(db.database.pool)
+  const { id, accountNumber } = await insertBusiness(db.database.durablePool)
   businessId = id
   const schedule = { schedule: 'DAILY' as const, workingDays: 0, cutOffMinutes: 0 }
   const fee = { feeFlatMinor: 7n, feeBasisPoints: 0, feeCapMinor: 0n }
@@ -35,18 +35,18 @@ beforeEach(async () => {
     return transaction!.id
   }
   ids = [await pay('a'), await pay('b')]
-  await sequence(instance.pool)
+  await sequence(instance.durablePool)
   await settle(instance, { businessId: id, live: true, requestId: '', force: true }, CALLER)
   await reverseTransaction(instance, instance, { transactionId: ids[1]!, reason: 'x' }, SYSTEM)
   ids.push(await pay('c'))
-  await sequence(instance.pool)
-  expect(await findDiscrepancies(instance.pool)).toEqual([])
+  await sequence(instance.durablePool)
+  expect(await findDiscrepancies(instance.durablePool)).toEqual([])
 })
 
 /** Changes rows past every guard, like a superuser. @returns the discrepancies after it */
 async function tampered(text: string, values: unknown[] = []): Promise<string[]> {
-  expect(await tamper(db.database.pool, text, values)).toBeGreaterThan(0)
-  return findDiscrepancies(db.database.pool)
+  expect(await tamper(db.database.durablePool, text, values)).toBeGreaterThan(0)
+  return findDiscrepancies(db.database.durablePool)
 }
 
 describe('a verification reports', () => {
@@ -119,7 +119,7 @@ describe('a verification reports', () => {
 
   test('a settlement without its postings', async () => {
     const which = "transaction_id = any ($1) and kind in ('settlement', 'fee')"
-    const { rows } = await db.database.pool.query(
+    const { rows } = await db.database.durablePool.query(
       `select to_jsonb(p) as posting from ledger_posting p where ${which}`,
       [ids],
     )

@@ -31,7 +31,9 @@ async function sessionsOf(reference: string): Promise<string[]> {
 
 /** As if a minute had passed since the bank was asked. */
 const aMinuteLater = () =>
-  service.database.pool.query("update account set requeried_at = requeried_at - interval '60 s'")
+  service.database.durablePool.query(
+    "update account set requeried_at = requeried_at - interval '60 s'",
+  )
 
 const IDENTITY = { idType: 'nin', idNumber: '12345678901' }
 
@@ -92,11 +94,13 @@ describe('requeryTransaction/', () => {
 
   test('asks a call to wait a minute at most, also if it began before the one that asked the bank', async () => {
     const { reference } = await openByKey(service, business.live, { reference: 'overtaken' })
-    const { pool } = service.database
-    const { rows } = await pool.query('select id from account where reference = $1', [reference])
+    const { durablePool } = service.database
+    const { rows } = await durablePool.query('select id from account where reference = $1', [
+      reference,
+    ])
     const nowMs = Date.now()
-    expect(await claimRequery(pool, rows[0].id, nowMs, 60_000)).toBe(0)
-    expect(await claimRequery(pool, rows[0].id, nowMs - 5_000, 60_000)).toBe(60_000)
+    expect(await claimRequery(durablePool, rows[0].id, nowMs, 60_000)).toBe(0)
+    expect(await claimRequery(durablePool, rows[0].id, nowMs - 5_000, 60_000)).toBe(60_000)
   })
 
   test('says that the bank did not respond, and records nothing', async () => {

@@ -51,7 +51,7 @@ describe('a test key simulates', () => {
     await waitFor(async () => {
       expect(await eventsOf(payment.session_id)).toEqual(['PAYMENT_NOTIFICATION'])
     })
-    const { rows } = await service.database.pool.query(
+    const { rows } = await service.database.durablePool.query(
       'select t.recorded_by, t.live from transaction t where t.session_id = $1',
       [payment.session_id],
     )
@@ -127,7 +127,7 @@ describe('nothing is simulated', () => {
       404,
       'not_found',
     ])
-    const { rows } = await service.database.pool.query('select from unmatched_payment')
+    const { rows } = await service.database.durablePool.query('select from unmatched_payment')
     expect(rows).toEqual([])
   })
 

@@ -346,7 +346,7 @@ test('a deleted endpoint receives nothing more, and is deleted once', async () =
     const { deliveries } = await data(service, business.test, 'listDeliveries', request)
     expect(deliveries).toHaveLength(1)
   })
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     'select from webhook_delivery where endpoint_id = $1',
     [endpointId],
   )

@@ -76,7 +76,7 @@ test.each(['client', 'connectClient'] as const)(
     expect(JSON.parse(request!.rawBody).data.traceparent).toBe(traceparent)
     expect(await eventsOf(businessId, sessionId)).toEqual([['PAYMENT_NOTIFICATION', traceparent]])
 
-    const { entries } = await readLog(service.database.pool, 1n, 1_000)
+    const { entries } = await readLog(service.database.durablePool, 1n, 1_000)
     const entry = entries.find(({ payload }) => traceparentOf(payload) === traceparent)!
     const message = toMessage(entry, 1, 'protobuf')
     expect(message.traceparent).toBe(traceparent)
@@ -192,7 +192,7 @@ test('a notification of a bank may bring one, also to a payment that is only rec
   bank.payments.set(paid.key, paid)
   bank.mishaps.set('GET payments', [500])
   await send(paid)
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     "update bank_notification set next_try_at = now() where state = 'PENDING'",
   )
   await waitFor(async () => {

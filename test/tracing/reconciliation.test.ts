@@ -38,7 +38,7 @@ test('a payment that reconciliation finds is one trace, from the bank to the rec
   palmPay.receive(to.accountNumber, '20', { atMs: Date.now() - OLD_MS })
   // The first run may have listed the payments before this one.
   await waitFor(async () => {
-    const { rows } = await service.database.pool.query(
+    const { rows } = await service.database.durablePool.query(
       `update reconciliation_run set next_at = '2000-01-01' where not in_progress returning bank`,
     )
     expect(rows).toHaveLength(1)
@@ -63,7 +63,7 @@ test('a payment that reconciliation finds is one trace, from the bank to the rec
 
 test('a list that the bank does not return is a span with an error', async () => {
   palmPay.faults.add('pageList', '500')
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     `update reconciliation_run set next_at = '2000-01-01' where not in_progress`,
   )
   const failed = await collector.waitFor(

@@ -145,7 +145,7 @@ test('a retry by the service continues the trace in which the notification arriv
   bank.payments.set(paid.key, paid)
   bank.mishaps.set('GET payments', [500])
   await notify(service, paid)
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     "update bank_notification set next_try_at = now() where state = 'PENDING'",
   )
   const { header } = await received(paid.session)

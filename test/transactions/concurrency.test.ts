@@ -76,7 +76,7 @@ test('credits a payment once when two instances receive 10,000 copies at the sam
   expect(count(RecordOutcome.RECORDED)).toBe(1)
   expect(count(RecordOutcome.DUPLICATE)).toBe(9_999)
   expect(new Set(all.map((each) => each.transaction?.id)).size).toBe(1)
-  expect(await storedOf(service.database.pool, 'copied')).toMatchObject({
+  expect(await storedOf(service.database.durablePool, 'copied')).toMatchObject({
     transactions: [{ status: 'SUCCESS', amount_minor: '100000' }],
     postings: [{ amount_minor: '100000' }],
     events: [{ kind: 'PAYMENT_NOTIFICATION' }],
@@ -109,7 +109,10 @@ test('finalizes a transaction once when many final reports arrive at the same ti
     expect(count(RecordOutcome.RECORDED)).toBe(1)
     expect(count(RecordOutcome.CONFLICT)).toBe(60)
     expect(count(RecordOutcome.DUPLICATE)).toBe(59)
-    const { transactions, postings, events } = await storedOf(service.database.pool, sessionId)
+    const { transactions, postings, events } = await storedOf(
+      service.database.durablePool,
+      sessionId,
+    )
     const credited = transactions[0].status === 'SUCCESS' ? 1 : 0
     expect([postings.length, events.length]).toEqual([credited, credited])
   }
@@ -142,7 +145,7 @@ test('overlapping batches in any order never deadlock and never record a payment
       expect(results.filter((each) => each.error !== '')).toEqual([])
     }
   }
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     `select (select count(*)::int from transaction where business_id = $1) as transactions,
       (select count(*)::int from outbox where business_id = $1 and kind = 'PAYMENT_NOTIFICATION')
         as events,

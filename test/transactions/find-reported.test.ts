@@ -11,7 +11,7 @@ import { openAccount, paymentInto, transactionsOf } from './fixture.ts'
 const service = useSharedService()
 
 const find = (reported: readonly ReportedPayment[], bank: BankCode = '9PSB') =>
-  findReported(service.database.pool, bank, true, reported)
+  findReported(service.database.durablePool, bank, true, reported)
 
 /** Records a payment. @returns its id, and how the bank reports it */
 async function record(accountNumber: string, sessionId: string) {

@@ -10,7 +10,7 @@ import { useDatabase } from '../support/database.ts'
 
 const db = useDatabase()
 
-const sql = (text: string, values: unknown[] = []) => db.database.pool.query(text, values)
+const sql = (text: string, values: unknown[] = []) => db.database.durablePool.query(text, values)
 
 /** Expects SQLSTATE class 23: the database itself rejects the statement. */
 const refuses = (text: string, values: unknown[] = []) =>
@@ -318,12 +318,12 @@ describe('the database allows the settlement of a successful transaction once', 
         await client.query(...post(id, ...settled))
       }
       const [one, other] = first === 'settlement' ? [settle, reverse] : [reverse, settle]
-      const { pool } = db.database
-      const second = await inTransaction(pool, async (client) => {
+      const { durablePool } = db.database
+      const second = await inTransaction(durablePool, async (client) => {
         await one(client)
-        const waiting = inTransaction(pool, other)
+        const waiting = inTransaction(durablePool, other)
         waiting.catch(() => undefined)
-        await expect.poll(() => advisoryWaits(pool)).toBe(1)
+        await expect.poll(() => advisoryWaits(durablePool)).toBe(1)
         return { waiting }
       })
       await expect(second.waiting).rejects.toMatchObject({ code: expect.stringMatching(/^23/) })

@@ -102,12 +102,12 @@ test('a history is found by look-ups and lists, and is in no balance, settlement
     transactionCount: 0n,
     grossMinor: 0n,
   })
-  const { rows: events } = await service.database.pool.query(
+  const { rows: events } = await service.database.durablePool.query(
     "select kind from outbox where business_id = $1 and kind <> 'ACCOUNT_CREATED'",
     [businessId],
   )
   expect(events).toEqual([])
-  expect(await findDiscrepancies(service.database.pool)).toEqual([])
+  expect(await findDiscrepancies(service.database.durablePool)).toEqual([])
 })
 
 test('a later report of an imported session credits nothing', async () => {
@@ -147,14 +147,15 @@ test('an imported payment is reversed neither by an operator nor by its bank', a
   const refused = transactions().reverseTransaction({ transactionId: transaction!.id, reason: 'x' })
   expect(reasonOf(await refused.catch((error: unknown) => error))).toBe('imported_transaction')
   // Nor past the code of this version.
-  const { pool } = service.database
-  const update = pool.query("update transaction set status = 'REVERSED' where id = $1", [
+  const { durablePool } = service.database
+  const update = durablePool.query("update transaction set status = 'REVERSED' where id = $1", [
     transaction!.id,
   ])
   await expect(update).rejects.toThrow('cannot go from SUCCESS to REVERSED')
-  const cleared = pool.query('update transaction set imported_settled = null where id = $1', [
-    transaction!.id,
-  ])
+  const cleared = durablePool.query(
+    'update transaction set imported_settled = null where id = $1',
+    [transaction!.id],
+  )
   await expect(cleared).rejects.toThrow('cannot be changed')
   bank.payments.set(reported.key, reported)
   await notify(service, reported)
@@ -234,17 +235,17 @@ test('the verification of the ledger finds postings of an imported payment', asy
   const { businessId, accountNumber } = await payee(service)
   const imported = row(accountNumber)
   await importAll(businessId, [imported])
-  const { pool } = service.database
+  const { durablePool } = service.database
   const values = [imported.sessionId]
   await tamper(
-    pool,
+    durablePool,
     `insert into ledger_posting (transaction_id, kind, business_id, debit_account, credit_account,
         amount_minor, created_at, live)
       select id, 'payment', business_id, 'clearing:9PSB', 'pending', amount_minor, created_at, live
       from transaction where session_id = $1`,
     values,
   )
-  expect((await findDiscrepancies(pool)).join('\n')).toContain(
+  expect((await findDiscrepancies(durablePool)).join('\n')).toContain(
     'was imported, so it has no postings',
   )
 })

@@ -36,7 +36,7 @@ async function poll(businessId: string, pageToken: string, filter: Filter = {}) 
       reference: '',
       sessionId: '',
     }
-    const page = await listTransactions(db.database.pool, {
+    const page = await listTransactions(db.database.durablePool, {
       ...{ fromMs: undefined, toMs: undefined, recordedFromMs: 0, recordedToMs: undefined },
       ...{ ...request, pageSize: 3, pageToken: token, ...filter },
     })
@@ -50,9 +50,10 @@ async function poll(businessId: string, pageToken: string, filter: Filter = {}) 
 
 /** Records a payment whose commit waits. */
 async function recordUncommitted(client: PoolClient, businessId: string, sessionId: string) {
-  const { rows } = await db.database.pool.query('select id from account where business_id = $1', [
-    businessId,
-  ])
+  const { rows } = await db.database.durablePool.query(
+    'select id from account where business_id = $1',
+    [businessId],
+  )
   const pool = {
     connect: async () => ({
       ...{ query: client.query.bind(client), release: () => undefined },
@@ -83,10 +84,10 @@ const steps = fc.array(
 test('polling lists each payment once, whatever is committed late and whose clock is wrong', async () => {
   await fc.assert(
     fc.asyncProperty(steps, async (run) => {
-      const { pool } = db.database
+      const { durablePool } = db.database
       const clock = testClock(NOW_MS)
       const instance = createInstance(db.database, clock)
-      const { id, accountNumber } = await insertBusiness(pool)
+      const { id, accountNumber } = await insertBusiness(durablePool)
       const held: PoolClient[] = []
       const listed: string[] = []
       let token = ''
@@ -106,15 +107,15 @@ test('polling lists each payment once, whatever is committed late and whose cloc
           clock.set(NOW_MS + each.skewMs)
           await instance.recordPayment(incoming(accountNumber, `${id}-${count++}`, 500n))
         } else if (each.step === 'hold' && held.length < 4) {
-          const client = await pool.connect()
+          const client = await durablePool.connect()
           held.push(client)
           await recordUncommitted(client, id, `${id}-${count++}`)
         } else if (each.step === 'commit') await commit()
-        else if (each.step === 'sequence') await sequence(pool)
+        else if (each.step === 'sequence') await sequence(durablePool)
         else if (each.step === 'poll') await pollOnce()
       }
       while (held.length > 0) await commit()
-      await sequence(pool)
+      await sequence(durablePool)
       await pollOnce()
       expect(listed).toHaveLength(count)
       expect(new Set(listed).size).toBe(count)

@@ -25,7 +25,7 @@ const service = useSharedService()
 const accounts = () => service.client(AccountService)
 const transactions = () => service.client(TransactionService)
 const sandbox = () => service.client(SandboxService)
-const pool = () => service.database.pool
+const pool = () => service.database.durablePool
 /** An instance with real bank connectors. */
 let real: Instance
 

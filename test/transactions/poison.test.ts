@@ -11,7 +11,7 @@ import { waitFor } from '../support/wait-for.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 
 const service = useService()
-const pool = () => service.database.pool
+const pool = () => service.database.durablePool
 
 const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT, UNSPECIFIED } = RecordOutcome
 

@@ -32,7 +32,7 @@ async function session() {
       transactionsOf(service).recordPayment(
         paymentInto(account.number, { sessionId, ...overrides }),
       ),
-    stored: () => storedOf(service.database.pool, sessionId),
+    stored: () => storedOf(service.database.durablePool, sessionId),
   }
 }
 
@@ -151,7 +151,7 @@ describe('a payment', () => {
   test('for an account that is pending, or closed since its last payment, is unmatched', async () => {
     const { record, account, sessionId, stored } = await session()
     const setStatus = (status: string) =>
-      service.database.pool.query('update account set status = $2 where business_id = $1', [
+      service.database.durablePool.query('update account set status = $2 where business_id = $1', [
         account.businessId,
         status,
       ])
@@ -175,7 +175,7 @@ describe('a payment', () => {
     expect(second.outcome).toBe(RECORDED)
     expect((await record()).outcome).toBe(DUPLICATE)
     expect((await record({ bank: Bank.BANK_PROVIDUS, accountNumber })).outcome).toBe(DUPLICATE)
-    expect(await storedOf(service.database.pool, sessionId)).toMatchObject({
+    expect(await storedOf(service.database.durablePool, sessionId)).toMatchObject({
       transactions: [{}, {}],
       conflicts: [],
     })
@@ -185,7 +185,7 @@ describe('a payment', () => {
     const { record, sessionId } = await session()
     const unknown = { bank: Bank.BANK_PROVIDUS, accountNumber: '9999999997' }
     expect((await record(unknown)).outcome).toBe(UNMATCHED)
-    const { rows } = await service.database.pool.query(
+    const { rows } = await service.database.durablePool.query(
       'select id from unmatched_payment where session_id = $1',
       [sessionId],
     )

@@ -72,7 +72,7 @@ describe('refuses an invalid payment of a batch and records the others', () => {
     expect(results[1]?.error).toContain(error)
     expect(results[1]?.transaction).toBeUndefined()
     expect([results[0]?.error, results[2]?.error]).toEqual(['', ''])
-    const { transactions, unmatched } = await storedOf(service.database.pool, session(1))
+    const { transactions, unmatched } = await storedOf(service.database.durablePool, session(1))
     expect([transactions, unmatched]).toEqual([[], []])
   })
 
@@ -122,7 +122,7 @@ test('records a payment once when a batch contains it several times', async () =
   const outcomes = results.map((result) => result.outcome)
   expect(outcomes).toEqual([RECORDED, CONFLICT, DUPLICATE, DUPLICATE])
   expect(new Set(results.map((result) => result.transaction?.id)).size).toBe(1)
-  const { transactions, postings, events } = await storedOf(service.database.pool, 'twice')
+  const { transactions, postings, events } = await storedOf(service.database.durablePool, 'twice')
   expect([transactions.length, postings.length, events.length]).toEqual([1, 1, 1])
 })
 
@@ -137,7 +137,7 @@ describe('the size of a batch', () => {
       (error) => error,
     )
     expect(refusal.code).toBe(Code.InvalidArgument)
-    const { transactions } = await storedOf(service.database.pool, 'many-0')
+    const { transactions } = await storedOf(service.database.durablePool, 'many-0')
     expect(transactions).toEqual([])
   })
 
@@ -177,7 +177,7 @@ test('finalizes each pending payment once, within one batch', async () => {
   for (const index of indices) {
     const outcomes = results.slice(3 * index, 3 * index + 3).map((result) => result.outcome)
     const { transactions, postings, events } = await storedOf(
-      service.database.pool,
+      service.database.durablePool,
       `pending-${index}.`,
     )
     expect(transactions[0].status).toBe(finalOf(index) === SUCCESS ? 'SUCCESS' : 'FAILED')
@@ -223,7 +223,7 @@ describe('a batch has the results of the same payments recorded one after the ot
     )
     const stored = []
     for (const session of new Set(reports.map((each) => each.session))) {
-      stored.push(await storedOf(service.database.pool, sessionOf(session)))
+      stored.push(await storedOf(service.database.durablePool, sessionOf(session)))
     }
     const { pendingMinor } = await shop.balance()
     const shown = results.map(({ outcome, error, transaction }) => {

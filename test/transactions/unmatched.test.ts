@@ -54,7 +54,7 @@ const assign = async (
   })
 
 async function idOf({ session }: FakePayment): Promise<string> {
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     'select id from unmatched_payment where session_id = $1',
     [session],
   )
@@ -143,7 +143,7 @@ describe('an assigned payment', () => {
       (found) => found.events.length === 2,
     )
     expect(events.map((event) => event.kind)).toEqual(['ACCOUNT_CREATED', 'PAYMENT_NOTIFICATION'])
-    const { rows } = await service.database.pool.query(
+    const { rows } = await service.database.durablePool.query(
       'select amount_minor from ledger_posting where transaction_id = $1',
       [responses[0]!.transaction!.id],
     )
@@ -227,7 +227,7 @@ describe('a payment that was reported as pending, and again when it was final', 
       }
       const transaction = await assignIt(at)
       expect(transaction.status).toBe(TransactionStatus.SUCCESS)
-      const { rows } = await service.database.pool.query(
+      const { rows } = await service.database.durablePool.query(
         'select amount_minor from ledger_posting where transaction_id = $1',
         [transaction.id],
       )
@@ -262,10 +262,10 @@ test('a test payment with the same details hides no unmatched payment, nor block
     ...CUSTOMER,
     ...{ businessId, reference: 'order-1', bank: Bank.BANK_9PSB, test: true },
   })
-  await service.database.pool.query('update account set account_number = $1 where reference = $2', [
-    reported.account,
-    account!.reference,
-  ])
+  await service.database.durablePool.query(
+    'update account set account_number = $1 where reference = $2',
+    [reported.account, account!.reference],
+  )
   const { outcome } = await service.client(SandboxService).simulateTransfer({
     accountNumber: reported.account,
     sessionId: reported.session,
@@ -307,7 +307,7 @@ test('records a payment into a closed account as unmatched', async () => {
 })
 
 test('a final report that arrives while an operator assigns the pending one finalizes the payment', async () => {
-  const { pool } = service.database
+  const { durablePool } = service.database
   const payee9psb = await payee(service)
   const session = 'assigned-while-final'
   const report = (status: TransactionStatus) =>
@@ -318,14 +318,14 @@ test('a final report that arrives while an operator assigns the pending one fina
   expect((await report(TransactionStatus.PENDING)).outcome).toBe(RecordOutcome.UNMATCHED)
   const [pending] = (await open()).filter(({ sessionId }) => sessionId === session)
   // The final report is held up between the look-up of its payment and its insertion.
-  await pool.query(`
+  await durablePool.query(`
     create function hold_final() returns trigger language plpgsql as $$
       begin perform pg_advisory_xact_lock(4242); return new; end $$;
     create trigger hold_final before insert on unmatched_payment for each row
       when (new.session_id = 'assigned-while-final') execute function hold_final()`)
-  const holder = await pool.connect()
+  const holder = await durablePool.connect()
   const waiting = async () => {
-    const { rows } = await pool.query<{ count: number }>(
+    const { rows } = await durablePool.query<{ count: number }>(
       "select count(*)::int from pg_locks where locktype = 'advisory' and not granted",
     )
     return rows[0]!.count
@@ -349,7 +349,9 @@ test('a final report that arrives while an operator assigns the pending one fina
   } finally {
     await holder.query('select pg_advisory_unlock_all()')
     holder.release()
-    await pool.query('drop trigger hold_final on unmatched_payment; drop function hold_final')
+    await durablePool.query(
+      'drop trigger hold_final on unmatched_payment; drop function hold_final',
+    )
   }
   expect((await open()).filter(({ sessionId }) => sessionId === session)).toEqual([])
   const { businessId } = payee9psb

@@ -43,9 +43,9 @@ export function openWebhooks(database: Database, options: Partial<WebhooksOption
   })
 }
 
-export async function addBusiness({ pool }: Database): Promise<string> {
+export async function addBusiness({ durablePool }: Database): Promise<string> {
   const id = newId('biz', Date.now())
-  await pool.query(
+  await durablePool.query(
     `insert into business (id, name, alias, created_at) values ($1, $2, $2, now())`,
     [id, 'Test'],
   )
@@ -126,8 +126,11 @@ function eventOf(id: string, businessId: string, kind: string, payload: Payload)
 }
 
 /** Writes events to the outbox in one commit, and numbers them as the sequencer does. */
-export async function logEvents({ pool }: Database, events: readonly TestEvent[]): Promise<void> {
-  await pool.query(
+export async function logEvents(
+  { durablePool }: Database,
+  events: readonly TestEvent[],
+): Promise<void> {
+  await durablePool.query(
     `insert into outbox
         (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
       select event_id, business_id, live, kind, $5, payload, 'txn_test',
@@ -144,7 +147,7 @@ export async function logEvents({ pool }: Database, events: readonly TestEvent[]
       events.map((event) => event.live ?? true),
     ],
   )
-  await sequence(pool)
+  await sequence(durablePool)
 }
 
 /** Polls until the result is truthy, and returns it. */

@@ -71,7 +71,7 @@ export function useWebhooks(): Harness {
     for (const close of closing.splice(0).reverse()) await close()
     running.clear()
     // Otherwise the next test would send the deliveries that this one leaves pending.
-    await db.database.pool.query(
+    await db.database.durablePool.query(
       'truncate webhook_attempt, webhook_delivery, webhook_secret, webhook_endpoint',
     )
   })
@@ -79,7 +79,7 @@ export function useWebhooks(): Harness {
     for (const webhooks of running) webhooks.wake()
   }
   const pump = async () => {
-    await sequence(db.database.pool)
+    await sequence(db.database.durablePool)
     wake()
   }
   return {
@@ -103,7 +103,7 @@ export function useWebhooks(): Harness {
       closing.push(async () => {
         await webhooks.stop()
         // A trigger in progress must not run after the database is dropped.
-        await sequence(db.database.pool)
+        await sequence(db.database.durablePool)
       })
       return webhooks
     },
@@ -114,15 +114,17 @@ export function useWebhooks(): Harness {
     },
     pump,
     async cut(more = 0n) {
-      const { pool } = db.database
-      const { rows } = await pool.query('select coalesce(max(position), 0) as last from event_log')
+      const { durablePool } = db.database
+      const { rows } = await durablePool.query(
+        'select coalesce(max(position), 0) as last from event_log',
+      )
       const boundary = `${BigInt(rows[0].last) + 1n + more}`
       for (const table of ['webhook_delivery', 'webhook_attempt']) {
-        await pool.query('select cut_partition($1, $2, $2)', [table, boundary])
+        await durablePool.query('select cut_partition($1, $2, $2)', [table, boundary])
       }
     },
     async deliveries(endpointId) {
-      const { rows } = await db.database.pool.query<DeliveryRow>(
+      const { rows } = await db.database.durablePool.query<DeliveryRow>(
         `select d.id, d.state, d.attempts, d.completed_at, d.failure, d.due_at,
           ${ATTEMPT_LOG} as log
         from webhook_delivery d where d.endpoint_id = $1 order by d.position`,
@@ -135,7 +137,9 @@ export function useWebhooks(): Harness {
       const pending = `select where exists (
           select from webhook_delivery where endpoint_id = $1 and state = 'PENDING')
         or (select max(position) from event_log) > (select max(position) from webhook_dispatcher)`
-      await until(async () => (await db.database.pool.query(pending, [endpointId])).rowCount === 0)
+      await until(
+        async () => (await db.database.durablePool.query(pending, [endpointId])).rowCount === 0,
+      )
     },
     closing: (close) => closing.push(close),
   }

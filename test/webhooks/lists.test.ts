@@ -201,7 +201,7 @@ test('statistics count the deliveries of the last 24 hours by the hour', async (
   expect(acknowledging!.latencyP95Ms).toBeGreaterThanOrEqual(acknowledging!.latencyP50Ms)
 
   // What was created two days ago does not count, and an hour ago has an hour of its own.
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     `update webhook_delivery d set created_at = date_trunc('hour', now()) - age
       from (select id, position, interval '1 hour' * (array[0.5, 48, 0])[row_number() over ()] as age
         from webhook_delivery where endpoint_id = $1) o where d.id = o.id and d.position = o.position`,

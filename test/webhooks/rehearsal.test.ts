@@ -249,7 +249,7 @@ test('stores neither events nor deliveries nor numbers', async () => {
   const tables = ['outbox', 'event_log', 'webhook_delivery', 'webhook_attempt', 'transaction']
   const counts = async () => {
     const sql = tables.map((name) => `(select count(*) from ${name}) as ${name}`).join(', ')
-    const { rows } = await service.database.pool.query(`select ${sql}, s.* from sequencer s`)
+    const { rows } = await service.database.durablePool.query(`select ${sql}, s.* from sequencer s`)
     return { ...rows[0], ticked_at: undefined }
   }
   const before = await counts()

@@ -290,7 +290,7 @@ interface Options {
 /** Retries openings without a clear result, if the bank allows it, until they have one. */
 export function createResolveOpenings(runtime: Runtime, options: Options): Loop {
   const { clock, log } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const { live } = options
   const timeoutsMs = [...live.values()].map(({ callTimeoutMs }) => callTimeoutMs)
   // One statement claims openings at all banks, so for as long as the slowest bank may take.
@@ -300,7 +300,7 @@ export function createResolveOpenings(runtime: Runtime, options: Options): Loop 
     log,
     async turn() {
       const nowMs = clock.now()
-      const due = await claimDue(pool, nowMs, nowMs + claimedMs, OPENINGS_MAX)
+      const due = await claimDue(durablePool, nowMs, nowMs + claimedMs, OPENINGS_MAX)
       await Promise.all(due.map((opening) => retryOpening(runtime, options, opening)))
       return due.length === OPENINGS_MAX ? 0 : IDLE_MS
     },

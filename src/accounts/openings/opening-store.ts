@@ -250,10 +250,10 @@ type SaveResult = 'opened' | 'not pending' | 'taken'
 /** Openings that arrive while a batch is being stored share the next statement. */
 export function createStoreOpening(runtime: Runtime): StoreOpening {
   const { clock, log, onCommit } = runtime
-  const { pool } = runtime.database
+  const { durablePool } = runtime.database
   const save = createBatcher<Opening, SaveResult>({
     run: async (openings) => {
-      const results = await saveOpenings(pool, openings)
+      const results = await saveOpenings(durablePool, openings)
       onCommit()
       return results
     },
@@ -278,7 +278,7 @@ export function createStoreOpening(runtime: Runtime): StoreOpening {
       return { kind: 'opened', account }
     }
     if (saved === 'taken') return { kind: 'taken' }
-    const stored = await findById(pool, account.id)
+    const stored = await findById(durablePool, account.id)
     if (stored && isOpened(stored) && stored.accountNumber === accountNumber) {
       return { kind: 'opened', account: stored }
     }

@@ -16,7 +16,7 @@ interface Options {
  * earlier state as a whole.
  */
 export function createAuditExport(
-  { database: { pool }, log, metrics }: Runtime,
+  { database: { durablePool }, log, metrics }: Runtime,
   { keys }: Options,
 ): Loop {
   const entries = new Gauge({
@@ -39,7 +39,7 @@ export function createAuditExport(
     log,
     everyMs: HOUR_MS,
     async turn() {
-      const head = await readHead(pool)
+      const head = await readHead(durablePool)
       const line = { number: Number(head.number), hash: head.hash, mac: head.mac.toString('hex') }
       const isAuthentic = isAuthenticHead(keys, head)
       if (!isAuthentic)

@@ -50,9 +50,9 @@ export async function* verifyAudit(
     signal.throwIfAborted()
     const after = chain.number === 0n ? '' : pageTokenOf([`${chain.number}`])
     // Of the primary: the head of the log, and what it follows, must be of one state.
-    const { pool } = database
+    const { durablePool } = database
     const { rows, head, nextPageToken } = await listAuditEntries(
-      pool,
+      durablePool,
       keys,
       ALL,
       ENTRIES_MAX,

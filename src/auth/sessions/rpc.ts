@@ -85,7 +85,7 @@ export function createSessionRpc(
     },
     async revokeSession({ sessionId }, context) {
       await revokeSession(runtime, sessionId, actorOf(context))
-      const row = await findSession(database.pool, sessionId)
+      const row = await findSession(database.durablePool, sessionId)
       assert(row, 'a session is kept after it is revoked')
       return { session: toSessionMessage(row, clock.now(), idleMs) }
     },

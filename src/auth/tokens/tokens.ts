@@ -64,7 +64,7 @@ export async function issueToken(
 
 async function requireBusinesses(database: Database, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
-  const known = await findBusinessNames(database.pool, ids)
+  const known = await findBusinessNames(database.durablePool, ids)
   const faults = ids.flatMap((id, index) =>
     known.has(id) ? [] : [{ field: `businessIds[${index}]`, message: 'is not a known business' }],
   )

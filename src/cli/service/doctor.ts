@@ -117,23 +117,25 @@ function checkDatabaseAndWork(
   measure: boolean,
 ): Promise<readonly Finding[]> {
   return withDatabase(env, 'must exist', async (database) => {
-    const { pool, orm } = database
+    const { durablePool, orm } = database
     const { relay, eventRetentionDays } = config
     const tables = partitionedTables({ database, clock: systemClock }, config)
     return [
-      ...(await guard('Settings', () => checkAdministrators(pool, config))),
+      ...(await guard('Settings', () => checkAdministrators(durablePool, config))),
       ...(await checkDatabase(database, Date.now, config)),
       ...(measure ? await guard('Database', () => measureDatabase(database)) : []),
-      ...(await guard('Database', () => checkPartitions(pool, tables, systemClock.now()))),
-      ...(await guard('Database', () => checkReplicas(pool, config.databaseReadUrls))),
+      ...(await guard('Database', () => checkPartitions(durablePool, tables, systemClock.now()))),
+      ...(await guard('Database', () => checkReplicas(durablePool, config.databaseReadUrls))),
       ...(await guard('Upgrade', () => checkUpgrade(database, VERSION))),
       ...(config.databaseUrl === undefined
         ? []
-        : await guard('Backups', () => checkArchiver(pool))),
+        : await guard('Backups', () => checkArchiver(durablePool))),
       ...(await guard('Encryption', () => checkKeys(config, database))),
-      ...(await guard('Events', () => checkEvents(pool, eventRetentionDays))),
-      ...(await guard('Webhooks', () => checkCertificates(pool, Date.now()))),
-      ...(relay ? await guard('Relay', () => checkRelay(pool, relay, eventRetentionDays)) : []),
+      ...(await guard('Events', () => checkEvents(durablePool, eventRetentionDays))),
+      ...(await guard('Webhooks', () => checkCertificates(durablePool, Date.now()))),
+      ...(relay
+        ? await guard('Relay', () => checkRelay(durablePool, relay, eventRetentionDays))
+        : []),
       ...(await guard('Banks', () => checkBankWork(orm, config.liveBanks, Date.now()))),
       ...(await guard('Settlement', () => checkSettlement(database, Date.now()))),
     ]

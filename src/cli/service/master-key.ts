@@ -181,7 +181,7 @@ function rotateMasterKey(
 ): Promise<ReEncryptionResult & { readonly keys: readonly KeyStatus[] }> {
   return withKeys(env, async (keys) => {
     const { database, encrypter, folder, unused } = keys
-    const { orm, pool } = database
+    const { orm, durablePool } = database
     if (folder !== undefined && encrypter.knownKeyIds.length === 1) {
       await confirmed(folder)
       encrypter.use(await replaceKeyFile(folder))
@@ -190,7 +190,7 @@ function rotateMasterKey(
       )
     }
     note(`Re-encrypting everything with the key ${encrypter.keyId}.`)
-    if (unused) await beginAuditLog(pool, encrypter)
+    if (unused) await beginAuditLog(durablePool, encrypter)
     // From now on, an instance that lacks the key does not start.
     const registered = await registerMasterKey(orm, encrypter)
     await waitForInstances(keys).catch(async (error: unknown) => {
@@ -217,7 +217,7 @@ function rotateMasterKey(
 /** Records that a rotation begins, so that one that is interrupted is recorded too. */
 function recordRotation({ database, encrypter }: Keys): Promise<void> {
   const { keyId: targetId, knownKeyIds } = encrypter
-  return inTransaction(database.pool, (client) =>
+  return inTransaction(database.durablePool, (client) =>
     appendAudit(client, commandLineActor(encrypter), {
       action: 'master_key.rotate',
       targetId,

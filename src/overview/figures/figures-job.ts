@@ -26,7 +26,7 @@ export function createFiguresJob(runtime: Runtime): Pick<Loop, 'start' | 'stop'>
     log,
     everyMs: DELETE_EVERY_MS,
     async turn() {
-      const deleted = await deleteOldHours(database.pool, clock.now() - RETENTION_MS)
+      const deleted = await deleteOldHours(database.durablePool, clock.now() - RETENTION_MS)
       return deleted === DELETED_MAX ? 0 : undefined
     },
   })

@@ -36,7 +36,7 @@ const WEEK_MS = 7 * 24 * HOUR_MS
 
 /** The last 24 hours, of which the current one is not over, and the same hours a week before. */
 export async function readHours(
-  { pool, read }: Database,
+  { durablePool, read }: Database,
   { businessIds }: Scope,
   live: boolean,
   nowMs: number,
@@ -48,7 +48,7 @@ export async function readHours(
   const [payments, webhooks] = await Promise.all([
     read((on) => readPaymentHours(on, ids, live, [period, before])),
     // Written without waiting for the disk, so read at the primary.
-    readWebhookHours(pool, ids, live, [period, before]),
+    readWebhookHours(durablePool, ids, live, [period, before]),
   ])
   const dayFrom = (fromMs: number) => toDay(fromMs, payments, webhooks)
   return { day: dayFrom(period.fromMs), weekBefore: dayFrom(before.fromMs) }

@@ -59,12 +59,12 @@ export async function readOverview(
 }
 
 async function readWaiting(
-  { pool, read }: Database,
+  { durablePool, read }: Database,
   { businessIds }: Scope,
   live: boolean,
 ): Promise<Waiting> {
   const [due, first] = await Promise.all([
-    readDue(pool, { businessIds, live }, DELIVERIES_MAX),
+    readDue(durablePool, { businessIds, live }, DELIVERIES_MAX),
     read((on) => findFirstDue(on, { businessIds, live })),
   ])
   const oldestUnsettledAtMs = first && (await read((on) => oldestUnsettledAt(on, first)))
@@ -141,17 +141,17 @@ const STANDBYS_MAX = 20
 
 /** @param ready says why the instance cannot serve calls */
 async function readHealth(
-  { pool }: Database,
+  { durablePool }: Database,
   ready: () => Promise<readonly string[]>,
 ): Promise<Health> {
-  const server = await readServerVersion(pool)
+  const server = await readServerVersion(durablePool)
   const [notReady, standbys, lag, { end }, dispatched, uncountedEvents] = await Promise.all([
     ready(),
-    listStandbys(pool, STANDBYS_MAX),
-    readLag(pool),
-    readLogState(pool),
-    dispatchedUpTo(pool),
-    countUncounted(pool),
+    listStandbys(durablePool, STANDBYS_MAX),
+    readLag(durablePool),
+    readLogState(durablePool),
+    dispatchedUpTo(durablePool),
+    countUncounted(durablePool),
   ])
   return {
     notReady,

@@ -54,22 +54,22 @@ export function createPartitionJob(
 }
 
 async function cutAhead(
-  { database: { pool }, clock }: Runtime,
+  { database: { durablePool }, clock }: Runtime,
   table: PartitionedTable,
 ): Promise<number> {
   for (let cuts = 0; cuts < CUTS_MAX; cuts++) {
-    const state = await readTableState(pool, table, clock.now())
+    const state = await readTableState(durablePool, table, clock.now())
     const cut = nextCut(table, state)
-    if (cut === undefined || !(await cutPartition(pool, table.table, cut))) return cuts
+    if (cut === undefined || !(await cutPartition(durablePool, table.table, cut))) return cuts
   }
   return CUTS_MAX
 }
 
 async function warnIfLate(
-  { database: { pool }, clock, log }: Runtime,
+  { database: { durablePool }, clock, log }: Runtime,
   table: PartitionedTable,
 ): Promise<void> {
-  const ahead = secondsAhead(table, await readTableState(pool, table, clock.now()))
+  const ahead = secondsAhead(table, await readTableState(durablePool, table, clock.now()))
   if (ahead >= AHEAD_WARN_SECONDS) return
   log.warn(
     { table: table.table, secondsAhead: Math.round(ahead) },

@@ -12,14 +12,14 @@ const PERIOD_MS = 60_000
 
 /** Registers how long the partitions that are made ahead will last. */
 export function registerPartitionMetrics(
-  { database: { pool }, clock, metrics }: Runtime,
+  { database: { durablePool }, clock, metrics }: Runtime,
   tables: readonly PartitionedTable[],
 ): void {
   const read = async (): Promise<readonly LabelledValue[]> => {
     const nowMs = clock.now()
     const values: LabelledValue[] = []
     for (const table of tables) {
-      const ahead = secondsAhead(table, await readTableState(pool, table, nowMs))
+      const ahead = secondsAhead(table, await readTableState(durablePool, table, nowMs))
       values.push({ labels: { table: table.table }, value: Math.min(SECONDS_MAX, ahead) })
     }
     return values

@@ -30,7 +30,7 @@ export interface Replicas {
 
 interface Options {
   /** Of the primary. */
-  readonly pool: Pool
+  readonly durablePool: Pool
   /** The replicas' pools, by their names. */
   readonly pools: ReadonlyMap<string, Pool>
   /** SQL that selects the timeline that the primary was on when it last wrote it. */
@@ -48,7 +48,13 @@ const STATES_MAX = 2
 
 const QUEUE_MAX = 20_000
 
-export function createReplicas({ pool, pools, loggedTimeline, log, onRead }: Options): Replicas {
+export function createReplicas({
+  durablePool,
+  pools,
+  loggedTimeline,
+  log,
+  onRead,
+}: Options): Replicas {
   const all = [...pools].map(([name, replicaPool]) => {
     const onChange = (fault: string | undefined): void => {
       if (fault === undefined) log.info({ replica: name }, 'reads go to the replica')
@@ -56,7 +62,7 @@ export function createReplicas({ pool, pools, loggedTimeline, log, onRead }: Opt
     }
     return createReplica({ name, pool: replicaPool, loggedTimeline, onChange })
   })
-  const primaryState = createReadState(pool)
+  const primaryState = createReadState(durablePool)
   let turn = 0
   /** The replicas take turns. */
   const next = (): Replica | undefined => {
@@ -69,7 +75,7 @@ export function createReplicas({ pool, pools, loggedTimeline, log, onRead }: Opt
     log,
     everyMs: CHECK_MS,
     async turn() {
-      const state = await readPrimary(pool, REPLICA_TIMEOUT_MS)
+      const state = await readPrimary(durablePool, REPLICA_TIMEOUT_MS)
       await Promise.all(all.map((replica) => replica.check(state)))
       return undefined
     },
@@ -81,7 +87,7 @@ export function createReplicas({ pool, pools, loggedTimeline, log, onRead }: Opt
       const state = replica && (await primaryState())
       const result = state && (await replica?.read(state, run))
       onRead(replica !== undefined && result !== undefined ? replica.name : 'primary')
-      return result === undefined ? run(pool) : result.value
+      return result === undefined ? run(durablePool) : result.value
     },
     start: () => loop.start(),
     async stop() {

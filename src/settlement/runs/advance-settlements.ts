@@ -56,7 +56,7 @@ export async function advanceSettlements(run: Run, request?: SettlementRequest):
   let progress: Progress = 'done'
   for (let after: string | undefined = ''; after !== undefined; ) {
     const running: Awaited<ReturnType<typeof listRunning>> = await listRunning(
-      run.database.pool,
+      run.database.durablePool,
       request,
       run.clock.now(),
       after,
@@ -76,12 +76,15 @@ export async function advanceSettlements(run: Run, request?: SettlementRequest):
  * @param untilMs claims nothing after this time
  */
 export async function settleDue(run: Run, untilMs: number): Promise<Progress> {
-  const { pool } = run.database
+  const { durablePool } = run.database
   let progress: Progress = 'done'
   while (run.shouldContinue() && run.clock.now() <= untilMs) {
-    const claimed = await claimDue(pool, run.clock.now())
+    const claimed = await claimDue(durablePool, run.clock.now())
     if (claimed.length === 0) return progress
-    const calendarOf = await readCalendars(pool, new Set(claimed.map((key) => key.businessId)))
+    const calendarOf = await readCalendars(
+      durablePool,
+      new Set(claimed.map((key) => key.businessId)),
+    )
     const settled = await attemptAll(run, claimed, (key) => {
       const { terms, calendar } = calendarOf(key.businessId)
       const cutOffAtMs = calendar.cutOffAt(run.clock.now())
@@ -97,7 +100,7 @@ async function settleAll(run: Run, request: SettlementRequest): Promise<Progress
   const { forced, live } = request
   const nowMs = request.createdAt.getTime()
   await followPayments(run)
-  const due = listDue(run.database.pool, { live, nowMs, forced })
+  const due = listDue(run.database.durablePool, { live, nowMs, forced })
   return attemptAll(run, due, ({ calendar, ...balance }) => {
     const cutOffAtMs = forced ? nowMs : calendar.cutOffAt(nowMs)
     return settleBalance(run, toInput(request, balance, cutOffAtMs))
@@ -176,7 +179,7 @@ async function attempt(
       'settlement failed: continuing with other balances',
     )
     if (businessId !== '') {
-      await postponeDue(run.database.pool, { businessId, live }, run.clock.now())
+      await postponeDue(run.database.durablePool, { businessId, live }, run.clock.now())
     }
     return 'later'
   }
@@ -187,7 +190,7 @@ const STATEMENT_TIMEOUT = '57014'
 async function settleRequested(run: Run, request: SettlementRequest): Promise<Progress> {
   const { businessId, live, forced } = request
   const createdAtMs = request.createdAt.getTime()
-  const { terms, calendar } = await readCalendar(run.database.pool, businessId)
+  const { terms, calendar } = await readCalendar(run.database.durablePool, businessId)
   const cutOffAtMs = forced ? createdAtMs : calendar.cutOffAt(createdAtMs)
   return settleBalance(run, toInput(request, { businessId, live, terms }, cutOffAtMs))
 }

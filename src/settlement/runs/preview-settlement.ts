@@ -20,11 +20,11 @@ export async function previewSettlement(
 ): Promise<SettlementPreview> {
   const { businessId, live, force } = request
   await getBusiness(database, businessId)
-  const { terms, calendar } = await readCalendar(database.pool, businessId)
+  const { terms, calendar } = await readCalendar(database.durablePool, businessId)
   const nowMs = clock.now()
   const cutOffAtMs = force ? nowMs : calendar.cutOffAt(nowMs)
   const preview = await readPreview(
-    database.pool,
+    database.durablePool,
     { businessId, live },
     terms,
     force ? undefined : cutOffAtMs,

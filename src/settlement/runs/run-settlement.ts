@@ -46,7 +46,7 @@ export async function startSettlement(
   input: SettlementInput,
 ): Promise<Settlement | undefined> {
   return semaphore(() =>
-    inTransaction(database.pool, async (client) => {
+    inTransaction(database.durablePool, async (client) => {
       await lockBalance(client, input)
       const running = await findRunning(client, input)
       if (running !== undefined) return running
@@ -100,7 +100,7 @@ export async function processNextBatch(
   }: { readonly eventsMax?: number; readonly onLocked?: OnLocked } = {},
 ): Promise<'running' | 'completed' | 'full' | 'locked'> {
   const outcome = await semaphore(() =>
-    inTransaction(database.pool, async (client) => {
+    inTransaction(database.durablePool, async (client) => {
       const running = await lockRunning(client, id, onLocked)
       if (typeof running === 'string') return { state: running } as const
       const nowMs = clock.now()

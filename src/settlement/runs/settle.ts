@@ -56,7 +56,7 @@ export async function settle(
   const shouldContinue = () => !caller.signal.aborted && clock.now() < untilMs
   const run: Run = { ...context, shouldContinue, onLocked: 'wait', failed: new Map() }
   const completed = Boolean(request.completedAt) || (await processUntilDone(run, request))
-  const settlements = await findByRequest(database.pool, request.id, SETTLEMENTS_MAX)
+  const settlements = await findByRequest(database.durablePool, request.id, SETTLEMENTS_MAX)
   return { requestId: request.idempotencyKey, settlements, completed }
 }
 

@@ -115,7 +115,7 @@ type Locked = NonNullable<Awaited<ReturnType<typeof lockVaried>>>
 
 /** @param run returns the transaction as it changed it; undefined: the decision was made before */
 async function decide(
-  { database: { pool }, clock, onCommit }: Runtime,
+  { database: { durablePool }, clock, onCommit }: Runtime,
   { semaphore }: DecisionDependencies,
   transactionId: string,
   run: (
@@ -125,7 +125,7 @@ async function decide(
   ) => Promise<StoredTransaction | undefined>,
 ): Promise<StoredTransaction> {
   const { transaction, changed } = await semaphore(() =>
-    inTransaction(pool, async (client) => {
+    inTransaction(durablePool, async (client) => {
       const payment = await lockVaried(client, transactionId)
       if (payment === undefined) throw await whyNotVaried(client, transactionId)
       const changed = await run(client, payment, clock.now())

@@ -152,10 +152,10 @@ export async function findEndpoint({ em }: MikroORM, id: string): Promise<Endpoi
 
 /** A delivery with its endpoint, which is not deleted. */
 export async function findDeliveryWithEndpoint(
-  { pool, orm }: Database,
+  { durablePool, orm }: Database,
   id: string,
 ): Promise<{ readonly delivery: StoredDelivery; readonly endpoint: Endpoint } | undefined> {
-  const delivery = await findDelivery(pool, id)
+  const delivery = await findDelivery(durablePool, id)
   const endpoint = delivery && (await findEndpoint(orm, delivery.endpointId))
   return delivery && endpoint && { delivery, endpoint }
 }

@@ -97,7 +97,7 @@ test('a flood of failing webhooks becomes a few lines, whose counts are right', 
   const startedMs = performance.now()
   await grpcClient(TransactionService, service.grpcUrl).recordPayments({ payments })
   await waitFor(async () => {
-    const { rows } = await db.database.pool.query(
+    const { rows } = await db.database.durablePool.query(
       'select coalesce(sum(attempts), 0)::int as count from webhook_delivery',
     )
     const failed = linesOf('webhook attempt failed')

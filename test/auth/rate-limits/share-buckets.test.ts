@@ -14,12 +14,12 @@ const limit = { perSecond: 0.001, burst: 1_000 }
 
 /** Spends from the shared bucket as an instance does. @returns its level, in whole tokens */
 async function spend(name: string, spent: number): Promise<number> {
-  const levels = await createShareBuckets(db.database.pool)([{ name, spent, limit }])
+  const levels = await createShareBuckets(db.database.durablePool)([{ name, spent, limit }])
   return Math.floor(levels.get(name) as number)
 }
 
 const age = (name: string, interval: string) =>
-  db.database.pool.query('update rate_bucket set at = at - $2::interval where name = $1', [
+  db.database.durablePool.query('update rate_bucket set at = at - $2::interval where name = $1', [
     name,
     interval,
   ])
@@ -67,7 +67,7 @@ test('what was spent while the database was unavailable is charged once it is av
     // Nothing more is spent: that alone would start another exchange.
     await wire.mend()
     await waitFor(async () => {
-      const { rows } = await db.database.pool.query(
+      const { rows } = await db.database.durablePool.query(
         "select round(tokens)::int as tokens from rate_bucket where name = 'away'",
       )
       expect(rows).toEqual([{ tokens: 700 }])

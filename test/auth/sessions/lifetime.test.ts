@@ -36,7 +36,7 @@ function sessionsAt(startMs: number, adminToken: string | undefined = ADMIN_TOKE
 }
 
 const lastUseOf = async (secret: string) => {
-  const { rows } = await db.database.pool.query<{ atMs: number }>(
+  const { rows } = await db.database.durablePool.query<{ atMs: number }>(
     `select ${epochMs('last_used_at')} as "atMs" from session where id = $1`,
     [secret.replace(/^is_(\w{26})_.*$/, 'ses_$1')],
   )
@@ -84,14 +84,14 @@ test('is not used by a stream that watches it', async () => {
 test('writes its last use at most once a minute', async () => {
   const { clock, authenticate, signIn } = sessionsAt(START_MS)
   const { secret } = (await signIn({ token: ADMIN_TOKEN }, SOURCE))!
-  const { pool } = db.database
-  await pool.query(`
+  const { durablePool } = db.database
+  await durablePool.query(`
     create table written (at timestamptz);
     create function written() returns trigger language plpgsql as $$
       begin insert into written values (new.last_used_at); return null; end $$;
     create trigger written after update on session for each row execute function written()`)
   const written = async () => {
-    const { rows } = await pool.query<{ atMs: number }>(
+    const { rows } = await durablePool.query<{ atMs: number }>(
       `select ${epochMs('at')} as "atMs" from written order by at`,
     )
     return rows.map(({ atMs }) => atMs - START_MS)
@@ -105,7 +105,9 @@ test('writes its last use at most once a minute', async () => {
     await waitUntil(async () => (await lastUseOf(secret)) === START_MS + minuteMs)
   }
   expect(await written()).toEqual([MINUTE_MS, 2 * MINUTE_MS])
-  await pool.query('drop trigger written on session; drop table written; drop function written')
+  await durablePool.query(
+    'drop trigger written on session; drop table written; drop function written',
+  )
 })
 
 test('expires with its token', async () => {
@@ -178,7 +180,8 @@ test('is deleted long after its end', async () => {
   const { clock, signIn } = sessionsAt(START_MS - 400 * 24 * HOUR_MS)
   await signIn({ token: ADMIN_TOKEN }, SOURCE)
   const count = async () =>
-    (await db.database.pool.query("select from session where created_at < '2026-01-01'")).rowCount
+    (await db.database.durablePool.query("select from session where created_at < '2026-01-01'"))
+      .rowCount
   expect(await count()).toBe(1)
   clock.nowMs += 98 * 24 * HOUR_MS
   await signIn({ token: ADMIN_TOKEN }, SOURCE)

@@ -98,7 +98,7 @@ test('an expired link opens nothing, and its sessions expire with it', async () 
   })
   const cookie = await signIn(service, { code: codeOf(urlPath) })
   expect((await callerOf(cookie)).expiresAt).toEqual(portalLink!.expiresAt)
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     "update portal_link set expires_at = now() - interval '1 s' where id = $1",
     [portalLink!.id],
   )

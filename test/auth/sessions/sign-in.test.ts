@@ -224,7 +224,9 @@ describe('a one-time code', () => {
 
   test('expires', async () => {
     const code = await createCode(ADMIN_TOKEN)
-    await service.database.pool.query("update sign_in_code set expires_at = now() - interval '1 s'")
+    await service.database.durablePool.query(
+      "update sign_in_code set expires_at = now() - interval '1 s'",
+    )
     expect((await postSession(service, { code })).status).toBe(401)
   })
 

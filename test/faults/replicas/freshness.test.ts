@@ -28,14 +28,23 @@ async function openScene() {
   const database = await openDatabase(pair.primary.url, ENTITIES, { connectionsMax: 2 })
   onTestFinished(database.close)
   const write = () => query(pair.primary.url, 'insert into note values (1)')
-  return { pair, pool: database.pool, write, standbyPool: openReadPool(pair.standby.url, {}, 2) }
+  return {
+    pair,
+    pool: database.durablePool,
+    write,
+    standbyPool: openReadPool(pair.standby.url, {}, 2),
+  }
 }
 
 test('a read after a commit sees it, also right after a read on the replica', async () => {
   const { pair, pool, write, standbyPool } = await openScene()
   const targets: string[] = []
   const replicas = createReplicas({
-    ...{ pool, pools: new Map([['standby', standbyPool]]), loggedTimeline: LOGGED_TIMELINE },
+    ...{
+      durablePool: pool,
+      pools: new Map([['standby', standbyPool]]),
+      loggedTimeline: LOGGED_TIMELINE,
+    },
     ...{ log: pino({ level: 'silent' }), onRead: (target: string) => targets.push(target) },
   })
   replicas.start()

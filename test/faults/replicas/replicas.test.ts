@@ -93,7 +93,7 @@ test('a standby that replays nothing serves no read, and every read once it has 
   await pay(writer, accountNumber, 'first')
   const database = await openDatabase(pair.primary.url, ENTITIES, { connectionsMax: 2 })
   onTestFinished(database.close)
-  expect(await checkReplicas(database.pool, [pair.standby.url])).toMatchObject([
+  expect(await checkReplicas(database.durablePool, [pair.standby.url])).toMatchObject([
     { level: 'ok', found: expect.stringMatching(/^the replica 127\S+ follows the primary$/) },
   ])
   await pause(pair.standby.url)
@@ -219,7 +219,7 @@ test('a read that the replay of the log cancels is run by the primary', async ()
     onChange: (fault) => faults.push(fault),
   })
   onTestFinished(replica.close)
-  const primary = await readPrimary(database.pool, 5_000)
+  const primary = await readPrimary(database.durablePool, 5_000)
   await vi.waitFor(async () => {
     await replica.check(primary)
     expect(replica.fault()).toBeUndefined()

@@ -20,7 +20,7 @@ const LOCKED = '55P03'
 const ATTEMPTS_MAX = 20
 
 const sql = async (text: string, values: unknown[] = []) =>
-  (await db.database.pool.query(text, values)).rows
+  (await db.database.durablePool.query(text, values)).rows
 
 /** Writes an event in the transaction of a client. @returns its id */
 async function write(client: PoolClient): Promise<string> {
@@ -40,32 +40,34 @@ const archive = () =>
 
 /** Ends the last partition of the outbox so many numbers after the last one. @returns its name */
 async function cutOutbox(numbers: bigint): Promise<string> {
-  const { pool } = db.database
-  const lower = (await listPartitions(pool, 'outbox')).at(-1)?.lower ?? '0'
+  const { durablePool } = db.database
+  const lower = (await listPartitions(durablePool, 'outbox')).at(-1)?.lower ?? '0'
   const [{ last }] = await sql('select coalesce(max(seq), 0) as last from outbox')
   const cut = { boundary: `${BigInt(last) + numbers + 1n}`, suffix: lower }
-  expect(await cutPartition(pool, 'outbox', cut)).toBe(true)
+  expect(await cutPartition(durablePool, 'outbox', cut)).toBe(true)
   return `outbox_${lower}`
 }
 
 describe('a partition is kept', () => {
   test('if an event is committed while the drop waits for its lock', async () => {
-    const { pool } = db.database
-    await writeEvents(pool, 1)
+    const { durablePool } = db.database
+    await writeEvents(durablePool, 1)
     let dropped: boolean | string = LOCKED
     let late = ''
     for (let attempt = 0; attempt < ATTEMPTS_MAX && dropped === LOCKED; attempt++) {
       const name = await cutOutbox(2n)
-      const writer = await pool.connect()
+      const writer = await durablePool.connect()
       try {
         await writer.query('begin')
         late = await write(writer)
         // The second number of the partition, and the first of the next one.
-        await writeEvents(pool, 1)
-        await writeEvents(pool, 1)
-        await sequence(pool)
+        await writeEvents(durablePool, 1)
+        await writeEvents(durablePool, 1)
+        await sequence(durablePool)
         await archive()
-        const dropping = dropPartition(pool, 'outbox', name).catch(({ code }) => code as string)
+        const dropping = dropPartition(durablePool, 'outbox', name).catch(
+          ({ code }) => code as string,
+        )
         await waitFor(async () => {
           const waiting = "select from pg_locks where relation = 'outbox'::regclass and not granted"
           const isWaiting = (await writer.query(waiting)).rowCount === 1
@@ -80,78 +82,78 @@ describe('a partition is kept', () => {
       }
     }
     expect(dropped).toBe(false)
-    await sequence(pool)
+    await sequence(durablePool)
     expect(await sql('select from event_log where event_id = $1', [late])).toHaveLength(1)
   })
 
   test('while the outbox has the content of any of its events, which are not numbered again', async () => {
-    const { pool } = db.database
-    await writeEvents(pool, 1)
+    const { durablePool } = db.database
+    await writeEvents(durablePool, 1)
     await cutOutbox(0n)
-    const writer = await pool.connect()
+    const writer = await durablePool.connect()
     try {
       const name = await cutOutbox(1n)
       await writer.query('begin')
       await write(writer)
       // It gets the higher number, in the next partition, and the lower position.
-      await writeEvents(pool, 1)
-      await sequence(pool)
+      await writeEvents(durablePool, 1)
+      await sequence(durablePool)
       await writer.query('commit')
-      await sequence(pool)
-      await cutPartitions(pool)
-      await writeEvents(pool, 1)
-      await sequence(pool)
+      await sequence(durablePool)
+      await cutPartitions(durablePool)
+      await writeEvents(durablePool, 1)
+      await sequence(durablePool)
       await archive()
-      for (const partition of await listPartitions(pool, 'outbox')) {
-        expect(await dropPartition(pool, 'outbox', partition.name)).toBe(true)
+      for (const partition of await listPartitions(durablePool, 'outbox')) {
+        expect(await dropPartition(durablePool, 'outbox', partition.name)).toBe(true)
         if (partition.name === name) break
       }
     } finally {
       await writer.query('rollback')
       writer.release()
     }
-    const [log] = await listPartitions(pool, 'event_log')
+    const [log] = await listPartitions(durablePool, 'event_log')
     expect(log?.upper).toBeDefined()
-    expect(await dropPartition(pool, 'event_log', log!.name)).toBe(false)
-    const before = (await readLogState(pool)).end.position
-    await bumpEpoch(pool, SYSTEM)
-    await sequence(pool)
-    expect((await readLogState(pool)).end.position).toBe(before)
+    expect(await dropPartition(durablePool, 'event_log', log!.name)).toBe(false)
+    const before = (await readLogState(durablePool)).end.position
+    await bumpEpoch(durablePool, SYSTEM)
+    await sequence(durablePool)
+    expect((await readLogState(durablePool)).end.position).toBe(before)
   })
 
   test('if it has the last event of the log, also while the next one has no position yet', async () => {
-    const { pool } = db.database
-    await writeEvents(pool, 1)
-    await sequence(pool)
-    await cutPartitions(pool)
-    await writeEvents(pool, 1)
+    const { durablePool } = db.database
+    await writeEvents(durablePool, 1)
+    await sequence(durablePool)
+    await cutPartitions(durablePool)
+    await writeEvents(durablePool, 1)
     await archive()
-    for (const { name, upper } of await listPartitions(pool, 'outbox')) {
-      if (upper !== undefined) expect(await dropPartition(pool, 'outbox', name)).toBe(true)
+    for (const { name, upper } of await listPartitions(durablePool, 'outbox')) {
+      if (upper !== undefined) expect(await dropPartition(durablePool, 'outbox', name)).toBe(true)
     }
-    const { end } = await readLogState(pool)
+    const { end } = await readLogState(durablePool)
     expect(end.tag).not.toBe('')
-    for (const { name } of await listPartitions(pool, 'event_log')) {
-      await dropPartition(pool, 'event_log', name)
+    for (const { name } of await listPartitions(durablePool, 'event_log')) {
+      await dropPartition(durablePool, 'event_log', name)
     }
-    expect((await readLogState(pool)).end).toEqual(end)
+    expect((await readLogState(durablePool)).end).toEqual(end)
   })
 
   test.each([
     ['transaction', 'txn'],
     ['ledger_posting', 'txn'],
   ])('if it has payments: %s', async (table, prefix) => {
-    const { pool } = db.database
+    const { durablePool } = db.database
     const boundary = firstIdAt(prefix, Date.UTC(2000, 1))
-    expect(await cutPartition(pool, table, { boundary, suffix: '2000_01' })).toBe(true)
-    expect(await dropPartition(pool, table, `${table}_2000_01`)).toBe(false)
+    expect(await cutPartition(durablePool, table, { boundary, suffix: '2000_01' })).toBe(true)
+    expect(await dropPartition(durablePool, table, `${table}_2000_01`)).toBe(false)
   })
 })
 
 test('a role gets no right on a new partition, and cuts and drops nothing that it may not write', async () => {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const role = `reader_${randomBytes(4).toString('hex')}`
-  const client = await pool.connect()
+  const client = await durablePool.connect()
   try {
     await client.query(`create role ${role}`)
     await client.query(`alter default privileges grant all on tables to ${role}`)

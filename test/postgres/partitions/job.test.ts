@@ -24,7 +24,7 @@ const MONTHLY: PartitionedTable = {
   perDay: async () => 10_000_000,
 }
 
-const sql = (text: string, values: unknown[] = []) => db.database.pool.query(text, values)
+const sql = (text: string, values: unknown[] = []) => db.database.durablePool.query(text, values)
 const insert = (from: number, to: number) =>
   sql('insert into numbered (seq, note) select n, n from generate_series($1::int, $2::int) n', [
     ...[from, to],
@@ -32,7 +32,7 @@ const insert = (from: number, to: number) =>
 const runJob = (tables: readonly PartitionedTable[] = [NUMBERED]) =>
   createPartitionJob(createTestRuntime(db.database, { clock }), tables).run()
 const boundsOf = async (table: string) => {
-  const found = await listPartitions(db.database.pool, table)
+  const found = await listPartitions(db.database.durablePool, table)
   return found.map(({ name, lower, upper }) => `${name}: ${lower} to ${upper}`)
 }
 
@@ -92,7 +92,7 @@ describe('the job', () => {
     )
     await sql('insert into monthly values ($1), ($2)', [`${november}a`, `${december}a`])
     await expect(
-      cutPartition(db.database.pool, 'monthly', {
+      cutPartition(db.database.durablePool, 'monthly', {
         ...{ boundary: december!, suffix: '2026_11' },
       }),
     ).rejects.toThrow(/is violated by some row/)
@@ -119,9 +119,11 @@ describe('the job', () => {
   })
 
   test('gives up while a transaction holds the table, and is late only then', async () => {
-    const holder = await db.database.pool.connect()
+    const holder = await db.database.durablePool.connect()
     const late = async () =>
-      (await checkPartitions(db.database.pool, [NUMBERED], clock.now())).map(({ found }) => found)
+      (await checkPartitions(db.database.durablePool, [NUMBERED], clock.now())).map(
+        ({ found }) => found,
+      )
     try {
       await insert(1, 15)
       await holder.query('begin')
@@ -166,43 +168,43 @@ describe('the functions of the database', () => {
   test('drop a partition only if its rows are not needed, and never the last one', async () => {
     await insert(1, 5)
     await runJob()
-    const { pool } = db.database
-    expect(await dropPartition(pool, 'numbered', 'numbered_20')).toBe(false)
-    expect(await dropPartition(pool, 'numbered', 'numbered_rest')).toBe(false)
-    expect(await dropPartition(pool, 'numbered', 'monthly_rest')).toBe(false)
-    expect(await dropPartition(pool, 'numbered', 'numbered_0')).toBe(true)
-    expect(await dropPartition(pool, 'numbered', 'numbered_0')).toBe(false)
+    const { durablePool } = db.database
+    expect(await dropPartition(durablePool, 'numbered', 'numbered_20')).toBe(false)
+    expect(await dropPartition(durablePool, 'numbered', 'numbered_rest')).toBe(false)
+    expect(await dropPartition(durablePool, 'numbered', 'monthly_rest')).toBe(false)
+    expect(await dropPartition(durablePool, 'numbered', 'numbered_0')).toBe(true)
+    expect(await dropPartition(durablePool, 'numbered', 'numbered_0')).toBe(false)
     expect((await sql('select from numbered')).rowCount).toBe(0)
   })
 
   test('report that another instance cuts or drops a partition, rather than that its rows are needed', async () => {
     await insert(1, 5)
     await runJob()
-    const { pool } = db.database
-    const other = await pool.connect()
+    const { durablePool } = db.database
+    const other = await durablePool.connect()
     try {
       await other.query('begin')
       await other.query('select pg_advisory_xact_lock(4736352, 1)')
-      await expect(dropPartition(pool, 'numbered', 'numbered_0')).rejects.toMatchObject({
+      await expect(dropPartition(durablePool, 'numbered', 'numbered_0')).rejects.toMatchObject({
         code: '55P03',
       })
       await other.query('rollback')
-      expect(await dropPartition(pool, 'numbered', 'numbered_0')).toBe(true)
+      expect(await dropPartition(durablePool, 'numbered', 'numbered_0')).toBe(true)
     } finally {
       other.release(true)
     }
   })
 
   test('refuse other tables and odd names', async () => {
-    const { pool } = db.database
+    const { durablePool } = db.database
     await sql(`create or replace function is_disposable(parent text, upper text, is_locked boolean)
         returns boolean language plpgsql as $$ begin
           if parent <> 'numbered' then raise exception 'not a table whose partitions are cut'; end if;
           return false; end $$`)
     const cut = { boundary: '100', suffix: '0' }
-    await expect(cutPartition(pool, 'business', cut)).rejects.toThrow(/not a table/)
-    await expect(dropPartition(pool, 'business', 'business')).rejects.toThrow(/not a table/)
-    await expect(cutPartition(pool, 'numbered', { ...cut, suffix: 'rest' })).rejects.toThrow(
+    await expect(cutPartition(durablePool, 'business', cut)).rejects.toThrow(/not a table/)
+    await expect(dropPartition(durablePool, 'business', 'business')).rejects.toThrow(/not a table/)
+    await expect(cutPartition(durablePool, 'numbered', { ...cut, suffix: 'rest' })).rejects.toThrow(
       /not the suffix/,
     )
   })

@@ -88,7 +88,7 @@ async function auditedAddress(baseUrl: string, name: string): Promise<string | u
 }
 
 async function addressOf(name: string): Promise<string | undefined> {
-  const { rows } = await db.database.pool.query<{ address: string }>(
+  const { rows } = await db.database.durablePool.query<{ address: string }>(
     'select address from audit_entry where details like $1',
     [`%"${name}"%`],
   )

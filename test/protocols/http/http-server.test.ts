@@ -87,7 +87,7 @@ test('a shutdown completes although requests do not', async () => {
   }
   await until(open, (count) => count === 3)
   const holders = async () => {
-    const { rows } = await db.database.pool.query('select id from master_key_holder')
+    const { rows } = await db.database.durablePool.query('select id from master_key_holder')
     return rows.length
   }
   expect(await holders()).toBe(1)

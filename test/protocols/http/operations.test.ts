@@ -74,8 +74,10 @@ test('/healthz succeeds while the process lives, /readyz while it can serve', as
 })
 
 test('an instance that is older than the schema is not ready', async () => {
-  const { pool } = service.database
-  await pool.query("insert into schema_migration (name) values ('Migration20991231000000_next')")
+  const { durablePool } = service.database
+  await durablePool.query(
+    "insert into schema_migration (name) values ('Migration20991231000000_next')",
+  )
   const failed = await until(
     () => get('/readyz'),
     (answer) => answer.status === 503,
@@ -83,7 +85,7 @@ test('an instance that is older than the schema is not ready', async () => {
   expect(failed.text).toBe(
     '{"status":"not ready","reasons":["the schema is newer than this version"]}',
   )
-  await pool.query("delete from schema_migration where name like '%_next'")
+  await durablePool.query("delete from schema_migration where name like '%_next'")
   await until(
     () => get('/readyz'),
     (answer) => answer.status === 200,
@@ -91,8 +93,8 @@ test('an instance that is older than the schema is not ready', async () => {
 })
 
 test('an instance goes on after a migration that states that it works with its version', async () => {
-  const { pool } = service.database
-  await pool.query(
+  const { durablePool } = service.database
+  await durablePool.query(
     `insert into schema_migration (name, works_since)
       values ('Migration20991231000000_next', 'Migration20261122000000_initial')`,
   )
@@ -104,7 +106,7 @@ test('an instance goes on after a migration that states that it works with its v
     status: 200,
     text: '{"status":"ready","notes":["the schema is of a newer version: finish the upgrade"]}',
   })
-  await pool.query("delete from schema_migration where name like '%_next'")
+  await durablePool.query("delete from schema_migration where name like '%_next'")
   await until(
     () => get('/readyz'),
     (answer) => !answer.text.includes('notes'),
@@ -217,11 +219,11 @@ describe('the log', () => {
 
   test('has the cause of an internal error, which the caller never sees', async () => {
     const { key } = await service.business()
-    const { pool } = service.database
-    await pool.query('alter table transaction rename to transaction_gone')
+    const { durablePool } = service.database
+    await durablePool.query('alter table transaction rename to transaction_gone')
     const headers = asJson(key)
     const answer = await send(instance.httpUrl, { headers, body: '{"session_id":"x"}' })
-    await pool.query('alter table transaction_gone rename to transaction')
+    await durablePool.query('alter table transaction_gone rename to transaction')
     expect(answer.status).toBe(500)
     expect(answer.text).not.toContain('relation')
     const { request_id } = JSON.parse(answer.text)

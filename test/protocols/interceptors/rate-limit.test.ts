@@ -297,11 +297,11 @@ test('health, readiness and metrics have no limit', async () => {
 test('two instances together admit as much as one', async () => {
   const start = () => startInstance(service.url, { rateLimits: { ...NONE, key: few(8) } })
   const instances = [await start(), await start()] as const
-  const { pool } = service.database
+  const { durablePool } = service.database
   // test/auth/rate-limits/many-callers has how exactly they share.
   const shared = (most: number) =>
     waitFor(async () => {
-      const { rows } = await pool.query('select tokens from rate_bucket where burst = 8')
+      const { rows } = await durablePool.query('select tokens from rate_bucket where burst = 8')
       expect(rows).toEqual([{ tokens: expect.toSatisfy((tokens) => Number(tokens) < most) }])
     })
   try {

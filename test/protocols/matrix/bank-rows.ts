@@ -23,9 +23,10 @@ const openedAccount = async (scene: Scene, reference: string, more = {}) => {
 
 /** An account that a real bank opened, which is not connected. */
 export async function awayAccount(scene: Scene, reference: string) {
-  await scene.service.database.pool.query("update account set connector = 'live' where id = $1", [
-    (await openAccount(scene, reference)).id,
-  ])
+  await scene.service.database.durablePool.query(
+    "update account set connector = 'live' where id = $1",
+    [(await openAccount(scene, reference)).id],
+  )
   return { businessId: scene.businessId, reference }
 }
 
@@ -36,7 +37,7 @@ async function newRecipient({ service, businessId }: Scene) {
 
 const idWhere = async ({ service }: Scene, table: string, column: string, value: string) => {
   const query = `select id from ${table} where ${column} = $1`
-  return (await service.database.pool.query<{ id: string }>(query, [value])).rows[0]!.id
+  return (await service.database.durablePool.query<{ id: string }>(query, [value])).rows[0]!.id
 }
 
 async function unmatchedPayment(scene: Scene, fresh: string) {
@@ -67,7 +68,7 @@ async function notification({ service }: Scene, fresh: string, state: string) {
   const id = newId('ntf', Date.now())
   const encrypter = createEncrypter(MASTER_KEY)
   const raw = { headers: {}, rawBody: Buffer.from('{"amount":7}'), pathSecret: '' }
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state,
         outcome, cause, tries, account_number, session_id, amount_minor)
       values ($1, '9PSB', $2, now(), $3, 'key', $5, 'MANUAL_REVIEW', 'the amount differs', 1,
@@ -185,7 +186,7 @@ export const BANK_ERRORS: Readonly<Record<string, Make>> = {
   }),
   'AccountService.ResolveAccount bank_unavailable': async (scene, fresh) => {
     const account = await pendingAccount(scene, fresh)
-    await scene.service.database.pool.query(
+    await scene.service.database.durablePool.query(
       "update account set claimed_until = now() + interval '1 hour' where merchant_reference = $1",
       [fresh],
     )

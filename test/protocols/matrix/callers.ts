@@ -38,9 +38,9 @@ export async function makeCredentials(service: TestService, scene: Scene): Promi
   ])
   const { secret, id } = await issueToken(service, ['admin'])
   const ended = "expires_at = now() - interval '1 s' where id = $1"
-  const { pool } = service.database
-  await pool.query(`update api_key set ${ended}`, [expired.key!.id])
-  await pool.query(`update internal_token set ${ended}`, [id])
+  const { durablePool } = service.database
+  await durablePool.query(`update api_key set ${ended}`, [expired.key!.id])
+  await durablePool.query(`update internal_token set ${ended}`, [id])
   const reader = await issueToken(service, ['read'])
   const lesser = await issueToken(service, LESSER)
   const hooks = await businesses.issueKey({ businessId, scopes: ['webhooks:read'] })

@@ -33,7 +33,7 @@ const unconfirmed = (accountNumber: string, fresh: string) => ({
 })
 /** An opening whose bank gave no clear response. */
 async function openingInReview(scene: Scene, reference: string) {
-  await scene.service.database.pool.query(
+  await scene.service.database.durablePool.query(
     `update account set status = 'PENDING', opening_state = 'MANUAL_REVIEW', account_number = null,
         account_name = null
       where id = $1`,
@@ -150,9 +150,9 @@ export const ROWS: Readonly<Record<string, Make>> = {
     start: { case: 'cursor', value: encodeCursor({ epoch: 999, position: 0n, tag: '' }) },
   }),
   'EventService.Subscribe expired_cursor': async ({ service }) => {
-    const { pool } = service.database
-    await pool.query('update event_retention set floor = 1')
-    const { rows } = await pool.query('select epoch from sequencer')
+    const { durablePool } = service.database
+    await durablePool.query('update event_retention set floor = 1')
+    const { rows } = await durablePool.query('select epoch from sequencer')
     const cursor = encodeCursor({ epoch: rows[0].epoch, position: 0n, tag: '' })
     return { start: { case: 'cursor', value: cursor } }
   },

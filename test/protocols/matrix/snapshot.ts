@@ -6,11 +6,11 @@ export const BY_THEMSELVES =
   /^(sequencer_tick|event_retention|log_follower|settlement_(due|sweep)|webhook_(dispatcher|attempt|hour)|payment_hour|bank_breaker|master_key_holder|rate_.*)$/
 
 /** Every row that a call could have changed, as a count and a hash for each table. */
-export async function snapshotOf({ database: { pool } }: TestService): Promise<unknown> {
+export async function snapshotOf({ database: { durablePool } }: TestService): Promise<unknown> {
   // Events of earlier calls become deliveries by themselves.
   await until(
     () =>
-      pool.query<{ quiet: boolean }>(
+      durablePool.query<{ quiet: boolean }>(
         `select (select count(*) from outbox) = (select count(*) from event_log)
         and (select max(position) from event_log) = (select max(position) from webhook_dispatcher)
         as quiet`,
@@ -19,13 +19,13 @@ export async function snapshotOf({ database: { pool } }: TestService): Promise<u
     10_000,
   )
   // Partitions, which a job makes and drops, are read through their tables.
-  const { rows } = await pool.query<{ tablename: string }>(
+  const { rows } = await durablePool.query<{ tablename: string }>(
     `select relname as tablename from pg_class where relnamespace = 'public'::regnamespace
       and relkind in ('r', 'p') and not relispartition order by relname`,
   )
   const tables = rows.map((row) => row.tablename).filter((name) => !BY_THEMSELVES.test(name))
   const hashes = tables.map(async (table) => {
-    const { rows: found } = await pool.query(
+    const { rows: found } = await durablePool.query(
       `select count(*), md5(string_agg(${rowOf(table)}, '|' order by ${rowOf(table)}))
         from "${table}" t`,
     )

@@ -73,7 +73,7 @@ afterAll(() => scene?.close())
 
 async function findResources(): Promise<Record<Resource, string>> {
   const idOf = async (query: string, value: string) =>
-    (await service.database.pool.query<{ id: string }>(query, [value])).rows[0]!.id
+    (await service.database.durablePool.query<{ id: string }>(query, [value])).rows[0]!.id
   const { businessId, endpointId, deliveryId, revokedKeyId } = scene
   return {
     [Resource.UNSPECIFIED]: '',

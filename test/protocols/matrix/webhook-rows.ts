@@ -22,7 +22,7 @@ async function disabledEndpoint(scene: Scene): Promise<string> {
 /** A delivery as the dispatcher makes one, of an event at a place of the log. */
 export async function newDelivery({ service }: Scene, endpointId: string, position: number) {
   const id = newId('dlv', Date.now())
-  await service.database.pool.query(
+  await service.database.durablePool.query(
     `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
         created_at, completed_at)
       values ($1, $2, $3, 'DELIVERED', 1, now(), 1, now(), now())`,
@@ -34,7 +34,7 @@ export async function newDelivery({ service }: Scene, endpointId: string, positi
 /** A delivery that waits for as long as its endpoint is disabled. */
 export async function pausedDelivery(scene: Scene, endpointId: string): Promise<string> {
   const id = await newDelivery(scene, endpointId, 1)
-  await scene.service.database.pool.query(
+  await scene.service.database.durablePool.query(
     "update webhook_delivery set state = 'PENDING', completed_at = null where id = $1",
     [id],
   )

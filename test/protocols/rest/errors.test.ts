@@ -275,16 +275,16 @@ describe('422 validation_failed', () => {
 })
 
 test('500 internal reveals nothing of the cause on any path', async () => {
-  const { pool } = service.database
+  const { durablePool } = service.database
   const bodies = [creation(), { session_id: '1' }, { reference: '1' }, {}]
-  await pool.query('alter table account rename to account_gone')
+  await durablePool.query('alter table account rename to account_gone')
   try {
     for (const [index, body] of bodies.entries()) {
       const wire = { path: `${PATHS[index]}/`, body: JSON.stringify(body) }
       await expectRefused(wire, 500, envelope('internal', 'An internal error occurred'))
     }
   } finally {
-    await pool.query('alter table account_gone rename to account')
+    await durablePool.query('alter table account_gone rename to account')
   }
   const again = await ask({ path: GENERATE, body: JSON.stringify(creation()) })
   expect(again.status).toBe(200)

@@ -122,7 +122,7 @@ describe('amounts', () => {
 
 describe('listEvents', () => {
   test('returns a business’s events by sequence, without a gap, for any page size', async () => {
-    const { rows } = await service.database.pool.query(
+    const { rows } = await service.database.durablePool.query(
       'select count(*)::int as count from outbox where business_id = $1',
       [businessId],
     )

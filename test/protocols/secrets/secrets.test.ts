@@ -262,12 +262,12 @@ async function playFailures({ key, businessId, revoked }: Awaited<ReturnType<typ
 
 /** The database fails, in ways that quote what it was given. */
 async function playDatabaseFailures({ key, businessId }: { key: string; businessId: string }) {
-  const { pool } = db.database
+  const { durablePool } = db.database
   const accounts = createClient(AccountService, transport())
   const create = (reference: string) =>
     accounts.createAccount({ ...internalOrder(reference), businessId })
   // "Failing row contains (…)"
-  await pool.query(
+  await durablePool.query(
     "alter table account add constraint unlucky check (first_name <> 'Unlucky') not valid",
   )
   await refused(
@@ -279,7 +279,7 @@ async function playDatabaseFailures({ key, businessId }: { key: string; business
   )
   const body = JSON.stringify({ ...order('order-5'), firstName: 'Unlucky' })
   await refusedAt({ path: GENERATE, headers: asJson(key), body })
-  await pool.query('alter table account drop constraint unlucky')
+  await durablePool.query('alter table account drop constraint unlucky')
   await wire.cut()
   await refused(create('order-6'))
   await refusedAt({ headers: asJson(WRONG_KEY.replace('0', '1')), body: '{"session_id":"1"}' })
@@ -292,7 +292,7 @@ test('a whole run reveals no key, token, webhook secret or identity number', asy
   await playFailures(scene)
   await playDatabaseFailures(scene)
 
-  const dump = await dumpDatabase(db.database.pool)
+  const dump = await dumpDatabase(db.database.durablePool)
   expect(dump.size).toBeGreaterThan(10)
   expect([...dump.values()].join('').length).toBeGreaterThan(5_000)
   expect(await service.stop()).toBe(0)

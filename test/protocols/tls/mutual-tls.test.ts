@@ -148,8 +148,8 @@ test('the HTTP server requires no client certificate', async () => {
 })
 
 test('the command line and the event client show a certificate', async () => {
-  const [id] = await writeEvents(tls.database.pool, 1)
-  await sequence(tls.database.pool)
+  const [id] = await writeEvents(tls.database.durablePool, 1)
+  await sequence(tls.database.durablePool)
   const events = subscribe({
     addresses: [new URL(tls.grpcUrl).host],
     token: '',

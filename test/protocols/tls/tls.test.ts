@@ -197,8 +197,8 @@ function connectPlain() {
 }
 
 test('events arrive over TLS, at the command line and at the client', async () => {
-  const [id] = await writeEvents(tls.database.pool, 1)
-  await sequence(tls.database.pool)
+  const [id] = await writeEvents(tls.database.durablePool, 1)
+  await sequence(tls.database.durablePool)
   const env = {
     INFLOW_GRPC_URL: tls.grpcUrl,
     INFLOW_TOKEN: ADMIN_TOKEN,
@@ -234,7 +234,7 @@ test('certificates are reloaded without losing a connection, and invalid ones ar
     start: { case: 'beginning', value: true },
     onInterruption: ({ message }) => void interruptions.push(message),
   })
-  await writeEvents(tls.database.pool, 1)
+  await writeEvents(tls.database.durablePool, 1)
   await stream.next()
   const kept = await handshake(tls.httpUrl, { ALPNProtocols: ['http/1.1'] })
 
@@ -247,7 +247,7 @@ test('certificates are reloaded without losing a connection, and invalid ones ar
   ])
   // The connections from before go on, and so does the stream.
   await client.listBusinesses({})
-  const [id] = await writeEvents(tls.database.pool, 1)
+  const [id] = await writeEvents(tls.database.durablePool, 1)
   for (let event = await stream.next(); event.value?.id !== id; event = await stream.next()) {
     expect(event.done).toBe(false)
   }

@@ -16,7 +16,7 @@ beforeAll(() => {
   scene = createScene(db.database)
 })
 
-const consistent = async () => expect(await findDiscrepancies(db.database.pool)).toEqual([])
+const consistent = async () => expect(await findDiscrepancies(db.database.durablePool)).toEqual([])
 
 /** How many transactions wait for a lock of a balance. */
 async function advisoryWaits(pool: Pool): Promise<number> {
@@ -47,19 +47,19 @@ describe('a change of a split', () => {
   test('waits for a batch that settles payments of the business', async () => {
     const [shop, partner] = [await scene.business(0), await scene.business()]
     await shop.pay(1_000n)
-    await sequence(scene.pool)
+    await sequence(scene.durablePool)
     const begun = await startSettlement(scene, {
       ...{ businessId: shop.id, live: true, requestId: undefined, forced: true },
       ...{ feeFlatMinor: 0n, feeBasisPoints: 0, feeCapMinor: 0n, cutOffAtMs: scene.clock.now() },
     })
-    const { pool } = db.database
+    const { durablePool } = db.database
     let changed: Promise<unknown> | undefined
-    const batch = inTransaction(pool, async (client) => {
+    const batch = inTransaction(durablePool, async (client) => {
       const running = await lockRunning(client, begun!.id, 'wait')
       if (typeof running === 'string') throw new Error('not running')
       await settleBatch(client, running, 500, scene.clock.now())
       changed = shop.split([percent(partner.id, 1_000)])
-      await expect.poll(() => advisoryWaits(pool)).toBe(1)
+      await expect.poll(() => advisoryWaits(durablePool)).toBe(1)
       throw new Error('a crash before the commit')
     })
     await expect(batch).rejects.toThrow('a crash')
@@ -76,7 +76,7 @@ describe('a change of a split', () => {
     const split = [percent(partner.id, 1_000)]
     await shop.split(split)
     await shop.split(split)
-    const { rows } = await scene.pool.query(
+    const { rows } = await scene.durablePool.query(
       "select details from audit_entry where business_id = $1 and action = 'account.set_split'",
       [shop.id],
     )
@@ -93,7 +93,7 @@ describe('a change of a split', () => {
       'update account_split_recipient set basis_points = 1',
       'delete from account_split_recipient',
     ]) {
-      await expect(scene.pool.query(statement)).rejects.toMatchObject({
+      await expect(scene.durablePool.query(statement)).rejects.toMatchObject({
         code: expect.stringMatching(/^23/),
       })
     }

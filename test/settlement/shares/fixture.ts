@@ -45,7 +45,7 @@ const referenceOf = async (pool: Pool, number: string): Promise<string> => {
 export function createScene(database: Database) {
   const clock = testClock(Date.UTC(2026, 10, 20, 12))
   const instance = createInstance(database, clock)
-  const { pool } = database
+  const { durablePool } = database
   const change = createSetSplit(instance)
   const balance = async (businessId: string, live = true) => {
     const { pendingMinor, availableMinor, feesMinor } = await getBalance(database, {
@@ -60,7 +60,7 @@ export function createScene(database: Database) {
     feeBasisPoints = 150,
     schedule: 'WORKING_DAYS' | 'INSTANT' = 'WORKING_DAYS',
   ) {
-    const { id, accountNumber } = await insertBusiness(pool)
+    const { id, accountNumber } = await insertBusiness(durablePool)
     const workingDays = schedule === 'INSTANT' ? 0 : 30
     const terms = { schedule, workingDays, cutOffMinutes: 0 } as Parameters<typeof updateTerms>[2]
     await updateTerms(
@@ -69,7 +69,7 @@ export function createScene(database: Database) {
       { ...terms, feeFlatMinor: 0n, feeBasisPoints, feeCapMinor: 0n },
       SYSTEM,
     )
-    const testNumber = await openTestAccount(pool, accountNumber)
+    const testNumber = await openTestAccount(durablePool, accountNumber)
     const numberOf = (live: boolean) => (live ? accountNumber : testNumber)
     return {
       id,
@@ -88,21 +88,21 @@ export function createScene(database: Database) {
       ) {
         const split: Split = { recipients, feeBearer }
         const names = { points: 'basisPoints', amount: 'amountMinor' }
-        const reference = await referenceOf(pool, numberOf(live))
+        const reference = await referenceOf(durablePool, numberOf(live))
         const key = { businessId: id, live, reference }
         clock.set(clock.now() + 1)
         return change(key, { split, names, allowed: undefined }, SYSTEM)
       },
       async settle(live = true) {
-        await sequence(pool)
+        await sequence(durablePool)
         const request = { businessId: id, live, requestId: '', force: true }
         const { settlements } = await settle(instance, request, CALLER)
-        await sequence(pool)
+        await sequence(durablePool)
         return settlements
       },
       balance: (live = true) => balance(id, live),
       async entries(live = true) {
-        await sequence(pool)
+        await sequence(durablePool)
         const request = { businessId: id, live, fromMs: undefined, toMs: undefined }
         const page = await listEntries(database, { ...request, pageSize: 200, pageToken: '' })
         const { pendingMinor, availableMinor, feesMinor } = page.closing
@@ -116,7 +116,7 @@ export function createScene(database: Database) {
       reverseTransaction(instance, instance, { transactionId, reason: 'sent twice' }, SYSTEM),
     /** The events of shares of a business, decoded. */
     async shareEventsOf(businessId: string) {
-      const { rows } = await pool.query<{ payload: Buffer; kind: string }>(
+      const { rows } = await durablePool.query<{ payload: Buffer; kind: string }>(
         "select kind, payload from outbox where business_id = $1 and kind like 'SHARE%' order by seq",
         [businessId],
       )

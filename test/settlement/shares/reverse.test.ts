@@ -15,7 +15,7 @@ beforeAll(() => {
   scene = createScene(db.database)
 })
 
-const consistent = async () => expect(await findDiscrepancies(db.database.pool)).toEqual([])
+const consistent = async () => expect(await findDiscrepancies(db.database.durablePool)).toEqual([])
 
 describe('a reversal', () => {
   test('of a settled payment takes the shares back, once', async () => {
@@ -65,7 +65,7 @@ describe('a reversal that leaves the balance of its business as it is', () => {
     await scene.reverse(id)
     // Before the event has its number, with it, and once it has expired.
     await consistent()
-    await sequence(db.database.pool)
+    await sequence(db.database.durablePool)
     await consistent()
     const ofReversal = {
       kind: 'PAYMENT_REVERSED',
@@ -73,7 +73,7 @@ describe('a reversal that leaves the balance of its business as it is', () => {
       feesMinor: feeBasisPoints === 0 ? 0n : -15n,
     }
     expect((await shop.entries()).entries.at(-1)).toMatchObject(ofReversal)
-    await expireAll(db.database.pool)
+    await expireAll(db.database.durablePool)
     expect((await shop.entries()).entries.at(-1)).toMatchObject(ofReversal)
     await consistent()
     expect(await shop.balance()).toEqual([0n, 0n, 0n])
@@ -110,8 +110,8 @@ test('the statements of all parties add up to their balances', async () => {
 
 describe('a verification reports', () => {
   const change = async (text: string, values: unknown[]) => {
-    expect(await tamper(db.database.pool, text, values)).toBe(1)
-    return findDiscrepancies(db.database.pool)
+    expect(await tamper(db.database.durablePool, text, values)).toBe(1)
+    return findDiscrepancies(db.database.durablePool)
   }
 
   test('a changed share, one of another business, and a missing one', async () => {

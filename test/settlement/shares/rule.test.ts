@@ -24,16 +24,16 @@ const recipients: string[] = []
 let versions = 0
 
 beforeAll(async () => {
-  const { pool } = db.database
-  const { id } = await insertBusiness(pool)
-  const { rows } = await pool.query('select id from account where business_id = $1', [id])
+  const { durablePool } = db.database
+  const { id } = await insertBusiness(durablePool)
+  const { rows } = await durablePool.query('select id from account where business_id = $1', [id])
   accountId = rows[0].id
-  for (let count = 0; count < 5; count++) recipients.push((await insertBusiness(pool)).id)
+  for (let count = 0; count < 5; count++) recipients.push((await insertBusiness(durablePool)).id)
 })
 
 /** The shares by the database; 0 for recipients who get none. */
 async function sharesOf({ amount, fee, bearer, parts }: Given): Promise<bigint[]> {
-  const { pool } = db.database
+  const { durablePool } = db.database
   versions += 1
   const split = {
     feeBearer: bearer,
@@ -44,11 +44,17 @@ async function sharesOf({ amount, fee, bearer, parts }: Given): Promise<bigint[]
     })),
   }
   const version = { id: newId('spl', versions), accountId, validFromMs: versions, split }
-  await inTransaction(pool, (client) => insertSplit(client, version))
-  const { rows } = await pool.query<{ number: number; business_id: string; share_minor: string }>(
-    'select * from split_shares($1, $2, $3, $4) order by number',
-    [accountId, new Date(versions), amount, fee],
-  )
+  await inTransaction(durablePool, (client) => insertSplit(client, version))
+  const { rows } = await durablePool.query<{
+    number: number
+    business_id: string
+    share_minor: string
+  }>('select * from split_shares($1, $2, $3, $4) order by number', [
+    accountId,
+    new Date(versions),
+    amount,
+    fee,
+  ])
   for (const row of rows) expect(row.business_id).toBe(recipients[row.number - 1])
   const byNumber = new Map(rows.map((row) => [row.number, BigInt(row.share_minor)]))
   return parts.map((_, index) => byNumber.get(index + 1) ?? 0n)

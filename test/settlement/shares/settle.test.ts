@@ -14,7 +14,7 @@ beforeAll(() => {
   scene = createScene(db.database)
 })
 
-const consistent = async () => expect(await findDiscrepancies(db.database.pool)).toEqual([])
+const consistent = async () => expect(await findDiscrepancies(db.database.durablePool)).toEqual([])
 
 describe('the settlement of a payment that is split', () => {
   test('moves the shares to the available balances of the recipients, and the rest to the owner', async () => {
@@ -26,7 +26,7 @@ describe('the settlement of a payment that is split', () => {
     await shop.split([percent(partner.id, 2_000), fixed(agent.id, 500n)])
     await shop.pay(100_000n)
     await shop.pay(33_333n)
-    await sequence(scene.pool)
+    await sequence(scene.durablePool)
     const preview = await previewSettlement(scene, { businessId: shop.id, live: true, force: true })
     expect(preview).toMatchObject({ feesMinor: 2_000n, splitsMinor: 27_666n })
     expect(await shop.balance()).toEqual([133_333n, 0n, 0n])
@@ -66,7 +66,7 @@ describe('the settlement of a payment that is split', () => {
     ]
     await shop.split([percent(partner.id, 1_000), percent(agent.id, 500)])
     for (let count = 0; count < 5; count++) await shop.pay(1_000n)
-    await sequence(scene.pool)
+    await sequence(scene.durablePool)
     const fee = { feeFlatMinor: 0n, feeBasisPoints: 0, feeCapMinor: 0n }
     const begun = await startSettlement(scene, {
       ...{ businessId: shop.id, live: true, requestId: undefined, forced: true },

@@ -112,7 +112,7 @@ test('payments into permanent and one-time accounts share a batch', async () => 
       return at % 2 === 0 ? Variance.NONE : Variance.UNDERPAID
     }),
   )
-  const rows = await service.database.pool.query(
+  const rows = await service.database.durablePool.query(
     "select from payment_variance v join transaction t on t.id = v.transaction_id where t.session_id like 'mixed-%'",
   )
   expect(rows.rowCount).toBe(10)

@@ -86,7 +86,7 @@ describe('a client certificate', () => {
     // Another URL of the receiver keeps it: the key is not sent.
     const moved = await client.updateEndpoint({ endpointId, url: 'https://other.example.com/' })
     expect(moved.endpoint?.options).toEqual(endpoint?.options)
-    const { rows } = await harness.database.pool.query(
+    const { rows } = await harness.database.durablePool.query(
       "select t::text || coalesce((select string_agg(a::text, '') from audit_entry a), '') as text from webhook_endpoint t",
     )
     const body = inflow.key.split('\n')[1]!
@@ -132,9 +132,9 @@ describe('a client certificate', () => {
   })
 
   test('is reported by the doctor before it expires', async () => {
-    const { pool } = harness.database
+    const { durablePool } = harness.database
     const found = async (nowMs: number) =>
-      (await checkCertificates(pool, nowMs)).map(({ level, found: text }) => [level, text])
+      (await checkCertificates(durablePool, nowMs)).map(({ level, found: text }) => [level, text])
     expect(await found(Date.now())).toEqual([])
     const { client, endpointId } = await setUp()
     const toMs = Date.UTC(2126, 0, 31, 12)

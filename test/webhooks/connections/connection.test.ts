@@ -61,9 +61,9 @@ describe('the options of an endpoint', () => {
     await client.updateEndpoint({ endpointId, options: OPTIONS })
     const rotated = await client.rotateSecret({ endpointId })
     expect(rotated.endpoint?.options).toEqual(endpoint.options)
-    const { pool } = harness.database
+    const { durablePool } = harness.database
     for (const table of ['webhook_endpoint', 'audit_entry', 'outbox']) {
-      const { rows } = await pool.query(`select t::text as text from ${table} t`)
+      const { rows } = await durablePool.query(`select t::text as text from ${table} t`)
       const stored = rows.map(({ text }) => text).join('\n')
       for (const secret of ['header-s3cret', 'wørd', AUTHORIZATION]) {
         expect(stored).not.toContain(secret)
@@ -132,7 +132,7 @@ describe('the options of an endpoint', () => {
       url: 'http://127.0.0.1:9/',
       options: OPTIONS,
     })
-    const rows = encryptedColumn(harness.database.pool, CONNECTION_COLUMN)
+    const rows = encryptedColumn(harness.database.durablePool, CONNECTION_COLUMN)
     expect(await rows.matchesKeys(old)).toBe(true)
     expect(await rows.matchesKeys(createEncrypter(after))).toBe(false)
     const page = { scanned: 1, skipped: 0, unreadable: [] }
@@ -145,7 +145,7 @@ describe('the options of an endpoint', () => {
   test('are deleted with the endpoint', async () => {
     const { client, endpointId } = await setUp()
     await client.deleteEndpoint({ endpointId })
-    const { rows } = await harness.database.pool.query(
+    const { rows } = await harness.database.durablePool.query(
       'select connection_encrypted from webhook_endpoint where id = $1',
       [endpointId],
     )

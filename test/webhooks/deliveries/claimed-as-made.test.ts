@@ -10,7 +10,7 @@ const harness = useWebhooks()
 
 /** The pending deliveries: how often they were claimed, and whether they were written only once. */
 async function pending(endpointId: string) {
-  const { rows } = await harness.database.pool.query<{ claims: number; once: boolean }>(
+  const { rows } = await harness.database.durablePool.query<{ claims: number; once: boolean }>(
     `select d.claims, d.xmin in (select xmin from webhook_dispatcher) as once
       from webhook_delivery d where endpoint_id = $1 and state = 'PENDING'
         and (claims > 0) = (leased_until is not null)`,

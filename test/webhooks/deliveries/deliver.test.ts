@@ -57,7 +57,7 @@ async function addEndpoint(
 }
 
 async function deliveries(endpointId: string) {
-  const result = await database.pool.query(
+  const result = await database.durablePool.query(
     `select d.state, d.attempts, d.completed_at,
       ${ATTEMPT_LOG} as log
      from webhook_delivery d where d.endpoint_id = $1 order by d.position`,
@@ -229,7 +229,7 @@ describe('a failed attempt', () => {
     webhooks.wake()
     await peer.next()
     const wait = await until(async () => {
-      const result = await database.pool.query(
+      const result = await database.durablePool.query(
         `select extract(epoch from due_at - now())::int as wait from webhook_delivery
          where endpoint_id = $1 and attempts = 1`,
         [id],
@@ -257,7 +257,7 @@ describe('an endpoint', () => {
     webhooks.wake()
     await other.waitFor((requests) => requests.length === 2)
     // Its retry is due now: another endpoint receives a later event, and it receives nothing.
-    const { rowCount } = await database.pool.query(
+    const { rowCount } = await database.durablePool.query(
       `update webhook_delivery set due_at = now() - interval '1 second' where endpoint_id = $1`,
       [id],
     )
@@ -360,7 +360,7 @@ describe('a worker', () => {
     const business = await addBusiness(database)
     await addEndpoint(webhooks, business, peer.url)
     for (let round = 1; round <= 3; round++) {
-      await database.pool.query(
+      await database.durablePool.query(
         `select pg_terminate_backend(pid) from pg_stat_activity
          where datname = current_database() and pid <> pg_backend_pid()`,
       )

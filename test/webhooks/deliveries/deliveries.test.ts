@@ -175,7 +175,7 @@ describe('redelivering', () => {
       'No such delivery',
     ])
     await tamper(
-      harness.database.pool,
+      harness.database.durablePool,
       `with gone as (delete from event_log where event_id = $1 returning outbox_seq)
       delete from outbox where seq in (select outbox_seq from gone)`,
       [expired.id],
@@ -216,10 +216,13 @@ describe('redelivering', () => {
       const [first] = await harness.deliveries(id)
       return first?.attempts === 1 ? first : undefined
     })
-    await tamper(harness.database.pool, 'delete from event_log where event_id = $1', [event.id])
-    await harness.database.pool.query('update webhook_delivery set due_at = now() where id = $1', [
-      row.id,
+    await tamper(harness.database.durablePool, 'delete from event_log where event_id = $1', [
+      event.id,
     ])
+    await harness.database.durablePool.query(
+      'update webhook_delivery set due_at = now() where id = $1',
+      [row.id],
+    )
     const [failed] = await inState(id, 'FAILED', 1)
     expect(failed?.failure).toBe('the event expired')
     expect((await client.getDelivery({ deliveryId: row.id })).delivery?.attemptCount).toBe(1)
@@ -239,7 +242,7 @@ describe('recovering', () => {
     await harness.publish(before)
     await peer.next()
     await until(async () => (await harness.deliveries(id))[0]?.attempts === 1)
-    await harness.database.pool.query(
+    await harness.database.durablePool.query(
       `update webhook_delivery set created_at = created_at - interval '1 hour'`,
     )
     const events = Array.from({ length: 20 }, () => paymentEvent(business))
@@ -248,7 +251,7 @@ describe('recovering', () => {
       async () => (await harness.deliveries(id)).filter((row) => row.attempts === 1).length === 21,
     )
     await inState(otherId, 'DELIVERED', 21)
-    await harness.database.pool.query(
+    await harness.database.durablePool.query(
       `update webhook_delivery set state = 'FAILED', completed_at = now(), failure = 'test'
         where endpoint_id = $1 and position % 2 = 0`,
       [id],
@@ -265,11 +268,11 @@ describe('recovering', () => {
   })
 
   test('continues after a full page of which a delivery is claimed meanwhile', async () => {
-    const { pool } = harness.database
+    const { durablePool } = harness.database
     const webhooks = openWebhooks(harness.database)
     const { id } = await addEndpoint(webhooks, await harness.business(), 'http://127.0.0.1:1')
     const waiting = 5_010
-    await pool.query(
+    await durablePool.query(
       `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
           created_at)
         select 'dlv_' || n, $1, n, 'PENDING', 1, now() + interval '1 day' + n * interval '1 ms', 0,
@@ -277,7 +280,7 @@ describe('recovering', () => {
         from generate_series(1, $2::int) n`,
       [id, waiting],
     )
-    const claim = await pool.connect()
+    const claim = await durablePool.connect()
     await claim.query('begin')
     await claim.query(
       "update webhook_delivery set leased_until = now() + interval '1 hour' where id = 'dlv_1'",
@@ -285,7 +288,7 @@ describe('recovering', () => {
     const recovering = clientOf(webhooks).recover({ endpointId: id, since: timestampFromMs(0) })
     const blocked = `select from pg_stat_activity
       where datname = current_database() and wait_event_type = 'Lock'`
-    await until(async () => (await pool.query(blocked)).rowCount === 1)
+    await until(async () => (await durablePool.query(blocked)).rowCount === 1)
     await claim.query('commit')
     claim.release()
     expect(await recovering).toMatchObject({ recovered: BigInt(waiting - 1) })

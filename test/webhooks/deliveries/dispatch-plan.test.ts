@@ -12,20 +12,20 @@ const TURNS = 20
 const db = useDatabase()
 
 test('the statement that creates deliveries is planned once, also on a long log', async () => {
-  const { pool } = db.database
-  await pool.query(
+  const { durablePool } = db.database
+  await durablePool.query(
     `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
       select 'evt_' || n, 'biz_test', true, 'ACCOUNT_CREATED', now(), '' from generate_series(1, $1::int) n`,
     [EVENTS],
   )
-  await sequence(pool)
-  await pool.query('insert into webhook_dispatcher select position from sequencer')
-  await pool.query('analyze')
+  await sequence(durablePool)
+  await durablePool.query('insert into webhook_dispatcher select position from sequencer')
+  await durablePool.query('analyze')
   const one = new pg.Pool({ connectionString: db.url, max: 1 })
   onTestFinished(() => one.end())
   for (let turn = 0; turn < TURNS; turn++) {
-    await writeEvents(pool, 1)
-    await sequence(pool)
+    await writeEvents(durablePool, 1)
+    await sequence(durablePool)
     const dispatched = await dispatchEvents(one, {
       ...{ idPrefix: 'dlv_0000000000', nowMs: Date.now(), eventsMax: 1_000, leaseMs: 60_000 },
       ...{ allotments: [], pausedBeforeMs: 0, recentFrom: 0n },

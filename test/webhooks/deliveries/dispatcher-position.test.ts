@@ -39,12 +39,12 @@ async function buffersOfTick(): Promise<number> {
 }
 
 test('a snapshot that stays open does not make the position of the dispatcher more expensive', async () => {
-  const { pool, relaxedPool } = db.database
-  await writeEvents(pool, TICKS + 3)
-  await sequence(pool)
+  const { durablePool, relaxedPool } = db.database
+  await writeEvents(durablePool, TICKS + 3)
+  await sequence(durablePool)
   // With these statistics the planner prefers to scan the table.
-  await pool.query('vacuum analyze webhook_dispatcher')
-  const reader = await pool.connect()
+  await durablePool.query('vacuum analyze webhook_dispatcher')
+  const reader = await durablePool.connect()
   try {
     await reader.query('begin isolation level repeatable read')
     await reader.query('select from webhook_dispatcher')
@@ -52,9 +52,9 @@ test('a snapshot that stays open does not make the position of the dispatcher mo
     for (let i = 0; i < TICKS; i++) expect(await tick(relaxedPool)).toMatchObject({ events: 1 })
     expect(await buffersOfTick()).toBeLessThanOrEqual(before + BUFFERS_MARGIN)
 
-    const last = await dispatchedUpTo(pool)
-    await deleteSupersededPositions(pool)
-    const { rows } = await pool.query('select position from webhook_dispatcher')
+    const last = await dispatchedUpTo(durablePool)
+    await deleteSupersededPositions(durablePool)
+    const { rows } = await durablePool.query('select position from webhook_dispatcher')
     expect(rows).toEqual([{ position: `${last}` }])
     expect(await buffersOfTick()).toBeLessThanOrEqual(before + BUFFERS_MARGIN)
     await reader.query('commit')

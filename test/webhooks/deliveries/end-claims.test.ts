@@ -15,7 +15,7 @@ import { logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
 import { addEndpoint, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
-const pool = () => harness.database.pool
+const pool = () => harness.database.durablePool
 
 const LEASE_MS = 60_000
 const nowMs = Date.now()

@@ -56,7 +56,7 @@ test('an endpoint receives only the events of its mode', async () => {
   sessions.live.push(await pay(false))
   await inTest.receiver.waitFor((requests) => requests.length >= 2)
   await live.receiver.waitFor((requests) => requests.length >= 2)
-  const { rows } = await service.database.pool.query(
+  const { rows } = await service.database.durablePool.query(
     `select e.live, l.live as event_live, count(*)::int from webhook_delivery d
       join webhook_endpoint e on e.id = d.endpoint_id join event_log l on l.position = d.position
       where e.business_id = $1 group by 1, 2 order by 1`,

@@ -87,7 +87,7 @@ describe('an ordered endpoint', () => {
     expect(receiver.requests.map(sequenceOf)).toEqual([1, 2, 3, 4])
     expect((await list())?.blockedBy).toBeUndefined()
     await expect(client.skipDelivery({ deliveryId: second!.id })).rejects.toThrow('completed')
-    const { rows } = await harness.database.pool.query(
+    const { rows } = await harness.database.durablePool.query(
       "select target_id from audit_entry where action = 'delivery.skip'",
     )
     expect(rows).toEqual([{ target_id: second!.id }])
@@ -107,7 +107,7 @@ describe('an ordered endpoint', () => {
     await until(async () => {
       const leased =
         'select from webhook_delivery where endpoint_id = $1 and leased_until is not null'
-      return (await harness.database.pool.query(leased, [endpointId])).rowCount === 0
+      return (await harness.database.durablePool.query(leased, [endpointId])).rowCount === 0
     })
     const before = receiver.requests.length
     const pending = (await harness.deliveries(endpointId)).filter((row) => row.state === 'PENDING')
@@ -137,7 +137,7 @@ describe('an ordered endpoint', () => {
     await publish(1)
     await receiver.waitFor((all) => all.length === 4)
     await harness.allCompleted(endpointId)
-    const { rows } = await harness.database.pool.query(
+    const { rows } = await harness.database.durablePool.query(
       'select ordered_from::int as "from" from webhook_endpoint where id = $1',
       [endpointId],
     )
@@ -145,7 +145,7 @@ describe('an ordered endpoint', () => {
     await client.redeliver({ deliveryId: first!.id })
     await receiver.waitFor((all) => all.length === 5)
     await harness.allCompleted(endpointId)
-    await harness.database.pool.query(
+    await harness.database.durablePool.query(
       `update webhook_delivery set state = 'FAILED', failure = 'test' where id = $1`,
       [second!.id],
     )
@@ -158,7 +158,7 @@ describe('an ordered endpoint', () => {
   })
 
   test('finds what is pending after any number of completed deliveries, some thousands at a time', async () => {
-    const { pool } = harness.database
+    const { durablePool } = harness.database
     const webhooks = openWebhooks(harness.database)
     harness.closing(() => webhooks.stop())
     const businessId = await harness.business()
@@ -167,11 +167,14 @@ describe('an ordered endpoint', () => {
     })
     const endpointId = endpoint!.id
     const from = async () =>
-      (await pool.query('select ordered_from from webhook_endpoint where id = $1', [endpointId]))
-        .rows[0].ordered_from as string
+      (
+        await durablePool.query('select ordered_from from webhook_endpoint where id = $1', [
+          endpointId,
+        ])
+      ).rows[0].ordered_from as string
     const first = BigInt(await from())
     const count = 2 * SCANNED_MAX + 5_000
-    await pool.query(
+    await durablePool.query(
       `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
           created_at, completed_at)
         select 'dlv_many_' || n, $1, $2::int8 + n, case when n < $3 then 'DELIVERED' else 'PENDING' end, 1,
@@ -180,13 +183,13 @@ describe('an ordered endpoint', () => {
       [endpointId, first, count],
     )
     const terms = { nowMs: Date.now(), leaseMs: 60_000 }
-    const claim = () => claimOrdered(pool, [endpointId], terms)
+    const claim = () => claimOrdered(durablePool, [endpointId], terms)
     for (const turn of [1, 2]) {
       expect(await claim()).toEqual({ claims: [], lost: [] })
       expect(BigInt(await from()) - first).toBeGreaterThanOrEqual(BigInt(turn * (SCANNED_MAX - 1)))
     }
     // An update of the endpoint in progress delays no claim.
-    const updating = await pool.connect()
+    const updating = await durablePool.connect()
     try {
       await updating.query('begin')
       await updating.query('select from webhook_endpoint where id = $1 for update', [endpointId])
@@ -199,7 +202,7 @@ describe('an ordered endpoint', () => {
   })
 
   test('is claimed at the same cost, however much waits', async () => {
-    const { pool } = harness.database
+    const { durablePool } = harness.database
     const webhooks = openWebhooks(harness.database)
     harness.closing(() => webhooks.stop())
     const businessId = await harness.business()
@@ -211,7 +214,7 @@ describe('an ordered endpoint', () => {
     const endpointId = endpoint!.id
     await harness.publish(...payments(businessId, 3_000))
     const dispatch = () =>
-      dispatchEvents(pool, {
+      dispatchEvents(durablePool, {
         ...{ idPrefix: 'dlv_0000000000', eventsMax: 1_000, leaseMs: 60_000, nowMs: Date.now() },
         ...{ allotments: [{ endpointId, share: 10 }], pausedBeforeMs: 0, recentFrom: 0n },
       })
@@ -220,7 +223,7 @@ describe('an ordered endpoint', () => {
     while (dispatched.at(-1)!.events > 0)
     // None is claimed as it is made.
     expect(dispatched.flatMap(({ claimed }) => claimed)).toEqual([])
-    await pool.query('vacuum (analyze) webhook_delivery')
+    await durablePool.query('vacuum (analyze) webhook_delivery')
     const terms = { nowMs: Date.now() + 1_000, leaseMs: 60_000 }
     const plans = await explain(harness.url, async (explained) => {
       const { claims } = await claimOrdered(explained, [endpointId], terms)

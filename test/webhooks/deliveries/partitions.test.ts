@@ -21,15 +21,15 @@ const PENDING = 100
 
 /** Ten partitions of deliveries; the latest hundred are pending, and of one endpoint one old one. */
 async function seed(from: bigint, oldPending: boolean): Promise<void> {
-  const { pool } = harness.database
-  await pool.query(
+  const { durablePool } = harness.database
+  await durablePool.query(
     `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency,
         after_position, created_at)
       select 'ep_' || n, $1, true, 'https://example.com', '{}', '', 10, 0, now()
       from generate_series(1, ${ENDPOINTS}) n`,
     [await harness.business()],
   )
-  await pool.query(
+  await durablePool.query(
     `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
         created_at, completed_at, started_at, latency_ms, status, response_body, error)
       select 'dlv_' || lpad(n::text, 26, '0'), 'ep_' || 1 + n % ${ENDPOINTS}, $1 + n,
@@ -39,7 +39,7 @@ async function seed(from: bigint, oldPending: boolean): Promise<void> {
         cross join lateral (select n > ${PARTITIONS * WIDTH - PENDING} or n = 1 and $2 as pending) p`,
     [from, oldPending],
   )
-  await pool.query('vacuum analyze webhook_delivery')
+  await durablePool.query('vacuum analyze webhook_delivery')
 }
 
 const opened = (plans: readonly PlanNode[]) =>
@@ -70,7 +70,7 @@ async function takeTurn(pool: Pool, nowMs: number, pendingFrom: bigint): Promise
 }
 
 async function lastPosition(): Promise<bigint> {
-  const { rows } = await harness.database.pool.query(
+  const { rows } = await harness.database.durablePool.query(
     'select coalesce(max(position), 0) as last from event_log',
   )
   return BigInt(rows[0].last)
@@ -126,12 +126,12 @@ describe('over ten partitions', () => {
   ])(
     'claiming and completing look up keys in those with pending deliveries: %s',
     async (_name, oldPending, partitions) => {
-      const { pool } = harness.database
+      const { durablePool } = harness.database
       await harness.cut()
       const from = (await lastPosition()) + 1n
       for (let i = 1; i < PARTITIONS; i++) await harness.cut(BigInt(i * WIDTH))
       await seed(from, oldPending)
-      const pendingFrom = await createPendingFrom(pool, 0)(Date.now())
+      const pendingFrom = await createPendingFrom(durablePool, 0)(Date.now())
       expect(pendingFrom).toBe(oldPending ? from : from + BigInt((PARTITIONS - 1) * WIDTH))
       const nowMs = Date.now()
       const plans = await explain(harness.url, async (one) => {

@@ -77,7 +77,7 @@ describe('data.previous_sequence', () => {
   })
 
   test('chains the deliveries of any endpoints, however the events are dispatched', async () => {
-    const { pool } = harness.database
+    const { durablePool } = harness.database
     const business = await harness.business()
     const webhooks = openWebhooks(harness.database)
     harness.closing(() => webhooks.stop())
@@ -88,7 +88,7 @@ describe('data.previous_sequence', () => {
       ),
     )
     const dispatch = (recentFrom: bigint) =>
-      dispatchEvents(pool, {
+      dispatchEvents(durablePool, {
         ...{ idPrefix: 'dlv_0000000000', eventsMax: 3, leaseMs: 60_000, nowMs: Date.now() },
         ...{ allotments: [], pausedBeforeMs: 0, recentFrom },
       })
@@ -110,7 +110,7 @@ describe('data.previous_sequence', () => {
       }),
       { numRuns: 40 },
     )
-    const { rows } = await pool.query(
+    const { rows } = await durablePool.query(
       `select sequence, previous_sequence, business_sequence,
           lag(sequence, 1, 0::bigint) over (partition by endpoint_id order by position) as expected
         from webhook_delivery join event_log using (position)`,

@@ -13,7 +13,7 @@ const PAUSED_MAX_MS = RETRY_SCHEDULE_MS.reduce((sum, ms) => sum + ms, 0)
 const harness = useWebhooks()
 
 async function countAttempts(): Promise<number> {
-  const { rows } = await harness.database.pool.query(
+  const { rows } = await harness.database.durablePool.query(
     `select (select count(*) from webhook_attempt)::int
       + (select count(*) from webhook_delivery where started_at is not null)::int as count`,
   )
@@ -21,7 +21,9 @@ async function countAttempts(): Promise<number> {
 }
 
 async function lastPosition(): Promise<bigint> {
-  const { rows } = await harness.database.pool.query('select max(position) as at from event_log')
+  const { rows } = await harness.database.durablePool.query(
+    'select max(position) as at from event_log',
+  )
   return BigInt(rows[0].at)
 }
 
@@ -54,7 +56,7 @@ describe('deliveries', () => {
     await completed(deadId, 26)
     await harness.cut()
     clock.advance(2 * DAY_MS)
-    const reader = await harness.database.pool.connect()
+    const reader = await harness.database.durablePool.connect()
     await reader.query('begin')
     await reader.query('select from webhook_delivery limit 1')
     expect(await webhooks.retention.run()).toEqual({ expired: 0, dropped: 0, inUse: true })
@@ -129,7 +131,7 @@ describe('a pending delivery', () => {
     await until(
       async () => (await harness.deliveries(id)).filter((row) => row.attempts === 1).length === 2,
     )
-    expect(await dispatchedUpTo(harness.database.pool)).toBe(await lastPosition())
+    expect(await dispatchedUpTo(harness.database.durablePool)).toBe(await lastPosition())
   })
 
   test('to a deleted endpoint fails, and the endpoint is purged later', async () => {
@@ -150,7 +152,7 @@ describe('a pending delivery', () => {
     const [row] = await harness.deliveries(id)
     expect(row).toMatchObject({ state: 'FAILED', failure: 'the endpoint was removed' })
     const left = async () => {
-      const { rows } = await harness.database.pool.query(
+      const { rows } = await harness.database.durablePool.query(
         `select (select count(*)::int from webhook_endpoint where id = $1) as endpoints,
           (select count(*)::int from webhook_secret where endpoint_id = $1) as secrets`,
         [id],
@@ -167,7 +169,7 @@ describe('a pending delivery', () => {
   })
 
   test('to a deleted endpoint fails once its lease has ended, and a late attempt changes nothing', async () => {
-    const { pool } = harness.database
+    const { durablePool } = harness.database
     const clock = movableClock()
     const webhooks = harness.started({ clock })
     const peer = await harness.receiver()
@@ -177,7 +179,7 @@ describe('a pending delivery', () => {
     await harness.publish(paymentEvent(business))
     await peer.next()
     await clientOf(webhooks).deleteEndpoint({ endpointId: id })
-    const { rows } = await pool.query(
+    const { rows } = await durablePool.query(
       `select id, position, claims, ${epochMs('leased_until')} as leased_until_ms
         from webhook_delivery where endpoint_id = $1`,
       [id],
@@ -192,7 +194,7 @@ describe('a pending delivery', () => {
     const response = { latencyMs: 5, status: 200, responseBody: '', error: '' }
     const atMs = clock.now()
     const completion = { ...attempt, ...response, state: 'DELIVERED' as const, atMs }
-    expect(await completeAttempts(pool, [{ ...completion, startedAtMs: atMs }])).toEqual([
+    expect(await completeAttempts(durablePool, [{ ...completion, startedAtMs: atMs }])).toEqual([
       undefined,
     ])
     const [row] = await harness.deliveries(id)
@@ -258,13 +260,13 @@ describe('a disabled endpoint', () => {
 
 // Last, as it cuts partitions ahead.
 test('partitions of events that are not dispatched yet are kept', async () => {
-  const { pool } = harness.database
+  const { durablePool } = harness.database
   harness.started()
-  await until(async () => (await dispatchedUpTo(pool)) === (await lastPosition()))
+  await until(async () => (await dispatchedUpTo(durablePool)) === (await lastPosition()))
   await harness.cut(1n)
-  const [part] = (await listPartitions(pool, 'webhook_delivery')).slice(-2)
-  expect(await dropPartition(pool, 'webhook_delivery', part!.name)).toBe(false)
+  const [part] = (await listPartitions(durablePool, 'webhook_delivery')).slice(-2)
+  expect(await dropPartition(durablePool, 'webhook_delivery', part!.name)).toBe(false)
   expect(
-    await dropPartition(pool, 'webhook_attempt', part!.name.replace('delivery', 'attempt')),
+    await dropPartition(durablePool, 'webhook_attempt', part!.name.replace('delivery', 'attempt')),
   ).toBe(false)
 })

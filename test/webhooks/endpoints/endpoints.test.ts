@@ -68,7 +68,7 @@ test('another business cannot see it', async () => {
 
 test('the secret is not readable in the database', async () => {
   const { secret, endpoint } = await createEndpoint({ businessId: await addBusiness(database) })
-  const { rows } = await database.pool.query(
+  const { rows } = await database.durablePool.query(
     'select secret_encrypted, s::text as row from webhook_secret s where endpoint_id = $1',
     [endpoint!.id],
   )

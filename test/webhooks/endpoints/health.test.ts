@@ -16,7 +16,7 @@ const RETRY_SOON = Array<number>(1_000).fill(20)
 const bodyOf = (request: { rawBody: string }) => JSON.parse(request.rawBody)
 
 async function rowOf(id: string) {
-  const { rows } = await harness.database.pool.query(
+  const { rows } = await harness.database.durablePool.query(
     'select * from webhook_endpoint where id = $1',
     [id],
   )
@@ -239,7 +239,7 @@ describe('an endpoint that keeps failing', () => {
     await eventKinds(1)
     clock.advance(4 * DAY_MS)
     await eventKinds(2)
-    const { rows } = await harness.database.pool.query(
+    const { rows } = await harness.database.durablePool.query(
       'select kind from outbox where subject_id = $1 order by seq',
       [id],
     )

@@ -167,7 +167,7 @@ describe('rotating a secret', () => {
     const business = await harness.business()
     const { id } = await addEndpoint(webhooks, business, peer.url)
     await clientOf(webhooks).rotateSecret({ endpointId: id })
-    const { rowCount } = await harness.database.pool.query(
+    const { rowCount } = await harness.database.durablePool.query(
       `update webhook_secret s set secret_encrypted = o.secret_encrypted from webhook_secret o
         where s.endpoint_id = $1 and o.endpoint_id = $1 and o.number = 3 - s.number`,
       [id],
@@ -193,7 +193,7 @@ describe('rotating a secret', () => {
     const { rawBody, headers } = await peer.next()
     expect(verifyWebhook(rawBody, headers, first).ok).toBe(false)
     expect(verifyWebhook(rawBody, headers, last).ok).toBe(true)
-    const { rows } = await harness.database.pool.query(
+    const { rows } = await harness.database.durablePool.query(
       'select number from webhook_secret where endpoint_id = $1',
       [id],
     )
@@ -216,7 +216,7 @@ describe('rotating a secret', () => {
     const client = clientOf(webhooks)
     const { id } = await addEndpoint(webhooks, await harness.business(), 'https://a.example/')
     await Promise.all([1, 2, 3, 4].map(() => client.rotateSecret({ endpointId: id })))
-    const { rows } = await harness.database.pool.query(
+    const { rows } = await harness.database.durablePool.query(
       'select number, expires_at from webhook_secret where endpoint_id = $1 order by number',
       [id],
     )

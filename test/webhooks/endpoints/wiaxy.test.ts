@@ -151,7 +151,7 @@ test('format and kinds can be changed, and the next request has them', async () 
   const { deliveries } = await client.listDeliveries({ endpointId })
   const { request } = await client.getDelivery({ deliveryId: deliveries[0]!.id })
   expect(request?.body).toBe(second.rawBody)
-  const { rows } = await harness.database.pool.query<{ details: string }>(
+  const { rows } = await harness.database.durablePool.query<{ details: string }>(
     "select details from audit_entry where action = 'endpoint.update' and target_id = $1",
     [endpointId],
   )
@@ -168,9 +168,10 @@ test('an endpoint that was created before there were profiles keeps the headers 
     ...{ profile: EndpointProfile.STANDARD, textSecret: '' },
   })
   expect((await next()).headers).not.toHaveProperty('x-wiaxy-timestamp')
-  await harness.database.pool.query('update webhook_endpoint set profile = null where id = $1', [
-    endpointId,
-  ])
+  await harness.database.durablePool.query(
+    'update webhook_endpoint set profile = null where id = $1',
+    [endpointId],
+  )
   const { headers, rawBody } = await next()
   const key = Buffer.from(secret.replace('whsec_', ''), 'base64')
   const signed = createHmac('sha256', key).update(`${headers['x-wiaxy-timestamp']}.${rawBody}`)
