@@ -29,10 +29,10 @@ export function createReconciliationRpc(
   dependencies: ReconcileDependencies,
 ): ServiceImpl<typeof ReconciliationService> {
   return {
-    async listUnmatchedPayments({ bank, pageSize, pageToken }) {
+    async listUnmatchedPayments({ bank, accountNumber, pageSize, pageToken }) {
       const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
       const { rows, nextPageToken } = await runtime.database.read((on) =>
-        listUnmatched(on, { bank: code, pageSize, pageToken }),
+        listUnmatched(on, { bank: code, accountNumber, pageSize, pageToken }),
       )
       return { payments: rows.map(toUnmatchedMessage), nextPageToken }
     },

@@ -34,13 +34,15 @@ export async function listUnmatched(
   pool: Queryable,
   request: {
     readonly bank: BankCode | undefined
+    /** Empty: any. */
+    readonly accountNumber: string
     readonly pageSize: number
     readonly pageToken: string
   },
 ) {
   const page = readPage(request.pageSize, request.pageToken, 1)
   const after = page.after?.[0]
-  const { payments, readUpTo } = await listOpenUnmatched(pool, request.bank, after, page.limit + 1)
+  const { payments, readUpTo } = await listOpenUnmatched(pool, request, after, page.limit + 1)
   return cutScan(payments, page, (payment) => [payment.id], readUpTo && [readUpTo])
 }
 

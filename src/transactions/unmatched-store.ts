@@ -54,7 +54,7 @@ const ROWS_MAX = 1_000
  */
 export async function listOpenUnmatched(
   pool: Queryable,
-  bank: BankCode | undefined,
+  { bank, accountNumber }: { readonly bank: BankCode | undefined; readonly accountNumber: string },
   afterId: string | undefined,
   limit: number,
 ): Promise<{ readonly payments: StoredUnmatched[]; readonly readUpTo: string | undefined }> {
@@ -64,11 +64,12 @@ export async function listOpenUnmatched(
     ...(bank === undefined ? [] : [`bank = ${bind(bank)}`]),
     ...(afterId === undefined ? [] : [`id < ${bind(afterId)}`]),
   ].join(' and ')
+  const of = accountNumber === '' ? 'true' : `u.account_number = ${bind(accountNumber)}`
   const { rows } = await pool.query<Partial<Row> & { read_up_to: string | null }>(
     `with page as materialized (
         select * from (
           select * from unmatched_payment where ${scanned} order by id desc limit ${ROWS_MAX}
-        ) u where not exists (
+        ) u where ${of} and not exists (
           -- "offset 0": by look-ups, whatever the planner expects of the tables.
           select from payment_session s
             cross join lateral (select * from transaction where id = s.transaction_id offset 0) t

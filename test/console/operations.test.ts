@@ -1,11 +1,16 @@
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { fresh, openAccount } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -65,6 +70,82 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     expect(problems).toEqual([])
     await close()
   })
+
+  test('money for a closed account is shown with it, and assigned to it', async () => {
+    const { accountNumber, reference, businessId } = await closedAccount('late-1')
+    const { page, problems, close } = await open(`/accounts/${businessId}/${reference}`)
+    const unmatched = page.getByRole('table', { name: 'Unmatched payments' }).locator('tbody tr')
+    await unmatched.getByText('₦420.00').click()
+    // The link opens the item.
+    const head = page.locator('.review-item.open .review-head')
+    await head.getByText('Closed').waitFor()
+    await head.getByText('Ada Obi').waitFor()
+    await page.getByText(`Closed: Ada Obi, Ade Stores`).waitFor()
+    await page.locator('.review-item.open').getByRole('button', { name: 'Assign' }).click()
+    const radio = dialog(page).getByRole('radio', { name: /Ada Obi.*Closed/ })
+    await radio.waitFor()
+    expect(await radio.isChecked()).toBe(true)
+    await dialog(page).getByRole('button', { name: 'Assign' }).click()
+    await dialog(page).getByText('Recorded as').waitFor()
+    await page.goto(`${service.httpUrl}/console/accounts/${businessId}/${reference}`)
+    await page.getByRole('table', { name: 'Payments' }).getByText('₦420.00').waitFor()
+    expect(await unmatched.count()).toBe(0)
+    // A link to what was decided says so.
+    await page.goto(`${service.httpUrl}/console/review?item=1-live-unm_none`)
+    await page.getByText('does not wait any more').waitFor()
+    expect(accountNumber).toMatch(/^\d{10}$/)
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('several items are decided at once, and each says what became of it', async () => {
+    const { accountNumber } = await closedAccount('many-1', 'many-2', 'many-3')
+    const reconciliation = service.client(ReconciliationService)
+    const { page, close } = await open('/review?kind=unmatched&order=amount')
+    const boxes = page.getByRole('checkbox', { name: accountNumber })
+    await expect.poll(() => boxes.count()).toBe(3)
+    await boxes.nth(0).check()
+    await boxes.nth(1).check()
+    // Another operator is faster with one of them.
+    const { payments } = await reconciliation.listUnmatchedPayments({ accountNumber })
+    const largest = payments.toSorted((a, b) => Number(b.amountMinor - a.amountMinor))[0]!
+    await reconciliation.returnUnmatchedPayment({
+      unmatchedPaymentId: largest.id,
+      note: 'sent back',
+    })
+    await page.getByRole('button', { name: 'Assign 2' }).click()
+    await dialog(page).getByRole('button', { name: 'Assign', exact: true }).click()
+    await dialog(page).getByText('1 of 2 done').waitFor()
+    const rows = dialog(page).getByRole('listitem')
+    await rows
+      .filter({ hasText: '₦420.02' })
+      .getByText(/returned/)
+      .waitFor()
+    await rows.filter({ hasText: '₦420.01' }).getByText('Done').waitFor()
+    await dialog(page).getByRole('button', { name: 'Close' }).click()
+    await expect.poll(() => boxes.count()).toBe(1)
+    await boxes.first().check()
+    await page.getByRole('button', { name: 'Return 1' }).click()
+    await dialog(page).getByLabel('How and why').fill('by the bank')
+    await dialog(page).getByRole('button', { name: 'Return', exact: true }).click()
+    await dialog(page).getByText('1 of 1 done').waitFor()
+    await dialog(page).getByRole('button', { name: 'Close' }).click()
+    await expect.poll(() => boxes.count()).toBe(0)
+    await close()
+  })
+
+  /** An account that is closed, and payments into it since, of 420.00, 420.01, … naira. */
+  async function closedAccount(...sessions: string[]) {
+    const account = await openAccount(service, scene.shop.businessId)
+    const { businessId, reference, accountNumber } = account
+    await service.client(AccountService).closeAccount({ businessId, reference })
+    for (const [at, session] of sessions.entries()) {
+      const payment = { bank: Bank.BANK_9PSB, accountNumber, sessionId: fresh(session) }
+      const amountMinor = 42_000n + BigInt(at)
+      await service.client(TransactionService).recordPayment({ ...payment, amountMinor })
+    }
+    return account
+  }
 
   test('j, k and s walk the queue', async () => {
     const { page, close } = await open('/review')
@@ -241,6 +322,12 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     const { page, problems, close } = await open('/review', { token: secret })
     await item(page, 'Held payment').click()
     await page.getByText('an operator decides').waitFor()
+    expect(await page.getByRole('checkbox').count()).toBe(0)
+    await page.goto(page.url().replace(/review.*/, ''))
+    const needs = page.locator('.needs')
+    await needs.getByRole('link', { name: 'Open' }).first().waitFor()
+    expect(await needs.getByRole('link', { name: /Decide|Assign|Resolve/ }).count()).toBe(0)
+    await page.goto(`${service.httpUrl}/console/review`)
     await page.goto(page.url().replace(/review.*/, `settlement?business=${scene.shop.businessId}`))
     await page.getByText('Change').or(page.getByText('Payments are due')).first().waitFor()
     for (const name of ['Settle now', 'Change the terms', 'Add a holiday', 'Verify the ledger']) {

@@ -283,6 +283,8 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
           `ep_01${'1'.padStart(24, '0')}`,
           SEEDED_BUSINESS,
           'Business',
+          'Obi',
+          '1500.50',
           `stl_00${'1'.padStart(24, '0')}`,
           `tok_00${'1'.padStart(24, '0')}`,
           `sk_live_00${'1'.padStart(8, '0')}`,
@@ -313,7 +315,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       buffersMax: 25_000,
     },
     'ReconciliationService.ListUnmatchedPayments': {
-      filters: { bank: [1, 2, 4] },
+      filters: { bank: [1, 2, 4], accountNumber: ['0000000000'] },
       at: tokenAt('id', 'unmatched_payment where resolution is null', 'id desc'),
     },
     'ReconciliationService.ListPaymentConflicts': {

@@ -10,20 +10,25 @@ import {
 } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { FeeBearer } from '../../../gen/inflow/account/v1/split_pb.ts'
+import { ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
+import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { UnmatchedPaymentSchema } from '../../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
 import { TransactionSchema } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { enumLabel } from '../format/enums.ts'
 import { useBusinessName } from '../session/business-names.ts'
 import { useArrivals } from '../session/live.tsx'
+import { useMay } from '../session/session.tsx'
 import { useShowObject } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
 import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, type Fact, Facts, Loaded, Page, Section } from '../ui/page.tsx'
-import { BusinessLink, EnumStatus, Id, Status, Time } from '../ui/values.tsx'
+import { BusinessLink, Clipped, EnumStatus, Id, Status, Time } from '../ui/values.tsx'
 import { openingText, SetSplit, shareText } from './account-forms.tsx'
 import { expectedText, Resolve } from './accounts-page.tsx'
 import { amountShown, PaymentStatus } from './payment-words.tsx'
+import { itemKey } from './review-kinds.ts'
 
 /** One account: whose it is, what it expects, how it is divided, and its payments. */
 export function AccountPage() {
@@ -73,12 +78,44 @@ function Shown({ account, payments }: Props & { readonly payments: Payments }) {
         <TermsFacts account={account} />
         <SplitFacts account={account} />
       </div>
+      <UnmatchedPayments account={account} />
       <Section title="Payments">
         <AccountPayments payments={payments} account={account} />
       </Section>
     </Page>
   )
 }
+
+/** The money that was paid to its number while it was not open. */
+function UnmatchedPayments({ account: { bank, accountNumber, live } }: Props) {
+  const { listUnmatchedPayments } = ReconciliationService.method
+  const enabled = useMay()(listUnmatchedPayments) && live && accountNumber !== ''
+  const request = { bank, accountNumber, pageSize: 50 }
+  const { rows, pages } = usePagedList(listUnmatchedPayments, 'payments', request, { enabled })
+  if (rows.length === 0) return null
+  return (
+    <Section title="Unmatched payments to this number">
+      <List
+        label="Unmatched payments"
+        columns={UNMATCHED_COLUMNS}
+        of={{ rows, pages }}
+        hrefOf={({ id }, href) => {
+          const item = itemKey({ kind: ReviewKind.UNMATCHED_PAYMENT, id, live })
+          return href('/review', { item })
+        }}
+        empty={null}
+      />
+    </Section>
+  )
+}
+
+const UNMATCHED_COLUMNS = columnsOf(UnmatchedPaymentSchema, [
+  'paidAt',
+  'amountMinor',
+  ['Payer', ({ payer }) => <Clipped text={payer?.name ?? ''} />],
+  ['Narration', ({ narration }) => <Clipped text={narration} />],
+  'sessionId',
+])
 
 function CloseAccount({ account: { id, businessId, reference } }: Props) {
   return (

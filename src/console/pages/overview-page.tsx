@@ -20,6 +20,7 @@ import { count, naira, shortNaira } from '../format/money.ts'
 import { durationText, HOUR, lagosClock, lagosDay, msOf } from '../format/time.ts'
 import { useEvents } from '../session/live.tsx'
 import { SUMMARY_ITEMS, useReviewSummary } from '../session/review-summary.ts'
+import { useReader } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { useNow } from '../ui/clock.ts'
 import { columnsOf } from '../ui/columns.tsx'
@@ -174,20 +175,22 @@ function NeedsYou() {
 }
 
 function NeedsYouItem({ item }: { readonly item: ReviewItem }) {
-  const { kind, text, since, amountMinor } = item
-  const [to, action] = placeOf(item)
+  const { kind, text, since, amountMinor, businessName } = item
+  const [to, action, query] = placeOf(item)
+  const isReader = useReader()
   return (
     <li>
       <span className="need-kind">{kindOf(kind)?.inText[0] ?? 'item'}</span>
       <span className="need-text" title={text}>
+        {businessName !== '' && <strong>{businessName}: </strong>}
         {text}
       </span>
       <span className="need-amount">{amountMinor > 0n && naira(amountMinor)}</span>
       <span className="faint">
         <Time at={since} />
       </span>
-      <PageLink to={to} className="button">
-        {action}
+      <PageLink to={to} {...(query && { query })} className="button">
+        {isReader ? 'Open' : action}
       </PageLink>
     </li>
   )

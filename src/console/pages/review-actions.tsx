@@ -1,11 +1,13 @@
 import type { DescMessage, DescMethod, DescMethodUnary, MessageInitShape } from '@bufbuild/protobuf'
-import { useQuery } from '@connectrpc/connect-query'
+import { callUnaryMethod, useQuery, useTransport } from '@connectrpc/connect-query'
+import { useQueryClient } from '@tanstack/react-query'
 import {
   type ComponentType,
   type ReactNode,
   useDeferredValue,
   useId,
   useMemo,
+  useRef,
   useState,
 } from 'react'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
@@ -17,12 +19,15 @@ import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/rec
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { HeldPaymentService } from '../../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
 import { bankName } from '../format/enums.ts'
+import { words } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import { useMay, useRestricted } from '../session/session.tsx'
 import { Action } from '../ui/action.tsx'
-import type { ButtonProps } from '../ui/button.tsx'
+import { Button, type ButtonProps } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
 import { AreaField } from '../ui/fields.tsx'
-import { PageLink } from '../ui/values.tsx'
+import { Failure } from '../ui/page.tsx'
+import { PageLink, Status } from '../ui/values.tsx'
 import { ResolveOpening } from './account-forms.tsx'
 
 /** The actions that can end an item, of those that the caller may take, each with its key. */
@@ -45,9 +50,9 @@ export function ItemActions({
   const link = linkOf(item)
   return (
     <div className="review-actions">
-      {allowed.map(({ key, label, Button }) => (
+      {allowed.map(({ key, label, Button: Decide }) => (
         <Keyed key={label} letter={link === undefined ? key : undefined}>
-          <Button item={item} onDecided={onDecided} />
+          <Decide item={item} onDecided={onDecided} />
         </Keyed>
       ))}
       {link && <Keyed letter="a">{link}</Keyed>}
@@ -94,6 +99,16 @@ interface Decision {
   readonly key: 'a' | 'r'
   readonly label: string
   readonly Button: ComponentType<DecisionProps>
+  /** How several are decided at once; undefined: they are not. */
+  readonly together?: Together
+}
+
+interface Together {
+  readonly says: string
+  /** The label of the field for the reason, if the contract wants one. */
+  readonly reason?: string | undefined
+  /** Undefined: nobody has to choose for this item, so it cannot be decided with others. */
+  readonly request: (item: ReviewItem) => object | undefined
 }
 
 interface Asked<Input extends DescMessage> {
@@ -116,7 +131,7 @@ function ask<Input extends DescMessage, Output extends DescMessage>(
   label: string,
   { title = label, request, hasEntry = true, ...asked }: Asked<Input>,
 ): Decision {
-  const Button = ({ item, onDecided }: DecisionProps) => (
+  const Decide = ({ item, onDecided }: DecisionProps) => (
     <Action
       method={method}
       label={title}
@@ -126,7 +141,8 @@ function ask<Input extends DescMessage, Output extends DescMessage>(
       onClosed={onDecided}
     />
   )
-  return { method, key, label, Button }
+  const { says, reason } = asked
+  return { method, key, label, Button: Decide, together: { says, reason, request } }
 }
 
 const { method: reconciliation } = ReconciliationService
@@ -134,7 +150,21 @@ const { method: notifications } = NotificationService
 const { method: heldPayments } = HeldPaymentService
 
 const DECISIONS: readonly Decision[] = [
-  { method: reconciliation.assignUnmatchedPayment, key: 'a', label: 'Assign', Button: Assign },
+  {
+    method: reconciliation.assignUnmatchedPayment,
+    key: 'a',
+    label: 'Assign',
+    Button: Assign,
+    together: {
+      says: 'Records each for the account that has its number, open or closed, and notifies the business.',
+      request: ({ id, account }) =>
+        account && {
+          unmatchedPaymentId: id,
+          businessId: account.businessId,
+          reference: account.reference,
+        },
+    },
+  },
   ask(reconciliation.returnUnmatchedPayment, 'r', 'Return', {
     title: 'Mark as returned',
     says: 'The bank moves the money itself: this records that it was sent back to its payer.',
@@ -181,6 +211,141 @@ const DECISIONS: readonly Decision[] = [
     hasEntry: false,
   }),
 ]
+
+/** What became of an item that was decided with others. */
+type Outcome = 'waits' | 'done' | { readonly error: unknown }
+
+/** Decides several items at once, one call each. Each says what became of it. */
+export function DecideTogether({
+  items,
+  onClosed,
+}: {
+  readonly items: readonly ReviewItem[]
+  readonly onClosed: () => void
+}) {
+  const may = useMay()
+  const [chosen, setChosen] = useState<{
+    readonly decision: Decision
+    readonly items: readonly ReviewItem[]
+  }>()
+  const queries = useQueryClient()
+  const offered = DECISIONS.filter(
+    ({ method, together }) =>
+      may(method) &&
+      items.length > 0 &&
+      items.every(
+        (item) =>
+          item.actions.includes(`${method.parent.typeName}/${method.name}`) &&
+          together?.request(item) !== undefined,
+      ),
+  )
+  const close = () => {
+    setChosen(undefined)
+    onClosed()
+    void queries.invalidateQueries()
+  }
+  return (
+    <>
+      {items.length > 0 && (
+        <p className="together" role="status">
+          {items.length} chosen
+          {offered.map((decision) => (
+            <Button key={decision.label} onClick={() => setChosen({ decision, items })}>
+              {`${decision.label} ${items.length}`}
+            </Button>
+          ))}
+          {offered.length === 0 && (
+            <span className="faint">Nothing decides all of them: choose items that are alike.</span>
+          )}
+          <Button onClick={onClosed}>Choose none</Button>
+        </p>
+      )}
+      {chosen && <TogetherDialog {...chosen} onClose={close} />}
+    </>
+  )
+}
+
+function TogetherDialog({
+  decision: { method, label, together },
+  items,
+  onClose,
+}: {
+  readonly decision: Decision
+  readonly items: readonly ReviewItem[]
+  readonly onClose: () => void
+}) {
+  const transport = useTransport()
+  const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map())
+  const [isBusy, setBusy] = useState(false)
+  const isStopped = useRef(false)
+  const id = useId()
+  const done = items.filter((item) => outcomes.get(item.id) === 'done').length
+  const run = async (form: HTMLFormElement) => {
+    setBusy(true)
+    const field = method.input.field['note'] ? 'note' : 'reason'
+    const reason = String(new FormData(form).get(field) ?? '').trim()
+    for (const item of items) {
+      if (isStopped.current) break
+      if (outcomes.get(item.id) === 'done') continue
+      const request = { ...together?.request(item), ...(reason !== '' && { [field]: reason }) }
+      const outcome = await callUnaryMethod(transport, method as DescMethodUnary, request).then(
+        (): Outcome => 'done',
+        (error: unknown): Outcome => ({ error }),
+      )
+      setOutcomes((now) => new Map(now).set(item.id, outcome))
+    }
+    setBusy(false)
+  }
+  const close = () => {
+    isStopped.current = true
+    onClose()
+  }
+  return (
+    <Dialog title={`${label} ${items.length}`} isOpen onClose={close}>
+      <form
+        id={id}
+        onSubmit={(event) => {
+          event.preventDefault()
+          void run(event.currentTarget)
+        }}
+      >
+        <p>{together?.says}</p>
+        {together?.reason && (
+          <AreaField
+            name={method.input.field['note'] ? 'note' : 'reason'}
+            label={together.reason}
+            required
+            maxLength={500}
+          />
+        )}
+        <ul className="together-items">
+          {items.map((item) => {
+            const outcome = outcomes.get(item.id) ?? 'waits'
+            return (
+              <li key={item.id}>
+                <span>
+                  {item.account?.customerName || item.accountNumber || item.text}
+                  {item.amountMinor > 0n && ` · ${naira(item.amountMinor)}`}
+                </span>
+                {outcome === 'done' && <Status tone="good">Done</Status>}
+                {typeof outcome === 'object' && <Failure error={outcome.error} />}
+              </li>
+            )
+          })}
+        </ul>
+      </form>
+      <p role="status">{outcomes.size > 0 && `${done} of ${items.length} done`}</p>
+      <div className="dialog-buttons">
+        <Button onClick={close}>{outcomes.size > 0 && !isBusy ? 'Close' : 'Cancel'}</Button>
+        {done < items.length && (
+          <Button type="submit" form={id} kind="primary" busy={isBusy}>
+            {outcomes.size > 0 && !isBusy ? 'Try the others again' : label}
+          </Button>
+        )}
+      </div>
+    </Dialog>
+  )
+}
 
 /** Records an unmatched payment for an account, which is found by a search. */
 function Assign({ item, onDecided }: DecisionProps) {
@@ -247,9 +412,11 @@ function AccountField({ item }: { readonly item: ReviewItem }) {
             name="account"
             required
             value={`${account.businessId} ${account.reference}`}
+            defaultChecked={account.reference === item.account?.reference}
           />
           <span>
             {account.title} <span className="faint">{account.subtitle}</span>
+            {account.status !== 'ACTIVE' && <Status tone="neutral">{words(account.status)}</Status>}
           </span>
         </label>
       ))}

@@ -9,6 +9,7 @@ import { type ReactNode, useEffect } from 'react'
 import {
   type Account,
   AccountSchema,
+  AccountStatusSchema,
   OpeningStateSchema,
 } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
@@ -116,7 +117,7 @@ const payerText = ({ payer }: { readonly payer?: Payer | undefined }) =>
   [payer?.name, payer?.accountNumber, payer?.bankName].filter(Boolean).join(' · ')
 
 /** What the bank reported of a payment for a number that is not open. */
-function UnmatchedDetails({ item: { id, bank } }: Props) {
+function UnmatchedDetails({ item: { id, bank, account, businessName } }: Props) {
   const { listUnmatchedPayments } = ReconciliationService.method
   const list = usePagedList(listUnmatchedPayments, 'payments', { bank, pageSize: PAGE_SIZE })
   return (
@@ -128,6 +129,18 @@ function UnmatchedDetails({ item: { id, bank } }: Props) {
           facts={[
             'amountMinor',
             ['Paid to', ({ accountNumber }) => <Id text={accountNumber} />],
+            [
+              'Its account',
+              () =>
+                account ? (
+                  <PageLink to={`/accounts/${account.businessId}/${account.reference}`}>
+                    {enumLabel(AccountStatusSchema, account.status)}: {account.customerName},{' '}
+                    {businessName}
+                  </PageLink>
+                ) : (
+                  'None has this number'
+                ),
+            ],
             'status',
             'paidAt',
             ['Payer', payerText],

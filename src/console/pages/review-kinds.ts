@@ -38,16 +38,20 @@ export function kindOf(kind: ReviewKind): NamedKind | undefined {
   return REVIEW_KINDS.find((each) => each.kind === kind)
 }
 
-/** Where an item is decided if not in the queue, and the word for it. */
-export function placeOf({
-  kind,
-  id,
-  businessId,
-  transactionId,
-}: ReviewItem): readonly [string, string] {
+/** Names an item in the URL and in the list. */
+export function itemKey({ kind, id, live }: Pick<ReviewItem, 'kind' | 'id' | 'live'>): string {
+  return `${kind}-${live ? 'live' : 'test'}-${id}`
+}
+
+/** Where an item is decided, and the word for it. */
+export function placeOf(
+  item: ReviewItem,
+): readonly [path: string, word: string, query?: Readonly<Record<string, string>>] {
+  const { kind, id, businessId, transactionId } = item
+  const query = { item: itemKey(item) }
   switch (kind) {
     case UNMATCHED_PAYMENT:
-      return ['/review', 'Assign']
+      return ['/review', 'Assign', query]
     case PAYMENT_CONFLICT:
       return [`/payments/${transactionId}`, 'Compare']
     case HELD_PAYMENT:
@@ -59,6 +63,6 @@ export function placeOf({
     case SETTLEMENT:
       return ['/settlement', 'Settle']
     default:
-      return ['/review', 'Review']
+      return ['/review', 'Review', query]
   }
 }

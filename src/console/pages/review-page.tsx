@@ -1,7 +1,7 @@
 import '../styles/review.css'
 import { createQueryOptions, useTransport } from '@connectrpc/connect-query'
 import { useQueries } from '@tanstack/react-query'
-import { type RefObject, useEffect, useId, useRef } from 'react'
+import { type ReactNode, type RefObject, useEffect, useId, useMemo, useRef, useState } from 'react'
 import { AccountStatus, AccountStatusSchema } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
@@ -16,15 +16,16 @@ import { endpointName } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import { msOf } from '../format/time.ts'
 import { useReviewSummary } from '../session/review-summary.ts'
-import { useMay } from '../session/session.tsx'
+import { useMay, useReader } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
+import { ChoiceFilter } from '../ui/filters.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { ListFrame, usePagedList } from '../ui/list.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { Money, Status, Time } from '../ui/values.tsx'
-import { ItemActions } from './review-actions.tsx'
+import { DecideTogether, ItemActions } from './review-actions.tsx'
 import { ItemDetails } from './review-details.tsx'
-import { kindOf, REVIEW_KINDS } from './review-kinds.ts'
+import { itemKey, kindOf, REVIEW_KINDS } from './review-kinds.ts'
 
 /** How often the queue is read: no stream has all that needs an operator. */
 const REFRESH_MS = 30_000
@@ -33,17 +34,45 @@ const REFRESH_MS = 30_000
 export function ReviewPage() {
   const [code] = useUrlState('kind')
   const [opened, setOpened] = useUrlState('item')
-  const { rows: items, pages } = useQueue(REVIEW_KINDS.find((each) => each.code === code)?.kind)
+  const [order] = useUrlState('order')
+  const { rows, pages } = useQueue(REVIEW_KINDS.find((each) => each.code === code)?.kind)
+  const items = useMemo(() => rows.toSorted(ORDERS[order]?.compare ?? (() => 0)), [rows, order])
   const counts = useCounts()
-  const at = items.findIndex((item) => keyOf(item) === opened)
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const at = items.findIndex((item) => itemKey(item) === opened)
+  // A link opens its item wherever it is in the queue, and another order is one of the whole queue.
+  const isSought = pages.hasNextPage && ((opened !== '' && at < 0) || order !== '')
+  useEffect(() => {
+    if (isSought && !pages.isFetchingNextPage && pages.error === null && rows.length < SOUGHT_MAX)
+      void pages.fetchNextPage()
+  })
   const open = (index: number) => {
     const item = items[index]
-    if (item) setOpened(keyOf(item))
+    if (item) setOpened(itemKey(item))
   }
   const list = useReviewKeys(at, open)
+  const isReader = useReader()
   return (
-    <Page title="Review" actions={items.length > 0 && <Keys />}>
-      <Tabs counts={counts} chosen={code} />
+    <Page title="Review" actions={items.length > 0 && !isReader && <Keys />}>
+      <Tabs counts={counts} chosen={code}>
+        <ChoiceFilter
+          name="order"
+          label="Order"
+          any="Oldest first"
+          choices={Object.entries(ORDERS).map(([value, { label }]) => ({ value, label }))}
+        />
+      </Tabs>
+      {opened !== '' && at < 0 && !pages.isPending && !isSought && (
+        <p className="soft" role="status">
+          The item of the link does not wait any more.
+        </p>
+      )}
+      {!isReader && (
+        <DecideTogether
+          items={items.filter((item) => chosen.has(itemKey(item)))}
+          onClosed={() => setChosen(new Set())}
+        />
+      )}
       <ListFrame
         pages={pages}
         isEmpty={items.length === 0}
@@ -52,10 +81,16 @@ export function ReviewPage() {
         <ol className="review" ref={list} aria-label="What waits for a decision">
           {items.map((item, index) => (
             <ReviewRow
-              key={keyOf(item)}
+              key={itemKey(item)}
               item={item}
               isOpen={index === at}
-              onToggle={() => setOpened(index === at ? '' : keyOf(item))}
+              isChosen={chosen.has(itemKey(item))}
+              onChoose={
+                isReader
+                  ? undefined
+                  : () => setChosen((now) => now.symmetricDifference(new Set([itemKey(item)])))
+              }
+              onToggle={() => setOpened(index === at ? '' : itemKey(item))}
               // The item leaves the queue: the next one opens.
               onDecided={() => open(index + 1)}
             />
@@ -76,9 +111,25 @@ function useQueue(kind: ReviewKind | undefined) {
   )
 }
 
-/** Names an item in the URL and in the list. */
-function keyOf({ kind, id, live }: ReviewItem): string {
-  return `${kind}-${live ? 'live' : 'test'}-${id}`
+/** The most items that are read to find one, or to order them. */
+const SOUGHT_MAX = 1_000
+
+type Compare = (a: ReviewItem, b: ReviewItem) => number
+
+/** By their codes in the URL. */
+const ORDERS: Readonly<Record<string, { readonly label: string; readonly compare: Compare }>> = {
+  newest: {
+    label: 'Newest first',
+    compare: (a, b) => (msOf(b.since) ?? 0) - (msOf(a.since) ?? 0),
+  },
+  amount: {
+    label: 'Largest amount first',
+    compare: (a, b) => Number(b.amountMinor - a.amountMinor),
+  },
+  business: {
+    label: 'By business',
+    compare: (a, b) => a.businessName.localeCompare(b.businessName),
+  },
 }
 
 /** The counts of all kinds; the badge of the rail reads the same. */
@@ -94,9 +145,11 @@ function countText({ count, more }: Pick<ReviewCount, 'count' | 'more'>): string
 function Tabs({
   counts,
   chosen,
+  children,
 }: {
   readonly counts: readonly ReviewCount[]
   readonly chosen: string
+  readonly children: ReactNode
 }) {
   const [, choose] = useUrlState('kind')
   const total = {
@@ -121,6 +174,7 @@ function Tabs({
           {name} <strong className="number">{text}</strong>
         </button>
       ))}
+      {children}
     </fieldset>
   )
 }
@@ -224,7 +278,9 @@ function useReviewKeys(
   }, [])
   useEffect(() => {
     if (at < 0) return
-    list.current?.children[at]?.querySelector<HTMLElement>('[aria-expanded]')?.focus()
+    const head = list.current?.children[at]?.querySelector<HTMLElement>('[aria-expanded]')
+    head?.focus()
+    head?.scrollIntoView({ block: 'nearest' })
   }, [at])
   return list
 }
@@ -236,15 +292,28 @@ function press(list: HTMLElement | null, key: string): void {
 interface ReviewRowProps {
   readonly item: ReviewItem
   readonly isOpen: boolean
+  readonly isChosen: boolean
+  /** Chooses it for a decision about several; undefined: the caller decides nothing. */
+  readonly onChoose: (() => void) | undefined
   readonly onToggle: () => void
   readonly onDecided: () => void
 }
 
 /** One item: what is known in a line, and, when it is open, all of it with the actions that can end it. */
-function ReviewRow({ item, isOpen, onToggle, onDecided }: ReviewRowProps) {
+function ReviewRow(props: ReviewRowProps) {
+  const { item, isOpen, isChosen, onChoose, onToggle, onDecided } = props
   const id = useId()
   return (
     <li className={isOpen ? 'review-item open' : 'review-item'}>
+      {onChoose && (
+        <input
+          type="checkbox"
+          className="review-choice"
+          aria-label={`Choose ${kindOf(item.kind)?.one} ${item.text}`}
+          checked={isChosen}
+          onChange={onChoose}
+        />
+      )}
       <button
         type="button"
         className="review-head"

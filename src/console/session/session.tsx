@@ -38,6 +38,11 @@ export function useOnlyBusiness(): string | undefined {
   return businessIds.length === 1 ? businessIds[0] : undefined
 }
 
+/** Whether the caller's scopes only read: nothing is for it to decide. */
+export function useReader(): boolean {
+  return useSession().scopes.every((scope) => scope === 'read' || scope === 'events:subscribe')
+}
+
 /**
  * Returns whether the caller may call a method, by the method's own policy: what it may not do is not shown.
  * The server decides anyway.
