@@ -25,6 +25,12 @@ function checkpoint(cursor: string): SubscribeResponse {
   return create(SubscribeResponseSchema, { item: { case: 'checkpoint', value: { cursor } } })
 }
 
+type Subscribe = NonNullable<
+  NonNullable<Parameters<typeof openTestServer>[0]['events']>['subscribe']
+>
+
+const serve = (subscribe: Subscribe) => openTestServer({ events: { subscribe } })
+
 /** Waits for ever, or until the signal aborts. */
 function never(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
@@ -66,13 +72,9 @@ async function settled(read: () => number): Promise<number> {
 
 describe('a stream', () => {
   test('carries every message in order, with headers first, to other clients', async () => {
-    const { address } = await openTestServer({
-      events: {
-        async *subscribe(_, context) {
-          context.responseHeader.set('x-epoch', '7')
-          for (let n = 0; n < 500; n++) yield checkpoint(`c${n}`)
-        },
-      },
+    const { address } = await serve(async function* (_, context) {
+      context.responseHeader.set('x-epoch', '7')
+      for (let n = 0; n < 500; n++) yield checkpoint(`c${n}`)
     })
     const expected = Array.from({ length: 500 }, (_, n) => `c${n}`)
     const call = callStream(openClient(address), subscribe, {})
@@ -91,12 +93,8 @@ describe('a stream', () => {
   })
 
   test('sends its headers before the first message', async () => {
-    const { address } = await openTestServer({
-      events: {
-        async *subscribe(_, { signal }) {
-          yield await never(signal)
-        },
-      },
+    const { address } = await serve(async function* (_, { signal }) {
+      yield await never(signal)
     })
     const call = callStream(openClient(address), subscribe, {})
     const [header] = await new Promise<unknown[]>((resolve) =>
@@ -116,12 +114,8 @@ describe('a stream', () => {
         return value
       },
     })
-    const { address } = await openTestServer({
-      events: {
-        async *subscribe() {
-          yield message
-        },
-      },
+    const { address } = await serve(async function* () {
+      yield message
     })
     const client = openClient(address)
     const read = async () => {
@@ -136,13 +130,9 @@ describe('a stream', () => {
   })
 
   test('that fails in progress delivers the messages before, and ends with its fault', async () => {
-    const { address, logged } = await openTestServer({
-      events: {
-        async *subscribe() {
-          yield checkpoint('c1')
-          throw new Fault('invalid_cursor', 'The cursor is gone')
-        },
-      },
+    const { address, logged } = await serve(async function* () {
+      yield checkpoint('c1')
+      throw new Fault('invalid_cursor', 'The cursor is gone')
     })
     const call = callStream(openClient(address), subscribe, {})
     const ended = statusOf(call)
@@ -159,7 +149,7 @@ describe('a stream', () => {
   })
 
   test('whose request breaks a rule or does not parse is refused', async () => {
-    const { address } = await openTestServer({ events: { subscribe: () => flood().source() } })
+    const { address } = await serve(() => flood().source())
     const client = openClient(address)
     const unruly = callStream(client, subscribe, { kinds: ['lower case'] })
     expect((await statusOf(unruly)).code).toBe(status.INVALID_ARGUMENT)
@@ -171,17 +161,13 @@ describe('a stream', () => {
 describe('a client that disconnects', () => {
   test('frees a source that waits for its next message', async () => {
     const ended = Promise.withResolvers<unknown>()
-    const { address, logged } = await openTestServer({
-      events: {
-        async *subscribe(_, { signal }) {
-          try {
-            yield checkpoint('c1')
-            await never(signal)
-          } finally {
-            ended.resolve(signal.reason)
-          }
-        },
-      },
+    const { address, logged } = await serve(async function* (_, { signal }) {
+      try {
+        yield checkpoint('c1')
+        await never(signal)
+      } finally {
+        ended.resolve(signal.reason)
+      }
     })
     const call = callStream(openClient(address), subscribe, {})
     call.once('data', () => call.cancel())
@@ -200,9 +186,7 @@ describe('a client that disconnects', () => {
         return { done: true as const, value: undefined }
       },
     }
-    const { address } = await openTestServer({
-      events: { subscribe: () => ({ [Symbol.asyncIterator]: () => iterator }) },
-    })
+    const { address } = await serve(() => ({ [Symbol.asyncIterator]: () => iterator }))
     const call = callStream(openClient(address), subscribe, {})
     call.once('data', () => call.cancel())
     expect(await ended.promise).toBe('returned')
@@ -210,7 +194,7 @@ describe('a client that disconnects', () => {
 
   test('without reading costs a bounded number of messages, and frees the source', async () => {
     const { seen, source } = flood()
-    const { address } = await openTestServer({ events: { subscribe: source } })
+    const { address } = await serve(source)
     const call = openRawCall(address, subscribe, {})
     const pulled = await settled(() => seen.pulled)
     // The client's window of 64 KiB; the source could give for ever.
@@ -222,12 +206,8 @@ describe('a client that disconnects', () => {
   })
 
   test('and reads slowly loses nothing', async () => {
-    const { address } = await openTestServer({
-      events: {
-        async *subscribe() {
-          for (let n = 0; n < 300; n++) yield checkpoint(`${n}:${'c'.repeat(5_000)}`)
-        },
-      },
+    const { address } = await serve(async function* () {
+      for (let n = 0; n < 300; n++) yield checkpoint(`${n}:${'c'.repeat(5_000)}`)
     })
     const received: string[] = []
     for await (const { item } of callStream(openClient(address), subscribe, {})) {
@@ -239,7 +219,7 @@ describe('a client that disconnects', () => {
 
   test('at its deadline frees the source', async () => {
     const { seen, source } = flood()
-    const { address } = await openTestServer({ events: { subscribe: source } })
+    const { address } = await serve(source)
     const client = openClient(address)
     // A busy machine starts the source after the deadline, which is later in the next attempt.
     for (let ms = 200; seen.pulled === 0; ms *= 2) {

@@ -28,53 +28,37 @@ const STREAM = '/inflow.event.v1.EventService/Subscribe'
 const admin = { authorization: `Bearer ${ADMIN_TOKEN}` }
 const frame = Buffer.alloc(5)
 
+type Wire = Parameters<typeof send>[1]
+
+const connect = (contentType: string, more: Record<string, string> = admin) => ({
+  path: UNARY,
+  headers: { ...more, 'content-type': contentType },
+  body: contentType.endsWith('json') ? '{}' : frame,
+})
+const get = (path: string) => () => ({ method: 'GET', path })
+const withKey = (body: string, path = GET_TRANSACTION) => {
+  return (key: string) => ({ path, headers: asJson(key), body })
+}
+
 /** Every kind of answer that the server gives. */
-const ANSWERS: [string, number, (key: string) => Parameters<typeof send>[1]][] = [
-  [
-    'a success',
-    200,
-    (key) => ({ path: '/v2/thirdparty/listEvents/', headers: asJson(key), body: '{}' }),
-  ],
-  ['an unknown session', 404, (key) => ({ headers: asJson(key), body: '{"session_id":"1"}' })],
+const ANSWERS: [string, number, (key: string) => Wire][] = [
+  ['a success', 200, withKey('{}', '/v2/thirdparty/listEvents/')],
+  ['an unknown session', 404, withKey('{"session_id":"1"}')],
   ['no key', 401, () => ({ headers: asJson(), body: '{}' })],
-  ['no JSON', 400, (key) => ({ headers: asJson(key), body: '{' })],
-  ['broken rules', 422, (key) => ({ path: GENERATE, headers: asJson(key), body: '{}' })],
-  ['a body too large', 413, (key) => ({ headers: asJson(key), body: 'x'.repeat(70_000) })],
-  ['another method', 405, () => ({ method: 'GET' })],
+  ['no JSON', 400, withKey('{')],
+  ['broken rules', 422, withKey('{}', GENERATE)],
+  ['a body too large', 413, withKey('x'.repeat(70_000))],
+  ['another method', 405, get(GET_TRANSACTION)],
   ['no path', 404, () => ({ path: '/nowhere' })],
   ['a path that does not decode', 400, () => ({ path: '/%zz' })],
-  ['health', 200, () => ({ method: 'GET', path: '/healthz' })],
-  ['readiness', 200, () => ({ method: 'GET', path: '/readyz' })],
-  ['metrics', 200, () => ({ method: 'GET', path: '/metrics' })],
-  [
-    'Connect',
-    200,
-    () => ({ path: UNARY, headers: { ...admin, 'content-type': 'application/json' }, body: '{}' }),
-  ],
-  [
-    'Connect, refused',
-    401,
-    () => ({ path: UNARY, headers: { 'content-type': 'application/json' }, body: '{}' }),
-  ],
-  [
-    'gRPC-Web',
-    200,
-    () => ({
-      path: UNARY,
-      headers: { ...admin, 'content-type': 'application/grpc-web+proto' },
-      body: frame,
-    }),
-  ],
-  [
-    'a stream, refused',
-    200,
-    () => ({ path: STREAM, headers: { 'content-type': 'application/connect+proto' }, body: frame }),
-  ],
-  [
-    'an unknown protocol',
-    415,
-    () => ({ path: UNARY, headers: { 'content-type': 'text/plain' }, body: 'x' }),
-  ],
+  ['health', 200, get('/healthz')],
+  ['readiness', 200, get('/readyz')],
+  ['metrics', 200, get('/metrics')],
+  ['Connect', 200, () => connect('application/json')],
+  ['Connect, refused', 401, () => connect('application/json', {})],
+  ['gRPC-Web', 200, () => connect('application/grpc-web+proto')],
+  ['a stream, refused', 200, () => ({ ...connect('application/connect+proto', {}), path: STREAM })],
+  ['an unknown protocol', 415, () => connect('text/plain')],
 ]
 
 function expectSecure(headers: WireAnswer['headers']): void {

@@ -1,10 +1,19 @@
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
-import { allMethods, nameOf, PROTOCOLS } from '../matrix/protocols.ts'
-import { asJson, creation, GENERATE, GET_TRANSACTION, send, until } from '../rest/rest.ts'
+import { allMethods, PROTOCOLS } from '../matrix/protocols.ts'
+import {
+  asJson,
+  creation,
+  GENERATE,
+  GET_TRANSACTION,
+  send,
+  until,
+  type WireAnswer,
+} from '../rest/rest.ts'
 
 const service = useService()
 
@@ -31,6 +40,9 @@ afterAll(async () => {
 })
 
 const get = (path: string) => send(instance.httpUrl, { method: 'GET', path })
+
+/** The response of /readyz that is waited for. */
+const readiness = (holds: (answer: WireAnswer) => boolean) => until(() => get('/readyz'), holds)
 
 test('calls are counted by method, protocol and code, and timed', async () => {
   const { key } = await service.business()
@@ -61,16 +73,10 @@ test('/healthz succeeds while the process lives, /readyz while it can serve', as
   expect(await get('/readyz')).toMatchObject({ status: 200, text: '{"status":"ready"}' })
   await wire.cut()
   expect(await get('/healthz')).toMatchObject({ status: 200 })
-  const failed = await until(
-    () => get('/readyz'),
-    (answer) => answer.status === 503,
-  )
+  const failed = await readiness((answer) => answer.status === 503)
   expect(failed.text).toBe('{"status":"not ready","reasons":["the database does not respond"]}')
   await wire.mend()
-  await until(
-    () => get('/readyz'),
-    (answer) => answer.status === 200,
-  )
+  await readiness((answer) => answer.status === 200)
 })
 
 test('an instance that is older than the schema is not ready', async () => {
@@ -78,18 +84,12 @@ test('an instance that is older than the schema is not ready', async () => {
   await durablePool.query(
     "insert into schema_migration (name) values ('Migration20991231000000_next')",
   )
-  const failed = await until(
-    () => get('/readyz'),
-    (answer) => answer.status === 503,
-  )
+  const failed = await readiness((answer) => answer.status === 503)
   expect(failed.text).toBe(
     '{"status":"not ready","reasons":["the schema is newer than this version"]}',
   )
   await durablePool.query("delete from schema_migration where name like '%_next'")
-  await until(
-    () => get('/readyz'),
-    (answer) => answer.status === 200,
-  )
+  await readiness((answer) => answer.status === 200)
 })
 
 test('an instance goes on after a migration that states that it works with its version', async () => {
@@ -98,19 +98,13 @@ test('an instance goes on after a migration that states that it works with its v
     `insert into schema_migration (name, works_since)
       values ('Migration20991231000000_next', 'Migration20261122000000_initial')`,
   )
-  const noted = await until(
-    () => get('/readyz'),
-    (answer) => answer.text.includes('notes'),
-  )
+  const noted = await readiness((answer) => answer.text.includes('notes'))
   expect(noted).toMatchObject({
     status: 200,
     text: '{"status":"ready","notes":["the schema is of a newer version: finish the upgrade"]}',
   })
   await durablePool.query("delete from schema_migration where name like '%_next'")
-  await until(
-    () => get('/readyz'),
-    (answer) => !answer.text.includes('notes'),
-  )
+  await readiness((answer) => !answer.text.includes('notes'))
 })
 
 test('a flood of scrapes and probes is served one result', async () => {
@@ -172,7 +166,7 @@ describe('an instance with OPS_PORT and HTTP_INTERNAL=off', () => {
     expect(statuses.get('ThirdPartyService application/json')).toBe(401)
     expect(statuses.get('ThirdPartyService application/grpc-web+proto')).toBe(200)
     const { id } = await service.business()
-    const method = methods.find((each) => nameOf(each) === 'BusinessService.GetBusiness')!
+    const method = BusinessService.method.getBusiness
     const call = { method, request: { businessId: id }, authorization: `Bearer ${ADMIN_TOKEN}` }
     expect(await PROTOCOLS['gRPC from grpc-js']!(apart, call)).toHaveProperty('messages')
   })

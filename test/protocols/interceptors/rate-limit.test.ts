@@ -1,13 +1,15 @@
 import { Code, createClient, type Transport } from '@connectrpc/connect'
 import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { allMethods, nameOf, PROTOCOLS } from '../matrix/protocols.ts'
+import { PROTOCOLS } from '../matrix/protocols.ts'
 import { send, until } from '../rest/rest.ts'
 import { call, expectAbout, few, NONE, statuses, wrongKey } from './limited-calls.ts'
 
@@ -59,9 +61,7 @@ describe('a key', () => {
   test('is refused alike over every protocol, with a retry delay', async () => {
     const { key } = await service.business()
     expect(await statuses(5, () => call(byKey, key))).not.toContain(429)
-    const method = (await allMethods()).find(
-      (each) => nameOf(each) === 'ThirdPartyService.GetTransaction',
-    )!
+    const method = ThirdPartyService.method.getTransaction
     for (const [protocol, through] of Object.entries(PROTOCOLS)) {
       const request = { sessionId: '1' }
       const outcome = await through(byKey, { method, request, authorization: `Bearer ${key}` })
@@ -196,9 +196,7 @@ describe('an address', () => {
   test('of this machine has no limit, nor have internal services', async () => {
     const { id, key } = await service.business()
     expect(await statuses(20, () => call(byAddress, key))).not.toContain(429)
-    const method = (await allMethods()).find(
-      (each) => nameOf(each) === 'BusinessService.GetBusiness',
-    )!
+    const method = BusinessService.method.getBusiness
     for (let each = 0; each < 20; each++) {
       const authorization = `Bearer ${ADMIN_TOKEN}`
       const request = { businessId: id }
@@ -213,9 +211,7 @@ describe('an address', () => {
 })
 
 test('a token can have a limit, which holds while the database is unavailable', async () => {
-  const method = (await allMethods()).find(
-    (each) => nameOf(each) === 'AccountService.ListAccounts',
-  )!
+  const method = AccountService.method.listAccounts
   const authorization = `Bearer ${ADMIN_TOKEN}`
   const { id } = await service.business()
   const list = () =>

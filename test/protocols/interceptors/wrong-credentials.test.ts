@@ -1,11 +1,12 @@
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
-import { allMethods, nameOf, PROTOCOLS } from '../matrix/protocols.ts'
-import { send, until } from '../rest/rest.ts'
+import { PROTOCOLS } from '../matrix/protocols.ts'
+import { asJson, GET_TRANSACTION, send, until } from '../rest/rest.ts'
 import { call, expectAbout, few, NONE, statuses, wrongKey } from './limited-calls.ts'
 
 const service = useService()
@@ -30,6 +31,16 @@ afterAll(async () => {
   await byFailure?.close()
   await wire?.close()
 })
+
+const LIST_ACCOUNTS = '/inflow.account.v1.AccountService/ListAccounts'
+
+/** A call without fields, from an address that the proxy vouches for. */
+const post = (at: { httpUrl: string }, path: string, credential: string, address: string) =>
+  send(at.httpUrl, {
+    path,
+    headers: { ...asJson(credential), 'x-forwarded-for': address },
+    body: '{}',
+  })
 
 describe('wrong keys', () => {
   test('are refused by address without a look-up', async () => {
@@ -70,16 +81,7 @@ describe('wrong keys', () => {
     const at = '203.0.113.14'
     const { key } = await service.business()
     expect((await call(byFailure, key, at)).status).toBe(404)
-    const misused = await send(byFailure.httpUrl, {
-      path: '/inflow.account.v1.AccountService/ListAccounts',
-      headers: {
-        'content-type': 'application/json',
-        'x-forwarded-for': at,
-        authorization: `Bearer ${key}`,
-      },
-      body: '{}',
-    })
-    expect(misused.status).toBe(401)
+    expect((await post(byFailure, LIST_ACCOUNTS, key, at)).status).toBe(401)
     expect((await call(byFailure, key, at)).status).toBe(404)
     expect(await statuses(6, () => call(byFailure, wrongKey(), at))).toContain(429)
     expect(await statuses(6, () => call(byFailure, key, at))).not.toContain(429)
@@ -87,9 +89,7 @@ describe('wrong keys', () => {
 
   test('are counted over every protocol, like tokens; a call without a credential is not', async () => {
     expect(await statuses(10, () => call(byFailure, undefined))).not.toContain(429)
-    const method = (await allMethods()).find(
-      (each) => nameOf(each) === 'AccountService.ListAccounts',
-    )!
+    const method = AccountService.method.listAccounts
     const codes: unknown[] = []
     for (const through of Object.values(PROTOCOLS)) {
       for (let each = 0; each < 2; each++) {
@@ -129,16 +129,10 @@ describe('the log of refused calls', () => {
       })
       const guess = 'A'.repeat(43)
       const get = async (path: string, credential: string) => {
-        const headers = {
-          'content-type': 'application/json',
-          'x-forwarded-for': '203.0.113.50',
-          authorization: `Bearer ${credential}`,
-        }
-        const answer = await send(instance.httpUrl, { path, headers, body: '{"session_id":"1"}' })
-        return lineOf(answer.headers['x-request-id'] as string)
+        const { headers } = await post(instance, path, credential, '203.0.113.50')
+        return lineOf(headers['x-request-id'] as string)
       }
-      const rest = '/v2/thirdparty/getTransaction/'
-      const connect = '/inflow.account.v1.AccountService/ListAccounts'
+      const [rest, connect] = [GET_TRANSACTION, LIST_ACCOUNTS]
       const { keys } = await businesses().listKeys({ businessId: id })
       const common = { msg: 'call refused', address: '203.0.113.50' }
       const first = keys.find((each) => each.allowedCidrs.length === 0)!
@@ -178,18 +172,6 @@ describe('the log of refused calls', () => {
 describe('a flood of wrong credentials from one address', () => {
   const AT = '203.0.113.40'
   const LIMITS = { failed: few(40), address: few(400) }
-
-  /** Lists accounts by REST of a key, or by Connect of a token. */
-  const listAccounts = (at: { httpUrl: string }, token: string) =>
-    send(at.httpUrl, {
-      path: '/inflow.account.v1.AccountService/ListAccounts',
-      headers: {
-        'content-type': 'application/json',
-        'x-forwarded-for': AT,
-        authorization: `Bearer ${token}`,
-      },
-      body: '{}',
-    })
 
   /** Sends wrong credentials of every kind, over several connections, until it is stopped. */
   function startFlood(target: () => Instance, kinds: readonly (string | undefined)[]) {
@@ -249,8 +231,8 @@ describe('a flood of wrong credentials from one address', () => {
       const answers = [
         (await call(instance, used.key, AT)).status,
         (await call(instance, unused.key, AT)).status,
-        (await listAccounts(instance, token)).status,
-        (await listAccounts(instance, ADMIN_TOKEN)).status,
+        (await post(instance, LIST_ACCOUNTS, token, AT)).status,
+        (await post(instance, LIST_ACCOUNTS, ADMIN_TOKEN, AT)).status,
       ]
       const tookMs = performance.now() - beganMs
       process.stdout.write(`four right credentials in ${Math.round(tookMs)} ms under the flood\n`)

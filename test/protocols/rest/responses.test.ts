@@ -98,13 +98,6 @@ describe('generateVirtualAccount', () => {
     expect(again.headers.get('idempotent-replayed')).toBe('true')
   })
 
-  test.each(['08012345678', '2348012345678', '+2348012345678', '+447911123456', '+14155550123'])(
-    'takes the phone number %s',
-    async (phone) => {
-      await account({ phone })
-    },
-  )
-
   test('takes texts as long as the rules allow', () =>
     account({
       reference: 'r'.repeat(100),
@@ -167,16 +160,15 @@ describe('getTransaction', () => {
     )
   })
 
-  test.each(['a', 'A-Z_0.9/x', 'x'.repeat(64), '../..'])(
-    'finds the session %s',
-    async (sessionId) => {
-      const { key, number } = await account()
+  test('finds any session id that the rules allow', async () => {
+    const { key, number } = await account()
+    for (const sessionId of ['a', 'A-Z_0.9/x', 'x'.repeat(64), '../..']) {
       const transfer = { accountNumber: number, amountMinor: 1n, sessionId }
       await service.client(SandboxService).simulateTransfer(transfer)
       const { data } = await post('getTransaction', key, { session_id: sessionId })
       expect(data).toMatchObject({ session_id: sessionId, amount: 0.01 })
-    },
-  )
+    }
+  })
 })
 
 describe('listTransactions and listEvents', () => {

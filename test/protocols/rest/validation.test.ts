@@ -129,6 +129,22 @@ describe('each field names what is wrong with its value', () => {
   })
 })
 
+test('phone numbers of Nigeria and of the world have no fault', async () => {
+  const numbers = [
+    '08012345678',
+    '2348012345678',
+    '+2348012345678',
+    '+447911123456',
+    '+14155550123',
+  ]
+  for (const phone of numbers) {
+    expect([phone, await faultsOf('generateVirtualAccount', creation({ phone }))]).toEqual([
+      phone,
+      [],
+    ])
+  }
+})
+
 test.each([
   [
     'generateVirtualAccount',

@@ -11,7 +11,7 @@ import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { subscribe } from '../../../src/client/subscribe.ts'
 import { identityOf } from '../../../src/server/grpc/connections.ts'
-import { inflow, runHere, temporaryFolder } from '../../cli/run-inflow.ts'
+import { runHere, temporaryFolder } from '../../cli/run-inflow.ts'
 import { sequence, writeEvents } from '../../support/events.ts'
 import { ADMIN_TOKEN, bearer } from '../../support/service.ts'
 import { makeCertificate, type TestCertificate } from '../../webhooks/sender/certificate.ts'
@@ -170,7 +170,7 @@ test('the command line and the event client show a certificate', async () => {
   }
   const list = ['transaction', 'list', '--all', '--json']
   const half: Record<string, string> = { ...env, INFLOW_TOKEN: 'x', INFLOW_KEY: '' }
-  const [shown, alone] = await Promise.all([inflow(list, { env }), inflow(list, { env: half })])
+  const [shown, alone] = [await runHere(list, env), await runHere(list, half)]
   expect(shown.code, shown.stderr).toBe(0)
   expect(alone).toMatchObject({ code: 2, stderr: expect.stringMatching(/must be set together/) })
 })

@@ -23,7 +23,11 @@ const logged: Record<string, unknown>[] = []
 const log = pino({ level: 'info' }, { write: (line: string) => logged.push(JSON.parse(line)) })
 const tls = useTls(false, log)
 
-const authorize = bearer(ADMIN_TOKEN)
+const trusting = (baseUrl: string) => ({
+  ...{ baseUrl, nodeOptions: { ca: tls.authority.cert } },
+  interceptors: [bearer(ADMIN_TOKEN)],
+})
+const grpc = () => createGrpcTransport(trusting(tls.grpcUrl))
 
 /** A TLS client with its own ideas; it settles at the handshake. */
 function handshake(url: string, options: object): Promise<TLSSocket> {
@@ -62,17 +66,8 @@ test('REST works over https, with HSTS; plain http on the same port does not', a
 })
 
 test('Connect and gRPC clients work', async () => {
-  const nodeOptions = { ca: tls.authority.cert }
-  const interceptors = [authorize]
-  const transports = [
-    createConnectTransport({
-      baseUrl: tls.httpUrl,
-      httpVersion: '1.1',
-      nodeOptions,
-      interceptors,
-    }),
-    createGrpcTransport({ baseUrl: tls.grpcUrl, nodeOptions, interceptors }),
-  ]
+  const connect = createConnectTransport({ ...trusting(tls.httpUrl), httpVersion: '1.1' })
+  const transports = [connect, grpc()]
   for (const transport of transports) {
     const answer = await createClient(BusinessService, transport).createBusiness({ name: 'Secure' })
     expect(answer.business?.id).toMatch(/^biz_/)
@@ -106,12 +101,12 @@ test.each([
 
 test('the command line trusts INFLOW_CA or NODE_EXTRA_CA_CERTS, and says so without', async () => {
   const env = { INFLOW_GRPC_URL: tls.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
-  const [given, extra, none, wrong] = await Promise.all([
-    inflow(['business', 'list'], { env: { ...env, INFLOW_CA: tls.path('authority') } }),
-    inflow(['business', 'list'], { env: { ...env, NODE_EXTRA_CA_CERTS: tls.path('authority') } }),
-    inflow(['business', 'list'], { env }),
-    inflow(['business', 'list'], { env: { ...env, INFLOW_CA: '/nowhere.pem' } }),
-  ])
+  const list = ['business', 'list']
+  // Node reads this one as it starts.
+  const extra = await inflow(list, { env: { ...env, NODE_EXTRA_CA_CERTS: tls.path('authority') } })
+  const given = await runHere(list, { ...env, INFLOW_CA: tls.path('authority') })
+  const none = await runHere(list, env)
+  const wrong = await runHere(list, { ...env, INFLOW_CA: '/nowhere.pem' })
   expect([given.code, extra.code]).toEqual([0, 0])
   expect(none).toEqual({
     code: 3,
@@ -196,6 +191,16 @@ function connectPlain() {
   return server.listen(0, '127.0.0.1')
 }
 
+/** The events of the instance, from the first. */
+const readEvents = (onInterruption?: (error: Error) => void) =>
+  subscribe({
+    addresses: [new URL(tls.grpcUrl).host],
+    token: ADMIN_TOKEN,
+    tls: { ca: tls.authority.cert },
+    start: { case: 'beginning', value: true },
+    ...(onInterruption && { onInterruption }),
+  })
+
 test('events arrive over TLS, at the command line and at the client', async () => {
   const [id] = await writeEvents(tls.database.durablePool, 1)
   await sequence(tls.database.durablePool)
@@ -206,34 +211,16 @@ test('events arrive over TLS, at the command line and at the client', async () =
   }
   const running = startInflow(['events', 'tail', '--from-beginning', '--json'], { env })
   expect(JSON.parse((await running.nextLine()) ?? '')).toMatchObject({ id })
-  const events = subscribe({
-    addresses: [new URL(tls.grpcUrl).host],
-    token: ADMIN_TOKEN,
-    tls: { ca: tls.authority.cert },
-    start: { case: 'beginning', value: true },
-  })
-  const first = await events.next()
-  expect(first.value?.id).toBe(id)
+  const events = readEvents()
+  expect((await events.next()).value?.id).toBe(id)
   await events.return()
 })
 
 test('certificates are reloaded without losing a connection, and invalid ones are ignored', async () => {
-  const options = { ca: tls.authority.cert }
-  const transport = createGrpcTransport({
-    baseUrl: tls.grpcUrl,
-    nodeOptions: options,
-    interceptors: [authorize],
-  })
-  const client = createClient(BusinessService, transport)
+  const client = createClient(BusinessService, grpc())
   await client.listBusinesses({})
   const interruptions: string[] = []
-  const stream = subscribe({
-    addresses: [new URL(tls.grpcUrl).host],
-    token: ADMIN_TOKEN,
-    tls: { ca: tls.authority.cert },
-    start: { case: 'beginning', value: true },
-    onInterruption: ({ message }) => void interruptions.push(message),
-  })
+  const stream = readEvents(({ message }) => void interruptions.push(message))
   await writeEvents(tls.database.durablePool, 1)
   await stream.next()
   const kept = await handshake(tls.httpUrl, { ALPNProtocols: ['http/1.1'] })
@@ -241,10 +228,8 @@ test('certificates are reloaded without losing a connection, and invalid ones ar
   const second = makeCertificate({ issuer: tls.authority, commonName: 'Second' })
   tls.write({ cert: second.cert, key: second.key })
   tls.reloadTls()
-  expect(await Promise.all([shownAt(tls.httpUrl), shownAt(tls.grpcUrl)])).toEqual([
-    'Second',
-    'Second',
-  ])
+  const shown = [await shownAt(tls.httpUrl), await shownAt(tls.grpcUrl)]
+  expect(shown).toEqual(['Second', 'Second'])
   // The connections from before go on, and so does the stream.
   await client.listBusinesses({})
   const [id] = await writeEvents(tls.database.durablePool, 1)
