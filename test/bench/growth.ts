@@ -49,14 +49,14 @@ export const growth: Benchmark = async (bench) => {
       const transactions = growthSessions(sizes)
       return lookUps(bench, name, service, transactions, Math.min(newest, transactions))
     }
-  const all = await row(`REST getTransaction, 64 connections, ${large.name}`, lookUp())
+  const all = await row(`REST getTransaction, 64 connections, ${large.name} transactions`, lookUp())
   const newest = await row(`the same, of the newest ${NEWEST.toLocaleString('en')}`, lookUp(NEWEST))
   const record = async ({ name, sizes, service }: Setup) => {
     const calls = { kind: 'record', accounts: growthAccounts(sizes) } as const
     const load = await startGrpcLoad(bench, service, calls)
     return underLoad(bench, name, load, { server: service.pid })
   }
-  return [await row(`RecordPayment, 64 in flight, ${large.name}`, record), all, newest]
+  return [await row(`RecordPayment, 64 in flight, ${large.name} transactions`, record), all, newest]
 }
 
 type Setup = Awaited<ReturnType<typeof open>>
@@ -71,7 +71,7 @@ async function open(bench: Bench, sizes: GrowthSizes) {
   const secretKey = await seedKey(databaseUrl, SEEDED_BUSINESS)
   const service = await startService(bench, databaseUrl)
   await untilCut(databaseUrl)
-  return { name: `at ${count} transactions`, sizes, service: { ...service, secretKey } }
+  return { name: `at ${count}`, sizes, service: { ...service, secretKey } }
 }
 
 /** Everything is settled and all figures are made, so that neither is done during a measurement. */
