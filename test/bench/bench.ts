@@ -74,6 +74,8 @@ export async function openBench(
     await makeTemplate(admin, urlOf(TEMPLATE))
     const ofBenchmark: (() => Promise<unknown>)[] = []
     let made = 0
+    // A signal may come while the last benchmark ends.
+    let closing: Promise<void> | undefined
     return {
       ...options,
       folder,
@@ -89,9 +91,9 @@ export async function openBench(
       checkpoint: async () => void (await admin.query('checkpoint')),
       onEnd: (stop) => void ofBenchmark.push(stop),
       endBenchmark: () => endAll(ofBenchmark),
-      async close() {
-        await endAll(ofBenchmark)
-        await endAll(ends)
+      close() {
+        closing ??= endAll(ofBenchmark).then(() => endAll(ends))
+        return closing
       },
     }
   } catch (error) {
