@@ -206,6 +206,31 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await close()
   })
 
+  test('what is typed is kept until it is sent or cancelled', async () => {
+    const { page, problems, close } = await open(`/settlement?business=${scene.shop.businessId}`)
+    const change = page.getByRole('button', { name: 'Change the terms' })
+    const most = dialog(page).getByLabel('Fee at most, ₦')
+    await change.click()
+    await most.fill('4,321.00')
+    await page.keyboard.press('Escape')
+    await most.waitFor({ state: 'detached' })
+    await change.click()
+    await expect.poll(() => most.inputValue()).toBe('4,321.00')
+    // Back leaves the page, and the dialog with it.
+    await page.locator('nav.rail a', { hasText: 'Payments' }).evaluate((link) => {
+      ;(link as unknown as { click(): void }).click()
+    })
+    await page.getByRole('heading', { name: 'Payments' }).waitFor()
+    await page.goBack()
+    await change.click()
+    await expect.poll(() => most.inputValue()).toBe('4,321.00')
+    await dialog(page).getByRole('button', { name: 'Cancel' }).click()
+    await change.click()
+    expect(await most.inputValue()).not.toBe('4,321.00')
+    expect(problems).toEqual([])
+    await close()
+  })
+
   test('what was begun for one business is not repeated for the next', async () => {
     const { page, close } = await open(`/settlement?business=${scene.shop.businessId}`)
     await page.route('**/*SettlementService/Settle', (route) => route.abort())

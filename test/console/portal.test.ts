@@ -215,6 +215,7 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
         .catch(() => {})
       expect(page.url()).toContain('/console/sign-in?back=')
     })
+    await page.getByText('Your session has ended.').waitFor()
     const back = new URL(page.url()).searchParams.get('back')
     await page.getByLabel('Token').fill(token.secret)
     await page.getByRole('button', { name: 'Sign in' }).click()

@@ -16,13 +16,16 @@ import { BASE, INNER, RAIL } from './pages.ts'
 
 const SIGN_IN = '/sign-in'
 
-/** Leads to the sign-in page, and from there back to the present one. */
-function toSignIn(): void {
+/** Leads to the sign-in page, and from there back to the present one. @param hasEnded the viewer was signed in */
+function toSignIn(hasEnded: boolean): void {
   const { pathname, search } = window.location
   if (pathname === BASE + SIGN_IN) return
   const back = pathname.slice(BASE.length) + search
-  const query = back === '' || back === '/' ? '' : `?${new URLSearchParams({ back })}`
-  navigate(`${BASE}${SIGN_IN}${query}`)
+  const query = new URLSearchParams({
+    ...(back !== '' && back !== '/' && { back }),
+    ...(hasEnded && { ended: '1' }),
+  })
+  navigate(`${BASE}${SIGN_IN}${query.size === 0 ? '' : `?${query}`}`)
 }
 
 export function App() {
@@ -99,12 +102,15 @@ const CALL_MS = 30_000
  *
  * @param onSignedOut called when a call is refused because the session has ended
  */
-function createTransport(onSignedOut: () => void) {
+function createTransport(onSignedOut: (hasEnded: boolean) => void) {
+  let isSignedIn = false
   const noticeSignOut: Interceptor = (next) => async (request) => {
     try {
-      return await next(request)
+      const response = await next(request)
+      isSignedIn = true
+      return response
     } catch (error) {
-      if (ConnectError.from(error).code === Code.Unauthenticated) onSignedOut()
+      if (ConnectError.from(error).code === Code.Unauthenticated) onSignedOut(isSignedIn)
       throw error
     }
   }

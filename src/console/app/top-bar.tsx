@@ -9,6 +9,7 @@ import { useMay, useSession } from '../session/session.tsx'
 import { signOut } from '../session/sign-in.tsx'
 import { useChooseScope, useShownObject, useViewScope } from '../session/view-scope.tsx'
 import { useNow } from '../ui/clock.ts'
+import { dropDrafts } from '../ui/drafts.ts'
 import { Icon } from '../ui/icons.tsx'
 import { Popover } from '../ui/popover.tsx'
 import { SearchBox } from './search-box.tsx'
@@ -80,6 +81,7 @@ function Account() {
   const leave = async () => {
     await signOut()
     queries.clear()
+    dropDrafts()
     navigate('/console/sign-in')
   }
   const restriction = businessIds.length === 1 ? 'one business' : `${businessIds.length} businesses`

@@ -1,5 +1,6 @@
 import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect'
 import { useTransport } from '@connectrpc/connect-query'
+import { useQueryClient } from '@tanstack/react-query'
 import {
   createContext,
   type ReactNode,
@@ -52,6 +53,7 @@ const RETRY_MAX_MS = 30_000
  */
 export function LiveProvider({ children }: { readonly children: ReactNode }) {
   const transport = useTransport()
+  const queries = useQueryClient()
   const allowed = useMay()(RAIL_NEEDS.Events)
   const { live, businessId } = useViewScope()
   const [isPaused, setPaused] = useState(false)
@@ -67,8 +69,9 @@ export function LiveProvider({ children }: { readonly children: ReactNode }) {
     const pass: Listener = (events, missed) => {
       for (const listener of listeners.current) listener(events, missed)
     }
-    return follow(transport, { live, businessId }, cursor.current, setState, pass)
-  }, [transport, allowed, live, businessId, isPaused, isHidden])
+    const readAgain = () => void queries.invalidateQueries()
+    return follow(transport, { live, businessId }, cursor.current, setState, pass, readAgain)
+  }, [transport, queries, allowed, live, businessId, isPaused, isHidden])
   const value = useMemo<Live>(
     () => ({
       state,
@@ -105,6 +108,7 @@ function follow(
   cursor: { text: string },
   setState: (state: LiveState) => void,
   pass: Listener,
+  onSignedOut: () => void,
 ): () => void {
   const ended = new AbortController()
   let waiting: Event[] = []
@@ -156,6 +160,8 @@ function follow(
           cursor.text = ''
           isMissed = true
         }
+        // Rows that no longer arrive would look like no payments: what is read again leads to the sign-in page.
+        if (code === Code.Unauthenticated) onSignedOut()
         if (code === Code.Unauthenticated || code === Code.PermissionDenied) {
           return setState({ kind: 'off' })
         }

@@ -22,6 +22,7 @@ export function SignIn({ onSignedIn }: { readonly onSignedIn: () => void }) {
   const [isBusy, setBusy] = useState(false)
   const [methods, setMethods] = useState<SignInMethods>()
   const [, navigate] = useLocation()
+  const hasEnded = new URLSearchParams(window.location.search).has('ended')
   const exchange = async (credential: Credential) => {
     setBusy(true)
     const refused = await signIn(credential).catch(() => 'The service cannot be reached')
@@ -45,6 +46,9 @@ export function SignIn({ onSignedIn }: { readonly onSignedIn: () => void }) {
   return (
     <main className="sign-in">
       <h1>Inflow</h1>
+      {hasEnded && (
+        <p role="status">Your session has ended. Sign in again to go on where you were.</p>
+      )}
       <form
         onSubmit={(event) => {
           event.preventDefault()

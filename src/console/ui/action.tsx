@@ -9,9 +9,11 @@ import { useMutation, useTransport } from '@connectrpc/connect-query'
 import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useId, useState } from 'react'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
-import { useMay } from '../session/session.tsx'
+import { useMay, useSession } from '../session/session.tsx'
+import { useViewScope } from '../session/view-scope.tsx'
 import { Button, type ButtonProps, CommandLine } from './button.tsx'
 import { Dialog } from './dialog.tsx'
+import { dropDraft, useDraft } from './drafts.ts'
 import { AreaField, FormFault } from './fields.tsx'
 import { type FieldSpecs, Fields, type FormValues, readForm, readRequest } from './form.tsx'
 
@@ -78,6 +80,7 @@ function ActionDialog<I extends DescMessage, O extends DescMessage>(
   const [entryId, setEntryId] = useState('')
   const [isKept, setKept] = useState(false)
   const queries = useQueryClient()
+  const draft = useDraftName(props)
   const findEntry = useAuditEntry()
   const call = useMutation(method)
   // A list that is read again could drop the row of the button, and with it the secret that is shown once.
@@ -85,6 +88,7 @@ function ActionDialog<I extends DescMessage, O extends DescMessage>(
   const run = (form: HTMLFormElement) =>
     call.mutate(requestOf(props, form), {
       onSuccess: (done) => {
+        dropDraft(draft)
         setResponse(done)
         const target = typeof props.target === 'string' ? props.target : props.target(done)
         void findEntry(target).then(setEntryId)
@@ -102,7 +106,7 @@ function ActionDialog<I extends DescMessage, O extends DescMessage>(
   return (
     <Dialog title={label} isOpen onClose={close} mustDecide={secret !== undefined}>
       {response === undefined ? (
-        <Question {...props} run={run} isBusy={call.isPending} error={call.error} />
+        <Question {...props} draft={draft} run={run} isBusy={call.isPending} error={call.error} />
       ) : (
         <>
           <div role="status" className="result">
@@ -127,6 +131,19 @@ function ActionDialog<I extends DescMessage, O extends DescMessage>(
   )
 }
 
+/** Who types what, about which object or page. */
+function useDraftName<I extends DescMessage, O extends DescMessage>({
+  method,
+  label,
+  target,
+}: ActionProps<I, O>): string {
+  const { id } = useSession()
+  const { businessId, live } = useViewScope()
+  const { pathname } = window.location
+  const about = typeof target === 'string' ? target : ''
+  return [id, method.name, label, about, pathname, businessId, live].join(' ')
+}
+
 function requestOf<I extends DescMessage, O extends DescMessage>(
   { method, request }: ActionProps<I, O>,
   form: HTMLFormElement,
@@ -142,16 +159,24 @@ function Question<I extends DescMessage, O extends DescMessage>(
     readonly run: (form: HTMLFormElement) => void
     readonly isBusy: boolean
     readonly error: unknown
+    /** The name of what is typed. */
+    readonly draft: string
     readonly onClose: () => void
   },
 ) {
   const { method, label, kind, says, reason, fields, values = {}, children } = props
-  const { run, isBusy, error, onClose } = props
+  const { run, isBusy, error, draft, onClose } = props
   const id = useId()
+  const kept = useDraft(draft)
+  const cancel = () => {
+    dropDraft(draft)
+    onClose()
+  }
   return (
     <>
       <form
         id={id}
+        ref={kept}
         onSubmit={(event) => {
           event.preventDefault()
           run(event.currentTarget)
@@ -167,7 +192,7 @@ function Question<I extends DescMessage, O extends DescMessage>(
         </FormFault>
       </form>
       <div className="dialog-buttons">
-        <Button onClick={onClose}>Cancel</Button>
+        <Button onClick={cancel}>Cancel</Button>
         <Button
           type="submit"
           form={id}
