@@ -211,6 +211,16 @@ function toStatisticsMessage(statistics: EndpointStatistics): StatisticsMessage 
       failedCount: hour.failed,
       latencyP50Ms: hour.latencyP50Ms,
       latencyP95Ms: hour.latencyP95Ms,
+      attemptCount: BigInt(hour.attempts),
+    })),
+    failures: statistics.failures.map((failure) => ({
+      $typeName: 'inflow.webhook.v1.EndpointFailure',
+      statusCode: failure.status,
+      error: failure.error,
+      deliveryCount: failure.deliveries,
+      lastAt: timestampFromMs(failure.lastMs),
+      deliveryId: failure.deliveryId,
+      responseBody: failure.responseBody,
     })),
   }
 }

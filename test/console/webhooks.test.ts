@@ -103,10 +103,37 @@ describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
     await page.getByRole('button', { name: 'Send test' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Send test' }).click()
     await page.getByText(/^Recorded/).waitFor()
+    await page.getByText(/^Acknowledged 204 after/).waitFor()
     await page.getByRole('button', { name: 'Close' }).click()
     await page.getByRole('row', { name: /Endpoint test.*Delivered/ }).waitFor()
     // The browser reports the refused URL.
     expect(problems.filter((problem) => !problem.includes('status of 400'))).toEqual([])
+    await close()
+  })
+
+  it('shows what a receiver answers to what fails, and that an endpoint is degraded', async () => {
+    const failing = await service.business('Failing Shop')
+    const id = await endpoint(failing.id, '/bad')
+    await pay(failing.id, 'refused')
+    const { page, problems, close } = await open(`/webhooks/${id}`)
+    await page.getByRole('button', { name: 'Send test' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('button', { name: 'Send test' }).click()
+    await dialog.getByText('Not acknowledged').waitFor()
+    await dialog.getByText('queue is full').waitFor()
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await page.reload()
+    const failures = page.getByRole('table', { name: 'What fails' })
+    await failures.getByRole('row', { name: /500.*2.*queue is full/ }).waitFor()
+    await expectAccessible(page)
+    // The receiver works again, but most attempts of the day failed.
+    await service.database.pool.query(
+      'update webhook_endpoint set failing_since = null where id = $1',
+      [id],
+    )
+    await page.goto(`${service.httpUrl}/console/webhooks?business=${failing.id}`)
+    await page.getByRole('row', { name: /\/bad.*Degraded/ }).waitFor()
+    expect(problems).toEqual([])
     await close()
   })
 

@@ -199,6 +199,16 @@ test('statistics count the deliveries of the last 24 hours by the hour', async (
   const delivered = acknowledging!.hours.map(({ deliveredCount }) => deliveredCount)
   expect(delivered.reduce((sum, count) => sum + count)).toBe(3)
   expect(acknowledging!.latencyP95Ms).toBeGreaterThanOrEqual(acknowledging!.latencyP50Ms)
+  const attempts = refusing!.hours.map(({ attemptCount }) => Number(attemptCount))
+  expect(attempts.reduce((sum, count) => sum + count)).toBe(3)
+
+  // What fails in the same way is one entry, which names a delivery.
+  expect(refusing!.failures).toEqual([])
+  const alone = await webhooks().getEndpointStatistics({ endpointIds: [second.id] })
+  const [failure, ...others] = alone.statistics[0]!.failures
+  expect(others).toEqual([])
+  expect(failure).toMatchObject({ statusCode: 500, deliveryCount: 3 })
+  expect(failure!.deliveryId).toMatch(/^dlv_/)
 
   // What was created two days ago does not count, and an hour ago has an hour of its own.
   await service.database.durablePool.query(

@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect } from 'react'
+import { lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
 import { useReviewSummary } from '../session/review-summary.ts'
 import { useMay, useOnlyBusiness } from '../session/session.tsx'
@@ -11,10 +11,14 @@ import { isTyping } from './typing.ts'
 
 const VIEWERS_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone
 
+/** Loaded when it is first asked for. */
+const ShortcutHelp = lazy(() => import('./shortcut-help.tsx'))
+
 /** What all pages have around them: the rail, the bar, and the colour of the mode. */
 export function Frame({ children }: { readonly children: ReactNode }) {
   const { live } = useViewScope()
-  useRailKeys()
+  const [isHelpOpen, setHelpOpen] = useState(false)
+  const pages = useRailKeys(() => setHelpOpen(true))
   return (
     <div className={live ? 'frame' : 'frame test-mode'}>
       <a className="skip" href="#content">
@@ -26,6 +30,11 @@ export function Frame({ children }: { readonly children: ReactNode }) {
         {children}
         <footer className="zone faint">Times are in {VIEWERS_ZONE}.</footer>
       </main>
+      {isHelpOpen && (
+        <Suspense>
+          <ShortcutHelp pages={pages} onClose={() => setHelpOpen(false)} />
+        </Suspense>
+      )}
     </div>
   )
 }
@@ -55,7 +64,11 @@ function Rail() {
 }
 
 /** What a business calls pages that have one thing for it. */
-const PORTAL_TITLES: Readonly<Record<string, string>> = { Businesses: 'API keys', Access: 'Team' }
+const PORTAL_TITLES: Readonly<Record<string, string>> = {
+  Requests: 'API requests',
+  Businesses: 'API keys',
+  Access: 'Team',
+}
 
 function useTitles(): (title: string) => string {
   const isPortal = useOnlyBusiness() !== undefined
@@ -65,25 +78,42 @@ function useTitles(): (title: string) => string {
 /** How long the second key of a pair may take. */
 const KEY_PAIR_MS = 1_000
 
-/** `g` and then the first letter of a page opens it, unless the viewer is typing. */
-function useRailKeys(): void {
+/** The letters of pages whose first one is that of a page before. */
+const LETTERS: Readonly<Record<string, string>> = {
+  Reconciliation: 'c',
+  Requests: 'q',
+  Access: 'x',
+}
+
+/**
+ * `g` and then the letter of a page opens it, and `?` shows the keys, unless the viewer is typing.
+ *
+ * @returns the letter of each page that the viewer may open, and its title
+ */
+function useRailKeys(onHelp: () => void): readonly (readonly [letter: string, title: string])[] {
   const [, navigate] = useLocation()
   const href = useHref()
   const may = useMay()
   const titleOf = useTitles()
+  const pages = RAIL.filter(({ needs }) => may(needs)).map(({ path, title }) => {
+    const letter = LETTERS[title] ?? title.charAt(0).toLowerCase()
+    return { path, letter, title: titleOf(title) }
+  })
   useEffect(() => {
     let startedMs = 0
     const onKey = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
+      if (event.key === '?') {
+        onHelp()
+        return
+      }
       if (event.key === 'g') {
         startedMs = Date.now()
         return
       }
       if (Date.now() - startedMs > KEY_PAIR_MS) return
       startedMs = 0
-      const page = RAIL.find(
-        ({ title, needs }) => titleOf(title).toLowerCase().startsWith(event.key) && may(needs),
-      )
+      const page = pages.find(({ letter }) => letter === event.key)
       if (page === undefined) return
       // A page gives the letter another meaning without the `g`.
       event.preventDefault()
@@ -92,6 +122,7 @@ function useRailKeys(): void {
     window.addEventListener('keydown', onKey, { capture: true })
     return () => window.removeEventListener('keydown', onKey, { capture: true })
   })
+  return pages.map(({ letter, title }) => [letter, title])
 }
 
 /** How many items wait for an operator. */

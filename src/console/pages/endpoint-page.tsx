@@ -7,6 +7,8 @@ import { ResultKind } from '../../../gen/inflow/overview/v1/search_pb.ts'
 import {
   DisabledReason,
   type Endpoint,
+  type EndpointFailure,
+  EndpointFailureSchema,
   EndpointProfile,
   EndpointSchema,
   type EndpointStatistics,
@@ -24,8 +26,10 @@ import { DAY, durationText, localField, msOf } from '../format/time.ts'
 import { useSession } from '../session/session.tsx'
 import { useHref, useShowObject, useUrlState } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
+import { Code } from '../ui/button.tsx'
 import { Chart } from '../ui/chart.tsx'
-import { MessageFacts } from '../ui/columns.tsx'
+import { columnsOf, MessageFacts } from '../ui/columns.tsx'
+import { Table } from '../ui/list.tsx'
 import { Empty, type Fact, Facts, Loaded, Page, Section } from '../ui/page.tsx'
 import { BusinessLink, PageLink, Status, Time } from '../ui/values.tsx'
 import { Deliveries } from './deliveries.tsx'
@@ -103,8 +107,8 @@ interface Props {
 function Shown({ endpoint }: Props) {
   const { id, businessId, options } = endpoint
   const { data } = useQuery(METHODS.getEndpointStatistics, { endpointIds: [id] })
-  const { tone, label } = stateOf(endpoint)
   const statistics = data?.statistics[0]
+  const { tone, label } = stateOf(endpoint, statistics)
   return (
     <Page
       title={endpointName(endpoint.url, endpoint.description)}
@@ -129,6 +133,7 @@ function Shown({ endpoint }: Props) {
         {statistics ? <Statistics of={statistics} /> : <Facts facts={[]} />}
       </div>
       {statistics && statistics.deliveryCount > 0 && <EndpointCharts statistics={statistics} />}
+      {statistics && statistics.failures.length > 0 && <Failures of={statistics.failures} />}
       <Section title="Deliveries">
         <Deliveries endpointId={id} businessId={businessId} />
       </Section>
@@ -237,6 +242,13 @@ function Statistics({ of }: { readonly of: EndpointStatistics }) {
         'deliveredCount',
         'failedCount',
         ['Attempts', 'attemptCount'],
+        [
+          'Failed attempts',
+          ({ attemptCount, deliveredCount }) => {
+            const failed = Number(attemptCount) - deliveredCount
+            return failed > 0 && count(failed)
+          },
+        ],
         'pendingCount',
         'oldestPendingAt',
         ['p50', ({ latencyP50Ms }) => latency(latencyP50Ms)],
@@ -246,9 +258,43 @@ function Statistics({ of }: { readonly of: EndpointStatistics }) {
   )
 }
 
+/** What the receiver answered to the latest attempts that failed, the most frequent first. */
+function Failures({ of }: { readonly of: readonly EndpointFailure[] }) {
+  return (
+    <Section title="What fails">
+      <Table
+        label="What fails"
+        columns={FAILURES}
+        rows={of}
+        keyOf={({ statusCode, error }) => `${statusCode} ${error}`}
+        hrefOf={({ deliveryId }, href) => href(`/webhooks/deliveries/${deliveryId}`)}
+      />
+    </Section>
+  )
+}
+
+const FAILURES = columnsOf(EndpointFailureSchema, [
+  ['Answer', ({ statusCode }) => <Status tone="bad">{`${statusCode || 'None'}`}</Status>],
+  ['Deliveries', 'deliveryCount'],
+  ['Why', 'error'],
+  [
+    'Response',
+    ({ responseBody }) => (
+      <code className="endpoint-url" title={responseBody}>
+        {responseBody.slice(0, RESPONSE_SHOWN)}
+      </code>
+    ),
+    'wide',
+  ],
+  ['Last', 'lastAt'],
+])
+
+/** How much of a response fits into a row, in characters. */
+const RESPONSE_SHOWN = 60
+
 const whole = (value: number) => (Number.isInteger(value) ? String(value) : '')
 
-/** The last 24 hours: how many were acknowledged and failed, and how long receivers took. */
+/** The last 24 hours: how many were acknowledged, how many attempts failed, and how long receivers took. */
 function EndpointCharts({ statistics: { hours } }: { readonly statistics: EndpointStatistics }) {
   const { times, counts, latencies } = useMemo(() => {
     const line = (label: string, colour: string, values: readonly (number | null)[]) => ({
@@ -265,9 +311,9 @@ function EndpointCharts({ statistics: { hours } }: { readonly statistics: Endpoi
           hours.map((each) => each.deliveredCount),
         ),
         line(
-          'Failed',
+          'Failed attempts',
           '--bad',
-          hours.map((each) => each.failedCount),
+          hours.map((each) => Math.max(0, Number(each.attemptCount) - each.deliveredCount)),
         ),
       ],
       latencies: [
@@ -286,8 +332,13 @@ function EndpointCharts({ statistics: { hours } }: { readonly statistics: Endpoi
   }, [hours])
   return (
     <div className="charts">
-      <Section title="Deliveries by hour">
-        <Chart label="Deliveries by hour" times={times} series={counts} format={whole} />
+      <Section title="Delivered and failed attempts by hour">
+        <Chart
+          label="Delivered and failed attempts by hour"
+          times={times}
+          series={counts}
+          format={whole}
+        />
       </Section>
       <Section title="Latency by hour">
         <Chart label="Latency by hour" times={times} series={latencies} format={durationText} />
@@ -297,6 +348,55 @@ function EndpointCharts({ statistics: { hours } }: { readonly statistics: Endpoi
 }
 
 const isWiaxy = ({ profile }: Endpoint) => profile === EndpointProfile.WIAXY
+
+/** How often the delivery of a test event is looked at until its first attempt has ended, and how often at most. */
+const TEST_MS = 700
+const TEST_LOOKS_MAX = 40
+
+/** What the receiver answered to a test event, as soon as it did. */
+function TestResult(sent: { readonly eventId: string; readonly endpointId: string }) {
+  const { data } = useQuery(METHODS.listDeliveries, sent, {
+    staleTime: 0,
+    refetchInterval: ({ state }) => {
+      const isAnswered = state.data?.deliveries[0]?.latestAttempt !== undefined
+      return !isAnswered && state.dataUpdateCount < TEST_LOOKS_MAX && TEST_MS
+    },
+  })
+  const delivery = data?.deliveries[0]
+  const {
+    statusCode = 0,
+    error = '',
+    latencyMs = 0,
+    responseBody = '',
+  } = delivery?.latestAttempt ?? {}
+  return (
+    <div aria-live="polite">
+      <p>
+        {delivery?.latestAttempt === undefined ? (
+          <Status tone="waiting">Waiting for the answer</Status>
+        ) : (
+          <>
+            <Status tone={error === '' ? 'good' : 'bad'}>
+              {error === '' ? 'Acknowledged' : 'Not acknowledged'}
+            </Status>{' '}
+            {error || statusCode} after {durationText(latencyMs)}
+          </>
+        )}
+      </p>
+      {responseBody !== '' && <Code title="Response" text={responseBody} />}
+      <p>
+        Recorded <PageLink to={`/events/${sent.eventId}`}>{sent.eventId}</PageLink>
+        {delivery && (
+          <>
+            {', '}
+            <PageLink to={`/webhooks/deliveries/${delivery.id}`}>its delivery</PageLink>
+          </>
+        )}
+        .
+      </p>
+    </div>
+  )
+}
 
 /** What may be done with an endpoint. */
 function EndpointActions({ endpoint }: Props) {
@@ -311,12 +411,7 @@ function EndpointActions({ endpoint }: Props) {
           method={METHODS.sendTestEvent}
           label="Send test"
           says="An event of kind ENDPOINT_TEST is recorded and sent to this endpoint only, like any other event."
-          result={({ eventId }) => (
-            <p>
-              Recorded <PageLink to={`/events/${eventId}`}>{eventId}</PageLink>. Its delivery
-              appears in the list.
-            </p>
-          )}
+          result={({ eventId }) => <TestResult eventId={eventId} endpointId={id} />}
         />
       )}
       <Rehearse endpoint={endpoint} />

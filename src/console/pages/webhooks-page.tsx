@@ -79,7 +79,10 @@ interface EndpointState {
 }
 
 /** The state of an endpoint in a word or two. */
-export function stateOf({ status, disabledReason, failingSince }: Endpoint): EndpointState {
+export function stateOf(
+  { status, disabledReason, failingSince }: Endpoint,
+  statistics?: EndpointStatistics,
+): EndpointState {
   if (status === EndpointStatus.DISABLED) {
     if (disabledReason === DisabledReason.REQUESTED)
       return { tone: 'neutral', label: 'Disabled', rank: 3 }
@@ -87,7 +90,17 @@ export function stateOf({ status, disabledReason, failingSince }: Endpoint): End
     return { tone: 'bad', label: isGone ? 'Disabled: gone' : 'Disabled: failed', rank: 1 }
   }
   if (failingSince) return { tone: 'bad', label: 'Failing', rank: 0 }
+  if (failingShare(statistics) > DEGRADED) return { tone: 'waiting', label: 'Degraded', rank: 2 }
   return { tone: 'good', label: 'Enabled', rank: 2 }
+}
+
+/** The share of attempts that fail from which an endpoint is called degraded. */
+const DEGRADED = 0.05
+
+/** The share of the last day's attempts that the receiver did not acknowledge, from 0 to 1. */
+function failingShare(statistics: EndpointStatistics | undefined): number {
+  if (statistics === undefined || statistics.attemptCount === 0n) return 0
+  return 1 - statistics.deliveredCount / Number(statistics.attemptCount)
 }
 
 function CreateEndpoint() {
@@ -151,7 +164,7 @@ function endpointColumns(
   return columnsOf(EndpointSchema, [
     ['Endpoint', urlShown, undefined, 'url'],
     ...(nameOf ? [business] : []),
-    ['State', stateShown],
+    ['State', (endpoint) => stateShown(endpoint, of(endpoint))],
     ['Success', (endpoint) => successText(of(endpoint)) ?? DASH, 'number'],
     ['Deliveries', (endpoint) => count(of(endpoint)?.deliveryCount ?? 0), 'number extra'],
     ['Pending', (endpoint) => pendingText(of(endpoint)), 'number'],
@@ -176,8 +189,8 @@ function urlShown({ url, description }: Endpoint) {
   )
 }
 
-function stateShown(endpoint: Endpoint) {
-  const { tone, label } = stateOf(endpoint)
+function stateShown(endpoint: Endpoint, statistics: EndpointStatistics | undefined) {
+  const { tone, label } = stateOf(endpoint, statistics)
   const { failingSince, options } = endpoint
   return (
     <>

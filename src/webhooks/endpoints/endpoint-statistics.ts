@@ -12,8 +12,13 @@ const ALL_ROWS_MAX = 50_000
 /** How many pending deliveries of an endpoint are counted at most. */
 const PENDING_MAX = 1_000
 
+/** How many kinds of failures an endpoint shows, and how much of a response. */
+const FAILURES_MAX = 10
+const BODY_MAX = 200
+
 /** How deliveries of a period went. Latencies in milliseconds are of the latest attempts; 0 without one. */
 interface Outcomes {
+  readonly attempts: number
   readonly delivered: number
   readonly failed: number
   readonly latencyP50Ms: number
@@ -25,12 +30,24 @@ export interface EndpointStatistics extends Outcomes {
   /** Deliveries created since then count. */
   readonly fromMs: number
   readonly deliveries: number
-  readonly attempts: number
   readonly pending: number
   /** Undefined: none is pending. */
   readonly oldestPendingMs: number | undefined
   /** The outcomes of each hour, oldest first, with its beginning. */
   readonly hours: readonly (Outcomes & { readonly fromMs: number })[]
+  /** How the latest attempts failed, the most frequent first; only of a request for one endpoint. */
+  readonly failures: readonly EndpointFailure[]
+}
+
+/** Deliveries whose latest attempt failed in the same way. */
+export interface EndpointFailure {
+  /** 0: no response. */
+  readonly status: number
+  readonly error: string
+  readonly deliveries: number
+  readonly lastMs: number
+  readonly deliveryId: string
+  readonly responseBody: string
 }
 
 /** The row of an endpoint, whose `hour` is null, or of an hour of its deliveries. */
@@ -101,6 +118,8 @@ async function readStatistics(
     [endpointIds, new Date(fromMs), rowsMax],
   )
   const pending = await countPending(pool, endpointIds)
+  const [only = ''] = endpointIds
+  const failures = endpointIds.length === 1 ? await readFailures(pool, only, fromMs) : []
   const byEndpoint = Map.groupBy(rows, (row) => row.endpoint_id)
   return endpointIds.map((endpointId) => {
     const own = byEndpoint.get(endpointId) ?? []
@@ -110,7 +129,6 @@ async function readStatistics(
       endpointId,
       fromMs: whole?.is_cut ? whole.oldest_ms : fromMs,
       deliveries: whole?.deliveries ?? 0,
-      attempts: Number(whole?.attempts ?? 0),
       ...toOutcomes(whole),
       pending: count,
       oldestPendingMs,
@@ -118,13 +136,34 @@ async function readStatistics(
         fromMs: fromMs + hour * HOUR_MS,
         ...toOutcomes(own.find((row) => row.hour === hour)),
       })),
+      failures,
     }
   })
 }
 
 function toOutcomes(row: Row | undefined): Outcomes {
   const [latencyP50Ms = 0, latencyP95Ms = 0] = row?.latencies ?? []
-  return { delivered: row?.delivered ?? 0, failed: row?.failed ?? 0, latencyP50Ms, latencyP95Ms }
+  const { delivered = 0, failed = 0, attempts = 0 } = row ?? {}
+  return { attempts: Number(attempts), delivered, failed, latencyP50Ms, latencyP95Ms }
+}
+
+/** Groups the latest deliveries of an endpoint whose latest attempt failed by what the receiver answered. */
+async function readFailures(
+  pool: Queryable,
+  endpointId: string,
+  fromMs: number,
+): Promise<readonly EndpointFailure[]> {
+  const { rows } = await pool.query<EndpointFailure>(
+    `select coalesce(status, 0) as status, error, count(*)::int4 as deliveries,
+        ${epochMs('max(started_at)')} as "lastMs", (array_agg(id order by position desc))[1] as "deliveryId",
+        (array_agg(left(response_body, ${BODY_MAX}) order by position desc))[1] as "responseBody"
+      from (
+        select * from webhook_delivery where endpoint_id = $1 order by position desc limit ${ROWS_MAX}
+      ) latest where created_at >= $2 and error <> ''
+      group by 1, 2 order by 3 desc, 4 desc limit ${FAILURES_MAX}`,
+    [endpointId, new Date(fromMs)],
+  )
+  return rows
 }
 
 interface PendingRow {

@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/endpoint.proto.
  */
 export const file_inflow_webhook_v1_endpoint: GenFile = /*@__PURE__*/
-  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludC5wcm90bxIRaW5mbG93LndlYmhvb2sudjEiogUKCEVuZHBvaW50EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEgsKA3VybBgDIAEoCRINCgVraW5kcxgEIAMoCRITCgtkZXNjcmlwdGlvbhgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCgZzdGF0dXMYByABKA4yIS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXR1cxI6Cg9kaXNhYmxlZF9yZWFzb24YCCABKA4yIS5pbmZsb3cud2ViaG9vay52MS5EaXNhYmxlZFJlYXNvbhIvCgtkaXNhYmxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZmFpbGluZ19zaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29uY3VycmVuY3kYCyABKAUSMQoHc2VjcmV0cxgMIAMoCzIgLmluZmxvdy53ZWJob29rLnYxLlNpZ25pbmdTZWNyZXQSDAoEbGl2ZRgNIAEoCBI1CgdvcHRpb25zGA4gASgLMiQuaW5mbG93LndlYmhvb2sudjEuQ29uZmlndXJlZE9wdGlvbnMSMwoHcHJvZmlsZRgPIAEoDjIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50UHJvZmlsZRI8ChBsZWdhY3lfc2lnbmF0dXJlGBAgASgOMiIuaW5mbG93LndlYmhvb2sudjEuTGVnYWN5U2lnbmF0dXJlEhIKCmV2ZW50X25hbWUYESABKAkSFgoOcGF5ZXJfYXNfYXJyYXkYEiABKAgSFQoNd2lheHlfaGVhZGVycxgTIAEoCCLpAgoSRW5kcG9pbnRTdGF0aXN0aWNzEhMKC2VuZHBvaW50X2lkGAEgASgJEigKBGZyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDmRlbGl2ZXJ5X2NvdW50GAMgASgFEhUKDWF0dGVtcHRfY291bnQYBCABKAMSFwoPZGVsaXZlcmVkX2NvdW50GAUgASgFEhQKDGZhaWxlZF9jb3VudBgGIAEoBRIVCg1wZW5kaW5nX2NvdW50GAcgASgFEjUKEW9sZGVzdF9wZW5kaW5nX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5sYXRlbmN5X3A1MF9tcxgJIAEoBRIWCg5sYXRlbmN5X3A5NV9tcxgKIAEoBRI4CgVob3VycxgLIAMoCzIpLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50U3RhdGlzdGljc0hvdXIioQEKFkVuZHBvaW50U3RhdGlzdGljc0hvdXISKAoEZnJvbRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoPZGVsaXZlcmVkX2NvdW50GAIgASgFEhQKDGZhaWxlZF9jb3VudBgDIAEoBRIWCg5sYXRlbmN5X3A1MF9tcxgEIAEoBRIWCg5sYXRlbmN5X3A5NV9tcxgFIAEoBSJ9Cg1TaWduaW5nU2VjcmV0Ei4KCmNyZWF0ZWRfYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBG5leHQYAyABKAgqbgoPRW5kcG9pbnRQcm9maWxlEiAKHEVORFBPSU5UX1BST0ZJTEVfVU5TUEVDSUZJRUQQABIdChlFTkRQT0lOVF9QUk9GSUxFX1NUQU5EQVJEEAESGgoWRU5EUE9JTlRfUFJPRklMRV9XSUFYWRACKm0KD0xlZ2FjeVNpZ25hdHVyZRIgChxMRUdBQ1lfU0lHTkFUVVJFX1VOU1BFQ0lGSUVEEAASGAoUTEVHQUNZX1NJR05BVFVSRV9NRDUQARIeChpMRUdBQ1lfU0lHTkFUVVJFX0hNQUNfQk9EWRACKmwKDkVuZHBvaW50U3RhdHVzEh8KG0VORFBPSU5UX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0VORFBPSU5UX1NUQVRVU19FTkFCTEVEEAESHAoYRU5EUE9JTlRfU1RBVFVTX0RJU0FCTEVEEAIqhwEKDkRpc2FibGVkUmVhc29uEh8KG0RJU0FCTEVEX1JFQVNPTl9VTlNQRUNJRklFRBAAEh0KGURJU0FCTEVEX1JFQVNPTl9SRVFVRVNURUQQARIYChRESVNBQkxFRF9SRUFTT05fR09ORRACEhsKF0RJU0FCTEVEX1JFQVNPTl9GQUlMSU5HEANiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_webhook_v1_endpoint_options]);
+  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludC5wcm90bxIRaW5mbG93LndlYmhvb2sudjEiogUKCEVuZHBvaW50EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEgsKA3VybBgDIAEoCRINCgVraW5kcxgEIAMoCRITCgtkZXNjcmlwdGlvbhgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCgZzdGF0dXMYByABKA4yIS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXR1cxI6Cg9kaXNhYmxlZF9yZWFzb24YCCABKA4yIS5pbmZsb3cud2ViaG9vay52MS5EaXNhYmxlZFJlYXNvbhIvCgtkaXNhYmxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZmFpbGluZ19zaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29uY3VycmVuY3kYCyABKAUSMQoHc2VjcmV0cxgMIAMoCzIgLmluZmxvdy53ZWJob29rLnYxLlNpZ25pbmdTZWNyZXQSDAoEbGl2ZRgNIAEoCBI1CgdvcHRpb25zGA4gASgLMiQuaW5mbG93LndlYmhvb2sudjEuQ29uZmlndXJlZE9wdGlvbnMSMwoHcHJvZmlsZRgPIAEoDjIiLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50UHJvZmlsZRI8ChBsZWdhY3lfc2lnbmF0dXJlGBAgASgOMiIuaW5mbG93LndlYmhvb2sudjEuTGVnYWN5U2lnbmF0dXJlEhIKCmV2ZW50X25hbWUYESABKAkSFgoOcGF5ZXJfYXNfYXJyYXkYEiABKAgSFQoNd2lheHlfaGVhZGVycxgTIAEoCCKfAwoSRW5kcG9pbnRTdGF0aXN0aWNzEhMKC2VuZHBvaW50X2lkGAEgASgJEigKBGZyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDmRlbGl2ZXJ5X2NvdW50GAMgASgFEhUKDWF0dGVtcHRfY291bnQYBCABKAMSFwoPZGVsaXZlcmVkX2NvdW50GAUgASgFEhQKDGZhaWxlZF9jb3VudBgGIAEoBRIVCg1wZW5kaW5nX2NvdW50GAcgASgFEjUKEW9sZGVzdF9wZW5kaW5nX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5sYXRlbmN5X3A1MF9tcxgJIAEoBRIWCg5sYXRlbmN5X3A5NV9tcxgKIAEoBRI4CgVob3VycxgLIAMoCzIpLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50U3RhdGlzdGljc0hvdXISNAoIZmFpbHVyZXMYDCADKAsyIi5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludEZhaWx1cmUipgEKD0VuZHBvaW50RmFpbHVyZRITCgtzdGF0dXNfY29kZRgBIAEoBRINCgVlcnJvchgCIAEoCRIWCg5kZWxpdmVyeV9jb3VudBgDIAEoBRIrCgdsYXN0X2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtkZWxpdmVyeV9pZBgFIAEoCRIVCg1yZXNwb25zZV9ib2R5GAYgASgJIrgBChZFbmRwb2ludFN0YXRpc3RpY3NIb3VyEigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKD2RlbGl2ZXJlZF9jb3VudBgCIAEoBRIUCgxmYWlsZWRfY291bnQYAyABKAUSFgoObGF0ZW5jeV9wNTBfbXMYBCABKAUSFgoObGF0ZW5jeV9wOTVfbXMYBSABKAUSFQoNYXR0ZW1wdF9jb3VudBgGIAEoAyJ9Cg1TaWduaW5nU2VjcmV0Ei4KCmNyZWF0ZWRfYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBG5leHQYAyABKAgqbgoPRW5kcG9pbnRQcm9maWxlEiAKHEVORFBPSU5UX1BST0ZJTEVfVU5TUEVDSUZJRUQQABIdChlFTkRQT0lOVF9QUk9GSUxFX1NUQU5EQVJEEAESGgoWRU5EUE9JTlRfUFJPRklMRV9XSUFYWRACKm0KD0xlZ2FjeVNpZ25hdHVyZRIgChxMRUdBQ1lfU0lHTkFUVVJFX1VOU1BFQ0lGSUVEEAASGAoUTEVHQUNZX1NJR05BVFVSRV9NRDUQARIeChpMRUdBQ1lfU0lHTkFUVVJFX0hNQUNfQk9EWRACKmwKDkVuZHBvaW50U3RhdHVzEh8KG0VORFBPSU5UX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0VORFBPSU5UX1NUQVRVU19FTkFCTEVEEAESHAoYRU5EUE9JTlRfU1RBVFVTX0RJU0FCTEVEEAIqhwEKDkRpc2FibGVkUmVhc29uEh8KG0RJU0FCTEVEX1JFQVNPTl9VTlNQRUNJRklFRBAAEh0KGURJU0FCTEVEX1JFQVNPTl9SRVFVRVNURUQQARIYChRESVNBQkxFRF9SRUFTT05fR09ORRACEhsKF0RJU0FCTEVEX1JFQVNPTl9GQUlMSU5HEANiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_webhook_v1_endpoint_options]);
 
 /**
  * A URL of a business that events are posted to.
@@ -251,6 +251,14 @@ export type EndpointStatistics = Message<"inflow.webhook.v1.EndpointStatistics">
    * @generated from field: repeated inflow.webhook.v1.EndpointStatisticsHour hours = 11;
    */
   hours: EndpointStatisticsHour[];
+
+  /**
+   * What the counted deliveries whose latest attempt failed have in common, the most frequent first, at most 10; only of a
+   * request for one endpoint.
+   *
+   * @generated from field: repeated inflow.webhook.v1.EndpointFailure failures = 12;
+   */
+  failures: EndpointFailure[];
 };
 
 /**
@@ -259,6 +267,62 @@ export type EndpointStatistics = Message<"inflow.webhook.v1.EndpointStatistics">
  */
 export const EndpointStatisticsSchema: GenMessage<EndpointStatistics> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_endpoint, 1);
+
+/**
+ * Deliveries whose latest attempt failed in the same way.
+ *
+ * @generated from message inflow.webhook.v1.EndpointFailure
+ */
+export type EndpointFailure = Message<"inflow.webhook.v1.EndpointFailure"> & {
+  /**
+   * HTTP status of the responses; 0: there were none.
+   *
+   * @generated from field: int32 status_code = 1;
+   */
+  statusCode: number;
+
+  /**
+   * Why the attempts failed, such as "timed out after 15 s".
+   *
+   * @generated from field: string error = 2;
+   */
+  error: string;
+
+  /**
+   * How many deliveries.
+   *
+   * @generated from field: int32 delivery_count = 3;
+   */
+  deliveryCount: number;
+
+  /**
+   * When the last of the attempts began.
+   *
+   * @generated from field: google.protobuf.Timestamp last_at = 4;
+   */
+  lastAt?: Timestamp | undefined;
+
+  /**
+   * One of the deliveries, the newest.
+   *
+   * @generated from field: string delivery_id = 5;
+   */
+  deliveryId: string;
+
+  /**
+   * The first 200 characters of the response to it.
+   *
+   * @generated from field: string response_body = 6;
+   */
+  responseBody: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.EndpointFailure.
+ * Use `create(EndpointFailureSchema)` to create a new message.
+ */
+export const EndpointFailureSchema: GenMessage<EndpointFailure> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_endpoint, 2);
 
 /**
  * An hour of an endpoint's statistics, by when deliveries were created.
@@ -300,6 +364,13 @@ export type EndpointStatisticsHour = Message<"inflow.webhook.v1.EndpointStatisti
    * @generated from field: int32 latency_p95_ms = 5;
    */
   latencyP95Ms: number;
+
+  /**
+   * How many attempts were made at the deliveries.
+   *
+   * @generated from field: int64 attempt_count = 6;
+   */
+  attemptCount: bigint;
 };
 
 /**
@@ -307,7 +378,7 @@ export type EndpointStatisticsHour = Message<"inflow.webhook.v1.EndpointStatisti
  * Use `create(EndpointStatisticsHourSchema)` to create a new message.
  */
 export const EndpointStatisticsHourSchema: GenMessage<EndpointStatisticsHour> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_endpoint, 2);
+  messageDesc(file_inflow_webhook_v1_endpoint, 3);
 
 /**
  * A secret that signs requests.
@@ -342,7 +413,7 @@ export type SigningSecret = Message<"inflow.webhook.v1.SigningSecret"> & {
  * Use `create(SigningSecretSchema)` to create a new message.
  */
 export const SigningSecretSchema: GenMessage<SigningSecret> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_endpoint, 3);
+  messageDesc(file_inflow_webhook_v1_endpoint, 4);
 
 /**
  * How the requests to an endpoint look and are signed. An endpoint keeps its profile.
