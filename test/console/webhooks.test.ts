@@ -127,7 +127,7 @@ describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
     await failures.getByRole('row', { name: /500.*2.*queue is full/ }).waitFor()
     await expectAccessible(page)
     // The receiver works again, but most attempts of the day failed.
-    await service.database.pool.query(
+    await service.database.durablePool.query(
       'update webhook_endpoint set failing_since = null where id = $1',
       [id],
     )
