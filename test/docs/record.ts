@@ -7,8 +7,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-const ROOT = join(import.meta.dirname, '../../..')
-const FILE = join(import.meta.dirname, 'first-minute.svg')
+const ROOT = join(import.meta.dirname, '../..')
+const FILE = join(ROOT, 'src/docs/images/first-minute.svg')
 const DATA_DIR = mkdtempSync(join(tmpdir(), 'inflow-recording-'))
 const PORTS = { HTTP_PORT: '18080', GRPC_PORT: '18051', OPS_PORT: '18090' }
 const ENV = { ...process.env, DATA_DIR, DISPLAY_TIME_ZONE: 'Africa/Lagos', ...PORTS }
