@@ -108,10 +108,13 @@ test('an instance goes on after a migration that states that it works with its v
 })
 
 test('a flood of scrapes and probes is served one result', async () => {
+  const beganMs = performance.now()
   const scrapes = await Promise.all(Array.from({ length: 50 }, () => get('/metrics')))
   const next = await get('/metrics')
-  // Computed again, the CPU time and the connections would differ; a second may pass in between once.
-  expect(new Set([...scrapes, next].map(({ text }) => text)).size).toBeLessThanOrEqual(2)
+  const seconds = Math.ceil((performance.now() - beganMs) / 1_000)
+  // Computed again, once a second, the CPU time and the connections would differ.
+  const results = new Set([...scrapes, next].map(({ text }) => text))
+  expect(results.size).toBeLessThanOrEqual(1 + seconds)
   const probes = await Promise.all(Array.from({ length: 50 }, () => get('/readyz')))
   expect(new Set(probes.map(({ status }) => status))).toEqual(new Set([200]))
 })
