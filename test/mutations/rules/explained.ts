@@ -61,11 +61,6 @@ export const EXPLAINED: readonly Explained[] = [
     mutations: [[PAID_AT, PAID_AT.replace('paidAtMs !== undefined', 'true')]],
   },
   {
-    file: 'src/notifications/raw-notification.ts',
-    why: 'a function that ends without a return returns undefined',
-    mutations: [['} catch {', '} catch {}']],
-  },
-  {
     file: 'src/auth/credential-cache.ts',
     why: 'an expired credential is not returned either way; the purge frees its memory sooner',
     mutations: [['ttlAutopurge: true,', 'ttlAutopurge: false,']],
@@ -132,18 +127,5 @@ export const EXPLAINED: readonly Explained[] = [
     file: 'src/webhooks/sender/address-guard.ts',
     why: 'a match has the group',
     mutations: [[SCHEME, SCHEME.replace('[1]?.', '[1].')]],
-  },
-  {
-    file: 'src/webhooks/sender/send-delivery.ts',
-    why: 'signing with no secret fails too',
-    mutations: [["assert(newest, 'an endpoint has a secret that signs')", ';']],
-  },
-  {
-    file: 'src/webhooks/sender/send-delivery.ts',
-    why: 'without the cache the same body is encoded again',
-    mutations: [
-      ['if (found?.eventId === eventId) return found.body', 'if (false) return found.body'],
-      ['known.set(position, { eventId, body })', 'known.set(position, {})'],
-    ],
   },
 ]

@@ -63,7 +63,6 @@ export const RULES: readonly Rules[] = [
       'sender/address-guard.ts',
       'sender/body.ts',
       'sender/failure-text.ts',
-      'sender/send-delivery.ts',
       'sender/sign.ts',
     ],
     tests: [
