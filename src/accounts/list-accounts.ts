@@ -195,6 +195,64 @@ export async function searchAccounts(
   return rows.map(toStored)
 }
 
+/** What of the latest rows was looked for, and since when they are; undefined: there are no others. */
+export interface FoundAmongLatest<Row> {
+  readonly rows: readonly Row[]
+  readonly sinceMs: number | undefined
+}
+
+/**
+ * The accounts, of the latest so many, that have a text as a part of an identifier, a reference, the number, or the
+ * customer's name, phone number or e-mail address, newest first. No index has parts, so the rest is not looked at.
+ */
+export async function searchLatestAccounts(
+  on: Queryable,
+  text: string,
+  { businessIds, live }: AccountScope,
+  { latest, limit }: { readonly latest: number; readonly limit: number },
+): Promise<FoundAmongLatest<StoredAccount>> {
+  const perRange =
+    businessIds === undefined ? latest : Math.ceil(latest / (4 * (businessIds.length || 1)))
+  // Each business and mode has an index by status and id.
+  const scanned =
+    businessIds === undefined
+      ? `select '' as range, a.* from (select * from account order by id desc limit $2) a`
+      : `select r.id as range, a.* from ${RANGES_OF_BUSINESSES} cross join lateral (select * from account
+          where business_id = r.business_id and live = r.live and status = r.status
+          order by id desc limit $2) a`
+  const ranges = businessIds === undefined ? "unnest(array['']) as r(id)" : RANGES_OF_BUSINESSES
+  const values = [text.toLowerCase(), perRange, limit, live ?? null, phonePart(text)]
+  const { rows } = await on.query<AccountRow & { id: string | null; since_ms: number | null }>(
+    `with scanned as materialized (${scanned}), edge as (
+        select max(since) as since from ${ranges} cross join lateral (
+          select min(created_at) as since from scanned where range = r.id having count(*) >= $2) e
+      ), found as (
+        select * from scanned a where live = coalesce($4, live) and (
+          position($1 in lower(first_name || ' ' || last_name)) > 0 or position($1 in lower(email)) > 0
+          or position($5 in phone) > 0 or position($1 in lower(merchant_reference)) > 0
+          or position($1 in account_number) > 0 or position($1 in lower(reference)) > 0 or position($1 in id) > 0)
+        order by id desc limit $3
+      )
+      select ${epochMs('edge.since')} as since_ms, ${ACCOUNT_COLUMNS}
+      from edge left join found account on true order by id desc`,
+    businessIds === undefined ? values : [...values, businessIds],
+  )
+  return {
+    rows: rows.flatMap((row) => (row.id === null ? [] : [toStored(row as AccountRow)])),
+    sinceMs: rows[0]?.since_ms ?? undefined,
+  }
+}
+
+const RANGES_OF_BUSINESSES = `(select b.id || ' ' || m.live || ' ' || s.status as id, b.id as business_id, m.live, s.status
+  from unnest($6::text[]) as b(id) cross join unnest(array[true, false]) as m(live)
+    cross join unnest(array['PENDING', 'ACTIVE', 'CLOSED', 'EXPIRED']) as s(status)) r`
+
+/** A phone number without what differs by how it is written; null: the text is none. */
+function phonePart(text: string): string | null {
+  const digits = text.replace(/[ ()-]/g, '')
+  return /^(?:\+?234|0)?(\d{5,14})$/.exec(digits)?.[1] ?? null
+}
+
 /** One probe of an index for each column. */
 function columnParts(
   text: string,

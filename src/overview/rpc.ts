@@ -43,8 +43,14 @@ export function createOverviewRpc(
     },
     async search({ query, businessId, live }, { values }) {
       const scope = scopeOf(businessId, live, restrictionOf(values))
-      const { results, more } = await search(runtime.database, query, scope)
-      return { results: results.map(toResultMessage), more: more.map(toResultKind) }
+      const found = await search(runtime.database, query, scope)
+      return {
+        results: found.results.map(toResultMessage),
+        more: found.more.map(toResultKind),
+        ...(found.searchedSinceMs !== undefined && {
+          searchedSince: toTimestamp(found.searchedSinceMs),
+        }),
+      }
     },
     async getOverview({ businessId, test }, { values }) {
       const scope = scopeOf(businessId, !test, restrictionOf(values))

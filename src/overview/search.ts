@@ -1,4 +1,4 @@
-import { searchAccounts } from '../accounts/list-accounts.ts'
+import { searchAccounts, searchLatestAccounts } from '../accounts/list-accounts.ts'
 import { searchTokens } from '../auth/tokens/tokens.ts'
 import { isPaymentKey } from '../banks/bank-fields.ts'
 import { searchBusinesses } from '../businesses/get-business.ts'
@@ -9,7 +9,7 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import { findSettlement } from '../settlement/get-balance.ts'
 import { findConflict } from '../transactions/conflicts.ts'
-import { searchTransactions } from '../transactions/find-transactions.ts'
+import { searchLatestTransactions, searchTransactions } from '../transactions/find-transactions.ts'
 import { searchUnmatched } from '../transactions/resolve-unmatched.ts'
 import { findDeliveryWithEndpoint, findEndpoint } from '../webhooks/endpoints/list-endpoints.ts'
 import * as found from './found.ts'
@@ -23,7 +23,15 @@ interface SearchResults {
   readonly results: readonly found.Found[]
   /** The kinds of which there is more. */
   readonly more: readonly found.FoundKind[]
+  /** Since when the payments and accounts are among which parts were looked for; undefined: all, or none. */
+  readonly searchedSinceMs: number | undefined
 }
+
+/** A part is searched for among so many of the latest payments, and of the latest accounts. */
+const LATEST = 2_000
+
+/** The shortest part that is searched for. */
+const PART_CHARS_MIN = 3
 
 type Look = Promise<readonly found.Found[]>
 
@@ -40,10 +48,35 @@ export async function search(
     ...credentialLooks(database, query, scope),
     ...(scope.isOperator ? operatorLooks(database, query, scope) : []),
   ]
-  const kinds = await Promise.all(looks)
+  const wholes = await Promise.all(looks)
+  const isFound = wholes.flat().some(({ kind }) => kind === 'TRANSACTION' || kind === 'ACCOUNT')
+  const isPart = query.isPart && !isFound && query.text.length >= PART_CHARS_MIN
+  const parts = isPart ? await searchParts(database, query.text, scope) : NO_PARTS
+  const kinds = [...wholes, ...parts.kinds]
   return {
     results: kinds.flatMap((results) => results.slice(0, RESULTS_MAX)),
     more: kinds.flatMap((results) => results[RESULTS_MAX]?.kind ?? []),
+    searchedSinceMs: parts.sinceMs,
+  }
+}
+
+interface Parts {
+  readonly kinds: readonly (readonly found.Found[])[]
+  readonly sinceMs: number | undefined
+}
+
+const NO_PARTS: Parts = { kinds: [], sinceMs: undefined }
+
+async function searchParts({ read }: Database, text: string, scope: Scope): Promise<Parts> {
+  const bounds = { latest: LATEST, limit: RESULTS_MAX + 1 }
+  const [payments, accounts] = await Promise.all([
+    read((on) => searchLatestTransactions(on, text, scope, bounds)),
+    read((on) => searchLatestAccounts(on, text, scope, bounds)),
+  ])
+  const since = [payments.sinceMs, accounts.sinceMs].filter((ms) => ms !== undefined)
+  return {
+    kinds: [accounts.rows.map(found.fromAccount), payments.rows.map(found.fromTransaction)],
+    sinceMs: since.length === 0 ? undefined : Math.max(...since),
   }
 }
 
@@ -190,6 +223,8 @@ interface Query {
   readonly isForeignId: boolean
   /** Whether it may be the beginning of a business's name. */
   readonly isName: boolean
+  /** Whether it may be a part of something. */
+  readonly isPart: boolean
   /** The range of ids of the tokens and the keys that it identifies. */
   readonly credential: CredentialRange | undefined
 }
@@ -220,6 +255,7 @@ export function readQuery(query: string): Query {
     prefix,
     isForeignId: !isOurs && !isAddress,
     isName: !isOurs && !isAddress && text !== '',
+    isPart: !isOurs && !/^[a-z]{2,3}_$/.test(text),
     credential,
   }
 }

@@ -2,9 +2,11 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { isCreditable } from '../accounts/account.ts'
 import { getAccount } from '../accounts/get-account.ts'
+import type { FoundAmongLatest } from '../accounts/list-accounts.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, IsSimulated } from '../banks/bank.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
+import { parseAmount } from '../core/money.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
@@ -253,6 +255,52 @@ async function findAll(
     [sessionId, live ?? null, businessIds ?? null],
   )
   return rows.map(toStored)
+}
+
+/**
+ * The payments, of the latest so many, that have a text as a part of an identifier, the session id, a reference or the
+ * payer's name, or as the amount, newest first. No index has parts, so the rest is not looked at.
+ */
+export async function searchLatestTransactions(
+  on: Queryable,
+  text: string,
+  { businessIds, live }: Scope,
+  { latest, limit }: { readonly latest: number; readonly limit: number },
+): Promise<FoundAmongLatest<StoredTransaction>> {
+  const perRange = Math.max(1, Math.ceil(latest / (businessIds?.length || 1)))
+  const scanned =
+    businessIds === undefined
+      ? `select '' as range, t.* from (
+          select * from transaction ${live === false ? 'where not live' : ''} order by id desc limit $2) t`
+      : `select b.id as range, t.* from unnest($6::text[]) as b(id)
+          cross join lateral (select f.* from unnest(array[true, false]) as m(live)
+            cross join lateral (select * from transaction where business_id = b.id and live = m.live
+              order by paid_at desc, id desc limit $2) f order by f.paid_at desc, f.id desc limit $2) t`
+  const ranges = businessIds === undefined ? "array['']" : '$6::text[]'
+  const values = [text.toLowerCase(), perRange, limit, live ?? null, amountOf(text) ?? null]
+  const { rows } = await on.query<TransactionRow & { id: string | null; since_ms: number | null }>(
+    `with scanned as materialized (${scanned}), edge as (
+        select max(since) as since from unnest(${ranges}) as r(id) cross join lateral (
+          select min(created_at) as since from scanned where range = r.id having count(*) >= $2) e
+      ), found as (
+        select * from scanned where live = coalesce($4, live) and (
+          amount_minor = $5 or position($1 in lower(payer_name)) > 0 or position($1 in lower(session_id)) > 0
+          or position($1 in id) > 0)
+        order by id desc limit $3
+      )
+      select round(date_part('epoch', edge.since) * 1000) as since_ms, ${TRANSACTION_COLUMNS}
+      from edge left join (found t join account a on a.id = t.account_id) on true order by t.id desc`,
+    businessIds === undefined ? values : [...values, businessIds],
+  )
+  return {
+    rows: rows.flatMap((row) => (row.id === null ? [] : [toStored(row as TransactionRow)])),
+    sinceMs: rows[0]?.since_ms ?? undefined,
+  }
+}
+
+/** An amount in naira, such as "₦4,200" or "4200.50", in kobo; undefined: the text is none. */
+function amountOf(text: string): bigint | undefined {
+  return parseAmount(text.replace(/^(₦|NGN)\s*/i, '').replaceAll(',', ''))
 }
 
 /** What to search among; undefined: all. */

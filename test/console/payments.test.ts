@@ -137,6 +137,21 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await close()
   })
 
+  test('a payment is found by its payer or its amount', async () => {
+    const { page, close } = await open('/')
+    const box = page.getByRole('combobox', { name: 'Search' })
+    const result = page.getByRole('option').filter({ hasText: 'Ada Obi' }).first()
+    for (const text of ['bola a', '9,007,199,254,740.99']) {
+      await box.fill(text)
+      await result.waitFor()
+    }
+    await result.getByText('₦9,007,199,254,740.99').waitFor()
+    await box.press('Enter')
+    await page.getByRole('heading', { name: 'Payment', exact: true }).waitFor()
+    await page.locator('.payment-amount').getByText('₦9,007,199,254,740.99').waitFor()
+    await close()
+  })
+
   test('the keyboard walks the rows and opens a payment', async () => {
     const { page, close } = await open('/payments')
     await rows(page).first().waitFor()

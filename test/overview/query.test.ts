@@ -5,7 +5,7 @@ const UNIQUE = '01m83cw9qnqv8d4h0yt9a4hsdz'
 
 test('recognises what a text may be by its shape', () => {
   expect(readQuery(` txn_${UNIQUE} `)).toEqual({
-    ...{ text: `txn_${UNIQUE}`, prefix: 'txn', isForeignId: false, isName: false },
+    ...{ text: `txn_${UNIQUE}`, prefix: 'txn', isForeignId: false, isName: false, isPart: false },
     credential: undefined,
   })
   expect(readQuery('ada@example.com')).toMatchObject({ isForeignId: false, isName: false })

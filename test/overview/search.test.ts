@@ -1,4 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
@@ -169,6 +170,45 @@ test('returns ten results of a kind, and says that there are more', async () => 
     results: [{ businessId: other.businessId }],
     more: [],
   })
+})
+
+test('finds the latest payments and accounts by a part of what identifies them, or by the amount', async () => {
+  const buyer = { firstName: 'Oluwaseun', lastName: 'Adékúnlé', phone: '+2348039990001' }
+  const merchantReference = fresh('basket')
+  const { account } = await service.client(AccountService).createAccount({
+    ...{ businessId: shop.businessId, bank: Bank.BANK_9PSB, ...buyer },
+    ...{ email: 'seun.kunle@example.com', reference: merchantReference },
+  })
+  const sessionId = fresh('090405')
+  const { transaction } = await service.client(TransactionService).recordPayment({
+    ...{ bank: Bank.BANK_9PSB, accountNumber: account!.accountNumber, sessionId },
+    ...{ amountMinor: 77_312_345n, payer: { name: 'HAJIYA KHADIJAT' } },
+  })
+  const toAccount = ['ACCOUNT', account!.id]
+  const toPayment = ['TRANSACTION', transaction!.id]
+  for (const [query, result] of [
+    ['waseun adé', toAccount],
+    ['0803 999 0001', toAccount],
+    ['9990001', toAccount],
+    ['seun.kunle@', toAccount],
+    [merchantReference.slice(0, -1), toAccount],
+    [account!.id.slice(0, -1), toAccount],
+    ['773123.45', toPayment],
+    ['₦773,123.45', toPayment],
+    ['hajiya k', toPayment],
+    [sessionId.slice(0, -1), toPayment],
+    [transaction!.id.slice(8), toPayment],
+  ] as const) {
+    expect(await find(query), query).toContainEqual(result)
+    const one = await find(query, { businessId: shop.businessId, live: true })
+    expect(one, query).toContainEqual(result)
+    expect(await find(query, { live: false }), query).toEqual([])
+    const foreign = await find(query, {}, await restricted(service, other.businessId))
+    expect(foreign, query).not.toContainEqual(result)
+  }
+  expect(await find('wa')).toEqual([])
+  const { searchedSince } = await operator().search({ query: 'waseun' })
+  expect(searchedSince).toBeUndefined()
 })
 
 test('finds nothing by a text that nothing has, whatever it contains', async () => {

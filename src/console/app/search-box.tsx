@@ -3,8 +3,10 @@ import { type KeyboardEvent, useDeferredValue, useEffect, useRef, useState } fro
 import { useLocation } from 'wouter'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ResultKind, type SearchResult } from '../../../gen/inflow/overview/v1/search_pb.ts'
+import { naira } from '../format/money.ts'
 import { useHref, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
+import { Time } from '../ui/values.tsx'
 import { isTyping } from './typing.ts'
 
 /** Finds anything by what is at hand: a session, reference, number, e-mail or id. `/` or Ctrl K focuses it. */
@@ -32,7 +34,9 @@ export function SearchBox() {
   const open = (index: number) => {
     const result = results[index]
     if (!result) return
-    navigate(href(PATHS[result.kind]?.(result) ?? '/review'))
+    const reviewed = REVIEWED[result.kind]
+    const item = `${reviewed}-${result.live ? 'live' : 'test'}-${result.id}`
+    navigate(href(PATHS[result.kind]?.(result) ?? '/review', reviewed ? { item } : {}))
     setOpen(false)
     setTyped('')
     input.current?.blur()
@@ -60,7 +64,7 @@ export function SearchBox() {
         aria-expanded={isOpen && results.length > 0}
         aria-controls="search-results"
         aria-activedescendant={isOpen && results.length > 0 ? `search-${at}` : undefined}
-        placeholder="Session, reference, account, e-mail, id"
+        placeholder="Name, phone, amount, payer, reference, id"
         value={typed}
         maxLength={254}
         onChange={(event) => {
@@ -89,6 +93,12 @@ export function SearchBox() {
               {isFound ? (found.error ? 'The search failed' : nothingFound(live)) : 'Searching…'}
             </p>
           )}
+          {isFound && found.data?.searchedSince && (
+            <p className="faint">
+              Parts are looked for since <Time at={found.data.searchedSince} />; a whole id, number
+              or address finds older ones.
+            </p>
+          )}
           {results.map((result, index) => (
             <div
               key={`${result.kind} ${result.id}`}
@@ -101,7 +111,10 @@ export function SearchBox() {
                 open(index)
               }}
             >
-              <span>{result.title}</span>
+              <span>
+                {result.title}
+                {result.amountMinor > 0n && ` · ${naira(result.amountMinor)}`}
+              </span>
               <span className="faint">{result.subtitle}</span>
             </div>
           ))}
@@ -130,6 +143,13 @@ function useFocusKey() {
     return () => window.removeEventListener('keydown', onKey)
   }, [])
   return input
+}
+
+/** What is opened in the review queue: the numbers of its kinds. */
+const REVIEWED: Readonly<Record<number, number>> = {
+  [ResultKind.UNMATCHED_PAYMENT]: 1,
+  [ResultKind.NOTIFICATION]: 2,
+  [ResultKind.PAYMENT_CONFLICT]: 3,
 }
 
 /** The page of a result, by its kind. */
