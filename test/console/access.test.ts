@@ -2,6 +2,8 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { openShop, pay } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 import { expectAccessible, useBrowser } from './browser.ts'
@@ -134,6 +136,25 @@ describe.skipIf(!hasBrowser)('the pages of businesses and access', () => {
     await dialog.getByText(business.id).first().waitFor()
     expect(problems).toEqual([])
     await signedIn.close()
+    await close()
+  })
+
+  it('shows the balance of a business, its last day, and the health of its endpoints', async () => {
+    const shop = await openShop(service, { name: 'Figures Shop' })
+    await pay(service, shop, 150_050n)
+    const hook = { url: 'http://127.0.0.1:9/hooks', kinds: ['SETTLEMENT_COMPLETED'] }
+    const created = { businessId: shop.businessId, ...hook }
+    await service.client(WebhookService).createEndpoint(created)
+    const { page, problems, close } = await open(`/businesses/${shop.businessId}`)
+    const figure = (text: string) => page.locator('.figure', { hasText: text })
+    await figure('received and not settled yet').getByText('₦1,500.50').waitFor()
+    await figure('settled, less fees and reversals').getByText('₦0.00').waitFor()
+    await figure('Healthy endpoints').getByText('1 of 1').waitFor()
+    await expectAccessible(page)
+    await page.goto(`${service.httpUrl}/console/businesses/${shop.businessId}?mode=test`)
+    await figure('received and not settled yet').getByText('₦0.00').waitFor()
+    await figure('Healthy endpoints').getByText('there are none').waitFor()
+    expect(problems).toEqual([])
     await close()
   })
 

@@ -17,6 +17,7 @@ import { FilterBar, TextFilter } from '../ui/filters.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, Facts, Loaded, Page, Section } from '../ui/page.tsx'
 import { Id, PageLink } from '../ui/values.tsx'
+import { BusinessFigures } from './business-figures.tsx'
 import { Keys, PortalLinks, useKeys, usePortalLinks } from './credentials.tsx'
 
 const METHODS = BusinessService.method
@@ -140,6 +141,7 @@ export function BusinessPage() {
         <BusinessFacts business={business} />
         {terms.data?.terms && <SettlementTerms businessId={id} terms={terms.data.terms} />}
       </div>
+      {!isPortal && <BusinessFigures businessId={id} />}
       <Keys businessId={id} keys={keys} />
       {!isPortal && may(SessionService.method.listPortalLinks) && (
         <PortalLinks businessId={id} links={links} />
@@ -182,7 +184,7 @@ function BusinessFacts({ business }: { readonly business: Business }) {
           'Look at its',
           () => (
             <span className="links">
-              {['payments', 'accounts', 'webhooks'].map((page) => (
+              {['payments', 'accounts', 'webhooks', 'requests'].map((page) => (
                 <PageLink key={page} to={`/${page}`} query={query}>
                   {page}
                 </PageLink>
