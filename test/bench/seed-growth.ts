@@ -61,7 +61,7 @@ export async function seedGrowth(
   // Disables triggers, and with them foreign keys; the sequencer keeps its triggers.
   const unchecked = '-c session_replication_role=replica -c synchronous_commit=off'
   const loader = await open(unchecked)
-  const poster = await open(unchecked)
+  const ledger = await open(unchecked)
   const sequencer = await open('-c synchronous_commit=off')
   const numberEvents = async (): Promise<void> => {
     const select = 'select more from sequence_events($1)'
@@ -75,7 +75,7 @@ export async function seedGrowth(
     for (let from = 1; from <= sizes.transactions; from += CHUNK) {
       const chunk = chunkOf(from, sizes, nowMs)
       await seedTransactions(loader, sizes, chunk)
-      const posted = seedBooks(poster, chunk)
+      const posted = seedBooks(ledger, chunk)
       if (chunk.to > sizes.transactions - (sizes.events ?? sizes.transactions))
         await seedEvents(loader, chunk)
       await posted
@@ -93,7 +93,7 @@ export async function seedGrowth(
     await checkForeignKeys(loader)
     await loader.query('vacuum (analyze)')
   } finally {
-    await Promise.all([loader.end(), poster.end(), sequencer.end()])
+    await Promise.all([loader.end(), ledger.end(), sequencer.end()])
   }
 }
 

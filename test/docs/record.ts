@@ -47,9 +47,9 @@ try {
     env: ENV,
     stdio: ['ignore', 'pipe', 'ignore'],
   })
-  let heard = ''
+  let printed = ''
   listening.stdout.setEncoding('utf8').on('data', (text: string) => {
-    heard += text
+    printed += text
   })
   await sleep(3_000)
   const created = await post('generateVirtualAccount/', {
@@ -72,7 +72,7 @@ try {
       `npx inflow ${transfer.join(' ')} --session demo-session-1`,
       simulated.split('\n').slice(0, 3).join('\n'),
     ),
-    ...shown('npx inflow webhook listen   # in another terminal', lineWith('PAYMENT_', heard)),
+    ...shown('npx inflow webhook listen   # in another terminal', lineWith('PAYMENT_', printed)),
     ...shown('curl …/v2/thirdparty/getTransaction/ -d \'{"session_id":"demo-session-1"}\'', found),
   ])
 } finally {
