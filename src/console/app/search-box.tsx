@@ -1,5 +1,5 @@
 import { useQuery } from '@connectrpc/connect-query'
-import { type KeyboardEvent, useDeferredValue, useEffect, useRef, useState } from 'react'
+import { type KeyboardEvent, useEffect, useRef, useState } from 'react'
 import { useLocation } from 'wouter'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ResultKind, type SearchResult } from '../../../gen/inflow/overview/v1/search_pb.ts'
@@ -8,6 +8,18 @@ import { useHref, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { Time } from '../ui/values.tsx'
 import { isTyping } from './typing.ts'
+
+/** How long the viewer has to pause in typing before a search starts. */
+const SETTLED_MS = 150
+
+function useSettled(text: string): string {
+  const [settled, setSettled] = useState(text)
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(text), SETTLED_MS)
+    return () => clearTimeout(timer)
+  }, [text])
+  return settled
+}
 
 /** Finds anything by what is at hand: a session, reference, number, e-mail or id. `/` or Ctrl K focuses it. */
 export function SearchBox() {
@@ -21,7 +33,7 @@ export function SearchBox() {
   const href = useHref()
   const input = useFocusKey()
   const text = typed.trim()
-  const query = useDeferredValue(text)
+  const query = useSettled(text)
   const isSearched = text.length > 2
   const found = useQuery(
     OverviewService.method.search,
