@@ -1,6 +1,7 @@
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { useEffect, useRef } from 'react'
+import { lagosClock, lagosDay } from '../format/time.ts'
 
 interface Series {
   readonly label: string
@@ -17,6 +18,14 @@ const CLOCK: NonNullable<uPlot.Axis['values']> = [
   [3600, '{HH}:{mm}', '\n{D} {MMM}', null, '\n{D} {MMM}', null, null, null, 1],
   [60, '{HH}:{mm}', '\n{D} {MMM}', null, '\n{D} {MMM}', null, null, null, 1],
 ]
+
+/** While the pointer is elsewhere, the values are those of the latest hour. */
+function showLatest(plot: uPlot): void {
+  if (typeof plot.cursor.idx !== 'number') plot.setLegend({ idx: plot.data[0].length - 1 })
+}
+
+const hourText = (seconds: number | null): string =>
+  seconds === null ? '' : `${lagosDay(seconds * 1_000)}, ${lagosClock(seconds * 1_000)}`
 
 interface ChartProps {
   readonly label: string
@@ -47,7 +56,7 @@ export function Chart({ label, times, series, format = String }: ChartProps) {
         width: element.clientWidth,
         height: HEIGHT,
         series: [
-          {},
+          { label: 'Hour', value: (_plot, seconds) => hourText(seconds) },
           ...series.map((each) => ({
             label: each.label,
             stroke: colour(each.colour),
@@ -61,10 +70,12 @@ export function Chart({ label, times, series, format = String }: ChartProps) {
           { ...axis, size: 60, values: (_plot, ticks) => ticks.map(format) },
         ],
         cursor: { drag: { x: false, y: false } },
+        hooks: { setCursor: [showLatest] },
       },
       [[...times], ...series.map(({ values }) => [...values])],
       element,
     )
+    showLatest(plot)
     const resized = new ResizeObserver(() => {
       plot.setSize({ width: element.clientWidth, height: HEIGHT })
     })
