@@ -405,7 +405,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     add: async ({ service }, fresh, number) =>
       service.client(TransactionService).recordPayment({
         bank: bankOf(number),
-        accountNumber: '0000000000',
+        accountNumber: even(number) ? '0000000000' : '0000000001',
         sessionId: plain(fresh),
         amountMinor: 700n,
       }),
@@ -416,7 +416,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
           [id],
         ),
     },
-    options: () => [atBank],
+    options: () => [atBank, equals({ accountNumber: '0000000000' }, 'accountNumber', '0000000000')],
   },
   'ReconciliationService.ListRecordedPayments': {
     request: () => ({
@@ -611,7 +611,8 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
         ...inPeriod(rows, 'paidAt'),
         equals({ reference }, 'accountReference', reference),
         equals({ sessionId }, 'sessionId', sessionId),
-        equals({ status: 1 }, 'status', PENDING),
+        // Those of all businesses come in the order of payment.
+        { ...equals({ status: 1 }, 'status', PENDING), isReordered: true },
         { request: { statuses: [2, 4] }, matches: ({ status }) => status !== PENDING },
         inMode(true),
         inMode(false),
