@@ -85,13 +85,15 @@ async function describeItems(
 ): Promise<readonly ReviewItem[]> {
   interface Row {
     readonly at: number
-    readonly businessName: string
+    readonly businessName: string | null
     readonly account: ReviewAccount | null
   }
   const named = found.map(({ accountOf }) => ({ reference: '', accountNumber: '', ...accountOf }))
   const { rows } = await on.query<Row>({
     name: 'overview-describe-review-items',
-    text: `select k.at::int, b.name as "businessName", case when a.id is not null then json_build_object(
+    text: `select k.at::int,
+        (select name from business where id = coalesce(nullif(k.business_id, ''), a.business_id)) as "businessName",
+        case when a.id is not null then json_build_object(
           'businessId', a.business_id, 'reference', a.reference, 'accountNumber', coalesce(a.account_number, ''),
           'customerName', a.first_name || ' ' || a.last_name, 'status', a.status) end as account
       from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[])
@@ -101,8 +103,7 @@ async function describeItems(
           select * from account where reference = k.reference
           union all
           select * from account where account_number = k.account_number and bank = k.bank and live = k.live
-        ) a on true
-        join business b on b.id = coalesce(nullif(k.business_id, ''), a.business_id)`,
+        ) a on true`,
     values: [
       found.map(({ businessId }) => businessId),
       named.map(({ reference }) => reference),

@@ -68,7 +68,9 @@ const ADMINISTRATIVE = methods.filter((method) => {
   return (
     method.name === 'CloseAccount' ||
     method.name === 'SetAccountSplit' ||
-    (method.idempotency !== 1 && scopes.length === 1 && scopes[0] === 'admin')
+    (method.idempotency !== 1 &&
+      scopes.every((scope) => /^(admin|webhooks:write)$/.test(scope)) &&
+      scopes.length > 0)
   )
 })
 const OTHERS = methods.filter((method) => !ADMINISTRATIVE.includes(method))
