@@ -1,9 +1,10 @@
 import type { TestService } from '../../support/service.ts'
+import { WAIT_LIMIT_MS } from '../../support/wait-for.ts'
 import { until } from '../rest/rest.ts'
 
-/** Tables whose rows change without a call, on timers. */
+/** Tables whose rows change without a call, on timers, and the log of all requests. */
 export const BY_THEMSELVES =
-  /^(sequencer_tick|event_retention|log_follower|settlement_(due|sweep)|webhook_(dispatcher|attempt|hour)|payment_hour|bank_breaker|master_key_holder|rate_.*)$/
+  /^(api_request|sequencer_tick|event_retention|log_follower|settlement_(due|sweep)|webhook_(dispatcher|attempt|hour)|payment_hour|bank_breaker|master_key_holder|rate_.*)$/
 
 /** Every row that a call could have changed, as a count and a hash for each table. */
 export async function snapshotOf({ database: { durablePool } }: TestService): Promise<unknown> {
@@ -16,7 +17,7 @@ export async function snapshotOf({ database: { durablePool } }: TestService): Pr
         as quiet`,
       ),
     ({ rows }) => rows[0]!.quiet,
-    10_000,
+    WAIT_LIMIT_MS,
   )
   // Partitions, which a job makes and drops, are read through their tables.
   const { rows } = await durablePool.query<{ tablename: string }>(
