@@ -52,8 +52,8 @@ export async function makeFolder(folder: string): Promise<void> {
 }
 
 /**
- * Opens a file. What root creates in a user's folder belongs to that user, whom one start as root must
- * not lock out; root follows no link there.
+ * Opens a file, and creates it if the flags say so. Root gives a file in a user's folder to that user, who could not
+ * start the service otherwise, and follows no link there.
  *
  * @param flags of open(2)
  */
