@@ -42,25 +42,25 @@ export function startGrpcLoad(
 export async function grpcLoad(
   options: GrpcTarget & { readonly calls: Calls; readonly inFlight: number },
 ) {
-  const caller = await createCaller(options, options.calls)
-  const callers = Array<Caller>(options.inFlight).fill(caller)
+  const callerOf = await openCallers(options, options.calls)
+  const callers = Array.from({ length: options.inFlight }, (_, lane) => callerOf(lane))
   return { ready: undefined, run: (seconds: number) => runCallers(callers, seconds) }
 }
 
-/** One call; its response is checked. */
-async function createCaller(target: GrpcTarget, calls: Calls): Promise<Caller> {
+/** Returns how a lane calls, one call after the other on one connection; each response is checked. */
+async function openCallers(target: GrpcTarget, calls: Calls): Promise<(lane: number) => Caller> {
   const { method } = TransactionService
   if (calls.kind === 'record') {
     const call = await openBare(target, method.recordPayment)
-    return (done) => {
-      call(newPayment(calls.accounts), (failure, response) => {
+    return (lane) => (done) => {
+      call(lane, newPayment(calls.accounts), (failure, response) => {
         done(failure ?? faultOf(response ? [response] : []))
       })
     }
   }
   if (calls.kind === 'record-batch') {
     const { call } = openGrpc(target, method.recordPayments, CONNECTIONS)
-    return (done) => {
+    return () => (done) => {
       const payments = Array.from({ length: calls.payments }, () => newPayment(ACCOUNTS))
       call({ payments }, (failure, { results = [] } = {} as never) => {
         done(failure ?? faultOf(results, calls.payments))
@@ -69,9 +69,9 @@ async function createCaller(target: GrpcTarget, calls: Calls): Promise<Caller> {
   }
   const { businessId, transactions } = calls
   const call = await openBare(target, method.getTransaction)
-  return (done) => {
+  return (lane) => (done) => {
     const sessionId = sessionIdOf(1 + Math.floor(Math.random() * transactions))
-    call({ businessId, sessionId }, (failure, response) => {
+    call(lane, { businessId, sessionId }, (failure, response) => {
       done(failure ?? (response?.transaction === undefined ? 'no transaction' : undefined))
     })
   }
@@ -87,13 +87,13 @@ async function openBare<I extends DescMessage, O extends DescMessage>(
     openGrpcConnection({ address, path, token }),
   )
   const connections = await Promise.all(opened)
-  let calls = 0
   return (
+    lane: number,
     message: MessageInitShape<I>,
     done: (failure: string | undefined, response?: MessageShape<O>) => void,
   ): void => {
     const bytes = toBinary(method.input, create(method.input, message))
-    connections[calls++ % CONNECTIONS]!.call(bytes, (response) => {
+    connections[lane % CONNECTIONS]!.call(bytes, (response) => {
       if (typeof response === 'string') done(response)
       else done(undefined, fromBinary(method.output, response))
     })
