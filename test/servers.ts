@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readyBinaries } from '../src/postgres/embedded/binaries.ts'
 import { serverUser } from '../src/postgres/embedded/server-user.ts'
-import { makeFolder } from './support/folder.ts'
+import { makeFolder, parentOfRun } from './support/folder.ts'
 import { findPostgres, startPostgres, TEST_SETTINGS } from './support/postgres-server.ts'
 
 /** The servers that users have, beside the embedded one: Debian's, and what is packaged for npm. */
@@ -41,7 +41,7 @@ async function main(args: readonly string[]): Promise<number> {
   const names = positionals.length > 0 ? positionals : ['debian', ...Object.keys(PACKAGED)]
   const unknown = names.filter((name) => name !== 'debian' && PACKAGED[name] === undefined)
   if (unknown.length > 0) throw new Error(`unknown server ${unknown.join(', ')}; ${USAGE}`)
-  const folder = await makeFolder('servers')
+  const folder = await makeFolder('servers', parentOfRun())
   const failed: string[] = []
   try {
     for (const name of names) {

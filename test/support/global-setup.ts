@@ -7,7 +7,7 @@ import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { createTemplate, dropTestDatabases } from './database.ts'
-import { makeFolder } from './folder.ts'
+import { makeFolder, parentOfRun } from './folder.ts'
 import { findPostgres, startPostgres, TEST_SETTINGS } from './postgres-server.ts'
 import { killAll, orphansOf, processesOf } from './processes.ts'
 
@@ -55,7 +55,7 @@ async function openServer(
  * of the run are in one.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const folder = await makeFolder('test')
+  const folder = await makeFolder('test', parentOfRun())
   // Also those that have a parent: it may end during the run.
   const before = new Set(processesOf(ROOT, folder).map(({ pid }) => pid))
   startKeeper(folder, before)
