@@ -21,7 +21,7 @@ const IN_FAULTS = [
   'test/faults/failover.test.ts',
   'test/events/sequencer.test.ts',
   'test/settlement/sequences.test.ts',
-  'test/settlement/verify-events.test.ts',
+  'test/settlement/verify.test.ts',
   'test/webhooks/deliveries/claimed-as-made.test.ts',
 ]
 

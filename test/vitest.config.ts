@@ -65,7 +65,6 @@ export const SLOW_FILES = [
   'test/protocols/matrix/errors.test.ts',
   'test/protocols/tls/mutual-tls.test.ts',
   'test/protocols/tls/tls-process.test.ts',
-  'test/settlement/verify-events.test.ts',
   'test/webhooks/cli.test.ts',
   'test/webhooks/deliveries/claimed-as-made.test.ts',
 ]

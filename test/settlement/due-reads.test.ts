@@ -5,7 +5,7 @@ import { sequence } from '../support/events.ts'
 import { rowsRead } from '../support/rows-read.ts'
 import { createInstance, testClock } from './fixture.ts'
 
-const BUSINESSES = 20_000
+const BUSINESSES = 5_000
 const DUE = 3
 const DAY_MS = 86_400_000
 

@@ -5,10 +5,14 @@ import type { Clock } from '../../src/core/clock.ts'
 import { newId } from '../../src/core/ids.ts'
 import type { Database } from '../../src/postgres/orm.ts'
 import { createSemaphore } from '../../src/postgres/semaphore.ts'
+import { updateTerms } from '../../src/settlement/change-terms.ts'
 import type { SettlementContext } from '../../src/settlement/runs/run-settlement.ts'
+import { settle } from '../../src/settlement/runs/settle.ts'
 import { createSettlementJob } from '../../src/settlement/settlements.ts'
+import { DEFAULT_TERMS, type Terms } from '../../src/settlement/terms.ts'
 import { verifyLedger } from '../../src/settlement/verify-ledger.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
+import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
 import { insertTransactions } from '../../src/transactions/store.ts'
 import type { IncomingPayment } from '../../src/transactions/transaction.ts'
 import { tamper } from '../support/database.ts'
@@ -55,8 +59,28 @@ export function createInstance(
     onConflict: () => undefined,
   })
   const job = createSettlementJob(context)
-  return { ...context, durablePool, recordPayment, job }
+  return {
+    ...context,
+    ...{ durablePool, recordPayment, job },
+    /** Without terms, nothing becomes due during a test, and nothing has a fee. */
+    setTerms: (businessId: string, terms: Partial<Terms> = {}) =>
+      updateTerms(context, businessId, { ...DEFAULT_TERMS, workingDays: 30, ...terms }, SYSTEM),
+    /** Settles all that is pending and numbered. */
+    settleNow: (businessId: string, { live = true, requestId = '' } = {}) =>
+      settle(context, { businessId, live, requestId, force: true }, CALLER),
+    reverse: (transactionId: string) =>
+      reverseTransaction(context, context, { transactionId, reason: 'sent twice' }, SYSTEM),
+  }
 }
+
+/** Terms under which payments are due at once. */
+export const INSTANT = { schedule: 'INSTANT', workingDays: 0 } as const
+
+/** What a forced settlement of a balance starts with, without a fee. */
+export const forced = (businessId: string, cutOffAtMs: number) => ({
+  ...{ businessId, cutOffAtMs, live: true, requestId: undefined, forced: true },
+  ...{ feeFlatMinor: 0n, feeBasisPoints: 0, feeCapMinor: 0n },
+})
 
 let inserted = 0
 

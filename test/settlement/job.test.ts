@@ -1,21 +1,19 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { checkSettlement } from '../../src/doctor/check-database.ts'
-import { updateTerms } from '../../src/settlement/change-terms.ts'
 import { readBalance } from '../../src/settlement/get-balance.ts'
 import { previewSettlement } from '../../src/settlement/runs/preview-settlement.ts'
 import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
 import { SETTLEMENT_COLUMNS, toSettlement } from '../../src/settlement/runs/store.ts'
 import { readCalendar } from '../../src/settlement/terms.ts'
-import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
 import { tamper, useDatabase } from '../support/database.ts'
-import { sequence } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { rowsRead } from '../support/rows-read.ts'
 import {
   CALLER,
   createInstance,
-  incoming,
+  forced,
+  INSTANT,
   insertBusiness,
   openTestAccount,
   payAt,
@@ -24,7 +22,6 @@ import {
 
 const db = useDatabase(8)
 const clock = testClock(Date.now())
-const NO_FEE = { feeFlatMinor: 0n, feeBasisPoints: 0, feeCapMinor: 0n }
 let instance: ReturnType<typeof createInstance>
 
 beforeEach(() => {
@@ -37,19 +34,14 @@ const pay = (accountNumber: string, count: number, atMs: number) =>
 /** A business with payments that are due immediately. */
 async function insertPaidBusiness(count: number) {
   const { id, accountNumber } = await insertBusiness(instance.durablePool)
-  const schedule = { schedule: 'INSTANT' as const, workingDays: 0, cutOffMinutes: 0 }
-  await updateTerms(instance, id, { ...schedule, ...NO_FEE }, SYSTEM)
+  await instance.setTerms(id, INSTANT)
   return { id, accountNumber, transactionIds: await pay(accountNumber, count, clock.now()) }
 }
 
 const availableOf = async (businessId: string) =>
   (await readBalance(instance.durablePool, { businessId, live: true })).availableMinor
 
-const start = (businessId: string) =>
-  startSettlement(instance, {
-    ...{ businessId, live: true, requestId: undefined, forced: true, cutOffAtMs: clock.now() },
-    ...NO_FEE,
-  })
+const start = (businessId: string) => startSettlement(instance, forced(businessId, clock.now()))
 
 /** Processes a settlement until it is completed. */
 async function settleRunning(id = '') {
@@ -61,47 +53,44 @@ async function settleRunning(id = '') {
   return toSettlement(rows[0])
 }
 
-describe('a business that cannot be settled', () => {
-  test('holds up no other business, is reported, and is settled once it can be', async () => {
-    const broken = await insertPaidBusiness(1)
-    const others = [await insertPaidBusiness(1), await insertPaidBusiness(2)]
-    const posting = [broken.transactionIds[0], broken.id]
-    await tamper(
-      db.database.durablePool,
-      'delete from ledger_posting where transaction_id = $1 and business_id = $2',
-      posting,
-    )
-    await expect(instance.job.run()).rejects.toThrow('1 balances could not be settled')
-    expect(await availableOf(broken.id)).toBe(0n)
-    expect(await Promise.all(others.map(({ id }) => availableOf(id)))).toEqual([100n, 200n])
-    const more = await insertPaidBusiness(3)
-    const all = { businessId: '', live: true, requestId: '', force: true }
-    const { completed, settlements } = await settle(instance, all, CALLER)
-    expect([completed, settlements.length]).toEqual([false, 1])
-    expect(await availableOf(more.id)).toBe(300n)
-    const findings = await checkSettlement(db.database, clock.now() + 7_200_000)
-    expect(findings.map(({ level, found }) => `${level}: ${found}`)).toEqual([
-      'warn: 1 settlements have been running for more than an hour',
-      'warn: 1 settlement requests have been in progress for more than an hour',
-    ])
-    await tamper(
-      db.database.durablePool,
-      `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
-        credit_account, amount_minor, created_at) values ($1, 'payment', $2, true, 'clearing:9PSB', 'pending', 100, now())`,
-      posting,
-    )
-    clock.set(clock.now() + 20_000)
-    await instance.job.run()
-    expect(await availableOf(broken.id)).toBe(100n)
-    const late = await checkSettlement(db.database, clock.now() + 7_200_000)
-    expect(late.map(({ level }) => level)).toEqual(['ok'])
-  })
+test('a business that cannot be settled holds up no other, is reported, and is settled once it can be', async () => {
+  const broken = await insertPaidBusiness(1)
+  const others = [await insertPaidBusiness(1), await insertPaidBusiness(2)]
+  const posting = [broken.transactionIds[0], broken.id]
+  await tamper(
+    db.database.durablePool,
+    'delete from ledger_posting where transaction_id = $1 and business_id = $2',
+    posting,
+  )
+  await expect(instance.job.run()).rejects.toThrow('1 balances could not be settled')
+  expect(await availableOf(broken.id)).toBe(0n)
+  expect(await Promise.all(others.map(({ id }) => availableOf(id)))).toEqual([100n, 200n])
+  const more = await insertPaidBusiness(3)
+  const all = { businessId: '', live: true, requestId: '', force: true }
+  const { completed, settlements } = await settle(instance, all, CALLER)
+  expect([completed, settlements.length]).toEqual([false, 1])
+  expect(await availableOf(more.id)).toBe(300n)
+  const findings = await checkSettlement(db.database, clock.now() + 7_200_000)
+  expect(findings.map(({ level, found }) => `${level}: ${found}`)).toEqual([
+    'warn: 1 settlements have been running for more than an hour',
+    'warn: 1 settlement requests have been in progress for more than an hour',
+  ])
+  await tamper(
+    db.database.durablePool,
+    `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+      credit_account, amount_minor, created_at) values ($1, 'payment', $2, true, 'clearing:9PSB', 'pending', 100, now())`,
+    posting,
+  )
+  clock.set(clock.now() + 20_000)
+  await instance.job.run()
+  expect(await availableOf(broken.id)).toBe(100n)
+  const late = await checkSettlement(db.database, clock.now() + 7_200_000)
+  expect(late.map(({ level }) => level)).toEqual(['ok'])
 })
 
 test('the job resumes an unfinished request', async () => {
-  const later = { schedule: 'WORKING_DAYS' as const, workingDays: 30, cutOffMinutes: 0 }
   const businesses = [await insertPaidBusiness(1), await insertPaidBusiness(2)]
-  for (const { id } of businesses) await updateTerms(instance, id, { ...later, ...NO_FEE }, SYSTEM)
+  for (const { id } of businesses) await instance.setTerms(id)
   const aborted = { signal: AbortSignal.abort(), actor: SYSTEM }
   const all = { businessId: '', live: true, requestId: 'unfinished', force: true }
   expect(await settle(instance, all, aborted)).toMatchObject({ completed: false, settlements: [] })
@@ -155,101 +144,21 @@ describe('a large settlement', () => {
   })
 })
 
-describe('of a business with a cut-off', () => {
-  const atMs = clock.now()
-  const cutOffAtMs = atMs + 60_000
-  const input = { live: true, requestId: undefined, forced: false, cutOffAtMs, ...NO_FEE }
-
-  test('a settlement leaves out a payment that was announced before the cut-off and became final after it', async () => {
-    const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
-    clock.set(atMs)
-    const announced = incoming(accountNumber, `announced-${businessId}`, 700n, 'PENDING')
-    await instance.recordPayment(announced)
-    await pay(accountNumber, 1, atMs)
-    clock.set(cutOffAtMs + 60_000)
-    await instance.recordPayment({ ...announced, status: 'SUCCESS' })
-    await sequence(instance.durablePool)
-
-    const started = await startSettlement(instance, { businessId, ...input })
-    expect(await settleRunning(started?.id)).toMatchObject({
-      transactionCount: 1n,
-      grossMinor: 100n,
-    })
-    expect(await readBalance(instance.durablePool, { businessId, live: true })).toMatchObject({
-      pendingMinor: 700n,
-      availableMinor: 100n,
-    })
-    const next = { businessId, ...input, cutOffAtMs: cutOffAtMs + 120_000 }
-    const following = await startSettlement(instance, next)
-    expect(await settleRunning(following?.id)).toMatchObject({
-      transactionCount: 1n,
-      grossMinor: 700n,
-    })
-  })
-
-  test('a settlement leaves out a payment that was recorded at its cut-off', async () => {
-    const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
-    clock.set(cutOffAtMs + 60_000)
-    await pay(accountNumber, 1, cutOffAtMs - 1)
-    await pay(accountNumber, 2, cutOffAtMs)
-    const started = await startSettlement(instance, { businessId, ...input })
-    expect(await settleRunning(started?.id)).toMatchObject({ transactionCount: 1n })
-  })
-
-  test('a preview counts neither reversed nor settled payments, and agrees with the settlement', async () => {
-    const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
-    clock.set(atMs)
-    const preview = () =>
-      previewSettlement(
-        { ...instance, database: db.database },
-        { businessId, live: true, force: true },
-      )
-    const [oldest = ''] = await pay(accountNumber, 1, atMs - 14 * 86_400_000)
-    await pay(accountNumber, 2, atMs)
-    const before = await preview()
-    expect(before).toMatchObject({ transactionCount: 3n, grossMinor: 300n })
-    await reverseTransaction(
-      instance,
-      instance,
-      { transactionId: oldest, reason: 'recalled' },
-      SYSTEM,
-    )
-    await sequence(instance.durablePool)
-    const after = await preview()
-    expect(after).toMatchObject({ transactionCount: 2n, grossMinor: 200n })
-    expect(after.nextSettlementAtMs).toBeGreaterThan(before.nextSettlementAtMs as number)
-
-    const started = await startSettlement(instance, { businessId, ...input })
-    expect(await settleRunning(started?.id)).toMatchObject({
-      transactionCount: 2n,
-      grossMinor: 200n,
-    })
-    expect(await preview()).toMatchObject({ transactionCount: 0n, grossMinor: 0n })
-  })
-
-  test('a preview counts only payments of its mode', async () => {
-    const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
-    const inTest = await openTestAccount(instance.durablePool, accountNumber)
-    clock.set(atMs)
-    await pay(accountNumber, 1, atMs)
-    await pay(inTest, 2, atMs)
-    const dependencies = { ...instance, database: db.database }
-    for (const [live, count] of [
-      [true, 1n],
-      [false, 2n],
-    ] as const) {
-      const preview = await previewSettlement(dependencies, { businessId, live, force: true })
-      expect([live, preview.transactionCount]).toEqual([live, count])
-    }
-  })
+test('a settlement leaves out a payment that was recorded at its cut-off', async () => {
+  const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
+  const cutOffAtMs = clock.now()
+  clock.set(cutOffAtMs + 60_000)
+  await pay(accountNumber, 1, cutOffAtMs - 1)
+  await pay(accountNumber, 2, cutOffAtMs)
+  const input = { ...forced(businessId, cutOffAtMs), forced: false }
+  const started = await startSettlement(instance, input)
+  expect(await settleRunning(started?.id)).toMatchObject({ transactionCount: 1n })
 })
 
 test('a settlement whose payments are all reversed after it started moves no money and has no event', async () => {
   const { id: businessId, transactionIds } = await insertPaidBusiness(2)
   const started = await start(businessId)
-  for (const transactionId of transactionIds) {
-    await reverseTransaction(instance, instance, { transactionId, reason: 'recalled' }, SYSTEM)
-  }
+  for (const transactionId of transactionIds) await instance.reverse(transactionId)
   expect(await settleRunning(started?.id)).toMatchObject({
     status: 'COMPLETED',
     transactionCount: 0n,
@@ -265,103 +174,46 @@ test('a settlement whose payments are all reversed after it started moves no mon
   ])
 })
 
-test('no settlement starts of payments that are reversed, or of the other mode', async () => {
-  const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
-  const [reversed = ''] = await pay(accountNumber, 1, clock.now())
-  await reverseTransaction(
-    instance,
-    instance,
-    { transactionId: reversed, reason: 'recalled' },
-    SYSTEM,
+test('the database refuses to change what a settlement has fixed', async () => {
+  const { id: businessId } = await insertPaidBusiness(2)
+  const { id } = (await start(businessId))!
+  const change = (set: string) =>
+    instance.durablePool.query(`update settlement set ${set} where id = $1`, [id])
+  await change(
+    'scanned_sequence = to_sequence - 1, transaction_count = 2, gross_minor = 2, fees_minor = 2',
   )
-  await pay(await openTestAccount(instance.durablePool, accountNumber), 1, clock.now())
-  expect(await start(businessId)).toBeUndefined()
-  const all = { businessId: '', live: true, requestId: '', force: true }
-  const { settlements } = await settle(instance, all, CALLER)
-  expect(settlements.filter((settlement) => settlement.businessId === businessId)).toEqual([])
-  const inTest = { businessId, live: false }
-  expect(await readBalance(instance.durablePool, inTest)).toMatchObject({ availableMinor: 0n })
-})
-
-test('the database refuses any change of a completed settlement', async () => {
-  const { id: businessId } = await insertPaidBusiness(1)
-  const started = await start(businessId)
-  const change = 'update settlement set gross_minor = gross_minor + 1 where id = $1'
-  await settleRunning(started?.id)
-  await expect(instance.durablePool.query(change, [started?.id])).rejects.toThrow(
+  for (const column of ['gross_minor', 'fees_minor', 'transaction_count', 'scanned_sequence']) {
+    await expect(change(`${column} = ${column} - 1`)).rejects.toThrow('its totals never decrease')
+  }
+  for (const set of ['to_sequence - 1', 'to_sequence + 1']) {
+    await expect(change(`to_sequence = ${set}`)).rejects.toThrow('are fixed when it starts')
+  }
+  await settleRunning(id)
+  await expect(change('gross_minor = gross_minor + 1')).rejects.toThrow(
     'a completed settlement cannot be changed',
   )
 })
 
-test('a settlement of one mode takes no payment of the other, and does not stand in its way', async () => {
-  const { id: businessId, accountNumber } = await insertPaidBusiness(1)
-  await pay(await openTestAccount(instance.durablePool, accountNumber), 3, clock.now())
-  const inLive = await start(businessId)
-  const inTest = await startSettlement(instance, {
-    ...{ businessId, live: false, requestId: undefined, forced: true, cutOffAtMs: clock.now() },
-    ...NO_FEE,
-  })
-  expect(inTest?.id).not.toBe(inLive?.id)
-  expect(await settleRunning(inTest?.id)).toMatchObject({ live: false, grossMinor: 300n })
-  expect(await settleRunning(inLive?.id)).toMatchObject({ live: true, grossMinor: 100n })
-})
-
-test.each(['gross_minor', 'fees_minor', 'transaction_count', 'scanned_sequence'])(
-  'the database refuses a lower %s of a running settlement',
-  async (column) => {
-    const { id: businessId } = await insertPaidBusiness(1)
-    const started = await start(businessId)
-    const client = await instance.durablePool.connect()
-    try {
-      await client.query('begin')
-      const change = (column: string, by: number) =>
-        client.query(`update settlement set ${column} = ${column} + $2 where id = $1`, [
-          ...[started?.id, by],
-        ])
-      for (const raised of ['gross_minor', column]) await change(raised, 2)
-      await expect(change(column, -1)).rejects.toThrow('its totals never decrease')
-    } finally {
-      await client.query('rollback')
-      client.release()
-    }
-    await settleRunning(started?.id)
-  },
-)
-
-test('the database refuses to end a settlement early, unless it is full', async () => {
-  const { id: businessId } = await insertPaidBusiness(2)
-  const started = await start(businessId)
-  const change = (set: string) =>
-    instance.durablePool.query(`update settlement set ${set} where id = $1`, [started?.id])
-  await change('scanned_sequence = to_sequence - 1')
-  for (const set of ['to_sequence - 1', 'to_sequence + 1']) {
-    await expect(change(`to_sequence = ${set}`)).rejects.toThrow('are fixed when it starts')
-  }
-  await settleRunning(started?.id)
-})
-
 test('a preview counts what is due by the schedule, and everything if forced', async () => {
   const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
-  const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 2, cutOffMinutes: 0, ...NO_FEE }
-  await updateTerms(instance, businessId, terms, SYSTEM)
+  await instance.setTerms(businessId, { workingDays: 2 })
   const { calendar } = await readCalendar(instance.durablePool, businessId)
   const cutOffAtMs = calendar.cutOffAt(clock.now())
   await pay(accountNumber, 1, cutOffAtMs - 1)
   await pay(accountNumber, 2, cutOffAtMs)
-  const dependencies = { ...instance, database: db.database }
+  await pay(await openTestAccount(instance.durablePool, accountNumber), 5, cutOffAtMs)
   for (const [force, count] of [
     [false, 1n],
     [true, 3n],
   ] as const) {
-    const preview = await previewSettlement(dependencies, { businessId, live: true, force })
+    const preview = await previewSettlement(instance, { businessId, live: true, force })
     expect([force, preview.transactionCount]).toEqual([force, count])
   }
 })
 
 test('starting a settlement reads few of the events that are not due yet', async () => {
   const { id, accountNumber } = await insertBusiness(instance.durablePool)
-  const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 5, cutOffMinutes: 0, ...NO_FEE }
-  await updateTerms(instance, id, terms, SYSTEM)
+  await instance.setTerms(id, { workingDays: 5 })
   const nowMs = clock.now()
   const { calendar } = await readCalendar(instance.durablePool, id)
   const cutOffAtMs = calendar.cutOffAt(nowMs)
@@ -371,11 +223,11 @@ test('starting a settlement reads few of the events that are not due yet', async
   await pay(accountNumber, 1, cutOffAtMs - 1)
   for (let at = 1; at <= 6; at++) await pay(accountNumber, 500, cutOffAtMs + at * 7_200_000)
   await instance.durablePool.query('analyze event_log, outbox')
-  const input = { businessId: id, live: true, requestId: undefined, forced: false, cutOffAtMs }
+  const input = { ...forced(id, cutOffAtMs), forced: false }
   const read = await rowsRead(instance.durablePool, 'outbox', async (pool) => {
     const started = await startSettlement(
       { ...instance, database: { ...db.database, durablePool: pool } },
-      { ...input, ...NO_FEE },
+      input,
     )
     expect(started?.toSequence).toBe(6n)
   })

@@ -6,12 +6,12 @@ import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { Schedule, SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import {
   encodeSettlementEvent,
-  toBalanceMessage,
   toEntryMessage,
   toSettlementMessage,
   toTerms,
   toTermsMessage,
 } from '../../src/settlement/message.ts'
+import { BEFORE_ALL, percentDone } from '../../src/settlement/settlement.ts'
 import type { Terms } from '../../src/settlement/terms.ts'
 import { settlement } from './settlement-fixture.ts'
 
@@ -49,18 +49,13 @@ describe('terms', () => {
   })
 
   test.each([
-    ['DAILY', 0, '00:00'],
     ['DAILY', 9 * 60 + 5, '09:05'],
-    ['WORKING_DAYS', 23 * 60 + 59, '23:59'],
     ['INSTANT', 0, ''],
-  ] as const)(
-    'of %s with %i minutes after midnight show the cut-off "%s"',
-    (schedule, minutes, cutOff) => {
-      const fee = { feeFlatMinor: 0n, feeBasisPoints: 0, feeCapMinor: 0n }
-      const shown = toTermsMessage({ schedule, workingDays: 0, cutOffMinutes: minutes, ...fee })
-      expect(shown.cutOff).toBe(cutOff)
-    },
-  )
+  ] as const)('of %s show the cut-off in hours and minutes', (schedule, cutOffMinutes, cutOff) => {
+    expect(toTermsMessage({ ...settlement, schedule, workingDays: 0, cutOffMinutes }).cutOff).toBe(
+      cutOff,
+    )
+  })
 
   test('are not read without a schedule', () => {
     const message = toTermsMessage({
@@ -129,11 +124,6 @@ describe('a settlement', () => {
   })
 })
 
-test('a balance is in naira', () => {
-  const balance = { pendingMinor: 1n, availableMinor: 2n, feesMinor: 3n }
-  expect(toBalanceMessage(balance)).toMatchObject({ ...balance, currency: 'NGN' })
-})
-
 describe('an entry of a statement', () => {
   const entry = {
     sequence: 5n,
@@ -146,11 +136,45 @@ describe('an entry of a statement', () => {
   test.each([
     ['SETTLEMENT_COMPLETED', 'set_1', { transactionId: '', settlementId: 'set_1' }],
     ['PAYMENT_NOTIFICATION', 'txn_1', { transactionId: 'txn_1', settlementId: '' }],
-    ['PAYMENT_REVERSED', 'txn_1', { transactionId: 'txn_1', settlementId: '' }],
   ])('of a %s names its subject once', (kind, subjectId, ids) => {
     const { bookedAtMs, ...rest } = entry
     const message = toEntryMessage({ ...entry, kind, subjectId })
     expect(message).toMatchObject({ ...rest, ...ids, kind })
     expect(timestampMs(message.bookedAt!)).toBe(bookedAtMs)
+  })
+})
+
+const sequence = fc.bigInt({ min: 0n, max: 10n ** 12n })
+
+describe('the progress of a settlement', () => {
+  test('is the scanned part of its range in whole percent, rounded down, and 100 only when completed', () => {
+    fc.assert(
+      fc.property(
+        fc.bigInt({ min: -(10n ** 12n), max: 10n ** 12n }),
+        fc
+          .tuple(sequence, sequence)
+          .map(([a, b]) => (a < b ? ([a, b] as const) : ([b, a] as const))),
+        (fromSequence, [done, whole]) => {
+          const toSequence = fromSequence + whole
+          const range = { fromSequence, toSequence, scannedSequence: fromSequence + done }
+          const percent = percentDone({ ...settlement, status: 'RUNNING', ...range })
+          if (whole === 0n) expect(percent).toBe(0)
+          else if (done === whole) expect(percent).toBe(99)
+          else expect(percent).toBe(Math.floor(Number((done * 1_000n) / whole) / 10))
+          expect(percentDone({ ...settlement, status: 'COMPLETED', ...range })).toBe(100)
+        },
+      ),
+    )
+  })
+
+  test.each<[string, bigint, bigint, bigint, number]>([
+    ['the first settlement of a business, half-way', BEFORE_ALL, 1_000n, 500n, 50],
+    ['the first settlement of a business without events', BEFORE_ALL, 0n, BEFORE_ALL, 0],
+    ['all events of a business with negative sequence numbers', -20n, -10n, -10n, 99],
+    // More than its range was scanned, as nothing was in it.
+    ['a range without events', 10n, 10n, 11n, 0],
+  ])('%s', (_what, fromSequence, toSequence, scannedSequence, percent) => {
+    const range = { fromSequence, toSequence, scannedSequence }
+    expect(percentDone({ ...settlement, status: 'RUNNING', ...range })).toBe(percent)
   })
 })

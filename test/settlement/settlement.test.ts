@@ -2,16 +2,11 @@ import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { describe, expect, test } from 'vitest'
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { Schedule, SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { useService } from '../support/service.ts'
@@ -57,24 +52,6 @@ async function balanceOf(businessId: string) {
 
 /** Terms under which nothing becomes due during a test. */
 const LATER = { schedule: Schedule.WORKING_DAYS, workingDays: 30, cutOff: '00:00' }
-
-describe('an acknowledged payment', () => {
-  test('is in the pending balance over gRPC and REST', async () => {
-    const { businessId, number, key } = await openAccount(service)
-    await payMany(number, 3)
-    expect(await balanceOf(businessId)).toEqual({
-      pendingMinor: 300_000n,
-      availableMinor: 0n,
-      feesMinor: 0n,
-    })
-    const response = await service.post('getBalance/', key, {})
-    expect(response.body).toEqual({
-      status: true,
-      message: 'Balance retrieved',
-      data: { pending: 3000, available: 0, fees: 0, currency: 'NGN' },
-    })
-  })
-})
 
 describe('a settlement', () => {
   /** A business whose events have their numbers, so that nothing of it is waited for. */
@@ -133,7 +110,7 @@ describe('a settlement', () => {
   )
 
   test('moves pending payments to the available balance, less fees, and emits one event', async () => {
-    const { businessId, number, key } = await openAccount(service)
+    const { businessId, number } = await openAccount(service)
     await settlements().updateSettlementTerms({
       businessId,
       terms: { ...LATER, feeFlatMinor: 1_000n, feeBasisPoints: 150, feeCapMinor: 2_000n },
@@ -169,31 +146,12 @@ describe('a settlement', () => {
     expect(await settle(request)).toEqual(result)
     expect(await balanceOf(businessId)).toEqual({ ...after, pendingMinor: 500n })
 
-    const found = await service.post('getTransaction/', key, { session_id: 'large' })
-    expect(found.body.data.is_settled).toBe(true)
     const { events } = await until(
       () => service.client(EventService).listEvents({ businessId, limit: 100 }),
       (log) => log.events.length >= 6,
     )
     const completed = events.filter(({ kind }) => kind === 'SETTLEMENT_COMPLETED')
     expect(completed.map(({ payload }) => payload.value)).toEqual(result.settlements)
-    const bodies = await service.post('listEvents/', key, { after: 0 })
-    const body = bodies.body.data.events.find(
-      ({ event }: { event: string }) => event === 'SETTLEMENT_COMPLETED',
-    )
-    expect(body.data).toMatchObject({
-      type: 'SETTLEMENT',
-      amount: '9616.66',
-      status: 'COMPLETED',
-      settlement: {
-        settlement_id: result.settlements[0]!.id,
-        transaction_count: 3,
-        gross_amount: '9666.66',
-        fees: '50.00',
-        net_amount: '9616.66',
-        currency: 'NGN',
-      },
-    })
   })
 
   test('a request id is one of its business and mode: another business may use it too', async () => {
@@ -223,14 +181,14 @@ describe('a settlement', () => {
     for (const { businessId } of [one, other]) expect(settled).not.toContain(businessId)
   })
 
-  test('runs once when one request is sent a hundred times concurrently', async () => {
+  test('runs once when one request is sent twenty times concurrently', async () => {
     const { businessId, number } = await openAccount(service)
     await settlements().updateSettlementTerms({ businessId, terms: LATER })
     await payMany(number, 50)
     const request = { businessId, requestId: `many-${businessId}`, force: true }
     await untilNumbered(businessId)
     const client = settlements()
-    await Promise.all(Array.from({ length: 100 }, () => client.settle(request)))
+    await Promise.all(Array.from({ length: 20 }, () => client.settle(request)))
     const listed = await settlements().listSettlements({ businessId })
     expect(listed.settlements).toMatchObject([
       { transactionCount: 50n, status: SettlementStatus.COMPLETED },
@@ -239,26 +197,6 @@ describe('a settlement', () => {
       pendingMinor: 0n,
       availableMinor: 5_000_000n,
     })
-  })
-
-  test('follows the schedule: nothing early, and due payments without a request', async () => {
-    const { businessId, number } = await openAccount(service)
-    await settlements().updateSettlementTerms({ businessId, terms: LATER })
-    await payMany(number, 1)
-    expect(await settle({ businessId })).toMatchObject({
-      settlements: [],
-      completed: true,
-    })
-    expect(await balanceOf(businessId)).toMatchObject({ pendingMinor: 100_000n })
-    await settlements().updateSettlementTerms({
-      businessId,
-      terms: { schedule: Schedule.INSTANT },
-    })
-    await until(
-      () => balanceOf(businessId),
-      (balance) => balance.availableMinor === 100_000n,
-      20_000,
-    )
   })
 
   test('is announced by settles_at, which follows changes of the holidays', async () => {
@@ -281,125 +219,37 @@ describe('a settlement', () => {
   })
 })
 
-describe('a reversal', () => {
-  test('undoes a settlement and its fee, and may make the balance negative', async () => {
-    const { businessId, number, key } = await openAccount(service)
-    await settlements().updateSettlementTerms({
-      businessId,
-      terms: { ...LATER, feeBasisPoints: 1_000 },
-    })
-    const [first = '', second = ''] = await payMany(number, 2)
-    await transactions().reverseTransaction({ transactionId: first, reason: 'before' })
-    expect(await balanceOf(businessId)).toMatchObject({ pendingMinor: 100_000n })
-    await settle({ businessId, force: true })
-    expect(await balanceOf(businessId)).toEqual({
-      pendingMinor: 0n,
-      availableMinor: 90_000n,
-      feesMinor: 10_000n,
-    })
-    const { transaction } = await transactions().reverseTransaction({
-      transactionId: second,
-      reason: 'recalled',
-    })
-    expect(transaction).toMatchObject({
-      status: TransactionStatus.REVERSED,
-      settled: true,
-      reversal: { reason: 'recalled' },
-    })
-    expect(await balanceOf(businessId)).toEqual({
-      pendingMinor: 0n,
-      availableMinor: 0n,
-      feesMinor: 0n,
-    })
-    const found = await service.post('getTransaction/', key, { session_id: `${number}-1` })
-    expect(found.body.data).toMatchObject({ status: 'REVERSED', is_settled: true })
-    const { body } = await until(
-      () => service.post('listEvents/', key, { after: 0 }),
-      (response) => response.body.data.events.length >= 6,
-    )
-    const reversed = body.data.events.filter(
-      ({ event }: { event: string }) => event === 'PAYMENT_REVERSED',
-    )
-    const paid = body.data.events.filter(
-      ({ event }: { event: string }) => event === 'PAYMENT_NOTIFICATION',
-    )
-    for (const [at, { data }] of reversed.entries()) {
-      const { event_id: _id, sequence: _sequence, ...rest } = paid[at].data
-      expect(data).toMatchObject({ ...rest, status: 'REVERSED', type: 'RESERVED_ACCOUNT_REVERSAL' })
-    }
-    expect(reversed).toHaveLength(2)
-  })
-
-  test('succeeds once per transaction when 500 are each reversed twice concurrently', async () => {
-    const { businessId, number } = await openAccount(service)
-    await settlements().updateSettlementTerms({ businessId, terms: LATER })
-    const ids = await payMany(number, 500)
-    const settling = settle({ businessId, force: true })
-    const client = transactions()
-    const outcomes = await Promise.all(
-      [...ids, ...ids].map((transactionId) =>
-        client.reverseTransaction({ transactionId, reason: 'twice' }).then(
-          () => 'reversed',
-          (error) => {
-            const { code } = ConnectError.from(error)
-            const [info] = ConnectError.from(error).findDetails(ErrorInfoSchema)
-            return `${Code[code]} ${info?.reason}`
-          },
-        ),
+test('a reversal succeeds once per transaction when 50 are each reversed twice concurrently', async () => {
+  const { businessId, number } = await openAccount(service)
+  await settlements().updateSettlementTerms({ businessId, terms: LATER })
+  const ids = await payMany(number, 50)
+  const settling = settle({ businessId, force: true })
+  const client = transactions()
+  const outcomes = await Promise.all(
+    [...ids, ...ids].map((transactionId) =>
+      client.reverseTransaction({ transactionId, reason: 'twice' }).then(
+        () => 'reversed',
+        (error) => {
+          const { code } = ConnectError.from(error)
+          const [info] = ConnectError.from(error).findDetails(ErrorInfoSchema)
+          return `${Code[code]} ${info?.reason}`
+        },
       ),
-    )
-    await settling
-    const count = (outcome: string) => outcomes.filter((each) => each === outcome).length
-    expect([...new Set(outcomes)].map((each) => [each, count(each)]).sort()).toEqual([
-      ['FailedPrecondition already_reversed', 500],
-      ['reversed', 500],
-    ])
-    const balance = await balanceOf(businessId)
-    expect(balance).toEqual({ pendingMinor: 0n, availableMinor: 0n, feesMinor: 0n })
-    const { rows } = await service.database.durablePool.query(
-      `select count(*)::int as events from outbox where business_id = $1 and kind = 'PAYMENT_REVERSED'`,
-      [businessId],
-    )
-    expect(rows).toEqual([{ events: 500 }])
-  })
-})
-
-test('each mode of a business has its own balance, settlements and statement', async () => {
-  const { id: businessId } = await service.business('Both')
-  const accounts = service.client(AccountService)
-  for (const test of [false, true]) {
-    const request = { businessId, test, reference: 'order-1', bank: Bank.BANK_9PSB, ...CUSTOMER }
-    const { account } = await accounts.createAccount(request)
-    const amountMinor = test ? 700n : 500n
-    const { accountNumber } = account!
-    await service.client(SandboxService).simulateTransfer({ accountNumber, amountMinor })
-  }
-  const balances = async () =>
-    Promise.all(
-      [false, true].map(async (test) => {
-        const { balance } = await settlements().getBalance({ businessId, test })
-        return [balance!.pendingMinor, balance!.availableMinor]
-      }),
-    )
-  expect(await balances()).toEqual([
-    [500n, 0n],
-    [700n, 0n],
-  ])
-  await until(
-    () => settle({ businessId, test: true, force: true }),
-    (result) => result.settlements.length === 1 && result.settlements[0]!.live === false,
+    ),
   )
-  expect(await balances()).toEqual([
-    [500n, 0n],
-    [0n, 700n],
+  await settling
+  const count = (outcome: string) => outcomes.filter((each) => each === outcome).length
+  expect([...new Set(outcomes)].map((each) => [each, count(each)]).sort()).toEqual([
+    ['FailedPrecondition already_reversed', 50],
+    ['reversed', 50],
   ])
-  const { settlements: live } = await settlements().listSettlements({ businessId, live: true })
-  expect(live).toEqual([])
-  const statements = await Promise.all(
-    [false, true].map((test) => settlements().listEntries({ businessId, test })),
+  const balance = await balanceOf(businessId)
+  expect(balance).toEqual({ pendingMinor: 0n, availableMinor: 0n, feesMinor: 0n })
+  const { rows } = await service.database.durablePool.query(
+    `select count(*)::int as events from outbox where business_id = $1 and kind = 'PAYMENT_REVERSED'`,
+    [businessId],
   )
-  expect(statements[0]!.entries.map((entry) => entry.kind)).toEqual(['PAYMENT_NOTIFICATION'])
-  expect(statements[1]!.closingBalance).toMatchObject({ pendingMinor: 0n })
+  expect(rows).toEqual([{ events: 50 }])
 })
 
 test('the ledger is consistent after all tests', async () => {
