@@ -1,127 +1,75 @@
-import { inFile } from './mutation.ts'
+import { mutationsOf } from './mutation.ts'
 
 /** Accounts, sessions and notifications: what is opened twice, outlives its credential, or is credited unconfirmed. */
-export const ACCESS = [
-  ...inFile(
-    'src/accounts/one-time-store.ts',
-    ['test/transactions/variance/record.test.ts', 'test/accounts/one-time.test.ts'],
-    [
-      [
-        'two payments at once both use up an account',
-        ' and one_time order by id for no key update',
-        ' and one_time order by id',
-      ],
+export const ACCESS = mutationsOf('access', ['test/overview/', 'test/model/access.test.ts'], {
+  'src/accounts/one-time-store.ts': {
+    'two payments at once both use up an account': [
+      ' and one_time order by id for no key update',
+      ' and one_time order by id',
     ],
-  ),
-  ...inFile(
-    'src/accounts/close-account.ts',
-    ['test/accounts/one-time.test.ts'],
-    [
-      [
-        'an expired account is open at its bank for ever',
-        `end_due_at = case when connector = 'live' then $4::timestamptz end`,
-        'end_due_at = null',
-      ],
+  },
+  'src/accounts/close-account.ts': {
+    'an expired account is open at its bank for ever': [
+      "end_due_at = case when connector = 'live' then $4::timestamptz end",
+      'end_due_at = null',
     ],
-  ),
-  ...inFile(
-    'src/notifications/store.ts',
-    ['test/notifications/notifications.test.ts'],
-    [['the end of a repeated notification is not stored', ` or outcome = 'UNCONFIRMED')`, ')']],
-  ),
-  ...inFile(
-    'src/notifications/store.ts',
-    ['test/notifications/held.test.ts'],
-    [
-      [
-        'that a bank refused a payment is forgotten',
-        `refused or new_outcome in ('UNCONFIRMED', 'MANUAL_REVIEW')`,
-        'refused',
-      ],
+  },
+  'src/notifications/store.ts': {
+    'the end of a repeated notification is not stored': [" or outcome = 'UNCONFIRMED')", ')'],
+    'that a bank refused a payment is forgotten': [
+      "refused or new_outcome in ('UNCONFIRMED', 'MANUAL_REVIEW')",
+      'refused',
     ],
-  ),
-  ...inFile(
-    'src/accounts/list-accounts.ts',
-    ['test/overview/search.test.ts'],
-    [
-      [
-        `the accounts of other businesses are found by the customer's address`,
-        `and live = \${mode} and business_id = b.id`,
-        `and live = \${mode}`,
-      ],
+  },
+  'src/accounts/list-accounts.ts': {
+    "the accounts of other businesses are found by the customer's address": [
+      `and live = \${mode} and business_id = b.id`,
+      `and live = \${mode}`,
     ],
-  ),
-  ...inFile(
-    'src/accounts/openings/opening-store.ts',
-    [
-      'test/accounts/claims.test.ts',
-      'test/accounts/openings.test.ts',
-      'test/accounts/live-openings.test.ts',
-    ],
-    [
-      [
-        'two calls open an account at once',
-        `and status = 'PENDING' and claimed_until <= $2
+  },
+  'src/accounts/openings/opening-store.ts': {
+    'two calls open an account at once': [
+      `and status = 'PENDING' and claimed_until <= $2
 `,
-        `and status = 'PENDING' and $2::timestamptz is not null
+      `and status = 'PENDING' and $2::timestamptz is not null
 `,
-      ],
-      [
-        'an account in manual review is opened again',
-        `          and opening_state <> 'MANUAL_REVIEW'
+    ],
+    'an account in manual review is opened again': [
+      `          and opening_state <> 'MANUAL_REVIEW'
 `,
-        '',
-      ],
+      '',
     ],
-  ),
-  ...inFile(
-    'src/accounts/store.ts',
-    ['test/accounts/get-account.test.ts'],
-    [
-      [
-        'a business finds the account of another by its reference',
-        '(reference = $2 and business_id = $1 and live',
-        '(reference = $2 and live',
-      ],
+  },
+  'src/accounts/store.ts': {
+    'a business finds the account of another by its reference': [
+      '(reference = $2 and business_id = $1 and live',
+      '(reference = $2 and live',
     ],
-  ),
-  ...inFile(
-    'src/auth/sessions/store.ts',
-    ['test/auth/sessions/sign-in.test.ts', 'test/auth/sessions/revocation.test.ts'],
-    [
-      [
-        'a session outlives its token',
-        'and (t.id is null or t.revoked_at is not null)',
-        'and t.id is null',
-      ],
-      [
-        'a session outlives its portal link',
-        `or s.kind = 'portal' and (p.id is null or p.revoked_at is not null)`,
-        `or s.kind = 'portal' and p.id is null`,
-      ],
-      [
-        'a revoked session is valid',
-        `(s.revoked_at is not null
+  },
+  'src/auth/sessions/store.ts': {
+    'a session outlives its token': [
+      'and (t.id is null or t.revoked_at is not null)',
+      'and t.id is null',
+    ],
+    'a session outlives its portal link': [
+      "or s.kind = 'portal' and (p.id is null or p.revoked_at is not null)",
+      "or s.kind = 'portal' and p.id is null",
+    ],
+    'a revoked session is valid': [
+      `(s.revoked_at is not null
   or`,
-        `(false
+      `(false
   or`,
-      ],
     ],
-  ),
-  ...inFile(
-    'src/auth/sessions/sign-in.ts',
-    ['test/auth/sessions/sign-in.test.ts', 'test/auth/sessions/revocation.test.ts'],
-    [
-      [
-        'a one-time code of a revoked token signs in',
-        '{ id: callerId, revokedAt: null }',
-        '{ id: callerId }',
-      ],
-      [
-        'a revoked portal link can be opened',
-        'expiresAt: { $gt: now }, revokedAt: null }',
-        'expiresAt: { $gt: now } }',
-      ],
+  },
+  'src/auth/sessions/sign-in.ts': {
+    'a one-time code of a revoked token signs in': [
+      '{ id: callerId, revokedAt: null }',
+      '{ id: callerId }',
     ],
-  ),
-]
+    'a revoked portal link can be opened': [
+      'expiresAt: { $gt: now }, revokedAt: null }',
+      'expiresAt: { $gt: now } }',
+    ],
+  },
+})

@@ -6,15 +6,28 @@ export interface Mutation {
   /** Occurs exactly once in the file. */
   readonly find: string
   readonly replace: string
-  /** The test files of which one must notice; the likeliest first. */
+  /** Folders and files of tests, of which one must notice; the likeliest first. */
   readonly tests: readonly string[]
 }
 
-/** The mutations of one file, each as its name, the text to find and its replacement. */
-export function inFile(
-  file: string,
-  tests: readonly string[],
-  mutations: readonly (readonly [name: string, find: string, replace: string])[],
+/** By what the broken rule leads to. */
+type Changes = Readonly<Record<string, readonly [find: string, replace: string]>>
+
+/**
+ * The mutations of some files. The tests of a file's domain must notice them, or others.
+ *
+ * @param domain of the migrations
+ */
+export function mutationsOf(
+  domain: string,
+  others: readonly string[],
+  changes: Readonly<Record<string, Changes>>,
 ): readonly Mutation[] {
-  return mutations.map(([name, find, replace]) => ({ name, file, find, replace, tests }))
+  return Object.entries(changes).flatMap(([file, ofFile]) => {
+    const [, folder] = file.split('/')
+    const tests = [`test/${folder === 'postgres' ? domain : folder}/`, ...others]
+    return Object.entries(ofFile).map(([name, [find, replace]]) => {
+      return { name, file, find, replace, tests }
+    })
+  })
 }

@@ -21,9 +21,6 @@ in SQL of the table, then, in every way that Stryker knows, the rules that need 
   --skip-first-run   does not run the tests without a mutation first
   --rules   only the rules that need no database; --name: of a folder or file`
 
-/** All tests together, on a busy machine. */
-const ALL_TESTS_MAX_MS = 1_800_000
-
 interface Result {
   readonly mutation: Mutation
   readonly isKilled: boolean
@@ -48,7 +45,7 @@ async function main(): Promise<number> {
   const tests = [...new Set(selected.flatMap((mutation) => mutation.tests))]
   const unbroken: TestRun = options['skip-first-run']
     ? { kind: 'passed' }
-    : await (trees[0] as Tree).run(tests, ALL_TESTS_MAX_MS)
+    : await runUntilKilled(trees[0] as Tree, tests)
   if (unbroken.kind !== 'passed') {
     console.log('the tests fail without any mutation:', unbroken)
     return 1
@@ -141,7 +138,7 @@ async function apply(tree: Tree, mutation: Mutation): Promise<Result> {
   return { mutation, isKilled }
 }
 
-/** Runs one test file after the other: the first one usually notices. */
+/** Runs one folder or file of tests after the other: the first one usually notices. */
 async function runUntilKilled(tree: Tree, tests: readonly string[]): Promise<TestRun> {
   for (const test of tests) {
     const run = await tree.run([test])

@@ -1,124 +1,91 @@
-import { inFile } from './mutation.ts'
+import { mutationsOf } from './mutation.ts'
 
 /** Money that is settled twice or too early, and balances that are wrong. */
-export const SETTLEMENT = [
-  ...inFile(
-    'src/postgres/migrations/20261122_initial/sequence_events.sql',
-    ['test/settlement/balance-snapshots.test.ts', 'test/events/sequencer.test.ts'],
-    [
-      [
-        'the events of a business continue from an earlier counter',
+export const SETTLEMENT = mutationsOf(
+  'settlement',
+  ['test/model/money.test.ts', 'test/model/races.test.ts'],
+  {
+    'src/postgres/migrations/20261122_initial/sequence_events.sql': {
+      'the events of a business continue from an earlier counter': [
         'order by b.last_sequence desc limit 1) c on true',
         'order by b.last_sequence limit 1) c on true',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/postgres/migrations/20261122_initial/settlement.sql',
-    ['test/settlement/fee.test.ts'],
-    [
-      [
-        'a fee exceeds its payment',
+    },
+    'src/postgres/migrations/20261122_initial/settlement.sql': {
+      'a fee exceeds its payment': [
         `    amount_minor,
     case when cap_minor = 0 then amount_minor else cap_minor end,`,
         '    case when cap_minor = 0 then null else cap_minor end,',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/postgres/migrations/20261122_initial/settlement.sql',
-    [
-      'test/settlement/job.test.ts',
-      'test/transactions/guards.test.ts',
-      'test/settlement/sequences.test.ts',
-    ],
-    [
-      [
-        'a completed settlement can be changed',
-        `if old.status = 'COMPLETED' then`,
+      'a completed settlement can be changed': [
+        "if old.status = 'COMPLETED' then",
         'if false then',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/runs/batch-store.ts',
-    ['test/settlement/job.test.ts', 'test/settlement/sequences.test.ts'],
-    [
-      [
-        'a settlement leaves out its first event',
+    },
+    'src/settlement/runs/batch-store.ts': {
+      'a settlement leaves out its first event': [
         'l.live = $10 and l.business_sequence > $3',
         'l.live = $10 and l.business_sequence > $3 + 1',
       ],
-      [
-        'a settlement goes beyond its range',
+      'a settlement goes beyond its range': [
         'and l.business_sequence <= $4',
         'and $4::bigint is not null',
       ],
-      [
-        'a settlement takes the payments of the other mode',
+      'a settlement takes the payments of the other mode': [
         'l.live = $10 and l.business_sequence > $3',
         '$10::boolean is not null and l.business_sequence > $3',
       ],
-      [
-        'a settled payment is not moved to the available balance',
-        `select 'settlement' as kind, 'pending' as debit, 'available' as credit`,
-        `select 'settlement' as kind, 'pending' as debit, 'pending' as credit`,
+      'a settled payment is not moved to the available balance': [
+        "select 'settlement' as kind, 'pending' as debit, 'available' as credit",
+        "select 'settlement' as kind, 'pending' as debit, 'pending' as credit",
       ],
-      [
-        'a fee is not posted',
-        `'available', 'fees', s.fee_minor where s.fee_minor > 0`,
-        `'available', 'fees', s.fee_minor where false`,
+      'a fee is not posted': [
+        "'available', 'fees', s.fee_minor where s.fee_minor > 0",
+        "'available', 'fees', s.fee_minor where false",
       ],
-      [
-        'a settlement ends after its first batch',
+      'a settlement ends after its first batch': [
         'case when count(*) < $5 then $4::bigint else max(business_sequence) end',
         '$4::bigint',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/runs/store.ts',
-    ['test/settlement/job.test.ts', 'test/settlement/sequences.test.ts'],
-    [
-      [
-        'a settlement takes payments recorded after its cut-off',
+      'a reversed payment is settled': [
+        "t.status = 'SUCCESS' and not",
+        "t.status <> 'PENDING' and not",
+      ],
+      'the shares are not taken from the owner': [
+        "union all select id, 'split', $2::text, 'available', 'splits', sum(share_minor) from share group by id",
+        '',
+      ],
+      'the shares are postings of the owner': [
+        "select id, 'share_' || number, business_id,",
+        "select id, 'share_' || number, $2::text,",
+      ],
+    },
+    'src/settlement/runs/store.ts': {
+      'a settlement takes payments recorded after its cut-off': [
         'and o.occurred_at < $12',
         'and $12::timestamptz is not null',
       ],
-      [
-        'a settlement begins again at the first event',
+      'a settlement begins again at the first event': [
         'select coalesce((select to_sequence from last), -(2::numeric ^ 62)::bigint) as at',
         'select -(2::numeric ^ 62)::bigint as at',
       ],
-      [
-        'a settlement of the other mode is continued',
+      'a settlement of the other mode is continued': [
         'where business_id = $1 and live = $2 and status',
         'where business_id = $1 and $2::boolean is not null and status',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/runs/preview-settlement.ts',
-    ['test/settlement/job.test.ts', 'test/settlement/settlement.test.ts'],
-    [
-      [
-        'a preview mixes the modes',
+    },
+    'src/settlement/runs/preview-settlement.ts': {
+      'a preview mixes the modes': [
         'where e.business_id = $1 and e.live = $6 and e.kind',
         'where e.business_id = $1 and e.kind',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/due-index.ts',
-    ['test/settlement/due-modes.test.ts', 'test/settlement/due.test.ts'],
-    [
-      [
-        'payments of another mode start a settlement',
+    },
+    'src/settlement/due-index.ts': {
+      'payments of another mode start a settlement': [
         'where l.business_id = k.business_id and l.live = k.live',
         'where l.business_id = k.business_id',
       ],
-      [
-        'a reversed payment starts a settlement',
+      'a reversed payment starts a settlement': [
         `t.status = 'SUCCESS' and not exists (select from ledger_posting p
                 where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
               and ((o.`,
@@ -126,35 +93,29 @@ export const SETTLEMENT = [
                 where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
               and ((o.`,
       ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/get-balance.ts',
-    ['test/settlement/settlement.test.ts', 'test/settlement/sequences.test.ts'],
-    [
-      [
-        'a balance omits what a running settlement has moved',
-        `and live = $2 and status = 'RUNNING'`,
-        `and live = $2 and status = 'NONE'`,
+      'a settlement of one mode hides the payments of the other': [
+        'where business_id = k.business_id and live = k.live order by to_sequence desc',
+        'where business_id = k.business_id order by to_sequence desc',
       ],
-      [
-        'a balance counts completed settlements twice',
-        `and live = $2 and status = 'RUNNING'`,
+      'terms that settle earlier have no effect': [
+        'set due_at = excluded.due_at, next_at = excluded.next_at, failures = 0',
+        'set due_at = excluded.due_at, failures = 0',
+      ],
+    },
+    'src/settlement/get-balance.ts': {
+      'a balance omits what a running settlement has moved': [
+        "and live = $2 and status = 'RUNNING'",
+        "and live = $2 and status = 'NONE'",
+      ],
+      'a balance counts completed settlements twice': [
+        "and live = $2 and status = 'RUNNING'",
         'and live = $2',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/get-balance.ts',
-    ['test/settlement/sequences.test.ts', 'test/settlement/balance-snapshots.test.ts'],
-    [
-      [
-        'a balance omits events that have no number yet',
+      'a balance omits events that have no number yet': [
         'and o.xid >= (select pg_snapshot_xmax(snapshot) from state)',
         'and o.xid < (select pg_snapshot_xmax(snapshot) from state)',
       ],
-      [
-        'a balance counts an event twice while it is numbered',
+      'a balance counts an event twice while it is numbered': [
         `and o.business_id = $1 and o.live = $2
             and not (o.seq <= state.base_seq or state.target is not null and o.seq <= state.done_seq
               and pg_visible_in_snapshot(o.xid, state.target))
@@ -162,162 +123,56 @@ export const SETTLEMENT = [
         `and o.business_id = $1 and o.live = $2
         union all`,
       ],
-    ],
-  ),
-  ...inFile(
-    'src/transactions/store.ts',
-    ['test/settlement/job.test.ts'],
-    [
-      [
-        'a payment that became final after the cut-off is settled with it',
+    },
+    'src/transactions/store.ts': {
+      'a payment that became final after the cut-off is settled with it': [
         'set status = new_status, created_at = recorded_at',
         'set status = new_status',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/runs/batch-store.ts',
-    ['test/settlement/job.test.ts', 'test/settlement/sequences.test.ts'],
-    [
-      [
-        'a reversed payment is settled',
-        `t.status = 'SUCCESS' and not`,
-        `t.status <> 'PENDING' and not`,
-      ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/verify-balance.ts',
-    ['test/settlement/sequences.test.ts'],
-    [
-      [
-        'a verification reports that a settled payment was skipped',
-        `and s.kind = 'settlement' offset 0) as is_skipped`,
+    },
+    'src/settlement/verify-balance.ts': {
+      'a verification reports that a settled payment was skipped': [
+        "and s.kind = 'settlement' offset 0) as is_skipped",
         'and false offset 0) as is_skipped',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/postgres/migrations/20261122_initial/splits.sql',
-    ['test/settlement/shares/rule.test.ts'],
-    [
-      [
-        'a share is more than what is left',
-        '(least(w.up_to, w.rest) - w.up_to + w.wanted)::bigint',
-        'w.wanted::bigint',
-      ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/runs/batch-store.ts',
-    [
-      'test/settlement/shares/settle.test.ts',
-      'test/model/money.test.ts',
-      'test/model/races.test.ts',
-    ],
-    [
-      [
-        'the shares are not taken from the owner',
-        `union all select id, 'split', $2::text, 'available', 'splits', sum(share_minor) from share group by id`,
-        '',
-      ],
-      [
-        'the shares are postings of the owner',
-        `select id, 'share_' || number, business_id,`,
-        `select id, 'share_' || number, $2::text,`,
-      ],
-    ],
-  ),
-  ...inFile(
-    'src/transactions/reverse-transaction.ts',
-    [
-      'test/settlement/shares/reverse.test.ts',
-      'test/model/money.test.ts',
-      'test/model/races.test.ts',
-    ],
-    [
-      [
-        'the owner gives back the shares of others',
-        'side where business_id = (select business_id from reversed) group by account',
-        'side group by account',
-      ],
-      [
-        'a reversal of a payment of which others got all is missing in the statement',
-        'select bool_and(amount_minor = 0) from changes',
-        'select false from changes',
-      ],
-    ],
-  ),
-  ...inFile(
-    'src/transactions/share-store.ts',
-    [
-      'test/settlement/shares/reverse.test.ts',
-      'test/model/money.test.ts',
-      'test/model/races.test.ts',
-    ],
-    [
-      [
-        'recipients give back more than they got',
-        ' and settlement_id is not null order by kind',
-        ' order by kind',
-      ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/verify-balance.ts',
-    [
-      'test/settlement/shares/reverse.test.ts',
-      'test/model/money.test.ts',
-      'test/model/races.test.ts',
-    ],
-    [
-      [
-        'a share of another business is not found',
+      'a share of another business is not found': [
         'when gross is not null and shares is distinct from due_shares',
         'when false',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/list-entries.ts',
-    [
-      'test/settlement/shares/reverse.test.ts',
-      'test/model/money.test.ts',
-      'test/model/races.test.ts',
-    ],
-    [
-      [
-        'a recipient sees the session of a payment of another business',
+    },
+    'src/postgres/migrations/20261122_initial/splits.sql': {
+      'a share is more than what is left': [
+        '(least(w.up_to, w.rest) - w.up_to + w.wanted)::bigint',
+        'w.wanted::bigint',
+      ],
+    },
+    'src/transactions/reverse-transaction.ts': {
+      'the owner gives back the shares of others': [
+        'side where business_id = (select business_id from reversed) group by account',
+        'side group by account',
+      ],
+      'a reversal of a payment of which others got all is missing in the statement': [
+        'select bool_and(amount_minor = 0) from changes',
+        'select false from changes',
+      ],
+    },
+    'src/transactions/share-store.ts': {
+      'recipients give back more than they got': [
+        ' and settlement_id is not null order by kind',
+        ' order by kind',
+      ],
+    },
+    'src/settlement/list-entries.ts': {
+      'a recipient sees the session of a payment of another business': [
         ' and t.business_id = $1)',
         ')',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/accounts/splits/approvals.ts',
-    ['test/accounts/splits.test.ts'],
-    [
-      [
-        'an approval is of every business',
+    },
+    'src/accounts/splits/approvals.ts': {
+      'an approval is of every business': [
         'where business_id = $1 and recipient_id',
         'where business_id <> $1 and recipient_id',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/settlement/due-index.ts',
-    ['test/settlement/due-modes.test.ts', 'test/settlement/due.test.ts'],
-    [
-      [
-        'a settlement of one mode hides the payments of the other',
-        'where business_id = k.business_id and live = k.live order by to_sequence desc',
-        'where business_id = k.business_id order by to_sequence desc',
-      ],
-      [
-        'terms that settle earlier have no effect',
-        'set due_at = excluded.due_at, next_at = excluded.next_at, failures = 0',
-        'set due_at = excluded.due_at, failures = 0',
-      ],
-    ],
-  ),
-]
+    },
+  },
+)

@@ -13,8 +13,8 @@ export const ROOT = join(import.meta.dirname, '../..')
 const COPIED = ['gen', 'proto', 'src', 'test', '.mikro-orm.config.ts', 'CHANGELOG.md', 'README.md']
 const CONFIGS = ['package.json', 'tsconfig.json', 'buf.yaml', 'buf.gen.yaml']
 
-/** A run that takes longer has been made endless by its mutation. */
-const RUN_MAX_MS = 300_000
+/** A run of a folder that takes longer has been made endless by its mutation. */
+const RUN_MAX_MS = 900_000
 const KILL_MS = 15_000
 
 const Report = z.object({
@@ -40,7 +40,7 @@ export interface Tree {
   readonly folder: string
   /** Writes a file. @returns a function that restores it */
   change(file: string, text: string): Promise<() => Promise<void>>
-  run(tests: readonly string[], limitMs?: number): Promise<TestRun>
+  run(tests: readonly string[]): Promise<TestRun>
   /** Ends the tests that run, and removes the copy. Synchronous, so that a signal can do it. */
   remove(): void
 }
@@ -60,9 +60,9 @@ export async function copyTree(): Promise<Tree> {
       await writeFile(join(folder, file), text)
       return () => writeFile(join(folder, file), before)
     },
-    async run(tests, limitMs = RUN_MAX_MS) {
+    async run(tests) {
       await rm(report, { force: true })
-      const running = startTests(folder, report, tests, limitMs)
+      const running = startTests(folder, report, tests)
       end = running.end
       if ((await running.ended) === 'too long') return { kind: 'failed', title: 'ran too long' }
       const text = await readFile(report, 'utf8').catch(() => undefined)
@@ -76,7 +76,7 @@ export async function copyTree(): Promise<Tree> {
 }
 
 /** Runs test files in a process group of their own, so that all of it can be ended. */
-function startTests(folder: string, report: string, tests: readonly string[], limitMs: number) {
+function startTests(folder: string, report: string, tests: readonly string[]) {
   const vitest = join(
     dirname(fileURLToPath(import.meta.resolve('vitest/package.json'))),
     'vitest.mjs',
@@ -102,7 +102,7 @@ function startTests(folder: string, report: string, tests: readonly string[], li
       result = 'too long'
       end()
       setTimeout(() => end('SIGKILL'), KILL_MS).unref()
-    }, limitMs)
+    }, RUN_MAX_MS)
     child.on('error', reject)
     child.on('exit', () => {
       clearTimeout(timeout)

@@ -1,172 +1,107 @@
-import { inFile } from './mutation.ts'
+import { mutationsOf } from './mutation.ts'
 
 /** Deliveries that are lost, repeated, reordered or sent to another business. */
-export const WEBHOOKS = [
-  ...inFile(
-    'src/webhooks/deliveries/record-attempt.ts',
-    ['test/webhooks/deliveries/end-claims.test.ts', 'test/webhooks/deliveries/deliveries.test.ts'],
-    [
-      [
-        'a late completion is recorded while another process attempts the delivery',
+export const WEBHOOKS = mutationsOf(
+  'webhooks',
+  ['test/webhooks/deliveries/claimed-as-made.test.ts', 'test/model/deliveries.test.ts'],
+  {
+    'src/webhooks/deliveries/record-attempt.ts': {
+      'a late completion is recorded while another process attempts the delivery': [
         ' and d.claims = i.claim',
         '',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/webhooks/deliveries/claim-deliveries.ts',
-    ['test/webhooks/deliveries/end-claims.test.ts'],
-    [
-      [
-        'a late release lets a delivery be sent twice',
+    },
+    'src/webhooks/deliveries/claim-deliveries.ts': {
+      'a late release lets a delivery be sent twice': [
         ` and d.claims = i.claim\`,
     values: toArrays(claims),`,
         `\`,
     values: toArrays(claims),`,
       ],
-      [
-        'a process that released a delivery records its attempt',
+      'a process that released a delivery records its attempt': [
         `set leased_until = null, claims = d.claims + 1
 `,
         `set leased_until = null
 `,
       ],
-    ],
-  ),
-  ...inFile(
-    'src/webhooks/deliveries/claim-deliveries.ts',
-    ['test/webhooks/deliveries/end-claims.test.ts', 'test/webhooks/deliveries/deliver.test.ts'],
-    [
-      [
-        'a delivery in progress is claimed by another process',
+      'a delivery in progress is claimed by another process': [
         ' and (leased_until is null or leased_until <= $3)',
         '',
       ],
-      [
-        'a delivery is sent before it is due',
+      'a delivery is sent before it is due': [
         `state = 'PENDING' and due_at <= $3
 `,
         `state = 'PENDING'
 `,
       ],
-      [
-        'a delivered webhook is sent again',
-        `state = 'PENDING' and due_at <= $3`,
-        `state <> 'FAILED' and due_at <= $3`,
+      'a delivered webhook is sent again': [
+        "state = 'PENDING' and due_at <= $3",
+        "state <> 'FAILED' and due_at <= $3",
       ],
-      [
-        'a deleted endpoint receives webhooks',
+      'a deleted endpoint receives webhooks': [
         'where id = a.endpoint_id and deleted_at is null and disabled_at is null and not ordered',
         'where id = a.endpoint_id and disabled_at is null and not ordered',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/webhooks/dispatch.ts',
-    ['test/webhooks/endpoints/update-endpoint.test.ts'],
-    [['an expired secret still signs', '(s.expires_at is null or s.expires_at > $2)', 'true']],
-  ),
-  ...inFile(
-    'src/webhooks/dispatch.ts',
-    [
-      'test/webhooks/deliveries/end-claims.test.ts',
-      'test/webhooks/deliveries/deliver.test.ts',
-      'test/webhooks/deliveries/modes.test.ts',
-      'test/webhooks/deliveries/retention.test.ts',
-    ],
-    [
-      [
-        'an endpoint receives the events of another business',
+    },
+    'src/webhooks/dispatch.ts': {
+      'an expired secret still signs': ['(s.expires_at is null or s.expires_at > $2)', 'true'],
+      'an endpoint receives the events of another business': [
         'where business_id = n.business_id and live = n.live and',
         'where live = n.live and',
       ],
-      [
-        'an endpoint receives the events of the other mode',
+      'an endpoint receives the events of the other mode': [
         'where business_id = n.business_id and live = n.live and',
         'where business_id = n.business_id and',
       ],
-      [
-        'an endpoint receives events from before its creation',
+      'an endpoint receives events from before its creation': [
         `where e.after_position < n.position
           and case`,
         `where true
           and case`,
       ],
-      [
-        'an event is passed over without deliveries',
+      'an event is passed over without deliveries': [
         'select max(position) from next having',
         'select max(position) + 1 from next having',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/webhooks/deliveries/redeliver.ts',
-    ['test/webhooks/deliveries/deliveries.test.ts'],
-    [
-      [
-        'a redelivery touches an attempt in progress',
-        `and (d.state <> 'PENDING'
-          or d.due_at > ?`,
-        `and (true or d.state <> 'PENDING'
-          or d.due_at > ?`,
-      ],
-    ],
-  ),
-  ...inFile(
-    'src/webhooks/dispatch.ts',
-    ['test/webhooks/deliveries/claimed-as-made.test.ts'],
-    [
-      [
-        'a disabled endpoint receives new webhooks',
+      'a disabled endpoint receives new webhooks': [
         `coalesce(e.disabled_at is null and not e.ordered
           and row_number()`,
         `coalesce(true
           and row_number()`,
       ],
-      [
-        'two processes send a delivery that was created as claimed',
+      'two processes send a delivery that was created as claimed': [
         'case when claimed then $5::timestamptz end',
         'case when claimed then $2::timestamptz end',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/webhooks/retention.ts',
-    ['test/webhooks/deliveries/retention.test.ts'],
-    [
-      [
-        'a delivery fails while an attempt is in progress',
+    },
+    'src/webhooks/deliveries/redeliver.ts': {
+      'a redelivery touches an attempt in progress': [
+        `and (d.state <> 'PENDING'
+          or d.due_at > ?`,
+        `and (true or d.state <> 'PENDING'
+          or d.due_at > ?`,
+      ],
+      'a delivery that is sent again is not found by an ordered endpoint': [
+        'ordered_from = least(ordered_from, ?::int8) - 1',
+        'ordered_from = least(ordered_from, ?::int8 + ordered_from)',
+      ],
+    },
+    'src/webhooks/retention.ts': {
+      'a delivery fails while an attempt is in progress': [
         `            and (leased_until is null or leased_until <= $1)
 `,
         '',
       ],
-    ],
-  ),
-  ...inFile(
-    'src/webhooks/deliveries/claim-ordered.ts',
-    ['test/webhooks/deliveries/ordered.test.ts'],
-    [
-      [
-        'an ordered endpoint is sent its next event while one is in progress',
+    },
+    'src/webhooks/deliveries/claim-ordered.ts': {
+      'an ordered endpoint is sent its next event while one is in progress': [
         ' and (d.leased_until is null or d.leased_until <= $2)',
         '',
       ],
-      [
-        'an ordered endpoint is sent its newest event first',
+      'an ordered endpoint is sent its newest event first': [
         `order by position limit \${SCANNED_MAX}`,
         `order by position desc limit \${SCANNED_MAX}`,
       ],
-    ],
-  ),
-  ...inFile(
-    'src/webhooks/deliveries/redeliver.ts',
-    ['test/webhooks/deliveries/ordered.test.ts'],
-    [
-      [
-        'a delivery that is sent again is not found by an ordered endpoint',
-        'ordered_from = least(ordered_from, ?::int8) - 1',
-        'ordered_from = least(ordered_from, ?::int8 + ordered_from)',
-      ],
-    ],
-  ),
-]
+    },
+  },
+)
