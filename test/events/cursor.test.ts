@@ -32,14 +32,9 @@ describe('a cursor', () => {
   )
 
   test.each([
-    '',
     'v1.0.0.',
-    'v3.0.0.',
     'v2.0.0',
-    'v2..0.',
-    'v2.0..',
     'v2.-1.0.',
-    'v2.0.-1.',
     'v2.0x0.',
     'v2x0.0.',
     'v2.0.0x',
@@ -48,7 +43,6 @@ describe('a cursor', () => {
     'v2.0.0.abcdefg',
     'v2.0.0.a-b',
     ' v2.0.0.',
-    'v2.0.0. ',
     'v2.0.0.\n',
   ])('of the form "%s" is refused, and the error names the field', (text) => {
     const fields = [{ field: 'cursor', message: expect.any(String) }]

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { readLogState } from '../../src/events/log-state.ts'
 import { readBusinessLog, readLog } from '../../src/events/read-log.ts'
-import { claimRun, createRetention } from '../../src/events/retention.ts'
+import { claimRun, createRetention, raiseFloor } from '../../src/events/retention.ts'
 import { bumpEpoch } from '../../src/events/sequencer.ts'
 import {
   cutPartition,
@@ -135,6 +135,13 @@ describe('events that have expired', () => {
     expect(claims.filter((claimed) => claimed)).toHaveLength(1)
     expect(await claimRun(durablePool, nowMs + 999, 1_000)).toBe(false)
     expect(await claimRun(durablePool, nowMs + 1_000, 1_000)).toBe(true)
+  })
+
+  test('are never read again, whichever instance is late', async () => {
+    const { durablePool } = db.database
+    const end = await endOf()
+    for (const floor of [end, end - 1n]) await raiseFloor(durablePool, floor)
+    expect((await readLogState(durablePool)).floor).toBe(end)
   })
 
   test('are archived by one instance, also for longer than its lease', async () => {

@@ -193,7 +193,7 @@ test('random schedules never leave a gap, number an event twice or put an effect
     }),
     {
       seed,
-      numRuns: Number(process.env['SCHEDULES'] ?? 300),
+      numRuns: Number(process.env['SCHEDULES'] ?? 80),
       endOnFailure: true,
       examples: [
         [false, OLDEST_COMMITS_LAST],

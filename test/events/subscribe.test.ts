@@ -156,12 +156,12 @@ test('a slow subscriber reads from the database, in order and without a gap', as
   await stream.next()
   const fast = open()
   await fast.next()
-  for (let i = 0; i < 6; i++) {
+  for (let i = 0; i < 3; i++) {
     await publish(2_500)
     await take(fast, 2_500)
   }
   expect(tail.sizes().entries).toBeLessThanOrEqual(4_096)
-  const events = await take(stream, 15_000)
+  const events = await take(stream, 7_500)
   const from = events[0]!.position
   expect(events.every((event, index) => event.position === from + BigInt(index))).toBe(true)
 })
@@ -188,17 +188,6 @@ test('refuses a kind that does not exist, and names those that do', async () => 
       },
     ],
   })
-})
-
-test('refuses a text that is not a cursor of this service', async () => {
-  for (const cursor of [
-    'nonsense',
-    encodeCursor({ epoch: 1, position: 1n, tag: '' }).slice(1),
-    '✓',
-  ]) {
-    const refused = open({ start: { case: 'cursor', value: cursor } }).next()
-    await expect(refused).rejects.toMatchObject({ reason: 'invalid_cursor' })
-  }
 })
 
 test('refuses a cursor before deleted events, with the oldest valid cursor', async () => {
