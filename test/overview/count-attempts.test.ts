@@ -1,6 +1,8 @@
-import pino from 'pino'
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import {
+  BUCKETS,
+  bucketOf,
   createAttemptCounter,
   deleteOldHours,
   type EndedAttempt,
@@ -12,11 +14,10 @@ import { createTestRuntime } from '../support/runtime.ts'
 
 const HOUR_MS = 3_600_000
 const START_MS = Date.UTC(2026, 10, 20, 11)
-const log = pino({ level: 'silent' })
 const db = useDatabase()
 
 const counter = () =>
-  createAttemptCounter(createTestRuntime(db.database, { clock: { now: () => START_MS }, log }), {})
+  createAttemptCounter(createTestRuntime(db.database, { clock: { now: () => START_MS } }), {})
 
 const attempt = (overrides: Partial<EndedAttempt> = {}): EndedAttempt => ({
   ...{ businessId: 'biz_1', live: true, state: 'DELIVERED', endedAtMs: START_MS + 10 },
@@ -62,4 +63,27 @@ test('old hours are deleted', async () => {
   expect(before).toHaveLength(1)
   await deleteOldHours(durablePool, START_MS, 1_000)
   expect(await read(['biz_old'])).toEqual([])
+})
+
+const DAYS_21_MS = 21 * 86_400_000
+
+test('a quantile is within a fifth of the exact one', () => {
+  const delays = fc.array(fc.integer({ min: 1, max: DAYS_21_MS }), { minLength: 1, maxLength: 200 })
+  fc.assert(
+    fc.property(delays, fc.double({ min: 0.01, max: 1, noNaN: true }), (values, part) => {
+      const counts = new Array<number>(BUCKETS).fill(0)
+      for (const value of values) counts[bucketOf(value)]! += 1
+      const sorted = [...values].sort((a, b) => a - b)
+      const exact = sorted[Math.ceil(sorted.length * part) - 1]!
+      const found = quantileMs(counts, part)
+      expect(Math.abs(found - exact)).toBeLessThanOrEqual(0.5 + exact * 0.19)
+    }),
+  )
+})
+
+test('nothing counted has no delay, and no delay is too long to count', () => {
+  expect(quantileMs(new Array(BUCKETS).fill(0), 0.95)).toBe(0)
+  expect(bucketOf(-5)).toBe(0)
+  expect(bucketOf(0)).toBe(0)
+  expect(bucketOf(Number.MAX_SAFE_INTEGER)).toBe(BUCKETS - 1)
 })

@@ -10,12 +10,10 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { DEAF_URL } from '../protocols/matrix/scene.ts'
-import { creation } from '../protocols/rest/rest.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { scopedBusiness } from '../thirdparty/scene.ts'
-import { openShop, pay, reader, restricted, type Shop, transfer } from './scene.ts'
+import { openShop, pay, reader, restricted, type Shop } from './scene.ts'
 
 const service = useService()
 const operator = () => service.client(OverviewService)
@@ -114,20 +112,6 @@ test('the total of all businesses is theirs together, and a restricted token get
   })
   const one = await restricted(service, other.businessId)
   expect(await of(one)).toMatchObject({ payments: 1n, amountMinor: 7n, attempts: 0n })
-})
-
-test('separates the modes', async () => {
-  const business = await scopedBusiness(service)
-  const { body } = await service.post('generateVirtualAccount/', business.test, creation({}))
-  await transfer(service, body.data.account[0].account_number, 31n)
-  const request = { businessId: business.id, test: true }
-  await overviewWith(
-    ({ total }) => expect(total).toMatchObject({ payments: 1n, amountMinor: 31n }),
-    request,
-  )
-  expect((await operator().getOverview({ ...request, test: false })).total).toMatchObject({
-    payments: 0n,
-  })
 })
 
 test('states what waits', async () => {

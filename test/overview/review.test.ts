@@ -8,7 +8,9 @@ import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { pageTokenOf } from '../../src/postgres/page-token.ts'
+import { lockDue } from '../../src/settlement/due-index.ts'
 import { DEAF_URL } from '../protocols/matrix/scene.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -62,13 +64,18 @@ beforeAll(async () => {
       values ('ntf_1', 'PALMPAY', '', now() - interval '1 day', '', '', 'MANUAL_REVIEW', 'MANUAL_REVIEW', 'unreadable', 1, 3)`,
   )
   waiting.HELD_NOTIFICATION = 'ntf_1'
-  await durablePool.query(
-    `insert into settlement_due (business_id, live, due_at, next_at, failures)
-      values ($1, true, now() - interval '11 minutes', now() + interval '1 hour', 2)
-      on conflict (business_id, live) do update set due_at = excluded.due_at, next_at = excluded.next_at,
-        failures = excluded.failures`,
-    [other.businessId],
-  )
+  await inTransaction(durablePool, async (client) => {
+    // The first sweep would correct the row.
+    await lockDue(client, 'exclusive')
+    await client.query("update settlement_sweep set next_at = 'infinity'")
+    await client.query(
+      `insert into settlement_due (business_id, live, due_at, next_at, failures)
+        values ($1, true, now() - interval '11 minutes', now() + interval '1 hour', 2)
+        on conflict (business_id, live) do update set due_at = excluded.due_at, next_at = excluded.next_at,
+          failures = excluded.failures`,
+      [other.businessId],
+    )
+  })
   waiting.SETTLEMENT = other.businessId
   waiting.UNMATCHED_PAYMENT = await idOf('unmatched_payment')
   waiting.PAYMENT_CONFLICT = await idOf('payment_conflict')
@@ -110,9 +117,12 @@ const ALL = [
   'ACCOUNT_OPENING',
 ] as const
 
-test.each([1, 2, 3, 50])('lists every kind, oldest first, in pages of %d', async (pageSize) => {
+test.each([2, 50])('lists every kind, oldest first, in pages of %d', async (pageSize) => {
   const items = await listAll({}, pageSize)
   expect(idsOf(items).sort()).toEqual(named(...ALL).sort())
+  const { counts } = await operator().listReviewItems({ pageSize })
+  expect(counts.map(({ kind }) => nameOf(ReviewKind, kind)).sort()).toEqual([...ALL].sort())
+  expect(counts.every(({ count, more }) => count === 1 && !more)).toBe(true)
   expect(idsOf(items).slice(0, 3)).toEqual(named('HELD_NOTIFICATION', 'SETTLEMENT', 'HELD_PAYMENT'))
 })
 
@@ -190,16 +200,9 @@ test('names the business, the account and its state, who paid, and what was expe
   await service.client(ReconciliationService).returnUnmatchedPayment(returned)
 })
 
-test('counts each kind on the first page', async () => {
-  const { counts } = await operator().listReviewItems({ pageSize: 1 })
-  expect(counts.map(({ kind }) => nameOf(ReviewKind, kind)).sort()).toEqual([...ALL].sort())
-  expect(counts.every(({ count, more }) => count === 1 && !more)).toBe(true)
-})
-
 test('lists the requested kinds, mode and business only', async () => {
   const kinds = [ReviewKind.ENDPOINT, ReviewKind.HELD_PAYMENT]
   expect(idsOf(await listAll({ kinds }))).toEqual(named('HELD_PAYMENT', 'ENDPOINT'))
-  expect(idsOf(await listAll({ live: true })).sort()).toEqual(named(...ALL).sort())
   expect(await listAll({ live: false })).toEqual([])
   expect(idsOf(await listAll({ businessId: shop.businessId }, 1))).toEqual(
     named('HELD_PAYMENT', 'ACCOUNT_OPENING'),

@@ -9,7 +9,7 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import {
   fresh,
@@ -17,17 +17,20 @@ import {
   openAccount,
   openShop,
   pay,
-  reader,
   restricted,
   type Shop,
   settleAll,
 } from './scene.ts'
 
-const service = useService()
+const service = useSharedService()
+type SearchClient = ReturnType<typeof operator>
 
 let shop: Shop
 let other: Shop
 let paid: Transaction
+/** Clients of tokens that see one of them. */
+let ofShop: SearchClient
+let ofOther: SearchClient
 /** Of the shop. */
 const ids = { settlement: '', event: '', delivery: '', endpoint: '', key: '', account: '' }
 
@@ -36,6 +39,8 @@ const name = fresh('Ọjà 100%')
 beforeAll(async () => {
   shop = await openShop(service, { name, email: 'Ada.Obi@example.com' })
   other = await openShop(service)
+  ofShop = await restricted(service, shop.businessId)
+  ofOther = await restricted(service, other.businessId)
   const receiver = await startReceiver()
   const webhooks = service.client(WebhookService)
   const { endpoint } = await webhooks.createEndpoint({
@@ -69,7 +74,7 @@ async function find(query: string, filter: object = {}, client = operator()) {
 /** What finds the shop's own, and the only result. */
 const NAMES: Readonly<Record<string, () => readonly [query: string, kind: string, id: string]>> = {
   'a session id': () => [paid.sessionId, 'TRANSACTION', paid.id],
-  'a transaction id': () => [paid.id, 'TRANSACTION', paid.id],
+  'a transaction id': () => [` ${paid.id}  `, 'TRANSACTION', paid.id],
   'a returned reference': () => [shop.reference, 'ACCOUNT', ids.account],
   'a reference of the business': () => [shop.merchantReference, 'ACCOUNT', ids.account],
   'an account id': () => [ids.account, 'ACCOUNT', ids.account],
@@ -96,13 +101,10 @@ test.each(Object.keys(NAMES))(
     const [query, kind, id] = NAMES[by]!()
     const found = [[kind, id]]
     expect(await find(query)).toEqual(found)
-    expect(await find(`  ${query} `)).toEqual(found)
-    expect(await find(query, { businessId: shop.businessId })).toEqual(found)
+    expect(await find(query, { businessId: shop.businessId, live: true })).toEqual(found)
     expect(await find(query, { businessId: other.businessId })).toEqual([])
-    expect(await find(query, {}, await reader(service))).toEqual(found)
-    expect(await find(query, {}, await restricted(service, shop.businessId))).toEqual(found)
-    expect(await find(query, {}, await restricted(service, other.businessId))).toEqual([])
-    expect(await find(query, { live: true })).toEqual(found)
+    expect(await find(query, {}, ofShop)).toEqual(found)
+    expect(await find(query, {}, ofOther)).toEqual([])
     expect(await find(query, { live: false })).toEqual(kind === 'BUSINESS' ? found : [])
   },
 )
@@ -130,7 +132,7 @@ test('a token is found by operators only, by its id, its secret or its prefix', 
     .issueToken({ name: 'ledger', scopes: ['read'] })
   for (const query of [token!.id, secret, secret.slice(0, 13)]) {
     expect(await find(query)).toContainEqual(['TOKEN', token!.id])
-    expect(await find(query, {}, await restricted(service, shop.businessId))).toEqual([])
+    expect(await find(query, {}, ofShop)).toEqual([])
   }
 })
 
@@ -143,8 +145,8 @@ test('what belongs to no business is found by operators only', async () => {
   expect(await find(unmatched![1])).toEqual([unmatched])
   expect(await find(sessionId, { businessId: shop.businessId })).toEqual([])
   expect(await find(sessionId, { live: false })).toEqual([])
-  expect(await find(sessionId, {}, await restricted(service, shop.businessId))).toEqual([])
-  expect(await find(unmatched![1], {}, await restricted(service, shop.businessId))).toEqual([])
+  expect(await find(sessionId, {}, ofShop)).toEqual([])
+  expect(await find(unmatched![1], {}, ofShop)).toEqual([])
 
   const report = { ...stray, accountNumber: shop.accountNumber, sessionId: paid.sessionId }
   await service.client(TransactionService).recordPayment(report)
@@ -154,7 +156,7 @@ test('what belongs to no business is found by operators only', async () => {
   )
   expect(await find(rows[0].id)).toEqual([['PAYMENT_CONFLICT', rows[0].id]])
   expect(await find(rows[0].id, { businessId: other.businessId })).toEqual([])
-  expect(await find(rows[0].id, {}, await restricted(service, shop.businessId))).toEqual([])
+  expect(await find(rows[0].id, {}, ofShop)).toEqual([])
 })
 
 test('returns ten results of a kind, and says that there are more', async () => {
@@ -165,8 +167,7 @@ test('returns ten results of a kind, and says that there are more', async () => 
   expect(more).toEqual([ResultKind.ACCOUNT])
   // However many accounts of other businesses have the address.
   await openAccount(service, other.businessId, { email })
-  const own = await restricted(service, other.businessId)
-  expect(await own.search({ query: email })).toMatchObject({
+  expect(await ofOther.search({ query: email })).toMatchObject({
     results: [{ businessId: other.businessId }],
     more: [],
   })
@@ -203,7 +204,7 @@ test('finds the latest payments and accounts by a part of what identifies them, 
     const one = await find(query, { businessId: shop.businessId, live: true })
     expect(one, query).toContainEqual(result)
     expect(await find(query, { live: false }), query).toEqual([])
-    const foreign = await find(query, {}, await restricted(service, other.businessId))
+    const foreign = await find(query, {}, ofOther)
     expect(foreign, query).not.toContainEqual(result)
   }
   expect(await find('wa')).toEqual([])
@@ -221,7 +222,6 @@ test('finds nothing by a text that nothing has, whatever it contains', async () 
     'sk_live_',
     'x'.repeat(254),
     '₦',
-    '0000000000',
   ])
     expect(await find(query), query).toEqual([])
 })
