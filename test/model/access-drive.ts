@@ -6,10 +6,9 @@ import {
   timestampFromMs,
   timestampMs,
 } from '@bufbuild/protobuf/wkt'
-import { type Client, ConnectError, createClient } from '@connectrpc/connect'
+import { type Client, createClient } from '@connectrpc/connect'
 import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
 import type { Pool } from 'pg'
-import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { Token } from '../../gen/inflow/admin/v1/token_pb.ts'
 import type { Key } from '../../gen/inflow/business/v1/business_pb.ts'
@@ -19,10 +18,8 @@ import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.t
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
-import { createBrowser } from '../auth/oidc/browser.ts'
-import type { TestProvider } from '../auth/oidc/provider.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { cookieOf, ownPage } from '../support/sign-in.ts'
+import { ownPage } from '../support/sign-in.ts'
 import { waitFor, waitUntil } from '../support/wait-for.ts'
 import {
   ADMIN,
@@ -34,9 +31,9 @@ import {
   newWorld,
   seenBy,
   step,
-  type User,
   type World,
 } from './access.ts'
+import { answerOf, worldsAfter } from './try-stories.ts'
 
 /** An instance, its clock, and clients over both protocols. */
 export interface AccessInstance {
@@ -62,7 +59,6 @@ export function connectAccess(
 export interface AccessDrive {
   readonly durablePool: Pool
   readonly instances: readonly AccessInstance[]
-  readonly provider: TestProvider
   readonly prefix: string
   /** When the story begins, in epoch milliseconds. */
   readonly startMs: number
@@ -70,7 +66,6 @@ export interface AccessDrive {
   readonly auditNumber: bigint
   readonly ids: Map<string, string>
   readonly secrets: Map<string, string>
-  readonly flows: Map<string, { url: string; readonly kept: string; readonly user: User }>
   worlds: readonly World[]
   calls: number
 }
@@ -92,7 +87,7 @@ const CLEAR = `truncate model_use; delete from session; delete from sign_in_code
 
 /** Creates businesses, each with a key and an endpoint in either mode, in the service and in the model. */
 export async function startAccess(
-  service: Pick<AccessDrive, 'durablePool' | 'instances' | 'provider' | 'prefix' | 'startMs'>,
+  service: Pick<AccessDrive, 'durablePool' | 'instances' | 'prefix' | 'startMs'>,
   names: readonly string[],
 ): Promise<AccessDrive> {
   const world = newWorld(service.instances.length)
@@ -124,7 +119,6 @@ export async function startAccess(
     auditNumber,
     ids,
     secrets,
-    flows: new Map(),
     worlds: [world],
     calls: 0,
   }
@@ -133,26 +127,23 @@ export async function startAccess(
 /** Runs commands at the same time. Some order of them must explain what their callers get, and what is written. */
 export async function runAccess(drive: AccessDrive, commands: readonly Command[]): Promise<void> {
   const answers = await overlap(drive, commands)
-  const outcomes = drive.worlds.flatMap((world) => orders(world, commands, answers))
-  const distinct: World[] = []
-  for (const world of outcomes) {
-    if (!distinct.some((each) => isDeepStrictEqual(each, world))) distinct.push(world)
-  }
-  if (distinct.length === 0) throw new Error(explain(drive, commands, answers))
-  drive.worlds = await explainUses(drive, distinct)
+  const worlds = worldsAfter(step, drive.worlds, commands, answers)
+  if (worlds.length === 0) throw new Error(explain(drive, commands, answers))
+  drive.worlds = await explainUses(drive, worlds)
 }
 
 /** Two changes of one row are both held at it until both have come so far. */
 async function overlap(drive: AccessDrive, commands: readonly Command[]): Promise<Answer[]> {
   const row = commands.length > 1 ? rowOf(drive, commands[0]!) : undefined
-  if (row === undefined) return Promise.all(commands.map((command) => execute(drive, command)))
+  if (row === undefined)
+    return Promise.all(commands.map((command) => answerOf(call(drive, command))))
   const client = await drive.durablePool.connect()
   try {
     await client.query('begin')
     await client.query(`select from ${row.table} where id = $1 for update`, [row.id])
     let completed = 0
     const answers = commands.map((command) =>
-      execute(drive, command).finally(() => {
+      answerOf(call(drive, command)).finally(() => {
         completed += 1
       }),
     )
@@ -184,18 +175,6 @@ function rowOf({ ids }: AccessDrive, command: Command) {
   const id = ids.get(name || '')
   const table = TABLES[id?.split('_', 1)[0] ?? '']
   return id === undefined || table === undefined ? undefined : { table, id }
-}
-
-/** The worlds after the commands, in every order in which they have these answers. */
-function orders(world: World, commands: readonly Command[], answers: readonly Answer[]): World[] {
-  if (commands.length === 0) return [world]
-  return commands.flatMap((command, index) =>
-    step(world, command)
-      .filter((next) => next.answer === answers[index])
-      .flatMap((next) =>
-        orders(next.world, commands.toSpliced(index, 1), answers.toSpliced(index, 1)),
-      ),
-  )
 }
 
 function explain(
@@ -251,16 +230,6 @@ function without(list: readonly string[], others: readonly string[]): string[] {
 const isSame = (a: readonly string[], b: readonly string[]) =>
   isDeepStrictEqual(a.toSorted(), b.toSorted())
 
-async function execute(drive: AccessDrive, command: Command): Promise<Answer> {
-  try {
-    return await call(drive, command)
-  } catch (error) {
-    const [info] = ConnectError.from(error).findDetails(ErrorInfoSchema)
-    if (info === undefined) throw error
-    return info.reason
-  }
-}
-
 async function call(drive: AccessDrive, command: Command): Promise<Answer> {
   switch (command.kind) {
     case 'move':
@@ -273,10 +242,6 @@ async function call(drive: AccessDrive, command: Command): Promise<Answer> {
       const { status } = await page(drive, command.at, 'DELETE', headers)
       return status === 204 ? 'done' : `${status}`
     }
-    case 'begin':
-      return begin(drive, command)
-    case 'finish':
-      return finish(drive, command)
     case 'copySession':
       return copySession(drive, command)
     default:
@@ -288,10 +253,9 @@ async function call(drive: AccessDrive, command: Command): Promise<Answer> {
 
 const idOf = ({ ids }: AccessDrive, name: string | undefined) => ids.get(name ?? '') ?? ''
 
-function nameOf({ ids, prefix }: AccessDrive, id: string): string {
-  const [, user] = id.split(`oidc:${prefix}-`)
+function nameOf({ ids }: AccessDrive, id: string): string {
   const [known] = [...ids].find(([, each]) => each === id) ?? []
-  return user ?? known?.split('#', 1)[0] ?? (id || '-')
+  return known?.split('#', 1)[0] ?? (id || '-')
 }
 
 const namesOf = (drive: AccessDrive, list: readonly string[]) =>
@@ -303,10 +267,7 @@ const toTime = ({ startMs }: AccessDrive, ms: number) =>
 const ms = ({ startMs }: AccessDrive, at: Timestamp | undefined) =>
   at === undefined ? '-' : `${timestampMs(at) - startMs}`
 
-type Rpc = Exclude<
-  Command,
-  { kind: 'move' | 'signIn' | 'signOut' | 'begin' | 'finish' | 'copySession' }
->
+type Rpc = Exclude<Command, { kind: 'move' | 'signIn' | 'signOut' | 'copySession' }>
 
 /** A client of the instance with the caller's credential: over either protocol, but cookies and addresses over HTTP. */
 function clientFor(drive: AccessDrive, { by, at, from }: Command) {
@@ -509,7 +470,7 @@ async function listAudit(
 ): Promise<Answer> {
   const wanted = {
     businessId: idOf(drive, filter.business),
-    actorId: filter.actor === undefined ? '' : actorIdOf(drive, filter.actor),
+    actorId: idOf(drive, filter.actor),
     action: filter.action ?? '',
     targetId: idOf(drive, filter.target),
   }
@@ -525,9 +486,6 @@ async function listAudit(
     pageToken = nextPageToken
   }
 }
-
-const actorIdOf = (drive: AccessDrive, name: string) =>
-  drive.ids.get(name) ?? `oidc:${drive.prefix}-${name}`
 
 const lines = (texts: readonly string[]) => texts.toSorted().join('\n')
 
@@ -584,19 +542,14 @@ async function signIn(
 ): Promise<Answer> {
   const secret = name === ADMIN ? ADMIN_TOKEN : drive.secrets.get(name)!
   const credential = /^(ic|pl)_/.test(secret) ? { code: secret } : { token: secret }
-  const cookie = replaces === undefined ? '' : drive.secrets.get(replaces)!
-  const headers = { 'content-type': 'application/json', cookie }
-  return begun(drive, session, await page(drive, at, 'POST', headers, credential))
-}
-
-async function begun(drive: AccessDrive, name: string | undefined, response: Response) {
+  const replaced = replaces === undefined ? '' : drive.secrets.get(replaces)!
+  const headers = { 'content-type': 'application/json', cookie: replaced }
+  const response = await page(drive, at, 'POST', headers, credential)
+  if (response.status !== 204) return ((await response.json()) as { code: string }).code
   const cookie = response.headers.getSetCookie().find((each) => /^inflow-session=./.test(each))
-  if (response.status === 204 || (response.status === 302 && cookie !== undefined)) {
-    drive.secrets.set(name!, cookie!.split(';', 1)[0]!)
-    drive.ids.set(name!, `ses_${cookie!.split('_')[1]}`)
-    return 'done'
-  }
-  return ((await response.json()) as { code: string }).code
+  drive.secrets.set(session!, cookie!.split(';', 1)[0]!)
+  drive.ids.set(session!, `ses_${cookie!.split('_')[1]}`)
+  return 'done'
 }
 
 /** Copies a session, with ids of their own: as many browsers that signed in at the same time. */
@@ -615,47 +568,4 @@ async function copySession(
   )
   for (const [index, { id }] of rows.entries()) drive.ids.set(`${name}#${index}`, id)
   return 'done'
-}
-
-async function begin(
-  drive: AccessDrive,
-  { at, user, name }: Extract<Command, { kind: 'begin' }>,
-): Promise<Answer> {
-  const { httpUrl } = drive.instances[at]!
-  const response = await fetch(`${httpUrl}/console/oidc`, { redirect: 'manual' })
-  const url = response.headers.get('location')!
-  drive.flows.set(name!, { url, kept: cookieOf(response), user })
-  return 'done'
-}
-
-async function finish(
-  drive: AccessDrive,
-  { at, flow: name, kept, name: session }: Extract<Command, { kind: 'finish' }>,
-): Promise<Answer> {
-  const flow = drive.flows.get(name)!
-  const { signed, userinfo, declines } = flow.user
-  const sub = `${drive.prefix}-${flow.user.name}`
-  drive.provider.user = declines
-    ? undefined
-    : { sub, claims: toClaims(drive, signed), userinfo: toClaims(drive, userinfo) }
-  if (!flow.url.includes('/console/oidc/callback')) {
-    flow.url = (await createBrowser().open(flow.url, /\/console\/oidc\/callback\?/)).url
-  }
-  const { httpUrl } = drive.instances[at]!
-  const { search } = new URL(flow.url)
-  const cookie = drive.flows.get(kept)!.kept
-  const response = await fetch(`${httpUrl}/console/oidc/callback${search}`, {
-    redirect: 'manual',
-    headers: { cookie },
-  })
-  const [, error] = response.headers.get('location')?.split('#error=') ?? []
-  return error ?? begun(drive, session, response)
-}
-
-function toClaims(drive: AccessDrive, { scopes, businesses }: User['signed']) {
-  const ids = businesses?.map((name) => (name === '*' ? name : idOf(drive, name)))
-  return {
-    ...(scopes && { inflow_scopes: scopes }),
-    ...(ids && { businesses: ids }),
-  }
 }

@@ -3,9 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
-import { CLIENT, startProvider, type TestProvider } from '../auth/oidc/provider.ts'
 import { useDatabase } from '../support/database.ts'
-import { freePort } from '../support/free-port.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import {
   ADDRESSES,
@@ -16,7 +14,6 @@ import {
   hookOf,
   IDLE_MS,
   MODES,
-  type User,
   type World,
 } from './access.ts'
 import {
@@ -27,38 +24,27 @@ import {
   runAccess,
   startAccess,
 } from './access-drive.ts'
-import { expectStories, MODEL_SECONDS, MODEL_SEED } from './try-stories.ts'
+import { expectStories, MODEL_SECONDS, MODEL_SEED, recount } from './try-stories.ts'
 
 const db = useDatabase()
-let provider: TestProvider
 let started: readonly Instance[] = []
 let instances: readonly AccessInstance[]
 
 const DAY_MS = 86_400_000
 
 beforeAll(async () => {
-  const port = await freePort()
-  const publicUrl = `http://127.0.0.1:${port}`
-  provider = await startProvider(`${publicUrl}/console/oidc/callback`)
   const settings = {
+    HTTP_PORT: '0',
     GRPC_PORT: '0',
-    PUBLIC_URL: publicUrl,
     TRUSTED_PROXIES: '127.0.0.1',
     RATE_LIMIT_KEY: 'off',
     RATE_LIMIT_ADDRESS: 'off',
     RATE_LIMIT_FAILED: 'off',
-    OIDC_ISSUER: provider.issuer,
-    OIDC_CLIENT_ID: CLIENT.client_id,
-    OIDC_CLIENT_SECRET: CLIENT.client_secret,
-    OIDC_BUSINESSES_CLAIM: 'businesses',
   }
   const clocks = [newClock(), newClock()]
   started = await Promise.all(
-    clocks.map((clock, index) => {
-      const config = readConfig({ ...settings, HTTP_PORT: index === 0 ? `${port}` : '0' })
-      // The clocks differ for as long as a story wants: they are compared with the database's at the start only.
-      return startInstance(db.url, config, undefined, clock, DAY_MS)
-    }),
+    // The clocks differ for as long as a story wants: they are compared with the database's at the start only.
+    clocks.map((clock) => startInstance(db.url, readConfig(settings), undefined, clock, DAY_MS)),
   )
   instances = started.map((each, index) => connectAccess(each, clocks[index]!))
   await db.database.durablePool.query(COUNT_USES)
@@ -66,7 +52,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await Promise.all(started.map((each) => each.close()))
-  await provider?.close()
 })
 
 /** Stands still, once it is set. */
@@ -94,14 +79,6 @@ const STEPS_MS = [
   ...[-1_000, -MINUTE_MS, -30 * MINUTE_MS, 12 * 60 * MINUTE_MS],
 ] as const
 
-const CLAIMS: readonly User['signed'][] = [
-  { scopes: ['read'], businesses: ['A'] },
-  { scopes: ['admin'], businesses: ['*'] },
-  { scopes: ['read'] },
-  { businesses: ['A'] },
-  {},
-]
-
 const READS = [
   ...(['getCaller', 'getBusiness', 'listBusinesses', 'listKeys', 'listTokens'] as const),
   ...(['listSessions', 'listLinks', 'listAudit', 'listEvents', 'listHooks', 'changeHook'] as const),
@@ -109,7 +86,7 @@ const READS = [
 const CHANGES = [
   ...(['issueKey', 'importKey', 'updateKey', 'rotateKey', 'revokeKey', 'issueToken'] as const),
   ...(['revokeToken', 'createCode', 'createLink', 'revokeLink', 'revokeSession'] as const),
-  ...(['updateBusiness', 'signOut', 'begin'] as const),
+  ...(['updateBusiness', 'signOut'] as const),
 ] as const
 const OF_KEYS = ['rotateKey', 'revokeKey', 'updateKey'] as const
 /** What may be done to the same row at the same time. */
@@ -127,9 +104,8 @@ const intent = fc.record({
     { weight: 7, arbitrary: fc.constantFrom(...CHANGES) },
     { weight: 5, arbitrary: fc.constant('move' as const) },
     { weight: 5, arbitrary: fc.constant('signIn' as const) },
-    { weight: 2, arbitrary: fc.constant('finish' as const) },
     { weight: 4, arbitrary: fc.constant('outlive' as const) },
-    { weight: 3, arbitrary: fc.constantFrom('visit' as const, 'withdraw' as const) },
+    { weight: 3, arbitrary: fc.constant('withdraw' as const) },
     { weight: 1, arbitrary: fc.constant('crowd' as const) },
   ),
   /** Something else that is done to the same row at the same time. */
@@ -143,7 +119,7 @@ const intent = fc.record({
 type Intent = typeof intent extends fc.Arbitrary<infer Each> ? Each : never
 
 /** Intents that are several commands. */
-type Chain = 'outlive' | 'visit' | 'withdraw' | 'crowd'
+type Chain = 'outlive' | 'withdraw' | 'crowd'
 
 const choose = <Item>(items: readonly Item[], which: number): Item => items[which % items.length]!
 
@@ -248,17 +224,6 @@ function toCommand(
     }
     case 'signOut':
       return onTarget(target('session'), (session) => ({ ...command, kind, session }))
-    case 'begin': {
-      const [signed, userinfo] = [choose(CLAIMS, which), choose(CLAIMS, other)]
-      const user = { name: `u${which % 2}`, declines: other % 8 === 0, signed, userinfo }
-      return { ...command, kind, user }
-    }
-    case 'finish': {
-      const flows = [...world.flows.keys()]
-      if (flows.length === 0) return undefined
-      const flow = choose(flows, which)
-      return { ...command, kind, flow, kept: other % 5 === 0 ? choose(flows, other) : flow }
-    }
     case 'move':
       return { ...command, kind, toMs: momentOf(world, which, other, at) }
   }
@@ -271,10 +236,9 @@ function momentOf(world: World, which: number, other: number, at: number): numbe
     ...(lastUsedMs === undefined ? [] : [lastUsedMs + MINUTE_MS]),
     ...(kind === 'session' ? [lastUsedMs! + IDLE_MS] : []),
   ])
-  const moments = [...ends, ...[...world.flows.values()].map(({ untilMs }) => untilMs)]
   const later = world.nowMs[at]! + choose(STEPS_MS, which)
-  const isEnd = moments.length > 0 && other % 2 === 0
-  const toMs = isEnd ? choose(moments, which) - (other % 4 === 0 ? 1 : 0) : later
+  const isEnd = ends.length > 0 && other % 2 === 0
+  const toMs = isEnd ? choose(ends, which) - (other % 4 === 0 ? 1 : 0) : later
   return Math.min(Math.max(toMs, MOVED_MS.min), MOVED_MS.max)
 }
 
@@ -342,20 +306,18 @@ async function play(intents: readonly Intent[]): Promise<void> {
   const { durablePool } = db.database
   count += 1
   const startMs = Date.now() + 10 * DAY_MS
-  const service = { durablePool, instances, provider, prefix: `m${MODEL_SEED}-${count}`, startMs }
+  const service = { durablePool, instances, prefix: `m${MODEL_SEED}-${count}`, startMs }
   const drive = await startAccess(service, BUSINESSES)
   const done: string[] = []
   const run = async (...commands: readonly Command[]) => {
     done.push(commands.map((each) => JSON.stringify(each)).join('  &  '))
     await runAccess(drive, commands)
   }
-  try {
+  await recount(done, async () => {
     for (const command of FIRST) await run(command)
     for (const [index, each] of intents.entries()) await runIntent(drive, each, `n${index}`, run)
     await compareLists(run)
-  } catch (error) {
-    throw new Error(`${done.join('\n')}\n${(error as Error).message}`, { cause: error })
-  }
+  })
   await keepKeyUses(drive)
 }
 
@@ -368,7 +330,6 @@ async function runIntent(
   const [world] = drive.worlds as [World]
   if (each.kind === 'crowd') return crowd(world, each, name, run)
   if (each.kind === 'outlive') return outlive(world, each, name, run)
-  if (each.kind === 'visit') return visit(world, each, name, run)
   if (each.kind === 'withdraw') return withdraw(world, each, name, run)
   const command = toCommand(world, each.kind, each, name)
   if (command === undefined) return
@@ -453,24 +414,6 @@ async function withdraw(
   const again = { business: each.businesses![0]!, scopes: [], cidrs: [], expiresMs: NEVER }
   const key = { ...again, live: each.live, text: each.imported }
   await run({ kind: 'importKey', by: ADMIN, at, name: `${name}c`, ...key })
-}
-
-/** A user signs in at the provider, who comes back at once, just in time, or too late, maybe to the other instance. */
-async function visit(
-  world: World,
-  { which, other, by, at, flag }: Intent,
-  name: string,
-  run: (...commands: readonly Command[]) => Promise<void>,
-): Promise<void> {
-  const [signed, userinfo] = [choose(CLAIMS, which), choose(CLAIMS, other)]
-  const user = { name: `u${which % 2}`, declines: by % 8 === 0, signed, userinfo }
-  await run({ kind: 'begin', by: ADMIN, at, name, user })
-  const end = other % 3 === 0 ? 1 - at : at
-  const toMs = world.nowMs[at]! + 10 * MINUTE_MS - (flag ? 1 : 0)
-  if (by % 2 === 0) await run({ kind: 'move', by: ADMIN, at: end, toMs })
-  // Another browser's visit has another state.
-  const kept = by % 5 === 1 ? choose([name, ...world.flows.keys()], which) : name
-  await run({ kind: 'finish', by: ADMIN, at: end, flow: name, kept, name: `${name}b` })
 }
 
 /** So many sessions of one caller that there may be no more, or that are over; and one who wants to sign in. */

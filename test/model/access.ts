@@ -9,7 +9,7 @@ export type Answer = string
 export interface Credential {
   readonly name: string
   readonly kind: 'key' | 'token' | 'code' | 'link' | 'session'
-  /** Of a code or session: the token, link or user that it stands for. */
+  /** Of a code or session: the token or link that it stands for. */
   readonly parent: string
   readonly scopes: readonly string[]
   /** Undefined: not restricted. */
@@ -25,33 +25,11 @@ export interface Credential {
   readonly imported: string | undefined
 }
 
-/** What the OpenID Connect provider says of a user. */
-export interface User {
-  readonly name: string
-  readonly declines: boolean
-  readonly signed: Claims
-  /** At the userinfo endpoint, which are not signed. */
-  readonly userinfo: Claims
-}
-
-export interface Claims {
-  readonly scopes?: readonly string[]
-  /** `*`: all. */
-  readonly businesses?: readonly string[]
-}
-
-interface Flow {
-  readonly user: User
-  readonly untilMs: number
-  isUsed: boolean
-}
-
 export interface World {
   readonly nowMs: number[]
   /** Their titles. */
   readonly businesses: Map<string, string>
   readonly credentials: Map<string, Credential>
-  readonly flows: Map<string, Flow>
   /** What an instance found, which it may trust for a second. */
   readonly seen: Map<string, Seen>
   readonly audit: string[]
@@ -73,7 +51,6 @@ export const IDLE_MS = HOUR_MS
 const SESSION_MS = 12 * HOUR_MS
 const SESSIONS_MAX = 100
 const CODE_MS = 15 * MINUTE_MS
-const FLOW_MS = 10 * MINUTE_MS
 
 /** Whether an address is in a range. */
 const RANGES: Readonly<Record<string, readonly string[]>> = {
@@ -126,8 +103,6 @@ type Act =
   | { kind: 'signIn'; credential: string; replaces: string | undefined }
   | { kind: 'signOut'; session: string }
   | { kind: 'copySession'; session: string; count: number }
-  | { kind: 'begin'; user: User }
-  | { kind: 'finish'; flow: string; kept: string }
   | { kind: 'move'; toMs: number }
 
 export interface AuditFilter {
@@ -169,7 +144,6 @@ export function newWorld(instances: number): World {
     nowMs: Array.from({ length: instances }, () => 0),
     businesses: new Map(),
     credentials: new Map(),
-    flows: new Map(),
     seen: new Map(),
     audit: [],
     uses: [],
@@ -190,7 +164,6 @@ export function step(world: World, command: Command): readonly Step[] {
 }
 
 function apply(world: World, command: Command, trusts: boolean): Answer {
-  const nowMs = world.nowMs[command.at] as number
   switch (command.kind) {
     case 'move':
       world.nowMs[command.at] = command.toMs
@@ -199,15 +172,6 @@ function apply(world: World, command: Command, trusts: boolean): Answer {
       return signIn(world, command, trusts)
     case 'signOut':
       return signOut(world, command.session, command.at, trusts)
-    case 'begin':
-      world.flows.set(command.name as string, {
-        user: command.user,
-        untilMs: nowMs + FLOW_MS,
-        isUsed: false,
-      })
-      return 'done'
-    case 'finish':
-      return finish(world, command)
     case 'copySession':
       return copySession(world, command)
     default:
@@ -225,10 +189,7 @@ interface Caller {
   readonly live: boolean
 }
 
-type Call = Exclude<
-  Command,
-  { kind: 'move' | 'signIn' | 'signOut' | 'begin' | 'finish' | 'copySession' }
->
+type Call = Exclude<Command, { kind: 'move' | 'signIn' | 'signOut' | 'copySession' }>
 
 function call(world: World, command: Call, trusts: boolean): Answer {
   const [credential, scopes, tenant] = RULES[command.kind] as (typeof RULES)[string]
@@ -643,28 +604,4 @@ function copySession(
   const original = world.credentials.get(session) as Credential
   world.credentials.set(name as string, { ...original, name: name as string, count })
   return 'done'
-}
-
-// OpenID Connect
-
-function finish(world: World, command: Extract<Command, { kind: 'finish' }>): Answer {
-  const flow = world.flows.get(command.flow) as Flow
-  const nowMs = world.nowMs[command.at] as number
-  if (command.kept !== command.flow || nowMs >= flow.untilMs) return 'oidc_expired'
-  if (flow.user.declines) return 'oidc_denied'
-  if (flow.isUsed) return 'oidc_failed'
-  flow.isUsed = true
-  const { scopes = [], businesses = [] } = claimsOf(flow.user)
-  if (scopes.length === 0 || businesses.length === 0) return 'oidc_no_access'
-  const restriction = businesses[0] === '*' ? undefined : businesses
-  const rights = { scopes, businesses: restriction, expiresMs: Number.POSITIVE_INFINITY }
-  const grant = { parent: flow.user.name, ...rights }
-  if (isFull(world, grant, nowMs)) return 'rate_limited'
-  open(world, command.name, grant, nowMs)
-  return 'done'
-}
-
-/** What is signed counts; the userinfo endpoint only adds what is missing there. */
-function claimsOf({ signed, userinfo }: User): Claims {
-  return { ...userinfo, ...signed }
 }

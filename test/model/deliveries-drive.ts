@@ -2,9 +2,8 @@ import { createHmac } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { type Client, ConnectError } from '@connectrpc/connect'
+import type { Client } from '@connectrpc/connect'
 import type { Pool } from 'pg'
-import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { createBatchWatch } from '../../src/postgres/batcher.ts'
@@ -36,6 +35,7 @@ import {
   step,
   type World,
 } from './deliveries.ts'
+import { answerOf } from './try-stories.ts'
 
 /** An endpoint to begin with. */
 export interface NewEndpoint extends Pick<Endpoint, 'business' | 'live' | 'ordered' | 'kinds'> {
@@ -250,7 +250,7 @@ async function answer(drive: Drive, incoming: ReceivedRequest): Promise<Answer> 
     return promise
   }
   drive.tally.answered += 1
-  return answerOf(outcome)
+  return responseOf(outcome)
 }
 
 function outcomeOf({ mood }: Endpoint, sequence: number, isHeld: boolean): Outcome | 'hold' {
@@ -258,7 +258,7 @@ function outcomeOf({ mood }: Endpoint, sequence: number, isHeld: boolean): Outco
   return mood === 'hold' && isHeld ? 'ok' : mood
 }
 
-function answerOf(outcome: Outcome): Answer {
+function responseOf(outcome: Outcome): Answer {
   if (outcome === 'close') return 'close'
   const headers = outcome === 'later' ? { 'retry-after': `${LATER_MS / 1_000}` } : {}
   return { status: SHOWN[outcome].status, headers }
@@ -293,7 +293,7 @@ export async function run(drive: Drive, command: Command): Promise<void> {
   const expected = step(world, command)
   const { promise, resolve } = Promise.withResolvers<void>()
   drive.gate = promise
-  const found = await execute(drive, command).finally(resolve)
+  const found = await answerOf(call(drive, command)).finally(resolve)
   if (found !== expected) throw new Error(`was answered ${found}, not ${expected}`)
   // A lease must not end between a response and its record.
   await waitUntil(() => drive.tally.answered === drive.tally.recorded)
@@ -329,45 +329,35 @@ function isBetweenClocks(drive: Drive): boolean {
     .some(({ fromMs, toMs }) => toMs > drive.clock.nowMs && fromMs <= latestClock(drive))
 }
 
-async function execute(drive: Drive, command: Command): Promise<string> {
-  try {
-    return (await call(drive, command)) ?? 'done'
-  } catch (error) {
-    const [info] = ConnectError.from(error).findDetails(ErrorInfoSchema)
-    if (info === undefined) throw error
-    return info.reason
-  }
-}
-
-async function call(drive: Drive, command: Command): Promise<string | undefined> {
+async function call(drive: Drive, command: Command): Promise<string> {
   const client = nextClient(drive)
   switch (command.kind) {
     case 'wait':
     case 'mood':
-      return undefined
+      return 'done'
     case 'publish':
       return publish(drive, command.events)
     case 'release':
-      drive.waiting.get(command.request)?.end(answerOf(command.outcome))
-      return undefined
+      drive.waiting.get(command.request)?.end(responseOf(command.outcome))
+      return 'done'
     case 'redeliver':
     case 'skip': {
       const deliveryId = await deliveryIdOf(drive, command.endpoint, command.event)
       if (command.kind === 'skip') await client.skipDelivery({ deliveryId })
       else await client.redeliver({ deliveryId })
-      return undefined
+      return 'done'
     }
     case 'expireEvents': {
       const event = drive.world.events[command.upTo - 1]
       if (event) await expireEvents(drive.durablePool, await positionOf(drive, event.id))
-      return undefined
+      return 'done'
     }
     case 'cut':
       return cut(drive)
     case 'crash':
       crash(drive)
       await drive.instances[0]!.webhooks.retention.run()
-      return undefined
+      return 'done'
     case 'retain': {
       drive.calls += 1
       const { webhooks } = drive.instances[drive.calls % drive.instances.length]!
@@ -381,27 +371,27 @@ async function call(drive: Drive, command: Command): Promise<string | undefined>
 async function changeEndpoint(
   drive: Drive,
   command: Exclude<Extract<Command, { endpoint: string }>, { kind: 'mood' | 'redeliver' | 'skip' }>,
-): Promise<string | undefined> {
+): Promise<string> {
   const client = nextClient(drive)
   const endpointId = idOf(drive, command.endpoint)
   switch (command.kind) {
     case 'enable':
     case 'disable':
       await client.updateEndpoint({ endpointId, enabled: command.kind === 'enable' })
-      return undefined
+      return 'done'
     case 'delete':
       await client.deleteEndpoint({ endpointId })
-      return undefined
+      return 'done'
     case 'order':
       await client.updateEndpoint({ endpointId, options: { ordered: command.ordered } })
-      return undefined
+      return 'done'
     case 'move':
       await client.updateEndpoint({ endpointId, url: urlOf(drive, command.path) })
-      return undefined
+      return 'done'
     case 'choose': {
       const { kinds } = command
       await client.updateEndpoint({ endpointId, kinds: [...kinds], allKinds: kinds.length === 0 })
-      return undefined
+      return 'done'
     }
     case 'rotate': {
       const overlap = durationFromMs(command.overlapMs)
@@ -409,11 +399,11 @@ async function changeEndpoint(
       let number = 1
       while (drive.secrets.has(`${command.endpoint} ${number}`)) number += 1
       drive.secrets.set(`${command.endpoint} ${number}`, secret)
-      return undefined
+      return 'done'
     }
     case 'test':
       await client.sendTestEvent({ endpointId })
-      return undefined
+      return 'done'
     case 'recover': {
       const since = timestampFromMs(command.sinceMs)
       return `${(await client.recover({ endpointId, since })).recovered}`
@@ -424,7 +414,7 @@ async function changeEndpoint(
 async function publish(
   drive: Drive,
   events: Extract<Command, { kind: 'publish' }>['events'],
-): Promise<undefined> {
+): Promise<string> {
   const written = events.map(({ business, live, kind }) => {
     const businessId = idOf(drive, business)
     const { id, payload } = (kind === 'ACCOUNT_CREATED' ? accountEvent : paymentEvent)(businessId)
@@ -439,13 +429,15 @@ async function publish(
         with ordinality as g(event_id, business_id, live, kind, payload, number) order by number`,
     [0, 1, 2, 3, 4].map((column) => written.map((each) => each[column as 0])),
   )
+  return 'done'
 }
 
 /** Ends the last partition of deliveries and of attempts after all events. */
-async function cut({ durablePool, position }: Drive): Promise<undefined> {
+async function cut({ durablePool, position }: Drive): Promise<string> {
   for (const table of ['webhook_delivery', 'webhook_attempt']) {
     await durablePool.query('select cut_partition($1, $2, $2)', [table, `${position + 1n}`])
   }
+  return 'done'
 }
 
 // Waiting

@@ -13,7 +13,7 @@ import {
   startDrive,
   stopDrive,
 } from './deliveries-drive.ts'
-import { expectStories, MODEL_SECONDS } from './try-stories.ts'
+import { expectStories, MODEL_SECONDS, weighted } from './try-stories.ts'
 
 const db = useDatabase()
 let second: Database
@@ -59,13 +59,6 @@ const newEndpoint: fc.Arbitrary<NewEndpoint> = fc.record({
   kinds,
   concurrency: fc.constantFrom(1, 2, 10),
 })
-
-const weighted = <Kind extends string>(weights: Readonly<Record<Kind, number>>) =>
-  fc.oneof(
-    ...Object.entries<number>(weights).map(([kind, weight]) => {
-      return { weight, arbitrary: fc.constant(kind as Kind) }
-    }),
-  )
 
 /** What happens next. To which endpoint or delivery, the world says by then. */
 const intent = fc.record({

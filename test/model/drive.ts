@@ -1,11 +1,9 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { DescService, MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { type Client, ConnectError, createClient } from '@connectrpc/connect'
+import { type Client, createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import type { Pool } from 'pg'
 import { expect } from 'vitest'
-import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { FeeBearer } from '../../gen/inflow/account/v1/split_pb.ts'
 import { AmountRule } from '../../gen/inflow/account/v1/terms_pb.ts'
@@ -50,6 +48,7 @@ import {
   step,
   type World,
 } from './money.ts'
+import { answerOf, worldsAfter } from './try-stories.ts'
 
 /** An account to begin with. */
 export type NewAccount = Pick<Account, 'business' | 'live' | 'terms' | 'split'>
@@ -183,25 +182,9 @@ export function keepExplaining(
   commands: readonly Command[],
   answers: readonly Answer[],
 ): void {
-  const outcomes = drive.worlds.flatMap((world) => orders(world, commands, answers))
-  const distinct: World[] = []
-  for (const world of outcomes) {
-    if (!distinct.some((each) => isDeepStrictEqual(each, world))) distinct.push(world)
-  }
-  if (distinct.length === 0) throw new Error(explain(drive, commands, answers))
-  drive.worlds = distinct
-}
-
-/** The worlds after the commands, in every order in which they have these answers. */
-function orders(world: World, commands: readonly Command[], answers: readonly Answer[]): World[] {
-  if (commands.length === 0) return [world]
-  return commands.flatMap((command, index) => {
-    return step(world, command)
-      .filter((next) => next.answer === answers[index])
-      .flatMap((next) =>
-        orders(next.world, commands.toSpliced(index, 1), answers.toSpliced(index, 1)),
-      )
-  })
+  const worlds = worldsAfter(step, drive.worlds, commands, answers)
+  if (worlds.length === 0) throw new Error(explain(drive, commands, answers))
+  drive.worlds = worlds
 }
 
 function explain(drive: Drive, commands: readonly Command[], answers: readonly Answer[]): string {
@@ -219,15 +202,8 @@ export const textOf = (command: Command | NewAccount): string =>
   JSON.stringify(command, (_key, value) => (typeof value === 'bigint' ? Number(value) : value))
 
 /** @returns what the caller gets */
-export async function execute(drive: Drive, command: Command): Promise<Answer> {
-  try {
-    return await call(drive, command)
-  } catch (error) {
-    const [info] = ConnectError.from(error).findDetails(ErrorInfoSchema)
-    if (info === undefined) throw error
-    return info.reason
-  }
-}
+export const execute = (drive: Drive, command: Command): Promise<Answer> =>
+  answerOf(call(drive, command))
 
 async function call(drive: Drive, command: Command): Promise<Answer> {
   switch (command.kind) {

@@ -6,7 +6,7 @@ import { deleteRemovableKeys, listKeyIds, readKeyStatus } from '../../src/crypto
 import { deleteHolder, insertMasterKey, upsertHolder } from '../../src/crypto/store.ts'
 import { encryptNotification } from '../../src/notifications/raw-notification.ts'
 import { useDatabase } from '../support/database.ts'
-import { expectStories, MODEL_SECONDS } from './try-stories.ts'
+import { expectStories, MODEL_SECONDS, recount } from './try-stories.ts'
 
 /** A model of the master keys: a key is kept for as long as a value or a running instance needs it. */
 
@@ -57,7 +57,7 @@ async function play(steps: Story): Promise<void> {
   const tables = encryptedTables(db.database)
   let count = 0
   const done: string[] = []
-  try {
+  await recount(done, async () => {
     for (const step of steps) {
       done.push(JSON.stringify(step))
       const em = orm.em.fork()
@@ -98,12 +98,10 @@ async function play(steps: Story): Promise<void> {
         expect((await listKeyIds(orm)).toSorted()).toEqual([...registered].toSorted())
       }
     }
-  } catch (error) {
-    throw new Error(`${done.join('\n')}\n${(error as Error).message}`, { cause: error })
-  }
+  })
 }
 
 test('a master key is removable once neither a value nor a running instance needs it', async () => {
-  const seconds = Math.min(MODEL_SECONDS, 3)
+  const seconds = Math.min(MODEL_SECONDS, 4) / 2
   await expectStories(story, play, seconds)
 })
