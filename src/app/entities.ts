@@ -31,11 +31,12 @@ import { NotificationEntity, PaymentKeyEntity } from '../notifications/notificat
 import { PaymentHourEntity } from '../overview/figures/payment-hour.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
-import { DueEntity, SweepEntity } from '../settlement/due.entity.ts'
 import {
+  DueEntity,
   HolidayEntity,
   SettlementEntity,
   SettlementRequestEntity,
+  SweepEntity,
   TermsEntity,
 } from '../settlement/settlement.entity.ts'
 import {

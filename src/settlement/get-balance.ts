@@ -9,7 +9,13 @@ import {
   type SettlementRow,
   toSettlement,
 } from './runs/store.ts'
-import type { Balance, BalanceKey, Settlement } from './settlement.ts'
+import {
+  type Balance,
+  type BalanceKey,
+  type BalanceRow,
+  type Settlement,
+  toBalance,
+} from './settlement.ts'
 
 /**
  * The current balance of a business, including every committed payment.
@@ -18,20 +24,18 @@ import type { Balance, BalanceKey, Settlement } from './settlement.ts'
  */
 export async function getBalance(database: Database, key: BalanceKey): Promise<Balance> {
   await getBusiness(database, key.businessId)
-  const { isCurrent, ...balance } = await database.read((on) => readBalance(on, key))
+  return database.read((on) => readCurrentBalance(on, key))
+}
+
+/** @throws Fault unavailable (after a restore, until its events are numbered) */
+export async function readCurrentBalance(on: Queryable, key: BalanceKey): Promise<Balance> {
+  const { isCurrent, ...balance } = await readBalance(on, key)
   if (!isCurrent) {
     throw new Fault('unavailable', 'The database was restored and its event log is not ready yet', {
       retryAfterSeconds: 1,
     })
   }
   return balance
-}
-
-interface Row {
-  pending_minor: string
-  available_minor: string
-  fees_minor: string
-  is_current: boolean
 }
 
 /**
@@ -45,7 +49,7 @@ export async function readBalance(
   client: Queryable,
   { businessId, live }: BalanceKey,
 ): Promise<Balance & { readonly isCurrent: boolean }> {
-  const { rows } = await client.query<Row>({
+  const { rows } = await client.query<BalanceRow & { readonly is_current: boolean }>({
     name: 'balance-read',
     // The two parts from the outbox are the events that were not visible to the last tick: they began after its
     // snapshot, or were in progress then. The index of transaction ids finds them.
@@ -88,12 +92,7 @@ export async function readBalance(
   })
   const row = rows[0]
   if (row === undefined) throw new Error('an aggregate query must return a row')
-  return {
-    pendingMinor: BigInt(row.pending_minor),
-    availableMinor: BigInt(row.available_minor),
-    feesMinor: BigInt(row.fees_minor),
-    isCurrent: row.is_current,
-  }
+  return { ...toBalance(row), isCurrent: row.is_current }
 }
 
 /** One page of settlements, newest first. @throws Fault validation_failed (the page token) */

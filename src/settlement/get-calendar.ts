@@ -1,10 +1,10 @@
-import { LAGOS_OFFSET_MS } from '../banks/lagos-time.ts'
 import { getBusiness } from '../businesses/get-business.ts'
 import type { Clock } from '../core/clock.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { firstIdAt } from '../core/ids.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
+import { isWeekend, lagosDay, startOf } from './schedule.ts'
 import type { BalanceKey } from './settlement.ts'
 import { listHolidaysOf, readCalendar } from './terms.ts'
 
@@ -56,7 +56,7 @@ export async function getSettlementCalendar(
   const [year = 0, number = 0] = month.split('-').map(Number)
   const first = Date.UTC(year, number - 1) / DAY_MS
   const end = Date.UTC(year, number) / DAY_MS
-  const today = Math.floor((clock.now() + LAGOS_OFFSET_MS) / DAY_MS)
+  const today = lagosDay(clock.now())
   const businessIds = businessId === '' ? allowed && [...allowed] : [businessId]
   const scope = { live, businessIds }
   return database.read(async (on) => {
@@ -83,6 +83,12 @@ export async function getSettlementCalendar(
   })
 }
 
+/** Whose settlements. */
+interface Scope {
+  readonly live: boolean
+  readonly businessIds: readonly string[] | undefined
+}
+
 interface DueDays {
   readonly days: ReadonlyMap<number, Due>
   readonly isCut: boolean
@@ -91,7 +97,7 @@ interface DueDays {
 /** Overdue balances count for today. */
 async function dueOfAll(
   on: Queryable,
-  scope: { readonly live: boolean; readonly businessIds: readonly string[] | undefined },
+  scope: Scope,
   today: number,
   beforeMs: number,
 ): Promise<DueDays> {
@@ -104,17 +110,12 @@ async function dueOfAll(
   return { days: found, isCut }
 }
 
-async function dueOfBalance(
-  on: Queryable,
-  key: { readonly businessId: string; readonly live: boolean },
-  today: number,
-): Promise<DueDays> {
+async function dueOfBalance(on: Queryable, key: BalanceKey, today: number): Promise<DueDays> {
   const { terms, calendar } = await readCalendar(on, key.businessId)
   const { parts, isCut } = await sumUnsettled(on, key, terms.cutOffMinutes)
   const found = new Map<number, Due>()
   for (const { recordedAtMs, count, grossMinor } of parts) {
-    const dueDay = Math.floor((calendar.settlesAt(recordedAtMs) + LAGOS_OFFSET_MS) / DAY_MS)
-    const day = Math.max(dueDay, today)
+    const day = Math.max(lagosDay(calendar.settlesAt(recordedAtMs)), today)
     const { transactions, grossMinor: sum } = found.get(day) ?? NOTHING
     const due = { balances: 0n, transactions: transactions + count, grossMinor: sum + grossMinor }
     found.set(day, due)
@@ -125,18 +126,9 @@ async function dueOfBalance(
   return { days: found, isCut }
 }
 
-/** Midnight in Lagos at the start of a day, in epoch milliseconds. @param day since 1 January 1970 */
-function startOf(day: number): number {
-  return day * DAY_MS - LAGOS_OFFSET_MS
-}
-
 /** YYYY-MM-DD */
 function textOf(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10)
-}
-
-function isWeekend(day: number): boolean {
-  return [0, 6].includes(new Date(day * DAY_MS).getUTCDay())
 }
 
 /** How many settlements, unsettled payments and due balances a calendar reads at most. */
@@ -165,10 +157,7 @@ interface SettledDay {
  */
 async function sumSettled(
   on: Queryable,
-  {
-    live,
-    businessIds,
-  }: { readonly live: boolean; readonly businessIds: readonly string[] | undefined },
+  { live, businessIds }: Scope,
   ids: { readonly first: string; readonly after: string },
 ): Promise<{ readonly days: readonly SettledDay[]; readonly fromMs: number | undefined }> {
   const rowsMax = Math.ceil(SETTLEMENTS_MAX / (businessIds?.length ?? 1))
@@ -273,10 +262,7 @@ interface DueDay {
 /** @param beforeMs the end of the period: what is due earlier counts too */
 async function countDue(
   on: Queryable,
-  {
-    live,
-    businessIds,
-  }: { readonly live: boolean; readonly businessIds: readonly string[] | undefined },
+  { live, businessIds }: Scope,
   beforeMs: number,
 ): Promise<{ readonly days: readonly DueDay[]; readonly isCut: boolean }> {
   const { rows } = await on.query<{ day: number; balances: string }>(

@@ -5,7 +5,13 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutScan, invalidPageToken, readPage } from '../postgres/page-token.ts'
 import { findRange } from './runs/store.ts'
-import { type Balance, type BalanceKey, BEFORE_ALL } from './settlement.ts'
+import {
+  type Balance,
+  type BalanceKey,
+  type BalanceRow,
+  BEFORE_ALL,
+  toBalance,
+} from './settlement.ts'
 
 interface ListEntries extends BalanceKey {
   /** Booked at this time or later. */
@@ -117,15 +123,12 @@ export interface Entry extends Balance {
   readonly sessionId: string
 }
 
-interface Row {
+interface Row extends BalanceRow {
   business_sequence: string
   kind: string
   logged_at_ms: number
   subject_id: string
   session_id: string | null
-  pending_minor: string
-  available_minor: string
-  fees_minor: string
 }
 
 /** How many events a page scans, including those that moved no money, such as new accounts. */
@@ -205,7 +208,7 @@ function toEntry(row: Row): Entry {
 
 /** The sum of the balance changes in a range. */
 async function sumRange(pool: Queryable, range: Range): Promise<Balance> {
-  const { rows } = await pool.query<Row>(
+  const { rows } = await pool.query<BalanceRow>(
     `select coalesce(sum(pending_minor), 0) as pending_minor,
         coalesce(sum(available_minor), 0) as available_minor,
         coalesce(sum(fees_minor), 0) as fees_minor
@@ -213,7 +216,7 @@ async function sumRange(pool: Queryable, range: Range): Promise<Balance> {
       where business_id = $1 and live = $4 and business_sequence > $2 and business_sequence <= $3`,
     [range.businessId, range.after, range.upTo, range.live],
   )
-  return toBalance(rows[0] as Row)
+  return toBalance(rows[0] as BalanceRow)
 }
 
 /** The latest settlement or kept balance at or below a sequence number, with its balance. */
@@ -222,7 +225,7 @@ async function findKnownBalance(
   { businessId, live }: BalanceKey,
   upTo: bigint,
 ): Promise<{ readonly sequence: bigint; readonly balance: Balance } | undefined> {
-  const { rows } = await pool.query<Row & { sequence: string }>(
+  const { rows } = await pool.query<BalanceRow & { readonly sequence: string }>(
     `select * from (
         (select to_sequence as sequence, balance_pending_minor as pending_minor,
           balance_available_minor as available_minor, balance_fees_minor as fees_minor
@@ -236,12 +239,4 @@ async function findKnownBalance(
     [businessId, upTo, live],
   )
   return rows[0] && { sequence: BigInt(rows[0].sequence), balance: toBalance(rows[0]) }
-}
-
-function toBalance(row: Pick<Row, 'pending_minor' | 'available_minor' | 'fees_minor'>): Balance {
-  return {
-    pendingMinor: BigInt(row.pending_minor),
-    availableMinor: BigInt(row.available_minor),
-    feesMinor: BigInt(row.fees_minor),
-  }
 }

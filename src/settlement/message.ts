@@ -20,26 +20,9 @@ import { encodeEvent } from '../events/message.ts'
 import { toInt64 } from '../protobuf/values.ts'
 import type { CalendarDay } from './get-calendar.ts'
 import type { Entry } from './list-entries.ts'
-import { SCHEDULES, type Schedule } from './schedule.ts'
-import {
-  type Balance,
-  netOf,
-  percentDone,
-  type Settlement,
-  type SettlementStatus,
-} from './settlement.ts'
+import { SCHEDULES } from './schedule.ts'
+import { type Balance, netOf, percentDone, type Settlement } from './settlement.ts'
 import type { Terms } from './terms.ts'
-
-const STATUSES: Readonly<Record<SettlementStatus, StatusMessage>> = {
-  RUNNING: StatusMessage.RUNNING,
-  COMPLETED: StatusMessage.COMPLETED,
-}
-
-const SCHEDULE_MESSAGES: Readonly<Record<Schedule['schedule'], ScheduleMessage>> = {
-  INSTANT: ScheduleMessage.INSTANT,
-  DAILY: ScheduleMessage.DAILY,
-  WORKING_DAYS: ScheduleMessage.WORKING_DAYS,
-}
 
 export function toSettlementMessage(settlement: Settlement): SettlementMessage {
   const { completedAtMs } = settlement
@@ -48,7 +31,7 @@ export function toSettlementMessage(settlement: Settlement): SettlementMessage {
     businessId: settlement.businessId,
     live: settlement.live,
     requestId: settlement.idempotencyKey,
-    status: STATUSES[settlement.status],
+    status: StatusMessage[settlement.status],
     forced: settlement.forced,
     cutOffAt: timestampFromMs(settlement.cutOffAtMs),
     transactionCount: settlement.transactionCount,
@@ -139,7 +122,7 @@ export function toTermsMessage(terms: Terms): TermsMessage {
   const pad = (part: number) => String(part).padStart(2, '0')
   const cutOff = `${pad(Math.floor(cutOffMinutes / 60))}:${pad(cutOffMinutes % 60)}`
   return create(TermsSchema, {
-    schedule: SCHEDULE_MESSAGES[terms.schedule],
+    schedule: ScheduleMessage[terms.schedule],
     workingDays: terms.workingDays,
     cutOff: terms.schedule === 'INSTANT' ? '' : cutOff,
     feeFlatMinor: terms.feeFlatMinor,
@@ -150,7 +133,7 @@ export function toTermsMessage(terms: Terms): TermsMessage {
 
 /** @param message a validated message */
 export function toTerms(message: TermsMessage): Terms {
-  const schedule = SCHEDULES.find((name) => SCHEDULE_MESSAGES[name] === message.schedule)
+  const schedule = SCHEDULES.find((name) => ScheduleMessage[name] === message.schedule)
   assert(schedule, 'validation requires a schedule')
   const [hours = 0, minutes = 0] = message.cutOff.split(':').map(Number)
   return {

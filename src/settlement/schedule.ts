@@ -60,11 +60,7 @@ function workingDays(
   { workingDays: count, cutOffMinutes }: Schedule,
   holidays: ReadonlySet<number>,
 ): Calendar {
-  const isWorkingDay = (day: number): boolean => {
-    // 1 January 1970 was a Thursday.
-    const weekday = (day + 4) % 7
-    return weekday !== 0 && weekday !== 6 && !holidays.has(day)
-  }
+  const isWorkingDay = (day: number): boolean => !isWeekend(day) && !holidays.has(day)
   /** The due time of payments recorded on a day. */
   const dueTimeOf = (day: number): number => {
     let remaining = count
@@ -88,13 +84,18 @@ function workingDays(
 }
 
 /** Days since 1 January 1970, in Lagos. */
-function lagosDay(atMs: number): number {
+export function lagosDay(atMs: number): number {
   return Math.floor((atMs + LAGOS_OFFSET_MS) / DAY_MS)
 }
 
 /** Midnight in Lagos at the start of a day, in epoch milliseconds. */
-function startOf(day: number): number {
+export function startOf(day: number): number {
   return day * DAY_MS - LAGOS_OFFSET_MS
+}
+
+/** @param day since 1 January 1970, which was a Thursday */
+export function isWeekend(day: number): boolean {
+  return [0, 6].includes((day + 4) % 7)
 }
 
 /** Days since 1 January 1970. @param day YYYY-MM-DD */

@@ -14,6 +14,21 @@ export interface Balance {
   readonly feesMinor: bigint
 }
 
+/** A balance as PostgreSQL returns it. */
+export interface BalanceRow {
+  readonly pending_minor: string
+  readonly available_minor: string
+  readonly fees_minor: string
+}
+
+export function toBalance({ pending_minor, available_minor, fees_minor }: BalanceRow): Balance {
+  return {
+    pendingMinor: BigInt(pending_minor),
+    availableMinor: BigInt(available_minor),
+    feesMinor: BigInt(fees_minor),
+  }
+}
+
 /** The states of a settlement: RUNNING ──▶ COMPLETED. */
 export type SettlementStatus = 'RUNNING' | 'COMPLETED'
 

@@ -33,30 +33,22 @@ export async function findTermsOf(
   businessIds: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, Terms>> {
   if (businessIds.size === 0) return new Map()
-  const { rows } = await client.query<{
-    business_id: string
-    schedule: Schedule['schedule']
-    working_days: number
-    cut_off_minutes: number
-    fee_flat_minor: string
-    fee_basis_points: number
-    fee_cap_minor: string
-  }>({
+  type Row = Omit<Terms, 'feeFlatMinor' | 'feeCapMinor'> &
+    Readonly<Record<'businessId' | 'feeFlatMinor' | 'feeCapMinor', string>>
+  const { rows } = await client.query<Row>({
     name: 'settlement-terms-of',
-    text: `select business_id, schedule, working_days, cut_off_minutes, fee_flat_minor,
-        fee_basis_points, fee_cap_minor
+    text: `select business_id as "businessId", schedule, working_days as "workingDays",
+        cut_off_minutes as "cutOffMinutes", fee_flat_minor as "feeFlatMinor",
+        fee_basis_points as "feeBasisPoints", fee_cap_minor as "feeCapMinor"
       from settlement_terms where business_id = any ($1::text[])`,
     values: [[...businessIds]],
   })
-  const termsOf = (row: (typeof rows)[number]): Terms => ({
-    schedule: row.schedule,
-    workingDays: row.working_days,
-    cutOffMinutes: row.cut_off_minutes,
-    feeFlatMinor: BigInt(row.fee_flat_minor),
-    feeBasisPoints: row.fee_basis_points,
-    feeCapMinor: BigInt(row.fee_cap_minor),
-  })
-  return new Map(rows.map((row) => [row.business_id, termsOf(row)]))
+  return new Map(
+    rows.map(({ businessId, feeFlatMinor, feeCapMinor, ...row }) => [
+      businessId,
+      { ...row, feeFlatMinor: BigInt(feeFlatMinor), feeCapMinor: BigInt(feeCapMinor) },
+    ]),
+  )
 }
 
 /** Days as YYYY-MM-DD. A country has about fifteen holidays a year; the query is bounded anyway. */

@@ -1,6 +1,6 @@
 import type { PoolClient } from 'pg'
 import { MINUTE_MS } from '../core/durations.ts'
-import { assert, Fault } from '../core/errors.ts'
+import { assert } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import {
   findSequenceBounds,
@@ -19,7 +19,7 @@ import {
   type TransactionKey,
   verifyTransactions,
 } from '../transactions/ledger/verify-transactions.ts'
-import { readBalance } from './get-balance.ts'
+import { readCurrentBalance } from './get-balance.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './runs/store.ts'
 import { type BalanceKey, BEFORE_ALL, type Settlement } from './settlement.ts'
 
@@ -59,12 +59,7 @@ export async function* verifyBalance(
   const subject = labelOf(key)
   const after = await findStart(client, key, sinceMs)
   const scope = { ...key, fromId: firstIdOf(sinceMs) }
-  const balance = await readBalance(client, key)
-  if (!balance.isCurrent) {
-    throw new Fault('unavailable', 'The database was restored and its event log is not ready yet', {
-      retryAfterSeconds: 1,
-    })
-  }
+  const balance = await readCurrentBalance(client, key)
   const posted = yield* verifyPostings(client, scope)
   if (sinceMs === 0) {
     const shares = await verifyShares(client, key)

@@ -3,7 +3,6 @@ import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
 import { errorTypeOf } from '../../tracing/tracing.ts'
 import { nameOf } from '../due-index.ts'
-import type { Calendar } from '../schedule.ts'
 import { type SettlementRequest, SettlementRequestEntity } from '../settlement.entity.ts'
 import type { BalanceKey } from '../settlement.ts'
 import { followPayments } from '../sweep-due.ts'
@@ -97,11 +96,10 @@ export async function settleDue(run: Run, untilMs: number): Promise<Progress> {
 
 /** Settles what a request for all businesses of a mode covers. */
 async function settleAll(run: Run, request: SettlementRequest): Promise<Progress> {
-  const { forced, live } = request
+  const { forced } = request
   const nowMs = request.createdAt.getTime()
   await followPayments(run)
-  const due = listDue(run.database.durablePool, { live, nowMs, forced })
-  return attemptAll(run, due, ({ calendar, ...balance }) => {
+  return attemptAll(run, listDue(run.database.durablePool, request), ({ calendar, ...balance }) => {
     const cutOffAtMs = forced ? nowMs : calendar.cutOffAt(nowMs)
     return settleBalance(run, toInput(request, balance, cutOffAtMs))
   })
@@ -294,57 +292,23 @@ export async function postponeDue(
   )
 }
 
-interface DueBalance extends BalanceKey {
-  readonly terms: Terms
-  readonly calendar: Calendar
-}
-
-/** What a request settles: all balances of a mode that are due at a time. */
-interface DueFilter {
-  readonly live: boolean
-  readonly nowMs: number
-  /** Ignores the schedule. */
-  readonly forced: boolean
-}
-
-/** The place of a balance in a list of what is due. */
-interface Place {
-  readonly dueAtMs: number | undefined
-  readonly businessId: string
-}
-
 const PAGE_MAX = 500
 
-/** The balances that a request settles, those that have been due for longest first. */
-async function* listDue(pool: Pool, filter: DueFilter): AsyncGenerator<DueBalance> {
-  let after: Place | undefined = { dueAtMs: undefined, businessId: '' }
+/** The balances of a mode that a request settles, those that have been due for longest first. */
+async function* listDue(pool: Pool, { live, forced, createdAt }: SettlementRequest) {
+  let after: readonly [dueAt: Date | string, businessId: string] | undefined = ['-infinity', '']
   while (after !== undefined) {
-    const page: readonly Place[] = await listPage(pool, filter, after)
-    const calendarOf = await readCalendars(pool, new Set(page.map((each) => each.businessId)))
-    for (const { businessId } of page) {
-      yield { businessId, live: filter.live, ...calendarOf(businessId) }
-    }
-    after = page.length < PAGE_MAX ? undefined : page.at(-1)
+    const found: { rows: { businessId: string; dueAt: Date | string }[] } = await pool.query(
+      `select business_id as "businessId", due_at as "dueAt" from settlement_due
+        where (due_at, business_id, live) > ($1::timestamptz, $2, $3::boolean) and live = $3
+          and due_at <= $4::timestamptz
+        order by due_at, business_id, live limit $5`,
+      [...after, live, forced ? 'infinity' : createdAt, PAGE_MAX],
+    )
+    const { rows } = found
+    const calendarOf = await readCalendars(pool, new Set(rows.map((row) => row.businessId)))
+    for (const { businessId } of rows) yield { businessId, live, ...calendarOf(businessId) }
+    const last = rows.at(-1)
+    after = rows.length < PAGE_MAX || last === undefined ? undefined : [last.dueAt, last.businessId]
   }
-}
-
-async function listPage(
-  pool: Pool,
-  { live, nowMs, forced }: DueFilter,
-  after: Place,
-): Promise<readonly Place[]> {
-  const { rows } = await pool.query<{ business_id: string; due_at_ms: number }>(
-    `select business_id, round(date_part('epoch', due_at) * 1000) as due_at_ms from settlement_due
-      where (due_at, business_id, live) > ($1::timestamptz, $2, $3::boolean) and live = $3
-        and due_at <= $4::timestamptz
-      order by due_at, business_id, live limit $5`,
-    [
-      after.dueAtMs === undefined ? '-infinity' : new Date(after.dueAtMs),
-      after.businessId,
-      live,
-      forced ? 'infinity' : new Date(nowMs),
-      PAGE_MAX,
-    ],
-  )
-  return rows.map((row) => ({ businessId: row.business_id, dueAtMs: row.due_at_ms }))
 }

@@ -36,9 +36,7 @@ export async function lockRunning(
 /** The shares of one recipient in a batch. */
 type ShareRow = readonly [businessId: string, count: number, minor: string]
 
-interface BatchRow extends SettlementRow {
-  readonly shares: readonly ShareRow[]
-}
+type BatchRow = SettlementRow & { readonly shares: readonly ShareRow[] }
 
 const SETTLE_BATCH = `with batch as materialized (
       select * from (
@@ -144,9 +142,9 @@ export async function settleBatch(
     settlement.live,
     settlement.grossMinor,
   ])
-  const row = rows[0]
-  assert(row, 'a locked settlement exists')
-  const shares = row.shares.map(([businessId, count, minor]) => {
+  assert(rows[0], 'a locked settlement exists')
+  const { shares: rowsOfShares, ...row } = rows[0]
+  const shares = rowsOfShares.map(([businessId, count, minor]) => {
     return { businessId, count, amountMinor: BigInt(minor) }
   })
   return { settlement: toSettlement(row), shares }

@@ -3,44 +3,38 @@ import { firstIdAt } from '../../core/ids.ts'
 import { bindValues } from '../../postgres/bind-values.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { SettlementRequest } from '../settlement.entity.ts'
-import {
-  type BalanceKey,
-  FULL_MINOR,
-  type Settlement,
-  type SettlementStatus,
-} from '../settlement.ts'
+import { type BalanceKey, FULL_MINOR, type Settlement } from '../settlement.ts'
 import type { Fee } from '../terms.ts'
 
-export interface SettlementRow {
-  id: string
-  business_id: string
-  live: boolean
-  request_id: string | null
-  idempotency_key: string | null
-  status: SettlementStatus
-  forced: boolean
-  cut_off_at_ms: number
-  from_sequence: string
-  to_sequence: string
-  scanned_sequence: string
-  fee_flat_minor: string
-  fee_basis_points: number
-  fee_cap_minor: string
-  transaction_count: string
-  gross_minor: string
-  fees_minor: string
-  splits_minor: string
-  started_at_ms: number
-  completed_at_ms: number | null
-}
-
 /** The columns of a `SettlementRow`: statements that return settlements select them, and `toSettlement` reads them. */
-export const SETTLEMENT_COLUMNS = `id, business_id, live, request_id, status, forced, from_sequence, to_sequence,
-  scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor, transaction_count, gross_minor,
-  fees_minor, splits_minor, round(date_part('epoch', cut_off_at) * 1000) as cut_off_at_ms,
-  round(date_part('epoch', started_at) * 1000) as started_at_ms,
-  round(date_part('epoch', completed_at) * 1000) as completed_at_ms,
-  (select r.idempotency_key from settlement_request r where r.id = request_id) as idempotency_key`
+export const SETTLEMENT_COLUMNS = `id, business_id as "businessId", live, coalesce(request_id, '') as "requestId",
+  coalesce((select r.idempotency_key from settlement_request r where r.id = request_id), '') as "idempotencyKey",
+  status, forced, round(date_part('epoch', cut_off_at) * 1000) as "cutOffAtMs",
+  from_sequence as "fromSequence", to_sequence as "toSequence", scanned_sequence as "scannedSequence",
+  fee_flat_minor as "feeFlatMinor", fee_basis_points as "feeBasisPoints", fee_cap_minor as "feeCapMinor",
+  transaction_count as "transactionCount", gross_minor as "grossMinor", fees_minor as "feesMinor",
+  splits_minor as "splitsMinor", round(date_part('epoch', started_at) * 1000) as "startedAtMs",
+  round(date_part('epoch', completed_at) * 1000) as "completedAtMs"`
+
+/** What PostgreSQL returns as texts. */
+const BIGINTS = [
+  ...(['fromSequence', 'toSequence', 'scannedSequence', 'feeFlatMinor', 'feeCapMinor'] as const),
+  ...(['transactionCount', 'grossMinor', 'feesMinor', 'splitsMinor'] as const),
+] as const
+
+type Bigint = (typeof BIGINTS)[number]
+
+export type SettlementRow = Omit<Settlement, Bigint | 'completedAtMs'> &
+  Readonly<Record<Bigint, string>> & { readonly completedAtMs: number | null }
+
+export function toSettlement({ completedAtMs, ...row }: SettlementRow): Settlement {
+  const bigints = Object.fromEntries(BIGINTS.map((field) => [field, BigInt(row[field])]))
+  return {
+    ...row,
+    ...(bigints as Readonly<Record<Bigint, bigint>>),
+    completedAtMs: completedAtMs ?? undefined,
+  }
+}
 
 /** Locks a balance until the commit: one transaction at a time starts a settlement of it. */
 export async function lockBalance(
@@ -272,29 +266,4 @@ export async function insertSettlement(
     ],
   )
   return rows[0] && toSettlement(rows[0])
-}
-
-export function toSettlement(row: SettlementRow): Settlement {
-  return {
-    id: row.id,
-    businessId: row.business_id,
-    live: row.live,
-    requestId: row.request_id ?? '',
-    idempotencyKey: row.idempotency_key ?? '',
-    status: row.status,
-    forced: row.forced,
-    cutOffAtMs: row.cut_off_at_ms,
-    fromSequence: BigInt(row.from_sequence),
-    toSequence: BigInt(row.to_sequence),
-    scannedSequence: BigInt(row.scanned_sequence),
-    feeFlatMinor: BigInt(row.fee_flat_minor),
-    feeBasisPoints: row.fee_basis_points,
-    feeCapMinor: BigInt(row.fee_cap_minor),
-    transactionCount: BigInt(row.transaction_count),
-    grossMinor: BigInt(row.gross_minor),
-    feesMinor: BigInt(row.fees_minor),
-    splitsMinor: BigInt(row.splits_minor),
-    startedAtMs: row.started_at_ms,
-    completedAtMs: row.completed_at_ms ?? undefined,
-  }
 }
