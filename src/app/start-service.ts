@@ -15,7 +15,7 @@ import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.t
 import { LOGGED_TIMELINE } from '../events/log-state.ts'
 import { registerPendingMetrics } from '../notifications/held-notifications.ts'
 import { createFiguresJob } from '../overview/figures/figures-job.ts'
-import { registerReviewMetrics } from '../overview/review-metrics.ts'
+import { registerReviewMetrics } from '../overview/list-review-items.ts'
 import { createDatabaseClock } from '../postgres/database-clock.ts'
 import { newestMigration } from '../postgres/migrate.ts'
 import { type Database, openReadPool, poolSizes } from '../postgres/orm.ts'

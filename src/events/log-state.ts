@@ -41,28 +41,6 @@ export async function readLogState(pool: Queryable): Promise<LogState> {
 }
 
 /**
- * The first position whose event was logged at a time or later; the next one after the end of the log if there is
- * none. Finds it by binary search, as times rise with positions.
- */
-export async function firstPositionAt(pool: Queryable, atMs: number): Promise<bigint> {
-  const { end, floor } = await readLogState(pool)
-  let low = floor + 1n
-  let high = end.position + 1n
-  while (low < high) {
-    const middle = (low + high) / 2n
-    const { rows } = await pool.query<{ earlier: boolean }>({
-      name: 'event-log-earlier',
-      text: `select logged_at < $2 as earlier from event_log where position >= $1
-        order by position limit 1`,
-      values: [middle, new Date(atMs)],
-    })
-    if (rows[0]?.earlier) low = middle + 1n
-    else high = middle
-  }
-  return low
-}
-
-/**
  * Whether the sequencer has noticed the last failover or restore, and has given a position to
  * everything that was committed before it. Until then, the log may still change its epoch.
  */

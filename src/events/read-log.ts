@@ -204,7 +204,7 @@ function toEntry(row: Row): LogEntry {
  * @param high the end of the log; the result if all events are earlier
  */
 export async function readPositionBefore(
-  pool: Pool,
+  pool: Queryable,
   sinceMs: number,
   low: bigint,
   high: bigint,
@@ -226,10 +226,14 @@ export async function readPositionBefore(
   return from
 }
 
+/** The first position whose event was logged at a time or later; the next one after the end of the log if there is none. */
+export async function firstPositionAt(pool: Queryable, atMs: number): Promise<bigint> {
+  const { end, floor } = await readLogState(pool)
+  return (await readPositionBefore(pool, atMs, floor, end.position)) + 1n
+}
+
 /** The number of events that were logged in the last day. */
 export async function eventsPerDay(pool: Pool, nowMs: number): Promise<number> {
-  const { floor, end } = await readLogState(pool)
-  return Number(
-    end.position - (await readPositionBefore(pool, nowMs - DAY_MS, floor, end.position)),
-  )
+  const { end } = await readLogState(pool)
+  return Number(end.position + 1n - (await firstPositionAt(pool, nowMs - DAY_MS)))
 }

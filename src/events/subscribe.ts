@@ -131,16 +131,9 @@ async function startPlace(
 /** The default limit of ListEvents. */
 const LIMIT_DEFAULT = 100
 
-interface EventRpcDependencies {
-  readonly tail: Tail
-  readonly draining: AbortSignal
-  readonly random: () => number
-  readonly timing: StreamTiming
-}
-
 export function createEventRpc(
   runtime: Runtime,
-  dependencies: EventRpcDependencies,
+  dependencies: Dependencies,
 ): ServiceImpl<typeof EventService> {
   return {
     subscribe: (request, { signal, values }) =>

@@ -26,7 +26,8 @@ export interface PaymentTimeline extends PaymentHistory {
   readonly isCut: boolean
 }
 
-interface Dependencies {
+export interface TimelineDependencies {
+  /** Returns when a payment of the business is due for settlement, given when it was recorded. */
   readonly settlesAtOf: (
     businessId: string,
   ) => Promise<((recordedAtMs: number) => number) | undefined>
@@ -46,7 +47,7 @@ export const ATTEMPTS_MAX = 20
  */
 export async function readTimeline(
   { database }: Runtime,
-  { settlesAtOf }: Dependencies,
+  { settlesAtOf }: TimelineDependencies,
   transactionId: string,
 ): Promise<PaymentTimeline> {
   const { read, durablePool } = database
@@ -108,7 +109,7 @@ function findEvents({ read }: Database, transaction: StoredTransaction) {
 }
 
 async function findSettlesAt(
-  settlesAtOf: Dependencies['settlesAtOf'],
+  settlesAtOf: TimelineDependencies['settlesAtOf'],
   transaction: StoredTransaction,
 ): Promise<number | undefined> {
   if (!awaitsSettlement(transaction)) return undefined

@@ -20,21 +20,14 @@ import {
   toReviewKinds,
   toTimelineMessage,
 } from './message.ts'
-import { readTimeline } from './read-timeline.ts'
+import { readTimeline, type TimelineDependencies } from './read-timeline.ts'
 import { scopeOf } from './scope.ts'
 import { search } from './search.ts'
-
-interface Dependencies extends OverviewDependencies {
-  /** Returns when a payment of the business is due for settlement, given when it was recorded. */
-  readonly settlesAtOf: (
-    businessId: string,
-  ) => Promise<((recordedAtMs: number) => number) | undefined>
-}
 
 /** Views across the other domains. */
 export function createOverviewRpc(
   runtime: Runtime,
-  dependencies: Dependencies,
+  dependencies: OverviewDependencies & TimelineDependencies,
 ): ServiceImpl<typeof OverviewService> {
   return {
     async getTimeline({ transactionId }, { values }) {

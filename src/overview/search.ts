@@ -99,39 +99,21 @@ function ownIdLooks(database: Database, { text, prefix }: Query, scope: Scope): 
   const { read } = database
   switch (prefix) {
     case 'txn':
-      return [
-        all(
-          read((on) => searchTransactions(on, text, scope)),
-          found.fromTransaction,
-        ),
-      ]
+      return [transactions(read, text, scope)]
     case 'acc':
-      return [
-        all(
-          read((on) => searchAccounts(on, text, scope, RESULTS_MAX + 1)),
-          found.fromAccount,
-        ),
-      ]
-    case 'evt':
-      return [
-        one(
-          read((on) => findEvent(on, text)),
-          scope,
-          found.fromEvent,
-        ),
-      ]
+      return [accounts(read, text, scope)]
+    case 'evt': {
+      const event = read((on) => findEvent(on, text))
+      return [one(event, scope, found.fromEvent)]
+    }
     case 'dlv':
       return [one(findDeliveryWithEndpoint(database, text), scope, found.fromDelivery)]
     case 'ep':
       return [one(findEndpoint(database.orm, text), scope, found.fromEndpoint)]
-    case 'stl':
-      return [
-        one(
-          read((on) => findSettlement(on, text)),
-          scope,
-          found.fromSettlement,
-        ),
-      ]
+    case 'stl': {
+      const settlement = read((on) => findSettlement(on, text))
+      return [one(settlement, scope, found.fromSettlement)]
+    }
     case 'biz':
       return [businesses(read, text, scope)]
     default:
@@ -143,24 +125,20 @@ function ownIdLooks(database: Database, { text, prefix }: Query, scope: Scope): 
 function foreignIdLooks({ read }: Database, query: Query, scope: Scope): Look[] {
   const { text, isForeignId, isName } = query
   const looks: Look[] = []
-  if (isForeignId && isPaymentKey(text)) {
-    looks.push(
-      all(
-        read((on) => searchTransactions(on, text, scope)),
-        found.fromTransaction,
-      ),
-    )
-  }
-  if (isForeignId || text.includes('@')) {
-    looks.push(
-      all(
-        read((on) => searchAccounts(on, text, scope, RESULTS_MAX + 1)),
-        found.fromAccount,
-      ),
-    )
-  }
+  if (isForeignId && isPaymentKey(text)) looks.push(transactions(read, text, scope))
+  if (isForeignId || text.includes('@')) looks.push(accounts(read, text, scope))
   if (isName) looks.push(businesses(read, text, scope))
   return looks
+}
+
+function transactions(read: Database['read'], text: string, scope: Scope): Look {
+  const rows = read((on) => searchTransactions(on, text, scope))
+  return all(rows, found.fromTransaction)
+}
+
+function accounts(read: Database['read'], text: string, scope: Scope): Look {
+  const rows = read((on) => searchAccounts(on, text, scope, RESULTS_MAX + 1))
+  return all(rows, found.fromAccount)
 }
 
 function businesses(read: Database['read'], text: string, { businessIds }: Scope): Look {

@@ -120,16 +120,11 @@ async function readPaymentHours(
   live: boolean,
   periods: readonly HourPeriod[],
 ): Promise<readonly PaymentHour[]> {
-  const { rows } = await on.query<{
-    hour_ms: number
-    payments: string
-    amount: string
-    reversals: string
-    reversed: string
-  }>({
+  type Row = Readonly<Record<keyof Omit<PaymentHour, 'hourMs'>, string>> & { hourMs: number }
+  const { rows } = await on.query<Row>({
     name: 'payment-hour-read',
-    text: `select round(date_part('epoch', h.hour) * 1000) as hour_ms, sum(payments) as payments,
-        sum(amount_minor) as amount, sum(reversals) as reversals, sum(reversed_minor) as reversed
+    text: `select round(date_part('epoch', h.hour) * 1000) as "hourMs", sum(payments) as payments,
+        sum(amount_minor) as "amountMinor", sum(reversals) as reversals, sum(reversed_minor) as "reversedMinor"
       from unnest($3::timestamptz[], $4::timestamptz[]) as p(first, last)
       cross join unnest($1::text[]) as b(id) cross join unnest($5::text[]) as k(bank)
       cross join lateral (select * from payment_hour where business_id = b.id and live = $2
@@ -143,12 +138,12 @@ async function readPaymentHours(
       textArray(BANK_CODES),
     ],
   })
-  return rows.map((row) => ({
-    hourMs: row.hour_ms,
-    payments: BigInt(row.payments),
-    amountMinor: BigInt(row.amount),
-    reversals: BigInt(row.reversals),
-    reversedMinor: BigInt(row.reversed),
+  return rows.map(({ hourMs, payments, amountMinor, reversals, reversedMinor }) => ({
+    hourMs,
+    payments: BigInt(payments),
+    amountMinor: BigInt(amountMinor),
+    reversals: BigInt(reversals),
+    reversedMinor: BigInt(reversedMinor),
   }))
 }
 

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import { CLOCK_SKEW_MAX_MS } from '../../core/durations.ts'
 import { Fault } from '../../core/errors.ts'
-import { firstPositionAt } from '../../events/log-state.ts'
+import { firstPositionAt } from '../../events/read-log.ts'
 import { bigintArray } from '../../postgres/binary-arrays.ts'
 import { bindValues } from '../../postgres/bind-values.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
