@@ -244,60 +244,33 @@ function momentOf(world: World, which: number, other: number, at: number): numbe
 
 const story = fc.array(intent, { minLength: 1, maxLength: 40 })
 
+type NewToken = Omit<Extract<Command, { kind: 'issueToken' }>, 'kind' | 'by' | 'at'>
+const token = (at: number, given: NewToken): Command => {
+  return { kind: 'issueToken', by: ADMIN, at, ...given }
+}
+const signingIn = (name: string, at: number, credential: string): Command => {
+  return { kind: 'signIn', by: ADMIN, at, name, credential, replaces: undefined }
+}
+const OF_A = { by: ADMIN, business: 'A' }
+
 /** Credentials that each story begins with. */
 const FIRST: readonly Command[] = [
-  {
-    kind: 'issueToken',
-    by: ADMIN,
-    at: 0,
-    name: 'T',
-    scopes: ['admin'],
-    businesses: undefined,
-    expiresMs: 90 * MINUTE_MS,
-  },
-  {
-    kind: 'issueToken',
-    by: ADMIN,
-    at: 1,
-    name: 'TA',
-    scopes: ['admin'],
-    businesses: ['A'],
-    expiresMs: NEVER,
-  },
-  {
-    kind: 'issueToken',
-    by: ADMIN,
-    at: 0,
-    name: 'TB',
-    scopes: ['read'],
-    businesses: ['B'],
-    expiresMs: 5 * MINUTE_MS,
-  },
+  token(0, { name: 'T', scopes: ['admin'], businesses: undefined, expiresMs: 90 * MINUTE_MS }),
+  token(1, { name: 'TA', scopes: ['admin'], businesses: ['A'], expiresMs: NEVER }),
+  token(0, { name: 'TB', scopes: ['read'], businesses: ['B'], expiresMs: 5 * MINUTE_MS }),
   { kind: 'createCode', by: 'TB', at: 0, name: 'C' },
   {
-    kind: 'importKey',
-    by: ADMIN,
-    at: 1,
-    name: 'I',
-    business: 'A',
-    live: true,
-    text: 'k0',
-    scopes: [],
-    cidrs: [],
-    expiresMs: DAY_MS,
+    ...{ kind: 'importKey', ...OF_A, at: 1, name: 'I', live: true, text: 'k0' },
+    ...{ scopes: [], cidrs: [], expiresMs: DAY_MS },
   },
-  {
-    kind: 'createLink',
-    by: ADMIN,
-    at: 0,
-    name: 'L',
-    business: 'A',
-    scopes: ['read'],
-    ttlMs: DAY_MS,
-  },
-  { kind: 'signIn', by: ADMIN, at: 1, name: 'S', credential: 'T', replaces: undefined },
-  { kind: 'signIn', by: ADMIN, at: 0, name: 'SL', credential: 'L', replaces: undefined },
+  { kind: 'createLink', ...OF_A, at: 0, name: 'L', scopes: ['read'], ttlMs: DAY_MS },
+  signingIn('S', 1, 'T'),
+  signingIn('SL', 0, 'L'),
 ]
+
+type Run = (...commands: readonly Command[]) => Promise<void>
+/** Plays an intent that is several commands. */
+type Play = (world: World, intent: Intent, name: string, run: Run) => Promise<void>
 
 let count = 0
 
@@ -309,7 +282,7 @@ async function play(intents: readonly Intent[]): Promise<void> {
   const service = { durablePool, instances, prefix: `m${MODEL_SEED}-${count}`, startMs }
   const drive = await startAccess(service, BUSINESSES)
   const done: string[] = []
-  const run = async (...commands: readonly Command[]) => {
+  const run: Run = async (...commands) => {
     done.push(commands.map((each) => JSON.stringify(each)).join('  &  '))
     await runAccess(drive, commands)
   }
@@ -321,12 +294,7 @@ async function play(intents: readonly Intent[]): Promise<void> {
   await keepKeyUses(drive)
 }
 
-async function runIntent(
-  drive: AccessDrive,
-  each: Intent,
-  name: string,
-  run: (...commands: readonly Command[]) => Promise<void>,
-): Promise<void> {
+async function runIntent(drive: AccessDrive, each: Intent, name: string, run: Run): Promise<void> {
   const [world] = drive.worlds as [World]
   if (each.kind === 'crowd') return crowd(world, each, name, run)
   if (each.kind === 'outlive') return outlive(world, each, name, run)
@@ -349,12 +317,7 @@ async function runIntent(
 }
 
 /** Goes to the moment at which a credential or its token ends, or just before it, and uses the credential. */
-async function outlive(
-  world: World,
-  { which, other, at, flag }: Intent,
-  name: string,
-  run: (...commands: readonly Command[]) => Promise<void>,
-): Promise<void> {
+const outlive: Play = async (world, { which, other, at, flag }, name, run) => {
   const ends = [...world.credentials.values()].flatMap((each) => {
     const { kind, lastUsedMs, parent, expiresMs } = each
     const parentMs = world.credentials.get(parent)?.expiresMs ?? NEVER
@@ -387,12 +350,7 @@ const REVOKED_BY = {
 } as const
 
 /** A credential that an instance has just seen is revoked, maybe with its token, and its clock moves a little. */
-async function withdraw(
-  world: World,
-  { which, other, by, at, flag }: Intent,
-  name: string,
-  run: (...commands: readonly Command[]) => Promise<void>,
-): Promise<void> {
+const withdraw: Play = async (world, { which, other, by, at, flag }, name, run) => {
   const known = [...world.credentials.values()].filter(({ count: copies }) => copies === 1)
   const each = choose(known, which)
   const isCode = each.kind === 'code'
@@ -417,12 +375,7 @@ async function withdraw(
 }
 
 /** So many sessions of one caller that there may be no more, or that are over; and one who wants to sign in. */
-async function crowd(
-  world: World,
-  { which, at, other, by, flag }: Intent,
-  name: string,
-  run: (...commands: readonly Command[]) => Promise<void>,
-): Promise<void> {
+const crowd: Play = async (world, { which, at, other, by, flag }, name, run) => {
   const all = [...world.credentials.values()]
   const sessions = all.filter((each) => each.kind === 'session' && each.count === 1)
   const { name: session, parent, expiresMs } = choose(sessions, which)

@@ -37,10 +37,11 @@ import { createTestRuntime } from '../support/runtime.ts'
 import { ADMIN_TOKEN, bearer } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import {
-  type Account,
   type Answer,
+  addAccount,
   type Command,
   keyOf,
+  type NewAccount,
   newBusiness,
   newWorld,
   type Report,
@@ -49,9 +50,6 @@ import {
   type World,
 } from './money.ts'
 import { answerOf, worldsAfter } from './try-stories.ts'
-
-/** An account to begin with. */
-export type NewAccount = Pick<Account, 'business' | 'live' | 'terms' | 'split'>
 
 /** An instance, with one connection to it. */
 export interface ModelInstance {
@@ -126,7 +124,7 @@ export async function startDrive(
   for (const [index, each] of accounts.entries()) {
     const name = `${each.business}${index}`
     await openAccount(drive, name, each)
-    world.accounts.set(name, { ...each, name, isClosed: false, isUsed: false })
+    addAccount(world, name, each)
   }
   return drive
 }

@@ -9,12 +9,11 @@ import {
   connectTo,
   endDrive,
   type ModelInstance,
-  type NewAccount,
   runTogether,
   startDrive,
   textOf,
 } from './drive.ts'
-import type { Command, Report, SettlementTerms, Split, Terms, World } from './money.ts'
+import type { Command, NewAccount, Report, SettlementTerms, Split, Terms, World } from './money.ts'
 import {
   expectStories,
   MODEL_SECONDS,

@@ -164,6 +164,13 @@ export const newWorld = (hour: number): World => ({
   conflicts: [],
 })
 
+/** An account to begin with. */
+export type NewAccount = Pick<Account, 'business' | 'live' | 'terms' | 'split'>
+
+export function addAccount({ accounts }: World, name: string, account: NewAccount): void {
+  accounts.set(name, { ...account, name, isClosed: false, isUsed: false })
+}
+
 export const keyOf = (live: boolean, session: string) => `${live ? 'live' : 'test'} ${session}`
 
 export interface Step {
