@@ -1,24 +1,19 @@
-import type { Pool } from 'pg'
 import pino from 'pino'
 import { Registry } from 'prom-client'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { checkSettlement } from '../../src/doctor/check-database.ts'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
 import { addHoliday, removeHoliday } from '../../src/settlement/change-terms.ts'
 import { readBalance } from '../../src/settlement/get-balance.ts'
-import { registerSettlementMetrics } from '../../src/settlement/overdue.ts'
+import { countOverdue, registerSettlementMetrics } from '../../src/settlement/overdue.ts'
 import { claimDue, postponeDue } from '../../src/settlement/runs/advance-settlements.ts'
-import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
 import { followPayments } from '../../src/settlement/sweep-due.ts'
 import { readCalendar } from '../../src/settlement/terms.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { beginTimeline, sequence, writeEvents } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { createTestRuntime } from '../support/runtime.ts'
-import { waitFor } from '../support/wait-for.ts'
 import {
   createInstance,
-  forced,
   INSTANT,
   incoming,
   insertBusiness,
@@ -86,6 +81,13 @@ describe('the index of what is due', () => {
     await followPayments(instance)
     const due = await dueOf(id)
     expect(due).toMatchObject({ due_at_ms: await settlesAt(id, firstAtMs), failures: 0 })
+    for (const [early, balances] of [
+      [1, 0],
+      [0, 1],
+    ] as const) {
+      const overdue = await countOverdue(db.database, due.due_at_ms - early)
+      expect(overdue).toMatchObject({ balances })
+    }
     await pay(accountNumber, 3, firstAtMs + 2 * DAY_MS)
     await followPayments(instance)
     expect(await dueOf(id)).toEqual(due)
@@ -226,47 +228,7 @@ test('a balance that fails is tried again less and less often, and holds up no o
   )
 })
 
-/** A pool that does something before each commit. */
-function beforeCommits(pool: Pool, act: () => Promise<void>): Pool {
-  const connect = async () => {
-    const client = await pool.connect()
-    const query = async (...args: [string]) => {
-      if (args[0] === 'commit') await act()
-      return client.query(...args)
-    }
-    return { query, on() {}, off() {}, release: () => client.release() }
-  }
-  return { connect, query: pool.query.bind(pool) } as unknown as Pool
-}
-
 describe('nothing is lost', () => {
-  test('if a payment arrives while the settlement of all others is committed', async () => {
-    const { durablePool } = db.database
-    const { id, accountNumber } = await insertBusiness(durablePool)
-    await pay(accountNumber)
-    await followPayments(instance)
-    const started = await startSettlement(instance, forced(id, clock.now()))
-    let following: Promise<boolean> | undefined
-    const arrive = async () => {
-      await pay(accountNumber)
-      let isDone = false
-      following = followPayments(instance).finally(() => {
-        isDone = true
-      })
-      // The follower waits for the commit; if it did not, it would find a row that is then deleted.
-      await waitFor(async () => {
-        const waiting = await durablePool.query(
-          "select from pg_locks where locktype = 'advisory' and not granted",
-        )
-        expect(isDone || waiting.rowCount === 1).toBe(true)
-      })
-    }
-    const database = { ...db.database, durablePool: beforeCommits(durablePool, arrive) }
-    expect(await processNextBatch({ ...instance, database }, started?.id ?? '')).toBe('completed')
-    await following
-    expect(await dueOf(id)).toMatchObject({ due_at_ms: await settlesAt(id, clock.now()) })
-  })
-
   test('if the index loses rows: a sweep repairs it every hour, and logs what it found', async () => {
     const businesses = [
       await insertBusiness(instance.durablePool),
@@ -351,19 +313,6 @@ describe('nothing is lost', () => {
     await pay(accountNumber)
     await instance.job.run()
     expect(await dueOf(id)).toBeDefined()
-  })
-
-  test('unnoticed: the doctor warns of what is overdue', async () => {
-    const { accountNumber } = await insertBusiness(instance.durablePool)
-    await pay(accountNumber)
-    await followPayments(instance)
-    const levels = async (atMs: number) =>
-      (await checkSettlement(db.database, atMs)).map(({ level, found }) => `${level}: ${found}`)
-    expect(await levels(clock.now())).toEqual(['ok: no settlement is overdue'])
-    expect(await levels(clock.now() + 2 * HOUR_MS)).toEqual(['ok: no settlement is overdue'])
-    expect(await levels(clock.now() + 20 * DAY_MS)).toEqual([
-      'warn: 1 businesses have been due for settlement for more than an hour',
-    ])
   })
 })
 
