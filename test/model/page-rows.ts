@@ -87,6 +87,11 @@ const equals = (request: Fields, field: string, value: unknown): Option => ({
   matches: (row) => row[field] === value,
 })
 
+/** Takes a row out by a statement that has its id as $1. */
+const bySql = (text: string): NonNullable<Listing['remove']> => ({
+  row: ({ service }, { id }) => service.database.durablePool.query(text, [id]),
+})
+
 const bankOf = (number: number) => (even(number) ? Bank.BANK_9PSB : Bank.BANK_PALMPAY)
 /** PalmPay opens accounts of identified customers only. */
 const IDENTIFIED = { idType: 1, idNumber: '12345678901' }
@@ -360,13 +365,9 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
   },
   'NotificationService.ListHeldNotifications': {
     add: (scene, fresh, number) => addNotification(scene, fresh, even(number) ? 4 : 1),
-    remove: {
-      row: ({ service }, { id }) =>
-        service.database.durablePool.query(
-          "update bank_notification set state = 'PROCESSED', outcome = 'IGNORED' where id = $1",
-          [id],
-        ),
-    },
+    remove: bySql(
+      "update bank_notification set state = 'PROCESSED', outcome = 'IGNORED' where id = $1",
+    ),
     options: () => [atBank],
   },
   'NotificationService.ListNotifications': {
@@ -409,13 +410,9 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
         sessionId: plain(fresh),
         amountMinor: 700n,
       }),
-    remove: {
-      row: ({ service }, { id }) =>
-        service.database.durablePool.query(
-          "update unmatched_payment set resolution = 'RETURNED', resolved_at = now() where id = $1",
-          [id],
-        ),
-    },
+    remove: bySql(
+      "update unmatched_payment set resolution = 'RETURNED', resolved_at = now() where id = $1",
+    ),
     options: () => [atBank, equals({ accountNumber: '0000000000' }, 'accountNumber', '0000000000')],
   },
   'ReconciliationService.ListRecordedPayments': {
@@ -430,13 +427,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
   },
   'ReconciliationService.ListPaymentConflicts': {
     add: made('ReconciliationService.ResolvePaymentConflict'),
-    remove: {
-      row: ({ service }, { id }) =>
-        service.database.durablePool.query(
-          'update payment_conflict set resolved_at = now() where id = $1',
-          [id],
-        ),
-    },
+    remove: bySql('update payment_conflict set resolved_at = now() where id = $1'),
     options: none,
   },
   'SessionService.ListSessions': {
