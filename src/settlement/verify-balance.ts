@@ -85,16 +85,8 @@ export async function* verifyBalance(
     const problem = 'its running sums differ from the sums of its sequenced events'
     yield found([{ subject, problem }])
   }
-  for (let last: bigint | undefined = after; last !== undefined; ) {
-    const page: Awaited<ReturnType<typeof verifyEvents>> = await verifyEvents(
-      client,
-      scope,
-      last,
-      EVENTS_MAX,
-    )
-    yield found(page.discrepancies)
-    last = page.last
-  }
+  const readEvents = (last: bigint) => verifyEvents(client, scope, last, EVENTS_MAX)
+  for await (const page of pagesOf(after, readEvents)) yield found(page.discrepancies)
   const wrong = await findWrongEventCounts(client, scope, after)
   yield found(wrong.discrepancies, wrong.count)
   yield* verifySettlements(client, key, sinceMs)
@@ -121,30 +113,19 @@ async function* verifyPostings(
 ): AsyncGenerator<Part, { pending: bigint; available: bigint; fees: bigint }> {
   const sums = { pending: 0n, available: 0n, fees: 0n }
   const first: TransactionKey = { paidAtMs: -Infinity, id: '' }
-  for (let after: TransactionKey | undefined = first; after !== undefined; ) {
-    const page: Awaited<ReturnType<typeof verifyTransactions>> = await verifyTransactions(
-      client,
-      scope,
-      after,
-      TRANSACTIONS_MAX,
-    )
+  const read = (after: TransactionKey) => verifyTransactions(client, scope, after, TRANSACTIONS_MAX)
+  for await (const page of pagesOf(first, read)) {
     sums.pending += page.pending
     sums.available += page.available
     sums.fees += page.fees
     const unknown = await findUnknownSettlements(client, scope, page.settlementIds)
+    const problem = 'has postings, but the settlement does not exist'
     yield {
       transactions: page.transactions,
       postings: page.postings,
-      discrepancies: [
-        ...page.discrepancies,
-        ...unknown.map((subject) => ({
-          subject,
-          problem: 'has postings, but the settlement does not exist',
-        })),
-      ],
+      discrepancies: [...page.discrepancies, ...unknown.map((subject) => ({ subject, problem }))],
       discrepancyCount: page.discrepancyCount + unknown.length,
     }
-    after = page.last
   }
   return sums
 }
@@ -155,22 +136,33 @@ async function* verifySettlements(
   sinceMs: number,
 ): AsyncGenerator<Part> {
   const since = Math.max(0, sinceMs - OVERLAP_MS.events)
-  for (let after: string | undefined = ''; after !== undefined; ) {
-    const page: Awaited<ReturnType<typeof listSettlements>> = await listSettlements(client, key, {
-      sinceMs: since,
-      after,
-      limit: SETTLEMENTS_MAX,
-    })
-    for (const settlement of page) {
+  const read = async (after: string) => {
+    const settlements = await listSettlements(client, key, { sinceMs: since, after })
+    const isLast = settlements.length < SETTLEMENTS_MAX
+    return { settlements, last: isLast ? undefined : settlements.at(-1)?.id }
+  }
+  for await (const { settlements } of pagesOf('', read)) {
+    for (const settlement of settlements) {
       const { discrepancies, count } = await verifySettlement(client, settlement)
       yield found(discrepancies, count)
     }
-    after = page.length < SETTLEMENTS_MAX ? undefined : page.at(-1)?.id
   }
 }
 
-function found(discrepancies: readonly Discrepancy[], count = discrepancies.length): Part {
+export function found(discrepancies: readonly Discrepancy[], count = discrepancies.length): Part {
   return { transactions: 0, postings: 0, discrepancies, discrepancyCount: count }
+}
+
+/** The pages of a list. @param read the page after a place; without a `last` place, it is the last one */
+export async function* pagesOf<Place, Page extends { readonly last: Place | undefined }>(
+  first: NoInfer<Place>,
+  read: (after: Place) => Promise<Page>,
+): AsyncGenerator<Page> {
+  for (let after: Place | undefined = first; after !== undefined; ) {
+    const page: Page = await read(after)
+    yield page
+    after = page.last
+  }
 }
 
 /** "biz_…", or "biz_… in test mode". */
@@ -223,13 +215,13 @@ async function findUnknownSettlements(
 async function listSettlements(
   client: PoolClient,
   { businessId, live }: BalanceKey,
-  { sinceMs, after, limit }: { sinceMs: number; after: string; limit: number },
+  { sinceMs, after }: { readonly sinceMs: number; readonly after: string },
 ): Promise<Settlement[]> {
   const { rows } = await client.query<SettlementRow>(
     `select ${SETTLEMENT_COLUMNS} from settlement where business_id = $1 and live = $2 and id > $3
         and (completed_at is null or completed_at >= $4)
       order by id limit $5`,
-    [businessId, live, after, new Date(sinceMs), limit],
+    [businessId, live, after, new Date(sinceMs), SETTLEMENTS_MAX],
   )
   return rows.map(toSettlement)
 }

@@ -9,7 +9,14 @@ import {
   verifySessions,
 } from '../transactions/ledger/verify-transactions.ts'
 import type { BalanceKey } from './settlement.ts'
-import { findNextBalance, type Part, readDatabaseTime, verifyBalance } from './verify-balance.ts'
+import {
+  findNextBalance,
+  found,
+  type Part,
+  pagesOf,
+  readDatabaseTime,
+  verifyBalance,
+} from './verify-balance.ts'
 
 /** The progress of a verification. */
 export interface Verification {
@@ -82,10 +89,8 @@ export async function* verifyLedger(pool: Pool, from = ''): AsyncGenerator<Verif
     for await (const part of verifyAllSessions(pool)) yield progress(part)
   }
   cursor = { sinceMs: cursor.startedAtMs, startedAtMs: cursor.startedAtMs, after: undefined }
-  yield progress(NOTHING, true)
+  yield progress(found([]), true)
 }
-
-const NOTHING: Part = { transactions: 0, postings: 0, discrepancies: [], discrepancyCount: 0 }
 
 async function* inSnapshot(pool: Pool, key: BalanceKey, sinceMs: number): AsyncGenerator<Part> {
   const client = await pool.connect()
@@ -105,36 +110,18 @@ async function* inSnapshot(pool: Pool, key: BalanceKey, sinceMs: number): AsyncG
 
 /** Finds postings whose transaction does not exist: they belong to no balance. */
 async function* verifyOrphans(pool: Pool): AsyncGenerator<Part> {
-  for (let after: string | undefined = ''; after !== undefined; ) {
-    const page: Awaited<ReturnType<typeof findOrphanPostings>> = await findOrphanPostings(
-      pool,
-      after,
-      POSTINGS_MAX,
-    )
-    const discrepancies = page.ids.map((subject) => ({
-      subject,
-      problem: 'has postings, but the transaction does not exist',
-    }))
-    if (discrepancies.length > 0) {
-      yield { ...NOTHING, discrepancies, discrepancyCount: discrepancies.length }
-    }
-    after = page.last
+  const read = (after: string) => findOrphanPostings(pool, after, POSTINGS_MAX)
+  for await (const { ids } of pagesOf('', read)) {
+    const problem = 'has postings, but the transaction does not exist'
+    if (ids.length > 0) yield found(ids.map((subject) => ({ subject, problem })))
   }
 }
 
 /** Finds sessions whose transaction does not exist or has another session. */
 async function* verifyAllSessions(pool: Pool): AsyncGenerator<Part> {
-  for (let after: typeof FIRST_SESSION | undefined = FIRST_SESSION; after !== undefined; ) {
-    const page: Awaited<ReturnType<typeof verifySessions>> = await verifySessions(
-      pool,
-      after,
-      SESSIONS_MAX,
-    )
-    const { discrepancies } = page
-    if (discrepancies.length > 0) {
-      yield { ...NOTHING, discrepancies, discrepancyCount: discrepancies.length }
-    }
-    after = page.last
+  const read = (after: typeof FIRST_SESSION) => verifySessions(pool, after, SESSIONS_MAX)
+  for await (const { discrepancies } of pagesOf(FIRST_SESSION, read)) {
+    if (discrepancies.length > 0) yield found(discrepancies)
   }
 }
 
