@@ -1,9 +1,7 @@
 import type { Pool } from 'pg'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import { AccountEntity } from '../../src/accounts/account.entity.ts'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
 import { createOpenAtBank } from '../../src/accounts/openings/open-at-bank.ts'
-import { claimPending, deletePending } from '../../src/accounts/openings/opening-store.ts'
 import type { AccountOrder, AccountResult, BankConnector, BankOf } from '../../src/banks/bank.ts'
 import { createBusiness } from '../../src/businesses/create-business.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
@@ -183,18 +181,6 @@ describe('one call at a time asks the bank for an account', () => {
     expect((await second).replayed).toBe(false)
   })
 
-  test('the next call can try at once if the bank is unavailable', async () => {
-    const first = create()
-    await bankHas(1)
-    atBank[0]!.respond({ kind: 'unavailable', cause: 'refused' })
-    await expect(first).rejects.toMatchObject({ reason: 'bank_unavailable', retryAfterSeconds: 5 })
-    const second = create()
-    await bankHas(2)
-    expect(atBank[1]!.order.attempt).toBe(2)
-    atBank[1]!.respond(opened())
-    await second
-  })
-
   test('a call that waits longer than a claim lasts gets bank_unavailable', async () => {
     void create().catch(() => undefined)
     await bankHas(1)
@@ -222,41 +208,5 @@ describe('one call at a time asks the bank for an account', () => {
     expect(faults).toBe(0)
     expect((await create()).account.accountNumber).toBe(account.accountNumber)
     expect(atBank).toHaveLength(1)
-  })
-})
-
-describe('an opening', () => {
-  /** An account whose opening the bank has not answered. @returns its id */
-  async function pending(): Promise<string> {
-    void create().catch(() => undefined)
-    await bankHas(1)
-    const { rows } = await db.database.durablePool.query(
-      'select id from account where business_id = $1',
-      [businessId],
-    )
-    return rows[0].id
-  }
-  const claimLater = (id: string) => {
-    nowMs += 15_000
-    return claimPending(db.database.durablePool, id, nowMs, nowMs + 15_000)
-  }
-
-  test('is claimed again when its claim has expired, but not in manual review', async () => {
-    const id = await pending()
-    expect(await claimLater(id)).toMatchObject({ attempt: 2 })
-    const review = `update account set opening_state = 'MANUAL_REVIEW' where id = $1`
-    await db.database.durablePool.query(review, [id])
-    expect(await claimLater(id)).toBeUndefined()
-  })
-
-  test('that a later attempt has taken over is not deleted by the earlier one', async () => {
-    const id = await pending()
-    await claimLater(id)
-    const em = () => db.database.orm.em.fork()
-    const count = () => em().count(AccountEntity, { id })
-    await deletePending(em(), id, 1)
-    expect(await count()).toBe(1)
-    await deletePending(em(), id, 2)
-    expect(await count()).toBe(0)
   })
 })

@@ -42,13 +42,3 @@ test('an identity number is encrypted, bound to its account, and in no table as 
     expect([name, found.rows[0].count]).toEqual([name, 0])
   }
 })
-
-test('a creation without an identity number stores none', async () => {
-  const { id, key } = await service.business()
-  await service.post('generateVirtualAccount/', key, creation())
-  const { rows } = await service.database.durablePool.query(
-    'select id_type, id_number_encrypted from account where business_id = $1',
-    [id],
-  )
-  expect(rows).toEqual([{ id_type: null, id_number_encrypted: null }])
-})

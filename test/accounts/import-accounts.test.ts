@@ -106,14 +106,6 @@ test('imports an account with what it was opened with, and repeats nothing', asy
   expect(rows[0].count).toBe(0)
 })
 
-test('an account that Inflow opened is neither imported nor confirmed', async () => {
-  const { id: businessId } = await service.business()
-  const opened = { businessId, reference: 'opened', bank: Bank.BANK_9PSB, ...CUSTOMER }
-  const { account } = await accounts().createAccount(opened)
-  expect(account!.importedAt).toBeUndefined()
-  expect(account!.bankConfirmed).toBeUndefined()
-})
-
 test('a business that repeats generateVirtualAccount gets the imported account', async () => {
   const { id, key } = await service.business()
   const request = creation({
@@ -204,14 +196,6 @@ describe('what contradicts another account', () => {
       ['REJECTED', 'reference'],
       ['REJECTED', 'reference', 'providerReference', 'accountNumber'],
     ])
-  })
-
-  test('a number may be used once in each mode', async () => {
-    const { id } = await service.business()
-    const live = row()
-    expect(await importAll(id, [live])).toEqual([['IMPORTED']])
-    const other = { ...live, providerReference: `${live.providerReference}-T` }
-    expect(await importAll(id, [other], true)).toEqual([['IMPORTED']])
   })
 })
 
@@ -313,49 +297,23 @@ describe('a payment into an imported account', () => {
     expect(own.account!.bankConfirmed).toBe(true)
   })
 
-  test('an assignment from another number credits it, and confirms nothing', async () => {
-    const { id: businessId } = await service.business()
-    const [imported, other] = [row(), row()]
-    await importAll(businessId, [imported])
-    const reconciliation = service.client(ReconciliationService)
-    const confirmedBy = async (accountNumber: string) => {
-      const paid = payment(accountNumber)
-      bank.payments.set(paid.key, paid)
-      await notify(service, paid)
-      const { payments } = await reconciliation.listUnmatchedPayments({})
-      const unmatched = payments.find(({ sessionId }) => sessionId === paid.session)
-      await reconciliation.assignUnmatchedPayment({
-        unmatchedPaymentId: unmatched!.id,
-        businessId,
-        reference: imported.reference!,
-        note: 'the payer called',
-      })
-      const request = { businessId, reference: imported.reference! }
-      return (await accounts().getAccount(request)).account!.bankConfirmed
-    }
-    expect(await confirmedBy(other.accountNumber)).toBe(false)
-    const { balance } = await service.client(SettlementService).getBalance({ businessId })
-    expect(balance!.pendingMinor).toBeGreaterThan(0n)
-  })
-
-  test('that arrived before the import is assigned, and confirms the account', async () => {
+  test.each([
+    ['that arrived before the import is assigned, and confirms the account', true],
+    ['into another number is assigned, and confirms nothing', false],
+  ])('%s', async (_title, isOwn) => {
     const { id: businessId } = await service.business()
     const imported = row()
-    const paid = payment(imported.accountNumber)
+    const paid = payment(isOwn ? imported.accountNumber : row().accountNumber)
     bank.payments.set(paid.key, paid)
     await notify(service, paid)
     await importAll(businessId, [imported])
     const reconciliation = service.client(ReconciliationService)
     const { payments } = await reconciliation.listUnmatchedPayments({})
-    const unmatched = payments.find(({ sessionId }) => sessionId === paid.session)
-    await reconciliation.assignUnmatchedPayment({
-      unmatchedPaymentId: unmatched!.id,
-      businessId,
-      reference: imported.reference!,
-      note: 'it came before the import',
-    })
+    const unmatchedPaymentId = payments.find(({ sessionId }) => sessionId === paid.session)!.id
     const request = { businessId, reference: imported.reference! }
-    expect((await accounts().getAccount(request)).account!.bankConfirmed).toBe(true)
+    const note = 'the payer called'
+    await reconciliation.assignUnmatchedPayment({ unmatchedPaymentId, ...request, note })
+    expect((await accounts().getAccount(request)).account!.bankConfirmed).toBe(isOwn)
     const { balance } = await service.client(SettlementService).getBalance({ businessId })
     expect(balance!.pendingMinor).toBeGreaterThan(0n)
   })

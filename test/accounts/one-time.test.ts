@@ -1,18 +1,26 @@
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
-import { describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { AmountRule } from '../../gen/inflow/account/v1/terms_pb.ts'
 import { Variance } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import { useFakeBank } from '../support/fake-bank.ts'
 import { useService } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { waitFor, waitUntil } from '../support/wait-for.ts'
+import { data, openByKey, type ScopedBusiness, scopedBusiness } from '../thirdparty/scene.ts'
 import { newBusiness } from '../transactions/variance/fixture.ts'
 
 const bank = useFakeBank()
 const service = useService({ BANKS: '9PSB=live' }, bank.connectors)
+
+let business: ScopedBusiness
+
+beforeAll(async () => {
+  business = await scopedBusiness(service)
+})
+
+const HOUR_MS = 3_600_000
 
 const TERMS = {
   amount: 5000.5,
@@ -114,86 +122,43 @@ describe('opening a one-time account', () => {
     expect(replay.data.terms.status).toBe('EXPIRED')
   })
 
-  test('may be repeated when its own time of expiry has passed, which no new account may name', async () => {
+  test('refuses options that are not valid, by their fields, and opens nothing', async () => {
     const shop = await newBusiness(service)
-    const terms = { amount: 100, expiresAt: new Date(Date.now() + 1_000).toISOString() }
-    const { data } = await shop.open(terms)
-    await shop.ended('order-1')
-    const call = (body: Record<string, unknown>) =>
-      shop.call('generateVirtualAccount', creation(body))
-    const replay = await call(terms)
-    expect(replay.data.reference).toBe(data.reference)
-    const late = await call({ ...terms, reference: 'order-2' })
-    expect(late).toMatchObject({ code: 'validation_failed', errors: [{ field: 'expiresAt' }] })
-  })
-
-  test.each<[string, Record<string, unknown>, string]>([
-    ['amount', { amount: '0' }, 'amount'],
-    ['amount', { amount: '1.005' }, 'amount'],
-    ['amount', { amount: 1e21 }, 'amount'],
-    ['amount', { amount: '-5' }, 'amount'],
-    ['amount', { amount: true }, 'amount'],
-    ['a rule without an amount', { amountRule: 'EXACT' }, 'amount'],
-    ['an unknown rule', { amount: 5, amountRule: 'SOME' }, 'amountRule'],
-    ['an expiry in the past', { expiresAt: '2020-01-01T00:00:00Z' }, 'expiresAt'],
-    ['an expiry that is no time', { expiresAt: 'tomorrow' }, 'expiresAt'],
-    ['a distant expiry', { expiresAt: '2999-01-01T00:00:00Z' }, 'expiresAt'],
-    ['both expiries', { expiresAt: '2999-01-01T00:00:00Z', expiresIn: 60 }, 'expiresIn'],
-    ['no seconds', { expiresIn: 0 }, 'expiresIn'],
-    ['text for seconds', { expiresIn: '60' }, 'expiresIn'],
-    ['text for a boolean', { singleUse: 'yes' }, 'singleUse'],
-    ['one payer that is no list', { allowedPayers: { name: 'Ada Obi' } }, 'allowedPayers'],
-    ['an empty payer', { allowedPayers: [{}] }, 'allowedPayers[0]'],
-    [
-      'a short number',
-      { allowedPayers: [{ accountNumber: '1' }] },
-      'allowedPayers[0].accountNumber',
-    ],
-    [
-      'a mistyped name',
-      { allowedPayers: [{ name: 'Ada Obi' }, { name: 5 }] },
-      'allowedPayers[1].name',
-    ],
-    ['a name of one word', { allowedPayers: [{ name: 'Mr Ada' }] }, 'allowedPayers[0].name'],
-    ['21 payers', { allowedPayers: Array(21).fill({ name: 'Ada Obi' }) }, 'allowedPayers'],
-    ['metadata that is no object', { metadata: ['a'] }, 'metadata'],
-    ['a number in metadata', { metadata: { a: 1 } }, 'metadata'],
-    ['a long key', { metadata: { ['k'.repeat(41)]: 'v' } }, 'metadata'],
-    ['a long value', { metadata: { k: 'v'.repeat(201) } }, 'metadata'],
-    [
-      '21 pairs',
-      { metadata: Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`k${i}`, 'v'])) },
-      'metadata',
-    ],
-  ])('refuses %s and names the field', async (_what, options, field) => {
-    const shop = await newBusiness(service)
-    const answer = await shop.call('generateVirtualAccount', creation(options))
-    expect(answer).toMatchObject({ status: false, code: 'validation_failed' })
-    expect(answer.errors.map((each: { field: string }) => each.field)).toEqual([field])
-    expect(
-      await service.client(AccountService).listAccounts({ businessId: shop.businessId }),
-    ).toMatchObject({ accounts: [] })
-  })
-
-  test('takes the same options over gRPC', async () => {
-    const shop = await newBusiness(service)
-    const { account } = await service.client(AccountService).createAccount({
-      ...{ businessId: shop.businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS },
-      ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
-      ...{ amountMinor: 500n, amountRule: AmountRule.AT_MOST, expiresInSeconds: 60 },
-      allowedPayers: [{ accountNumber: '0123456789' }],
-      metadata: { order: '7' },
-    })
-    expect(account).toMatchObject({
-      terms: {
-        amountMinor: 500n,
-        amountRule: AmountRule.AT_MOST,
-        singleUse: false,
-        allowedPayers: [{ accountNumber: '0123456789', bankCode: '' }],
-      },
-      metadata: { order: '7' },
-    })
-    expect(account?.terms?.expiresAt?.seconds).toBe((account?.createdAt?.seconds ?? 0n) + 60n)
+    const pairs = Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`k${i}`, 'v']))
+    for (const [options, field] of [
+      [{ amount: '0' }, 'amount'],
+      [{ amount: '1.005' }, 'amount'],
+      [{ amount: 1e21 }, 'amount'],
+      [{ amount: true }, 'amount'],
+      [{ amountRule: 'EXACT' }, 'amount'],
+      [{ amount: 5, amountRule: 'SOME' }, 'amountRule'],
+      [{ expiresAt: '2020-01-01T00:00:00Z' }, 'expiresAt'],
+      [{ expiresAt: 'tomorrow' }, 'expiresAt'],
+      [{ expiresAt: '2999-01-01T00:00:00Z' }, 'expiresAt'],
+      [{ expiresAt: '2999-01-01T00:00:00Z', expiresIn: 60 }, 'expiresIn'],
+      [{ expiresIn: 0 }, 'expiresIn'],
+      [{ expiresIn: '60' }, 'expiresIn'],
+      [{ singleUse: 'yes' }, 'singleUse'],
+      [{ allowedPayers: { name: 'Ada Obi' } }, 'allowedPayers'],
+      [{ allowedPayers: [{}] }, 'allowedPayers[0]'],
+      [{ allowedPayers: [{ accountNumber: '1' }] }, 'allowedPayers[0].accountNumber'],
+      [{ allowedPayers: [{ name: 'Ada Obi' }, { name: 5 }] }, 'allowedPayers[1].name'],
+      [{ allowedPayers: [{ name: 'Mr Ada' }] }, 'allowedPayers[0].name'],
+      [{ allowedPayers: Array(21).fill({ name: 'Ada Obi' }) }, 'allowedPayers'],
+      [{ metadata: ['a'] }, 'metadata'],
+      [{ metadata: { a: 1 } }, 'metadata'],
+      [{ metadata: { ['k'.repeat(41)]: 'v' } }, 'metadata'],
+      [{ metadata: { k: 'v'.repeat(201) } }, 'metadata'],
+      [{ metadata: pairs }, 'metadata'],
+    ] as const) {
+      const answer = await shop.call('generateVirtualAccount', creation(options))
+      expect(answer).toMatchObject({ status: false, code: 'validation_failed' })
+      expect(answer.errors.map((each: { field: string }) => each.field)).toEqual([field])
+    }
+    const { accounts } = await service
+      .client(AccountService)
+      .listAccounts({ businessId: shop.businessId })
+    expect(accounts).toEqual([])
   })
 })
 
@@ -233,14 +198,6 @@ describe('the end of a one-time account', () => {
     expect((await pay(100, inTime)).transaction.variance).toBe(Variance.REPEATED)
     expect(await shop.balance()).toMatchObject({ pendingMinor: 10_000n })
     expect(await shop.account()).toMatchObject({ status: AccountStatus.EXPIRED })
-  })
-
-  test('a used account ends by itself; what is paid later is REPEATED', async () => {
-    const shop = await newBusiness(service)
-    const { pay } = await shop.open({ singleUse: true, expiresIn: 3600 })
-    expect((await pay(100)).transaction.variance).toBe(Variance.NONE)
-    await shop.ended()
-    expect((await pay(100)).transaction.variance).toBe(Variance.REPEATED)
   })
 
   test('closes the account at the bank, with retries until the bank has closed it', async () => {
@@ -311,21 +268,83 @@ describe('the end of a one-time account', () => {
     expect(account?.status).toBe(AccountStatus.CLOSED)
     expect((await pay(100)).transaction).toBeUndefined()
   })
+})
 
-  test('many accounts end in batches', async () => {
-    const shop = await newBusiness(service)
-    const count = 250
-    const references = Array.from({ length: count }, (_, at) => `order-${at}`)
-    await Promise.all(
-      references.map((reference) => shop.open({ bank: 'PROVIDUS', expiresIn: 3600 }, reference)),
-    )
-    await expire(shop.businessId)
-    await waitFor(async () => {
-      const { rows } = await service.database.durablePool.query(
-        "select count(*)::int as count from account where business_id = $1 and status = 'EXPIRED'",
-        [shop.businessId],
-      )
-      expect(rows[0].count).toBe(count)
+const inFuture = (ms: number) => new Date(Date.now() + ms).toISOString()
+const update = (reference: string, change: object, key = business.test) =>
+  service.post('updateVirtualAccount/', key, { reference, ...change })
+
+describe('updateVirtualAccount/ of a one-time account', () => {
+  test('moves its expiry, at which it then ends', async () => {
+    await openByKey(service, business.test, { reference: 'x-1', expiresIn: 3_600 })
+    const expiresAt = inFuture(24 * HOUR_MS)
+      .slice(0, 19)
+      .replace('T', ' ')
+    const { terms } = await data(service, business.test, 'updateVirtualAccount', {
+      ...{ reference: 'x-1', expiresAt },
     })
+    expect(terms).toMatchObject({ expiresAt, status: 'ACTIVE' })
+    await data(service, business.test, 'updateVirtualAccount', { reference: 'x-1', expiresIn: 1 })
+    const ended = await waitUntil(async () => {
+      const shown = await data(service, business.test, 'getVirtualAccount', { reference: 'x-1' })
+      return shown.terms.status === 'EXPIRED' && shown
+    })
+    expect(ended.terms.expiresAt).not.toBe(expiresAt)
+    const { status, body } = await update('x-1', { expiresIn: 60 })
+    expect([status, body.errors]).toEqual([
+      422,
+      [{ field: 'expiresAt', message: 'must be absent: the account has ended' }],
+    ])
+  })
+
+  test('makes a repeated creation compare with the new expiry', async () => {
+    const [first, second] = [inFuture(HOUR_MS), inFuture(2 * HOUR_MS)]
+    await openByKey(service, business.test, { reference: 'x-2', expiresAt: first })
+    expect((await update('x-2', { expiresAt: second })).status).toBe(200)
+    const repeat = async (expiresAt: string) => {
+      const request = creation({ reference: 'x-2', expiresAt })
+      return (await service.post('generateVirtualAccount/', business.test, request)).status
+    }
+    expect(await repeat(second)).toBe(200)
+    expect(await repeat(first)).toBe(409)
+  })
+
+  test('refuses an expiry that is not valid, and changes nothing', async () => {
+    await openByKey(service, business.test, { reference: 'x-permanent' })
+    await openByKey(service, business.test, { reference: 'x-single', singleUse: true })
+    for (const [reference, change, field, message] of [
+      ['x-permanent', { expiresIn: 60 }, 'expiresAt', 'permanent'],
+      ['x-single', { expiresAt: '2020-01-01 00:00:00' }, 'expiresAt', 'in the future'],
+      ['x-single', { expiresAt: inFuture(400 * 24 * HOUR_MS) }, 'expiresAt', '366 days'],
+      ['x-single', { expiresAt: 'soon' }, 'expiresAt', 'RFC 3339'],
+      ['x-single', { expiresIn: 0 }, 'expiresIn', '1 to 31622400'],
+      ['x-single', { expiresIn: 60, expiresAt: inFuture(HOUR_MS) }, 'expiresIn', 'together'],
+    ] as const) {
+      const { status, body } = await update(reference, { ...change, firstName: 'Other' })
+      const errors = [{ field, message: expect.stringContaining(message) }]
+      expect([status, body.errors]).toEqual([422, errors])
+      const shown = await data(service, business.test, 'getVirtualAccount', { reference })
+      expect(shown).toMatchObject({ meta: { firstName: 'Ada' } })
+      expect(shown.terms?.expiresAt).toBeUndefined()
+    }
+  })
+
+  test('at a bank that ends the account itself takes only an earlier expiry', async () => {
+    const reference = 'x-live'
+    await openByKey(service, business.live, { reference, expiresIn: 7_200 })
+    const later = await update(reference, { expiresIn: 10_800 }, business.live)
+    expect([later.status, later.body.errors]).toEqual([
+      422,
+      [{ field: 'expiresAt', message: expect.stringContaining('must be earlier than before') }],
+    ])
+    expect((await update(reference, { expiresIn: 3_600 }, business.live)).status).toBe(200)
+  })
+
+  test('at such a bank may get its first expiry, which the bank does not know', async () => {
+    const reference = 'x-live-first'
+    await openByKey(service, business.live, { reference, singleUse: true })
+    const { status, body } = await update(reference, { expiresIn: 3_600 }, business.live)
+    expect([status, body.data.terms.status]).toEqual([200, 'ACTIVE'])
+    expect((await update(reference, { expiresIn: 7_200 }, business.live)).status).toBe(422)
   })
 })

@@ -117,15 +117,6 @@ describe('an opening whose response was lost after the bank opened the account',
 })
 
 describe('an opening that the bank never received', () => {
-  test('is requested again once the bank reports that it opened nothing', async () => {
-    bank.mishaps.set('POST accounts', ['before'])
-    expect((await generate('PALMPAY')).status).toBe(503)
-    const response = await generate('PALMPAY')
-    expect(response.status).toBe(200)
-    expect(bank.asked).toEqual(['POST accounts', 'GET accounts', 'POST accounts'])
-    expect(atBank((await stored()).reference)).toEqual([response.number])
-  })
-
   test('waits for the next request if the service learns that nothing was opened', async () => {
     bank.mishaps.set('POST accounts', ['before'])
     expect((await generate('PALMPAY')).status).toBe(503)
@@ -150,14 +141,6 @@ test('an unavailable bank leaves an unclear result unclear', async () => {
   expect((await generate('9PSB')).status).toBe(200)
 })
 
-test('a rejection of the customer frees the reference', async () => {
-  expect(await generate('9PSB', { phone: '08000000009' })).toMatchObject({
-    status: 422,
-    errors: [{ field: 'phone', message: 'is not known' }],
-  })
-  expect((await generate('9PSB')).status).toBe(200)
-})
-
 test('a number that belongs to another account fails only that opening', async () => {
   const taken = (await generate('9PSB', { reference: 'first' })).number
   const others = Array.from({ length: 20 }, (_, index) =>
@@ -171,12 +154,6 @@ test('a number that belongs to another account fails only that opening', async (
     state: OpeningState.MANUAL_REVIEW,
     cause: expect.stringContaining(taken),
   })
-})
-
-test('an invalid account number goes to manual review', async () => {
-  bank.nextNumber = '12\u000034'
-  expect(await generate('9PSB')).toMatchObject({ status: 409, reason: 'account_in_review' })
-  expect((await pending())!.opening!.cause).toContain('12 34')
 })
 
 describe('an opening whose process died', () => {
@@ -246,12 +223,6 @@ describe('an operator resolves an opening', () => {
       .toEqual(['ACCOUNT_CREATED'])
   })
 
-  test('as not opened, which frees the reference', async () => {
-    expect(await resolve({ case: 'notOpened', value: true })).toMatchObject({})
-    expect(await shown()).toMatchObject({ status: 404, code: 'not_found' })
-    expect((await generate('PROVIDUS', { lastName: 'Ojo' })).status).toBe(200)
-  })
-
   test('but not with a number that belongs to another account', async () => {
     const { number } = await generate('PROVIDUS', { reference: 'order-2' })
     const call = resolve({ case: 'opened', value: { accountNumber: number } })
@@ -289,15 +260,6 @@ describe('a bank that can be asked', () => {
     expect(await faultOf(number!)).toBe('resolved')
     expect(await stored()).toMatchObject({ status: AccountStatus.ACTIVE, accountNumber: number })
   })
-
-  test('says that it opened none', async () => {
-    bank.mishaps.set('POST accounts', ['before'])
-    await generate('PALMPAY')
-    expect(await faultOf('3999999999')).toEqual([
-      'is not confirmed: the bank says that it opened no such account',
-    ])
-    expect((await pending())!.accountNumber).toBe('')
-  })
 })
 
 describe('closing an account', () => {
@@ -322,12 +284,5 @@ describe('closing an account', () => {
     await expect(close()).rejects.toMatchObject({ code: 14 })
     expect((await stored()).status).toBe(AccountStatus.ACTIVE)
     expect((await close()).account!.status).toBe(AccountStatus.CLOSED)
-  })
-
-  test('closes it only here if the bank does not support closing', async () => {
-    await generate('PROVIDUS')
-    expect((await close()).account!.status).toBe(AccountStatus.CLOSED)
-    // The service may still ask about an opening of an earlier test.
-    expect(bank.asked).not.toContain('POST close')
   })
 })

@@ -4,6 +4,7 @@ import { BadRequestSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { FeeBearer } from '../../gen/inflow/account/v1/split_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
@@ -12,14 +13,8 @@ import { runHere } from '../cli/run-inflow.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
 import { approveRecipient } from '../thirdparty/scene.ts'
-import {
-  discrepanciesOf,
-  heldPaymentsOf,
-  newBusiness,
-  type Shown,
-} from '../transactions/variance/fixture.ts'
+import { newBusiness, type Shown } from '../transactions/variance/fixture.ts'
 
 const service = useSharedService()
 const accounts = (token?: string) => service.client(AccountService, token)
@@ -75,15 +70,6 @@ describe('opening an account with a split', () => {
     expect(listed.map((each) => each.split)).toEqual([split])
   })
 
-  test('changes nothing for an account without one', async () => {
-    const shop = await newShop()
-    const { data } = await shop.open({ split: { recipients: [] } })
-    expect(data).not.toHaveProperty('split')
-    expect((await shop.account()).split).toBeUndefined()
-    const again = await shop.call('generateVirtualAccount', creation())
-    expect(again.data).toEqual(data)
-  })
-
   test('may be repeated with the same split only', async () => {
     const shop = await newShop()
     const { data } = await shop.open({ split: SPLIT() })
@@ -105,62 +91,36 @@ describe('opening an account with a split', () => {
     expect((await repeat(SPLIT())).data).not.toHaveProperty('split')
   })
 
-  const one = (recipient: Record<string, unknown>) => () => ({ recipients: [recipient] })
-  const to = (more: Record<string, unknown>) => () => ({
-    recipients: [{ businessId: seller.businessId, ...more }],
-  })
-  test.each<[string, () => unknown, string]>([
-    ['no object', () => 5, 'split'],
-    ['a list of none', () => ({ recipients: 'x' }), 'split.recipients'],
-    ['an unknown bearer', () => ({ feeBearer: 'PAYER' }), 'split.feeBearer'],
-    ['no business', one({ percentage: 1 }), 'split.recipients[0].businessId'],
-    [
-      'a mistyped business',
-      one({ businessId: 5, percentage: 1 }),
-      'split.recipients[0].businessId',
-    ],
-    [
-      'a text that is no id',
-      one({ businessId: 'a\u0000', percentage: 1 }),
-      'split.recipients[0].businessId',
-    ],
-    [
-      'an unknown business',
-      one({ businessId: 'biz_x', percentage: 1 }),
-      'split.recipients[0].businessId',
-    ],
-    ['no share', to({}), 'split.recipients[0]'],
-    ['both shares', to({ percentage: 1, amount: 1 }), 'split.recipients[0]'],
-    ['a percentage of 0', to({ percentage: 0 }), 'split.recipients[0].percentage'],
-    ['a percentage over 100', to({ percentage: '100.01' }), 'split.recipients[0].percentage'],
-    ['three decimals', to({ percentage: '1.005' }), 'split.recipients[0].percentage'],
-    ['a negative amount', to({ amount: '-5' }), 'split.recipients[0].amount'],
-    ['a boolean', to({ amount: true }), 'split.recipients[0].amount'],
-    [
-      'a business twice',
-      () => ({ recipients: [...SPLIT().recipients, ...SPLIT().recipients.slice(1)] }),
-      'split.recipients[2].businessId',
-    ],
-    [
-      'more than 100 percent',
-      () => ({
-        recipients: [
-          { businessId: seller.businessId, percentage: '60' },
-          { businessId: agent.businessId, percentage: '40.01' },
-        ],
-      }),
-      'split.recipients[1].percentage',
-    ],
-    [
-      'six recipients',
-      () => ({ recipients: Array(6).fill({ businessId: 'biz_x', amount: 1 }) }),
-      'split.recipients',
-    ],
-  ])('refuses %s, and opens nothing', async (_what, split, field) => {
+  test('refuses a split that is not valid, by its field, and opens nothing', async () => {
     const shop = await newShop()
-    const answer = await shop.call('generateVirtualAccount', creation({ split: split() }))
-    expect(answer).toMatchObject({ status: false, code: 'validation_failed' })
-    expect(answer.errors.map((each: Shown) => each.field)).toContain(field)
+    const [first, second] = SPLIT().recipients
+    const to = (more: object) => ({ recipients: [{ businessId: seller.businessId, ...more }] })
+    for (const [split, field] of [
+      [5, 'split'],
+      [{ recipients: 'x' }, 'split.recipients'],
+      [{ feeBearer: 'PAYER' }, 'split.feeBearer'],
+      [{ recipients: Array(6).fill(second) }, 'split.recipients'],
+      [{ recipients: [{ percentage: 1 }] }, 'split.recipients[0].businessId'],
+      [{ recipients: [{ ...first, businessId: 'biz_x' }] }, 'split.recipients[0].businessId'],
+      [
+        { recipients: [{ ...first, businessId: shop.businessId }] },
+        'split.recipients[0].businessId',
+      ],
+      [{ recipients: [first, second, second] }, 'split.recipients[2].businessId'],
+      [to({}), 'split.recipients[0]'],
+      [to({ percentage: 1, amount: 1 }), 'split.recipients[0]'],
+      [to({ percentage: 0 }), 'split.recipients[0].percentage'],
+      [to({ percentage: '1.005' }), 'split.recipients[0].percentage'],
+      [to({ amount: '-5' }), 'split.recipients[0].amount'],
+      [
+        { recipients: [first, { ...first, percentage: '87.51' }] },
+        'split.recipients[1].percentage',
+      ],
+    ] as const) {
+      const answer = await shop.call('generateVirtualAccount', creation({ split }))
+      expect(answer).toMatchObject({ status: false, code: 'validation_failed' })
+      expect(answer.errors.map((each: Shown) => each.field)).toContain(field)
+    }
     const { accounts: opened } = await accounts().listAccounts({ businessId: shop.businessId })
     expect(opened).toEqual([])
   })
@@ -173,15 +133,6 @@ describe('opening an account with a split', () => {
     const { data } = await shop.open({ split: SPLIT() })
     expect(data.split.recipients).toHaveLength(2)
   })
-
-  test('refuses the owner as a recipient', async () => {
-    const shop = await newShop()
-    const recipients = [{ businessId: shop.businessId, percentage: 1 }]
-    const answer = await shop.call('generateVirtualAccount', creation({ split: { recipients } }))
-    expect(answer.errors).toEqual([
-      { field: 'split.recipients[0].businessId', message: 'must not be the owner of the account' },
-    ])
-  })
 })
 
 describe('over gRPC', () => {
@@ -191,22 +142,6 @@ describe('over gRPC', () => {
     bank: Bank.BANK_9PSB,
     ...CUSTOMER,
     split: split as never,
-  })
-
-  test('errors name the fields of the contract', async () => {
-    const shop = await newShop()
-    const recipients = [{ businessId: seller.businessId }, { businessId: 'biz_x', basisPoints: 1 }]
-    const refused = (split: unknown) =>
-      expect(accounts().createAccount(request(shop.businessId, split))).rejects
-    await refused({ recipients }).toMatchObject({
-      rawMessage: 'Invalid request: split.recipients[0]',
-    })
-    await refused({ recipients: recipients.slice(1) }).toMatchObject({
-      rawMessage: 'Invalid request: split.recipients[0].businessId',
-    })
-    await refused({ recipients: [{ businessId: 'biz_x', basisPoints: 10_001 }] }).toMatchObject({
-      rawMessage: 'Invalid request: split.recipients[0].basisPoints',
-    })
   })
 
   const tokenOf = async (...scopes: string[]) =>
@@ -312,22 +247,13 @@ const violates = (violation: string) => (error: unknown) =>
 test('a payment is settled, shown to all parties, and reversed with its shares', async () => {
   const shop = await newShop()
   const settlements = service.client(SettlementService)
-  await settlements.updateSettlementTerms({
-    businessId: shop.businessId,
-    terms: { schedule: 3, workingDays: 30, feeBasisPoints: 150 },
-  })
+  const terms = { schedule: Schedule.WORKING_DAYS, workingDays: 30, feeBasisPoints: 150 }
+  await settlements.updateSettlementTerms({ businessId: shop.businessId, terms })
   const { pay } = await shop.open({ split: { ...SPLIT(), feeBearer: 'OWNER' } })
   const { transaction } = await pay(1_000)
-  await waitFor(async () => {
-    const preview = { businessId: shop.businessId, force: true }
-    const { netMinor, splitsMinor } = await settlements.previewSettlement(preview)
-    expect({ netMinor, splitsMinor }).toEqual({ netMinor: 81_000n, splitsMinor: 17_500n })
-  })
+  await shop.events(1, 'PAYMENT_NOTIFICATION')
   const { settlements: made } = await shop.settle()
   expect(made).toMatchObject([{ grossMinor: 100_000n, splitsMinor: 17_500n, netMinor: 81_000n }])
-  expect(await shop.balance()).toMatchObject({ availableMinor: 81_000n, feesMinor: 1_500n })
-  expect(await seller.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 12_500n })
-  expect(await agent.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 5_000n })
   const [completed] = await shop.events(1, 'SETTLEMENT_COMPLETED')
   expect(completed.data.settlement).toMatchObject({ net_amount: '810.00', splits: '175.00' })
   const [settled] = await seller.events(1, 'SHARE_SETTLED')
@@ -345,35 +271,6 @@ test('a payment is settled, shown to all parties, and reversed with its shares',
   expect(reversed.data).toMatchObject({ amount: '125.00', status: 'REVERSED' })
   expect(reversed.data.share).toEqual({ ...share, transaction_id: transaction.id, currency: 'NGN' })
   expect(await seller.balance()).toMatchObject({ availableMinor: 0n })
-  const { entries } = await settlements.listEntries({ businessId: seller.businessId })
-  expect(entries).toMatchObject([
-    {
-      kind: 'SHARE_SETTLED',
-      settlementId: made[0]!.id,
-      transactionId: '',
-      availableMinor: 12_500n,
-    },
-    { kind: 'SHARE_REVERSED', transactionId: transaction.id, sessionId: '', settlementId: '' },
-  ])
-  expect(await discrepanciesOf(service)).toEqual([])
-})
-
-test('a held payment is divided once it is accepted, by the split of when it arrived', async () => {
-  const shop = await newShop()
-  const recipients = SPLIT().recipients.slice(0, 1)
-  const { pay } = await shop.open({ amount: '500', split: { recipients } })
-  const short = await pay(400)
-  await pay(500)
-  await accounts().setAccountSplit({ businessId: shop.businessId, reference: 'order-1' })
-  const before = (await seller.balance()).availableMinor
-  await shop.events(1, 'PAYMENT_NOTIFICATION')
-  await shop.settle()
-  expect((await seller.balance()).availableMinor - before).toBe(6_250n)
-  await heldPaymentsOf(service).acceptPayment({ transactionId: short.transaction.id })
-  await shop.events(2, 'PAYMENT_NOTIFICATION')
-  await shop.settle()
-  expect((await seller.balance()).availableMinor - before).toBe(11_250n)
-  expect(await discrepanciesOf(service)).toEqual([])
 })
 
 describe('from the command line', () => {
@@ -402,23 +299,15 @@ describe('from the command line', () => {
     expect(approved.stdout).toContain(seller.businessId)
     // A repeat is the same approval.
     expect((await recipient('approve', seller.businessId)).stdout).toBe(approved.stdout)
-    await recipient('approve', agent.businessId)
-    const [first, second] = [seller.businessId, agent.businessId].toSorted()
-    const page = await recipient('list', '--limit', '1')
-    expect(page.stdout).toContain(first)
-    expect(page.stdout).not.toContain(second)
+    expect((await recipient('list')).stdout).toContain(seller.businessId)
     expect((await recipient('approve', shop.businessId)).stderr).toContain('another business')
-    expect((await recipient('approve', 'biz_nobody')).stderr).toContain('not a known business')
     await recipient('revoke', seller.businessId)
-    const { stdout } = await recipient('list')
-    expect(stdout).not.toContain(seller.businessId)
-    expect(stdout).toContain(agent.businessId)
+    expect((await recipient('list')).stdout).not.toContain(seller.businessId)
     const { entries } = await service
       .client(AdminService)
-      .listAuditEntries({ businessId: shop.businessId, pageSize: 3 })
+      .listAuditEntries({ businessId: shop.businessId, pageSize: 2 })
     expect(entries.map(({ action, targetId }) => [action, targetId])).toEqual([
       ['split_recipient.revoke', seller.businessId],
-      ['split_recipient.approve', agent.businessId],
       ['split_recipient.approve', seller.businessId],
     ])
   })

@@ -27,7 +27,7 @@ export const ACCESS = mutationsOf('access', ['test/overview/', 'test/model/acces
       `and live = \${mode}`,
     ],
   },
-  'src/accounts/openings/opening-store.ts': {
+  'src/accounts/opening-store.ts': {
     'two calls open an account at once': [
       `and status = 'PENDING' and claimed_until <= $2
 `,
