@@ -4,12 +4,15 @@ import { BusinessService } from '../../gen/inflow/business/v1/business_service_p
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { BANK_CODES, type BankCode } from '../../src/banks/bank.ts'
+import { createReportBreakers } from '../../src/banks/breakers.ts'
 import { type FakeBanks, startFakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
+import type { BreakerState } from '../../src/banks/http/circuit-breaker.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { checkBankWork } from '../../src/doctor/check-banks.ts'
 import { asJson, creation, GENERATE, send, until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 const db = useDatabase()
 let banks: FakeBanks
@@ -70,13 +73,14 @@ async function deniedBanks({ metrics }: Instance) {
   return values.filter(({ value }) => value === 1).map(({ labels }) => labels['bank'])
 }
 
-/** What `inflow doctor` says of banks that deny access. */
-async function findings(): Promise<readonly string[]> {
+/** What `inflow doctor` says of banks, if it contains a text. */
+const saying = (text: string) => async (): Promise<readonly string[]> => {
   const all = await checkBankWork(db.database.orm, {}, Date.now())
-  return all
-    .map(({ level, found }) => `${level}: ${found}`)
-    .filter((line) => line.includes('denies this service access'))
+  return all.map(({ level, found }) => `${level}: ${found}`).filter((line) => line.includes(text))
 }
+
+const findings = saying('denies this service access')
+const breakers = saying('breaker')
 
 test('wrong credentials are the operator’s fault at every bank, and shown for each', async () => {
   const { instance, lines, open, close } = await start(WRONG)
@@ -180,4 +184,33 @@ test('closing, requerying and confirming are the operator’s to restore too', a
     .recordPayments({ payments: [payment] })
   expect(results).toMatchObject([{ reason: 'bank_unavailable', error: DENIED.message }])
   expect(await deniedBanks(instance)).toEqual(['9PSB'])
+})
+
+test('doctor counts the open circuit breakers of every process until they close', async () => {
+  const states = [new Map<BankCode, BreakerState>(), new Map<BankCode, BreakerState>()]
+  const loops = states.map((state, index) =>
+    createReportBreakers(createTestRuntime(db.database), {
+      processId: `ins_${index}`,
+      conditions: new Map([
+        ['PALMPAY', () => ({ breaker: state.get('PALMPAY') ?? 'closed', denial: '' })],
+      ]),
+    }),
+  )
+  for (const loop of loops) loop.start()
+  onTestFinished(async () => void (await Promise.all(loops.map((loop) => loop.stop()))))
+  expect(await breakers()).toEqual([])
+  states[0]!.set('PALMPAY', 'open')
+  states[1]!.set('PALMPAY', 'half-open')
+  for (const loop of loops) loop.wake()
+  await until(breakers, ([line]) => line?.includes('PALMPAY is open in 2 processes') === true)
+  states[0]!.set('PALMPAY', 'closed')
+  loops[0]!.wake()
+  await until(breakers, ([line]) => line?.includes('PALMPAY is open in 1 processes') === true)
+  await loops[1]!.stop()
+  expect(await breakers()).toEqual([])
+  // A process that died reports no more.
+  await db.database.durablePool.query(
+    `insert into bank_breaker values ('PALMPAY', 'ins_dead', 'open', '', now(), now() - interval '1 minute')`,
+  )
+  expect(await breakers()).toEqual([])
 })

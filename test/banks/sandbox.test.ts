@@ -1,31 +1,14 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type AccountOrder, BANK_CODES, BANK_FACTS } from '../../src/banks/bank.ts'
-import { isNuban } from '../../src/banks/nuban.ts'
+import { isNuban, nuban } from '../../src/banks/nuban.ts'
 import { createSandboxBank, MAGIC_PHONES } from '../../src/banks/sandbox.ts'
-import { useDatabase } from '../support/database.ts'
+import { useSharedService } from '../support/service.ts'
+import { accountOrder as order, signal } from './fixture.ts'
 
-const db = useDatabase()
-const signal = new AbortController().signal
-
-function order(overrides: Partial<AccountOrder> = {}): AccountOrder {
-  return {
-    bank: '9PSB',
-    reference: 'R-1',
-    accountName: 'Acme/Ada Obi',
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
-    idType: undefined,
-    idNumber: undefined,
-    attempt: 1,
-    repeated: false,
-    ...overrides,
-  }
-}
-
+const service = useSharedService()
 test.each(BANK_CODES)('%s opens accounts with valid numbers', async (bank) => {
-  const result = await createSandboxBank(db.database.durablePool).openAccount(
+  const result = await createSandboxBank(service.database.durablePool).openAccount(
     order({ bank }),
     signal,
   )
@@ -35,7 +18,7 @@ test.each(BANK_CODES)('%s opens accounts with valid numbers', async (bank) => {
 })
 
 test('several instances never allocate a number twice, across blocks', async () => {
-  const instances = [1, 2, 3].map(() => createSandboxBank(db.database.durablePool))
+  const instances = [1, 2, 3].map(() => createSandboxBank(service.database.durablePool))
   const results = await Promise.all(
     instances.flatMap((bank) =>
       Array.from({ length: 400 }, () => bank.openAccount(order(), signal)),
@@ -47,24 +30,12 @@ test('several instances never allocate a number twice, across blocks', async () 
 
 describe('phone numbers that make the sandbox fail', () => {
   const open = (overrides: Partial<AccountOrder>, abort = signal) =>
-    createSandboxBank(db.database.durablePool).openAccount(order(overrides), abort)
+    createSandboxBank(service.database.durablePool).openAccount(order(overrides), abort)
 
-  test.each(['', '+'])('are recognised in international format', async (plus) => {
-    const phone = `${plus}234${MAGIC_PHONES.refuses.slice(1)}`
-    expect((await open({ phone })).kind).toBe('unavailable')
-  })
-
-  test('fail once and succeed at the next attempt', async () => {
-    const phone = MAGIC_PHONES.refuses
+  test('are recognised in international format, and succeed at the next attempt', async () => {
+    const phone = `+234${MAGIC_PHONES.refuses.slice(1)}`
     expect(await open({ phone })).toEqual({ kind: 'unavailable', cause: 'temporary failure' })
     expect((await open({ phone, attempt: 2 })).kind).toBe('opened')
-  })
-
-  test('reject the customer every time', async () => {
-    for (const attempt of [1, 2, 3]) {
-      const result = await open({ phone: MAGIC_PHONES.rejects, attempt })
-      expect(result).toMatchObject({ kind: 'rejected', fields: [{ field: 'idNumber' }] })
-    }
   })
 
   test.each(['timesOut', 'respondsLate'] as const)(
@@ -75,4 +46,42 @@ describe('phone numbers that make the sandbox fail', () => {
       await expect(late).rejects.toMatchObject({ name: 'AbortError' })
     },
   )
+})
+
+const institution = fc.stringMatching(/^(\d{3}|\d{6})$/)
+const serials = fc.integer({ min: 0, max: 999_999_999 })
+
+test.each([
+  // Examples from the central bank's standard.
+  ['011', 22, '0000000220'],
+  ['011', 1_457, '0000014579'],
+  // A three-digit code equals the same code padded to six digits.
+  ['000011', 22, '0000000220'],
+])('institution %s, serial %i makes %s', (code, serial, expected) => {
+  expect(nuban(code, serial)).toBe(expected)
+  expect(isNuban(code, expected)).toBe(true)
+})
+
+describe('the check digit', () => {
+  test('of every generated number is valid', () => {
+    fc.assert(
+      fc.property(institution, serials, (code, serial) => {
+        const number = nuban(code, serial)
+        expect(number).toMatch(/^\d{10}$/)
+        expect(Number(number.slice(0, 9))).toBe(serial)
+        expect(isNuban(code, number)).toBe(true)
+      }),
+    )
+  })
+
+  test('detects every single wrong digit', () => {
+    const digits = fc.integer({ min: 0, max: 9 })
+    fc.assert(
+      fc.property(institution, serials, digits, digits, (code, serial, at, digit) => {
+        const number = nuban(code, serial)
+        fc.pre(number[at] !== `${digit}`)
+        expect(isNuban(code, `${number.slice(0, at)}${digit}${number.slice(at + 1)}`)).toBe(false)
+      }),
+    )
+  })
 })

@@ -13,9 +13,11 @@ import { accountOrder, httpTo, readSettingsOf } from '../fixture.ts'
 
 export const signal = new AbortController().signal
 
+/** Making keys takes longer than most tests. */
+const credentials = generatePalmPayCredentials()
+
 /** A fake PalmPay for the tests of one file, and connectors to it. */
 export function usePalmPay() {
-  const credentials = generatePalmPayCredentials()
   let fake: FakePalmPay
   let orders = 0
 

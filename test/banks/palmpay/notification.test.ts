@@ -56,7 +56,7 @@ describe('a notification', () => {
           payment: { amountMinor, bankKey: received.orderNo, sessionId: received.sessionId },
         })
       }),
-      { numRuns: 200 },
+      { numRuns: 50 },
     )
   })
 
@@ -82,7 +82,7 @@ describe('a notification', () => {
         const body = JSON.stringify({ ...genuine, [name]: changed })
         expect(read(notificationOf(body)).kind).toBe('unauthenticated')
       }),
-      { numRuns: 500 },
+      { numRuns: 150 },
     )
     for (const name of Object.keys(genuine)) {
       const { [name]: _left, ...rest } = genuine
@@ -126,37 +126,23 @@ describe('a notification', () => {
 
   test.each([
     ['orderStatus', 2n],
-    ['orderStatus', 0n],
     ['orderId', 'payout-1'],
     ['virtualAccountNo', ''],
   ])('with %s %s is ignored', (name, value) => {
     expect(connector().read(signed({ ...genuine(), [name]: value })).kind).toBe('ignored')
   })
 
-  test('of a payout is ignored', () => {
-    expect(connector().read(notificationOf(palm.fake.payout(5_000n))).kind).toBe('ignored')
-  })
-
   test.each([
     ['orderAmount', '1e3'],
-    ['orderAmount', '180.00'],
     ['orderAmount', '0'],
     ['orderAmount', '-180'],
     ['orderAmount', '1000000000000001'],
-    ['orderAmount', ''],
     ['orderNo', 'a b'],
-    ['orderNo', ''],
     ['sessionId', 'x'.repeat(65)],
-    ['virtualAccountNo', '12345'],
     ['currency', 'GHS'],
     ['orderStatus', ''],
   ])('with %s "%s" is malformed', (name, value) => {
     expect(connector().read(signed({ ...genuine(), [name]: value })).kind).toBe('malformed')
-  })
-
-  test('has an exact amount of fifteen digits', () => {
-    const reading = connector().read(signed({ ...genuine(), orderAmount: 999_999_999_999_999n }))
-    expect(reading).toMatchObject({ payment: { amountMinor: 999_999_999_999_999n } })
   })
 })
 

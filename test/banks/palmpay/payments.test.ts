@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest'
-import { BankUnreachableError } from '../../../src/banks/http/bank-http.ts'
 import { startFakePalmPay } from '../../../src/banks/palmpay/fake.ts'
 import { notificationOf, signal, usePalmPay } from './fixture.ts'
 
@@ -19,15 +18,6 @@ describe('a requery', () => {
     const payment = received()
     expect(await connector().requery(payment, signal)).toEqual({ kind: 'confirmed', payment })
   })
-
-  test.each(['hang', 'cut', '500', 'page', 'code AC100001', 'code AC100003'] as const)(
-    'has an unknown result after "%s"',
-    async (fault) => {
-      palm.fake.faults.add('detail', fault)
-      const result = await connector({}, palm.fake.url, 300).requery(received(), signal)
-      expect(result.kind).toBe('unknown')
-    },
-  )
 
   test('has an unknown result for an unknown or unpaid order', async () => {
     const payment = received()
@@ -79,14 +69,4 @@ describe('listing payments', () => {
     expect(connected.warnings).toEqual([expect.stringContaining('sessionId is "no session"')])
     await bank.close()
   })
-
-  test.each(['hang', '500', 'page', 'code OPEN_GW_000012'] as const)(
-    'throws BankUnreachableError after "%s"',
-    async (fault) => {
-      palm.fake.faults.add('pageList', fault)
-      const period = { fromMs: 0, toMs: 1, page: undefined, account: undefined }
-      const listed = connector({}, palm.fake.url, 300).listPayments?.(period, signal)
-      await expect(listed).rejects.toBeInstanceOf(BankUnreachableError)
-    },
-  )
 })

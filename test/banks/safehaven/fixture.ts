@@ -22,9 +22,11 @@ interface ConnectorOptions {
   readonly clock?: Clock
 }
 
+/** Making keys takes longer than most tests. */
+const credentials = generateSafeHavenCredentials()
+
 /** A fake Safe Haven for the tests of one file, and connectors to it. */
 export function useSafeHaven() {
-  const credentials = generateSafeHavenCredentials()
   const fakes: FakeSafeHaven[] = []
   let fake: FakeSafeHaven
   let orders = 0

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { generateSafeHavenCredentials } from '../../../src/banks/safehaven/fake/tokens.ts'
 import { waitUntil } from '../../support/wait-for.ts'
 import { SECRET, signal, useSafeHaven, VIRTUAL } from './fixture.ts'
 
@@ -23,54 +24,12 @@ describe.each([
     expect(account?.callbackUrl).toBe(`http://127.0.0.1:9/banks/safehaven/notifications/${SECRET}`)
   })
 
-  test.each([
-    'hang',
-    'hang after',
-    'cut',
-    'cut after',
-    '500',
-    '500 after',
-    'page',
-    'page after',
-    'statusCode 500',
-  ] as const)('needs manual review after "%s"', async (fault) => {
-    const request = order()
-    const bank = connector(environment, { timeoutMs: 1_000 })
-    haven.fake.faults.add('create', fault)
-    const result = await bank.openAccount(request, signal)
-    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
-    expect(bank.findOpened).toBeUndefined()
-    // The call ends by its limit of time, before the bank perhaps.
-    await expect.poll(() => opened(request.reference)).toHaveLength(fault.endsWith('after') ? 1 : 0)
-  })
-
   test.each(['statusCode 400', 'statusCode 429', 'statusCode 402'] as const)(
     'opens nothing after "%s" inside HTTP 200',
     async (fault) => {
       haven.fake.faults.add('create', fault)
       const result = await connector(environment).openAccount(order(), signal)
       expect(result).toMatchObject({ kind: 'unavailable' })
-    },
-  )
-
-  test('opens nothing if the bank is unreachable', async () => {
-    const gone = await start()
-    await gone.close()
-    const result = await connector(environment, { bank: gone }).openAccount(order(), signal)
-    expect(result).toMatchObject({ kind: 'unavailable' })
-  })
-
-  test.each(['hang', 'cut', '500', 'page', 'statusCode 400'] as const)(
-    'opens nothing without a token ("%s")',
-    async (fault) => {
-      haven.fake.faults.add('token', fault)
-      const request = order()
-      const timing = { BANK_SAFEHAVEN_TIMEOUT_MS: '1000' }
-      const bank = connector({ ...environment, ...timing }, { timeoutMs: 1_000 })
-      expect(await bank.openAccount(request, signal)).toMatchObject({ kind: 'unavailable' })
-      expect(opened(request.reference)).toEqual([])
-      // Failures are not cached.
-      expect(await bank.openAccount(request, signal)).toMatchObject({ kind: 'opened' })
     },
   )
 })
@@ -168,11 +127,6 @@ describe('a permanent account', () => {
       next: 'manual review',
     })
   })
-
-  test('cannot be closed at the bank, and has a statement', () => {
-    expect(connector().closeAccount).toBeUndefined()
-    expect(connector().listing).toBe('by account')
-  })
 })
 
 describe('an expiring account', () => {
@@ -199,21 +153,39 @@ describe('an expiring account', () => {
     abort.abort()
     expect(await opening).toMatchObject({ kind: 'unknown', next: 'manual review' })
   })
+})
 
-  test('is closed by deleting it, which can be repeated', async () => {
-    const bank = connector(VIRTUAL, { timeoutMs: 1_000 })
-    const result = await bank.openAccount(order(), signal)
-    if (result.kind !== 'opened') throw new Error(result.kind)
-    const account = { reference: '', ...result }
-    haven.fake.faults.add('delete', '500')
-    expect(await bank.closeAccount?.(account, signal)).toMatchObject({ kind: 'unavailable' })
-    haven.fake.faults.add('delete', 'hang after')
-    expect(await bank.closeAccount?.(account, signal)).toMatchObject({ kind: 'unavailable' })
-    await expect.poll(() => haven.fake.accounts.get(result.accountNumber)?.status).toBe('Closed')
-    expect(await bank.closeAccount?.(account, signal)).toEqual({ kind: 'closed' })
+describe('tokens', () => {
+  test('are requested as JSON if configured', async () => {
+    const environment = { BANK_SAFEHAVEN_TOKEN_FORM: 'json' }
+    expect((await connector(environment).openAccount(order(), signal)).kind).toBe('opened')
   })
 
-  test('has no statement', () => {
-    expect(connector(VIRTUAL)).not.toHaveProperty('listPayments')
+  test('come with the client id for calls; a rejected token is renewed once', async () => {
+    const environment = { BANK_SAFEHAVEN_CLIENT_ID: 'another' }
+    const result = await connector(environment).openAccount(order(), signal)
+    expect(result).toEqual({
+      kind: 'unavailable',
+      cause: 'no token: 401 Invalid client.',
+      refusal: 'access',
+    })
+    const bank = await start()
+    bank.faults.add('create', 'statusCode 403', 2)
+    const rejected = await connector({}, { bank }).openAccount(order(), signal)
+    expect(rejected).toMatchObject({ kind: 'unavailable', cause: '403 Fault' })
+    expect(bank.requests).toMatchObject({ token: 2, create: 2 })
+  })
+
+  test('are not issued for another key, audience or issuer', async () => {
+    const other = await start({ credentials: generateSafeHavenCredentials() })
+    const { BANK_SAFEHAVEN_PRIVATE_KEY } = other.environment
+    for (const wrong of [
+      { BANK_SAFEHAVEN_PRIVATE_KEY },
+      { BANK_SAFEHAVEN_AUDIENCE: 'https://other.example' },
+      { BANK_SAFEHAVEN_COMPANY_URL: 'https://other.example' },
+    ]) {
+      const result = await connector(wrong).openAccount(order(), signal)
+      expect(result).toMatchObject({ kind: 'unavailable' })
+    }
   })
 })

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest'
-import { BankUnreachableError, NotListedError } from '../../../src/banks/http/bank-http.ts'
 import type { SafeHavenTransfer } from '../../../src/banks/safehaven/fake/books.ts'
 import { notificationOf, signal, useSafeHaven, VIRTUAL } from './fixture.ts'
 
@@ -57,16 +56,6 @@ describe('a requery', () => {
     transfer.status = status
     expect((await connector().requery(payment, signal)).kind).toBe(kind)
   })
-
-  test.each(['hang', 'cut', '500', 'page', 'statusCode 500', 'statusCode 429'] as const)(
-    'has an unknown result after "%s"',
-    async (fault) => {
-      const payment = paymentOf(received())
-      haven.fake.faults.add('status', fault)
-      const result = await connector({}, { timeoutMs: 300 }).requery(payment, signal)
-      expect(result.kind).toBe('unknown')
-    },
-  )
 })
 
 describe('a statement', () => {
@@ -118,15 +107,4 @@ describe('a statement', () => {
     expect(listed).toMatchObject({ payments: [{ amountMinor: 300n }], next: undefined })
     expect(bank.warnings).toEqual([expect.stringContaining('sessionId is "no session"')])
   })
-
-  test.each(['hang', '500', 'page', 'statusCode 429', 'statusCode 400'] as const)(
-    'throws after "%s"',
-    async (fault) => {
-      haven.fake.faults.add('statement', fault)
-      const listed = list(connector({}, { timeoutMs: 300 }), haven.fake.openAccount('Ada Obi'))
-      // Only the bank's own rejection concerns the account.
-      const kind = fault === 'statusCode 400' ? NotListedError : BankUnreachableError
-      await expect(listed).rejects.toBeInstanceOf(kind)
-    },
-  )
 })

@@ -1,10 +1,110 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { NinePsbFault } from '../../src/banks/9psb/fake.ts'
 import type { BankPayment, NotificationOutcome } from '../../src/banks/bank.ts'
-import { BankUnreachableError, NotListedError } from '../../src/banks/http/bank-http.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { ninePsbFixture } from './9psb-fixture.ts'
-import { abortedOnce, bankNotification, bankPayment, signal } from './fixture.ts'
+import { accountOrder, bankNotification, bankPayment, signal } from './fixture.ts'
+
+describe('opening an account', () => {
+  test('returns the number that the bank opened with our reference and name', async () => {
+    const { bank, connector } = await ninePsbFixture()
+    const result = await connector.openAccount(accountOrder(), signal)
+    const [account] = bank.accounts.values()
+    expect(account).toMatchObject({ reference: accountOrder().reference, name: 'Acme/Ada Obi' })
+    expect(result).toEqual({
+      kind: 'opened',
+      accountNumber: account?.accountNumber,
+      accountName: 'Acme/Ada Obi',
+      bankAccountId: '',
+    })
+  })
+
+  test.each([200, 400, 401])(
+    'authenticates once more when the token has expired (HTTP %i)',
+    async (errorStatus) => {
+      const { bank, connector } = await ninePsbFixture({ errorStatus })
+      await connector.openAccount(accountOrder({ reference: 'R-0' }), signal)
+      bank.expireTokens()
+      const results = await Promise.all(
+        Array.from({ length: 10 }, (_, i) =>
+          connector.openAccount(accountOrder({ reference: `R-${i + 1}` }), signal),
+        ),
+      )
+      expect(results.every(({ kind }) => kind === 'opened')).toBe(true)
+      expect(bank.requests.authenticate).toBe(2)
+      expect(bank.accounts.size).toBe(11)
+    },
+  )
+
+  test('sends the operator’s fields, but keeps our reference and name', async () => {
+    const BANK_9PSB_CREATE_FIELDS = JSON.stringify({
+      transaction: { reference: 'theirs' },
+      customer: { account: { name: 'theirs' } },
+      order: { amounttype: 'WRONG' },
+    })
+    const { bank, connector } = await ninePsbFixture({}, { BANK_9PSB_CREATE_FIELDS })
+    const rejected = await connector.openAccount(accountOrder(), signal)
+    expect(rejected).toMatchObject({
+      kind: 'unavailable',
+      cause: expect.stringContaining('amounttype is invalid'),
+    })
+    const fixed = { BANK_9PSB_CREATE_FIELDS: BANK_9PSB_CREATE_FIELDS.replace('WRONG', 'EXACT') }
+    const other = await ninePsbFixture({}, fixed)
+    expect((await other.connector.openAccount(accountOrder(), signal)).kind).toBe('opened')
+    expect([...other.bank.accounts.values()]).toMatchObject([
+      { reference: accountOrder().reference, name: 'Acme/Ada Obi' },
+    ])
+    expect(bank.accounts.size).toBe(0)
+  })
+})
+
+describe('a failed opening', () => {
+  test.each<[NinePsbFault, number]>([
+    ['500', 0],
+    ['500 after', 1],
+    ['cut', 0],
+    ['cut after', 1],
+    ['page', 0],
+    ['page after', 1],
+    ['99', 0],
+    ['99 after', 1],
+  ])('with %s has an unknown result and can be retried', async (fault, opened) => {
+    const { bank, connector } = await ninePsbFixture()
+    bank.faults.add('create', fault)
+    const result = await connector.openAccount(accountOrder(), signal)
+    expect(result).toMatchObject({ kind: 'unknown', next: 'retry' })
+    expect(bank.accounts.size).toBe(opened)
+
+    const retried = await connector.openAccount(
+      accountOrder({ attempt: 2, repeated: true }),
+      signal,
+    )
+    expect(retried).toMatchObject(
+      opened === 0 ? { kind: 'opened' } : { kind: 'unknown', next: 'manual review' },
+    )
+    expect(bank.accounts.size).toBe(1)
+  })
+
+  test('with no bank opens nothing; the result of an earlier attempt stays unknown', async () => {
+    const { bank, connector } = await ninePsbFixture()
+    await bank.close()
+    expect((await connector.openAccount(accountOrder(), signal)).kind).toBe('unavailable')
+    const second = await connector.openAccount(accountOrder({ attempt: 2, repeated: true }), signal)
+    expect(second).toMatchObject({ kind: 'unknown', next: 'retry' })
+  })
+
+  test('with a reference that was used needs manual review', async () => {
+    const { bank, connector } = await ninePsbFixture()
+    bank.openAccount('Other Customer', accountOrder().reference)
+    const result = await connector.openAccount(accountOrder(), signal)
+    expect(result).toMatchObject({
+      kind: 'unknown',
+      next: 'manual review',
+      cause: expect.stringContaining('reference number must be unique'),
+    })
+    expect(bank.accounts.size).toBe(1)
+  })
+})
 
 async function notifiedFixture() {
   const receiver = await startReceiver()
@@ -33,28 +133,21 @@ async function notifiedFixture() {
 }
 
 describe('the bank', () => {
-  test.each<NotificationOutcome>([
-    'RECORDED',
-    'DUPLICATE',
-    'UNMATCHED',
-    'MANUAL_REVIEW',
-    'IGNORED',
-  ])('notifies once if the outcome is %s', async (outcome) => {
-    const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture()
-    acknowledge(outcome)
-    expect(await bank.pay(accountNumber, '120.50')).toMatchObject({ acknowledged: true })
-    expect(receiver.requests).toHaveLength(1)
-  })
-
-  test.each<NotificationOutcome>(['RETRY', 'UNCONFIRMED', 'UNAUTHENTICATED'])(
-    'notifies six times if the outcome is %s',
-    async (outcome) => {
+  test.each<[number, readonly NotificationOutcome[]]>([
+    [1, ['RECORDED', 'DUPLICATE', 'UNMATCHED', 'MANUAL_REVIEW', 'IGNORED']],
+    [6, ['RETRY', 'UNCONFIRMED', 'UNAUTHENTICATED']],
+  ])('notifies %i times of the outcomes %j', async (times, outcomes) => {
+    for (const outcome of outcomes) {
       const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture()
       acknowledge(outcome)
-      expect(await bank.pay(accountNumber, '120.50')).toMatchObject({ acknowledged: false })
-      expect(receiver.requests).toHaveLength(6)
-    },
-  )
+      const { acknowledged } = await bank.pay(accountNumber, '120.50')
+      expect([outcome, acknowledged, receiver.requests.length]).toEqual([
+        outcome,
+        times === 1,
+        times,
+      ])
+    }
+  })
 
   test('gets a response in its own format', async () => {
     const { connector } = await ninePsbFixture()
@@ -76,18 +169,6 @@ describe('a requery', () => {
     const payment = readAt(0)
     expect(payment.amountMinor).toBe(999_999_999_999_999n)
     expect(await connector.requery(payment, signal)).toEqual({ kind: 'confirmed', payment })
-  })
-
-  test('confirms payments that are notified late and out of order', async () => {
-    const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
-    acknowledge('RECORDED')
-    const received = ['0.1', '0.2', '0.30'].map((amount) => bank.receive(accountNumber, amount))
-    for (const transaction of [...received].reverse()) await bank.notify(transaction)
-    const read = [0, 1, 2].map(readAt)
-    expect(read.map(({ amountMinor }) => amountMinor)).toEqual([30n, 20n, 10n])
-    for (const payment of read) {
-      expect(await connector.requery(payment, signal)).toEqual({ kind: 'confirmed', payment })
-    }
   })
 
   test('denies a replay with another session id and a valid hash', async () => {
@@ -127,38 +208,6 @@ describe('a requery', () => {
     const reported = bankPayment({ sessionId, bankKey: sessionId, accountNumber: other })
     expect((await connector.requery(reported, signal)).kind).toBe('denied')
   })
-
-  test('confirms a payment once the bank knows it', async () => {
-    const { bank, connector, accountNumber } = await notifiedFixture()
-    const { sessionId } = bank.receive(accountNumber, '120')
-    const reported = bankPayment({ sessionId, bankKey: sessionId, accountNumber })
-    bank.faults.add('confirm', 'not found')
-    expect((await connector.requery(reported, signal)).kind).toBe('denied')
-    expect((await connector.requery(reported, signal)).kind).toBe('confirmed')
-  })
-
-  test.each<NinePsbFault>(['500', '500 after', 'cut', 'page', '99'])(
-    'has an unknown result after %s',
-    async (fault) => {
-      const { bank, connector, accountNumber } = await notifiedFixture()
-      const { sessionId } = bank.receive(accountNumber, '120')
-      bank.faults.add('confirm', fault)
-      const reported = bankPayment({ sessionId, bankKey: sessionId, accountNumber })
-      expect((await connector.requery(reported, signal)).kind).toBe('unknown')
-    },
-  )
-
-  test('has an unknown result after a timeout', async () => {
-    const { bank, connector, accountNumber } = await notifiedFixture()
-    const { sessionId } = bank.receive(accountNumber, '120')
-    bank.faults.add('confirm', 'hang')
-    const reported = bankPayment({ sessionId, bankKey: sessionId, accountNumber })
-    const result = await abortedOnce(
-      () => bank.requests.confirm === 1,
-      (abort) => connector.requery(reported, abort),
-    )
-    expect(result.kind).toBe('unknown')
-  })
 })
 
 describe('the payments of an account', () => {
@@ -186,14 +235,5 @@ describe('the payments of an account', () => {
     expect(await list(0, 24)).toEqual([12, 11, 10, 9, 8, 7, 6, 5, 4, 3])
     expect(await list(5, 7)).toEqual([7, 6])
     expect(await list(24, 48)).toEqual([])
-  })
-
-  test.each<NinePsbFault>(['500', 'cut', '99'])('are not listed with %s', async (fault) => {
-    const { bank, connector, accountNumber, reference } = await notifiedFixture()
-    bank.faults.add('confirm', fault)
-    const account = { accountNumber, reference, bankAccountId: '' }
-    const listing = { fromMs: 0, toMs: START_MS, page: undefined, account }
-    const kind = fault === '99' ? NotListedError : BankUnreachableError
-    await expect(connector.listPayments?.(listing, signal)).rejects.toThrow(kind)
   })
 })

@@ -2,8 +2,45 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { BankPayment, NotificationOutcome } from '../../src/banks/bank.ts'
 import type { ProvidusFault } from '../../src/banks/providus/fake.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { abortedOnce, bankNotification, bankPayment, signal } from './fixture.ts'
+import { accountOrder, bankNotification, bankPayment, signal } from './fixture.ts'
 import { providusFixture } from './providus-fixture.ts'
+
+const order = accountOrder({ bank: 'PROVIDUS' })
+
+describe('opening an account', () => {
+  test('returns the number and the name that the bank opened', async () => {
+    const { bank, connector } = await providusFixture()
+    const result = await connector.openAccount(order, signal)
+    const [account] = bank.accounts.values()
+    expect(result).toEqual({
+      kind: 'opened',
+      accountNumber: account?.accountNumber,
+      accountName: 'MERCHANT(Acme/Ada Obi)',
+      bankAccountId: '',
+    })
+  })
+
+  test('sends the operator’s fields, but keeps our account name', async () => {
+    const fields = { account_name: 'theirs', bvn: '22222222222' }
+    const env = { BANK_PROVIDUS_CREATE_FIELDS: JSON.stringify(fields) }
+    const { bank, connector } = await providusFixture({}, env)
+    await connector.openAccount(order, signal)
+    expect([...bank.accounts.values()]).toMatchObject([{ accountName: 'MERCHANT(Acme/Ada Obi)' }])
+  })
+
+  test('is never retried automatically', async () => {
+    const { bank, connector } = await providusFixture()
+    const result = await connector.openAccount({ ...order, attempt: 2, repeated: true }, signal)
+    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
+    expect(bank.requests.create).toBe(0)
+  })
+})
+
+test('does not close accounts: the bank would stop notifying their payments', async () => {
+  const { connector } = await providusFixture()
+  expect(connector.closeAccount).toBeUndefined()
+  expect(connector.listing).toBeUndefined()
+})
 
 async function notifiedFixture(env: Readonly<Record<string, string>> = {}) {
   const receiver = await startReceiver()
@@ -105,24 +142,6 @@ describe('a requery', () => {
     expect(bank.requests).toMatchObject({ settlement: 1, session: 0 })
   })
 
-  test('confirms payments without a payer, notified late and out of order', async () => {
-    const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
-    acknowledge('RECORDED')
-    const noPayer = { sourceAccountName: '', sourceAccountNumber: '' }
-    const received = ['0.1', '0.2', '0.30'].map((amount) =>
-      bank.receive(accountNumber, amount, noPayer),
-    )
-    for (const transaction of [...received].reverse()) await bank.notify(transaction)
-    const read = [0, 1, 2].map(readAt)
-    expect(read.map(({ amountMinor }) => amountMinor)).toEqual([30n, 20n, 10n])
-    for (const payment of read) {
-      expect(await connector.requery(payment, signal)).toMatchObject({
-        kind: 'confirmed',
-        payment: { amountMinor: payment.amountMinor, payer: { name: '', accountNumber: '' } },
-      })
-    }
-  })
-
   const received = async (env: Readonly<Record<string, string>> = {}) => {
     const fixture = await notifiedFixture(env)
     const { sessionId, settlementId } = fixture.bank.receive(fixture.accountNumber, '120')
@@ -159,17 +178,6 @@ describe('a requery', () => {
     }
   })
 
-  test('has an unknown result after a timeout, without a second request', async () => {
-    const { bank, connector, reported } = await received()
-    bank.faults.add('settlement', 'hang')
-    const result = await abortedOnce(
-      () => bank.requests.settlement === 1,
-      (abort) => connector.requery(reported, abort),
-    )
-    expect(result.kind).toBe('unknown')
-    expect(bank.requests.session).toBe(0)
-  })
-
   test('falls back to the session id if the other path is not served', async () => {
     const { connector, reported } = await received({
       BANK_PROVIDUS_VERIFY_SETTLEMENT_PATH: 'PiPnone',
@@ -186,14 +194,6 @@ describe('a requery', () => {
     })
     expect(bank.requests).toMatchObject({ settlement: 1, session: 1 })
   })
-
-  test.each([400, 404])(
-    'denies a payment that is not found, in HTTP %i',
-    async (notFoundStatus) => {
-      const { connector } = await providusFixture({ notFoundStatus })
-      expect((await connector.requery(bankPayment({ bankKey: '1' }), signal)).kind).toBe('denied')
-    },
-  )
 
   test('denies a genuine session id with another settlement id, and the reverse', async () => {
     const { connector, reported } = await received()

@@ -1,10 +1,19 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { readNinePsbSettings } from '../../src/banks/9psb/settings.ts'
+import { BANK_CODES } from '../../src/banks/bank.ts'
 import type { Connectors, PrepareConnector } from '../../src/banks/connectors.ts'
+import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
 import { timeoutMs, url } from '../../src/banks/settings.ts'
 import { ConfigError, readConfig } from '../../src/config/config.ts'
 import { settingRisks } from '../../src/config/setting-risks.ts'
 import { secret } from '../../src/config/settings.ts'
+import { readSettingsOf } from './fixture.ts'
+import { usePalmPay } from './palmpay/fixture.ts'
+import { useSafeHaven } from './safehaven/fixture.ts'
+
+const palm = usePalmPay()
+const haven = useSafeHaven()
 
 const SETTINGS = z.object({
   URL: url.default('https://bank.example/api'),
@@ -99,4 +108,79 @@ describe('the settings of banks', () => {
     ])
     expect(faultsOf({ BANKS: 'PALMPAY=alive' })).toEqual([expect.stringContaining('PALMPAY=live')])
   })
+})
+
+test.each([
+  ...BANK_CODES.map((code) => [`BANK_${code}_BASE_URL`, code]),
+  ['BANK_SAFEHAVEN_CALLBACK_URL', 'SAFEHAVEN'],
+])('%s over http stops the start, except to this machine', (name, code) => {
+  const faultsAt = (value: string) => {
+    try {
+      readConfig({ BANKS: `${code}=live`, [name]: value })
+      return []
+    } catch (error) {
+      return (error as ConfigError).faults.filter((fault) => fault.startsWith(name))
+    }
+  }
+  expect(faultsAt('http://bank.example')).toEqual([
+    `${name} must be https, unless it is at this machine`,
+  ])
+  expect(faultsAt('http://127.0.0.1:9101')).toEqual([])
+})
+
+test('the settings of a connector report all errors at once, without secrets', () => {
+  const wrongUrl = 'https://user:s3cret@bank.example'
+  const ninePsb = {
+    BASE_URL: wrongUrl,
+    TIMEOUT_MS: '5',
+    CREATE_PATH: '/create?x=1',
+    CREATE_FIELDS: '["order"]',
+    NOTIFICATION_USER: 'a:b',
+    NOTIFICATION_PASSWORD: '',
+    PRIVATE_KEY: '',
+  }
+  const providus = {
+    AMOUNT_FIELD: 'feeAmount',
+    DENIED_CODE: '00',
+    VERIFY_SESSION_PATH: '../x?y',
+    CLIENT_ID: 'a b',
+    CLIENT_SECRET: '',
+  }
+  const safeHaven = {
+    ACCOUNT_KIND: 'virtual',
+    CLIENT_ID: '',
+    PRIVATE_KEY: 's3cretkey',
+    CALLBACK_URL: wrongUrl,
+    CALLBACK_SECRET: 's3cret/short',
+    SETTLEMENT_ACCOUNT: '1',
+    POLLS: '0',
+  }
+  const palmPay = {
+    APP_ID: '',
+    PRIVATE_KEY: 's3cretkey',
+    PUBLIC_KEY: palm.fake.environment['BANK_PALMPAY_PRIVATE_KEY'],
+    CREATE_PATH: '/with space',
+  }
+  for (const [code, wrong, read] of [
+    ['9PSB', ninePsb, (env) => readSettingsOf(readNinePsbSettings, '9PSB', env)],
+    ['PROVIDUS', providus, (env) => readSettingsOf(readProvidusSettings, 'PROVIDUS', env)],
+    ['SAFEHAVEN', safeHaven, haven.settings],
+    ['PALMPAY', palmPay, palm.settings],
+  ] satisfies [string, object, (env: NodeJS.ProcessEnv) => { faults: readonly string[] }][]) {
+    const named = Object.entries(wrong).map(([name, value]) => [`BANK_${code}_${name}`, value])
+    const { faults } = read({ BANK_9PSB_PUBLIC_KEY: 's3cret', ...Object.fromEntries(named) })
+    const expected = named.map(([name]) => name).filter((name) => !/ACCOUNT_KIND/.test(name!))
+    expect(faults.map((fault) => fault.split(' ', 1)[0]).sort()).toEqual(expected.sort())
+    expect(faults.join()).not.toContain('s3cret')
+  }
+})
+
+test('permanent accounts of Safe Haven require an identity, or say that customers have theirs', () => {
+  const missing = { BANK_SAFEHAVEN_IDENTITY_ID: '' }
+  expect(haven.settings(missing).faults).toEqual([
+    expect.stringMatching(
+      /^BANK_SAFEHAVEN_IDENTITY_ID is required: .* or set BANK_SAFEHAVEN_IDENTITY=customer/,
+    ),
+  ])
+  expect(haven.settings({ ...missing, BANK_SAFEHAVEN_IDENTITY: 'customer' }).faults).toEqual([])
 })
