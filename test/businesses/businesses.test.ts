@@ -1,12 +1,14 @@
 import { describe, expect, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { creation, until } from '../protocols/rest/rest.ts'
 import { startInstance } from '../support/instance.ts'
 import { useSharedService } from '../support/service.ts'
 
 const service = useSharedService()
 
-const businesses = () => service.client(BusinessService)
+const businesses = (token?: string) => service.client(BusinessService, token)
 
 describe('the prefix of account names', () => {
   test.each([
@@ -22,27 +24,6 @@ describe('the prefix of account names', () => {
     const { body } = await service.post('generateVirtualAccount/', secretKey, creation())
     expect(body.data.account[0].account_name).toBe(`${expected}/Ada Obi`)
   })
-})
-
-test('lists each business once, newest first, over all pages', async () => {
-  const made: string[] = []
-  for (let index = 0; index < 12; index++) made.unshift((await service.business()).id)
-  const listed: string[] = []
-  let pageToken = ''
-  do {
-    const page = await businesses().listBusinesses({ pageSize: 5, pageToken })
-    listed.push(...page.businesses.map((business) => business.id))
-    pageToken = page.nextPageToken
-  } while (pageToken !== '')
-  expect(listed.slice(0, made.length).sort()).toEqual([...made].sort())
-  expect(new Set(listed).size).toBe(listed.length)
-  expect(listed).toEqual([...listed].sort().reverse())
-})
-
-test('returns a business by its id', async () => {
-  const { business } = await businesses().createBusiness({ name: 'Ọjà' })
-  const found = await businesses().getBusiness({ businessId: business!.id })
-  expect(found.business).toEqual(business)
 })
 
 describe('updating a business', () => {
@@ -80,29 +61,42 @@ describe('updating a business', () => {
       await other.close()
     }
   })
+})
 
-  test('leaves absent fields unchanged', async () => {
-    const { id } = await service.business('Before')
-    const change = { businessId: id, name: 'Ọjà' }
-    const { business } = await businesses().updateBusiness(change)
-    expect(business).toMatchObject({ name: 'Ọjà', alias: 'Before' })
-    expect((await businesses().updateBusiness({ businessId: id })).business).toEqual(business)
-    expect((await businesses().getBusiness({ businessId: id })).business).toEqual(business)
-  })
+test('businesses are found by the beginning of their name or alias, and by id', async () => {
+  const create = async (name: string, alias: string) =>
+    (await businesses().createBusiness({ name, alias })).business!.id
+  const oja = await create('Zọjà Market', 'Zoja')
+  const ojamart = await create('Mart', 'ZOJAMART')
+  const other = await create('100%_done\\', 'Other')
+  const find = async (query: string, token?: string, pageSize = 0) => {
+    const found = await businesses(token).listBusinesses({ query, pageSize })
+    expect(found.nextPageToken).toBe('')
+    return found.businesses.map(({ id }) => id)
+  }
+  expect(await find('zoja')).toEqual([oja, ojamart])
+  expect(await find('zọjà m')).toEqual([oja])
+  expect(await find('MART')).toEqual([ojamart])
+  expect(await find('zoja', undefined, 1)).toEqual([oja])
+  expect(await find(other)).toEqual([other])
+  // The search across all domains finds the same.
+  const { results } = await service.client(OverviewService).search({ query: 'zojA' })
+  expect(results.map(({ id }) => id)).toEqual([oja, ojamart])
+  // No character has a meaning of its own.
+  expect(await find('100%_')).toEqual([other])
+  expect(await find('%')).toEqual([])
+  expect(await find('market')).toEqual([])
 
-  test.each([
-    [{ name: '' }, 'name'],
-    [{ name: 'x'.repeat(101) }, 'name'],
-    [{ alias: '' }, 'alias'],
-    [{ alias: 'a/b' }, 'alias'],
-    [{ alias: 'x'.repeat(41) }, 'alias'],
-  ])('with %j is refused, and changes nothing', async (change, field) => {
-    const { id } = await service.business('Before')
-    const refused = businesses().updateBusiness({ businessId: id, ...change })
-    await expect(refused).rejects.toThrow(`Invalid request: ${field}`)
-    expect((await businesses().getBusiness({ businessId: id })).business).toMatchObject({
-      name: 'Before',
-      alias: 'Before',
-    })
-  })
+  const request = { name: 'portal', scopes: ['read'], businessIds: [oja] }
+  const { secret } = await service.client(AdminService).issueToken(request)
+  expect(await find('zoja', secret)).toEqual([oja])
+  expect(await find(other, secret)).toEqual([])
+
+  const named = await businesses().listBusinesses({ businessIds: [oja, other, 'biz_none'] })
+  expect(named.businesses.map(({ name }) => name)).toEqual(['100%_done\\', 'Zọjà Market'])
+  const own = await businesses(secret).listBusinesses({ businessIds: [oja, other] })
+  expect(own.businesses.map(({ id }) => id)).toEqual([oja])
+  await expect(
+    businesses().listBusinesses({ query: 'x', pageToken: 'WyJiaXoiXQ' }),
+  ).rejects.toThrow(/Invalid request/)
 })

@@ -1,10 +1,10 @@
-import { Code, ConnectError, createClient } from '@connectrpc/connect'
+import { Code, createClient } from '@connectrpc/connect'
 import { createConnectTransport } from '@connectrpc/connect-node'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
-import { send, until } from '../protocols/rest/rest.ts'
+import { asJson, send } from '../protocols/rest/rest.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 
@@ -30,8 +30,7 @@ async function from(at: { httpUrl: string }, secretKey: string, forwardedFor?: s
   const response = await send(at.httpUrl, {
     path: '/v2/thirdparty/listEvents/',
     headers: {
-      'content-type': 'application/json',
-      authorization: `Bearer ${secretKey}`,
+      ...asJson(secretKey),
       ...(forwardedFor !== undefined && { 'x-forwarded-for': forwardedFor }),
     },
     body: '{}',
@@ -58,20 +57,6 @@ describe('a key that is allowed from some addresses', () => {
       await expect(refused).rejects.toMatchObject({ code: Code.PermissionDenied })
     }
   })
-
-  test('follows a change of its addresses, in both directions', async () => {
-    const { keyId, secretKey } = await keyFor('203.0.113.0/24')
-    const at = () => from(service, secretKey)
-    expect(await at()).toMatchObject({ status: 403 })
-    await businesses().updateKey({ keyId, allowedCidrs: ['127.0.0.1'] })
-    await until(at, ({ status }) => status === 200)
-    await businesses().updateKey({ keyId, allowedCidrs: ['203.0.113.7'] })
-    await until(at, ({ status }) => status === 403)
-    const { key } = await businesses().updateKey({ keyId })
-    expect(key!.allowedCidrs).toEqual(['203.0.113.7/32'])
-    await businesses().updateKey({ keyId, anyAddress: true })
-    await until(at, ({ status }) => status === 200)
-  })
 })
 
 describe('the address of a caller behind a proxy', () => {
@@ -94,60 +79,29 @@ describe('the address of a caller behind a proxy', () => {
     expect(await from(proxied, secretKey, '203.0.113.9, 127.0.0.9')).toMatchObject({ status: 200 })
   })
 
-  test.each([
-    'nonsense',
-    '127.1',
-    '203.0.113.9:443',
-    '[2001:db8::1]',
-    '203.0.113.9, unknown',
-    'x'.repeat(500),
-    '\u00e9, , ,%',
-    ',,,',
-    '%,%00,::%,1.2.3.4%x',
-    '999.1.1.1',
-    '203.0.113.9, nonsense, 127.0.0.9',
-  ])('is the proxy itself if it states no address: %j', async (text) => {
+  test('is the proxy itself if it states no address, also in the audit log', async () => {
     const { secretKey } = await keyFor('127.0.0.0/8')
-    expect(await from(proxied, secretKey, text)).toEqual({ status: 200, code: undefined })
-    const headers = {
-      'content-type': 'application/json',
-      authorization: `Bearer ${ADMIN_TOKEN}`,
-      'x-forwarded-for': text,
-    }
     const { id: businessId } = await service.business()
-    const issued = await send(proxied.httpUrl, {
-      path: '/inflow.business.v1.BusinessService/IssueKey',
-      headers,
-      body: JSON.stringify({ businessId }),
-    })
-    expect(issued.status).toBe(200)
-    const { entries } = await service.client(AdminService).listAuditEntries({ pageSize: 1 })
-    expect(entries[0]).toMatchObject({
-      action: 'key.issue',
-      address: expect.stringMatching(/^127\./),
-    })
-    const notification = { path: '/banks/9psb/notifications', headers, body: '{}' }
-    expect((await send(proxied.httpUrl, notification)).status).toBe(404)
+    for (const text of [
+      'nonsense',
+      '127.1',
+      '203.0.113.9:443',
+      '203.0.113.9, nonsense, 127.0.0.9',
+      'x'.repeat(500),
+      '\u00e9, , ,%',
+    ]) {
+      expect(await from(proxied, secretKey, text), text).toMatchObject({ status: 200 })
+      const { status } = await send(proxied.httpUrl, {
+        path: '/inflow.business.v1.BusinessService/IssueKey',
+        headers: { ...asJson(ADMIN_TOKEN), 'x-forwarded-for': text },
+        body: JSON.stringify({ businessId }),
+      })
+      expect(status).toBe(200)
+    }
+    const { entries } = await service
+      .client(AdminService)
+      .listAuditEntries({ businessId, pageSize: 6 })
+    for (const { action, address } of entries)
+      expect(`${action} ${address}`).toMatch(/^key.issue 127\./)
   })
-
-  test('is found behind any proxy, if all are trusted', async () => {
-    const { secretKey } = await keyFor('203.0.113.0/24')
-    const open = await startInstance(service.url, { trustedProxies: ['0.0.0.0/0', '::/0'] })
-    onTestFinished(() => open.close())
-    const path = '203.0.113.9, 198.51.100.1, nonsense, 203.0.113.8, 198.51.100.2'
-    expect(await from(open, secretKey, path)).toMatchObject({ status: 200 })
-  })
-
-  test('is the peer address if no proxy is trusted', async () => {
-    const { secretKey } = await keyFor('203.0.113.0/24')
-    expect(await from(service, secretKey, '203.0.113.9')).toMatchObject({ status: 403 })
-  })
-})
-
-test('refuses more than 50 ranges, and issues no key', async () => {
-  const { id } = await service.business()
-  const allowedCidrs = Array.from({ length: 51 }, (_, index) => `10.0.0.${index}`)
-  const issued = businesses().issueKey({ businessId: id, allowedCidrs })
-  await expect(issued).rejects.toBeInstanceOf(ConnectError)
-  expect((await businesses().listKeys({ businessId: id })).keys).toHaveLength(1)
 })

@@ -1,8 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
-import { KEY_SCOPES } from '../../src/auth/caller.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import { useSharedService } from '../support/service.ts'
 
@@ -38,33 +36,6 @@ describe('a key with scopes', () => {
     await expect(service.client(ThirdPartyService, secretKey).listEvents({})).rejects.toMatchObject(
       { rawMessage: 'The key lacks the scope events:read' },
     )
-  })
-
-  test('is shown with them in lists, and keeps them when it is rotated', async () => {
-    const scopes = [...KEY_SCOPES]
-    const { key } = await businesses().issueKey({ businessId, test: true, scopes })
-    const rotated = await businesses().rotateKey({ keyId: key!.id })
-    expect(rotated.key!.scopes).toEqual(scopes)
-    const { keys } = await businesses().listKeys({ businessId, pageSize: 2 })
-    expect(keys.map((each) => each.scopes)).toEqual([scopes, scopes])
-    const { entries } = await service
-      .client(AdminService)
-      .listAuditEntries({ businessId, pageSize: 2 })
-    expect(entries).toHaveLength(2)
-    for (const { details } of entries) expect(JSON.parse(details)).toMatchObject({ scopes })
-  })
-
-  test('is not issued for a scope that does not exist, nor for one of tokens', async () => {
-    for (const scopes of [
-      ['accounts:delete'],
-      ['read'],
-      ['admin'],
-      ['events:read', 'events:read'],
-    ]) {
-      await expect(businesses().issueKey({ businessId, scopes })).rejects.toMatchObject({
-        message: expect.stringContaining('Invalid request: scopes'),
-      })
-    }
   })
 })
 

@@ -90,34 +90,6 @@ test('a key that another transaction locks holds up no other key, and is written
   )
 })
 
-test('of instances that stop at the same time, the latest use of every key is kept', async () => {
-  const keys = await Promise.all(Array.from({ length: 20 }, async () => await service.business()))
-  for (let round = 1; round <= 10; round++) {
-    const [one, other] = [create(60_000), create(60_000)]
-    keys.forEach(({ key }, index) => {
-      one.record(keyIdOf(key)!, round * 1_000_000 + (index % 2))
-      other.record(keyIdOf(key)!, round * 1_000_000 + ((index + 1) % 2))
-    })
-    await Promise.all([one.stop(), other.stop()])
-    for (const { id } of keys) expect(await lastUsedMs(id)).toBe(round * 1_000_000 + 1)
-  }
-})
-
-test('an instance stops while a key is locked', async () => {
-  const { key } = await service.business()
-  const client = await service.database.durablePool.connect()
-  try {
-    await client.query('begin')
-    await client.query('select from api_key where id = $1 for update', [keyIdOf(key)])
-    const uses = create(60_000)
-    uses.record(keyIdOf(key)!, 2_000_000)
-    await uses.stop()
-    await client.query('rollback')
-  } finally {
-    client.release()
-  }
-})
-
 test('keeps uses while the database is unavailable, and writes them afterwards', async () => {
   const { id, key } = await service.business()
   const wire = await startWire(service.url)
