@@ -1,8 +1,8 @@
-import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { claimRequery } from '../../src/accounts/list-accounts.ts'
 import { fakeBanks } from '../reconciliation/scene.ts'
 import { type RestAnswer, useService } from '../support/service.ts'
-import { data, failure, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
+import { data, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
 
 const { ninePsb, safeHaven, palmPay, environment } = await fakeBanks()
 // No run of reconciliation may find a payment first.
@@ -62,15 +62,6 @@ describe('requeryTransaction/', () => {
     expect(await sessionsOf(other.reference)).toEqual([])
   })
 
-  test('waits for the bank as long as its settings allow', async () => {
-    const { reference } = await openByKey(service, business.live, { reference: 'slow' })
-    const timeouts = vi.spyOn(AbortSignal, 'timeout')
-    await requery(reference)
-    // A request may need another one for a token before it.
-    expect(timeouts).toHaveBeenCalledWith(80_000)
-    timeouts.mockRestore()
-  })
-
   test('asks the bank once a minute for an account, however many ask', async () => {
     const { reference } = await openByKey(service, business.live, { reference: 'often' })
     const before = ninePsb.requests.confirm
@@ -124,20 +115,5 @@ describe('requeryTransaction/', () => {
       const found = await data(service, business.test, 'requeryTransaction', { reference })
       expect(found).toEqual({ reference, found: 0, recorded: 0 })
     }
-  })
-
-  test('is refused for an account of another business or mode, and asks no bank', async () => {
-    const { reference } = await openByKey(service, business.live, { reference: 'mine' })
-    const stranger = await scopedBusiness(service)
-    const before = ninePsb.requests.confirm
-    for (const key of [stranger.live, business.test]) {
-      expect(await failure(service, key, 'requeryTransaction', { reference })).toEqual([
-        404,
-        'not_found',
-      ])
-    }
-    expect(ninePsb.requests.confirm).toBe(before)
-    // Nor does it spend the call of the business itself.
-    expect(await requery(reference)).toMatchObject({ found: 0 })
   })
 })

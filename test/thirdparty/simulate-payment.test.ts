@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { keyIdOf } from '../../src/businesses/secret-key.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { audited, data, failure, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
 
-const service = useService()
+const service = useSharedService()
 let business: ScopedBusiness
 let stranger: ScopedBusiness
 let reference: string
@@ -35,8 +35,12 @@ async function allListed(): Promise<void> {
 }
 
 describe('a test key simulates', () => {
-  test.each([1500.5, '1500.50', '1500.500'])('a payment of %j', async (amount) => {
-    const payment = await simulate({ reference: 'order-1', amount, payerName: 'BOLA ADE' })
+  test('a payment', async () => {
+    const payment = await simulate({
+      reference: 'order-1',
+      amount: '1500.500',
+      payerName: 'BOLA ADE',
+    })
     expect(payment).toMatchObject({
       reference,
       amount: 1500.5,
@@ -71,14 +75,6 @@ describe('a test key simulates', () => {
     expect(await eventsOf(sessionId)).toEqual(['PAYMENT_NOTIFICATION'])
   })
 
-  test('a failed payment, which has no event and stays failed', async () => {
-    const failed = await simulate({ reference, amount: '1000.02' })
-    expect(failed.status).toBe('FAILED')
-    expect(await simulate({ sessionId: failed.session_id })).toEqual(failed)
-    await allListed()
-    expect(await eventsOf(failed.session_id)).toEqual([])
-  })
-
   test('a payment that is reversed', async () => {
     const reversed = await simulate({ reference, amount: '1000.03' })
     expect(reversed.status).toBe('REVERSED')
@@ -97,16 +93,6 @@ describe('a test key simulates', () => {
 })
 
 describe('nothing is simulated', () => {
-  test('with a live key', async () => {
-    await openByKey(service, business.live)
-    const request = { reference: 'order-1', amount: 1 }
-    expect(await failure(service, business.live, 'simulatePayment', request)).toEqual([
-      409,
-      'not_sandbox',
-    ])
-    expect((await data(service, business.live, 'listTransactions')).transactions).toEqual([])
-  })
-
   test('into an account of another business, or for a payment of another business', async () => {
     const { session_id: sessionId } = await simulate({ reference, amount: 1000.01 })
     for (const request of [{ reference, amount: 1 }, { sessionId }, { sessionId: 'nothing' }]) {
@@ -127,27 +113,26 @@ describe('nothing is simulated', () => {
       404,
       'not_found',
     ])
-    const { rows } = await service.database.durablePool.query('select from unmatched_payment')
-    expect(rows).toEqual([])
   })
 
-  const AMOUNT =
-    'must be an amount in naira of at most ten trillion, greater than 0, with at most two decimals'
-  test.each([
-    [{}, ['reference is required, or sessionId is', 'amount is required, or sessionId is']],
-    [{ reference: 'order-1' }, ['amount is required, or sessionId is']],
-    [{ reference: 'order-1', amount: '1', sessionId: 's' }, ['sessionId must be given alone']],
-    ...[0, -1, 1.005, '1,000', '1e3', '', 1e21, '10000000000000.01'].map((amount) => [
-      { reference: 'order-1', amount },
-      [amount === '' ? 'amount is required, or sessionId is' : `amount ${AMOUNT}`],
-    ]),
-    [{ reference: 'order-1', amount: true }, ['amount must be a decimal string or a number']],
-  ] as [object, string[]][])('for %j', async (request, expected) => {
-    const { status, body } = await service.post('simulatePayment/', business.test, request)
-    expect(status).toBe(422)
-    const faults = body.errors.map(
-      (each: Record<string, string>) => `${each['field']} ${each['message']}`,
-    )
-    expect(faults).toEqual(expected)
+  test('for a request that is not valid', async () => {
+    const needed = 'amount is required, or sessionId is'
+    for (const [request, ...expected] of [
+      [{}, 'reference is required, or sessionId is', needed],
+      [{ reference: 'order-1' }, needed],
+      [{ reference: 'order-1', amount: '1', sessionId: 's' }, 'sessionId must be given alone'],
+      [{ reference: 'order-1', amount: true }, 'amount must be a decimal string or a number'],
+      ...[0, 1.005, '1,000', '10000000000000.01'].map(
+        (amount) =>
+          [{ reference: 'order-1', amount }, expect.stringMatching(/^amount must be/)] as const,
+      ),
+    ] as const) {
+      const { status, body } = await service.post('simulatePayment/', business.test, request)
+      expect(status).toBe(422)
+      const faults = body.errors.map(
+        (each: Record<string, string>) => `${each['field']} ${each['message']}`,
+      )
+      expect(faults).toEqual(expected)
+    }
   })
 })
