@@ -4,17 +4,20 @@ import { formatAmount } from '../../core/money.ts'
 import { BANK_FACTS } from '../bank.ts'
 import { getPath, parseNaira } from '../bank-fields.ts'
 import { createFakeIds, numberToken } from '../fake/fake-ids.ts'
-import { createFaults, type Faults, type ServerFault } from '../fake/faults.ts'
+import type { ServerFault } from '../fake/faults.ts'
 import {
+  createOperations,
   type FakeResponse,
   type FakeRoute,
   type Observe,
   startLoopbackServer,
 } from '../fake/loopback-server.ts'
-import { createNotifier, type NotifyResult, payByHand } from '../fake/notifier.ts'
+import { createNotifier, payByHand, readAmount } from '../fake/notifier.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 
-export type NinePsbOperation = 'authenticate' | 'create' | 'confirm' | 'deactivate'
+const OPERATIONS = ['authenticate', 'create', 'confirm', 'deactivate'] as const
+
+export type NinePsbOperation = (typeof OPERATIONS)[number]
 
 /** Faults of any server, code 99, a caller that is not admitted, and a payment that is not known yet. */
 export type NinePsbFault = ServerFault | '99' | '99 after' | 'S1' | 'not found'
@@ -40,54 +43,28 @@ export interface FakeNinePsbOptions {
   readonly observe?: Observe | undefined
 }
 
-/** A fake 9PSB. */
-export interface FakeNinePsb {
-  readonly url: string
-  readonly faults: Faults<NinePsbOperation, NinePsbFault>
-  /** By number. */
-  readonly accounts: ReadonlyMap<string, NinePsbAccount>
-  readonly transactions: readonly NinePsbTransaction[]
-  /** Requests per operation, whatever their results. */
-  readonly requests: Readonly<Record<NinePsbOperation, number>>
-  /** Opens an account without an API call. */
-  openAccount(name: string, reference?: string): NinePsbAccount
-  /** Receives a payment without notifying. @param amount naira */
-  receive(accountNumber: string, amount: string, payment?: NinePsbPayment): NinePsbTransaction
-  /** Notifies of a payment, possibly late, repeatedly or out of order. */
-  notify(transaction: NinePsbTransaction): Promise<NotifyResult>
-  /** Receives a payment and notifies. @param amount naira */
-  pay(accountNumber: string, amount: string, payment?: NinePsbPayment): Promise<NotifyResult>
-  expireTokens(): void
-  close(): Promise<void>
-}
+export type FakeNinePsb = Awaited<ReturnType<typeof startFakeNinePsb>>
 
 const RETRY_DELAYS_MS = [2_000, 5_000, 15_000, 30_000, 60_000]
-
-const TOKENS_MAX = 1_000
 
 /**
  * Starts a fake bank that behaves as the bank's document says. To pay into one of its accounts,
  * send `POST /fake/pay {"account_number","amount"}`.
  */
-export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<FakeNinePsb> {
+export async function startFakeNinePsb(options: FakeNinePsbOptions) {
   const { port, credentials, clock = systemClock } = options
-  const faults = createFaults<NinePsbOperation, NinePsbFault>()
   const books = createNinePsbBooks(clock)
   const notifier = createNinePsbNotifier(options)
   const notify = (transaction: NinePsbTransaction) =>
     notifier.notify(notificationBody(transaction, credentials.notificationPassword))
   const tokens = createTokens(options, clock)
-  const requests = { authenticate: 0, create: 0, confirm: 0, deactivate: 0 }
+  const operations = createOperations<NinePsbOperation, NinePsbFault>(OPERATIONS)
   /** Checks the token, then executes the operation. */
   const route = (
     operation: NinePsbOperation,
     handle: (body: unknown, text: string, fault: string | undefined) => NinePsbBody,
-  ): FakeRoute => ({
-    fault() {
-      requests[operation] += 1
-      return faults.take(operation)
-    },
-    respond({ headers, body: text }, fault) {
+  ): FakeRoute =>
+    operations.route(operation, ({ headers, body: text }, fault) => {
       const isAuthenticated =
         operation === 'authenticate' || tokens.isValid(headers['authorization'])
       if (!isAuthenticated || fault === 'S1')
@@ -95,8 +72,7 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<Fak
       if (fault === '99') return toResponse(options, SYSTEM_ERROR)
       const result = handle(parseBankJson(text), text, fault)
       return toResponse(options, fault === '99 after' ? SYSTEM_ERROR : result)
-    },
-  })
+    })
   const server = await startLoopbackServer({
     port,
     observe: options.observe,
@@ -112,16 +88,22 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<Fak
   })
   return {
     url: server.url,
-    faults,
+    faults: operations.faults,
+    /** By number. */
     accounts: books.accounts,
     transactions: books.transactions,
-    requests,
-    openAccount: (name, reference = `fake-${books.accounts.size}`) => books.open(name, reference),
+    requests: operations.requests,
+    /** Opens an account without an API call. */
+    openAccount: (name: string, reference = `fake-${books.accounts.size}`) =>
+      books.open(name, reference),
+    /** Receives a payment without notifying. */
     receive: books.receive,
+    /** Notifies of a payment, possibly late, repeatedly or out of order. */
     notify,
-    pay: async (...payment) => notify(books.receive(...payment)),
+    /** Receives a payment and notifies. */
+    pay: async (...payment: Parameters<typeof books.receive>) => notify(books.receive(...payment)),
     expireTokens: tokens.expire,
-    close() {
+    close(): Promise<void> {
       notifier.close()
       return server.close()
     },
@@ -163,7 +145,6 @@ function createTokens({ credentials, tokenSeconds = 7_200 }: FakeNinePsbOptions,
       issued += 1
       const token = `fake-token-${issued}`
       expiresAtMs.set(token, clock.now() + tokenSeconds * 1_000)
-      if (expiresAtMs.size > TOKENS_MAX) expiresAtMs.delete(expiresAtMs.keys().next().value ?? '')
       return { access_token: token, expires_in: tokenSeconds, ...SUCCESS }
     },
     isValid: (header: string | undefined) =>
@@ -190,30 +171,14 @@ type NinePsbPayment = Partial<
 /** The JSON of a response. */
 type NinePsbBody = Readonly<Record<string, unknown>>
 
-/** The accounts and payments of the fake bank, and its API methods. */
-interface NinePsbBooks {
-  /** By number. */
-  readonly accounts: ReadonlyMap<string, NinePsbAccount>
-  readonly transactions: readonly NinePsbTransaction[]
-  /** @throws RangeError if there are too many */
-  open(name: string, reference: string): NinePsbAccount
-  /** @throws RangeError if no active account has the number, or for an invalid amount */
-  receive(accountNumber: string, amount: string, payment?: NinePsbPayment): NinePsbTransaction
-  /** @param text the request's body, parts of which are echoed */
-  create(body: unknown, text: string): NinePsbBody
-  deactivate(body: unknown, text: string): NinePsbBody
-  confirm(body: unknown): NinePsbBody
-}
-
 const SUCCESS = { code: '00', message: 'Success' }
-
-const ROWS_MAX = 200_000
 
 const LISTED_MAX = 10
 
 const SENDER_BANK = '000013'
 
-function createNinePsbBooks(clock: Clock): NinePsbBooks {
+/** The accounts and payments of the fake bank, and its API methods. */
+function createNinePsbBooks(clock: Clock) {
   const ids = createFakeIds(clock, BANK_FACTS['9PSB'].nubanCode, SENDER_BANK)
   const accounts = new Map<string, NinePsbAccount>()
   const references = new Set<string>()
@@ -221,8 +186,6 @@ function createNinePsbBooks(clock: Clock): NinePsbBooks {
   /** By account, oldest first. */
   const received = new Map<string, NinePsbTransaction[]>()
   const open = (name: string, reference: string): NinePsbAccount => {
-    if (accounts.size >= ROWS_MAX)
-      throw new RangeError(`the limit of ${ROWS_MAX} accounts is reached`)
     const account = { accountNumber: ids.accountNumber(), reference, name, active: true }
     references.add(reference)
     accounts.set(account.accountNumber, account)
@@ -233,13 +196,15 @@ function createNinePsbBooks(clock: Clock): NinePsbBooks {
     accounts,
     transactions,
     open,
-    receive(accountNumber, amount, payment = {}) {
+    /** @throws RangeError if no active account has the number, or for an invalid amount */
+    receive(
+      accountNumber: string,
+      amount: string,
+      payment: NinePsbPayment = {},
+    ): NinePsbTransaction {
       const account = accounts.get(accountNumber)
-      const amountMinor = parseNaira(amount)
       if (!account?.active) throw new RangeError(`no active account ${accountNumber}`)
-      if (!amountMinor) throw new RangeError(`invalid naira amount: ${amount}`)
-      if (transactions.length >= ROWS_MAX)
-        throw new RangeError(`the limit of ${ROWS_MAX} payments is reached`)
+      const amountMinor = readAmount(amount)
       const { atMs = clock.now(), ...details } = payment
       const [sessionId, date] = [ids.sessionId(atMs), ids.localTime(atMs)]
       const transaction = { sessionId, date, amountMinor, ...transferTo(account), ...details }
@@ -247,7 +212,8 @@ function createNinePsbBooks(clock: Clock): NinePsbBooks {
       received.get(accountNumber)?.push(transaction)
       return transaction
     },
-    create(body, text) {
+    /** @param text the request's body, parts of which are echoed */
+    create(body: unknown, text: string): NinePsbBody {
       const reference = getPath(body, 'transaction.reference')
       const fault = orderFault(body) ?? (references.has(reference) ? REFERENCE_USED : undefined)
       const request = JSON.parse(text) as { customer?: { account?: object } }
@@ -259,14 +225,14 @@ function createNinePsbBooks(clock: Clock): NinePsbBooks {
       const { accountNumber } = open(getPath(body, 'customer.account.name'), reference)
       return { ...SUCCESS, ...echo(accountNumber, '9PSB') }
     },
-    deactivate(body, text) {
+    deactivate(body: unknown, text: string): NinePsbBody {
       const account = accounts.get(getPath(body, 'customer.account.number'))
       const request = JSON.parse(text) as object
       if (!account) return { ...rejection('account number to deactivate not found.'), ...request }
       account.active = false
       return { ...SUCCESS, ...request }
     },
-    confirm: (body) => confirm(body, received.get(getPath(body, 'accountnumber')) ?? []),
+    confirm: (body: unknown) => confirm(body, received.get(getPath(body, 'accountnumber')) ?? []),
   }
 }
 

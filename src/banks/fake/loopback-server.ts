@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { SERVER_FAULTS, type ServerFault } from './faults.ts'
+import { createFaults, type Faults, SERVER_FAULTS, type ServerFault } from './faults.ts'
 
 /** A request to a fake bank. */
 export interface FakeRequest {
@@ -120,4 +120,36 @@ function send(
   contentType = 'application/json',
 ): void {
   response.writeHead(status, { 'content-type': contentType }).end(body)
+}
+
+/** The operations of a fake bank's API: counts their requests, and makes some of them fail. */
+export function createOperations<Operation extends string, Fault extends string>(
+  operations: readonly Operation[],
+) {
+  const faults = createFaults<Operation, Fault>()
+  const requests = Object.fromEntries(operations.map((name) => [name, 0])) as Record<
+    Operation,
+    number
+  >
+  return {
+    faults: faults as Faults<Operation, Fault>,
+    /** Requests per operation, whatever their results. */
+    requests: requests as Readonly<Record<Operation, number>>,
+    /** @param respond gets the request's fault, unless it is one of any server */
+    route(
+      operation: Operation,
+      respond: (
+        request: FakeRequest,
+        fault: Exclude<Fault, ServerFault> | undefined,
+      ) => FakeResponse,
+    ): FakeRoute {
+      return {
+        fault() {
+          requests[operation] += 1
+          return faults.take(operation)
+        },
+        respond: respond as FakeRoute['respond'],
+      }
+    },
+  }
 }

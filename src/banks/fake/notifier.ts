@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { getPath } from '../bank-fields.ts'
+import { createSemaphore } from '../../postgres/semaphore.ts'
+import { getPath, parseNaira } from '../bank-fields.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 import type { FakeRequest, FakeResponse, Observe } from './loopback-server.ts'
 
@@ -39,6 +40,7 @@ interface NotifierOptions {
 const TIMEOUT_MS = 30_000
 const CONCURRENCY_MAX = 32
 const RESPONSE_CHARACTERS_MAX = 4_096
+const NO_RESPONSE: NotifyResponse = { status: 0, text: '' }
 
 /** @throws RangeError unless the URL is on this machine: fake payments must stay there */
 export function createNotifier(options: NotifierOptions): Notifier {
@@ -47,20 +49,13 @@ export function createNotifier(options: NotifierOptions): Notifier {
     throw new RangeError('a fake bank only notifies addresses of this machine')
   }
   const closing = new AbortController()
-  const acquire = createSemaphore(CONCURRENCY_MAX)
+  const limit = createSemaphore(CONCURRENCY_MAX)
   const post = async (body: string): Promise<NotifyResponse> => {
-    const release = await acquire()
-    try {
-      const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(TIMEOUT_MS)])
-      const request = { method: 'POST', headers, body, signal, redirect: 'manual' } as const
-      const response = await fetch(String(url), request)
-      const text = (await response.text()).slice(0, RESPONSE_CHARACTERS_MAX)
-      return { status: response.status, text }
-    } catch {
-      return { status: 0, text: '' }
-    } finally {
-      release()
-    }
+    const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(TIMEOUT_MS)])
+    const request = { method: 'POST', headers, body, signal, redirect: 'manual' } as const
+    const response = await fetch(String(url), request)
+    const text = (await response.text()).slice(0, RESPONSE_CHARACTERS_MAX)
+    return { status: response.status, text }
   }
   return {
     async notify(body) {
@@ -69,7 +64,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
       for (const delayMs of [0, ...retryDelaysMs]) {
         if (delayMs > 0) await wait(delayMs, undefined, { signal: closing.signal }).catch(() => {})
         if (closing.signal.aborted) break
-        const response = await post(body)
+        const response = await limit(() => post(body)).catch(() => NO_RESPONSE)
         responses.push(response)
         const verdict = classify(response)
         observe?.(
@@ -80,22 +75,6 @@ export function createNotifier(options: NotifierOptions): Notifier {
       return { acknowledged: false, responses }
     },
     close: () => closing.abort(),
-  }
-}
-
-/** A fair semaphore. Acquiring it resolves to the function that releases it. */
-function createSemaphore(max: number): () => Promise<() => void> {
-  let free = max
-  const waiting: (() => void)[] = []
-  const release = (): void => {
-    const next = waiting.shift()
-    if (next) next()
-    else free += 1
-  }
-  return async () => {
-    if (free > 0) free -= 1
-    else await new Promise<void>((resolve) => waiting.push(resolve))
-    return release
   }
 }
 
@@ -117,4 +96,11 @@ export function payByHand<Transaction extends { readonly sessionId: string }>(
     if (!(error instanceof RangeError)) throw error
     return { status: 400, body: JSON.stringify({ message: error.message }) }
   }
+}
+
+/** @returns kobo @throws RangeError unless the text is a naira amount greater than 0 */
+export function readAmount(naira: string): bigint {
+  const amountMinor = parseNaira(naira)
+  if (!amountMinor) throw new RangeError(`invalid naira amount: ${naira}`)
+  return amountMinor
 }

@@ -8,16 +8,17 @@ import {
 import { type Clock, systemClock } from '../../core/clock.ts'
 import { HOUR_MS } from '../../core/durations.ts'
 import { BANK_FACTS } from '../bank.ts'
-import { getPath, parseNaira } from '../bank-fields.ts'
+import { getPath } from '../bank-fields.ts'
 import { createFakeIds, numberToken } from '../fake/fake-ids.ts'
-import { createFaults, type Faults, type ServerFault } from '../fake/faults.ts'
+import type { ServerFault } from '../fake/faults.ts'
 import {
+  createOperations,
   type FakeRequest,
   type FakeRoute,
   type Observe,
   startLoopbackServer,
 } from '../fake/loopback-server.ts'
-import { createNotifier, type NotifyResult, payByHand } from '../fake/notifier.ts'
+import { createNotifier, payByHand, readAmount } from '../fake/notifier.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 
 const OPERATIONS = ['create', 'queryOne', 'update', 'detail', 'pageList'] as const
@@ -42,32 +43,7 @@ export interface FakePalmPayOptions {
   readonly observe?: Observe | undefined
 }
 
-/** A fake PalmPay. */
-export interface FakePalmPay {
-  readonly url: string
-  /** The settings of a service that uses it. */
-  readonly environment: Readonly<Record<string, string>>
-  readonly faults: Faults<PalmPayOperation, PalmPayFault>
-  /** By number. */
-  readonly accounts: ReadonlyMap<string, PalmPayAccount>
-  /** By number. */
-  readonly orders: ReadonlyMap<string, PalmPayOrder>
-  /** Requests per operation, whatever their results. */
-  readonly requests: Readonly<Record<PalmPayOperation, number>>
-  /** Opens an account without an API call. */
-  openAccount(name: string, reference?: string): PalmPayAccount
-  /** Receives a payment without notifying. @param amount naira */
-  receive(accountNumber: string, amount: string, payment?: PalmPayPayment): PalmPayOrder
-  /** The signed notification of an order. */
-  notification(order: PalmPayOrder): string
-  /** Notifies of an order, possibly late, repeatedly or out of order. */
-  notify(order: PalmPayOrder): Promise<NotifyResult>
-  /** Receives a payment and notifies. @param amount naira */
-  pay(accountNumber: string, amount: string, payment?: PalmPayPayment): Promise<NotifyResult>
-  /** The signed notification of a payout, which is sent to the same URL. */
-  payout(amountMinor: bigint): string
-  close(): Promise<void>
-}
+export type FakePalmPay = Awaited<ReturnType<typeof startFakePalmPay>>
 
 const [SECOND, MINUTE, HOUR] = [1_000, 60_000, HOUR_MS]
 
@@ -94,12 +70,11 @@ const PATHS: Readonly<Record<PalmPayOperation, string>> = {
  * Starts a fake PalmPay that behaves as seen in public integrations. To pay into one of its
  * accounts, send `POST /fake/pay {"account_number","amount"}`.
  */
-export async function startFakePalmPay(options: FakePalmPayOptions): Promise<FakePalmPay> {
+export async function startFakePalmPay(options: FakePalmPayOptions) {
   const { clock = systemClock, credentials = generatePalmPayCredentials() } = options
   const { appId, bankPrivateKey } = credentials
-  const faults = createFaults<PalmPayOperation, PalmPayFault>()
   const books = createPalmPayBooks(clock)
-  const requests = { create: 0, queryOne: 0, update: 0, detail: 0, pageList: 0 }
+  const operations = createOperations<PalmPayOperation, PalmPayFault>(OPERATIONS)
   const notifier = createNotifier({
     url: options.notify,
     observe: options.observe,
@@ -111,36 +86,56 @@ export async function startFakePalmPay(options: FakePalmPayOptions): Promise<Fak
   const notification = (order: PalmPayOrder) =>
     notificationBody(orderFields(order, appId), bankPrivateKey)
   const notify = (order: PalmPayOrder) => notifier.notify(notification(order))
-  const routes = routesOf(
-    createPalmPayMethods(books, { appId, findsReference: options.findsReference === true }),
-    faults,
-    requests,
-    createGuard(credentials, clock),
-  )
-  routes['POST /fake/pay'] = {
-    fault: () => undefined,
-    respond: (request) => payByHand(request, books.receive, notify),
+  const methods = createPalmPayMethods(books, {
+    appId,
+    findsReference: options.findsReference === true,
+  })
+  const rejectionOf = createGuard(credentials, clock)
+  /** Checks the request, then executes the operation. */
+  const route = (operation: PalmPayOperation) =>
+    operations.route(operation, (request, fault) => {
+      const code = fault?.split('code ')[1]
+      const failure = { respCode: code, respMsg: 'fault' }
+      const rejection = rejectionOf(request)
+      if (rejection) return toResponse(rejection)
+      if (code && !fault?.startsWith('done')) return toResponse(failure)
+      const result = methods[operation](parseBankJson(request.body))
+      return toResponse(code ? failure : result)
+    })
+  const routes: Record<string, FakeRoute> = {
+    'POST /fake/pay': { respond: (request) => payByHand(request, books.receive, notify) },
   }
+  for (const operation of OPERATIONS) routes[`POST ${PATHS[operation]}`] = route(operation)
   const server = await startLoopbackServer({ port: options.port, routes, observe: options.observe })
   return {
     url: server.url,
+    /** The settings of a service that uses it. */
     environment: palmPayEnvironment(server.url, credentials),
-    faults,
+    faults: operations.faults,
+    /** By number. */
     accounts: books.accounts,
+    /** By number. */
     orders: books.orders,
-    requests,
-    openAccount: (name, reference = `fake-${books.accounts.size}`) => books.open(name, reference),
-    receive: books.receive,
+    requests: operations.requests,
+    /** Opens an account without an API call. */
+    openAccount: (name: string, reference = `fake-${books.accounts.size}`) =>
+      books.open(name, reference),
+    /** The signed notification of an order. */
     notification,
+    /** Receives a payment without notifying. */
+    receive: books.receive,
+    /** Notifies of a payment, possibly late, repeatedly or out of order. */
     notify,
-    pay: async (...payment) => notify(books.receive(...payment)),
-    payout: (amount) => {
+    /** Receives a payment and notifies. */
+    pay: async (...payment: Parameters<typeof books.receive>) => notify(books.receive(...payment)),
+    /** The signed notification of a payout, which is sent to the same URL. */
+    payout: (amount: bigint) => {
       const orderId = `payout-${clock.now()}`
       const fields = { orderId, orderNo: `PO${clock.now()}`, appId, currency: 'NGN', amount }
       const state = { orderStatus: 1n, completeTime: BigInt(clock.now()) }
       return notificationBody({ ...fields, ...state }, bankPrivateKey)
     },
-    close() {
+    close(): Promise<void> {
       notifier.close()
       return server.close()
     },
@@ -149,42 +144,7 @@ export async function startFakePalmPay(options: FakePalmPayOptions): Promise<Fak
 
 type Guard = (request: FakeRequest) => PalmPayBody | undefined
 
-/** Each route takes the next fault, checks the request, then executes the operation. */
-function routesOf(
-  methods: ReturnType<typeof createPalmPayMethods>,
-  faults: FakePalmPay['faults'],
-  requests: Record<PalmPayOperation, number>,
-  rejectionOf: Guard,
-): Record<string, FakeRoute> {
-  const route = (operation: PalmPayOperation): FakeRoute => {
-    let currentFault: PalmPayFault | undefined
-    return {
-      fault() {
-        requests[operation] += 1
-        currentFault = faults.take(operation)
-        return currentFault && /\bcode /.test(currentFault)
-          ? undefined
-          : (currentFault as ServerFault | undefined)
-      },
-      respond(request) {
-        const code = currentFault?.split('code ')[1]
-        const fault = { respCode: code, respMsg: 'fault' }
-        const rejection = rejectionOf(request)
-        if (rejection) return toResponse(rejection)
-        if (code && !currentFault?.startsWith('done')) return toResponse(fault)
-        const result = methods[operation](parseBankJson(request.body))
-        return toResponse(code ? fault : result)
-      },
-    }
-  }
-  return Object.fromEntries(
-    OPERATIONS.map((operation) => [`POST ${PATHS[operation]}`, route(operation)]),
-  )
-}
-
 const CLOCK_SKEW_MAX_MS = 300_000
-
-const NONCES_MAX = 100_000
 
 /** Checks every request: the app, the signature, the nonce, the time and the version. */
 function createGuard({ appId, merchantPublicKey }: PalmPayCredentials, clock: Clock): Guard {
@@ -201,7 +161,6 @@ function createGuard({ appId, merchantPublicKey }: PalmPayCredentials, clock: Cl
     const isNew = typeof nonceStr === 'string' && nonceStr.length === 32 && !nonces.has(nonceStr)
     const isComplete = version === 'V2.0' && headers['countrycode'] === 'NG'
     if (!isNew || !isComplete || !(skewMs < CLOCK_SKEW_MAX_MS)) return BAD_PARAMETER
-    if (nonces.size >= NONCES_MAX) nonces.clear()
     nonces.add(nonceStr)
     return undefined
   }
@@ -240,7 +199,7 @@ const success = (data: unknown): PalmPayBody => ({
 
 /** PalmPay's API methods. */
 function createPalmPayMethods(
-  books: PalmPayBooks,
+  books: ReturnType<typeof createPalmPayBooks>,
   { appId, findsReference }: { readonly appId: string; readonly findsReference: boolean },
 ) {
   const show = (order: PalmPayOrder) => toJson(orderFields(order, appId))
@@ -314,33 +273,18 @@ type PalmPayPayment = Partial<
   readonly atMs?: number
 }
 
-const ROWS_MAX = 200_000
-
 /** The accounts and orders of the fake PalmPay. */
-interface PalmPayBooks {
-  /** By number. */
-  readonly accounts: ReadonlyMap<string, PalmPayAccount>
-  /** The newest account of each reference. */
-  readonly accountsByReference: ReadonlyMap<string, PalmPayAccount>
-  /** By number. */
-  readonly orders: ReadonlyMap<string, PalmPayOrder>
-  open(name: string, reference: string): PalmPayAccount
-  /** @param amount naira */
-  receive(accountNumber: string, amount: string, payment?: PalmPayPayment): PalmPayOrder
-}
-
-function createPalmPayBooks(clock: Clock): PalmPayBooks {
+function createPalmPayBooks(clock: Clock) {
   const ids = createFakeIds(clock, BANK_FACTS.PALMPAY.nubanCode, '100033')
   const accounts = new Map<string, PalmPayAccount>()
+  /** The newest account of each reference. */
   const accountsByReference = new Map<string, PalmPayAccount>()
   const orders = new Map<string, PalmPayOrder>()
   return {
     accounts,
     accountsByReference,
     orders,
-    open(name, reference) {
-      if (accounts.size >= ROWS_MAX)
-        throw new RangeError(`the limit of ${ROWS_MAX} accounts is reached`)
+    open(name: string, reference: string): PalmPayAccount {
       const account: PalmPayAccount = {
         virtualAccountNo: ids.accountNumber(),
         virtualAccountName: name,
@@ -351,13 +295,11 @@ function createPalmPayBooks(clock: Clock): PalmPayBooks {
       accountsByReference.set(reference, account)
       return account
     },
-    receive(accountNumber, amount, payment = {}) {
+    /** @throws RangeError for an inactive account or an invalid amount */
+    receive(accountNumber: string, amount: string, payment: PalmPayPayment = {}): PalmPayOrder {
       const account = accounts.get(accountNumber)
-      const amountMinor = parseNaira(amount)
       if (account?.status !== 'Enabled') throw new RangeError(`no active account ${accountNumber}`)
-      if (!amountMinor) throw new RangeError(`invalid naira amount: ${amount}`)
-      if (orders.size >= ROWS_MAX)
-        throw new RangeError(`the limit of ${ROWS_MAX} orders is reached`)
+      const amountMinor = readAmount(amount)
       const createdAtMs = payment.atMs ?? clock.now()
       const sessionId = ids.sessionId(createdAtMs)
       const order: PalmPayOrder = {

@@ -2,20 +2,23 @@ import { createHash } from 'node:crypto'
 import { type Clock, systemClock } from '../../core/clock.ts'
 import { formatAmount } from '../../core/money.ts'
 import { BANK_FACTS } from '../bank.ts'
-import { getPath, parseNaira } from '../bank-fields.ts'
+import { getPath } from '../bank-fields.ts'
 import { createFakeIds, numberToken } from '../fake/fake-ids.ts'
-import { createFaults, type Faults, type ServerFault } from '../fake/faults.ts'
+import type { ServerFault } from '../fake/faults.ts'
 import {
+  createOperations,
   type FakeRequest,
   type FakeResponse,
   type FakeRoute,
   type Observe,
   startLoopbackServer,
 } from '../fake/loopback-server.ts'
-import { createNotifier, type NotifyResult, payByHand } from '../fake/notifier.ts'
+import { createNotifier, type NotifyResult, payByHand, readAmount } from '../fake/notifier.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 
-export type ProvidusOperation = 'create' | 'settlement' | 'session'
+const OPERATIONS = ['create', 'settlement', 'session'] as const
+
+export type ProvidusOperation = (typeof OPERATIONS)[number]
 
 /**
  * Faults of any server, error codes inside HTTP 200 with the request executed or not, and a payment
@@ -30,36 +33,12 @@ export interface FakeProvidusOptions {
   /** URL for its notifications, on this machine. */
   readonly notify?: string
   readonly clock?: Clock
-  /** Prefix of account names: `MERCHANT(Ada Obi)`. */
-  readonly merchant?: string
-  /** HTTP status of responses with an error code; default 200. */
-  readonly errorStatus?: number
-  /** HTTP status of a requery that finds nothing. */
-  readonly notFoundStatus?: number
   /** Delays before the four retries of a notification. */
   readonly retryDelaysMs?: readonly number[]
   readonly observe?: Observe | undefined
 }
 
-/** A fake Providus. */
-export interface FakeProvidus {
-  readonly url: string
-  readonly faults: Faults<ProvidusOperation, ProvidusFault>
-  /** By number. */
-  readonly accounts: ReadonlyMap<string, ProvidusAccount>
-  readonly transactions: readonly ProvidusTransaction[]
-  /** Requests per operation, whatever their results. */
-  readonly requests: Readonly<Record<ProvidusOperation, number>>
-  /** Opens an account without an API call. */
-  openAccount(accountName: string): ProvidusAccount
-  /** Receives a payment without notifying. @param amount naira */
-  receive(accountNumber: string, amount: string, payment?: ProvidusPayment): ProvidusTransaction
-  /** Notifies of a payment, possibly late, repeatedly or out of order. */
-  notify(transaction: ProvidusTransaction): Promise<NotifyResult>
-  /** Receives a payment and notifies. @param amount naira */
-  pay(accountNumber: string, amount: string, payment?: ProvidusPayment): Promise<NotifyResult>
-  close(): Promise<void>
-}
+export type FakeProvidus = Awaited<ReturnType<typeof startFakeProvidus>>
 
 const RETRY_DELAYS_MS = [2_000, 5_000, 15_000, 60_000]
 
@@ -67,61 +46,60 @@ const RETRY_DELAYS_MS = [2_000, 5_000, 15_000, 60_000]
  * Starts a fake bank that behaves as the bank's document says. To pay into one of its accounts,
  * send `POST /fake/pay {"account_number","amount"}`.
  */
-export async function startFakeProvidus(options: FakeProvidusOptions): Promise<FakeProvidus> {
+export async function startFakeProvidus(options: FakeProvidusOptions) {
   const { port, credentials, clock = systemClock } = options
   const { clientId, clientSecret } = credentials
   const signature = createHash('sha512').update(`${clientId}:${clientSecret}`).digest('hex')
-  const faults = createFaults<ProvidusOperation, ProvidusFault>()
   const books = createProvidusBooks(clock)
   const notifier = createProvidusNotifier(options, signature)
   const notify = async (transaction: ProvidusTransaction) =>
     noteResult(transaction, await notifier.notify(notificationBody(transaction)))
-  const requests = { create: 0, settlement: 0, session: 0 }
+  const operations = createOperations<ProvidusOperation, ProvidusFault>(OPERATIONS)
   /** Checks the signature, then executes the operation. */
   const route = (
     operation: ProvidusOperation,
     handle: (request: FakeRequest) => FakeResponse,
-  ): FakeRoute => ({
-    fault() {
-      requests[operation] += 1
-      return faults.take(operation)
-    },
-    respond(request, fault) {
+  ): FakeRoute =>
+    operations.route(operation, (request, fault) => {
       const { headers } = request
       const isSigned = headers['x-auth-signature']?.toLowerCase() === signature
-      if (!isSigned || headers['client-id'] !== clientId) return rejection(options, '05')
-      if (fault === 'not found') return notFound(options)
+      if (!isSigned || headers['client-id'] !== clientId) return rejection('05')
+      if (fault === 'not found') return found(undefined)
       if (fault === '03 after') handle(request)
-      return fault ? rejection(options, fault.slice(0, 2)) : handle(request)
-    },
-  })
+      return fault ? rejection(fault.slice(0, 2)) : handle(request)
+    })
   const server = await startLoopbackServer({
     port,
     observe: options.observe,
     routes: {
       'POST /PiPCreateReservedAccountNumber': route('create', ({ body }) =>
-        create(body, books.open, options),
+        create(body, books.open),
       ),
       'GET /PiPverifyTransaction_settlementid': route('settlement', ({ query }) =>
-        found(books.bySettlement(query.get('settlement_id') ?? ''), options),
+        found(books.bySettlement(query.get('settlement_id') ?? '')),
       ),
       'GET /PiPverifyTransaction_sessionid': route('session', ({ query }) =>
-        found(books.bySession(query.get('session_id') ?? ''), options),
+        found(books.bySession(query.get('session_id') ?? '')),
       ),
       'POST /fake/pay': { respond: (request) => payByHand(request, books.receive, notify) },
     },
   })
   return {
     url: server.url,
-    faults,
+    faults: operations.faults,
+    /** By number. */
     accounts: books.accounts,
     transactions: books.transactions,
-    requests,
+    requests: operations.requests,
+    /** Opens an account without an API call. */
     openAccount: books.open,
+    /** Receives a payment without notifying. */
     receive: books.receive,
+    /** Notifies of a payment, possibly late, repeatedly or out of order. */
     notify,
-    pay: async (...payment) => notify(books.receive(...payment)),
-    close() {
+    /** Receives a payment and notifies. */
+    pay: async (...payment: Parameters<typeof books.receive>) => notify(books.receive(...payment)),
+    close(): Promise<void> {
       notifier.close()
       return server.close()
     },
@@ -149,14 +127,9 @@ function noteResult(transaction: ProvidusTransaction, result: NotifyResult): Not
   return result
 }
 
-function create(
-  body: string,
-  open: (accountName: string) => ProvidusAccount,
-  options: FakeProvidusOptions,
-): FakeResponse {
+function create(body: string, open: (accountName: string) => ProvidusAccount): FakeResponse {
   const name = getPath(parseBankJson(body), 'account_name').trim()
-  if (name === '') return rejection(options, '11')
-  return created(open(`${options.merchant ?? 'MERCHANT'}(${name})`))
+  return name === '' ? rejection('11') : created(open(`MERCHANT(${name})`))
 }
 
 /** How to treat response codes to a notification; the bank retries after any other. */
@@ -172,20 +145,17 @@ const MESSAGES: Readonly<Record<string, string>> = {
   '11': 'Error Completing Operation',
 }
 
-function rejection({ errorStatus = 200 }: FakeProvidusOptions, code: string): FakeResponse {
+function rejection(code: string): FakeResponse {
   const body = { requestSuccessful: false, responseMessage: MESSAGES[code], responseCode: code }
-  return { status: errorStatus, body: JSON.stringify(body) }
+  return { status: 200, body: JSON.stringify(body) }
 }
 
-function notFound({ notFoundStatus = 200 }: FakeProvidusOptions): FakeResponse {
-  return { status: notFoundStatus, body: notFoundBody() }
-}
-
-function found(
-  transaction: ProvidusTransaction | undefined,
-  options: FakeProvidusOptions,
-): FakeResponse {
-  return transaction ? { status: 200, body: requeryBody(transaction) } : notFound(options)
+/** Without a transaction: an empty payment with a remark. */
+function found(transaction: ProvidusTransaction | undefined): FakeResponse {
+  const body = transaction
+    ? requeryBody(transaction)
+    : toRequeryBody({ tranRemarks: 'Transaction not found!!!' })
+  return { status: 200, body }
 }
 
 function created({ accountNumber, accountName }: ProvidusAccount): FakeResponse {
@@ -217,30 +187,14 @@ type ProvidusPayment = Partial<
     | 'tranDateTime'
   >
 > & {
-  /** The bank's fee in naira; default: none. */
-  readonly fee?: string
   /** When it is received, epoch milliseconds; default: now. */
   readonly atMs?: number
 }
 
-/** The accounts and payments of the fake bank. */
-interface ProvidusBooks {
-  /** By number. */
-  readonly accounts: ReadonlyMap<string, ProvidusAccount>
-  readonly transactions: readonly ProvidusTransaction[]
-  /** Every call opens an account: a retry looks like a new request. @throws RangeError */
-  open(accountName: string): ProvidusAccount
-  /** @throws RangeError for an unknown account or an invalid amount */
-  receive(accountNumber: string, amount: string, payment?: ProvidusPayment): ProvidusTransaction
-  bySettlement(settlementId: string): ProvidusTransaction | undefined
-  bySession(sessionId: string): ProvidusTransaction | undefined
-}
-
-const ROWS_MAX = 200_000
-
 const SENDER_BANK = '000004'
 
-function createProvidusBooks(clock: Clock): ProvidusBooks {
+/** The accounts and payments of the fake bank. */
+function createProvidusBooks(clock: Clock) {
   const ids = createFakeIds(clock, BANK_FACTS.PROVIDUS.nubanCode, SENDER_BANK)
   const accounts = new Map<string, ProvidusAccount>()
   const transactions: ProvidusTransaction[] = []
@@ -249,29 +203,28 @@ function createProvidusBooks(clock: Clock): ProvidusBooks {
   return {
     accounts,
     transactions,
-    open(accountName) {
-      if (accounts.size >= ROWS_MAX)
-        throw new RangeError(`the limit of ${ROWS_MAX} accounts is reached`)
+    /** Every call opens an account: a retry looks like a new request. */
+    open(accountName: string): ProvidusAccount {
       const account = { accountNumber: ids.accountNumber(), accountName }
       accounts.set(account.accountNumber, account)
       return account
     },
-    receive(accountNumber, amount, payment = {}) {
-      const { fee = '0', atMs = clock.now(), ...details } = payment
-      const [amountMinor, feeMinor] = [parseNaira(amount), parseNaira(fee)]
+    /** @throws RangeError for an unknown account or an invalid amount */
+    receive(
+      accountNumber: string,
+      amount: string,
+      payment: ProvidusPayment = {},
+    ): ProvidusTransaction {
+      const { atMs = clock.now(), ...details } = payment
       if (!accounts.has(accountNumber)) throw new RangeError(`no account ${accountNumber}`)
-      if (!amountMinor) throw new RangeError(`invalid naira amount: ${amount}`)
-      if (feeMinor === undefined || feeMinor > amountMinor)
-        throw new RangeError(`invalid fee: ${fee}`)
-      if (transactions.length >= ROWS_MAX)
-        throw new RangeError(`the limit of ${ROWS_MAX} payments is reached`)
+      const amountMinor = readAmount(amount)
       const stamp = ids.localTime(atMs).replaceAll(/\D/g, '')
       const transaction: ProvidusTransaction = {
         sessionId: ids.sessionId(atMs),
         settlementId: `${stamp}${String(transactions.length).padStart(10, '0')}`,
         accountNumber,
         amountMinor,
-        feeMinor,
+        feeMinor: 0n,
         remarks: 'FROM UBA/CASAFINA CREDIT-EASY LOAN',
         sourceAccountNumber: '2093566866',
         sourceAccountName: 'CASAFINA CREDIT-EASY LOAN',
@@ -286,8 +239,8 @@ function createProvidusBooks(clock: Clock): ProvidusBooks {
       if (transaction.sessionId !== '') sessions.set(transaction.sessionId, transaction)
       return transaction
     },
-    bySettlement: (settlementId) => settlements.get(settlementId),
-    bySession: (sessionId) => sessions.get(sessionId),
+    bySettlement: (settlementId: string) => settlements.get(settlementId),
+    bySession: (sessionId: string) => sessions.get(sessionId),
   }
 }
 
@@ -356,11 +309,6 @@ function requeryBody(transaction: ProvidusTransaction): string {
     tranDateTime: transaction.tranDateTime,
     notification_acknowledgement: transaction.notificationStatus === 'pending' ? 0 : 1,
   })
-}
-
-/** An empty payment with a remark. */
-function notFoundBody(): string {
-  return toRequeryBody({ tranRemarks: 'Transaction not found!!!' })
 }
 
 function toRequeryBody(fields: Readonly<Record<string, unknown>>): string {

@@ -1,8 +1,8 @@
 import type { Clock } from '../../../core/clock.ts'
 import { formatAmount } from '../../../core/money.ts'
 import { BANK_FACTS } from '../../bank.ts'
-import { parseNaira } from '../../bank-fields.ts'
 import { createFakeIds, numberToken } from '../../fake/fake-ids.ts'
+import { readAmount } from '../../fake/notifier.ts'
 
 export interface SafeHavenAccount {
   readonly id: string
@@ -18,7 +18,7 @@ export interface SafeHavenAccount {
 }
 
 /** The fields that a payment may set; the rest is generated. */
-export type SafeHavenPayment = Partial<
+type SafeHavenPayment = Partial<
   Pick<
     SafeHavenTransfer,
     'sessionId' | 'senderName' | 'senderAccountNumber' | 'narration' | 'status'
@@ -28,23 +28,10 @@ export type SafeHavenPayment = Partial<
   readonly atMs?: number
 }
 
-const ROWS_MAX = 200_000
+export type SafeHavenBooks = ReturnType<typeof createSafeHavenBooks>
 
 /** The accounts and transfers of the fake Safe Haven. */
-export interface SafeHavenBooks {
-  /** By number. */
-  readonly accounts: ReadonlyMap<string, SafeHavenAccount>
-  readonly accountsById: ReadonlyMap<string, SafeHavenAccount>
-  /** By session. */
-  readonly transfers: ReadonlyMap<string, SafeHavenTransfer>
-  /** By account, oldest first. */
-  readonly received: ReadonlyMap<string, readonly SafeHavenTransfer[]>
-  open(details: Omit<SafeHavenAccount, 'id' | 'accountNumber' | 'status'>): SafeHavenAccount
-  /** @param amount naira */
-  receive(accountNumber: string, amount: string, payment?: SafeHavenPayment): SafeHavenTransfer
-}
-
-export function createSafeHavenBooks(clock: Clock): SafeHavenBooks {
+export function createSafeHavenBooks(clock: Clock) {
   const ids = createFakeIds(clock, BANK_FACTS.SAFEHAVEN.nubanCode, '000016')
   const accounts = new Map<string, SafeHavenAccount>()
   const accountsById = new Map<string, SafeHavenAccount>()
@@ -52,7 +39,6 @@ export function createSafeHavenBooks(clock: Clock): SafeHavenBooks {
   const received = new Map<string, SafeHavenTransfer[]>()
   let rows = 0
   const newId = () => {
-    if (rows >= ROWS_MAX) throw new RangeError(`the limit of ${ROWS_MAX} rows is reached`)
     rows += 1
     return clock.now().toString(16).padStart(12, '0') + rows.toString(16).padStart(12, '0')
   }
@@ -61,7 +47,7 @@ export function createSafeHavenBooks(clock: Clock): SafeHavenBooks {
     accountsById,
     transfers,
     received,
-    open(details) {
+    open(details: Omit<SafeHavenAccount, 'id' | 'accountNumber' | 'status'>): SafeHavenAccount {
       const id = newId()
       const accountNumber = ids.accountNumber()
       const account: SafeHavenAccount = { ...details, id, accountNumber, status: 'Active' }
@@ -69,11 +55,11 @@ export function createSafeHavenBooks(clock: Clock): SafeHavenBooks {
       accountsById.set(id, account)
       return account
     },
-    receive(number, amount, payment = {}) {
+    /** @throws RangeError for a closed account or an invalid amount */
+    receive(number: string, amount: string, payment: SafeHavenPayment = {}): SafeHavenTransfer {
       const account = accounts.get(number)
-      const amountMinor = parseNaira(amount)
       if (account?.status !== 'Active') throw new RangeError(`no active account ${number}`)
-      if (!amountMinor) throw new RangeError(`invalid naira amount: ${amount}`)
+      const amountMinor = readAmount(amount)
       const atMs = payment.atMs ?? clock.now()
       const senderName = payment.senderName ?? 'AMAKA BELLO'
       const transfer: SafeHavenTransfer = {

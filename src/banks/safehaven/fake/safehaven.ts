@@ -1,22 +1,21 @@
 import { type Clock, systemClock } from '../../../core/clock.ts'
 import { getPath } from '../../bank-fields.ts'
-import { createFaults, type Faults, type ServerFault } from '../../fake/faults.ts'
+import type { ServerFault } from '../../fake/faults.ts'
 import {
+  createOperations,
   type FakeRequest,
   type FakeResponse,
   type FakeRoute,
   type Observe,
   startLoopbackServer,
 } from '../../fake/loopback-server.ts'
-import { createNotifier, type Notifier, type NotifyResult, payByHand } from '../../fake/notifier.ts'
+import { createNotifier, type Notifier, payByHand } from '../../fake/notifier.ts'
 import { parseBankJson } from '../../http/bank-http.ts'
 import {
   createSafeHavenBooks,
   notificationBody,
   outwardBody,
-  type SafeHavenAccount,
   type SafeHavenBooks,
-  type SafeHavenPayment,
   type SafeHavenSpelling,
   type SafeHavenTransfer,
 } from './books.ts'
@@ -25,7 +24,6 @@ import {
   createSafeHavenTokens,
   generateSafeHavenCredentials,
   type SafeHavenCredentials,
-  type SafeHavenTokens,
   safeHavenEnvironment,
 } from './tokens.ts'
 
@@ -52,45 +50,18 @@ export interface FakeSafeHavenOptions {
   readonly observe?: Observe | undefined
 }
 
-/** A fake Safe Haven. It notifies each account's `callbackUrl`. */
-export interface FakeSafeHaven {
-  readonly url: string
-  /** The settings of a service that uses it, except those of its callback. */
-  readonly environment: Readonly<Record<string, string>>
-  readonly faults: Faults<SafeHavenOperation, SafeHavenFault>
-  /** By number. */
-  readonly accounts: ReadonlyMap<string, SafeHavenAccount>
-  /** By session. */
-  readonly transfers: ReadonlyMap<string, SafeHavenTransfer>
-  /** Requests per operation, whatever their results. */
-  readonly requests: Readonly<Record<SafeHavenOperation, number>>
-  /** Opens a permanent account without an API call. */
-  openAccount(name: string, callbackUrl?: string): SafeHavenAccount
-  /** Receives a payment without notifying. @param amount naira */
-  receive(accountNumber: string, amount: string, payment?: SafeHavenPayment): SafeHavenTransfer
-  /** The notification of a transfer. */
-  notification(transfer: SafeHavenTransfer, spelling?: SafeHavenSpelling): string
-  /** The notification of an equal transfer out of the account. */
-  outward(transfer: SafeHavenTransfer): string
-  /** Notifies of a transfer, possibly late, repeatedly or out of order. */
-  notify(transfer: SafeHavenTransfer, spelling?: SafeHavenSpelling): Promise<NotifyResult>
-  /** Receives a payment and notifies. @param amount naira */
-  pay(accountNumber: string, amount: string, payment?: SafeHavenPayment): Promise<NotifyResult>
-  expireTokens(): void
-  close(): Promise<void>
-}
+export type FakeSafeHaven = Awaited<ReturnType<typeof startFakeSafeHaven>>
 
 /**
  * Starts a fake bank that behaves as in the bank's documents and public integrations. To pay into
  * one of its accounts, send `POST /fake/pay {"account_number","amount"}`.
  */
-export async function startFakeSafeHaven(options: FakeSafeHavenOptions): Promise<FakeSafeHaven> {
+export async function startFakeSafeHaven(options: FakeSafeHavenOptions) {
   const { clock = systemClock, credentials = generateSafeHavenCredentials() } = options
   const client = credentials.ibsClientId
-  const faults = createFaults<SafeHavenOperation, SafeHavenFault>()
   const books = createSafeHavenBooks(clock)
   const notifiers = createNotifiers(options.retryDelaysMs ?? [], options.observe)
-  const requests = { token: 0, create: 0, get: 0, delete: 0, status: 0, statement: 0 }
+  const operations = createOperations<SafeHavenOperation, SafeHavenFault>(OPERATIONS)
   const tokenSeconds = options.tokenSeconds ?? 3_600
   const tokens = createSafeHavenTokens(credentials, clock, tokenSeconds, () => server.url)
   const notify = (transfer: SafeHavenTransfer, spelling: SafeHavenSpelling = 'type') => {
@@ -103,22 +74,24 @@ export async function startFakeSafeHaven(options: FakeSafeHavenOptions): Promise
     client,
     books,
     tokens,
-    faults,
-    requests,
+    operations,
   })
   routes['POST /fake/pay'] = {
-    fault: () => undefined,
     respond: (request) => payByHand(request, books.receive, notify),
   }
   const server = await startLoopbackServer({ port: options.port, routes, observe: options.observe })
   return {
     url: server.url,
+    /** The settings of a service that uses it, except those of its callback. */
     environment: safeHavenEnvironment(server.url, credentials),
-    faults,
+    faults: operations.faults,
+    /** By number. */
     accounts: books.accounts,
+    /** By session. */
     transfers: books.transfers,
-    requests,
-    openAccount(name, callbackUrl = '') {
+    requests: operations.requests,
+    /** Opens a permanent account without an API call. */
+    openAccount(name: string, callbackUrl = '') {
       const reference = `fake-${books.accounts.size}`
       const account = books.open({
         name,
@@ -130,13 +103,19 @@ export async function startFakeSafeHaven(options: FakeSafeHavenOptions): Promise
       addAccount(account.id)
       return account
     },
+    /** The notification of a transfer. */
+    notification: (transfer: SafeHavenTransfer, spelling: SafeHavenSpelling = 'type') =>
+      notificationBody(transfer, client, spelling),
+    /** The notification of an equal transfer out of the account. */
+    outward: (transfer: SafeHavenTransfer) => outwardBody(transfer, client),
+    /** Receives a payment without notifying. */
     receive: books.receive,
-    notification: (transfer, spelling = 'type') => notificationBody(transfer, client, spelling),
-    outward: (transfer) => outwardBody(transfer, client),
+    /** Notifies of a payment, possibly late, repeatedly or out of order. */
     notify,
-    pay: async (...payment) => notify(books.receive(...payment)),
+    /** Receives a payment and notifies. */
+    pay: async (...payment: Parameters<typeof books.receive>) => notify(books.receive(...payment)),
     expireTokens: tokens.expire,
-    close() {
+    close(): Promise<void> {
       notifiers.close()
       return server.close()
     },
@@ -148,14 +127,13 @@ interface Served {
   readonly clock: Clock
   readonly client: string
   readonly books: SafeHavenBooks
-  readonly tokens: SafeHavenTokens
-  readonly faults: FakeSafeHaven['faults']
-  readonly requests: Record<SafeHavenOperation, number>
+  readonly tokens: ReturnType<typeof createSafeHavenTokens>
+  readonly operations: ReturnType<typeof createOperations<SafeHavenOperation, SafeHavenFault>>
 }
 
 /** Paths that contain an account's id are added when the account is opened. */
 function createRoutes(served: Served) {
-  const { options, clock, client, books, tokens, faults, requests } = served
+  const { options, clock, client, books, tokens, operations } = served
   const accounts = createSafeHavenAccounts(books, client, clock)
   const transfers = createSafeHavenTransfers(books, client)
   const routes: Record<string, FakeRoute> = {}
@@ -164,24 +142,14 @@ function createRoutes(served: Served) {
     name: string,
     handle: (body: unknown, request: FakeRequest) => FakeResponse,
   ) => {
-    let currentFault: SafeHavenFault | undefined
-    routes[name] = {
-      fault() {
-        requests[operation] += 1
-        currentFault = faults.take(operation)
-        return currentFault?.startsWith('statusCode')
-          ? undefined
-          : (currentFault as ServerFault | undefined)
-      },
-      respond(request) {
-        const code = Number(currentFault?.split('statusCode ')[1] ?? 0)
-        const rejection = operation === 'token' ? undefined : tokens.rejectionOf(request)
-        if (rejection) return rejection
-        return code > 0
-          ? { status: 200, body: JSON.stringify({ statusCode: code, message: 'Fault' }) }
-          : handle(parseBankJson(request.body), request)
-      },
-    }
+    routes[name] = operations.route(operation, (request, fault) => {
+      const code = Number(fault?.split('statusCode ')[1] ?? 0)
+      const rejection = operation === 'token' ? undefined : tokens.rejectionOf(request)
+      if (rejection) return rejection
+      return code > 0
+        ? { status: 200, body: JSON.stringify({ statusCode: code, message: 'Fault' }) }
+        : handle(parseBankJson(request.body), request)
+    })
   }
   const toResponse = (result: SafeHavenBody): FakeResponse => ({
     status: options.rejectsInside200 ? 200 : result.statusCode,
@@ -211,8 +179,6 @@ function createRoutes(served: Served) {
   return { routes, addAccount }
 }
 
-const CALLBACKS_MAX = 1_000
-
 /** One notifier for each callback URL. */
 function createNotifiers(retryDelaysMs: readonly number[], observe: Observe | undefined) {
   const notifiers = new Map<string, Notifier>()
@@ -220,7 +186,6 @@ function createNotifiers(retryDelaysMs: readonly number[], observe: Observe | un
     of(url: string): Notifier {
       const known = notifiers.get(url)
       if (known) return known
-      if (notifiers.size >= CALLBACKS_MAX) throw new RangeError('too many callback addresses')
       const notifier = createNotifier({
         url: url === '' ? undefined : url,
         headers: { 'content-type': 'application/json' },

@@ -2,28 +2,19 @@ import { createVerify, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import type { Clock } from '../../../core/clock.ts'
 import type { FakeRequest, FakeResponse } from '../../fake/loopback-server.ts'
 
-/** Issues and checks the tokens of the fake Safe Haven. */
-export interface SafeHavenTokens {
-  issue(request: FakeRequest): FakeResponse
-  /** @returns undefined if the request is authenticated */
-  rejectionOf(request: FakeRequest): FakeResponse | undefined
-  expire(): void
-}
-
-const TOKENS_MAX = 1_000
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 
-/** @param audience returns the required audience of assertions */
+/** Issues and checks the tokens of the fake Safe Haven. @param audience returns the required audience of assertions */
 export function createSafeHavenTokens(
   credentials: SafeHavenCredentials,
   clock: Clock,
   tokenSeconds: number,
   audience: () => string,
-): SafeHavenTokens {
+) {
   const expiresAtMs = new Map<string, number>()
   let issued = 0
   return {
-    issue({ headers, body }) {
+    issue({ headers, body }: FakeRequest): FakeResponse {
       const fields = fieldsOf(headers['content-type'] ?? '', body)
       const isKnown =
         fields['grant_type'] === 'client_credentials' &&
@@ -34,7 +25,6 @@ export function createSafeHavenTokens(
       issued += 1
       const token = `fake.${issued}.${clock.now()}`
       expiresAtMs.set(token, clock.now() + tokenSeconds * 1_000)
-      if (expiresAtMs.size > TOKENS_MAX) expiresAtMs.delete(expiresAtMs.keys().next().value ?? '')
       return toResponse(201, {
         access_token: token,
         client_id: credentials.clientId,
@@ -45,7 +35,8 @@ export function createSafeHavenTokens(
         ibs_user_id: '61e5a83ac6f0ec001ee90fad',
       })
     },
-    rejectionOf({ headers }) {
+    /** @returns undefined if the request is authenticated */
+    rejectionOf({ headers }: FakeRequest): FakeResponse | undefined {
       const token = headers['authorization']?.replace(/^Bearer /, '') ?? ''
       if ((expiresAtMs.get(token) ?? 0) <= clock.now()) {
         return toResponse(401, { statusCode: 401, message: 'Unauthorized' })
