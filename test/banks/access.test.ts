@@ -144,19 +144,16 @@ test('a bank that grants access again ends the alert and the finding', async () 
   await until(findings, (all) => all.length === 0)
 })
 
-test.each(['500', 'page', 'cut'] as const)(
-  'a bank that fails to issue a token (%s) is asked again soon',
-  async (fault) => {
-    const { instance, open } = await start()
-    banks['9PSB'].faults.add('authenticate', fault)
-    banks.SAFEHAVEN.faults.add('token', fault)
-    for (const bank of ['9PSB', 'SAFEHAVEN'] as const) {
-      expect(await open(bank, bank)).toMatchObject({ code: 'bank_unavailable', retryAfter: '5' })
-      expect(await open(bank, bank)).toMatchObject({ status: 200 })
-    }
-    expect(await deniedBanks(instance)).toEqual([])
-  },
-)
+test('a bank that fails to issue a token is asked again soon', async () => {
+  const { instance, open } = await start()
+  banks['9PSB'].faults.add('authenticate', '500')
+  banks.SAFEHAVEN.faults.add('token', 'page')
+  for (const bank of ['9PSB', 'SAFEHAVEN'] as const) {
+    expect(await open(bank, bank)).toMatchObject({ code: 'bank_unavailable', retryAfter: '5' })
+    expect(await open(bank, bank)).toMatchObject({ status: 200 })
+  }
+  expect(await deniedBanks(instance)).toEqual([])
+})
 
 test('closing, requerying and confirming are the operator’s to restore too', async () => {
   const { instance, open, post, businessId } = await start({ RECORD_REQUIRES_CONFIRMATION: 'on' })
