@@ -1,12 +1,15 @@
 import { parsed } from '../config/settings.ts'
 
-/** A JSON object from a bank, as `parseBankJson` returns it. */
+/** A JSON object from a bank, as `parseBankJson` returns it, or for a bank. */
 export type BankFields = Readonly<Record<string, unknown>>
+
+function isFields(value: unknown): value is BankFields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
 
 /** @returns undefined unless the value is an object */
 export function fieldsOf(value: unknown): BankFields | undefined {
-  const isFields = typeof value === 'object' && value !== null && !Array.isArray(value)
-  return isFields ? (value as BankFields) : undefined
+  return isFields(value) ? value : undefined
 }
 
 /** @returns the text at `path`, without the spaces that banks pad it with */
@@ -51,11 +54,6 @@ export function getPath(body: unknown, path: string): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** A JSON object with nested fields. */
-export interface JsonFields {
-  readonly [name: string]: unknown
-}
-
 /** A setting with a JSON object of extra fields for a bank's create request. */
 export const createFields = parsed(
   parseFields,
@@ -63,7 +61,7 @@ export const createFields = parsed(
 ).default({})
 
 /** @returns `fields` overridden by `overrides`; nested objects are merged the same way */
-export function mergeFields(fields: JsonFields, overrides: JsonFields): JsonFields {
+export function mergeFields(fields: BankFields, overrides: BankFields): BankFields {
   const merged: Record<string, unknown> = { ...fields }
   for (const [name, value] of Object.entries(overrides)) {
     const current = merged[name]
@@ -78,14 +76,9 @@ export function mergeFields(fields: JsonFields, overrides: JsonFields): JsonFiel
   return merged
 }
 
-function isFields(value: unknown): value is JsonFields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function parseFields(text: string): JsonFields | undefined {
+function parseFields(text: string): BankFields | undefined {
   try {
-    const fields: unknown = JSON.parse(text)
-    return isFields(fields) ? fields : undefined
+    return fieldsOf(JSON.parse(text))
   } catch {
     return undefined
   }

@@ -1,17 +1,8 @@
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { assert } from '../core/errors.ts'
-import type { BankCode } from './bank.ts'
+import { BANK_CODES, type BankCode } from './bank.ts'
 
-const BY_CODE: Readonly<Record<BankCode, Bank>> = {
-  '9PSB': Bank.BANK_9PSB,
-  SAFEHAVEN: Bank.BANK_SAFEHAVEN,
-  PROVIDUS: Bank.BANK_PROVIDUS,
-  PALMPAY: Bank.BANK_PALMPAY,
-}
-
-const BY_BANK = new Map(
-  Object.entries(BY_CODE).map(([code, bank]) => [bank, code as BankCode] as const),
-)
+const BY_BANK = new Map(BANK_CODES.map((code) => [fromBankCode(code), code] as const))
 
 /** @param bank never unspecified: requests are validated, and events always carry a bank */
 export function toBankCode(bank: Bank): BankCode {
@@ -21,5 +12,5 @@ export function toBankCode(bank: Bank): BankCode {
 }
 
 export function fromBankCode(code: BankCode): Bank {
-  return BY_CODE[code]
+  return Bank[`BANK_${code}`]
 }

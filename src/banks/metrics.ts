@@ -3,23 +3,7 @@ import { BANK_CODES, type BankCode, type NotificationOutcome } from './bank.ts'
 import type { BreakerState } from './http/circuit-breaker.ts'
 import type { RequestResult } from './http/create-bank-http.ts'
 
-/** The metrics of the banks. */
-export interface BankMetrics {
-  request(bank: BankCode, result: RequestResult, durationMs: number): void
-  /** @param state called whenever the metrics are collected */
-  breaker(bank: BankCode, state: () => BreakerState): void
-  /** @param isDenied called whenever the metrics are collected */
-  accessDenied(bank: BankCode, isDenied: () => boolean): void
-  /** @param outcome its result; `refused` if it was rejected before it was read */
-  notification(bank: BankCode, outcome: string, atMs: number): void
-  unmatched(bank: BankCode): void
-  /** A reported payment conflicts with the recorded one. */
-  conflict(bank: BankCode): void
-  /** @param outcome the result of a listed payment that the bank had not notified */
-  missing(bank: BankCode, outcome: string): void
-  /** A reconciliation run of the bank finished. */
-  reconciled(bank: BankCode, atMs: number): void
-}
+export type BankMetrics = ReturnType<typeof createBankMetrics>
 
 const BREAKER_VALUES: Readonly<Record<BreakerState, number>> = {
   closed: 0,
@@ -43,7 +27,8 @@ const OUTCOMES: readonly (NotificationOutcome | 'REFUSED')[] = [
 /** Outcomes that any caller can cause, so they do not show that the bank is alive. */
 const UNTRUSTED_OUTCOMES = new Set<string>(['UNAUTHENTICATED', 'REFUSED'])
 
-export function createBankMetrics(register: Registry): BankMetrics {
+/** The metrics of the banks. */
+export function createBankMetrics(register: Registry) {
   const registers = [register]
   const requests = new Counter({
     name: 'inflow_bank_requests_total',
@@ -123,19 +108,25 @@ export function createBankMetrics(register: Registry): BankMetrics {
     }
   }
   return {
-    request(bank, result, durationMs) {
+    request(bank: BankCode, result: RequestResult, durationMs: number): void {
       requests.inc({ bank, result })
       if (result !== 'rejected') seconds.observe({ bank }, durationMs / 1_000)
     },
-    breaker: (bank, state) => void breakers.set(bank, state),
-    accessDenied: (bank, isDenied) => void denials.set(bank, isDenied),
-    notification(bank, outcome, atMs) {
+    /** @param state called whenever the metrics are collected */
+    breaker: (bank: BankCode, state: () => BreakerState) => void breakers.set(bank, state),
+    /** @param isDenied called whenever the metrics are collected */
+    accessDenied: (bank: BankCode, isDenied: () => boolean) => void denials.set(bank, isDenied),
+    /** @param outcome its result; `REFUSED` if it was rejected before it was read */
+    notification(bank: BankCode, outcome: string, atMs: number): void {
       notifications.inc({ bank, outcome })
       if (!UNTRUSTED_OUTCOMES.has(outcome)) last.set({ bank }, atMs / 1_000)
     },
-    unmatched: (bank) => unmatched.inc({ bank }),
-    conflict: (bank) => conflicts.inc({ bank }),
-    missing: (bank, outcome) => missing.inc({ bank, outcome }),
-    reconciled: (bank, atMs) => reconciled.set({ bank }, atMs / 1_000),
+    unmatched: (bank: BankCode): void => unmatched.inc({ bank }),
+    /** A reported payment conflicts with the recorded one. */
+    conflict: (bank: BankCode): void => conflicts.inc({ bank }),
+    /** @param outcome the result of a listed payment that the bank had not notified */
+    missing: (bank: BankCode, outcome: string): void => missing.inc({ bank, outcome }),
+    /** A reconciliation run of the bank finished. */
+    reconciled: (bank: BankCode, atMs: number): void => reconciled.set({ bank }, atMs / 1_000),
   }
 }

@@ -14,7 +14,7 @@ import {
   type PaymentPage,
   type Requery,
 } from '../bank.ts'
-import { getPath, type JsonFields, mergeFields, plainText } from '../bank-fields.ts'
+import { type BankFields, getPath, mergeFields, plainText } from '../bank-fields.ts'
 import { createAccessToken, type IssuedToken } from '../http/access-token.ts'
 import {
   AccessDeniedError,
@@ -47,7 +47,7 @@ export function createNinePsb(options: NinePsbOptions): LiveConnector {
   const { settings, clock } = options
   const calls = createCalls(options)
   /** Needs the account and either reference or session id; returns at most ten payments. */
-  const confirm = (fields: JsonFields, signal: AbortSignal) =>
+  const confirm = (fields: BankFields, signal: AbortSignal) =>
     calls.post(settings.confirmPath, fields, signal)
   return {
     // The bank recognises our reference.
@@ -90,7 +90,7 @@ export function createNinePsb(options: NinePsbOptions): LiveConnector {
   }
 }
 
-function orderBody(order: AccountOrder, settings: NinePsbSettings, nowMs: number): JsonFields {
+function orderBody(order: AccountOrder, settings: NinePsbSettings, nowMs: number): BankFields {
   const defaults = {
     order: {
       amount: 0,
@@ -232,7 +232,7 @@ const EXPIRY_HOURS_MAX = 24
 export function termsFields(
   terms: OrderTerms | undefined,
   nowMs: number,
-): { readonly amount?: JsonFields; readonly account?: JsonFields } {
+): { readonly amount?: BankFields; readonly account?: BankFields } {
   if (terms === undefined) return {}
   const { expectedAmountMinor, amountRule, expiresAtMs } = terms
   const hours =

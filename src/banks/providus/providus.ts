@@ -13,10 +13,10 @@ import {
   type Requery,
 } from '../bank.ts'
 import {
+  type BankFields,
   getPath,
   isAccountNumber,
   isPaymentKey,
-  type JsonFields,
   mergeFields,
   parseNaira,
   plainText,
@@ -131,7 +131,7 @@ function codeOf(outcome: NotificationOutcome, deniedCode: '02' | '03'): keyof ty
 }
 
 /** The bank accepts no reference of ours, so a retry looks like a new request. */
-function orderBody(order: AccountOrder, createFields: JsonFields): JsonFields {
+function orderBody(order: AccountOrder, createFields: BankFields): BankFields {
   return mergeFields(mergeFields({ bvn: '' }, createFields), { account_name: order.accountName })
 }
 

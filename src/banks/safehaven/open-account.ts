@@ -8,7 +8,6 @@ import {
   fieldsOf,
   getPath,
   isAccountNumber,
-  type JsonFields,
   mergeFields,
   plainText,
   textOf,
@@ -185,7 +184,7 @@ const VALID_SECONDS_MIN = 60
  * What the bank enforces of the terms of an expiring account: the amount and the expiry. What has no term keeps its
  * setting. Rounded up, so that the bank never expires an account before we do.
  */
-export function termsFields(terms: OrderTerms | undefined, nowMs: number): JsonFields {
+export function termsFields(terms: OrderTerms | undefined, nowMs: number): BankFields {
   if (terms === undefined) return {}
   const { expectedAmountMinor, amountRule, expiresAtMs } = terms
   return {
