@@ -165,24 +165,16 @@ const INTERVAL_MS = 30_000
 /** The most keys that wait for the next write; uses of further keys are dropped. */
 const KEYS_MAX = 20_000
 
-/** Records when keys were last used, so that their owners see which are in use. */
-export interface KeyUses {
-  /** Records a use. Cheap, and does not wait. @param atMs epoch milliseconds */
-  record(keyId: string, atMs: number): void
-  start(): void
-  /** Stops the loop and writes what is pending. */
-  stop(): Promise<void>
-}
+export type KeyUses = ReturnType<typeof createKeyUses>
 
-interface Options {
-  readonly everyMs?: number
-}
-
-/** Collects uses in memory and writes them in the background, all in one statement. */
+/**
+ * Records when keys were last used, so that their owners see which are in use: collects uses in memory, and writes
+ * them in the background, all in one statement.
+ */
 export function createKeyUses(
   { database: { relaxedPool }, log }: Runtime,
-  { everyMs = INTERVAL_MS }: Options = {},
-): KeyUses {
+  { everyMs = INTERVAL_MS }: { readonly everyMs?: number } = {},
+) {
   let pending = new Map<string, number>()
   const record = (keyId: string, atMs: number): void => {
     const known = pending.get(keyId)
@@ -215,9 +207,11 @@ export function createKeyUses(
     turn: async () => void (await write()),
   })
   return {
+    /** Records a use. Cheap, and does not wait. @param atMs epoch milliseconds */
     record,
-    start: loop.start,
-    async stop() {
+    start: () => loop.start(),
+    /** Stops the loop and writes what is pending. */
+    async stop(): Promise<void> {
       await loop.stop()
       await writeAll().catch((error: unknown) => {
         log.warn({ err: error, keys: pending.size }, 'could not write when keys were last used')

@@ -51,21 +51,13 @@ export interface AnsweredRequest {
   }
 }
 
-/** Keeps requests for the business that made them, and for operators. */
-export interface RequestLog {
-  /** Takes a request. Cheap, waits for nothing, and drops it if too many wait. */
-  record(request: AnsweredRequest): void
-  start(): void
-  /** Writes what waits, and stops. */
-  stop(): Promise<void>
-  /** Deletes what is too old, and of what this instance has written what is too much. */
-  trim(signal?: AbortSignal): Promise<void>
-}
+export type RequestLog = ReturnType<typeof createRequestLog>
 
+/** Keeps requests for the business that made them, and for operators. */
 export function createRequestLog(
   { database: { relaxedPool }, clock, log, metrics }: Runtime,
   kept: { readonly rows: number; readonly bytes: number } = KEPT,
-): RequestLog {
+) {
   const counted = new Counter({
     name: 'inflow_api_requests_logged_total',
     help: 'Requests with a secret key, by whether the log of requests has them ("written") or not ("dropped").',
@@ -127,12 +119,15 @@ export function createRequestLog(
     }),
   ]
   return {
+    /** Takes a request. Cheap, waits for nothing, and drops it if too many wait. */
     record,
+    /** Deletes what is too old, and of what this instance has written what is too much. */
     trim,
-    start() {
+    start(): void {
       for (const loop of loops) loop.start(WRITE_MS)
     },
-    async stop() {
+    /** Writes what waits, and stops. */
+    async stop(): Promise<void> {
       await Promise.all(loops.map((loop) => loop.stop()))
       await write().catch((error: unknown) => {
         log.warn({ err: error, requests: waiting.length }, 'could not write the last API requests')
