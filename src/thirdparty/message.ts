@@ -15,7 +15,12 @@ import {
   type VirtualAccount,
   VirtualAccountSchema,
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
-import type { AccountDetails, AccountStatus, StoredAccount } from '../accounts/account.ts'
+import type {
+  AccountDetails,
+  AccountStatus,
+  OpenAccount,
+  StoredAccount,
+} from '../accounts/account.ts'
 import { toPayerMessage } from '../accounts/message.ts'
 import { NEEDS_APPROVAL, type RequestedSplit } from '../accounts/splits/approvals.ts'
 import type { FeeBearer, ShareNames, Split } from '../accounts/splits/split.ts'
@@ -33,15 +38,7 @@ import {
   type StoredTransaction,
 } from '../transactions/transaction.ts'
 
-/** The account fields that external businesses see. */
-type VisibleAccount = Pick<
-  StoredAccount,
-  'reference' | 'bank' | 'accountNumber' | 'accountName' | 'createdAtMs'
-> &
-  Pick<StoredAccount, 'firstName' | 'lastName' | 'email' | 'status' | 'terms' | 'metadata'>
-
-/** The account fields that lists and responses to changes show. */
-type FullAccount = VisibleAccount & Pick<StoredAccount, 'merchantReference' | 'status' | 'phone'>
+type Account = OpenAccount | StoredAccount
 
 /**
  * @param request a validated request
@@ -66,7 +63,7 @@ export function toAccountDetails(
 
 /** @param split the one that it has now; undefined: its owner keeps everything */
 export function toVirtualAccount(
-  account: VisibleAccount,
+  account: Account,
   split: Split | undefined,
   timeText: TimeText,
   bankNames: BankNames,
@@ -91,7 +88,7 @@ export function toVirtualAccount(
 
 /** As `toVirtualAccount`, with what look-ups show besides. */
 export function toFoundAccount(
-  account: FullAccount,
+  account: Account,
   split: Split | undefined,
   timeText: TimeText,
   bankNames: BankNames,
@@ -120,7 +117,7 @@ export function toCustomerAccount(found: VirtualAccount): CustomerAccount {
 
 /** As `toVirtualAccount`, with what only lists and responses to changes show. */
 export function toFullAccount(
-  account: FullAccount,
+  account: Account,
   split: Split | undefined,
   timeText: TimeText,
   bankNames: BankNames,
@@ -196,6 +193,9 @@ function toSettled(keptMinor: bigint, settled: Settled, timeText: TimeText) {
     settledAt: timeText.format(settledAtMs),
   }
 }
+
+/** A successful response. */
+export const succeed = <Data>(message: string, data: Data) => ({ status: true, message, data })
 
 /** The token of the next page; absent on the last page. */
 export function toPageToken(nextPageToken: string): { readonly nextPageToken?: string } {

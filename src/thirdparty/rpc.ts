@@ -54,6 +54,7 @@ import { type AccountDependencies, createAccountMethods } from './accounts-rpc.t
 import {
   readSplit,
   readTimes,
+  succeed,
   toAccountDetails,
   toBalance,
   toCustomerAccount,
@@ -108,7 +109,7 @@ export function createThirdPartyRpc(
       // It may have been changed since, if an earlier call opened the account.
       const split = replayed ? await findSplit(database.durablePool, account.id) : given
       const data = toVirtualAccount(account, split, timeText, bankNames)
-      return { status: true, message: 'Account reserved', data }
+      return succeed('Account reserved', data)
     },
     async getTransaction(request, context) {
       const { businessId, live } = callingBusiness(context)
@@ -131,7 +132,7 @@ export function createThirdPartyRpc(
           const account = await getAccount(on, { businessId, live, reference })
           return shown(account, await findSplit(on, account.id))
         })
-        return { status: true, message: 'Account retrieved', data }
+        return succeed('Account retrieved', data)
       }
       const page = readPage(request.pageSize, request.pageToken, 1, 'page_token')
       const customer = { businessId, live, email }
@@ -148,7 +149,7 @@ export function createThirdPartyRpc(
         accounts: accounts.map(toCustomerAccount),
         ...toPageToken(nextPageToken),
       })
-      return { status: true, message: 'Accounts retrieved', data: { ...newest, customerAccounts } }
+      return succeed('Accounts retrieved', { ...newest, customerAccounts })
     },
     async listTransactions(request, context) {
       const { businessId, live } = callingBusiness(context)
@@ -171,16 +172,12 @@ export function createThirdPartyRpc(
       const transactions = rows.map((row) =>
         toListedTransaction(row, settled.get(row.id), timeText),
       )
-      return {
-        status: true,
-        message: 'Transactions retrieved',
-        data: { transactions, ...toPageToken(nextPageToken) },
-      }
+      return succeed('Transactions retrieved', { transactions, ...toPageToken(nextPageToken) })
     },
     async acceptPayment(request, context) {
       const id = await heldIdOf(database, request, context)
       const data = toTransaction(await acceptPayment(runtime, decisions, id, undefined), timeText)
-      return { status: true, message: 'Payment accepted', data }
+      return succeed('Payment accepted', data)
     },
     async returnPayment(request, context) {
       const transactionId = await heldIdOf(database, request, context)
@@ -191,7 +188,7 @@ export function createThirdPartyRpc(
         { transactionId, reason },
         undefined,
       )
-      return { status: true, message: 'Return requested', data: toTransaction(requested, timeText) }
+      return succeed('Return requested', toTransaction(requested, timeText))
     },
     async listHeldPayments({ pageSize, pageToken }, context) {
       const { businessId, live } = callingBusiness(context)
@@ -200,11 +197,7 @@ export function createThirdPartyRpc(
         listHeldPayments(on, { ...list, allowed: undefined, hold: undefined }),
       )
       const transactions = rows.map((row) => toTransaction(row, timeText))
-      return {
-        status: true,
-        message: 'Held payments retrieved',
-        data: { transactions, ...toPageToken(nextPageToken) },
-      }
+      return succeed('Held payments retrieved', { transactions, ...toPageToken(nextPageToken) })
     },
     async listEvents(request, context) {
       const { businessId, live } = callingBusiness(context)
@@ -218,12 +211,12 @@ export function createThirdPartyRpc(
         const events = entries.map((entry) => toEventBody(entry))
         return { events, epoch, hasMore: page.hasMore, nextAfter: Number(page.nextAfter) }
       })
-      return { status: true, message: 'Events retrieved', data }
+      return succeed('Events retrieved', data)
     },
     async getBalance(_request, context) {
       const { businessId, live } = callingBusiness(context)
       const data = toBalance(await getBalance(database, { businessId, live }))
-      return { status: true, message: 'Balance retrieved', data }
+      return succeed('Balance retrieved', data)
     },
   }
 }
@@ -294,14 +287,14 @@ function createPaymentMethods(dependencies: PaymentDependencies): PaymentMethods
         actorOf(context),
         paymentTraceOf(context.values.get(callSourceKey)),
       )
-      return { status: true, message: 'Payment simulated', data: toTransaction(recorded, timeText) }
+      return succeed('Payment simulated', toTransaction(recorded, timeText))
     },
     async requeryTransaction({ reference }, context) {
       const { businessId, live } = callingBusiness(context)
       const requeried = await dependencies.requeryAccount({ businessId, live, reference })
       const { account, found, recorded } = requeried
       const data = { reference: account.reference, found, recorded }
-      return { status: true, message: 'Payments requested from the bank', data }
+      return succeed('Payments requested from the bank', data)
     },
   }
 }
@@ -331,11 +324,7 @@ function createSettlementMethods(
         listSettlements(on, list, undefined),
       )
       const settlements = rows.map((settlement) => toSettlement(settlement, timeText))
-      return {
-        status: true,
-        message: 'Settlements retrieved',
-        data: { settlements, ...toPageToken(nextPageToken) },
-      }
+      return succeed('Settlements retrieved', { settlements, ...toPageToken(nextPageToken) })
     },
     async getStatement({ from, to, pageSize, pageToken }, context) {
       const { businessId, live } = callingBusiness(context)
@@ -348,7 +337,7 @@ function createSettlementMethods(
         closingBalance: toBalance(page.closing),
         ...toPageToken(page.nextPageToken),
       }
-      return { status: true, message: 'Statement retrieved', data }
+      return succeed('Statement retrieved', data)
     },
   }
 }

@@ -37,7 +37,7 @@ import {
   updateEndpoint,
 } from '../webhooks/endpoints/update-endpoint.ts'
 import type { EndpointWithSecrets } from '../webhooks/message.ts'
-import { toPageToken } from './message.ts'
+import { succeed, toPageToken } from './message.ts'
 
 export interface WebhookDependencies {
   readonly webhooks: EndpointContext
@@ -69,27 +69,27 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
       const requested = { ...request, ...options, format, businessId, test: !live, uniqueUrl: true }
       const created = await createEndpoint(webhooks, requested, actorOf(context))
       const data = toWebhook(created, timeText, created.secret)
-      return { status: true, message: 'Webhook created', data }
+      return succeed('Webhook created', data)
     },
     async listWebhooks(_request, context) {
       const { businessId, live } = callingBusiness(context)
       const list = { businessIds: [businessId], live, pageSize: 0, pageToken: '' }
       const { rows } = await listEndpoints(webhooks, list)
       const data = { webhooks: rows.map((each) => toWebhook(each, timeText)) }
-      return { status: true, message: 'Webhooks retrieved', data }
+      return succeed('Webhooks retrieved', data)
     },
     async updateWebhook(request, context) {
       const change = { ...request, ...toRequestedOptions(request.options) }
       const updated = await updateEndpoint(webhooks, change, actorOf(context))
-      return { status: true, message: 'Webhook updated', data: toWebhook(updated, timeText) }
+      return succeed('Webhook updated', toWebhook(updated, timeText))
     },
     async deleteWebhook({ endpointId }, context) {
       await deleteEndpoint(webhooks, endpointId, actorOf(context))
-      return { status: true, message: 'Webhook deleted', data: { endpointId } }
+      return succeed('Webhook deleted', { endpointId })
     },
     async testWebhook({ endpointId }, context) {
       const eventId = await sendTestEvent(webhooks, endpointId, actorOf(context))
-      return { status: true, message: 'Test event sent', data: { eventId } }
+      return succeed('Test event sent', { eventId })
     },
     async listDeliveries({ endpointId, eventId, status, pageSize, pageToken }) {
       const { rows, nextPageToken } = await listDeliveries(webhooks.database.relaxedPool, {
@@ -100,19 +100,15 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
         pageToken,
       })
       const deliveries = rows.map((delivery) => toDelivery(delivery, timeText))
-      return {
-        status: true,
-        message: 'Deliveries retrieved',
-        data: { deliveries, ...toPageToken(nextPageToken) },
-      }
+      return succeed('Deliveries retrieved', { deliveries, ...toPageToken(nextPageToken) })
     },
     async redeliver({ deliveryId }, context) {
       const delivery = await redeliver(webhooks, deliveryId, actorOf(context))
-      return { status: true, message: 'Delivery sent again', data: toDelivery(delivery, timeText) }
+      return succeed('Delivery sent again', toDelivery(delivery, timeText))
     },
     async skipDelivery({ deliveryId }, context) {
       const delivery = await skipDelivery(webhooks, deliveryId, actorOf(context))
-      return { status: true, message: 'Delivery skipped', data: toDelivery(delivery, timeText) }
+      return succeed('Delivery skipped', toDelivery(delivery, timeText))
     },
   }
 }
