@@ -1,4 +1,5 @@
 import type { BankCode, ConnectorName, IdKind, IsSimulated, Verification } from '../banks/bank.ts'
+import type { FieldFault } from '../core/errors.ts'
 import type { OpeningState } from './openings/opening.ts'
 import { type Split, splitText } from './splits/split.ts'
 import { type AccountTerms, type Metadata, type RequestedTerms, termsText } from './terms.ts'
@@ -99,6 +100,13 @@ export function isCreditable(
   isSimulated: IsSimulated,
 ): boolean {
   return !live || connector === 'live' || isSimulated(bank)
+}
+
+/** A business's own reference that could be one of Inflow: either finds an account, so it would name two. */
+export const REFERENCE_IS_ASSIGNED: FieldFault = {
+  field: 'reference',
+  message:
+    'must not have the form of the references that Inflow assigns: R- and 16 or more characters',
 }
 
 /** The name on the account: `<business alias>/<First> <Last>`. */

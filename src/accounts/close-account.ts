@@ -17,6 +17,9 @@ import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
 
 const CLOSED = { kind: 'closed' } as const
 
+/** An account that the bank has opened, with the bank's identifiers. */
+type OpenedAccount = StoredAccount & OpenAccount
+
 interface Dependencies {
   readonly bankOf: BankOf
 }
@@ -70,10 +73,7 @@ export async function closeAccount(
  * Closes an account at its bank, if the connector that opened it still serves the bank, and supports closing. A
  * bank does not know the accounts of the sandbox: their numbers may be a stranger's.
  */
-export async function closeAtBank(
-  bankOf: BankOf,
-  account: StoredAccount & OpenAccount,
-): Promise<Closing> {
+export async function closeAtBank(bankOf: BankOf, account: OpenedAccount): Promise<Closing> {
   const served = bankOf(account)
   if (served?.name !== account.connector) return { kind: 'closed' }
   const { closeAccount: close } = served.connector
@@ -100,21 +100,17 @@ const LISTED_MS = 3 * DAY_MS
 
 const IDLE_MS = 1_000
 
-interface Options {
-  readonly bankOf: BankOf
-}
-
 /**
  * Ends one-time accounts that have expired or are used up, then closes them at their banks. An account ends here
  * whether or not its bank can be reached, since the business waits for the event.
  */
-export function createEndAccounts(runtime: Runtime, options: Options): Loop {
+export function createEndAccounts(runtime: Runtime, dependencies: Dependencies): Loop {
   return createLoop({
     name: 'one-time accounts',
     log: runtime.log,
     async turn() {
       const ended = await endDueAccounts(runtime)
-      const closed = await closeEndedAccounts(runtime, options)
+      const closed = await closeEndedAccounts(runtime, dependencies)
       return ended === ENDED_MAX || closed === CLOSED_MAX ? 0 : IDLE_MS
     },
   })
@@ -152,19 +148,19 @@ function toEnded(account: OpenAccount, nowMs: number): OpenAccount {
 }
 
 /** @returns how many accounts were due */
-async function closeEndedAccounts(runtime: Runtime, options: Options): Promise<number> {
+async function closeEndedAccounts(runtime: Runtime, dependencies: Dependencies): Promise<number> {
   const { clock } = runtime
   const { durablePool } = runtime.database
   const nowMs = clock.now()
   const accounts = await claimEnded(durablePool, nowMs, nowMs + CLAIM_MS, CLOSED_MAX)
-  await Promise.all(accounts.map((account) => closeEnded(runtime, options, account, nowMs)))
+  await Promise.all(accounts.map((account) => closeEnded(runtime, dependencies, account, nowMs)))
   return accounts.length
 }
 
 async function closeEnded(
   { database: { durablePool }, log }: Runtime,
-  { bankOf }: Options,
-  account: StoredAccount & OpenAccount,
+  { bankOf }: Dependencies,
+  account: OpenedAccount,
   nowMs: number,
 ): Promise<void> {
   const { id, bank, reference } = account
@@ -180,9 +176,6 @@ async function closeEnded(
   else log.warn({ bank, reference, cause }, 'the bank did not close an expired account')
   return storeEndDue(durablePool, id, Math.min(retryAtMs, listedUntilMs))
 }
-
-/** An account that the bank has opened, with the bank's identifiers. */
-type OpenedAccount = StoredAccount & OpenAccount
 
 /** Locks ACTIVE accounts that are to end; each instance locks different ones. */
 async function lockEnding(

@@ -15,6 +15,7 @@ import {
   identityText,
   isOpened,
   type OpenAccount,
+  REFERENCE_IS_ASSIGNED,
   type StoredAccount,
 } from './account.ts'
 import {
@@ -245,11 +246,7 @@ function refusalOf(
   isServed: boolean,
 ): Fault | undefined {
   // Either reference finds an account, so one that is assigned to another account would name two.
-  if (isReference(reference)) {
-    const message =
-      'must not have the form of the references that Inflow assigns: R- and 16 or more characters'
-    return invalidFields([{ field: 'reference', message }])
-  }
+  if (isReference(reference)) return invalidFields([REFERENCE_IS_ASSIGNED])
   if (!isServed) return notServed(bank)
   const expiresAtMs = terms?.expiresAtMs
   return expiresAtMs === undefined ? undefined : newExpiryFault(expiresAtMs, nowMs)

@@ -8,7 +8,13 @@ import type { Encrypter } from '../crypto/encryption.ts'
 import { byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { type AccountDetails, detailsText, identityContext, identityText } from './account.ts'
+import {
+  type AccountDetails,
+  detailsText,
+  identityContext,
+  identityText,
+  REFERENCE_IS_ASSIGNED,
+} from './account.ts'
 
 /** An account that another provider opened, with the details that its business requested. */
 export interface ImportedAccount extends AccountDetails {
@@ -135,9 +141,7 @@ function checkRow(
   const { bank, reference, openedAtMs } = account
   const further: FieldFault[] = []
   if (isReference(reference)) {
-    const message =
-      'must not have the form of the references that Inflow assigns: R- and 16 or more characters'
-    further.push({ field: 'reference', message })
+    further.push(REFERENCE_IS_ASSIGNED)
   }
   if (openedAtMs !== undefined && (openedAtMs < OPENED_FROM_MS || openedAtMs > nowMs)) {
     further.push({ field: 'openedAt', message: 'must be a time from 2000 to now' })

@@ -33,15 +33,18 @@ interface AccountFilter {
 /** How many accounts a page reads at most that is filtered by what no index is ordered by. */
 const ROWS_MAX = 1_000
 
-/** One more account than the page holds if there are more; `readUpTo` is the last one read if the scan was cut. */
+/** A page of accounts, newest first, and the splits that they have now. */
 interface ListedAccounts {
+  /** One more account than the page holds if there are more. */
   readonly accounts: readonly StoredAccount[]
+  /** The last one read if the scan was cut. */
   readonly readUpTo: string | undefined
+  /** By account. */
+  readonly splits: ReadonlyMap<string, Split>
 }
 
-/** Returns accounts, newest first. */
 export async function listAccounts(
-  pool: Queryable,
+  on: Queryable,
   filter: AccountFilter,
   page: Page,
 ): Promise<ListedAccounts> {
@@ -53,7 +56,7 @@ export async function listAccounts(
     filter.idNumberHashes === undefined
       ? newestIds(filter, older, limit, bind)
       : [NO_EDGE, idsByIdentity(filter, older, bind)]
-  const result = await pool.query<{ read_up_to: string | null } & (AccountRow | { id: null })>(
+  const { rows } = await on.query<{ read_up_to: string | null } & (AccountRow | { id: null })>(
     `with edge as materialized (${edge}), listed as (
         select * from account where id = any(array(${ids} order by id desc limit ${limit}))
       )
@@ -62,10 +65,10 @@ export async function listAccounts(
       from (select) one left join listed on true order by id desc`,
     values,
   )
-  return {
-    accounts: result.rows.flatMap((row) => (row.id === null ? [] : [toStored(row)])),
-    readUpTo: result.rows[0]?.read_up_to ?? undefined,
-  }
+  const accounts = rows.flatMap((row) => (row.id === null ? [] : [toStored(row)]))
+  const accountIds = accounts.map(({ id }) => id)
+  const readUpTo = rows[0]?.read_up_to ?? undefined
+  return { accounts, readUpTo, splits: await findSplits(on, accountIds) }
 }
 
 const NO_EDGE = 'select null::text as id'
@@ -144,27 +147,6 @@ function idsByIdentity(
   ]
   // `offset 0` makes the planner use the index on `id_number_hash`.
   return `select id from (select id from account where ${where.join(' and ')} offset 0) matching`
-}
-
-/** A page of accounts, and the splits that they have now, by account. */
-export async function listWithSplits(
-  on: Queryable,
-  filter: Parameters<typeof listAccounts>[1],
-  page: Parameters<typeof listAccounts>[2],
-): Promise<{
-  readonly found: readonly StoredAccount[]
-  readonly readUpTo: string | undefined
-  readonly splits: ReadonlyMap<string, Split>
-}> {
-  const { accounts: found, readUpTo } = await listAccounts(on, filter, page)
-  return {
-    found,
-    readUpTo,
-    splits: await findSplits(
-      on,
-      found.map(({ id }) => id),
-    ),
-  }
 }
 
 /** What to search among. */

@@ -36,33 +36,17 @@ import {
   type StoredAccount,
 } from './account.ts'
 import type { ImportedAccount, RowResult } from './import-accounts.ts'
-import type { OpeningState } from './openings/opening.ts'
+import { OPENING_STATES, type OpeningState } from './openings/opening.ts'
 import type { RequestedSplit } from './splits/approvals.ts'
 import type { Approval } from './splits/split.entity.ts'
-import { FEE_BEARERS, type FeeBearer, type ShareNames, type Split } from './splits/split.ts'
+import { FEE_BEARERS, type ShareNames, type Split } from './splits/split.ts'
 import {
   type AccountTerms,
   type AllowedPayer,
   AMOUNT_RULES,
-  type AmountRule,
   type RequestedTerms,
   toRequestedTerms,
 } from './terms.ts'
-
-const STATUSES: Readonly<Record<AccountStatus, AccountStatusMessage>> = {
-  PENDING: AccountStatusMessage.PENDING,
-  ACTIVE: AccountStatusMessage.ACTIVE,
-  CLOSED: AccountStatusMessage.CLOSED,
-  EXPIRED: AccountStatusMessage.EXPIRED,
-}
-
-const OPENING_STATES: Readonly<Record<OpeningState, OpeningStateMessage>> = {
-  CREATING: OpeningStateMessage.CREATING,
-  RETRYABLE: OpeningStateMessage.RETRYABLE,
-  RETRYING: OpeningStateMessage.RETRYING,
-  REQUERYING: OpeningStateMessage.REQUERYING,
-  MANUAL_REVIEW: OpeningStateMessage.MANUAL_REVIEW,
-}
 
 /** @param split the one that it has now; undefined: its owner keeps everything, or it is not shown */
 export function toAccountMessage(
@@ -78,7 +62,7 @@ export function toAccountMessage(
     bankName: BANK_FACTS[account.bank].name,
     accountNumber: account.accountNumber ?? '',
     accountName: account.accountName ?? '',
-    status: STATUSES[account.status],
+    status: AccountStatusMessage[account.status],
     customer: {
       firstName: account.firstName,
       lastName: account.lastName,
@@ -97,7 +81,7 @@ export function toAccountMessage(
 
 function opening({ openingState, lastCause, attempts, nextTryAtMs }: StoredAccount) {
   return {
-    state: OPENING_STATES[openingState],
+    state: OpeningStateMessage[openingState],
     cause: lastCause,
     attempts,
     ...(nextTryAtMs !== undefined && { nextTryAt: timestampFromMs(nextTryAtMs) }),
@@ -127,14 +111,12 @@ export function toIdKind(idType: IdType): IdKind | undefined {
   return idType === IdType.BVN ? 'bvn' : undefined
 }
 
-/** @returns undefined if the status is unspecified, which means any */
 /** @returns undefined if there are none: any state */
 export function toOpeningStates(
   states: readonly OpeningStateMessage[],
 ): readonly OpeningState[] | undefined {
   if (states.length === 0) return undefined
-  const names = Object.keys(OPENING_STATES) as OpeningState[]
-  return names.filter((name) => states.includes(OPENING_STATES[name]))
+  return OPENING_STATES.filter((name) => states.includes(OpeningStateMessage[name]))
 }
 
 /** @param row valid by the rules of its schema */
@@ -165,22 +147,16 @@ export function toImportResults(results: readonly RowResult[]): ImportResult[] {
   }))
 }
 
+/** @returns undefined if the status is unspecified, which means any */
 export function toAccountStatus(status: AccountStatusMessage): AccountStatus | undefined {
-  return ACCOUNT_STATUSES.find((name) => STATUSES[name] === status)
-}
-
-const RULES: Readonly<Record<AmountRule, AmountRuleMessage>> = {
-  ANY: AmountRuleMessage.ANY,
-  EXACT: AmountRuleMessage.EXACT,
-  AT_LEAST: AmountRuleMessage.AT_LEAST,
-  AT_MOST: AmountRuleMessage.AT_MOST,
+  return ACCOUNT_STATUSES.find((name) => AccountStatusMessage[name] === status)
 }
 
 function toTermsMessage(terms: AccountTerms): PaymentTermsMessage {
   const { expiresAtMs, usedAtMs, endedAtMs } = terms
   return create(PaymentTermsSchema, {
     amountMinor: terms.expectedAmountMinor ?? 0n,
-    amountRule: RULES[terms.amountRule],
+    amountRule: AmountRuleMessage[terms.amountRule],
     singleUse: terms.singleUse,
     allowedPayers: terms.allowedPayers.map(toPayerMessage),
     ...(expiresAtMs !== undefined && { expiresAt: timestampFromMs(expiresAtMs) }),
@@ -203,17 +179,12 @@ export function readTerms(request: CreateAccountRequest): RequestedTerms | undef
   const { amountMinor, expiresAt, expiresInSeconds, singleUse, allowedPayers } = request
   return toRequestedTerms({
     expectedAmountMinor: amountMinor === 0n ? undefined : amountMinor,
-    amountRule: AMOUNT_RULES.find((rule) => RULES[rule] === request.amountRule),
+    amountRule: AMOUNT_RULES.find((rule) => AmountRuleMessage[rule] === request.amountRule),
     expiresAtMs: expiresAt && fromTimestamp(expiresAt),
     expiresInSeconds,
     singleUse,
     allowedPayers,
   })
-}
-
-const BEARERS: Readonly<Record<FeeBearer, FeeBearerMessage>> = {
-  OWNER: FeeBearerMessage.OWNER,
-  SHARED: FeeBearerMessage.SHARED,
 }
 
 const NAMES: ShareNames = { points: 'basisPoints', amount: 'amountMinor' }
@@ -223,7 +194,7 @@ function toSplitMessage({ recipients, feeBearer }: Split): SplitMessage {
     recipients: recipients.map(({ businessId, basisPoints = 0, fixedMinor = 0n }) => {
       return { businessId, basisPoints, amountMinor: fixedMinor }
     }),
-    feeBearer: BEARERS[feeBearer],
+    feeBearer: FeeBearerMessage[feeBearer],
   })
 }
 
@@ -246,6 +217,7 @@ export function readSplit(
     basisPoints: basisPoints === 0 ? undefined : basisPoints,
     fixedMinor: amountMinor === 0n ? undefined : amountMinor,
   }))
-  const feeBearer = FEE_BEARERS.find((each) => BEARERS[each] === message.feeBearer) ?? 'OWNER'
+  const feeBearer =
+    FEE_BEARERS.find((each) => FeeBearerMessage[each] === message.feeBearer) ?? 'OWNER'
   return { split: { recipients, feeBearer }, names: NAMES, allowed }
 }

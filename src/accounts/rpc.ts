@@ -27,7 +27,7 @@ import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { type ImportedRow, importAccounts } from './import-accounts.ts'
-import { listWithSplits } from './list-accounts.ts'
+import { listAccounts } from './list-accounts.ts'
 import {
   readSplit,
   readTerms,
@@ -92,17 +92,14 @@ export function createAccountRpc(
   })
   /** Costs nothing but for imported accounts. */
   const confirmedOf = async (on: Queryable, accounts: readonly (OpenAccount | StoredAccount)[]) => {
-    const imported = accounts.flatMap((account) => {
-      const { importedAtMs } = account
-      return importedAtMs === undefined ? [] : [{ id: account.id, importedAtMs }]
-    })
+    const imported = accounts.flatMap(({ id, importedAtMs }) =>
+      importedAtMs === undefined ? [] : [{ id, importedAtMs }],
+    )
     return imported.length === 0 ? NONE : findConfirmed(on, imported)
   }
-  const showOne = async (
-    on: Queryable,
-    account: OpenAccount | StoredAccount,
-    split: Split | undefined,
-  ) => shown(account, split, await confirmedOf(on, [account]))
+  /** With the split that it has now. */
+  const showOne = async (on: Queryable, account: OpenAccount | StoredAccount) =>
+    shown(account, await findSplit(on, account.id), await confirmedOf(on, [account]))
   const hashesOf = ({ idType, idNumber }: ListAccountsRequest) => {
     if (idNumber === '') return undefined
     // Banks that do not require the kind may have received a number without one.
@@ -135,17 +132,14 @@ export function createAccountRpc(
         split: given,
         span: context.values.get(callSourceKey)?.span,
       })
-      // It may have been changed since, if an earlier call opened the account.
-      const split = replayed ? await findSplit(durablePool, account.id) : given
-      return { account: await showOne(durablePool, account, split), replayed }
+      // The split may have been changed since, if an earlier call opened the account.
+      const own = replayed ? showOne(durablePool, account) : shown(account, given, NONE)
+      return { account: await own, replayed }
     },
     async getAccount(request) {
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
-      return read(async (on) => {
-        const account = await getAccount(on, key)
-        return { account: await showOne(on, account, await findSplit(on, account.id)) }
-      })
+      return read(async (on) => ({ account: await showOne(on, await getAccount(on, key)) }))
     },
     async listAccounts(request, context) {
       if (request.idNumber !== '') requireScope(context, 'admin', 'id_number')
@@ -159,20 +153,19 @@ export function createAccountRpc(
       const openingStates = toOpeningStates(request.openingStates)
       const filter = { businessId, allowed, live, status, idNumberHashes, bank, openingStates }
       const list = await read(async (on) => {
-        const listed = await listWithSplits(on, filter, page)
-        return { ...listed, confirmed: await confirmedOf(on, listed.found) }
+        const listed = await listAccounts(on, filter, page)
+        return { ...listed, confirmed: await confirmedOf(on, listed.accounts) }
       })
-      const { found, readUpTo, splits, confirmed } = list
-      const edge = readUpTo && [readUpTo]
-      const { rows, nextPageToken } = cutScan(found, page, (account) => [account.id], edge)
-      const accounts = rows.map((account) => shown(account, splits.get(account.id), confirmed))
+      const edge = list.readUpTo && [list.readUpTo]
+      const { rows, nextPageToken } = cutScan(list.accounts, page, ({ id }) => [id], edge)
+      const accounts = rows.map((each) => shown(each, list.splits.get(each.id), list.confirmed))
       return { accounts, nextPageToken }
     },
     async setAccountSplit({ businessId, reference, split: message }, context) {
       const key = { businessId, live: undefined, reference }
       const requested = readSplit(message, nameableBy(context))
       const { account, split } = await setSplit(key, requested, actorOf(context))
-      return { account: await showOne(durablePool, account, split) }
+      return { account: shown(account, split, await confirmedOf(durablePool, [account])) }
     },
     async approveSplitRecipient(request, context) {
       const approval = await approveRecipient(database, clock, request, actorOf(context))
@@ -191,18 +184,14 @@ export function createAccountRpc(
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
       const account = await closeAccount(runtime, dependencies, key, actorOf(context))
-      return {
-        account: await showOne(durablePool, account, await findSplit(durablePool, account.id)),
-      }
+      return { account: await showOne(durablePool, account) }
     },
     async resolveAccount({ businessId, reference, resolution }, context) {
       const opened = resolution.case === 'opened' ? resolution.value : undefined
       // Whether a number is free, or whose it is, concerns other businesses.
       const request = { businessId, reference, opened }
       const account = await resolveAccount(runtime, dependencies, request, actorOf(context))
-      return account
-        ? { account: await showOne(durablePool, account, await findSplit(durablePool, account.id)) }
-        : {}
+      return account ? { account: await showOne(durablePool, account) } : {}
     },
     async importAccounts({ businessId, test, validateOnly, accounts }, context) {
       const rows = await inChunks(accounts, (row): ImportedRow => {

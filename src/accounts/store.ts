@@ -1,37 +1,25 @@
 import type { Pool } from 'pg'
-import type { BankCode, ConnectorName } from '../banks/bank.ts'
+import type { BankCode } from '../banks/bank.ts'
 import { booleanArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { AccountEntity } from './account.entity.ts'
-import type { OpenAccount, StoredAccount } from './account.ts'
+import type { OpenAccount, RequestedAccount, StoredAccount } from './account.ts'
 import { insertSplits, type NewSplit, splitsValue } from './splits/split-store.ts'
-import type { AccountTerms, Metadata } from './terms.ts'
+import type { AccountTerms } from './terms.ts'
 
-/** A PENDING account, stored before the bank is asked to open it. */
-export interface Reservation {
-  readonly id: string
-  readonly businessId: string
-  readonly live: boolean
-  readonly reference: string
-  readonly merchantReference: string
-  readonly bank: BankCode
-  readonly connector: ConnectorName
-  readonly firstName: string
-  readonly lastName: string
-  readonly email: string
-  readonly phone: string
+/**
+ * A PENDING account, stored before the bank is asked to open it. Its terms have the time of its expiry, however that
+ * was requested.
+ */
+export interface Reservation extends RequestedAccount {
   readonly idType: string | null
   readonly idNumberEncrypted: Uint8Array | null
   readonly idNumberHash: Uint8Array | null
   readonly detailsHash: Uint8Array
   readonly claimedUntilMs: number
-  readonly createdAtMs: number
-  /** With the time of its expiry, however that was requested. */
-  readonly terms: AccountTerms | undefined
-  readonly metadata: Metadata | undefined
   /** Undefined: its owner keeps everything. */
   readonly split: NewSplit | undefined
 }

@@ -4,7 +4,7 @@ import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_par
 import { CustomerAccountsSchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import type { AccountStatus } from '../accounts/account.ts'
 import { closeAccount } from '../accounts/close-account.ts'
-import { listWithSplits } from '../accounts/list-accounts.ts'
+import { listAccounts } from '../accounts/list-accounts.ts'
 import { checkSplit } from '../accounts/splits/approvals.ts'
 import type { Split } from '../accounts/splits/split.ts'
 import { findSplit, findSplits } from '../accounts/splits/split-store.ts'
@@ -19,6 +19,7 @@ import type { SetSplit } from '../transactions/set-split.ts'
 import {
   readExpiry,
   readSplit,
+  succeed,
   toCustomerAccount,
   toFoundAccount,
   toFullAccount,
@@ -66,7 +67,7 @@ export function createAccountMethods(
       const account = await updateAccount(runtime, dependencies, key, change, actorOf(context))
       if (requested !== undefined) await setSplit(key, requested, actorOf(context))
       const split = await findSplit(durablePool, account.id)
-      return { status: true, message: 'Account updated', data: shown(account, split) }
+      return succeed('Account updated', shown(account, split))
     },
     async upgradeVirtualAccount({ reference, customer, idType, idNumber, bvn }, context) {
       const { businessId, live } = callingBusiness(context)
@@ -94,14 +95,14 @@ export function createAccountMethods(
         accounts: [newest, ...others].map(toCustomerAccount),
       })
       const data = reference === '' ? { ...newest, customerAccounts } : newest
-      return { status: true, message: 'Account upgraded', data }
+      return succeed('Account upgraded', data)
     },
     async closeVirtualAccount({ reference }, context) {
       const { businessId, live } = callingBusiness(context)
       const key = { businessId, live, reference }
       const account = await closeAccount(runtime, dependencies, key, actorOf(context))
       const data = shown(account, await findSplit(durablePool, account.id))
-      return { status: true, message: 'Account closed', data }
+      return succeed('Account closed', data)
     },
     async listVirtualAccounts({ pageSize, pageToken, status }, context) {
       const { businessId, live } = callingBusiness(context)
@@ -113,14 +114,10 @@ export function createAccountMethods(
         idNumberHashes: undefined,
         status: (status || undefined) as AccountStatus | undefined,
       }
-      const { found, splits } = await read((on) => listWithSplits(on, filter, page))
-      const { rows, nextPageToken } = cutPage(found, page, ({ id }) => [id])
-      const accounts = rows.map((account) => shown(account, splits.get(account.id)))
-      return {
-        status: true,
-        message: 'Accounts retrieved',
-        data: { accounts, ...toPageToken(nextPageToken) },
-      }
+      const listed = await read((on) => listAccounts(on, filter, page))
+      const { rows, nextPageToken } = cutPage(listed.accounts, page, ({ id }) => [id])
+      const accounts = rows.map((account) => shown(account, listed.splits.get(account.id)))
+      return succeed('Accounts retrieved', { accounts, ...toPageToken(nextPageToken) })
     },
   }
 }

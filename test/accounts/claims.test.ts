@@ -123,7 +123,7 @@ describe('one call at a time asks the bank for an account', () => {
     const second = create()
     atBank[0]!.respond(opened())
     const [one, other] = await Promise.all([first, second])
-    expect(other).toEqual({ account: { ...one.account, ...other.account }, replayed: true })
+    expect(other.replayed).toBe(true)
     expect(other.account.accountNumber).toBe(one.account.accountNumber)
     expect(atBank).toHaveLength(1)
   })

@@ -218,13 +218,8 @@ export function orderOf(
 }
 
 /** A PENDING account that a call has claimed, and what was tried before. */
-interface ClaimedOpening {
+interface ClaimedOpening extends Pick<OpeningRequest, 'attempt' | 'priorState' | 'requested'> {
   readonly account: Pick<RequestedAccount, 'connector'>
-  readonly attempt: number
-  /** The state before this attempt; `CREATING` if the process of the latest attempt died. */
-  readonly priorState: OpeningState
-  /** Whether a caller waits for the account. */
-  readonly requested: boolean
 }
 
 /** How an attempt goes on from the ones before. */

@@ -290,32 +290,13 @@ export function createStoreOpening(runtime: Runtime): StoreOpening {
   }
 }
 
-/** The ACTIVE account, without the fields that only a pending account has. */
+/** The ACTIVE account. */
 export function openAccount(
   requested: RequestedAccount,
   accountNumber: string,
   accountName: string,
 ): OpenAccount {
-  return {
-    id: requested.id,
-    businessId: requested.businessId,
-    live: requested.live,
-    reference: requested.reference,
-    merchantReference: requested.merchantReference,
-    bank: requested.bank,
-    connector: requested.connector,
-    accountNumber,
-    accountName,
-    status: 'ACTIVE',
-    firstName: requested.firstName,
-    lastName: requested.lastName,
-    email: requested.email,
-    phone: requested.phone,
-    createdAtMs: requested.createdAtMs,
-    terms: requested.terms,
-    metadata: requested.metadata,
-    importedAtMs: undefined,
-  }
+  return { ...requested, accountNumber, accountName, status: 'ACTIVE', importedAtMs: undefined }
 }
 
 /** @param bankAccountId as the bank returned it */
