@@ -46,19 +46,6 @@ export interface AccountTerms extends PaymentTerms {
 /** The latest expiry: this long after creation. */
 export const EXPIRES_IN_SECONDS_MAX = 31_622_400
 
-/** Undefined if nothing is requested of payments: the account is permanent. */
-export function termsOf(requested: RequestedTerms): RequestedTerms | undefined {
-  const { expectedAmountMinor, amountRule, expiresAtMs, expiresInSeconds } = requested
-  const isPermanent =
-    expectedAmountMinor === undefined &&
-    amountRule === 'ANY' &&
-    expiresAtMs === undefined &&
-    expiresInSeconds === undefined &&
-    !requested.singleUse &&
-    requested.allowedPayers.length === 0
-  return isPermanent ? undefined : requested
-}
-
 /** When an account with these terms expires if they are requested now. */
 export function expiryOf(
   terms: Pick<RequestedTerms, 'expiresAtMs' | 'expiresInSeconds'>,
@@ -118,7 +105,6 @@ interface TermsOptions extends Omit<RequestedTerms, 'amountRule' | 'allowedPayer
  * @throws Fault validation_failed (a name that no payer's name can be compared with)
  */
 export function toRequestedTerms(options: TermsOptions): RequestedTerms | undefined {
-  const isExpected = options.expectedAmountMinor !== undefined
   const faults = options.allowedPayers.flatMap(({ name }, index) => {
     if (name === '' || wordsOf(name).size >= COMMON_MIN) return []
     const message =
@@ -126,14 +112,28 @@ export function toRequestedTerms(options: TermsOptions): RequestedTerms | undefi
     return [{ field: `allowedPayers[${index}].name`, message }]
   })
   if (faults.length > 0) throw invalidFields(faults)
-  return termsOf({
-    ...options,
-    amountRule: options.amountRule ?? (isExpected ? 'EXACT' : 'ANY'),
-    allowedPayers: options.allowedPayers.map(
-      ({ name, accountNumber, bankCode }): AllowedPayer =>
-        name === '' ? { accountNumber, bankCode } : { name },
-    ),
-  })
+  const { expectedAmountMinor, expiresAtMs, expiresInSeconds, singleUse } = options
+  const amountRule = options.amountRule ?? (expectedAmountMinor === undefined ? 'ANY' : 'EXACT')
+  const allowedPayers = options.allowedPayers.map(
+    ({ name, accountNumber, bankCode }): AllowedPayer =>
+      name === '' ? { accountNumber, bankCode } : { name },
+  )
+  const isPermanent =
+    expectedAmountMinor === undefined &&
+    amountRule === 'ANY' &&
+    expiresAtMs === undefined &&
+    expiresInSeconds === undefined &&
+    !singleUse &&
+    allowedPayers.length === 0
+  if (isPermanent) return undefined
+  return {
+    expectedAmountMinor,
+    amountRule,
+    expiresAtMs,
+    expiresInSeconds,
+    singleUse,
+    allowedPayers,
+  }
 }
 
 /** Undefined if there are no pairs. */

@@ -1,9 +1,11 @@
+import type { InferEntity } from '@mikro-orm/core'
 import type { FieldFault } from '../core/errors.ts'
 import { firstIdAt } from '../core/ids.ts'
 import { bindValues } from '../postgres/bind-values.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutScan, type Page } from '../postgres/page-token.ts'
+import type { ApiRequestEntity } from './api-request.entity.ts'
 import { PREFIX } from './request-log.ts'
 
 /** The requests to list; an undefined or empty field does not filter. Times in epoch milliseconds. */
@@ -23,23 +25,10 @@ export interface RequestFilter {
 }
 
 /** A request of the log. */
-export interface LoggedRequest {
-  readonly id: string
-  readonly businessId: string
-  readonly live: boolean
-  readonly keyId: string
-  readonly receivedAtMs: number
-  readonly path: string
-  readonly protocol: string
-  readonly status: number
-  readonly durationMs: number
-  readonly requestId: string
-  readonly address: string
-  readonly code: string
-  readonly error: string
-  readonly faults: readonly FieldFault[]
-  readonly body: string
-}
+export type LoggedRequest = Omit<
+  InferEntity<typeof ApiRequestEntity>,
+  'failed' | 'receivedAt' | 'faults' | 'bytes'
+> & { readonly receivedAtMs: number; readonly faults: readonly FieldFault[] }
 
 /** In the one row of an empty page, `id` is null. */
 interface Row extends Omit<LoggedRequest, 'id' | 'faults'> {

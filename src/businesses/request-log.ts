@@ -1,3 +1,4 @@
+import type { InferEntity } from '@mikro-orm/core'
 import type { Pool } from 'pg'
 import { Counter } from 'prom-client'
 import type { BusinessCaller } from '../auth/caller.ts'
@@ -7,6 +8,7 @@ import { firstIdAt, newId } from '../core/ids.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { booleanArray, integerArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import type { Runtime } from '../postgres/runtime.ts'
+import type { ApiRequestEntity } from './api-request.entity.ts'
 
 /** The prefix of the ids of logged requests. */
 export const PREFIX = 'arq'
@@ -137,11 +139,7 @@ export function createRequestLog(
 }
 
 /** What is bounded by itself, so that neither successes nor the other mode displace failures. */
-interface Group {
-  readonly businessId: string
-  readonly live: boolean
-  readonly failed: boolean
-}
+type Group = Pick<Row, 'businessId' | 'live' | 'failed'>
 
 function groupOf({ caller, failure }: AnsweredRequest): Group {
   return { businessId: caller.businessId, live: caller.live, failed: failure !== undefined }
@@ -149,20 +147,8 @@ function groupOf({ caller, failure }: AnsweredRequest): Group {
 
 const keyOf = ({ businessId, live, failed }: Group) => `${businessId} ${live} ${failed}`
 
-interface Row extends Group {
-  readonly id: string
-  readonly keyId: string
+type Row = Omit<InferEntity<typeof ApiRequestEntity>, 'receivedAt' | 'bytes'> & {
   readonly receivedMs: number
-  readonly path: string
-  readonly protocol: string
-  readonly status: number
-  readonly durationMs: number
-  readonly requestId: string
-  readonly address: string
-  readonly code: string
-  readonly error: string
-  readonly faults: string
-  readonly body: string
 }
 
 function toRow(request: AnsweredRequest, nowMs: number): Row {
