@@ -2,7 +2,7 @@ import { defineEntity, p } from '@mikro-orm/core'
 import type { BankCode, ConnectorName, IdKind } from '../banks/bank.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 import type { AccountStatus } from './account.ts'
-import type { OpeningState } from './openings/opening.ts'
+import type { OpeningState } from './opening.ts'
 import type { AllowedPayer, AmountRule, Metadata } from './terms.ts'
 
 const IN_REVIEW = "status = 'PENDING' and opening_state = 'MANUAL_REVIEW'"

@@ -1,6 +1,6 @@
 import type { BankCode, ConnectorName, IdKind, IsSimulated, Verification } from '../banks/bank.ts'
 import type { FieldFault } from '../core/errors.ts'
-import type { OpeningState } from './openings/opening.ts'
+import type { OpeningState } from './opening.ts'
 import { type Split, splitText } from './splits/split.ts'
 import { type AccountTerms, type Metadata, type RequestedTerms, termsText } from './terms.ts'
 

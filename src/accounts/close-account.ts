@@ -12,7 +12,7 @@ import type { Runtime } from '../postgres/runtime.ts'
 import { isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { encodeAccountEvent } from './message.ts'
-import { closeOpen } from './openings/opening-store.ts'
+import { closeOpen } from './opening-store.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
 
 const CLOSED = { kind: 'closed' } as const

@@ -23,8 +23,8 @@ import {
   type OpenAtBank,
   type OpeningOutcome,
   type OpeningRequest,
-} from './openings/open-at-bank.ts'
-import { claimPending } from './openings/opening-store.ts'
+} from './open-at-bank.ts'
+import { claimPending } from './opening-store.ts'
 import { FROM_THE_START } from './splits/split.ts'
 import {
   findByMerchantReference,

@@ -36,7 +36,7 @@ import {
   type StoredAccount,
 } from './account.ts'
 import type { ImportedAccount, RowResult } from './import-accounts.ts'
-import { OPENING_STATES, type OpeningState } from './openings/opening.ts'
+import { OPENING_STATES, type OpeningState } from './opening.ts'
 import type { RequestedSplit } from './splits/approvals.ts'
 import type { Approval } from './splits/split.entity.ts'
 import { FEE_BEARERS, type ShareNames, type Split } from './splits/split.ts'

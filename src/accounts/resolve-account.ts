@@ -11,14 +11,14 @@ import type { Runtime } from '../postgres/runtime.ts'
 import { AccountEntity } from './account.entity.ts'
 import { accountNameOf, isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { getAccount } from './get-account.ts'
-import { orderOf } from './openings/open-at-bank.ts'
+import { orderOf } from './open-at-bank.ts'
 import {
   deleteUnclaimed,
   isNumberTaken,
   newOpening,
   openAccount,
   openPending,
-} from './openings/opening-store.ts'
+} from './opening-store.ts'
 
 /** The result of an opening, as an operator learned it from the bank. */
 interface ResolveAccount {

@@ -2,11 +2,7 @@ import type { Logger } from 'pino'
 import { createEndAccounts } from '../accounts/close-account.ts'
 import { type CreateAccountCall, createCreateAccount } from '../accounts/create-account.ts'
 import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
-import {
-  createOpenAtBank,
-  createResolveOpenings,
-  trackOpenings,
-} from '../accounts/openings/open-at-bank.ts'
+import { createOpenAtBank, createResolveOpenings, trackOpenings } from '../accounts/open-at-bank.ts'
 import { systemActor } from '../auth/caller.ts'
 import type { BankCode, BankConnector, BankOf, IsSimulated } from '../banks/bank.ts'
 import { createReportBreakers } from '../banks/breakers.ts'

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
-import { createOpenAtBank } from '../../src/accounts/openings/open-at-bank.ts'
+import { createOpenAtBank } from '../../src/accounts/open-at-bank.ts'
 import type { AccountOrder, AccountResult, BankConnector, BankOf } from '../../src/banks/bank.ts'
 import { createBusiness } from '../../src/businesses/create-business.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'

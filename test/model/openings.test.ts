@@ -10,7 +10,7 @@ import {
   openPending,
   switchConnector,
   updatePending,
-} from '../../src/accounts/openings/opening-store.ts'
+} from '../../src/accounts/opening-store.ts'
 import { newId } from '../../src/core/ids.ts'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'

@@ -10,7 +10,7 @@ import {
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
-import { createOpenAtBank } from '../../src/accounts/openings/open-at-bank.ts'
+import { createOpenAtBank } from '../../src/accounts/open-at-bank.ts'
 import type { AccountOrder, BankConnector, BankOf } from '../../src/banks/bank.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'

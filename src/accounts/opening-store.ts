@@ -1,24 +1,19 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
-import type { AccountResult, ConnectorName, IdKind } from '../../banks/bank.ts'
-import { plainText } from '../../banks/bank-fields.ts'
-import { newId } from '../../core/ids.ts'
-import { createBatcher } from '../../postgres/batcher.ts'
-import { byteaArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
-import type { Queryable } from '../../postgres/in-transaction.ts'
-import type { RowOf } from '../../postgres/row-of.ts'
-import type { Runtime } from '../../postgres/runtime.ts'
-import { AccountEntity } from '../account.entity.ts'
-import {
-  isOpened,
-  type OpenAccount,
-  type RequestedAccount,
-  type StoredAccount,
-} from '../account.ts'
-import { encodeAccountEvent } from '../message.ts'
-import { ACCOUNT_COLUMNS, type AccountRow, findById, toStored } from '../store.ts'
+import type { AccountResult, ConnectorName, IdKind } from '../banks/bank.ts'
+import { plainText } from '../banks/bank-fields.ts'
+import { newId } from '../core/ids.ts'
+import { createBatcher } from '../postgres/batcher.ts'
+import { byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import type { RowOf } from '../postgres/row-of.ts'
+import type { Runtime } from '../postgres/runtime.ts'
+import { AccountEntity } from './account.entity.ts'
+import { isOpened, type OpenAccount, type RequestedAccount, type StoredAccount } from './account.ts'
+import { encodeAccountEvent } from './message.ts'
 import type { OpeningState, PendingOpening } from './opening.ts'
+import { ACCOUNT_COLUMNS, type AccountRow, findById, toStored } from './store.ts'
 
 /** An account as the bank opened it, and its event. */
 export interface Opening {

@@ -1,5 +1,5 @@
-import type { AccountResult, NextStep, Refusal } from '../../banks/bank.ts'
-import { backoffMs } from '../../core/backoff.ts'
+import type { AccountResult, NextStep, Refusal } from '../banks/bank.ts'
+import { backoffMs } from '../core/backoff.ts'
 
 /**
  * What happens next to a PENDING account.

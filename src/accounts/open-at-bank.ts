@@ -6,20 +6,20 @@ import {
   type BankOf,
   DENIED,
   type NamedConnector,
-} from '../../banks/bank.ts'
-import { plainText } from '../../banks/bank-fields.ts'
-import { assert, type FieldFault } from '../../core/errors.ts'
-import { createLoop, type Loop } from '../../core/loop.ts'
-import { withTimeout } from '../../core/with-timeout.ts'
-import type { Encrypter } from '../../crypto/encryption.ts'
-import type { Runtime } from '../../postgres/runtime.ts'
-import { inSpan, type Span } from '../../tracing/tracing.ts'
+} from '../banks/bank.ts'
+import { plainText } from '../banks/bank-fields.ts'
+import { assert, type FieldFault } from '../core/errors.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
+import { withTimeout } from '../core/with-timeout.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import type { Runtime } from '../postgres/runtime.ts'
+import { inSpan, type Span } from '../tracing/tracing.ts'
 import {
   accountNameOf,
   identityContext,
   type OpenAccount,
   type RequestedAccount,
-} from '../account.ts'
+} from './account.ts'
 import {
   type OpeningState,
   openingStateOf,
