@@ -40,10 +40,10 @@ async function accountsOf(businessId: string) {
   return rows
 }
 
-test('80 copies of one creation over REST and gRPC at two instances open one account', async () => {
+test('40 copies of one creation over REST and gRPC at two instances open one account', async () => {
   const { id, key } = await service.business()
   const answers = await Promise.all(
-    Array.from({ length: 40 }, (_, index) => [
+    Array.from({ length: 20 }, (_, index) => [
       create(index, key, creation()),
       createOverGrpc(index, id),
     ]).flat(),
