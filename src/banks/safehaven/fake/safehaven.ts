@@ -54,7 +54,7 @@ export type FakeSafeHaven = Awaited<ReturnType<typeof startFakeSafeHaven>>
 
 /**
  * Starts a fake bank that behaves as in the bank's documents and public integrations. To pay into
- * one of its accounts, send `POST /fake/pay {"account_number","amount"}`.
+ * one of its accounts, send `POST /fake/pay {"account_number","amount"}`. It notifies each account's `callbackUrl`.
  */
 export async function startFakeSafeHaven(options: FakeSafeHavenOptions) {
   const { clock = systemClock, credentials = generateSafeHavenCredentials() } = options
