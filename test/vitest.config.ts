@@ -29,6 +29,7 @@ export const common = (name: string) => ({
 
 /** Files that take ten seconds or more each, most of them to start processes: `npm run test:faults` runs them, so that `npm test` stays quick. */
 export const SLOW_FILES = [
+  'test/accounts/create-account.test.ts',
   'test/app/main.test.ts',
   'test/app/metrics.test.ts',
   'test/app/start.test.ts',
