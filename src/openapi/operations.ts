@@ -1,6 +1,6 @@
-import { type DescMethod, getOption, type JsonObject } from '@bufbuild/protobuf'
-import { http } from '../../gen/google/api/annotations_pb.ts'
+import type { DescMethod, JsonObject } from '@bufbuild/protobuf'
 import { readPolicy } from '../auth/method-policy.ts'
+import { restPath } from '../protobuf/contract-services.ts'
 import { ignoresUnknownFields } from '../server/rpc/json.ts'
 import { commentOf } from './comments.ts'
 import type { ErrorResponses } from './error-responses.ts'
@@ -13,9 +13,8 @@ export const SECRET_KEY = 'secretKey'
 
 /** The path of a method, with a slash at its end; undefined: REST does not have it. */
 export function pathOf(method: DescMethod): string | undefined {
-  if (!method.proto.options) return undefined
-  const { pattern } = getOption(method, http)
-  return pattern.case === 'post' ? `${pattern.value}/` : undefined
+  const path = restPath(method)
+  return path && `${path}/`
 }
 
 /** The tag of a method: what its scopes are about, such as `payments`. */

@@ -14,5 +14,5 @@ export const SERVICES: readonly DescService[] = [
 export function restPath(method: DescMethod): string | undefined {
   if (!method.proto.options) return undefined
   const { pattern } = getOption(method, http)
-  return typeof pattern.value === 'string' ? pattern.value : undefined
+  return pattern.case === 'post' ? pattern.value : undefined
 }

@@ -8,7 +8,9 @@ import {
   type MessageInitShape,
   toBinary,
 } from '@bufbuild/protobuf'
-import { decodeBinaryHeader, encodeBinaryHeader } from '@connectrpc/connect'
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import { AnySchema, anyPack } from '@bufbuild/protobuf/wkt'
+import { type ConnectError, decodeBinaryHeader, encodeBinaryHeader } from '@connectrpc/connect'
 import {
   type handleServerStreamingCall,
   type handleUnaryCall,
@@ -16,15 +18,14 @@ import {
   type MethodDefinition,
   type ServerUnaryCall,
   type ServerWritableStream,
+  type status,
 } from '@grpc/grpc-js'
 import type { Logger } from 'pino'
 import { assert, Fault, REASONS } from '../../core/errors.ts'
-import type { CallContext } from '../rpc/invokers.ts'
-import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
-import { toFault } from '../rpc/status.ts'
+import { type CallContext, type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
+import { toConnectError, toFault } from '../rpc/status.ts'
 import type { GrpcConnection, GrpcConnections } from './connections.ts'
-import { type GrpcStatus, REQUEST_ID, toGrpcStatus } from './status.ts'
-import type { StreamWatch } from './watch-streams.ts'
+import { REQUEST_ID, type StreamWatch } from './watch-streams.ts'
 
 /** What the methods use of the server. */
 export interface MethodHost {
@@ -419,4 +420,35 @@ function toMetadata(headers: Headers | undefined, requestId: string): Metadata {
 
 function toBytes(base64: string): Buffer {
   return Buffer.from(decodeBinaryHeader(base64.trim()))
+}
+
+/** The status of a failed call, as grpc-js expects it; grpc-js percent-encodes the text. */
+interface GrpcStatus {
+  readonly code: status
+  readonly details: string
+  readonly metadata: Metadata
+}
+
+/** Returns the error of a call as a status with `google.rpc` details. */
+function toGrpcStatus(error: unknown, requestId: string): GrpcStatus {
+  const failure = toConnectError(toFault(error), requestId)
+  const metadata = new Metadata()
+  metadata.set(REQUEST_ID, requestId)
+  // A lone surrogate has no percent-encoding, and would make grpc-js throw.
+  const text = failure.rawMessage.toWellFormed()
+  metadata.set('grpc-status-details-bin', encodeStatus(failure, text))
+  // Connect and gRPC use the same numbers for codes.
+  return { code: failure.code as number, details: text, metadata }
+}
+
+/** `google.rpc.Status`: code = 1, message = 2, details = 3. Three fields need no generated code. */
+function encodeStatus(failure: ConnectError, text: string): Buffer {
+  const writer = new BinaryWriter().tag(1, WireType.Varint).int32(failure.code)
+  writer.tag(2, WireType.LengthDelimited).string(text)
+  for (const detail of failure.details) {
+    if (!('desc' in detail)) continue
+    const packed = anyPack(detail.desc, create(detail.desc, detail.value))
+    writer.tag(3, WireType.LengthDelimited).bytes(toBinary(AnySchema, packed))
+  }
+  return Buffer.from(writer.finish())
 }

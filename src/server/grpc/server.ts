@@ -224,15 +224,7 @@ const HANDSHAKE_MS = 10_000
 
 const SOCKET = { noDelay: true } as const
 
-interface GrpcListenerOptions {
-  readonly host: string
-  /** 0 picks a free one. */
-  readonly port: number
-  readonly reusePort?: boolean
-  readonly limits: ConnectionLimits
-  readonly tls?: Tls | undefined
-  /** Undefined: every connection comes from its peer. */
-  readonly proxies?: Proxies | undefined
+interface GrpcListenerOptions extends GrpcServerOptions {
   /** How long a proxy may take to name its client, in milliseconds. */
   readonly proxyHeaderMs: number
 }
@@ -263,7 +255,7 @@ interface GrpcListener {
  *
  * @throws ConfigError when the server cannot listen at the address
  */
-export async function listen(options: GrpcListenerOptions, accept: Accept): Promise<GrpcListener> {
+async function listen(options: GrpcListenerOptions, accept: Accept): Promise<GrpcListener> {
   const { host, port: wanted, reusePort = false, limits, tls, proxies } = options
   const { server, connections } =
     proxies === undefined

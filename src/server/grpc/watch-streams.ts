@@ -2,7 +2,9 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
 import { boundTimeouts } from '../rpc/invokers.ts'
 import type { GrpcConnection, GrpcConnections, GrpcLimits } from './connections.ts'
-import { REQUEST_ID } from './status.ts'
+
+/** The header with the request id, which every response has. */
+export const REQUEST_ID = 'x-request-id'
 
 /** What is known of a method before a call reaches grpc-js's handler. */
 export interface MethodTraits {

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Fault } from '../../core/errors.ts'
 import { inRequest } from '../../tracing/tracing.ts'
-import { sendFault } from './gateway.ts'
+import { BODY_BYTES_MAX, keepBytes, sendFault } from './gateway.ts'
 
 /** Handles the banks' notifications; the HTTP server passes them on. */
 export interface NotificationReceiver<Bank> {
@@ -22,9 +22,6 @@ export interface NotificationReceiver<Bank> {
   ): Promise<{ readonly status: number; readonly contentType: string; readonly body: string }>
 }
 
-/** The largest notification: 64 KiB. */
-const BODY_BYTES_MAX = 65_536
-
 interface Route {
   Params: { readonly bank: string; readonly secret?: string }
 }
@@ -35,12 +32,7 @@ export async function registerBankNotifications<Bank>(
   receiver: NotificationReceiver<Bank>,
 ): Promise<void> {
   await app.register(async (scope) => {
-    scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser(
-      ['application/json', '*'],
-      { parseAs: 'buffer', bodyLimit: BODY_BYTES_MAX },
-      (_request, body, done) => done(null, body),
-    )
+    keepBytes(scope, BODY_BYTES_MAX)
     // Before the body is read, so that a caller that is not the bank learns nothing.
     scope.addHook<Route>('onRequest', async (request, reply) => {
       const fault = refusal(receiver, request)

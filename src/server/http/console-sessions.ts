@@ -12,7 +12,7 @@ import { Fault, invalidFields } from '../../core/errors.ts'
 import { createLogRefusal, sampleByAddress } from '../interceptors/observation.ts'
 import { limitFailures } from '../interceptors/rate-limit.ts'
 import { parseBody } from '../rpc/json.ts'
-import { hasEncoding } from './gateway.ts'
+import { hasEncoding, keepBytes } from './gateway.ts'
 
 /** What signing in and out of the console needs. */
 export interface ConsoleSessions {
@@ -42,12 +42,7 @@ export async function registerConsoleSessions(
   const logRefusal = createLogRefusal(options.log)
   await app.register(async (scope) => {
     await scope.register(cookies)
-    scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser(
-      '*',
-      { parseAs: 'buffer', bodyLimit: BODY_BYTES_MAX },
-      (_request, body, done) => done(null, body),
-    )
+    keepBytes(scope, BODY_BYTES_MAX)
     scope.get('/console/sign-in-methods', async () => ({
       token: true,
       oidc: oidc === undefined ? null : { name: oidc.name },

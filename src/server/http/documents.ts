@@ -102,9 +102,8 @@ const CONSOLE = join(ROOT, 'dist/console')
 /** Whether there is a console: `npm ci --omit=dev` makes none. */
 export const isConsoleBuilt = (): boolean => existsSync(join(CONSOLE, 'index.html'))
 
-/** The console loads its own files and calls the service that it came from. `data:` is the empty icon. */
-const CONSOLE_POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+/** The console has forms. */
+const CONSOLE_POLICY = POLICY.replace("form-action 'none'", "form-action 'self'")
 
 /** The build compressed each file into others beside it. */
 const SUFFIXES = { identity: '', gzip: '.gz', br: '.br' } as const

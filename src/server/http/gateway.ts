@@ -2,23 +2,21 @@ import {
   create,
   type DescField,
   type DescMessage,
-  type DescMethod,
   getOption,
   type Message,
   ScalarType,
   toJson,
 } from '@bufbuild/protobuf'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { http } from '../../../gen/google/api/annotations_pb.ts'
 import { decimal } from '../../../gen/inflow/type/v1/decimal_pb.ts'
 import { Fault } from '../../core/errors.ts'
+import { restPath } from '../../protobuf/contract-services.ts'
 import { restNameOf } from '../../protobuf/values.ts'
-import type { CallContext } from '../rpc/invokers.ts'
-import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
+import { type CallContext, type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
 import { compileFindUnknown, type FindUnknown, parseBody } from '../rpc/json.ts'
 import { rateLimitHeaders, toErrorResponse } from './responses.ts'
 
-/** The largest body of a request with a secret key: 64 KiB. */
+/** The largest body of a request with a secret key, and of a bank's notification: 64 KiB. */
 export const BODY_BYTES_MAX = 65_536
 
 /** A signal that never aborts: REST calls are short, and the time-outs of their statements bound them. */
@@ -35,20 +33,24 @@ export async function gateway(
 ): Promise<ReadonlySet<string>> {
   const routes = readRoutes(calls)
   await app.register(async (scope) => {
-    // Bodies stay bytes until the caller is authenticated.
-    scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser(
-      // Fastify would look for the parser of a type that is not named at each request.
-      ['application/json', '*'],
-      { parseAs: 'buffer', bodyLimit: BODY_BYTES_MAX },
-      (_request, body, done) => done(null, body),
-    )
+    keepBytes(scope, BODY_BYTES_MAX)
     for (const route of routes) {
       const options = { bodyLimit: BODY_BYTES_MAX }
       scope.post(route.path, options, (request, reply) => respond(route, request, reply))
     }
   })
   return new Set(routes.map((route) => route.path))
+}
+
+/** Leaves bodies as bytes: they are parsed once the caller is authenticated. */
+export function keepBytes(scope: FastifyInstance, bodyLimit: number): void {
+  scope.removeAllContentTypeParsers()
+  scope.addContentTypeParser(
+    // Fastify would look for the parser of a type that is not named at each request.
+    ['application/json', '*'],
+    { parseAs: 'buffer', bodyLimit },
+    (_request, body, done) => done(null, body),
+  )
 }
 
 async function respond(
@@ -141,34 +143,16 @@ interface Route {
   readonly encode: (response: Message) => string
 }
 
-/**
- * Reads `google.api.http` from the descriptors.
- *
- * @throws Error for anything but POST with the whole body, which is all that the contract uses
- */
+/** Reads `google.api.http` from the descriptors. */
 export function readRoutes(invokers: readonly Invoker[]): readonly Route[] {
   return invokers.flatMap((invoker) => {
-    const path = postPath(invoker.method)
+    const path = restPath(invoker.method)
     if (path === undefined) return []
     const decode = compileDecoder(invoker.method.input, compileFindUnknown(invoker.method))
     const encode = (response: Message) =>
       JSON.stringify(toJson(invoker.method.output, response, { alwaysEmitImplicit: true }))
     return [{ path, invoker, decode, encode }]
   })
-}
-
-export function postPath(method: DescMethod): string | undefined {
-  const options = method.proto.options
-  if (!options) return undefined
-  const rule = getOption(method, http)
-  if (rule.pattern.case === undefined) return undefined
-  const path = rule.pattern.value
-  if (rule.pattern.case !== 'post' || typeof path !== 'string' || rule.body !== '*') {
-    throw new Error(`${method.name}: only POST with body "*" is served`)
-  }
-  if (!/^(\/[A-Za-z0-9]+)+$/.test(path))
-    throw new Error(`${method.name}: "${path}" is no fixed path`)
-  return path
 }
 
 type Decoder = (body: Readonly<Record<string, unknown>>) => Decoded

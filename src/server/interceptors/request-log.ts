@@ -9,7 +9,7 @@ import type { Interceptor, UnaryRequest } from '@connectrpc/connect'
 import { type BusinessCaller, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
 import { type FieldFault, REASONS } from '../../core/errors.ts'
-import { postPath } from '../http/gateway.ts'
+import { restPath } from '../../protobuf/contract-services.ts'
 import { callContextKey } from '../rpc/invokers.ts'
 import { toFault } from '../rpc/status.ts'
 
@@ -33,8 +33,8 @@ interface AnsweredCall {
 /** Passes each call with a valid secret key on to the log of requests, whatever its response is. */
 export function requestLog(record: (call: AnsweredCall) => void, policyOf: PolicyOf): Interceptor {
   const paths = new Map<DescMethod, string>()
-  const restPath = (method: DescMethod): string => {
-    const path = paths.get(method) ?? `${postPath(method) ?? ''}/`
+  const pathOf = (method: DescMethod): string => {
+    const path = paths.get(method) ?? `${restPath(method)}/`
     paths.set(method, path)
     return path
   }
@@ -48,7 +48,7 @@ export function requestLog(record: (call: AnsweredCall) => void, policyOf: Polic
       const { protocol, requestId, address } = context
       record({
         caller,
-        path: protocol === 'rest' ? restPath(request.method) : request.url,
+        path: protocol === 'rest' ? pathOf(request.method) : request.url,
         protocol,
         status,
         durationMs: performance.now() - startedMs,
