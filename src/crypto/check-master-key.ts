@@ -1,7 +1,12 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
+import type { InferEntity } from '@mikro-orm/core'
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import { sql } from 'kysely'
+import { queriesOf } from '../postgres/queries-of.ts'
 import type { EncryptedRows } from './encrypted-rows.ts'
 import type { Encrypter } from './encryption.ts'
-import { deleteUnusedMasterKey, insertMasterKey, listMasterKeys } from './store.ts'
+import { type KeyHolderEntity, MasterKeyEntity } from './master-key.entity.ts'
+
+type MasterKey = InferEntity<typeof MasterKeyEntity>
 
 /** Encrypted under each registered key. Only the same key decrypts it. */
 const KNOWN_TEXT = 'inflow'
@@ -25,7 +30,7 @@ export async function checkMasterKey(
   encrypter: Encrypter,
   tables: readonly EncryptedRows[],
 ): Promise<boolean> {
-  const keys = await listMasterKeys(orm.em.fork())
+  const keys = await listMasterKeys(orm)
   const unknown = keys.filter((key) => !decryptsKnownText(encrypter, key.id, key.knownText))
   if (keys.length > 0 && unknown.length === keys.length) throw wrongKey()
   if (unknown.length > 0) {
@@ -50,8 +55,32 @@ export function registerMasterKey(orm: MikroORM, encrypter: Encrypter): Promise<
 }
 
 /** Unregisters a key that has encrypted nothing yet, unless an instance uses it by now. */
-export function unregisterMasterKey(orm: MikroORM, encrypter: Encrypter): Promise<void> {
-  return deleteUnusedMasterKey(orm.em.fork(), encrypter.keyId)
+export async function unregisterMasterKey(orm: MikroORM, { keyId }: Encrypter): Promise<void> {
+  await queriesOf<typeof MasterKeyEntity | typeof KeyHolderEntity>(orm.em.fork())
+    .deleteFrom('master_key')
+    .where('id', '=', keyId)
+    .where(({ not, exists, selectFrom }) =>
+      not(exists(selectFrom('master_key_holder').select('id').where('currentKeyId', '=', keyId))),
+    )
+    .execute()
+}
+
+/** Returns the registered keys: those that may encrypt a value in the database. */
+export function listMasterKeys(orm: MikroORM): Promise<MasterKey[]> {
+  return orm.em.fork().find(MasterKeyEntity, {}, { orderBy: { createdAt: 'asc', id: 'asc' } })
+}
+
+/** Inserts a key unless it exists. @returns whether this call inserted it */
+export async function insertMasterKey(
+  em: EntityManager,
+  key: Pick<MasterKey, 'id' | 'knownText'>,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await queriesOf<typeof MasterKeyEntity>(em)
+    .insertInto('master_key')
+    .values({ ...key, createdAt: sql<Date>`clock_timestamp()` })
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .executeTakeFirstOrThrow()
+  return numInsertedOrUpdatedRows === 1n
 }
 
 function decryptsKnownText(encrypter: Encrypter, id: string, knownText: Uint8Array): boolean {

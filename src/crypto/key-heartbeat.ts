@@ -1,16 +1,22 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
+import type { InferEntity } from '@mikro-orm/core'
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import { sql } from 'kysely'
 import type { Logger } from 'pino'
 import { createLoop } from '../core/loop.ts'
+import { queriesOf } from '../postgres/queries-of.ts'
 import { checkMasterKey, MasterKeyError, registerMasterKey } from './check-master-key.ts'
 import type { EncryptedRows } from './encrypted-rows.ts'
 import type { Encrypter, KeyRing } from './encryption.ts'
-import { deleteHolder, type KeyHolder, listHolders, upsertHolder } from './store.ts'
+import { KeyHolderEntity } from './master-key.entity.ts'
+
+/** A running instance. */
+export type KeyHolder = Omit<InferEntity<typeof KeyHolderEntity>, 'seenAt' | 'startedAt'>
 
 /** How often an instance reports which keys it knows. */
 const INTERVAL_MS = 10_000
 
 /** An instance counts as gone after this long without a report. A few reports may be lost. */
-export const HEARTBEAT_TIMEOUT_SECONDS = 45
+const HEARTBEAT_TIMEOUT_SECONDS = 45
 
 interface Options {
   /** What is running, as operators know it. */
@@ -87,10 +93,40 @@ export function createKeyHeartbeat({
   }
 }
 
+const NOW = sql<Date>`clock_timestamp()`
+
+/** Records that an instance runs, and deletes instances that have not reported for a day. */
+export async function upsertHolder(em: EntityManager, holder: KeyHolder): Promise<void> {
+  const queries = queriesOf<typeof KeyHolderEntity>(em)
+  await queries
+    .deleteFrom('master_key_holder')
+    .where('seenAt', '<', sql<Date>`clock_timestamp() - interval '1 day'`)
+    .execute()
+  const row = { ...holder, seenAt: NOW }
+  await queries
+    .insertInto('master_key_holder')
+    .values({ ...row, startedAt: NOW })
+    .onConflict((conflict) => conflict.column('id').doUpdateSet(row))
+    .execute()
+}
+
+export async function deleteHolder(em: EntityManager, id: string): Promise<void> {
+  await em.nativeDelete(KeyHolderEntity, { id })
+}
+
 /** A process that serves this database. */
 export type RunningInstance = Pick<KeyHolder, 'process' | 'version' | 'migration'>
 
 /** The processes that have reported lately; one that was killed counts for 45 s more. */
-export function listInstances(orm: MikroORM): Promise<readonly RunningInstance[]> {
-  return listHolders(orm.em.fork(), HEARTBEAT_TIMEOUT_SECONDS)
+export function listInstances(orm: MikroORM): Promise<KeyHolder[]> {
+  return queriesOf<typeof KeyHolderEntity>(orm.em.fork())
+    .selectFrom('master_key_holder')
+    .select(['id', 'currentKeyId', 'knownKeyIds', 'version', 'migration', 'process'])
+    .where(
+      'seenAt',
+      '>',
+      sql<Date>`clock_timestamp() - ${HEARTBEAT_TIMEOUT_SECONDS} * interval '1 second'`,
+    )
+    .orderBy('id')
+    .execute()
 }

@@ -1,8 +1,9 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
+import { listMasterKeys } from './check-master-key.ts'
 import type { EncryptedRows } from './encrypted-rows.ts'
 import type { Encrypter } from './encryption.ts'
-import { HEARTBEAT_TIMEOUT_SECONDS } from './key-heartbeat.ts'
-import { deleteMasterKey, type KeyHolder, listHolders, listMasterKeys } from './store.ts'
+import { type KeyHolder, listInstances } from './key-heartbeat.ts'
+import { MasterKeyEntity } from './master-key.entity.ts'
 
 /** The status of one master key. */
 export interface KeyStatus {
@@ -26,7 +27,7 @@ export async function readKeyStatus(
   tables: readonly EncryptedRows[],
 ): Promise<KeyStatus[]> {
   const registered = await listKeyIds(orm)
-  const holders = await listHolders(orm.em.fork(), HEARTBEAT_TIMEOUT_SECONDS)
+  const holders = await listInstances(orm)
   const counts = new Map<string, Record<string, number>>()
   for (const table of tables) {
     for (const [keyId, count] of await table.countByKey()) {
@@ -54,7 +55,7 @@ export async function readKeyStatus(
 
 /** Returns the ids of the registered keys: those that may encrypt a value in the database. */
 export async function listKeyIds(orm: MikroORM): Promise<string[]> {
-  return (await listMasterKeys(orm.em.fork())).map((key) => key.id)
+  return (await listMasterKeys(orm)).map((key) => key.id)
 }
 
 /** Returns the running instances that do not know the encrypter's current key yet. */
@@ -62,7 +63,7 @@ export async function listInstancesWithoutKey(
   orm: MikroORM,
   encrypter: Encrypter,
 ): Promise<KeyHolder[]> {
-  const holders = await listHolders(orm.em.fork(), HEARTBEAT_TIMEOUT_SECONDS)
+  const holders = await listInstances(orm)
   return holders.filter((holder) => !holder.knownKeyIds.includes(encrypter.keyId))
 }
 
@@ -71,6 +72,6 @@ export async function deleteRemovableKeys(
   orm: MikroORM,
   statuses: readonly KeyStatus[],
 ): Promise<void> {
-  for (const { keyId, removable } of statuses)
-    if (removable) await deleteMasterKey(orm.em.fork(), keyId)
+  const removable = statuses.filter((status) => status.removable).map(({ keyId }) => keyId)
+  await orm.em.fork().nativeDelete(MasterKeyEntity, { id: { $in: removable } })
 }

@@ -7,10 +7,11 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { encryptedAccounts } from '../../src/accounts/re-encrypt-accounts.ts'
 import { encryptedTables } from '../../src/app/encrypted-tables.ts'
+import { checkMasterKey, registerMasterKey } from '../../src/crypto/check-master-key.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { reEncrypt } from '../../src/crypto/re-encrypt.ts'
-import { inflow, runHere, temporaryFolder } from '../cli/run-inflow.ts'
-import { asJson, creation, GENERATE, send, until } from '../protocols/rest/rest.ts'
+import { runHere, temporaryFolder } from '../cli/run-inflow.ts'
+import { asJson, creation, GENERATE, send } from '../protocols/rest/rest.ts'
 import { makeFolder } from '../support/folder.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
@@ -43,38 +44,32 @@ async function stored(reference: string) {
 }
 
 describe('a start', () => {
-  // The server of the tests has fsync off, of which the start warns.
-  const env = () => ({ ...serving(), LOG_LEVEL: 'error' })
-  const serving = () => ({ DATABASE_URL: service.url, HTTP_PORT: '0', GRPC_PORT: '0' })
+  const check = (current: Buffer) =>
+    checkMasterKey(
+      service.database.orm,
+      createEncrypter(current),
+      encryptedTables(service.database),
+    )
+  const WRONG = 'MASTER_KEY is not the one that this database was encrypted with'
 
-  test('with a master key other than the database’s fails at once, with one line', async () => {
-    const wrong = await inflow(['serve'], { env: { ...env(), MASTER_KEY: toBase64(OTHER) } })
-    expect(wrong).toEqual({
-      code: 1,
-      stdout: '',
-      stderr: 'inflow: MASTER_KEY is not the one that this database was encrypted with\n',
-    })
+  test('with a master key other than the database’s fails', async () => {
+    await expect(check(OTHER)).rejects.toThrow(WRONG)
+    expect(await check(MASTER_KEY)).toBe(false)
   })
 
   test('without a key that is still needed fails, naming its id', async () => {
     const { durablePool } = service.database
     await durablePool.query("insert into master_key values ('0badc0de', '\\x00', now())")
-    const lacking = await inflow(['serve'], { env: { ...env(), MASTER_KEY: toBase64(MASTER_KEY) } })
+    await expect(check(MASTER_KEY)).rejects.toThrow('MASTER_KEY_PREVIOUS lacks the key 0badc0de, ')
     await durablePool.query("delete from master_key where id = '0badc0de'")
-    expect(lacking).toMatchObject({ code: 1, stdout: '' })
-    expect(lacking.stderr).toMatch(/^inflow: MASTER_KEY_PREVIOUS lacks the key 0badc0de, [^\n]+\n$/)
   })
 
   test('with a database that has no registered key checks its encrypted rows', async () => {
     await openAccount('10000000001')
-    const { durablePool } = service.database
-    await durablePool.query('delete from master_key')
-    const wrong = await inflow(['serve'], { env: { ...env(), MASTER_KEY: toBase64(OTHER) } })
-    expect(wrong.stderr).toBe(
-      'inflow: MASTER_KEY is not the one that this database was encrypted with\n',
-    )
-    const right = await startProcess({ DATABASE_URL: service.url })
-    expect(await right.stop()).toBe(0)
+    await service.database.durablePool.query('delete from master_key')
+    await expect(check(OTHER)).rejects.toThrow(WRONG)
+    expect(await check(MASTER_KEY)).toBe(true)
+    await registerMasterKey(service.database.orm, createEncrypter(MASTER_KEY))
   })
 })
 
@@ -151,26 +146,6 @@ describe('a rotation to a key that a running instance lacks', () => {
     expect(refused.stderr).toMatch(/1 running instances lack the key .*nothing was changed/)
     expect((await durablePool.query('select id from master_key')).rows).toEqual(before.rows)
     expect(before.rows).not.toContainEqual({ id: otherId })
-  })
-
-  test('is refused while the instance runs, also after an earlier rotation was killed', async () => {
-    const { durablePool } = service.database
-    const encrypted = createEncrypter(OTHER).encrypt('inflow', `master key ${otherId}`)
-    await durablePool.query('insert into master_key values ($1, $2, now())', [otherId, encrypted])
-    const lastReportAt = async () => {
-      const { rows } = await durablePool.query(
-        'select extract(epoch from max(seen_at))::float8 as at from master_key_holder',
-      )
-      return rows[0].at as number
-    }
-    const startedAt = await lastReportAt()
-    await until(lastReportAt, (at) => at > startedAt, 30_000)
-    const refused = await rotate()
-    expect(refused.stderr).toMatch(/1 running instances lack the key/)
-    // The killed rotation may have encrypted with the key, so it stays registered.
-    const { rows } = await durablePool.query('select id from master_key where id = $1', [otherId])
-    expect(rows).toHaveLength(1)
-    await durablePool.query('delete from master_key where id = $1', [otherId])
   })
 })
 
