@@ -91,13 +91,14 @@ interface NameResolverOptions {
   readonly hostsPath?: string
   /** The most concurrent lookups. Further names are not resolved. */
   readonly lookupsMax?: number
+  /** For all nameservers together. */
+  readonly timeoutMs?: number
 }
 
 /** Per nameserver. Node checks its timeouts once a second, so this means 2 s. */
 const SERVER_TIMEOUT_MS = 1_900
 
-/** For all nameservers together. */
-const LOOKUP_TIMEOUT_MS = 4_000
+const TIMEOUT_MS = 4_000
 
 const LOOKUPS_MAX = 256
 
@@ -116,12 +117,12 @@ const NO_ADDRESS_CODES = new Set(['ENODATA', 'ENOTFOUND'])
  * share one lookup.
  */
 export function createNameResolver(options: NameResolverOptions = {}): Resolve {
-  const { servers, lookupsMax = LOOKUPS_MAX } = options
+  const { servers, lookupsMax = LOOKUPS_MAX, timeoutMs = TIMEOUT_MS } = options
   const hosts = createHostsFile(options.hostsPath)
   const inProgress = new Map<string, Promise<readonly LookupAddress[]>>()
 
   const find = async (name: string): Promise<readonly LookupAddress[]> => {
-    return (await hosts(name)) ?? (await queryServers(name, servers))
+    return (await hosts(name)) ?? (await queryServers(name, servers, timeoutMs))
   }
   return async (hostname) => {
     const family = isIP(hostname)
@@ -155,12 +156,13 @@ export function createLookup(resolve: Resolve): LookupFunction {
 async function queryServers(
   name: string,
   servers: readonly string[] | undefined,
+  timeoutMs: number,
 ): Promise<readonly LookupAddress[]> {
   // One resolver per lookup: a shared one reduces its timeout to as little as 250 ms once its
   // nameserver has responded quickly, and slower names would then fail.
   const resolver = new Resolver({ timeout: SERVER_TIMEOUT_MS, tries: 1 })
   if (servers) resolver.setServers(servers)
-  const timer = setTimeout(() => resolver.cancel(), LOOKUP_TIMEOUT_MS)
+  const timer = setTimeout(() => resolver.cancel(), timeoutMs)
   const [ipv4, ipv6] = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
   clearTimeout(timer)
   const addresses = [

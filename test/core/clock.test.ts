@@ -17,17 +17,7 @@ test('handles the first and last times with four-digit years', () => {
   expect(lagos.parse('9999-12-31 23:59:59')).toBe(Date.parse('9999-12-31T22:59:59Z'))
 })
 
-describe.each([
-  'Africa/Lagos',
-  'UTC',
-  'America/St_Johns',
-  'Asia/Kathmandu',
-  'Australia/Lord_Howe',
-  'Pacific/Chatham',
-  'America/Sao_Paulo',
-  'Africa/Casablanca',
-  'Pacific/Apia',
-])('in %s', (zone) => {
+describe.each(['Africa/Lagos', 'UTC', 'Australia/Lord_Howe', 'Pacific/Apia'])('in %s', (zone) => {
   const text = createTimeText(zone)
   const seconds = fc.integer({ min: 0, max: 4_102_444_799 })
 
