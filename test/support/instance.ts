@@ -68,9 +68,9 @@ export async function startInstance(
   }
 }
 
-/** A proxy to a database whose connections can be cut and restored. */
+/** A proxy to a database, or another server, whose connections can be cut and restored. */
 export interface Wire {
-  /** The database's URL through the proxy. */
+  /** The server's URL through the proxy. */
   readonly url: string
   /** Drops all connections, and refuses new ones. */
   cut(): Promise<void>
@@ -78,11 +78,13 @@ export interface Wire {
   close(): Promise<void>
 }
 
-export async function startWire(databaseUrl: string): Promise<Wire> {
-  const target = new URL(databaseUrl)
+/** @param first what each connection to the server begins with */
+export async function startWire(serverUrl: string, first: readonly Buffer[] = []): Promise<Wire> {
+  const target = new URL(serverUrl)
   const sockets = new Set<Socket>()
   const server = createServer((incoming) => {
-    const outgoing = dial(Number(target.port), target.hostname)
+    const outgoing = dial(Number(target.port), target.hostname).setNoDelay(true)
+    for (const part of first) outgoing.write(part)
     for (const [socket, other] of [
       [incoming, outgoing],
       [outgoing, incoming],
@@ -100,7 +102,7 @@ export async function startWire(databaseUrl: string): Promise<Wire> {
     new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
   await listen(0)
   const { port } = server.address() as AddressInfo
-  const url = new URL(databaseUrl)
+  const url = new URL(serverUrl)
   url.host = `127.0.0.1:${port}`
   const cut = () =>
     new Promise<void>((resolve) => {

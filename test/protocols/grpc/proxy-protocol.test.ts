@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { rm, writeFile } from 'node:fs/promises'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
@@ -11,7 +11,7 @@ import { BusinessService } from '../../../gen/inflow/business/v1/business_servic
 import type { Config } from '../../../src/config/config.ts'
 import { useDatabase } from '../../support/database.ts'
 import { makeFolder } from '../../support/folder.ts'
-import { type Instance, startInstance } from '../../support/instance.ts'
+import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN } from '../../support/service.ts'
 import { makeCertificate } from '../../webhooks/sender/certificate.ts'
 import { until } from '../rest/rest.ts'
@@ -25,7 +25,7 @@ const log = pino({ level: 'info' }, { write: (line: string) => logged.push(JSON.
 let proxied: Instance
 /** Takes another machine for its proxy. */
 let direct: Instance
-const balancers: { close(): void }[] = []
+const balancers: Wire[] = []
 
 const start = (trusted: string, overrides: Partial<Config> = {}) =>
   startInstance(
@@ -42,7 +42,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  for (const balancer of balancers) balancer.close()
+  for (const balancer of balancers) await balancer.close()
   await proxied?.close()
   await direct?.close()
 })
@@ -51,30 +51,9 @@ const portOf = ({ grpcUrl }: Instance) => Number(new URL(grpcUrl).port)
 
 /** Starts a load balancer that begins each connection to the instance with some parts. @returns its URL */
 async function startBalancer(to: Instance, ...parts: readonly Buffer[]): Promise<string> {
-  const sockets = new Set<Socket>()
-  const server = createServer((incoming) => {
-    const outgoing = connect(portOf(to), '127.0.0.1')
-    outgoing.setNoDelay(true)
-    for (const part of parts) outgoing.write(part)
-    for (const [socket, other] of [
-      [incoming, outgoing],
-      [outgoing, incoming],
-    ] as const) {
-      sockets.add(socket)
-      socket.pipe(other)
-      socket.on('error', () => other.destroy())
-      socket.on('close', () => other.destroy())
-    }
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  balancers.push({
-    close: () => {
-      server.close()
-      for (const socket of sockets) socket.destroy()
-    },
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const balancer = await startWire(to.grpcUrl, parts)
+  balancers.push(balancer)
+  return balancer.url
 }
 
 const at = <S extends typeof AdminService | typeof BusinessService>(service: S, baseUrl: string) =>
@@ -98,13 +77,10 @@ async function addressOf(name: string): Promise<string | undefined> {
 describe('a client of a proxy that speaks the PROXY protocol', () => {
   test.each([
     ['version 1', [proxyV1('203.0.113.7', 50_000)], '203.0.113.7'],
-    ['version 1 over IPv6', [proxyV1('2001:db8::7', 50_000)], '2001:db8::7'],
-    ['version 2', [proxyV2('203.0.113.8', 50_000)], '203.0.113.8'],
     ['version 2 over IPv6', [proxyV2('2001:db8::8', 50_000)], '2001:db8::8'],
-    ['additions', [proxyV2('203.0.113.9', 1, Buffer.alloc(500, 4))], '203.0.113.9'],
     [
-      'a header byte by byte',
-      [...proxyV2('203.0.113.10', 1)].map((byte) => Buffer.from([byte])),
+      'additions, byte by byte',
+      [...proxyV2('203.0.113.10', 1, Buffer.alloc(500, 4))].map((byte) => Buffer.from([byte])),
       '203.0.113.10',
     ],
   ])('is known by its own address: %s', async (name, parts, address) => {
@@ -145,7 +121,6 @@ describe('a client of a proxy that speaks the PROXY protocol', () => {
 describe('a connection from a trusted proxy', () => {
   test.each([
     ['without a header', Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')],
-    ['with a wrong header', Buffer.from('PROXY TCP4 1.2.3.4\r\n')],
     ['with a line without end', Buffer.alloc(300, 'PROXY TCP4 ')],
   ])('%s is closed', async (_what, bytes) => {
     const socket = connect(portOf(proxied), '127.0.0.1')

@@ -18,25 +18,6 @@ function openLog() {
   return { lines, refuse, end }
 }
 
-test('an address gets 20 lines in a window; a last one states how many were left out', () => {
-  const { lines, refuse, end } = openLog()
-  for (let each = 0; each < 1_000; each++) refuse('203.0.113.7')
-  expect(lines).toHaveLength(20)
-  end()
-  expect(lines.slice(20)).toMatchObject([
-    {
-      msg: 'similar lines left out',
-      of: 'call refused',
-      address_group: '203.0.113.7',
-      left_out: 980,
-    },
-  ])
-  refuse('203.0.113.7')
-  expect(lines.at(-1)).toMatchObject({ msg: 'call refused', address: '203.0.113.7' })
-  end()
-  expect(lines).toHaveLength(22)
-})
-
 test('100,000 addresses together get 200 lines in a window, and one for all others', () => {
   const { lines, refuse, end } = openLog()
   for (let each = 0; each < 100_000; each++)

@@ -10,7 +10,7 @@ import { readPolicy } from '../../../src/auth/method-policy.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { signIn } from '../../support/sign-in.ts'
 import { until } from '../../webhooks/fixture.ts'
-import { allMethods, inTurn, nameOf, PROTOCOLS, protocolsOf } from './protocols.ts'
+import { allMethods, nameOf, oneInTurn, PROTOCOLS, protocolsOf } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
 import { type Make, type Request, type Scene, setScene } from './scene.ts'
 
@@ -82,7 +82,7 @@ async function newest(): Promise<AuditEntry> {
 describe('every administrative change adds one audit entry with who, what and where', () => {
   const rows = ADMINISTRATIVE.map((method) => [nameOf(method), method] as const)
   test.each(rows)('%s', async (name, method) => {
-    for (const [protocol, call] of inTurn(protocolsOf(method), methods.indexOf(method))) {
+    for (const [protocol, call] of oneInTurn(protocolsOf(method), methods.indexOf(method))) {
       const request = await (CHANGING[name] ?? HAPPY[name])!(scene, `${name} ${protocol}`)
       const before = await newest()
       const sentMs = Date.now()

@@ -128,20 +128,3 @@ describe('what the policy refuses is refused over every protocol, with the same 
     expect(await snapshotOf(service)).toEqual(before)
   })
 })
-
-describe('what the policy allows is open over every protocol', () => {
-  test.each(EACH)('%s', async (_name, method) => {
-    const allowed = Object.entries(credentials)
-      .filter(([kind, { is }]) => kind !== 'a restricted token' && verdictOf(method, is) === 'OPEN')
-      .map(([kind, { authorization }]) => [kind, authorization] as [string, string | undefined])
-    expect(allowed.length).toBeGreaterThan(0)
-    // An empty request: only an accepted caller gets the error about required fields.
-    for (const { protocol, kind, outcome } of await callAll(method, allowed, {})) {
-      expect([protocol, kind, outcome.code]).not.toEqual([
-        protocol,
-        kind,
-        expect.stringMatching(/UNAUTHENTICATED|PERMISSION_DENIED/),
-      ])
-    }
-  })
-})

@@ -1,11 +1,10 @@
-import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { useSharedService } from '../../support/service.ts'
 import { openByKey, scopedBusiness } from '../../thirdparty/scene.ts'
 import { creation, until } from '../rest/rest.ts'
-import { inTurn, type Outcome, PROTOCOLS, REST } from './protocols.ts'
+import { type Outcome, oneInTurn, PROTOCOLS, REST } from './protocols.ts'
 import { DEAF_URL } from './scene.ts'
 
 const service = useSharedService()
@@ -161,7 +160,8 @@ test('every method is here', () => {
 describe.each(MODES)('a %s key sees nothing of the other mode, nor of another business', (mode) => {
   test.each(METHODS)('by %s', async (name, method) => {
     const authorization = `Bearer ${things[mode].key}`
-    const protocols = inTurn([['REST', REST] as const, ...Object.entries(PROTOCOLS)], name.length)
+    const all = [['REST', REST] as const, ...Object.entries(PROTOCOLS)]
+    const protocols = oneInTurn(all, name.length)
     for (const [protocol, call] of protocols) {
       const ask = (request: Readonly<Record<string, unknown>>) =>
         call(service, { method, request, authorization })
@@ -199,58 +199,4 @@ test('a page of one mode leads to nothing of the other', async () => {
       expect(things[otherOf(mode)].numbers).toContain(nuban)
     }
   }
-})
-
-/** What one caller does next, in one mode. */
-const step = fc.record({
-  live: fc.boolean(),
-  reference: fc.nat(3),
-  /** Undefined: only the account. */
-  session: fc.option(fc.nat(5), { nil: undefined }),
-})
-
-test('each mode keeps its own data, and its events count without a gap', async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 14 }), async (steps) => {
-      const keys = await scopedBusiness(service)
-      const run = `run-${keys.live.slice(-8)}`
-      const owed = { live: new Set<string>(), test: new Set<string>() }
-      const paid = { live: new Set<string>(), test: new Set<string>() }
-      // All at once: the same reference and the same session, in both modes.
-      await Promise.all(
-        steps.map(async ({ live, reference, session }) => {
-          const mode: Mode = live ? 'live' : 'test'
-          const { number } = await openByKey(service, keys[mode], { reference: `r-${reference}` })
-          owed[mode].add(number)
-          if (session === undefined) return
-          // One session is one payment in a mode: its account follows from it.
-          const payer = await openByKey(service, keys[mode], { reference: 'payer' })
-          owed[mode].add(payer.number)
-          await pay(payer.number, `${run}-${session}`)
-          paid[mode].add(`${run}-${session}`)
-        }),
-      )
-      for (const mode of MODES) {
-        const count = owed[mode].size + paid[mode].size
-        const { body } = await until(
-          () => service.post('listEvents/', keys[mode], {}),
-          (answer) => answer.body.data.events.length >= count,
-        )
-        const events: { event: string; data: Record<string, unknown> }[] = body.data.events
-        expect(events.map(({ data }) => data['sequence'])).toEqual(
-          Array.from({ length: count }, (_, index) => index + 1),
-        )
-        expect(new Set(events.map(({ data }) => data['live']))).toEqual(
-          new Set(count > 0 ? [mode === 'live'] : []),
-        )
-        const list = await service.post('listTransactions/', keys[mode], { page_size: 200 })
-        const sessions = list.body.data.transactions.map(
-          (transaction: { session_id: string }) => transaction.session_id,
-        )
-        expect(sessions.sort()).toEqual([...paid[mode]].sort())
-      }
-      for (const number of owed.live) expect(owed.test.has(number)).toBe(false)
-    }),
-    { numRuns: 12 },
-  )
 })

@@ -16,7 +16,7 @@ import {
   createGrpcTransport,
   createGrpcWebTransport,
 } from '@connectrpc/connect-node'
-import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import {
   BadRequestSchema,
   ErrorInfoSchema,
@@ -124,6 +124,11 @@ export function inTurn<T>(protocols: readonly T[], turn: number): readonly T[] {
   return [first!, others[turn % others.length]!]
 }
 
+/** One protocol, in turn, where the protocol plays no part: with MATRIX=full, all of them. */
+export function oneInTurn<T>(protocols: readonly T[], turn: number): readonly T[] {
+  return process.env['MATRIX'] === 'full' ? protocols : [protocols[turn % protocols.length]!]
+}
+
 /** int64 as a number: REST requests are flat objects of texts and numbers. */
 function toRestJson(schema: DescMessage, message: Message): JsonValue {
   const json = toJson(schema, message) as Record<string, JsonValue>
@@ -137,7 +142,7 @@ function toRestJson(schema: DescMessage, message: Message): JsonValue {
 /** Only for a call that would never end. */
 const LIMIT_MS = 120_000
 
-export function byTransport(open: (at: Addresses) => Transport): Protocol {
+function byTransport(open: (at: Addresses) => Transport): Protocol {
   // One for each service, as a transport keeps its connection open.
   const transports = new Map<string, Transport>()
   return async (at, { method, request, authorization, take = 1 }) => {
@@ -229,7 +234,8 @@ export function toOutcome(error: ConnectError): Outcome {
   }
   const seconds = retry?.retryDelay?.seconds
   return {
-    code: CODE_NAMES[error.code] ?? `${error.code}`,
+    // Connect and gRPC use the same numbers for codes.
+    code: status[error.code] ?? `${error.code}`,
     reason: info?.domain === 'inflow' ? info.reason : '',
     message: error.rawMessage,
     violations: (bad?.fieldViolations ?? []).map(({ field, description }) => ({
@@ -239,24 +245,3 @@ export function toOutcome(error: ConnectError): Outcome {
     retryAfterSeconds: seconds === undefined ? undefined : Number(seconds),
   }
 }
-
-/** By number, as gRPC lists them. */
-const CODE_NAMES: readonly string[] = [
-  'OK',
-  'CANCELLED',
-  'UNKNOWN',
-  'INVALID_ARGUMENT',
-  'DEADLINE_EXCEEDED',
-  'NOT_FOUND',
-  'ALREADY_EXISTS',
-  'PERMISSION_DENIED',
-  'RESOURCE_EXHAUSTED',
-  'FAILED_PRECONDITION',
-  'ABORTED',
-  'OUT_OF_RANGE',
-  'UNIMPLEMENTED',
-  'INTERNAL',
-  'UNAVAILABLE',
-  'DATA_LOSS',
-  'UNAUTHENTICATED',
-]

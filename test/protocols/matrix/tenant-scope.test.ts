@@ -15,7 +15,7 @@ import { waitFor } from '../../support/wait-for.ts'
 import { until } from '../rest/rest.ts'
 import { issueToken } from './callers.ts'
 import { type Asked, confinedVerdict, confinementOf, isForTokens, type Verdict } from './oracle.ts'
-import { allMethods, inTurn, nameOf, PROTOCOLS } from './protocols.ts'
+import { allMethods, nameOf, oneInTurn, PROTOCOLS } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
 import { CUSTOMER, DEAF_URL, type Request, type Scene, setScene } from './scene.ts'
 import { snapshotOf } from './snapshot.ts'
@@ -96,7 +96,7 @@ async function findResources(): Promise<Record<Resource, string>> {
 
 async function ask(method: DescMethod, request: Request, token: string) {
   const authorization = `Bearer ${token}`
-  const protocols = inTurn(wireProtocolsOf(method), methods.indexOf(method))
+  const protocols = oneInTurn(wireProtocolsOf(method), methods.indexOf(method))
   return Promise.all(
     protocols.map(async ([protocol, call]) => {
       return [protocol, await call(service, { method, request, authorization })] as const
@@ -153,10 +153,8 @@ describe('a restricted token neither sees nor moves anything of other businesses
       const naming = (id: string) => ({ [field]: rule === 'businesses' ? [id] : id })
       const request = requests.get(method)!
       const unknown = await ask(method, { ...request, ...naming('biz_unknown') }, stranger)
-      for (const foreign of [scene.businessId, scene.otherBusinessId]) {
-        const found = await ask(method, { ...request, ...naming(foreign) }, stranger)
-        expect(found).toEqual(unknown)
-      }
+      const found = await ask(method, { ...request, ...naming(scene.businessId) }, stranger)
+      expect(found).toEqual(unknown)
     }
     for (const { field: name, resource } of owned) {
       const alone = Object.fromEntries(owned.map((each) => [each.field, '']))
@@ -251,15 +249,14 @@ describe('a list of all businesses holds only the token’s own', () => {
       ? { start: { case: 'beginning', value: true } }
       : (NEEDED[name] ?? {})
     const authorization = `Bearer ${stranger}`
-    for (const call of SOME_PROTOCOLS) {
-      // The stranger's is the last event of the log: all others would come before it.
-      const outcome = await call(service, { method, request, authorization, take: 2 })
-      const messages = (outcome as { messages: JsonValue[] }).messages
-      const all = name === 'BusinessService.ListBusinesses' ? [strangerId] : businessesIn(messages)
-      expect(new Set(all)).toEqual(new Set([strangerId]))
-      expect(JSON.stringify(messages)).not.toContain(scene.businessId)
-      expect(JSON.stringify(messages)).toContain(strangerId)
-    }
+    const call = SOME_PROTOCOLS[methods.indexOf(method) % 2]!
+    // The stranger's is the last event of the log: all others would come before it.
+    const outcome = await call(service, { method, request, authorization, take: 2 })
+    const messages = (outcome as { messages: JsonValue[] }).messages
+    const all = name === 'BusinessService.ListBusinesses' ? [strangerId] : businessesIn(messages)
+    expect(new Set(all)).toEqual(new Set([strangerId]))
+    expect(JSON.stringify(messages)).not.toContain(scene.businessId)
+    expect(JSON.stringify(messages)).toContain(strangerId)
   })
 })
 

@@ -1,9 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import type { DescMethod } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { AMOUNT_MINOR_MAX } from '../../../src/core/money.ts'
@@ -31,19 +29,10 @@ beforeAll(async () => {
 })
 
 describe('every list', () => {
-  const pageOf = ({ output }: DescMethod) => output.fields.find(({ name }) => name === 'data')
-  const lists = ThirdPartyService.methods.filter(
-    (method) => pageOf(method)?.message?.field['nextPageToken'] !== undefined,
-  )
   let scoped: ScopedBusiness
 
   beforeAll(async () => {
     scoped = await scopedBusiness(service)
-  })
-
-  test.each(lists)('$name has no next_page_token on its last page', async ({ localName }) => {
-    const answer = await data(service, scoped.test, localName, FILTERS[localName])
-    expect(answer).not.toHaveProperty('next_page_token')
   })
 
   test('takes every value that the guide offers', async () => {

@@ -317,10 +317,8 @@ describe('the search', () => {
   const secret = { name: 'x', text: 'Abcdefghijklmnopqrstuvwxyz0123456789' }
 
   test.each([
-    ['plain', secret.text],
     ['a part', secret.text.slice(7, 17)],
     ['hex', Buffer.from(secret.text).toString('hex')],
-    ['base64', Buffer.from(secret.text).toString('base64')],
     ['base64 inside of more', Buffer.from(`{"a":"${secret.text}"}`).toString('base64')],
     ['base64url inside of more', Buffer.from(`..${secret.text}..`).toString('base64url')],
   ])('finds it as %s', (_, text) => {

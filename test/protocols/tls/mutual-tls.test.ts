@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { subscribe } from '../../../src/client/subscribe.ts'
@@ -15,9 +16,7 @@ import { runHere, temporaryFolder } from '../../cli/run-inflow.ts'
 import { sequence, writeEvents } from '../../support/events.ts'
 import { ADMIN_TOKEN, bearer } from '../../support/service.ts'
 import { makeCertificate, type TestCertificate } from '../../webhooks/sender/certificate.ts'
-import { type Caller, verdictOf } from '../matrix/oracle.ts'
-import { allMethods, byTransport, nameOf } from '../matrix/protocols.ts'
-import { CLIENT_SCOPES, FEED, PAYMENTS, REVERSALS, useTls } from './tls-fixture.ts'
+import { FEED, PAYMENTS, REVERSALS, useTls } from './tls-fixture.ts'
 
 const tls = useTls(true)
 
@@ -78,6 +77,8 @@ describe('without a token', () => {
       codeOf(createClient(TransactionService, asReversals).reverseTransaction(REVERSAL)),
       codeOf(createClient(BusinessService, asPayments).createBusiness({ name: 'x' })),
       codeOf(createClient(ThirdPartyService, asPayments).getTransaction({ sessionId: 'none' })),
+      // A certificate is no credential that a browser's session could stand for.
+      codeOf(createClient(SessionService, asPayments).createSignInCode({})),
     ]
     expect(await Promise.all(outcomes)).toEqual([
       'NotFound',
@@ -87,28 +88,8 @@ describe('without a token', () => {
       'NotFound',
       'PermissionDenied',
       'Unauthenticated',
+      'PermissionDenied',
     ])
-  })
-
-  test('every rpc is open to the certificates whose scopes its policy names', async () => {
-    const callers = [...CLIENT_SCOPES, ['spiffe://example.org/other', undefined] as const]
-    const methods = await allMethods()
-    const checks = callers.map(async ([uri, scopes]) => {
-      const transport = transportOf(issue([uri]))
-      const call = byTransport(() => transport)
-      const is: Caller = scopes ? { kind: 'token', scopes: [...scopes] } : { kind: 'none' }
-      for (const method of methods) {
-        const outcome = await call(tls, { method, request: {}, authorization: undefined })
-        const code = 'code' in outcome ? outcome.code : 'OK'
-        const refused = ['UNAUTHENTICATED', 'PERMISSION_DENIED'].includes(code) ? code : 'OPEN'
-        // A certificate is no credential that a browser's session could stand for.
-        const isForTokens =
-          scopes !== undefined && nameOf(method) === 'SessionService.CreateSignInCode'
-        const verdict = isForTokens ? 'PERMISSION_DENIED' : verdictOf(method, is)
-        expect([uri, nameOf(method), refused]).toEqual([uri, nameOf(method), verdict])
-      }
-    })
-    await Promise.all(checks)
   })
 
   test('an unmapped URI, none, or more than one is not a caller', async () => {

@@ -14,7 +14,7 @@ export const REVERSALS = 'spiffe://example.org/reversals'
 export const FEED = 'spiffe://example.org/feed'
 
 /** The scopes that the certificate of each URI grants. */
-export const CLIENT_SCOPES: ReadonlyMap<string, ReadonlySet<Scope>> = new Map([
+const CLIENT_SCOPES: ReadonlyMap<string, ReadonlySet<Scope>> = new Map([
   [PAYMENTS, new Set<Scope>(['payments:write', 'read'])],
   [REVERSALS, new Set<Scope>(['payments:reverse'])],
   [FEED, new Set<Scope>(['events:subscribe'])],

@@ -4,14 +4,13 @@ import { request } from 'node:https'
 import { type AddressInfo, createServer as createPlainServer } from 'node:net'
 import { join } from 'node:path'
 import { connect, createServer, type TLSSocket } from 'node:tls'
-import { Code, createClient } from '@connectrpc/connect'
+import { createClient } from '@connectrpc/connect'
 import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
-import type { ServiceError } from '@grpc/grpc-js'
 import pino from 'pino'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { subscribe } from '../../../src/client/subscribe.ts'
-import { inflow, runHere, startInflow, temporaryFolder } from '../../cli/run-inflow.ts'
+import { runHere, startInflow, temporaryFolder } from '../../cli/run-inflow.ts'
 import { sequence, writeEvents } from '../../support/events.ts'
 import { grpcClient } from '../../support/grpc-client.ts'
 import { ADMIN_TOKEN, bearer } from '../../support/service.ts'
@@ -99,15 +98,13 @@ test.each([
   for (const options of weak) await expect(handshake(url(), options)).rejects.toThrow()
 })
 
-test('the command line trusts INFLOW_CA or NODE_EXTRA_CA_CERTS, and says so without', async () => {
+test('the command line trusts INFLOW_CA, and says so without', async () => {
   const env = { INFLOW_GRPC_URL: tls.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
   const list = ['business', 'list']
-  // Node reads this one as it starts.
-  const extra = await inflow(list, { env: { ...env, NODE_EXTRA_CA_CERTS: tls.path('authority') } })
   const given = await runHere(list, { ...env, INFLOW_CA: tls.path('authority') })
   const none = await runHere(list, env)
   const wrong = await runHere(list, { ...env, INFLOW_CA: '/nowhere.pem' })
-  expect([given.code, extra.code]).toEqual([0, 0])
+  expect(given.code).toBe(0)
   expect(none).toEqual({
     code: 3,
     stdout: '',
@@ -263,14 +260,4 @@ test('certificates are reloaded without losing a connection, and invalid ones ar
     ]),
   )
   tls.write({ key: second.key })
-})
-
-test('a failed handshake is UNAVAILABLE for a client, and nothing else', async () => {
-  const plain = createGrpcTransport({ baseUrl: tls.grpcUrl.replace('https:', 'http:') })
-  const failure = await createClient(BusinessService, plain)
-    .listBusinesses({})
-    .catch((error: ServiceError) => error)
-  expect((failure as { code: number }).code).toSatisfy((code: Code) =>
-    [Code.Unavailable, Code.Internal, Code.Aborted, Code.Canceled, Code.Unknown].includes(code),
-  )
 })

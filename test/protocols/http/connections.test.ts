@@ -1,19 +1,18 @@
+import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
+import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { useDatabase } from '../../support/database.ts'
 import { type Instance, startInstance } from '../../support/instance.ts'
-import { useService } from '../../support/service.ts'
+import { useSharedService } from '../../support/service.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { exchange, GET_TRANSACTION } from '../rest/rest.ts'
 
-const service = useService()
-const db = useDatabase()
+const service = useSharedService()
 
 /** One with room for few. */
 let small: Instance
 
 beforeAll(async () => {
-  small = await startInstance(db.url, { connectionsMax: 40, connectionsPerAddressMax: 20 })
+  small = await startInstance(service.url, { connectionsMax: 40, connectionsPerAddressMax: 20 })
 })
 
 afterAll(async () => {
@@ -28,8 +27,6 @@ function open(url: string, from = '127.0.0.1'): { socket: Socket; closed: Promis
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
   return { socket, closed }
 }
-
-const HEAD = `POST ${GET_TRANSACTION} HTTP/1.1\r\nHost: x\r\n`
 
 test.each([
   ['HTTP', () => small.httpUrl],
@@ -60,9 +57,44 @@ test.each([
   await waitFor(async () => expect(await welcome('127.0.0.5')).toBe(true))
 })
 
-test('headers are bounded in bytes, and so in number', async () => {
-  const many = Array.from({ length: 2_000 }, (_, index) => `x-${index}: y\r\n`).join('')
-  for (const headers of [many, `X: ${'y'.repeat(17_000)}\r\n`]) {
-    expect(await exchange(service.httpUrl, `${HEAD}${headers}\r\n`)).toMatch(/^HTTP\/1.1 431 /)
+/** Above Node's default backlog of 511. */
+const BURST = 700
+
+const CONNECT = `
+const { connect } = require('node:net')
+const { ports, burst, connected } = require('node:worker_threads').workerData
+for (const port of ports) {
+  for (let i = 0; i < burst; i++) {
+    connect(port, '127.0.0.1', () => {
+      Atomics.add(connected, 0, 1)
+      Atomics.notify(connected, 0)
+    }).on('error', () => undefined)
   }
-})
+}`
+
+/** The longest backlog that the kernel allows; elsewhere than on Linux it is not known. */
+function somaxconn(): number {
+  try {
+    return Number(readFileSync('/proc/sys/net/core/somaxconn', 'utf8'))
+  } catch {
+    return 0
+  }
+}
+
+test.skipIf(somaxconn() < BURST)(
+  'connections that arrive while the process is busy wait until it accepts them',
+  async () => {
+    const ports = [service.httpUrl, service.grpcUrl].map((url) => Number(new URL(url).port))
+    const connected = new Int32Array(new SharedArrayBuffer(4))
+    const workerData = { ports, burst: BURST, connected }
+    const worker = new Worker(CONNECT, { eval: true, workerData })
+    onTestFinished(async () => void (await worker.terminate()))
+    const until = Date.now() + 20_000
+    for (let count = 0; count < 2 * BURST && Date.now() < until; ) {
+      Atomics.wait(connected, 0, count, 1_000)
+      count = Atomics.load(connected, 0)
+    }
+    expect(Atomics.load(connected, 0)).toBe(2 * BURST)
+  },
+  60_000,
+)

