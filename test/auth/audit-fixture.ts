@@ -39,10 +39,7 @@ export function append(pool: Pool, targetId: string, actor = OPERATOR): Promise<
 }
 
 /** The filter of a list of all entries. */
-export const ALL = {
-  ...{ businessId: undefined, allowed: undefined, actorId: undefined, action: undefined },
-  ...{ targetId: undefined, fromMs: undefined, toMs: undefined, oldestFirst: true },
-}
+export const ALL = { oldestFirst: true }
 
 /** The whole log, as the service returns it. */
 export async function readAll(pool: Pool, auditKeys = keys) {

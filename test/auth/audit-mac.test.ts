@@ -57,7 +57,7 @@ afterEach(async () => {
 })
 
 describe('with the master key alone, verification finds that the owner of the database', () => {
-  test.each([1, 5, COUNT])('rewrote entry %i, and every hash after it', async (number) => {
+  test.each([5])('rewrote entry %i, and every hash after it', async (number) => {
     await withoutTriggers(
       pool(),
       ["update audit_entry set actor_name = 'another' where number = $1", number],

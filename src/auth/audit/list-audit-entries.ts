@@ -14,16 +14,16 @@ import {
   NO_HASH,
 } from './audit-hash.ts'
 
-/** The entries to list; an undefined field does not filter. Times in epoch milliseconds. */
+/** The entries to list; an absent field does not filter. Times in epoch milliseconds. */
 export interface AuditFilter {
-  readonly businessId: string | undefined
+  readonly businessId?: string | undefined
   /** The businesses that the caller's token is restricted to. */
-  readonly allowed: readonly string[] | undefined
-  readonly actorId: string | undefined
-  readonly action: string | undefined
-  readonly targetId: string | undefined
-  readonly fromMs: number | undefined
-  readonly toMs: number | undefined
+  readonly allowed?: readonly string[] | undefined
+  readonly actorId?: string | undefined
+  readonly action?: string | undefined
+  readonly targetId?: string | undefined
+  readonly fromMs?: number | undefined
+  readonly toMs?: number | undefined
   readonly oldestFirst: boolean
 }
 

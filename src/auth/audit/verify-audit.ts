@@ -1,9 +1,8 @@
 import { invalidFields } from '../../core/errors.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { pageTokenOf, readPage } from '../../postgres/page-token.ts'
-import type { AuditKeys } from './audit-hash.ts'
-import { type ChainBreak, createChain, NO_HASH } from './audit-hash.ts'
-import { type AuditFilter, listAuditEntries } from './list-audit-entries.ts'
+import { type AuditKeys, type ChainBreak, createChain, NO_HASH } from './audit-hash.ts'
+import { listAuditEntries } from './list-audit-entries.ts'
 
 /** The progress of a verification. */
 interface Verification {
@@ -22,17 +21,6 @@ interface Verification {
 /** How many entries are read at once, and reported as progress. */
 const ENTRIES_MAX = 1_000
 
-const ALL: AuditFilter = {
-  businessId: undefined,
-  allowed: undefined,
-  actorId: undefined,
-  action: undefined,
-  targetId: undefined,
-  fromMs: undefined,
-  toMs: undefined,
-  oldestFirst: true,
-}
-
 /**
  * Verifies the audit log, oldest entry first, up to its present end, or up to the first entry that is not intact.
  *
@@ -44,20 +32,21 @@ export async function* verifyAudit(
   keys: AuditKeys,
   from: string,
   signal: AbortSignal,
+  entriesMax = ENTRIES_MAX,
 ): AsyncGenerator<Verification> {
   const chain = createChain(readCursor(from))
   for (;;) {
     signal.throwIfAborted()
     const after = chain.number === 0n ? '' : pageTokenOf([`${chain.number}`])
     // Of the primary: the head of the log, and what it follows, must be of one state.
-    const { durablePool } = database
-    const { rows, head, nextPageToken } = await listAuditEntries(
-      durablePool,
+    const page = await listAuditEntries(
+      database.durablePool,
       keys,
-      ALL,
-      ENTRIES_MAX,
+      { oldestFirst: true },
+      entriesMax,
       after,
     )
+    const { rows, head, nextPageToken } = page
     let broken: ChainBreak | undefined
     for (const entry of rows) {
       broken = chain.follow(entry)

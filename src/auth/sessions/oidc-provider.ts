@@ -50,15 +50,18 @@ const CONCURRENCY_MAX = 8
 type Library = typeof import('openid-client')
 
 /** Nothing is read from the provider, and its library is not loaded, before the first sign-in. */
-export function createProvider(settings: ProviderSettings): Provider {
+export function createProvider(
+  settings: ProviderSettings,
+  { timeoutSeconds = TIMEOUT_SECONDS, failedMs = FAILED_MS } = {},
+): Provider {
   const limit = createSemaphore(CONCURRENCY_MAX)
   let discovered: { readonly client: Discovered; readonly untilMs: number } | undefined
   const discover = shareResult(async () => {
-    const value = await discoverProvider(settings)
+    const value = await discoverProvider(settings, timeoutSeconds)
     const atMs = performance.now()
     discovered = { client: value, untilMs: atMs + DISCOVERED_MS }
     return { value, atMs }
-  }, FAILED_MS)
+  }, failedMs)
   const clientOf = async (): Promise<Discovered> => {
     if (discovered && performance.now() < discovered.untilMs) return discovered.client
     return (await discover()).value
@@ -88,7 +91,10 @@ interface Discovered {
   readonly configuration: Configuration
 }
 
-async function discoverProvider(settings: ProviderSettings): Promise<Discovered> {
+async function discoverProvider(
+  settings: ProviderSettings,
+  timeoutSeconds: number,
+): Promise<Discovered> {
   const library = await import('openid-client')
   const { issuer, clientId, clientSecret } = settings
   // The settings allow http for a provider on this machine only.
@@ -99,7 +105,7 @@ async function discoverProvider(settings: ProviderSettings): Promise<Discovered>
     undefined,
     authenticate(library, clientSecret),
     // The signature of an ID token counts, although it comes from the provider itself over TLS.
-    { timeout: TIMEOUT_SECONDS, execute: [library.enableNonRepudiationChecks, ...insecure] },
+    { timeout: timeoutSeconds, execute: [library.enableNonRepudiationChecks, ...insecure] },
   )
   return { library, configuration }
 }

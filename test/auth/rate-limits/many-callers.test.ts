@@ -44,59 +44,29 @@ describe('instances that exchange what they spend', () => {
     return bucket.resetSeconds * limit.perSecond - limit.burst
   }
 
-  test.each([2, 3, 8])('%i of them together admit about as much as one', (instances) => {
+  test('together admit about as much as one', () => {
+    const instances = 3
     const demandPerMs = 20
-    const admittedAt = simulate(instances, 30_000, demandPerMs)
+    const admittedAt = simulate(instances, 15_000, demandPerMs)
     const admitted = (fromMs: number, toMs: number) => sum(admittedAt.slice(fromMs, toMs))
     // What the others spend before their first exchange.
     const excess = (instances - 1) * (limit.burst / 4 + demandPerMs * URGENT_MS)
-    expect(admitted(0, 30_000)).toBeLessThanOrEqual(limit.burst + limit.perSecond * 30 + excess)
+    expect(admitted(0, 15_000)).toBeLessThanOrEqual(limit.burst + limit.perSecond * 15 + excess)
     // From then on the rate holds.
-    expect(admitted(10_000, 30_000) / limit.perSecond).toBeGreaterThan(18)
-    expect(admitted(10_000, 30_000) / limit.perSecond).toBeLessThan(21)
+    expect(admitted(5_000, 15_000) / limit.perSecond).toBeGreaterThan(9)
+    expect(admitted(5_000, 15_000) / limit.perSecond).toBeLessThan(10.5)
   })
 })
 
 const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
 
-const knownAt = (now: () => number) =>
-  createKnownCredentials(createTestRuntime({}, { clock: { now } }), {
-    stored: [],
-    fixed: undefined,
-  })
-
-test('evicts the oldest of 200,000 address buckets', () => {
-  const limit = { perSecond: 1, burst: 1 }
-  const defaults = { key: limit, token: undefined, address: limit, failed: limit }
-  const now = () => 0
-  const known = knownAt(now)
-  const limits = createRateLimits(createTestRuntime({}, { clock: { now } }), {
-    defaults,
-    known,
-    report: () => undefined,
-  })
-  const first = limits.address('10.0.0.0')
-  expect(first?.take(0)).toBe(true)
-  for (let each = 0; each < 200_000; each++) {
-    const address = `10.${each >> 16}.${(each >> 8) & 255}.${each & 255}`
-    expect(limits.address(address)).toBeDefined()
-    limits.fail(address, 'well-formed', 'x')
-  }
-  expect(limits.address('10.0.0.0')).not.toBe(first)
-  expect(limits.failures('10.0.0.0')).toBeUndefined()
-  expect(limits.failures('10.3.13.63')).toBeDefined()
-})
-
 test('a caller that keeps calling stays authenticated, however many others call', () => {
   let nowMs = 0
   const limit = { perSecond: 1, burst: 1 }
   const defaults = { key: undefined, token: undefined, address: undefined, failed: limit }
-  const known = knownAt(() => nowMs)
-  const limits = createRateLimits(createTestRuntime({}, { clock: { now: () => nowMs } }), {
-    defaults,
-    known,
-    report: () => undefined,
-  })
+  const runtime = createTestRuntime({}, { clock: { now: () => nowMs } })
+  const known = createKnownCredentials(runtime, { stored: [], fixed: undefined })
+  const limits = createRateLimits(runtime, { defaults, known, report: () => undefined })
   const call = (keyId: string): void => {
     const caller = {
       kind: 'business',
@@ -108,7 +78,7 @@ test('a caller that keeps calling stays authenticated, however many others call'
     } as const
     limits.caller(caller, () => keyId)
   }
-  for (let each = 0; each < 120_000; each++) {
+  for (let each = 0; each < 60_000; each++) {
     call('busy')
     call(`key-${each}`)
     nowMs += 10

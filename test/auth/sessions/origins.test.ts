@@ -1,95 +1,70 @@
-import { readFileSync } from 'node:fs'
-import { Agent, request } from 'undici'
 import { describe, expect, test } from 'vitest'
-import { useTls } from '../../protocols/tls/tls-fixture.ts'
-import { ADMIN_TOKEN, useService, useSharedService } from '../../support/service.ts'
-import { ownPage, postSession } from '../../support/sign-in.ts'
+import { createOwnOrigin } from '../../../src/server/http/console-sessions.ts'
+import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { cookieOf, postSession } from '../../support/sign-in.ts'
 
-const GET_CALLER = '/inflow.session.v1.SessionService/GetCaller'
+const PAY = 'https://pay.example.com'
+const LOCAL = 'http://127.0.0.1:8080'
+const EVIL = 'https://evil.pay.example.com'
 
-const plain = useSharedService()
-const tls = useTls(false)
-const proxied = useService({ TRUSTED_PROXIES: '127.0.0.0/8' })
-const named = useService({ PUBLIC_URL: 'https://pay.example.com' })
-const off = useService({ CONSOLE: 'off' })
-const external = useService({ HTTP_INTERNAL: 'off' })
-
-type Headers = Readonly<Record<string, string>>
-
-interface Home {
-  readonly httpUrl: string
-  readonly dispatcher?: Agent
+/** The own origin of a request to a URL, if one of our own pages caused it. */
+function originOf(url: string, headers: Readonly<Record<string, string>>, publicUrl?: string) {
+  const { host, protocol } = new URL(url)
+  const own = createOwnOrigin(publicUrl === undefined ? undefined : new URL(publicUrl))
+  return own.of({ headers, host, protocol: protocol.slice(0, -1) as 'http' | 'https' })
 }
 
-/** Signs in and calls a method with the cookie, in a browser's words. */
-async function roundTrip({ httpUrl, dispatcher }: Home, headers: Headers) {
-  const common = { method: 'POST', ...(dispatcher && { dispatcher }) } as const
-  const json = { 'content-type': 'application/json', ...headers }
-  const signedIn = await request(`${httpUrl}/console/session`, {
-    ...common,
-    headers: json,
-    body: JSON.stringify({ token: ADMIN_TOKEN }),
-  })
-  await signedIn.body.dump()
-  const header = String(signedIn.headers['set-cookie'] ?? '')
-  const cookie = header.split(';', 1)[0] ?? ''
-  const called = await request(`${httpUrl}${GET_CALLER}`, {
-    ...common,
-    headers: { ...json, cookie },
-    body: '{}',
-  })
-  await called.body.dump()
-  return { status: signedIn.statusCode, header, called: called.statusCode }
-}
-
-const SECURE =
-  /^__Host-inflow-session=is_[^;]+; Path=\/; Expires=[^;]+; HttpOnly; Secure; SameSite=Strict$/
-const PLAIN = /^inflow-session=is_[^;]+; Path=\/; Expires=[^;]+; HttpOnly; SameSite=Strict$/
-
-test('over http the cookie has no prefix', async () => {
-  const result = await roundTrip(plain, ownPage(plain))
-  expect(result).toEqual({ status: 204, header: expect.stringMatching(PLAIN), called: 200 })
+test.each<[string, string, Readonly<Record<string, string>>, string | undefined, boolean]>([
+  ['its own origin', LOCAL, { origin: LOCAL }, undefined, true],
+  ['its own origin, without Origin', LOCAL, { 'sec-fetch-site': 'same-origin' }, undefined, true],
+  ['both', LOCAL, { origin: LOCAL, 'sec-fetch-site': 'same-origin' }, undefined, true],
+  ['what a proxy states', PAY, { origin: PAY }, undefined, true],
+  ['PUBLIC_URL, behind a proxy that states nothing', LOCAL, { origin: PAY }, PAY, true],
+  ['its own origin, beside PUBLIC_URL', LOCAL, { origin: LOCAL }, PAY, true],
+  ['a foreign origin', LOCAL, { origin: EVIL }, undefined, false],
+  ['a foreign origin, beside PUBLIC_URL', LOCAL, { origin: EVIL }, PAY, false],
+  ['another port', LOCAL, { origin: 'http://127.0.0.1:1' }, undefined, false],
+  ['the origin over https', LOCAL, { origin: LOCAL.replace('http:', 'https:') }, undefined, false],
+  ['an opaque origin', LOCAL, { origin: 'null' }, undefined, false],
+  ['another site', LOCAL, { 'sec-fetch-site': 'cross-site' }, undefined, false],
+  ['a sibling host', LOCAL, { 'sec-fetch-site': 'same-site' }, undefined, false],
+  [
+    'another site that claims our origin',
+    LOCAL,
+    { origin: LOCAL, 'sec-fetch-site': 'cross-site' },
+    undefined,
+    false,
+  ],
+  ['no page', LOCAL, {}, undefined, false],
+])('a request from %s counts as our own, or not', (_what, url, headers, publicUrl, isOwn) => {
+  expect(originOf(url, headers, publicUrl) !== undefined).toBe(isOwn)
 })
 
-test('over TLS the cookie is of the host alone, and secure', async () => {
-  const ca = readFileSync(tls.path('authority'))
-  const dispatcher = new Agent({ connect: { ca } })
-  const result = await roundTrip({ httpUrl: tls.httpUrl, dispatcher }, ownPage(tls))
-  await dispatcher.close()
-  expect(result).toEqual({ status: 204, header: expect.stringMatching(SECURE), called: 200 })
-})
+describe('a service behind a proxy that it trusts', () => {
+  const service = useService({ TRUSTED_PROXIES: '127.0.0.0/8' })
+  const stated = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'pay.example.com' }
+  const signIn = (headers: Readonly<Record<string, string>>) =>
+    postSession(service, { token: ADMIN_TOKEN }, headers)
 
-describe('behind a proxy', () => {
-  const STATED = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'pay.example.com' }
-  const origin = 'https://pay.example.com'
-
-  test('that is trusted, the origin is what it states', async () => {
-    const result = await roundTrip(proxied, { ...STATED, origin })
-    expect(result).toEqual({ status: 204, header: expect.stringMatching(SECURE), called: 200 })
-    expect(await roundTrip(proxied, { ...STATED, ...ownPage(proxied) })).toMatchObject({
-      status: 403,
+  test('over TLS the cookie is of the host alone, and secure', async () => {
+    const response = await signIn({ ...stated, origin: PAY })
+    expect(response.headers.getSetCookie()).toEqual([
+      expect.stringMatching(
+        /^__Host-inflow-session=is_[^;]+; Path=\/; Expires=[^;]+; HttpOnly; Secure; SameSite=Strict$/,
+      ),
+    ])
+    const called = await fetch(`${service.httpUrl}/inflow.session.v1.SessionService/GetCaller`, {
+      method: 'POST',
+      headers: {
+        ...{ 'content-type': 'application/json', ...stated },
+        ...{ origin: PAY, cookie: cookieOf(response) },
+      },
+      body: '{}',
     })
+    expect([response.status, called.status]).toEqual([204, 200])
   })
 
-  test('that is not trusted, nothing that it states counts', async () => {
-    expect(await roundTrip(plain, { ...STATED, origin })).toMatchObject({ status: 403 })
-    const result = await roundTrip(plain, { ...STATED, ...ownPage(plain) })
-    expect(result).toMatchObject({ status: 204, header: expect.stringMatching(PLAIN) })
+  test('the origin is what the proxy states, and no other', async () => {
+    expect((await signIn({ ...stated, origin: service.httpUrl })).status).toBe(403)
   })
-
-  test('that states nothing, PUBLIC_URL names the origin', async () => {
-    const result = await roundTrip(named, { origin })
-    expect(result).toEqual({ status: 204, header: expect.stringMatching(SECURE), called: 200 })
-    expect(await roundTrip(named, ownPage(named))).toMatchObject({ status: 204, called: 200 })
-    const sibling = { origin: 'https://evil.pay.example.com' }
-    expect(await roundTrip(named, sibling)).toMatchObject({ status: 403 })
-  })
-})
-
-test.each([
-  ['CONSOLE=off', off],
-  ['HTTP_INTERNAL=off', external],
-])('with %s there is no console', async (_setting, service) => {
-  expect((await postSession(service, { token: ADMIN_TOKEN })).status).toBe(404)
-  expect((await fetch(`${service.httpUrl}/console/sign-in-methods`)).status).toBe(404)
 })

@@ -66,15 +66,11 @@ describe('an exchange', () => {
 
   test.each([
     ['a wrong token', { token: `it_${'0'.repeat(26)}_${'A'.repeat(43)}` }, 401, 'unauthorized'],
-    ['a malformed code', { code: 'garbage' }, 401, 'unauthorized'],
     ['an unknown code', { code: `ic_${'0'.repeat(26)}_${'A'.repeat(43)}` }, 401, 'unauthorized'],
-    ['an unknown link', { code: `pl_${'0'.repeat(26)}_${'A'.repeat(43)}` }, 401, 'unauthorized'],
     ['a token in place of a code', { code: ADMIN_TOKEN }, 401, 'unauthorized'],
     ['nothing', {}, 422, 'validation_failed'],
     ['both', { token: ADMIN_TOKEN, code: 'x' }, 422, 'validation_failed'],
-    ['a number', { token: 1 }, 422, 'validation_failed'],
     ['another field', { token: ADMIN_TOKEN, name: 'x' }, 422, 'validation_failed'],
-    ['no JSON', '{', 400, 'malformed_json'],
     ['a token twice', `{"token":"x","token":"${ADMIN_TOKEN}"}`, 400, 'malformed_json'],
     ['a long text', { token: 'x'.repeat(600) }, 422, 'validation_failed'],
     ['a large body', { token: 'x'.repeat(10_000) }, 413, 'payload_too_large'],
@@ -96,11 +92,7 @@ describe('an exchange', () => {
 
   test.each([
     ['a foreign origin', { origin: 'https://evil.example' }],
-    ['another port', { origin: 'http://127.0.0.1:1' }],
-    ['no page', {}],
-    ['an opaque origin', { origin: 'null' }],
     ['another site', { 'sec-fetch-site': 'cross-site' }],
-    ['a sibling host', { 'sec-fetch-site': 'same-site' }],
   ])('is refused to %s', async (_what, headers) => {
     const response = await postSession(service, { token: ADMIN_TOKEN }, headers)
     expect([response.status, response.headers.getSetCookie()]).toEqual([403, []])
@@ -118,36 +110,11 @@ describe('an exchange', () => {
     )
     expect((await callerOf(cookieOf(response))).caller!.scopes).toEqual(['read'])
   })
-
-  test('does not accept a secret of the browser’s choice', async () => {
-    const chosen = `inflow-session=is_${'0'.repeat(26)}_${'A'.repeat(43)}`
-    const headers = { ...ownPage(service), cookie: chosen }
-    const response = await postSession(service, { token: ADMIN_TOKEN }, headers)
-    expect(cookieOf(response)).not.toBe(chosen)
-    expect(await refused(chosen)).toBe(true)
-  })
 })
 
 describe('a cookie', () => {
   test.each([
-    ['its own origin', () => ownPage(service)],
-    ['its own origin, without Origin', () => ({ 'sec-fetch-site': 'same-origin' })],
-    ['both', () => ({ ...ownPage(service), 'sec-fetch-site': 'same-origin' })],
-  ])('counts from %s', async (_what, headers) => {
-    const cookie = await signIn(service, { token: ADMIN_TOKEN })
-    expect((await callerOf(cookie, headers())).caller!.id).toBe('bootstrap')
-  })
-
-  test.each([
-    ['a foreign origin', () => ({ origin: 'https://evil.example' })],
-    ['another port', () => ({ origin: 'http://127.0.0.1:1' })],
-    ['the origin over https', () => ({ origin: service.httpUrl.replace('http:', 'https:') })],
-    ['another site', () => ({ 'sec-fetch-site': 'cross-site' })],
-    [
-      'another site that claims our origin',
-      () => ({ ...ownPage(service), 'sec-fetch-site': 'cross-site' }),
-    ],
-    ['a sibling host', () => ({ 'sec-fetch-site': 'same-site' })],
+    ['another site', () => ({ origin: 'https://evil.example' })],
     ['no page', () => ({})],
   ])('does not count from %s', async (_what, headers) => {
     const cookie = await signIn(service, { token: ADMIN_TOKEN })
@@ -199,20 +166,6 @@ describe('a one-time code', () => {
   const createCode = async (token: string) =>
     codeOf((await service.client(SessionService, token).createSignInCode({})).urlPath)
 
-  test('signs in once, with the rights of the token that made it', async () => {
-    const { id: businessId } = await service.business()
-    const { id, secret } = await issueToken(['read'], [businessId])
-    const code = await createCode(secret)
-    const { caller } = await callerOf(await signIn(service, { code }))
-    expect(caller).toMatchObject({
-      kind: CallerKind.TOKEN,
-      id,
-      scopes: ['read'],
-      businessIds: [businessId],
-    })
-    expect((await postSession(service, { code })).status).toBe(401)
-  })
-
   test('signs one browser in when several use it at once', async () => {
     const code = await createCode(ADMIN_TOKEN)
     const responses = await Promise.all(
@@ -222,25 +175,11 @@ describe('a one-time code', () => {
     expect(statuses).toEqual([204, 401, 401, 401, 401, 401, 401, 401])
   })
 
-  test('expires', async () => {
-    const code = await createCode(ADMIN_TOKEN)
-    await service.database.durablePool.query(
-      "update sign_in_code set expires_at = now() - interval '1 s'",
-    )
-    expect((await postSession(service, { code })).status).toBe(401)
-  })
-
   test('does not outlive its token', async () => {
     const { id, secret } = await issueToken(['read'])
     const code = await createCode(secret)
     await service.client(AdminService).revokeToken({ tokenId: id })
     expect((await postSession(service, { code })).status).toBe(401)
-  })
-
-  test('cannot be made by a session', async () => {
-    const cookie = await signIn(service, { token: ADMIN_TOKEN })
-    const made = browserClient(service, SessionService, cookie).createSignInCode({})
-    await expect(made).rejects.toMatchObject({ code: Code.PermissionDenied })
   })
 })
 
@@ -276,18 +215,6 @@ describe('signing out', () => {
       await Promise.all(meanwhile)
       expect(await refused(cookie)).toBe(true)
     }
-  })
-
-  test('happens at once when the browser signs in again', async () => {
-    const cookie = await signIn(service, { token: ADMIN_TOKEN })
-    await callerOf(cookie)
-    const again = await postSession(
-      service,
-      { token: ADMIN_TOKEN },
-      { cookie, ...ownPage(service) },
-    )
-    expect(again.status).toBe(204)
-    expect(await refused(cookie)).toBe(true)
   })
 
   test('cannot be caused by another site', async () => {
