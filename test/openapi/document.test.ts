@@ -6,6 +6,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import postman from 'openapi-to-postmanv2'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { REASONS, type Reason } from '../../src/core/errors.ts'
 import { EVENT_KINDS } from '../../src/events/message.ts'
 import { readErrorSections } from '../../src/openapi/error-responses.ts'
 import { restPath, SERVICES } from '../../src/protobuf/contract-services.ts'
@@ -14,8 +15,6 @@ import { createCheck } from '../../src/server/interceptors/validation.ts'
 
 import { compileFindUnknown } from '../../src/server/rpc/json.ts'
 import { installed } from '../clients/installed.ts'
-import { useSharedService } from '../support/service.ts'
-
 import { document, faultsAt, GEN } from './document.ts'
 
 const methods = SERVICES.flatMap((service) => service.methods).filter(
@@ -151,26 +150,20 @@ describe('the document', () => {
   })
 })
 
-describe('the service', () => {
-  const service = useSharedService()
+const sections = readErrorSections()
 
-  test.each([
-    ['openapi.json', 'application/json; charset=utf-8'],
-    ['openapi.yaml', 'application/yaml; charset=utf-8'],
-  ])('serves /%s, and only once to who has it', async (name, type) => {
-    const url = `${service.httpUrl}/${name}`
-    const response = await fetch(url)
-    const { headers } = response
-    expect([response.status, headers.get('content-type')]).toEqual([200, type])
-    expect(headers.get('cache-control')).toBe('public, no-cache')
-    expect(await response.text()).toBe(readFileSync(join(GEN, name), 'utf8'))
-    const etag = headers.get('etag') ?? ''
-    expect(etag).toMatch(/^"[\w-]{43}"$/)
-    for (const tag of [etag, `W/${etag}`, `"other", ${etag}`]) {
-      const again = await fetch(url, { headers: { 'if-none-match': tag } })
-      expect([again.status, await again.text()]).toEqual([304, ''])
-    }
-    const other = await fetch(url, { headers: { 'if-none-match': '"other"' } })
-    expect([other.status, (await other.text()).length > 1_000]).toEqual([200, true])
-  })
+test('every code has a section of the catalogue, and every section a code', () => {
+  expect(sections.map(({ code }) => code).sort()).toEqual((Object.keys(REASONS) as Reason[]).sort())
 })
+
+test.each(sections.map((section) => [section.code, section] as const))(
+  '%s has a cause, says whether to retry, and shows a response that links to it',
+  (code, { cause, retry, example }) => {
+    expect(cause).toMatch(/^[A-Z`].{20,}\.$/)
+    expect(retry).toMatch(/^(yes|no)[,;.]/)
+    expect(example).toMatchObject({ status: false, code, doc_url: `/docs/errors#${code}` })
+    expect(code.endsWith('unavailable') || code === 'rate_limited').toBe(
+      retry.includes('Retry-After'),
+    )
+  },
+)

@@ -237,20 +237,3 @@ test('simulated payments keep it too', async () => {
     })
   }
 })
-
-test('the request of a delivery is shown with a traceparent that is made by attempt', async () => {
-  const to = await payee(service)
-  await openEndpoint(to.businessId)
-  await service
-    .client(TransactionService)
-    .recordPayment(
-      { ...REPORT, accountNumber: to.accountNumber, sessionId: 'shown' },
-      { headers: { traceparent: newTraceparent() } },
-    )
-  await requestsOf('shown')
-  const webhooks = service.client(WebhookService)
-  const { deliveries } = await webhooks.listDeliveries({ businessId: to.businessId })
-  const { request } = await webhooks.getDelivery({ deliveryId: deliveries[0]!.id })
-  const header = request!.headers.find(({ name }) => name === 'traceparent')
-  expect(header).toMatchObject({ value: '' })
-})

@@ -60,14 +60,3 @@ test('a payment that reconciliation finds is one trace, from the bank to the rec
     ...{ kind: CLIENT, parentSpanId: '', status: 0, attributes: { 'inflow.bank': 'PALMPAY' } },
   })
 })
-
-test('a list that the bank does not return is a span with an error', async () => {
-  palmPay.faults.add('pageList', '500')
-  await service.database.durablePool.query(
-    `update reconciliation_run set next_at = '2000-01-01' where not in_progress`,
-  )
-  const failed = await collector.waitFor(
-    ({ name, status }) => name === 'list payments PALMPAY' && status === 2,
-  )
-  expect(failed[0]!.attributes).toMatchObject({ 'error.type': expect.any(String) })
-})

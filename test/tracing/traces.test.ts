@@ -9,6 +9,7 @@ import { type Collector, type ExportedSpan, startCollector } from '../support/co
 import { useFakeBank } from '../support/fake-bank.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { data, openByKey, scopedBusiness, settleTest } from '../thirdparty/scene.ts'
 
 let collector: Collector
@@ -274,6 +275,36 @@ test('opening an account at a bank is a step of the call, and background work is
       expect(attributes['inflow.events']).toBeGreaterThan(0)
     }
   }
+})
+
+test('a duration shows the trace of a call that took as long, in the format OpenMetrics', async () => {
+  const [sampled, unsampled] = [newTraceparent(), newTraceparent('00')]
+  for (const traceparent of [unsampled, sampled]) {
+    const to = await payeeWithEndpoint()
+    const payment = report(to, `exemplar-${traceparent.slice(-2)}`)
+    const headers = { traceparent }
+    await service.client(TransactionService).recordPayment(payment, { headers })
+    await received(payment.sessionId)
+  }
+  const [shown, hidden] = [sampled, unsampled].map((text) => parseTraceparent(text)!.traceId)
+  await waitFor(async () => {
+    const response = await fetch(`${service.httpUrl}/metrics`)
+    expect(response.headers.get('content-type')).toBe(
+      'application/openmetrics-text; version=1.0.0; charset=utf-8',
+    )
+    const lines = (await response.text()).split('\n')
+    expect(lines.slice(-2)).toEqual(['# EOF', ''])
+    expect(lines).toContain('# TYPE inflow_payments counter')
+    const exemplars = lines.filter((line) => line.includes(`# {trace_id="${shown}"}`))
+    expect(exemplars.map((line) => line.split('{')[0])).toEqual(
+      expect.arrayContaining([
+        'inflow_rpc_duration_seconds_bucket',
+        'inflow_webhook_attempt_duration_seconds_bucket',
+        'inflow_webhook_delivery_lag_seconds_bucket',
+      ]),
+    )
+    expect(lines.filter((line) => line.includes(hidden!))).toEqual([])
+  })
 })
 
 test('a settlement is traced', async () => {

@@ -1,17 +1,20 @@
+import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { openTracing } from '../../src/app/start-service.ts'
 import { readConfig } from '../../src/config/config.ts'
+import { formatTraceparent, paymentTraceOf, type Tracing } from '../../src/tracing/tracing.ts'
 import { type CapturedLog, listen } from '../relay/captured-log.ts'
 import { startCollector } from '../support/collector.ts'
-import { useDatabase } from '../support/database.ts'
 import { freePort } from '../support/free-port.ts'
-import { type Instance, startInstance } from '../support/instance.ts'
+import { startInstance } from '../support/instance.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const db = useDatabase()
+const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 
-async function trace(environment: NodeJS.ProcessEnv): Promise<[Instance, CapturedLog]> {
-  const { tracing } = readConfig({
+async function trace(environment: NodeJS.ProcessEnv): Promise<[Tracing, CapturedLog]> {
+  const { tracing: settings } = readConfig({
     OTEL_BSP_SCHEDULE_DELAY: '10',
     OTEL_BSP_MAX_QUEUE_SIZE: '20',
     OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '10',
@@ -19,13 +22,13 @@ async function trace(environment: NodeJS.ProcessEnv): Promise<[Instance, Capture
     ...environment,
   })
   const captured = listen()
-  return [await startInstance(db.url, { tracing }, captured.log), captured]
+  const tracing = (await openTracing(settings, captured.log))!
+  return [tracing, captured]
 }
 
-/** Calls the service, many more times than the queue has room for. */
-async function callOften(instance: Instance, times = 100): Promise<void> {
-  const client = instance.client(BusinessService)
-  await Promise.all(Array.from({ length: times }, () => client.listBusinesses({})))
+/** Traces calls, by default many more than the queue has room for. */
+function traceCalls(tracing: Tracing, count = 100): void {
+  for (let each = 0; each < count; each++) tracing.start('call').end()
 }
 
 const linesOf = ({ lines }: CapturedLog) =>
@@ -41,19 +44,15 @@ test.each([
   if (how !== undefined) collector?.answer(how)
   onTestFinished(() => collector?.close())
   const url = collector?.url ?? `http://127.0.0.1:${await freePort()}`
-  const [instance, captured] = await trace({
+  const [tracing, captured] = await trace({
     OTEL_EXPORTER_OTLP_ENDPOINT: url,
     // The exporter repeats what is refused until then; a response that is final must arrive before, on any machine.
     OTEL_EXPORTER_OTLP_TIMEOUT: how === 400 ? '30000' : '200',
   })
-  try {
-    await callOften(instance)
-    await waitFor(() => expect(linesOf(captured)).toHaveLength(1))
-    await callOften(instance)
-  } finally {
-    // Exports what is left.
-    await instance.close()
-  }
+  traceCalls(tracing)
+  await waitFor(() => expect(linesOf(captured)).toHaveLength(1))
+  traceCalls(tracing)
+  await tracing.close()
   expect(linesOf(captured)).toEqual([
     expect.objectContaining({ level: 40, collector: new URL(url).host, reason }),
   ])
@@ -61,37 +60,23 @@ test.each([
   expect(captured.text()).not.toContain('collector-secret')
 })
 
-test('a stop does not wait for a collector that never responds', async () => {
-  const collector = await startCollector()
-  onTestFinished(() => collector.close())
-  collector.answer('hang')
-  const [instance] = await trace({
-    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-    OTEL_EXPORTER_OTLP_TIMEOUT: '600000',
-    OTEL_BSP_EXPORT_TIMEOUT: '600000',
-  })
-  await callOften(instance, 5)
-  await instance.close()
-})
-
 test('what has ended is exported before the service stops, however long the delay', async () => {
   const collector = await startCollector()
   onTestFinished(() => collector.close())
-  const [instance] = await trace({
+  const [tracing] = await trace({
     OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.url}/custom/path`,
     OTEL_BSP_SCHEDULE_DELAY: '600000',
     OTEL_BSP_MAX_QUEUE_SIZE: '100',
     OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '100',
   })
-  await callOften(instance, 5)
+  traceCalls(tracing, 5)
   expect(collector.spans).toEqual([])
-  await instance.close()
-  expect(collector.spans.filter(({ name }) => name.endsWith('/ListBusinesses'))).toHaveLength(5)
+  await tracing.close()
+  expect(collector.spans).toHaveLength(5)
   expect(collector.headers[0]).toMatchObject({ authorization: 'Bearer collector-secret' })
 })
 
 test.each([
-  ['always_off', undefined, 0],
   ['parentbased_always_off', undefined, 0],
   ['traceidratio', '0', 0],
   ['parentbased_traceidratio', '1', 20],
@@ -99,33 +84,64 @@ test.each([
 ])('the sampler %s with %s records what it should', async (name, argument, expected) => {
   const collector = await startCollector()
   onTestFinished(() => collector.close())
-  const [instance] = await trace({
+  const [tracing] = await trace({
     OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`,
     OTEL_TRACES_SAMPLER: name,
     OTEL_TRACES_SAMPLER_ARG: argument,
     OTEL_BSP_MAX_QUEUE_SIZE: '100',
   })
-  await callOften(instance, 20)
-  await instance.close()
-  const calls = collector.spans.filter(({ name }) => name.endsWith('/ListBusinesses'))
-  expect(calls).toHaveLength(expected)
+  traceCalls(tracing, 20)
+  await tracing.close()
+  expect(collector.spans).toHaveLength(expected)
 })
 
-test('lines about a call have its trace id, also where the trace is only passed on', async () => {
-  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
-  for (const environment of [{}, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' }]) {
-    const [instance, captured] = await trace(environment)
+test('a certificate that cannot be read is an error with the name of the setting', async () => {
+  const { tracing: settings } = readConfig({
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'https://127.0.0.1:9',
+    OTEL_EXPORTER_OTLP_CERTIFICATE: '/nonexistent/missing.pem',
+  })
+  await expect(openTracing(settings, pino({ level: 'silent' }))).rejects.toThrow(
+    /OTEL_EXPORTER_OTLP_CERTIFICATE cannot be read: ENOENT/,
+  )
+})
+
+test.each([
+  ['always_on', true],
+  ['always_off', false],
+])('a payment keeps its traceparent, or else that of a recorded span: %s', async (name, isOn) => {
+  const [tracing] = await trace({
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+    OTEL_TRACES_SAMPLER: name,
+  })
+  onTestFinished(() => tracing.close())
+  const span = tracing.start('call')
+  expect(paymentTraceOf({ traceparent: TRACEPARENT, span }).traceparent).toBe(TRACEPARENT)
+  const own = isOn ? formatTraceparent(span.context) : undefined
+  expect(paymentTraceOf({ span }).traceparent).toBe(own)
+  expect(span.child('step') === undefined).toBe(!isOn)
+  expect(paymentTraceOf(undefined).traceparent).toBeUndefined()
+})
+
+const service = useSharedService()
+
+test.each([{}, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' }])(
+  'lines about a call have its trace id, also where the trace is only passed on: %j',
+  async (environment) => {
+    const captured = listen()
+    const { tracing } = readConfig(environment)
+    const instance = await startInstance(service.url, { tracing }, captured.log)
+    onTestFinished(() => instance.close())
     const missing = { businessId: 'biz_none' }
     const client = instance.client(BusinessService)
-    await expect(client.getBusiness(missing, { headers: { traceparent } })).rejects.toThrow()
+    const headers = { traceparent: TRACEPARENT }
+    await expect(client.getBusiness(missing, { headers })).rejects.toThrow()
     const own = captured.lines().filter(({ trace_id }) => trace_id !== undefined)
     expect(own).toMatchObject([
       { trace_id: '4bf92f3577b34da6a3ce929d0e0e4736', request_id: expect.any(String) },
     ])
     await expect(client.getBusiness(missing)).rejects.toThrow()
     const last = captured.lines().findLast(({ rpc }) => rpc !== undefined)
-    const isOn = 'OTEL_EXPORTER_OTLP_ENDPOINT' in environment
+    const isOn = tracing !== undefined
     expect(last!['trace_id']).toEqual(isOn ? expect.stringMatching(/^[0-9a-f]{32}$/) : undefined)
-    await instance.close()
-  }
-})
+  },
+)
