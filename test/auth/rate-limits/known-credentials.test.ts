@@ -51,14 +51,6 @@ describe('a credential is known', () => {
     expect(known.has('a')).toBe(false)
   })
 
-  test('and its next call records it again, once it was forgotten', () => {
-    const { known } = setUp()
-    const recorded = { authenticatedAtMs: 5 }
-    known.record('a', recorded)
-    known.forget('a')
-    expect(recorded.authenticatedAtMs).toBe(Number.NEGATIVE_INFINITY)
-  })
-
   test('always, if the settings name it', () => {
     const { known } = setUp([], 'admin')
     known.forget('admin')
@@ -121,14 +113,6 @@ describe('credentials that were issued lately', () => {
     expect(asked.slice(1)).toEqual([second])
     refreshAfter(1)
     expect(asked).toHaveLength(3)
-  })
-
-  test('are read from the earlier time if the clock was set back', async () => {
-    const { keys, asked } = storedKeys([])
-    const { known, state } = setUp([keys])
-    state.nowMs -= 1_000
-    known.refresh()
-    expect(asked).toEqual([['issued', state.nowMs - 60_000, 1_000]])
   })
 
   test('are read again, from the same time, after a read failed', async () => {

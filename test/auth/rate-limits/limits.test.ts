@@ -119,12 +119,6 @@ describe('the limit of a caller', () => {
     expect(reads).toBe(4)
   })
 
-  test('is found without a credential too, which is then not known', () => {
-    const { limits, known } = setUp()
-    expect(burstOf(limits.caller(internal, () => undefined))).toBe(3)
-    expect(known.has('undefined')).toBe(false)
-  })
-
   test('knows a credential again at the first call after it was refused', () => {
     const { limits, known } = setUp()
     limits.caller(business, credential)
@@ -155,12 +149,5 @@ describe('failed authentications from an address', () => {
     limits.fail('203.0.113.7', 'well-formed', 'x')
     expect(limits.limitsFailures).toBe(false)
     expect(limits.failures('203.0.113.7')).toBeUndefined()
-  })
-
-  test('of a malformed credential leave the known ones known', () => {
-    const { limits, known } = setUp()
-    limits.caller(business, () => 'secret')
-    limits.fail('203.0.113.7', 'malformed', 'secret')
-    expect(known.has('secret')).toBe(true)
   })
 })

@@ -159,22 +159,6 @@ test.each([
     ],
   ],
   [
-    'generateVirtualAccount',
-    {},
-    ['reference', 'email', 'phone', 'firstName', 'lastName', 'bank'].map(
-      (name) => `${name} ${REQUIRED}`,
-    ),
-  ],
-  [
-    'generateVirtualAccount',
-    creation({ bank: 'PALMPAY', firstName: '' }),
-    [
-      `firstName ${REQUIRED}`,
-      'idType is required when bank is PALMPAY',
-      'idNumber is required when bank is PALMPAY',
-    ],
-  ],
-  [
     'listTransactions',
     { page_size: 'x', status: 'x', reference: 5 },
     [`page_size ${NO_NUMBER}`, `reference ${NO_STRING}`, `status ${STATUS}`],

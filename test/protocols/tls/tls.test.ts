@@ -10,8 +10,8 @@ import pino from 'pino'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { subscribe } from '../../../src/client/subscribe.ts'
-import { runHere, startInflow, temporaryFolder } from '../../cli/run-inflow.ts'
-import { sequence, writeEvents } from '../../support/events.ts'
+import { runHere, temporaryFolder } from '../../cli/run-inflow.ts'
+import { writeEvents } from '../../support/events.ts'
 import { grpcClient } from '../../support/grpc-client.ts'
 import { ADMIN_TOKEN, bearer } from '../../support/service.ts'
 import { waitFor } from '../../support/wait-for.ts'
@@ -197,21 +197,6 @@ const readEvents = (onInterruption?: (error: Error) => void) =>
     start: { case: 'beginning', value: true },
     ...(onInterruption && { onInterruption }),
   })
-
-test('events arrive over TLS, at the command line and at the client', async () => {
-  const [id] = await writeEvents(tls.database.durablePool, 1)
-  await sequence(tls.database.durablePool)
-  const env = {
-    INFLOW_GRPC_URL: tls.grpcUrl,
-    INFLOW_TOKEN: ADMIN_TOKEN,
-    INFLOW_CA: tls.path('authority'),
-  }
-  const running = startInflow(['events', 'tail', '--from-beginning', '--json'], { env })
-  expect(JSON.parse((await running.nextLine()) ?? '')).toMatchObject({ id })
-  const events = readEvents()
-  expect((await events.next()).value?.id).toBe(id)
-  await events.return()
-})
 
 test('certificates are reloaded without losing a connection, and invalid ones are ignored', async () => {
   const client = createClient(BusinessService, grpc())
