@@ -25,14 +25,15 @@ export async function snapshotOf({ database: { durablePool } }: TestService): Pr
       and relkind in ('r', 'p') and not relispartition order by relname`,
   )
   const tables = rows.map((row) => row.tablename).filter((name) => !BY_THEMSELVES.test(name))
-  const hashes = tables.map(async (table) => {
+  const hashes: Record<string, unknown> = {}
+  for (const table of tables) {
     const { rows: found } = await durablePool.query(
       `select count(*), md5(string_agg(${rowOf(table)}, '|' order by ${rowOf(table)}))
         from "${table}" t`,
     )
-    return [table, found[0]] as const
-  })
-  return Object.fromEntries(await Promise.all(hashes))
+    hashes[table] = found[0]
+  }
+  return hashes
 }
 
 function rowOf(table: string): string {
