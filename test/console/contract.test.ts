@@ -3,21 +3,12 @@ import { AccountStatusSchema, OpeningStateSchema } from '../../gen/inflow/accoun
 import {
   HoldStateSchema,
   TransactionStatusSchema,
-  Variance,
   VarianceSchema,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { Bank, BankSchema } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { BankSchema } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { DeliveryStatusSchema } from '../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { FORM_RULES } from '../../src/console/form-rules.ts'
-import {
-  bankName,
-  enumChoices,
-  enumFieldChoices,
-  enumLabel,
-  enumTone,
-  enumValue,
-} from '../../src/console/format/enums.ts'
-import { titleOf } from '../../src/console/format/titles.ts'
+import { enumChoices, enumFieldChoices, enumValue } from '../../src/console/format/enums.ts'
 
 test('the rules of fields that a form checks come from the contract', () => {
   expect(FORM_RULES).toMatchObject({
@@ -57,21 +48,4 @@ test.each([
   }
   expect(enumValue(schema, '')).toBeUndefined()
   expect(enumValue(schema, 'unspecified')).toBeUndefined()
-})
-
-test('values and fields have the words of the contract, but for the exceptions', () => {
-  expect(bankName(Bank.BANK_9PSB)).toBe('9PSB')
-  expect(bankName(Bank.BANK_UNSPECIFIED)).toBe('–')
-  expect(enumLabel(VarianceSchema, Variance.PAYER_NOT_ALLOWED)).toBe('Payer not allowed')
-  expect(enumLabel(VarianceSchema, Variance.EXPIRED)).toBe('After expiry')
-  expect(enumLabel(VarianceSchema, Variance.UNSPECIFIED)).toBe('')
-  expect(enumTone(DeliveryStatusSchema, 3)).toBe('bad')
-  expect(['startedAt', 'feesMinor', 'sessionId', 'firstName', 'id', 'url'].map(titleOf)).toEqual([
-    'Started',
-    'Fees',
-    'Session',
-    'First name',
-    'Id',
-    'URL',
-  ])
 })

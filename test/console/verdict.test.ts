@@ -12,7 +12,7 @@ import { DeliveryStatus } from '../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { verdictOf } from '../../src/console/pages/verdict.ts'
 
 const NOW_MS = 1_795_000_000_000
-const { SUCCESS, PENDING, FAILED, REVERSED } = TransactionStatus
+const { SUCCESS, FAILED, REVERSED } = TransactionStatus
 
 const payment = (of: Partial<Transaction>) =>
   create(TransactionSchema, { status: SUCCESS, ...of } as Transaction)
@@ -33,7 +33,6 @@ const delivery = (host: string, status: DeliveryStatus, attemptCount = 0, error 
 const delivered = delivery('a.example', DeliveryStatus.DELIVERED, 1)
 
 test.each([
-  [{ status: PENDING }, [], 'waiting', 'The bank reports it as pending: nothing is credited yet.'],
   [{ status: FAILED }, [], 'bad', 'The bank reports that it failed: nothing was credited.'],
   [
     { status: REVERSED },
@@ -42,7 +41,6 @@ test.each([
     'Reversed: the money is in no balance. No webhook endpoint gets it.',
   ],
   [{ imported: true }, [], 'neutral', 'Imported from another provider: it is in no balance.'],
-  [{}, [delivered], 'good', 'Received. Delivered to a.example.'],
   [
     { settled: true },
     [delivered, delivery('b.example', DeliveryStatus.PENDING)],

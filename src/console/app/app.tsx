@@ -139,7 +139,6 @@ function createQueries(): QueryClient {
   })
 }
 
-/** Shows its children once the caller is known. */
 function SessionProvider({ children }: { readonly children: ReactNode }) {
   const read = useQuery(
     SessionService.method.getCaller,

@@ -4,14 +4,13 @@ import { useReviewSummary } from '../session/review-summary.ts'
 import { useMay, useOnlyBusiness } from '../session/session.tsx'
 import { useHref, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
+import { isModified, isTyping } from '../ui/keys.ts'
 import { PageLink } from '../ui/values.tsx'
 import { RAIL } from './pages.ts'
 import { TopBar } from './top-bar.tsx'
-import { isTyping } from './typing.ts'
 
 const VIEWERS_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone
 
-/** Loaded when it is first asked for. */
 const ShortcutHelp = lazy(() => import('./shortcut-help.tsx'))
 
 /** What all pages have around them: the rail, the bar, and the colour of the mode. */
@@ -102,7 +101,7 @@ function useRailKeys(onHelp: () => void): readonly (readonly [letter: string, ti
   useEffect(() => {
     let startedMs = 0
     const onKey = (event: KeyboardEvent) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
+      if (isModified(event) || isTyping(event.target)) return
       if (event.key === '?') {
         onHelp()
         return
@@ -125,7 +124,6 @@ function useRailKeys(onHelp: () => void): readonly (readonly [letter: string, ti
   return pages.map(({ letter, title }) => [letter, title])
 }
 
-/** How many items wait for an operator. */
 function ReviewBadge() {
   const { data } = useReviewSummary()
   const counts = data?.counts ?? []

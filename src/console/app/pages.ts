@@ -3,7 +3,6 @@ import type { MethodNeeds } from '../session/method-needs.ts'
 import type { IconName } from '../ui/icons.tsx'
 import { RAIL_NEEDS } from './rail-needs.ts'
 
-/** A page of the rail. */
 interface RailPage {
   readonly path: string
   readonly title: string
@@ -42,46 +41,41 @@ function rail(title: keyof typeof RAIL_NEEDS, load: () => Promise<ComponentType>
 const inner = (path: string, load: () => Promise<ComponentType>) =>
   [path, lazily(path, load)] as const
 
-const overview = () => import('../pages/overview-page.tsx')
-const payments = () => import('../pages/payments-page.tsx')
-const payment = () => import('../pages/payment-page.tsx')
-const accounts = () => import('../pages/accounts-page.tsx')
-const account = () => import('../pages/account-page.tsx')
-const events = () => import('../pages/events-page.tsx')
-const webhooks = () => import('../pages/webhooks-page.tsx')
-const endpoint = () => import('../pages/endpoint-page.tsx')
-const deliveries = () => import('../pages/deliveries.tsx')
-const review = () => import('../pages/review-page.tsx')
-const settlement = () => import('../pages/settlement-page.tsx')
-const reconciliation = () => import('../pages/reconciliation-page.tsx')
-const requests = () => import('../pages/requests-page.tsx')
-const businesses = () => import('../pages/businesses-page.tsx')
-const access = () => import('../pages/access-page.tsx')
-const health = () => import('../pages/health-page.tsx')
-
 /** The pages in the order of the rail. */
 export const RAIL: readonly RailPage[] = [
-  rail('Overview', async () => (await overview()).OverviewPage),
-  rail('Payments', async () => (await payments()).PaymentsPage),
-  rail('Accounts', async () => (await accounts()).AccountsPage),
-  rail('Events', async () => (await events()).EventsPage),
-  rail('Webhooks', async () => (await webhooks()).WebhooksPage),
-  rail('Review', async () => (await review()).ReviewPage),
-  rail('Settlement', async () => (await settlement()).SettlementPage),
-  rail('Reconciliation', async () => (await reconciliation()).ReconciliationPage),
-  rail('Requests', async () => (await requests()).RequestsPage),
-  rail('Businesses', async () => (await businesses()).BusinessesPage),
-  rail('Access', async () => (await access()).AccessPage),
-  rail('Health', async () => (await health()).HealthPage),
+  rail('Overview', async () => (await import('../pages/overview-page.tsx')).OverviewPage),
+  rail('Payments', async () => (await import('../pages/payments-page.tsx')).PaymentsPage),
+  rail('Accounts', async () => (await import('../pages/accounts-page.tsx')).AccountsPage),
+  rail('Events', async () => (await import('../pages/events-page.tsx')).EventsPage),
+  rail('Webhooks', async () => (await import('../pages/webhooks-page.tsx')).WebhooksPage),
+  rail('Review', async () => (await import('../pages/review-page.tsx')).ReviewPage),
+  rail('Settlement', async () => (await import('../pages/settlement-page.tsx')).SettlementPage),
+  rail(
+    'Reconciliation',
+    async () => (await import('../pages/reconciliation-page.tsx')).ReconciliationPage,
+  ),
+  rail('Requests', async () => (await import('../pages/requests-page.tsx')).RequestsPage),
+  rail('Businesses', async () => (await import('../pages/businesses-page.tsx')).BusinessesPage),
+  rail('Access', async () => (await import('../pages/access-page.tsx')).AccessPage),
+  rail('Health', async () => (await import('../pages/health-page.tsx')).HealthPage),
 ]
 
 /** Pages that are reached from others: patterns of paths. */
 export const INNER: readonly (readonly [path: string, component: ComponentType])[] = [
-  inner('/payments/:id', async () => (await payment()).PaymentPage),
-  inner('/accounts/:business/:reference', async () => (await account()).AccountPage),
-  inner('/events/:id', async () => (await events()).EventPage),
-  inner('/webhooks/deliveries/:id', async () => (await deliveries()).DeliveryPage),
-  inner('/webhooks/:id', async () => (await endpoint()).EndpointPage),
-  inner('/settlement/:id', async () => (await settlement()).SettlementDetails),
-  inner('/businesses/:id', async () => (await businesses()).BusinessPage),
+  inner('/payments/:id', async () => (await import('../pages/payment-page.tsx')).PaymentPage),
+  inner(
+    '/accounts/:business/:reference',
+    async () => (await import('../pages/account-page.tsx')).AccountPage,
+  ),
+  inner('/events/:id', async () => (await import('../pages/events-page.tsx')).EventPage),
+  inner(
+    '/webhooks/deliveries/:id',
+    async () => (await import('../pages/deliveries.tsx')).DeliveryPage,
+  ),
+  inner('/webhooks/:id', async () => (await import('../pages/endpoint-page.tsx')).EndpointPage),
+  inner(
+    '/settlement/:id',
+    async () => (await import('../pages/settlement-page.tsx')).SettlementDetails,
+  ),
+  inner('/businesses/:id', async () => (await import('../pages/businesses-page.tsx')).BusinessPage),
 ]

@@ -6,8 +6,8 @@ import { ResultKind, type SearchResult } from '../../../gen/inflow/overview/v1/s
 import { naira } from '../format/money.ts'
 import { useHref, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
+import { isTyping } from '../ui/keys.ts'
 import { Time } from '../ui/values.tsx'
-import { isTyping } from './typing.ts'
 
 /** How long the viewer has to pause in typing before a search starts. */
 const SETTLED_MS = 150
@@ -164,7 +164,6 @@ const REVIEWED: Readonly<Record<number, number>> = {
   [ResultKind.PAYMENT_CONFLICT]: 3,
 }
 
-/** The page of a result, by its kind. */
 const PATHS: Readonly<Record<number, (result: SearchResult) => string>> = {
   [ResultKind.TRANSACTION]: ({ id }) => `/payments/${id}`,
   [ResultKind.ACCOUNT]: ({ businessId, reference }) => `/accounts/${businessId}/${reference}`,

@@ -49,7 +49,6 @@ function ModeSwitch() {
   )
 }
 
-/** The state of the live stream, and its pause. */
 function Connection() {
   const { state, isPaused, setPaused } = useLive()
   const now = useNow()

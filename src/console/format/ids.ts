@@ -5,9 +5,9 @@ export function shorten(text: string, charsMax = 16): string {
   return `${text.slice(0, charsMax - tail - 1)}…${text.slice(-tail)}`
 }
 
-/** `RECORD_OUTCOME_RECORDED` of an enum with a prefix, as words: `Recorded`. */
-export function words(name: string, prefix = ''): string {
-  const text = name.replace(prefix, '').toLowerCase().replaceAll('_', ' ')
+/** `PAYMENT_ON_HOLD` as words: `Payment on hold`. */
+export function words(name: string): string {
+  const text = name.toLowerCase().replaceAll('_', ' ')
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
 
@@ -23,7 +23,6 @@ export function placeOfUrl(url: string): string {
   return pathname === '/' ? host : host + pathname
 }
 
-/** The host of a URL. */
 export function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : url
 }

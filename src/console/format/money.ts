@@ -1,20 +1,14 @@
-/**
- * Formats kobo as naira: `₦1,500.50`. Exact for any bigint.
- *
- * @param sign shows `+` for positive amounts
- */
-export function naira(amountMinor: bigint, sign = false): string {
+/** Formats kobo as naira: `₦1,500.50`. Exact for any bigint. */
+export function naira(amountMinor: bigint): string {
   const isNegative = amountMinor < 0n
   const minor = isNegative ? -amountMinor : amountMinor
   const whole = String(minor / 100n).replace(/\B(?=(\d{3})+$)/g, ',')
-  const prefix = isNegative ? '−' : sign && minor > 0n ? '+' : ''
-  return `${prefix}₦${whole}.${String(minor % 100n).padStart(2, '0')}`
+  return `${isNegative ? '−' : ''}₦${whole}.${String(minor % 100n).padStart(2, '0')}`
 }
 
 /** Formats kobo in at most six characters for tiles and axes: `₦1.2m`. */
 export function shortNaira(amountMinor: bigint): string {
-  const whole = amountMinor / 100n
-  return `₦${shortCount(whole)}`
+  return `₦${shortCount(amountMinor / 100n)}`
 }
 
 const STEPS: readonly (readonly [bigint, string])[] = [

@@ -7,22 +7,19 @@ export const DAY = 24 * HOUR
 
 const LAGOS = 'Africa/Lagos'
 
-/** The viewer's zone, `undefined` of Intl; and Lagos, and UTC. */
-const local = formatterOf(undefined)
-const lagos = formatterOf(LAGOS)
-const utc = formatterOf('UTC')
-
-function formatterOf(timeZone: string | undefined): Intl.DateTimeFormat {
-  return new Intl.DateTimeFormat('en-GB', {
-    ...(timeZone !== undefined && { timeZone }),
-    year: 'numeric',
-    month: 'short',
-    day: '2-digit',
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-  })
+/** @param timeZone undefined: the viewer's */
+function formatter(timeZone: string | undefined, options: Intl.DateTimeFormatOptions) {
+  const { format } = new Intl.DateTimeFormat('en-GB', { ...options, timeZone })
+  return (ms: number) => format(ms)
 }
+
+const CLOCK = { hour: '2-digit', minute: '2-digit' } as const
+const WITH_SECONDS = { ...CLOCK, second: '2-digit' } as const
+const WHOLE = { year: 'numeric', month: 'short', day: '2-digit', ...WITH_SECONDS } as const
+
+const localText = formatter(undefined, WHOLE)
+const lagosText = formatter(LAGOS, WHOLE)
+const utcText = formatter('UTC', WHOLE)
 
 /** Milliseconds since the Unix epoch. */
 export function msOf(time: Timestamp | undefined): number | undefined {
@@ -34,15 +31,15 @@ export function timeText(ms: number, nowMs: number): string {
   const age = nowMs - ms
   // The clock of a page moves by the second.
   if (age < SECOND && age > -2 * SECOND) return 'now'
-  if (Math.abs(age) >= HOUR) return local.format(ms)
+  if (Math.abs(age) >= HOUR) return localText(ms)
   const text = durationText(Math.floor(Math.abs(age) / SECOND) * SECOND)
   return age >= 0 ? `${text} ago` : `in ${text}`
 }
 
 /** The time in UTC, in Lagos and, if it is another, in the viewer's zone. */
 export function timeTitle(ms: number): string {
-  const lines = [`${utc.format(ms)} UTC`, `${lagos.format(ms)} Lagos`]
-  if (local.format(ms) !== lagos.format(ms)) lines.push(`${local.format(ms)} local`)
+  const lines = [`${utcText(ms)} UTC`, `${lagosText(ms)} Lagos`]
+  if (localText(ms) !== lagosText(ms)) lines.push(`${localText(ms)} local`)
   return lines.join('\n')
 }
 
@@ -63,41 +60,16 @@ function pair(ms: number, large: number, name: string, small: number, rest: stri
 }
 
 /** `14:05` in Lagos. */
-export function lagosClock(ms: number): string {
-  return new Intl.DateTimeFormat('en-GB', {
-    timeZone: LAGOS,
-    hour: '2-digit',
-    minute: '2-digit',
-  }).format(ms)
-}
+export const lagosClock = formatter(LAGOS, CLOCK)
 
 /** `Mon 23 Nov` in Lagos. */
-export function lagosDay(ms: number): string {
-  return new Intl.DateTimeFormat('en-GB', {
-    timeZone: LAGOS,
-    weekday: 'short',
-    day: 'numeric',
-    month: 'short',
-  }).format(ms)
-}
-
-const localClock = new Intl.DateTimeFormat('en-GB', {
-  hour: '2-digit',
-  minute: '2-digit',
-  second: '2-digit',
-})
-
-const localDay = new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short' })
+export const lagosDay = formatter(LAGOS, { weekday: 'short', day: 'numeric', month: 'short' })
 
 /** `14:05:32` in the viewer's zone. */
-export function clockText(ms: number): string {
-  return localClock.format(ms)
-}
+export const clockText = formatter(undefined, WITH_SECONDS)
 
 /** `23 Nov` in the viewer's zone. */
-export function dayText(ms: number): string {
-  return localDay.format(ms)
-}
+export const dayText = formatter(undefined, { day: '2-digit', month: 'short' })
 
 /** A local time as fields for times hold it: `2026-11-23T14:05`. */
 export function localField(ms: number): string {

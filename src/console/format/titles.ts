@@ -1,6 +1,5 @@
 import { words } from './ids.ts'
 
-/** What fields of the contract are called, where their own names do not say it. */
 const TITLES: Readonly<Record<string, string>> = {
   address: 'From',
   alias: 'Prefix of account names',

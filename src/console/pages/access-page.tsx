@@ -1,6 +1,4 @@
-import '../styles/access.css'
 import type { DescMethod } from '@bufbuild/protobuf'
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { type ComponentType, useState } from 'react'
 import {
   AdminService,
@@ -14,13 +12,12 @@ import {
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { shorten, words } from '../format/ids.ts'
 import { count } from '../format/money.ts'
-import { useBusinessNames } from '../session/business-names.ts'
 import { useMay, useOnlyBusiness, useRestricted } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Button, Code } from '../ui/button.tsx'
-import { columnsOf, type Entry, MessageFacts } from '../ui/columns.tsx'
+import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { FilterBar, readTime, TextFilter, TimeFilter } from '../ui/filters.tsx'
+import { FilterBar, TextFilter, TimeFilter, useTimeRange } from '../ui/filters.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, Failure, Page, Section } from '../ui/page.tsx'
 import { useProgress } from '../ui/progress.ts'
@@ -28,7 +25,6 @@ import { Id, PageLink, Status } from '../ui/values.tsx'
 import { PortalLinks, Sessions, Tokens, usePortalLinks } from './credentials.tsx'
 
 interface Part {
-  /** In the URL. */
   readonly name: string
   readonly title: string
   /** The part is shown to a caller who may call this. */
@@ -89,7 +85,6 @@ export function AccessPage() {
   )
 }
 
-/** Who may sign in for a business, and what was done. */
 function TeamPage({ businessId }: { readonly businessId: string }) {
   const links = usePortalLinks(businessId)
   const mayList = useMay()(SessionService.method.listPortalLinks)
@@ -103,16 +98,10 @@ function TeamPage({ businessId }: { readonly businessId: string }) {
   )
 }
 
-/** Who changed what, when, and from where. */
 function AuditLog() {
   const mayVerify = useMay()(AdminService.method.verifyAudit)
   const [opened, setOpened] = useState<AuditEntry>()
   const list = useEntries()
-  const entries = list.rows
-  const isOne = useViewScope().businessId !== ''
-  const nameOf = useBusinessNames(
-    isOne ? [] : entries.map(({ businessId }) => businessId).filter((id) => id !== ''),
-  )
   return (
     <>
       {mayVerify && <Verification />}
@@ -124,7 +113,7 @@ function AuditLog() {
       </FilterBar>
       <List
         label="Audit entries"
-        columns={entryColumns(isOne ? undefined : nameOf)}
+        columns={COLUMNS}
         of={list}
         keyOf={({ number }) => String(number)}
         onOpen={setOpened}
@@ -144,51 +133,36 @@ function useEntries() {
   const [action] = useUrlState('action')
   const [actorId] = useUrlState('actor')
   const [targetId] = useUrlState('target')
-  const fromMs = readTime(useUrlState('from')[0])
-  const toMs = readTime(useUrlState('to')[0])
+  const period = useTimeRange()
   return usePagedList(AdminService.method.listAuditEntries, 'entries', {
     businessId,
     action,
     actorId,
     targetId,
     pageSize: 50,
-    ...(fromMs !== undefined && { from: timestampFromMs(fromMs) }),
-    ...(toMs !== undefined && { to: timestampFromMs(toMs) }),
+    ...period,
   })
 }
 
-/** @param nameOf names a business by its id; undefined: the log is of one business */
-function entryColumns(nameOf: ((businessId: string) => string) | undefined) {
-  const business: Entry<AuditEntry> = [
-    'Business',
-    ({ businessId }) => businessId !== '' && nameOf?.(businessId),
-  ]
-  return columnsOf(AuditEntrySchema, [
-    ['#', ({ number }) => String(number), 'number'],
-    ['Time', 'at'],
-    ['Action', ({ action }) => <code>{action}</code>],
-    ['Who', ({ actor }) => <ActorShown actor={actor} />],
-    [
-      'Target',
-      ({ targetKind, targetId }) => (
-        <>
-          {targetKind.replaceAll('_', ' ')} {targetId !== '' && <Id text={targetId} />}
-        </>
-      ),
-    ],
-    ['From', ({ address }) => <code>{address}</code>],
-    ...(nameOf ? [business] : []),
-  ])
-}
+const COLUMNS = columnsOf(AuditEntrySchema, [
+  ['#', ({ number }) => String(number), 'number'],
+  ['Time', 'at'],
+  ['Action', ({ action }) => <code>{action}</code>],
+  ['Who', ({ actor }) => <ActorShown actor={actor} />],
+  [
+    'Target',
+    ({ targetKind, targetId }) => (
+      <>
+        {targetKind.replaceAll('_', ' ')} {targetId !== '' && <Id text={targetId} />}
+      </>
+    ),
+  ],
+  ['From', ({ address }) => <code>{address}</code>],
+  'businessId',
+])
 
 /** An entry with its details and hashes. @param entry undefined: closed */
-function EntryDialog({
-  entry,
-  onClose,
-}: {
-  readonly entry: AuditEntry | undefined
-  readonly onClose: () => void
-}) {
+function EntryDialog({ entry, onClose }: { entry: AuditEntry | undefined; onClose: () => void }) {
   if (entry === undefined) return null
   return (
     <Dialog title={`#${entry.number} ${entry.action}`} isOpen onClose={onClose}>
@@ -228,7 +202,6 @@ const KINDS: Readonly<Record<string, string>> = {
   system: 'The service',
 }
 
-/** Who made a change, in words. */
 function ActorShown({ actor }: { readonly actor: Actor | undefined }) {
   const isPortal = useRestricted()
   if (!actor) return null

@@ -97,7 +97,6 @@ function readPayer(line: string) {
   return accountNumber === '' ? { name: line } : { accountNumber, bankCode }
 }
 
-/** The banks with their whole names. */
 export const BANKS: readonly Choice[] = enumFieldChoices(BankSchema).map(({ value, label }) => ({
   value,
   label: value === '9PSB' ? '9 Payment Service Bank' : label,
@@ -140,7 +139,6 @@ const VERIFICATION: FieldSpecs = [
   },
 ]
 
-/** The bank, and the fields that it wants. */
 function BankFields() {
   const [bank, setBank] = useState('9PSB')
   const own = {
@@ -250,7 +248,6 @@ export function SetSplit({ account }: { readonly account: Account }) {
   )
 }
 
-/** The most businesses that a split has. */
 const RECIPIENTS_MAX = 5
 
 function SplitFields({ split }: { readonly split: Split | undefined }) {
@@ -296,7 +293,6 @@ function SplitFields({ split }: { readonly split: Split | undefined }) {
   )
 }
 
-/** Rows without a business are left out. */
 function readRecipients(form: FormValues): MessageInitShape<typeof SplitRecipientSchema>[] {
   return Array.from({ length: RECIPIENTS_MAX }, (_, index) => ({
     businessId: form.text(`split.recipients[${index}].businessId`),

@@ -1,4 +1,3 @@
-import '../styles/accounts.css'
 import { useQuery } from '@connectrpc/connect-query'
 import { useParams } from 'wouter'
 import {
@@ -158,7 +157,6 @@ function AccountFacts({ account }: Props) {
   )
 }
 
-/** What a one-time account expects, and the business's own data. */
 function TermsFacts({ account: { terms, metadata } }: Props) {
   const pairs = Object.entries(metadata)
   if (!terms && pairs.length === 0) return null
@@ -181,7 +179,6 @@ function TermsFacts({ account: { terms, metadata } }: Props) {
   )
 }
 
-/** How its payments are divided. */
 function SplitFacts({ account: { split, businessId } }: Props) {
   const recipients = split?.recipients ?? []
   const owner = useBusinessName(businessId)

@@ -1,4 +1,3 @@
-import '../styles/accounts.css'
 import { createQueryOptions, useQuery, useTransport } from '@connectrpc/connect-query'
 import { useQueries } from '@tanstack/react-query'
 import {
@@ -16,7 +15,6 @@ import { ResultKind } from '../../../gen/inflow/overview/v1/search_pb.ts'
 import { BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { enumChoices, enumLabel, enumName, enumValue } from '../format/enums.ts'
 import { naira } from '../format/money.ts'
-import { useBusinessNames } from '../session/business-names.ts'
 import { useArrivals } from '../session/live.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { columnsOf, type Entry } from '../ui/columns.tsx'
@@ -64,11 +62,12 @@ function AllAccounts() {
     openingStates: state === undefined ? [] : [state],
   })
   const arrivals = useArrivals(accounts.pages.refetch, ({ payload }) => payload.case === 'account')
-  const table = useAccountTable(accounts.rows, state !== undefined)
   const business = businessId === '' ? '' : ` --business ${businessId}`
   return (
     <List
-      {...table}
+      label="Accounts"
+      columns={state === undefined ? COLUMNS : PENDING_COLUMNS}
+      hrefOf={hrefOfAccount}
       of={accounts}
       isExported
       empty={
@@ -99,11 +98,12 @@ function FoundAccounts({ text }: { readonly text: string }) {
     ),
   })
   const accounts = reads.flatMap(({ data }) => data?.account ?? [])
-  const table = useAccountTable(accounts, false)
   const error = found.error ?? reads.find((read) => read.error)?.error
   if (error) return <Failure error={error} onRetry={() => void found.refetch()} />
   if (found.isPending || reads.some(({ isPending }) => isPending)) return <Waiting rows={3} />
-  if (accounts.length > 0) return <Table {...table} rows={accounts} />
+  if (accounts.length > 0) {
+    return <Table label="Accounts" columns={COLUMNS} rows={accounts} hrefOf={hrefOfAccount} />
+  }
   return (
     <Empty title="No account has it">
       A reference, an account number, an id and an e-mail address must be whole.
@@ -112,16 +112,10 @@ function FoundAccounts({ text }: { readonly text: string }) {
 }
 
 /** What all lists of accounts show. @param showsOpening why they are pending has columns of its own */
-function useAccountTable(accounts: readonly Account[], showsOpening: boolean) {
-  const isOne = useViewScope().businessId !== ''
-  const nameOf = useBusinessNames(isOne ? [] : accounts.map(({ businessId }) => businessId))
-  const business: Entry<Account> = [
-    'Business',
-    ({ businessId }) => <Clipped text={nameOf(businessId)} />,
-  ]
-  const columns = columnsOf(AccountSchema, [
+const accountColumns = (showsOpening: boolean) =>
+  columnsOf(AccountSchema, [
     ['Account', numberShown, undefined, 'number'],
-    ...(isOne ? [] : [business]),
+    'businessId',
     'bankName',
     ['Status', ({ status }) => <EnumStatus of={AccountStatusSchema} value={status} />],
     [
@@ -138,11 +132,9 @@ function useAccountTable(accounts: readonly Account[], showsOpening: boolean) {
     ['Phone', ({ customer }) => customer?.phone, 'extra'],
     ['Id', 'id', 'extra'],
   ])
-  return {
-    label: 'Accounts',
-    columns,
-    hrefOf: (account: Account, href: (path: string) => string) => href(pathOfAccount(account)),
-  }
+
+function hrefOfAccount(account: Account, href: (path: string) => string): string {
+  return href(pathOfAccount(account))
 }
 
 function numberShown({ accountNumber }: Account) {
@@ -180,6 +172,9 @@ const CAUSE: Entry<Account> = [
   ({ opening }) => <span className="cause">{opening?.cause}</span>,
 ]
 
+const COLUMNS = accountColumns(false)
+const PENDING_COLUMNS = accountColumns(true)
+
 /** The most that are shown above the list; the filter shows them all. */
 const OPENINGS_SHOWN_MAX = 10
 
@@ -209,7 +204,7 @@ function PendingOpenings() {
         label="Pending openings"
         columns={OPENING_COLUMNS}
         rows={accounts}
-        hrefOf={(account, href) => href(pathOfAccount(account))}
+        hrefOf={hrefOfAccount}
       />
     </Section>
   )
@@ -235,7 +230,6 @@ function OpeningStatus({ state }: { readonly state: OpeningState }) {
   )
 }
 
-/** Resolves the opening of an account that is shown. */
 export function Resolve({ account }: { readonly account: Account }) {
   const { opening, bankName, id } = account
   return (

@@ -49,7 +49,6 @@ export function keepUncounted(now: Arrivals, figuresAtMs: number, uncounted: num
     .toReversed()
 }
 
-/** Figures with the payments that arrived since. */
 export function withArrivals<F extends Pick<HourFigures, 'payments' | 'amountMinor'>>(
   figures: F,
   now: Arrivals,

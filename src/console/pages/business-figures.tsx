@@ -1,6 +1,4 @@
-import '../styles/figures.css'
 import { useQuery } from '@connectrpc/connect-query'
-import type { ReactNode } from 'react'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
@@ -8,7 +6,7 @@ import { count } from '../format/money.ts'
 import { useMay } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Failure, Section } from '../ui/page.tsx'
-import { Money, PageLink } from '../ui/values.tsx'
+import { Figure, Money, PageLink } from '../ui/values.tsx'
 import { stateOf } from './webhooks-page.tsx'
 
 /** The most endpoints of a business in both modes together, which one page has. */
@@ -32,76 +30,49 @@ export function BusinessFigures({ businessId }: { readonly businessId: string })
   const error = overview.error ?? balance.error ?? health.error
   const { total } = overview.data ?? {}
   const money = balance.data?.balance
-  const query = { business: businessId }
+  const link = (to: string, text: string) => (
+    <PageLink to={to} query={{ business: businessId }}>
+      {text}
+    </PageLink>
+  )
   const failed = total && total.attempts - total.delivered
   return (
     <Section title={`In ${live ? 'live' : 'test'} mode`}>
       {error !== null && <Failure error={error} />}
-      <div className="figures">
+      <ul className="figures">
         {money && (
-          <Figure title="Available" text="settled, less fees and reversals">
+          <Figure title="Available" note="settled, less fees and reversals">
             <Money minor={money.availableMinor} />
           </Figure>
         )}
         {money && (
-          <Figure title="Pending" text="received and not settled yet">
+          <Figure title="Pending" note="received and not settled yet">
             <Money minor={money.pendingMinor} />
           </Figure>
         )}
         {total && (
           <Figure
-            title={
-              <PageLink to="/payments" query={query}>
-                Payments
-              </PageLink>
-            }
-            text={`of the last 24 hours, ${count(total.payments)} in number, held ones included`}
+            title={link('/payments', 'Payments')}
+            note={`of the last 24 hours, ${count(total.payments)} in number, held ones included`}
           >
             <Money minor={total.amountMinor} />
           </Figure>
         )}
         {total && failed !== undefined && (
           <Figure
-            title={
-              <PageLink to="/webhooks" query={query}>
-                Failed attempts
-              </PageLink>
-            }
-            text={`of ${count(total.attempts)} at its endpoints in the last 24 hours; ${count(total.failed)} deliveries failed for good`}
+            title={link('/webhooks', 'Failed attempts')}
+            note={`of ${count(total.attempts)} at its endpoints in the last 24 hours; ${count(total.failed)} deliveries failed for good`}
           >
             {count(failed)}
           </Figure>
         )}
         {health.text !== undefined && (
-          <Figure
-            title={
-              <PageLink to="/webhooks" query={query}>
-                Healthy endpoints
-              </PageLink>
-            }
-            text={health.text}
-          >
+          <Figure title={link('/webhooks', 'Healthy endpoints')} note={health.text}>
             {health.number}
           </Figure>
         )}
-      </div>
+      </ul>
     </Section>
-  )
-}
-
-interface FigureProps {
-  readonly title: ReactNode
-  readonly text: string
-  readonly children: ReactNode
-}
-
-function Figure({ title, text, children }: FigureProps) {
-  return (
-    <div className="figure">
-      <span className="figure-title">{title}</span>
-      <span className="figure-value">{children}</span>
-      <span className="faint">{text}</span>
-    </div>
   )
 }
 

@@ -1,4 +1,3 @@
-import '../styles/businesses.css'
 import { useQuery } from '@connectrpc/connect-query'
 import { Redirect, useParams } from 'wouter'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
@@ -6,9 +5,8 @@ import { ApprovedRecipientSchema } from '../../../gen/inflow/account/v1/split_pb
 import { type Business, BusinessSchema } from '../../../gen/inflow/business/v1/business_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
-import { Schedule, type Terms } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { count, naira } from '../format/money.ts'
+import { count } from '../format/money.ts'
 import { useMay, useOnlyBusiness } from '../session/session.tsx'
 import { useHref, useShowObject, useUrlState } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
@@ -19,6 +17,7 @@ import { Empty, Facts, Loaded, Page, Section } from '../ui/page.tsx'
 import { Id, PageLink } from '../ui/values.tsx'
 import { BusinessFigures } from './business-figures.tsx'
 import { Keys, PortalLinks, useKeys, usePortalLinks } from './credentials.tsx'
+import { termsFacts } from './settlement-terms.tsx'
 
 const METHODS = BusinessService.method
 
@@ -117,12 +116,7 @@ export function BusinessPage() {
   // Who may sign in has a page of its own in a portal.
   const isPortal = useOnlyBusiness() !== undefined
   const links = usePortalLinks(id)
-  const recipients = usePagedList(
-    AccountService.method.listSplitRecipients,
-    'recipients',
-    { businessId: id, pageSize: 20 },
-    { enabled: may(AccountService.method.listSplitRecipients) },
-  )
+  const recipients = useRecipients(id)
   const business = read.data?.business
   useShowObject(business && { businessId: id })
   if (!business) {
@@ -139,7 +133,19 @@ export function BusinessPage() {
     >
       <div className="fact-columns">
         <BusinessFacts business={business} />
-        {terms.data?.terms && <SettlementTerms businessId={id} terms={terms.data.terms} />}
+        {terms.data?.terms && (
+          <Facts
+            facts={[
+              ...termsFacts(terms.data.terms),
+              [
+                'Settlement',
+                <PageLink key="settlement" to="/settlement" query={{ business: id }}>
+                  what falls due, and its terms
+                </PageLink>,
+              ],
+            ]}
+          />
+        )}
       </div>
       {!isPortal && <BusinessFigures businessId={id} />}
       <Keys businessId={id} keys={keys} />
@@ -147,25 +153,42 @@ export function BusinessPage() {
         <PortalLinks businessId={id} links={links} />
       )}
       {may(AccountService.method.listSplitRecipients) && (
-        <Section title="Split recipients" actions={<ApproveRecipient businessId={id} />}>
-          <List
-            label="Split recipients"
-            columns={RECIPIENT_COLUMNS}
-            of={recipients}
-            keyOf={({ recipientId }) => recipientId}
-            empty={
-              <Empty
-                title="No recipients"
-                command={`inflow recipient approve biz_… --business ${id}`}
-              >
-                The business may divide its payments only with businesses that an operator has
-                approved.
-              </Empty>
-            }
-          />
-        </Section>
+        <SplitRecipients businessId={id} recipients={recipients} />
       )}
     </Page>
+  )
+}
+
+function useRecipients(businessId: string) {
+  const { listSplitRecipients } = AccountService.method
+  const enabled = useMay()(listSplitRecipients)
+  const request = { businessId, pageSize: 20 }
+  return usePagedList(listSplitRecipients, 'recipients', request, { enabled })
+}
+
+interface RecipientsProps {
+  readonly businessId: string
+  readonly recipients: ReturnType<typeof useRecipients>
+}
+
+function SplitRecipients({ businessId, recipients }: RecipientsProps) {
+  return (
+    <Section title="Split recipients" actions={<ApproveRecipient businessId={businessId} />}>
+      <List
+        label="Split recipients"
+        columns={RECIPIENT_COLUMNS}
+        of={recipients}
+        keyOf={({ recipientId }) => recipientId}
+        empty={
+          <Empty
+            title="No recipients"
+            command={`inflow recipient approve biz_… --business ${businessId}`}
+          >
+            The business may divide its payments only with businesses that an operator has approved.
+          </Empty>
+        }
+      />
+    </Section>
   )
 }
 
@@ -223,45 +246,6 @@ function EditBusiness({ business }: { readonly business: Business }) {
       ]}
     />
   )
-}
-
-/** When the payments of a business are settled, and for which fee. */
-function SettlementTerms({
-  businessId,
-  terms,
-}: {
-  readonly businessId: string
-  readonly terms: Terms
-}) {
-  return (
-    <Facts
-      facts={[
-        ['Settled', scheduleText(terms)],
-        ['Fee', feeText(terms)],
-        [
-          'Settlement',
-          <PageLink key="settlement" to="/settlement" query={{ business: businessId }}>
-            what falls due, and its terms
-          </PageLink>,
-        ],
-      ]}
-    />
-  )
-}
-
-function scheduleText({ schedule, workingDays, cutOff }: Terms): string {
-  const at = `${cutOff || '00:00'} in Lagos`
-  if (schedule === Schedule.INSTANT) return 'At once'
-  if (schedule === Schedule.DAILY) return `Daily at ${at}`
-  return `${workingDays} working ${workingDays === 1 ? 'day' : 'days'} later, at ${at}`
-}
-
-function feeText({ feeFlatMinor, feeBasisPoints, feeCapMinor }: Terms): string {
-  const percent = feeBasisPoints > 0 && `${feeBasisPoints / 100} %`
-  const parts = [percent, feeFlatMinor > 0n && naira(feeFlatMinor)].filter(Boolean)
-  if (parts.length === 0) return 'None'
-  const most = feeCapMinor > 0n ? `, at most ${naira(feeCapMinor)}` : ''
-  return `${parts.join(' and ')} of each payment${most}`
 }
 
 const RECIPIENT_COLUMNS = columnsOf(ApprovedRecipientSchema, [

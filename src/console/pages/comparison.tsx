@@ -41,7 +41,6 @@ interface ComparisonProps {
   readonly onStop: () => void
 }
 
-/** The payments of one group. */
 interface GroupProps {
   readonly group: Group
   readonly outcomes: readonly Outcome[]
@@ -153,7 +152,6 @@ function ApplyButton({ group, outcomes, onApply }: GroupProps & Pick<ComparisonP
   )
 }
 
-/** The columns of the file: what the statement says, and what is recorded. */
 const CSV_COLUMNS: readonly (readonly [string, (outcome: Outcome) => string | undefined])[] = [
   ['finding', ({ group }) => group],
   ['action', ({ action }) => words(enumName(ActionSchema, action)).toLowerCase()],
@@ -178,7 +176,6 @@ const CSV_COLUMNS: readonly (readonly [string, (outcome: Outcome) => string | un
 
 const isoText = (ms: number | undefined) => (ms === undefined ? '' : new Date(ms).toISOString())
 
-/** Saves the payments that are shown. */
 function ExportButton({ group, outcomes, bank }: GroupProps & { readonly bank: Bank }) {
   const save = () => {
     const records = outcomes.map((outcome) => CSV_COLUMNS.map(([, read]) => read(outcome) || ''))
@@ -196,7 +193,6 @@ function ExportButton({ group, outcomes, bank }: GroupProps & { readonly bank: B
 /** How many more rows a click shows: a page with all of them would be slow. */
 const STEP = 200
 
-/** The payments of one group. */
 function OutcomeTable({ group, outcomes, isDone }: GroupProps & { readonly isDone: boolean }) {
   const [shown, setShown] = useState(STEP)
   if (outcomes.length === 0) return isDone ? <p className="soft">None.</p> : null
@@ -251,7 +247,6 @@ const ACTIONS: Readonly<Partial<Record<Action, readonly [Tone, string]>>> = {
   [Action.RETRY]: ['waiting', 'Undecided'],
 }
 
-/** What was done about it, and why. */
 function Became({ outcome: { action, cause } }: { readonly outcome: Outcome }) {
   const [tone, name] = ACTIONS[action] ?? []
   return (

@@ -18,16 +18,14 @@ import { columnsOf } from '../ui/columns.tsx'
 import { ChoiceFilter, FilterBar } from '../ui/filters.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, Section } from '../ui/page.tsx'
-import { Status, Time } from '../ui/values.tsx'
+import { Dash, Status, Time } from '../ui/values.tsx'
 
-/** What opens the service: a key, a token or a link. */
 interface Credential {
   readonly revokedAt?: Timestamp | undefined
   readonly expiresAt?: Timestamp | undefined
   readonly lastUsedAt?: Timestamp | undefined
 }
 
-/** Whether a credential may still be used. */
 function isActive({ revokedAt, expiresAt }: Credential): boolean {
   return revokedAt === undefined && (!expiresAt || timestampMs(expiresAt) > Date.now())
 }
@@ -144,7 +142,6 @@ function IssueKey({ businessId }: { readonly businessId: string }) {
   )
 }
 
-/** What may be done with a key that still works. */
 function KeyActions({ of: { id, allowedCidrs } }: { readonly of: Key }) {
   return (
     <span className="row-actions">
@@ -194,7 +191,6 @@ export function usePortalLinks(businessId: string) {
   return usePagedList(SESSIONS.listPortalLinks, 'portalLinks', request, { enabled })
 }
 
-/** The links that open the console for this business alone. */
 export function PortalLinks({
   title = 'Portal links',
   businessId,
@@ -220,13 +216,12 @@ export function PortalLinks({
   )
 }
 
-/** What a scope of a link allows. */
 function mayText(scope: string): string {
   return LINK_SCOPES.find(({ value }) => value === scope)?.label.toLowerCase() ?? scope
 }
 
 const LINK_COLUMNS = columnsOf(PortalLinkSchema, [
-  ['For', ({ description }) => description || <span className="faint">–</span>],
+  ['For', ({ description }) => description || <Dash />],
   ['State', (link) => <CredentialState of={link} hasEnd />],
   ['May', ({ scopes }) => scopes.map(mayText).join('; ')],
   'expiresAt',
@@ -247,7 +242,6 @@ const LINK_COLUMNS = columnsOf(PortalLinkSchema, [
   ],
 ])
 
-/** By hours. */
 const TTLS = [
   { value: '1', label: 'An hour' },
   { value: '24', label: 'A day' },
@@ -295,7 +289,6 @@ const STATES = [
   { value: 'ended', label: 'Revoked or expired' },
 ]
 
-/** The tokens of services and operators. */
 export function Tokens() {
   const [state] = useUrlState('state')
   const tokens = usePagedList(AdminService.method.listTokens, 'tokens', {
@@ -363,14 +356,7 @@ const tokenColumns = (nameOf: (businessId: string) => string) =>
   ])
 
 const TOKEN_SCOPES = [
-  ...[
-    'read',
-    'events:subscribe',
-    'payments:write',
-    'payments:reverse',
-    'splits:write',
-    'webhooks:write',
-  ].map((value) => ({ value, label: value })),
+  ...LINK_SCOPES.map(({ value }) => ({ value, label: value })),
   { value: 'admin', label: 'admin (everything)' },
 ]
 
@@ -409,7 +395,6 @@ function IssueToken() {
 
 const SESSION_STATES = [{ value: 'all', label: 'Active and ended' }]
 
-/** The browsers that are signed in to the console. */
 export function Sessions() {
   const { sessionId } = useSession()
   const [state] = useUrlState('state')

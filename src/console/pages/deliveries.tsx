@@ -1,4 +1,3 @@
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { useQuery } from '@connectrpc/connect-query'
 import { useParams } from 'wouter'
 import {
@@ -21,24 +20,17 @@ import { useShowObject, useUrlState } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
 import { Code, CopyButton } from '../ui/button.tsx'
 import { columnsOf, MessageFacts } from '../ui/columns.tsx'
-import { ChoiceFilter, FilterBar, readTime, TimeFilter } from '../ui/filters.tsx'
+import { ChoiceFilter, FilterBar, TimeFilter, useTimeRange } from '../ui/filters.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, Loaded, Page, Section } from '../ui/page.tsx'
 import { Clipped, Dash, EnumStatus, Money, PageLink, Status, Time } from '../ui/values.tsx'
-import '../styles/webhooks.css'
 
 const METHODS = WebhookService.method
 
-interface DeliveriesProps {
-  readonly endpointId: string
-  readonly businessId: string
-}
-
 /** The deliveries to an endpoint, by status and time; new ones appear by themselves. */
-export function Deliveries({ endpointId, businessId }: DeliveriesProps) {
+export function Deliveries({ endpointId, businessId }: { endpointId: string; businessId: string }) {
   const [status] = useUrlState('status')
-  const fromMs = readTime(useUrlState('from')[0])
-  const toMs = readTime(useUrlState('to')[0])
+  const period = useTimeRange()
   const deliveries = usePagedList(
     METHODS.listDeliveries,
     'deliveries',
@@ -46,8 +38,7 @@ export function Deliveries({ endpointId, businessId }: DeliveriesProps) {
       endpointId,
       pageSize: 50,
       status: enumValue(DeliveryStatusSchema, status) ?? DeliveryStatus.UNSPECIFIED,
-      ...(fromMs !== undefined && { from: timestampFromMs(fromMs) }),
-      ...(toMs !== undefined && { to: timestampFromMs(toMs) }),
+      ...period,
     },
     { refetchMs: nextReadMs },
   )
@@ -77,7 +68,6 @@ export function Deliveries({ endpointId, businessId }: DeliveriesProps) {
   )
 }
 
-/** A delivery that may have an attempt in progress is read again this soon. */
 const SOON_MS = 2_000
 
 /** During an attempt, a delivery is due when its lease of a minute ends: it looks like one that waits. */
@@ -228,7 +218,6 @@ function DeliveryFacts({ delivery }: Props) {
   )
 }
 
-/** Sends a delivery again. */
 export function Redeliver({
   delivery: { id },
   ...rest

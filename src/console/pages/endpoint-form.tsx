@@ -52,13 +52,7 @@ const ORDER: FieldSpecs = {
   'options.rateLimit': { label: 'Most requests a second', hint: '0: no limit.' },
 }
 
-function KindsField({
-  of,
-  kinds,
-}: {
-  readonly of: DescMessage
-  readonly kinds: readonly string[]
-}) {
+function KindsField({ of, kinds }: { of: DescMessage; kinds: readonly string[] }) {
   const choices = useEventKinds()
     ?.filter(
       ({ audience }) =>

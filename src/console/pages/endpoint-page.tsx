@@ -42,7 +42,6 @@ import {
 } from './endpoint-form.tsx'
 import { Rehearse } from './rehearse.tsx'
 import { kindsText, stateOf, successText } from './webhooks-page.tsx'
-import '../styles/webhooks.css'
 
 const METHODS = WebhookService.method
 
@@ -94,7 +93,6 @@ function useEndpoint(endpointId: string) {
   const isSearched = found.data !== undefined && result === undefined
   return {
     endpoint: list.data?.endpoints.find(({ id }) => id === endpointId),
-    /** There is no such endpoint. */
     isMissing: error === null && (list.data !== undefined || isSearched),
     read: { data: undefined, error, refetch: found.error ? found.refetch : list.refetch },
   }
@@ -141,7 +139,6 @@ function Shown({ endpoint }: Props) {
   )
 }
 
-/** Why an endpoint is disabled. */
 const REASONS: Readonly<Record<number, string>> = {
   [DisabledReason.REQUESTED]: 'An operator disabled it',
   [DisabledReason.GONE]: 'The receiver responded 410 Gone',
@@ -168,7 +165,6 @@ function EndpointFacts({ endpoint }: Props) {
   )
 }
 
-/** How requests look, are signed and are sent. */
 function Sending({ endpoint }: Props) {
   const { concurrency, options, secrets } = endpoint
   const certificate = options?.clientCertificate
@@ -242,13 +238,7 @@ function Statistics({ of }: { readonly of: EndpointStatistics }) {
         'deliveredCount',
         'failedCount',
         ['Attempts', 'attemptCount'],
-        [
-          'Failed attempts',
-          ({ attemptCount, deliveredCount }) => {
-            const failed = Number(attemptCount) - deliveredCount
-            return failed > 0 && count(failed)
-          },
-        ],
+        ['Failed attempts', () => failedAttempts(of) > 0 && count(failedAttempts(of))],
         'pendingCount',
         'oldestPendingAt',
         ['p50', ({ latencyP50Ms }) => latency(latencyP50Ms)],
@@ -292,41 +282,31 @@ const FAILURES = columnsOf(EndpointFailureSchema, [
 /** How much of a response fits into a row, in characters. */
 const RESPONSE_SHOWN = 60
 
+type Hour = EndpointStatistics['hours'][number]
+
+function failedAttempts({ attemptCount, deliveredCount }: Hour | EndpointStatistics): number {
+  return Math.max(0, Number(attemptCount) - deliveredCount)
+}
+
 const whole = (value: number) => (Number.isInteger(value) ? String(value) : '')
 
 /** The last 24 hours: how many were acknowledged, how many attempts failed, and how long receivers took. */
 function EndpointCharts({ statistics: { hours } }: { readonly statistics: EndpointStatistics }) {
   const { times, counts, latencies } = useMemo(() => {
-    const line = (label: string, colour: string, values: readonly (number | null)[]) => ({
+    const line = (label: string, colour: string, of: (hour: Hour) => number | null) => ({
       label,
       colour,
-      values,
+      values: hours.map(of),
     })
     return {
       times: hours.map(({ from }) => (msOf(from) ?? 0) / 1_000),
       counts: [
-        line(
-          'Delivered',
-          '--good',
-          hours.map((each) => each.deliveredCount),
-        ),
-        line(
-          'Failed attempts',
-          '--bad',
-          hours.map((each) => Math.max(0, Number(each.attemptCount) - each.deliveredCount)),
-        ),
+        line('Delivered', '--good', ({ deliveredCount }) => deliveredCount),
+        line('Failed attempts', '--bad', failedAttempts),
       ],
       latencies: [
-        line(
-          'p50',
-          '--accent',
-          hours.map((each) => each.latencyP50Ms || null),
-        ),
-        line(
-          'p95',
-          '--waiting',
-          hours.map((each) => each.latencyP95Ms || null),
-        ),
+        line('p50', '--accent', ({ latencyP50Ms }) => latencyP50Ms || null),
+        line('p95', '--waiting', ({ latencyP95Ms }) => latencyP95Ms || null),
       ],
     }
   }, [hours])
@@ -398,7 +378,6 @@ function TestResult(sent: { readonly eventId: string; readonly endpointId: strin
   )
 }
 
-/** What may be done with an endpoint. */
 function EndpointActions({ endpoint }: Props) {
   const { id } = endpoint
   const isEnabled = endpoint.status === EndpointStatus.ENABLED

@@ -1,4 +1,3 @@
-import '../styles/events.css'
 import { toJsonString } from '@bufbuild/protobuf'
 import { useInfiniteQuery, useQuery } from '@connectrpc/connect-query'
 import { memo, type ReactNode, useCallback, useMemo, useRef, useState } from 'react'
@@ -19,9 +18,10 @@ import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { ChoiceFilter, FilterBar } from '../ui/filters.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { ListFrame, NewRows, Table } from '../ui/list.tsx'
+import { arrive, joinRows, type LiveRows, NO_ROWS, release } from '../ui/live-rows.ts'
 import { Empty, Loaded, Page, Section } from '../ui/page.tsx'
 import { useReading } from '../ui/reading.ts'
-import { EnumStatus, Id, PageLink, Time } from '../ui/values.tsx'
+import { Dash, EnumStatus, Id, PageLink, Time } from '../ui/values.tsx'
 
 const PAGE_SIZE = 50
 
@@ -62,10 +62,10 @@ function KindFilter() {
 
 function Tail({ kind }: { readonly kind: string }) {
   const { live, businessId } = useViewScope()
-  const [rows, setRows] = useState<EventRows>(NO_EVENTS)
+  const [rows, setRows] = useState<LiveRows<Event>>(NO_ROWS)
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set())
   const place = useRef<HTMLDivElement>(null)
-  const reading = useReading(place, 'li', () => setRows(releaseEvents))
+  const reading = useReading(place, 'li', () => setRows(release))
   useEvents((events, missed) => {
     const wanted = events.filter(
       (event) =>
@@ -74,18 +74,14 @@ function Tail({ kind }: { readonly kind: string }) {
         (businessId === '' || event.businessId === businessId),
     )
     if (wanted.length === 0 && !missed) return
-    setRows((now) => arriveEvents(now, wanted, { isHeld: reading.current, missed }))
+    setRows((now) => arrive(now, { recorded: wanted, isHeld: reading.current, missed }))
   })
   const toggle = useCallback((id: string) => {
-    setOpen((now) => {
-      const next = new Set(now)
-      if (!next.delete(id)) next.add(id)
-      return next
-    })
+    setOpen((now) => now.symmetricDifference(new Set([id])))
   }, [])
   const show = () => {
     window.scrollTo({ top: 0 })
-    setRows(releaseEvents)
+    setRows(release)
   }
   const items = (events: readonly Event[]) =>
     events.map((event) => (
@@ -104,7 +100,7 @@ function Tail({ kind }: { readonly kind: string }) {
 }
 
 interface TailProps {
-  readonly rows: EventRows
+  readonly rows: LiveRows<Event>
   readonly items: (events: readonly Event[]) => readonly ReactNode[]
 }
 
@@ -112,7 +108,7 @@ interface TailProps {
 function AllBusinesses({ rows, items }: TailProps) {
   const { state } = useLive()
   const isPortal = useRestricted()
-  if (rows.shown.length === 0) {
+  if (rows.shown.length === 0 && !rows.isCut) {
     return (
       <Empty
         title={state.kind === 'live' ? 'Waiting for events' : 'Events are not shown as they arrive'}
@@ -154,16 +150,14 @@ function OfBusiness({
       staleTime: 0,
     },
   )
-  const all = useMemo(() => {
-    const read = pages.data?.pages.flatMap(({ events }) => events) ?? []
-    if (rows.isCut) return rows.shown
-    const seen = new Set([...rows.shown, ...rows.waiting].map(({ id }) => id))
-    return [...rows.shown, ...read.filter(({ id }) => !seen.has(id))]
-  }, [pages.data, rows])
+  const all = useMemo(
+    () => joinRows(rows, pages.data?.pages.flatMap(({ events }) => events) ?? []),
+    [pages.data, rows],
+  )
   return (
     <ListFrame
       pages={rows.isCut ? { ...pages, hasNextPage: false } : pages}
-      isEmpty={all.length === 0}
+      isEmpty={all.length === 0 && !rows.isCut}
       empty={<Empty title="No such events yet">They appear here as they are logged.</Empty>}
     >
       <ol className="events">{items(all)}</ol>
@@ -237,7 +231,6 @@ export function EventJson({ event }: { readonly event: Event }) {
   )
 }
 
-/** The command that follows what a tail shows. */
 function tailCommand(shown: {
   readonly live: boolean
   readonly businessId: string
@@ -253,57 +246,11 @@ function tailCommand(shown: {
     .join(' ')
 }
 
-/** The most events that are kept of those that arrived, both shown and waiting. */
-const EVENTS_MAX = 300
-
-/** Events that arrived while the tail is open, newest first. */
-interface EventRows {
-  readonly shown: readonly Event[]
-  /** Arrived while the viewer reads. */
-  readonly waiting: readonly Event[]
-  readonly waitingCount: number
-  /** Older ones were dropped. */
-  readonly isCut: boolean
-}
-
-const NO_EVENTS: EventRows = { shown: [], waiting: [], waitingCount: 0, isCut: false }
-
-/** @param events in the order of the log */
-function arriveEvents(
-  rows: EventRows,
-  events: readonly Event[],
-  { isHeld, missed }: { readonly isHeld: boolean; readonly missed: boolean },
-): EventRows {
-  const known = new Set([...rows.shown, ...rows.waiting].map(({ id }) => id))
-  const fresh = events.filter(({ id }) => !known.has(id)).reverse()
-  const all = [...fresh, ...rows.waiting]
-  const next = {
-    ...rows,
-    waiting: all.slice(0, EVENTS_MAX),
-    waitingCount: rows.waitingCount + fresh.length,
-    isCut: rows.isCut || missed || all.length > EVENTS_MAX,
-  }
-  return isHeld ? next : releaseEvents(next)
-}
-
-function releaseEvents(rows: EventRows): EventRows {
-  if (rows.waitingCount === 0) return rows
-  const all = [...rows.waiting, ...rows.shown]
-  return {
-    shown: all.slice(0, EVENTS_MAX),
-    waiting: [],
-    waitingCount: 0,
-    isCut: rows.isCut || all.length > EVENTS_MAX,
-  }
-}
-
 interface EventSubject {
   readonly text: string
-  /** Its page. */
   readonly to: string
   /** The customer, or who paid. */
   readonly who?: string | undefined
-  /** Kobo. */
   readonly minor?: bigint
 }
 
@@ -390,7 +337,7 @@ export function EventPage() {
 }
 
 function Subject({ text, to }: { readonly text: string; readonly to: string }) {
-  return to === '' ? <span className="faint">–</span> : <PageLink to={to}>{text}</PageLink>
+  return to === '' ? <Dash /> : <PageLink to={to}>{text}</PageLink>
 }
 
 const COLUMNS = columnsOf(DeliverySchema, [

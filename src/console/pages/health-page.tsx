@@ -16,9 +16,7 @@ import { useViewScope } from '../session/view-scope.tsx'
 import { columnsOf } from '../ui/columns.tsx'
 import { Table } from '../ui/list.tsx'
 import { Empty, Loaded, Page, Section } from '../ui/page.tsx'
-import { Status, Time } from '../ui/values.tsx'
-import '../styles/figures.css'
-import '../styles/health.css'
+import { Figure, Status, Time } from '../ui/values.tsx'
 
 /** How often the health is read: no stream has it. A hidden tab does not read it. */
 const REFRESH_MS = 10_000
@@ -96,24 +94,16 @@ const LIMITS = {
   deliveries: [1_000, 10_000],
 } as const
 
-interface FigureProps {
+interface MeasuredProps {
   readonly title: string
   readonly value: string
-  /** What it means. */
   readonly note: ReactNode
-  /** What is measured, and its limits; absent: it can be neither good nor bad. */
-  readonly measured?: readonly [value: bigint | number, limits: readonly [number, number]]
+  readonly measured: readonly [value: bigint | number, limits: readonly [number, number]]
   /** What it is when it is not usual. */
   readonly unusual?: string
 }
 
-function Figures({
-  health,
-  waiting,
-}: {
-  readonly health: Health
-  readonly waiting: WaitingFigures | undefined
-}) {
+function Figures({ health, waiting }: { health: Health; waiting: WaitingFigures | undefined }) {
   const { databaseLatencyMs, sequencerLagMs, uncountedEvents, undispatchedEvents } = health
   const due = waiting?.dueDeliveries ?? 0
   const service = useService()
@@ -124,70 +114,63 @@ function Figures({
   )
   return (
     <ul className="figures">
-      <Figure
+      <Measured
         title="Database"
         value={durationText(databaseLatencyMs)}
         note={`PostgreSQL ${health.postgresVersion}`}
         measured={[databaseLatencyMs, LIMITS.databaseMs]}
         unusual="Slow"
       />
-      <Figure
+      <Measured
         title="Sequencer lag"
         value={durationText(Number(sequencerLagMs))}
         note="since the oldest event waits for its number"
         measured={[sequencerLagMs, LIMITS.sequencerMs]}
       />
-      <Figure
+      <Measured
         title="Uncounted events"
         value={count(uncountedEvents)}
         note="not in the figures of the overview yet"
         measured={[uncountedEvents, LIMITS.events]}
       />
-      <Figure
+      <Measured
         title="Undispatched events"
         value={count(undispatchedEvents)}
         note="without deliveries yet"
         measured={[undispatchedEvents, LIMITS.events]}
       />
-      <Figure
+      <Measured
         title="Deliveries due"
         value={due >= LIMITS.deliveries[1] ? `${count(due)}+` : count(due)}
         note={oldest ?? 'none waits'}
         measured={[due, LIMITS.deliveries]}
       />
-      <Figure
-        title="Version"
-        value={health.version}
-        note={service?.embedded ? 'with its own database' : 'of the service'}
-      />
+      <Figure title="Version" note={service?.embedded ? 'with its own database' : 'of the service'}>
+        {health.version}
+      </Figure>
     </ul>
   )
 }
 
-/** One large figure, with what it means below. */
-function Figure({
-  title,
-  value,
-  note,
-  measured: [measured, [least, bad]] = NONE,
-  unusual = 'Behind',
-}: FigureProps) {
-  const isBad = measured >= bad
+function Measured({ title, value, note, measured, unusual = 'Behind' }: MeasuredProps) {
+  const [size, [least, bad]] = measured
+  const status = size >= least && (
+    <Status tone={size >= bad ? 'bad' : 'waiting'}>{size >= bad ? 'Needs you' : unusual}</Status>
+  )
   return (
-    <li className="figure">
-      <span className="figure-title">
-        {title}
-        {measured >= least && (
-          <Status tone={isBad ? 'bad' : 'waiting'}>{isBad ? 'Needs you' : unusual}</Status>
-        )}
-      </span>
-      <span className="figure-value">{value}</span>
-      <span className="faint">{note}</span>
-    </li>
+    <Figure
+      title={
+        <>
+          {title}
+          {status}
+        </>
+      }
+      note={note}
+    >
+      {value}
+    </Figure>
   )
 }
-
-const NONE = [0, [1, 1]] as const
 
 const STANDBY_COLUMNS = columnsOf(StandbySchema, [
   ['Standby', 'name'],

@@ -21,7 +21,6 @@ const COLUMNS = columnsOf(DiscrepancySchema, [
   ['Discrepancy', 'problem'],
 ])
 
-/** Recomputes the whole ledger, with progress. */
 export function LedgerVerification() {
   const { state, at, error, start, resume, stop } = useProgress(
     SettlementService,
@@ -91,7 +90,6 @@ function Outcome({ verification, isRunning }: { verification: Verification; isRu
   return <Status tone="good">It adds up</Status>
 }
 
-/** A verification of the ledger, as far as it is. */
 interface Verification {
   readonly startedMs: number
   /** Undefined: not the whole ledger is verified yet. */

@@ -24,7 +24,6 @@ export interface Outcome {
   readonly cause: string
 }
 
-/** The row as the contract has it. */
 export function toMessage({ credit }: StatementRow) {
   const { status, payerName, paidAtMs, ...facts } = credit
   return {

@@ -1,4 +1,3 @@
-import '../styles/overview.css'
 import { useQuery } from '@connectrpc/connect-query'
 import { type ReactNode, useEffect, useState } from 'react'
 import type { Event } from '../../../gen/inflow/event/v1/event_pb.ts'
@@ -39,7 +38,16 @@ export function OverviewPage() {
         {(data) => (
           <>
             <Tiles overview={data} arrivals={arrivals} />
-            {data.banks.length > 0 && <Banks banks={data.banks} />}
+            {data.banks.length > 0 && (
+              <Section title="Banks">
+                <Table
+                  label="Banks"
+                  columns={BANK_COLUMNS}
+                  rows={data.banks}
+                  keyOf={({ bank }) => String(bank)}
+                />
+              </Section>
+            )}
             <div className={data.health ? 'two-thirds' : undefined}>
               <NeedsYou />
               {data.health && <Health health={data.health} waiting={data.waiting} />}
@@ -107,15 +115,6 @@ const BANK_COLUMNS = columnsOf(BankStateSchema, [
     'number',
   ],
 ])
-
-/** The banks as four rows. */
-function Banks({ banks }: { readonly banks: readonly BankState[] }) {
-  return (
-    <Section title="Banks">
-      <Table label="Banks" columns={BANK_COLUMNS} rows={banks} keyOf={({ bank }) => String(bank)} />
-    </Section>
-  )
-}
 
 /** Whether calls to the bank get through, and whether it is the real bank. */
 function BankStatus({ bank }: { readonly bank: BankState }) {
@@ -197,27 +196,18 @@ function NeedsYouItem({ item }: { readonly item: ReviewItem }) {
 }
 
 /** The service and its database, as the instance that answered sees them. */
-function Health({
-  health,
-  waiting,
-}: {
-  readonly health: Figures
-  readonly waiting: WaitingFigures | undefined
-}) {
+function Health({ health, waiting }: { health: Figures; waiting: WaitingFigures | undefined }) {
   const { notReady, standbys } = health
+  const isReady = notReady.length === 0
   return (
     <Section title="Health">
       <Facts
         facts={[
           [
             'Service',
-            notReady.length === 0 ? (
-              <Status key="ready" tone="good">
-                Ready
-              </Status>
-            ) : (
-              <Status key="ready" tone="bad">{`Not ready: ${notReady.join(', ')}`}</Status>
-            ),
+            <Status key="ready" tone={isReady ? 'good' : 'bad'}>
+              {isReady ? 'Ready' : `Not ready: ${notReady.join(', ')}`}
+            </Status>,
           ],
           ['Database', `PostgreSQL ${health.postgresVersion}, ${health.databaseLatencyMs} ms`],
           [
@@ -258,14 +248,7 @@ function Health({
 const INCLUDED =
   'Payments that were reversed later count; payments on hold count once they are accepted'
 
-/** Six figures: the last 24 hours, and what waits. */
-function Tiles({
-  overview,
-  arrivals,
-}: {
-  readonly overview: GetOverviewResponse
-  readonly arrivals: Arrivals
-}) {
+function Tiles({ overview, arrivals }: { overview: GetOverviewResponse; arrivals: Arrivals }) {
   const { hours, weekBefore } = overview
   const current = hours.map((hour, index) =>
     index === hours.length - 1 ? withArrivals(hour, arrivals) : hour,
@@ -315,7 +298,6 @@ interface TileProps {
   /** The page behind the figure. */
   readonly to: string
   readonly number: string
-  /** The figure in full. */
   readonly whole?: string
   readonly children?: ReactNode
 }

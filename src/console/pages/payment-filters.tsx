@@ -135,7 +135,6 @@ export function readFilters(params: URLSearchParams, scope: ViewScope): Filters 
   }
 }
 
-/** The request of the first page. */
 export function requestOf(filters: Filters, pageSize: number) {
   const { fromMs, toMs, status, variance, holdState } = filters
   const from = fromMs === undefined ? undefined : timestampFromMs(fromMs)

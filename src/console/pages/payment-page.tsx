@@ -1,4 +1,3 @@
-import '../styles/payment.css'
 import { useQuery } from '@connectrpc/connect-query'
 import { type ReactNode, useEffect, useRef } from 'react'
 import { useParams } from 'wouter'
@@ -65,13 +64,7 @@ export function PaymentPage() {
 }
 
 /** Where the payment is, in a sentence, and what helps. */
-function Verdict({
-  timeline,
-  payment,
-}: {
-  readonly timeline: Timeline
-  readonly payment: Transaction
-}) {
+function Verdict({ timeline, payment }: { timeline: Timeline; payment: Transaction }) {
   const now = useNow()
   const { tone, text, delivery } = verdictOf(payment, timeline.deliveries, now)
   // The result is shown until the viewer closes it, also when the delivery is late no more.
@@ -124,7 +117,6 @@ function useTimeline(transactionId: string) {
   return read
 }
 
-/** Whether an event may have changed what the page shows. */
 function concerns(
   { payload, businessId }: Event,
   id: string,
@@ -154,14 +146,7 @@ function nextReadMs(timeline: Timeline | undefined, nowMs: number): number | fal
   return Math.min(leftMs + AFTER_DUE_MS, ATTEMPT_WAIT_MAX_MS)
 }
 
-/** The right column: what the payment is, where its money is, and what can be done. */
-function PaymentSummary({
-  timeline,
-  payment,
-}: {
-  readonly timeline: Timeline
-  readonly payment: Transaction
-}) {
+function PaymentSummary({ timeline, payment }: { timeline: Timeline; payment: Transaction }) {
   return (
     <aside className="payment-summary" aria-label="The payment">
       <div className="payment-amount">
@@ -242,9 +227,9 @@ function Deliveries({ deliveries }: { readonly deliveries: readonly TimelineDeli
   )
 }
 
-/** What can be done with a payment in its present state. */
 function PaymentActions({ payment }: { readonly payment: Transaction }) {
   const { id, status, holdState } = payment
+  const shared = { request: { transactionId: id }, target: id }
   const isIn = (state: HoldState) => status === TransactionStatus.SUCCESS && holdState === state
   return (
     <div className="payment-actions">
@@ -254,8 +239,7 @@ function PaymentActions({ payment }: { readonly payment: Transaction }) {
         kind="primary"
         isOffered={isIn(HoldState.HELD)}
         says={`${naira(payment.amountMinor)} becomes pending for the business, and is settled as if it had been recorded now.`}
-        request={{ transactionId: id }}
-        target={id}
+        {...shared}
       />
       <Action
         method={HeldPaymentService.method.returnPayment}
@@ -263,8 +247,7 @@ function PaymentActions({ payment }: { readonly payment: Transaction }) {
         isOffered={isIn(HoldState.HELD)}
         says="Requests the return of the money. An operator sends it back at the bank, and then completes the return here."
         reason="Why"
-        request={{ transactionId: id }}
-        target={id}
+        {...shared}
       />
       <Action
         method={HeldPaymentService.method.completeReturn}
@@ -273,8 +256,7 @@ function PaymentActions({ payment }: { readonly payment: Transaction }) {
         isOffered={isIn(HoldState.RETURN_REQUESTED)}
         says="Only once the bank has returned the money: the payment is reversed, and the business is notified."
         reason="How the money was returned"
-        request={{ transactionId: id }}
-        target={id}
+        {...shared}
       />
       <More isOffered={status === TransactionStatus.SUCCESS && !payment.imported}>
         <Reverse payment={payment} />
@@ -284,13 +266,7 @@ function PaymentActions({ payment }: { readonly payment: Transaction }) {
 }
 
 /** What is seldom done, behind one more click. The result of what was done is shown until the viewer closes it. */
-function More({
-  isOffered,
-  children,
-}: {
-  readonly isOffered: boolean
-  readonly children: ReactNode
-}) {
+function More({ isOffered, children }: { isOffered: boolean; children: ReactNode }) {
   const mayReverse = useMay()(TransactionService.method.reverseTransaction)
   if (!mayReverse) return null
   return (

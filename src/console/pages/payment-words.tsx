@@ -11,7 +11,6 @@ export function amountShown({ amountMinor, status }: Transaction) {
   return <Money minor={amountMinor} isReversed={status === TransactionStatus.REVERSED} />
 }
 
-/** What a payment is, in a word. */
 export function PaymentStatus({ payment }: { readonly payment: Transaction }) {
   const [tone, name] = paymentState(payment)
   return <Status tone={tone}>{name}</Status>

@@ -1,4 +1,3 @@
-import '../styles/payments.css'
 import { createConnectQueryKey, useTransport } from '@connectrpc/connect-query'
 import { type InfiniteData, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useMemo, useRef, useState } from 'react'
@@ -11,17 +10,16 @@ import {
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { bankName } from '../format/enums.ts'
-import { useBusinessNames } from '../session/business-names.ts'
 import { useEvents, useLive } from '../session/live.tsx'
 import { useRestricted } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
-import { columnsOf, type Entry } from '../ui/columns.tsx'
+import { columnsOf } from '../ui/columns.tsx'
 import { List, NewRows, usePagedList } from '../ui/list.tsx'
+import { arrive, joinRows, type LiveRows, NO_ROWS, release } from '../ui/live-rows.ts'
 import { Empty, Page } from '../ui/page.tsx'
 import { useReading } from '../ui/reading.ts'
 import { Clipped, Id, PageLink, Time } from '../ui/values.tsx'
-import { arrive, joinRows, NO_ROWS, release } from './live-rows.ts'
 import {
   type Filters,
   matches,
@@ -35,7 +33,6 @@ const LIST = TransactionService.method.listTransactions
 
 const PAGE_SIZE = 50
 
-/** Payments, newest first, as they arrive. */
 export function PaymentsPage() {
   const [params] = useSearchParams()
   const scope = useViewScope()
@@ -68,7 +65,6 @@ function PaymentList({ filters }: { readonly filters: Filters }) {
       void pages.refetch()
     },
   })
-  const columns = useColumnsOf(filters.businessId, live.rows)
   const showAll = () => {
     window.scrollTo({ top: 0 })
     live.release()
@@ -78,7 +74,7 @@ function PaymentList({ filters }: { readonly filters: Filters }) {
       <NewRows count={live.waitingCount} onShow={showAll} />
       <List
         label="Payments"
-        columns={columns}
+        columns={COLUMNS}
         of={{
           rows: live.rows,
           pages: live.isCut ? { ...pages, hasNextPage: false } : pages,
@@ -102,17 +98,6 @@ function PaymentList({ filters }: { readonly filters: Filters }) {
         </div>
       )}
     </div>
-  )
-}
-
-/** The columns; they change only when another name is known, so that rows are not drawn again for nothing. */
-function useColumnsOf(businessId: string, rows: readonly Transaction[]) {
-  const nameOf = useBusinessNames(businessId === '' ? rows.map((row) => row.businessId) : [])
-  const known = [...new Set(rows.map((row) => nameOf(row.businessId)))].sort().join('\n')
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the names, not the function that returns them
-  return useMemo(
-    () => (businessId === '' ? columnsFor(nameOf) : BUSINESS_COLUMNS),
-    [businessId, known],
   )
 }
 
@@ -153,45 +138,31 @@ function NoPayments({ filters }: { readonly filters: Filters }) {
   )
 }
 
-/** @param nameOf returns the name of a business by its id; undefined: the payments are of one business */
-function columnsFor(nameOf: ((businessId: string) => string) | undefined) {
-  const business: Entry<Transaction> = [
-    'Business',
-    ({ businessId }) => <Clipped text={nameOf?.(businessId) ?? ''} />,
+const COLUMNS = columnsOf(TransactionSchema, [
+  'paidAt',
+  ['Amount', amountShown, 'number'],
+  ['Status', (payment) => <PaymentStatus payment={payment} />],
+  ['Customer', ({ customerName }) => <Clipped text={customerName} />],
+  [
+    'Account',
+    ({ businessId, accountReference, accountNumber }) => (
+      <PageLink to={`/accounts/${businessId}/${accountReference}`}>
+        <code>{accountNumber}</code>
+      </PageLink>
+    ),
     'wide',
-  ]
-  return columnsOf(TransactionSchema, [
-    'paidAt',
-    ['Amount', amountShown, 'number'],
-    ['Status', (payment) => <PaymentStatus payment={payment} />],
-    ['Customer', ({ customerName }) => <Clipped text={customerName} />],
-    [
-      'Account',
-      ({ businessId, accountReference, accountNumber }) => (
-        <PageLink to={`/accounts/${businessId}/${accountReference}`}>
-          <code>{accountNumber}</code>
-        </PageLink>
-      ),
-      'wide',
-    ],
-    ['Bank', ({ bank }) => bankName(bank), 'wide'],
-    ['Payer', ({ payer }) => <Clipped text={payer?.name ?? ''} />],
-    ['Session', ({ sessionId }) => <Id text={sessionId} charsMax={15} />, 'wide'],
-    ...(nameOf ? [business] : []),
-    ['Variance', 'variance', 'extra'],
-    ['Reference', ({ merchantReference }) => <Clipped text={merchantReference} />, 'extra'],
-    ['E-mail', 'customerEmail', 'extra'],
-    ['Narration', ({ narration }) => <Clipped text={narration} />, 'extra'],
-    [
-      'Settles',
-      ({ settlesAt, settled }) => (settled ? 'Settled' : <Time at={settlesAt} />),
-      'extra',
-    ],
-    ['Id', 'id', 'extra'],
-  ])
-}
-
-const BUSINESS_COLUMNS = columnsFor(undefined)
+  ],
+  ['Bank', ({ bank }) => bankName(bank), 'wide'],
+  ['Payer', ({ payer }) => <Clipped text={payer?.name ?? ''} />],
+  ['Session', ({ sessionId }) => <Id text={sessionId} charsMax={15} />, 'wide'],
+  ['Business', 'businessId', 'wide'],
+  ['Variance', 'variance', 'extra'],
+  ['Reference', ({ merchantReference }) => <Clipped text={merchantReference} />, 'extra'],
+  ['E-mail', 'customerEmail', 'extra'],
+  ['Narration', ({ narration }) => <Clipped text={narration} />, 'extra'],
+  ['Settles', ({ settlesAt, settled }) => (settled ? 'Settled' : <Time at={settlesAt} />), 'extra'],
+  ['Id', 'id', 'extra'],
+])
 
 /** The rows of a list that grows above as payments arrive, unless the viewer reads it. */
 function useLiveRows(options: {
@@ -202,7 +173,7 @@ function useLiveRows(options: {
   readonly reread: () => void
 }) {
   const { read, matches, reading, reread } = options
-  const [rows, setRows] = useState(NO_ROWS)
+  const [rows, setRows] = useState<LiveRows<Transaction>>(NO_ROWS)
   const known = useMemo(() => new Set(read.map(({ id }) => id)), [read])
   const restart = () => {
     setRows(NO_ROWS)

@@ -1,5 +1,3 @@
-import '../styles/figures.css'
-import '../styles/reconciliation.css'
 import { useQuery } from '@connectrpc/connect-query'
 import { useMemo, useState } from 'react'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
@@ -20,6 +18,7 @@ import { count } from '../format/money.ts'
 import { useMay } from '../session/session.tsx'
 import { Button } from '../ui/button.tsx'
 import { columnsOf } from '../ui/columns.tsx'
+import { Options } from '../ui/fields.tsx'
 import { useKept } from '../ui/kept.ts'
 import { List, Table, usePagedList } from '../ui/list.tsx'
 import { Failure, Page, Section, Waiting } from '../ui/page.tsx'
@@ -251,7 +250,6 @@ interface DropZoneProps {
   readonly isDisabled: boolean
 }
 
-/** Takes a file that is dropped, or chosen. */
 function DropZone({ name, onFile, isDisabled }: DropZoneProps) {
   const [isOver, setOver] = useState(false)
   const take = (files: FileList | null) => {
@@ -300,9 +298,9 @@ interface FormatChoice extends ValueFormat {
 
 /** The orders of day and month that a statement may have. */
 const DATES = [
-  { value: '', label: '2026-11-20' },
-  { value: 'day-first', label: '20/11/2026' },
-  { value: 'month-first', label: '11/20/2026' },
+  { value: '', label: '2026-11-20', dates: undefined },
+  { value: 'day-first', label: '20/11/2026', dates: 'day-first' },
+  { value: 'month-first', label: '11/20/2026', dates: 'month-first' },
 ] as const
 
 const UNITS = [
@@ -317,39 +315,47 @@ interface FormatProps {
 }
 
 function FormatFields({ format, onChange, isDisabled }: FormatProps) {
-  const select = (
-    label: string,
-    value: string,
-    choices: readonly Choice[],
-    read: (text: string) => Partial<FormatChoice>,
-  ) => (
+  const change = (next: Partial<FormatChoice>) => onChange({ ...format, ...next })
+  return (
+    <fieldset className="format-fields" disabled={isDisabled}>
+      <legend className="hidden">Format</legend>
+      <Choose
+        label="Bank"
+        value={enumName(BankSchema, format.bank)}
+        choices={enumFieldChoices(BankSchema)}
+        onChoose={(text) => change({ bank: enumValue(BankSchema, text) ?? format.bank })}
+      />
+      <Choose
+        label="Dates"
+        value={format.dates ?? ''}
+        choices={DATES}
+        onChoose={(text) => change({ dates: DATES.find(({ value }) => value === text)?.dates })}
+      />
+      <Choose
+        label="Amounts"
+        value={format.unit}
+        choices={UNITS}
+        onChoose={(text) => change({ unit: text === 'kobo' ? 'kobo' : 'naira' })}
+      />
+    </fieldset>
+  )
+}
+
+interface ChooseProps {
+  readonly label: string
+  readonly value: string
+  readonly choices: readonly Choice[]
+  readonly onChoose: (value: string) => void
+}
+
+function Choose({ label, value, choices, onChoose }: ChooseProps) {
+  return (
     <label className="field">
       {label}
-      <select
-        value={value}
-        disabled={isDisabled}
-        onChange={(event) => onChange({ ...format, ...read(event.target.value) })}
-      >
-        {choices.map((choice) => (
-          <option key={choice.value} value={choice.value}>
-            {choice.label}
-          </option>
-        ))}
+      <select value={value} onChange={(event) => onChoose(event.target.value)}>
+        <Options choices={choices} />
       </select>
     </label>
-  )
-  return (
-    <div className="format-fields">
-      {select('Bank', enumName(BankSchema, format.bank), enumFieldChoices(BankSchema), (text) => ({
-        bank: enumValue(BankSchema, text) ?? format.bank,
-      }))}
-      {select('Dates', format.dates ?? '', DATES, (text) => ({
-        dates: text === 'day-first' || text === 'month-first' ? text : undefined,
-      }))}
-      {select('Amounts', format.unit, UNITS, (text) => ({
-        unit: text === 'kobo' ? 'kobo' : 'naira',
-      }))}
-    </div>
   )
 }
 
@@ -394,21 +400,16 @@ function ColumnChoice({ headers, statement, columns, onChange }: ColumnChoicePro
         </summary>
         <div className="column-fields">
           {STATEMENT_COLUMNS.map((column) => (
-            <label key={column} className="field">
-              {COLUMN_TITLES[column]}
-              <select
-                value={headerOf(column)}
-                onChange={(event) => name(column, event.target.value)}
-              >
-                <option value="">{columns.has(column) ? 'As recognised' : '–'}</option>
-                {headers.map((header, index) => (
-                  // biome-ignore lint/suspicious/noArrayIndexKey: headers may repeat, and do not move
-                  <option key={index} value={header}>
-                    {header}
-                  </option>
-                ))}
-              </select>
-            </label>
+            <Choose
+              key={column}
+              label={COLUMN_TITLES[column]}
+              value={headerOf(column)}
+              choices={[
+                { value: '', label: columns.has(column) ? 'As recognised' : '–' },
+                ...headers.map((header) => ({ value: header, label: header })),
+              ]}
+              onChoose={(header) => name(column, header)}
+            />
           ))}
         </div>
       </details>

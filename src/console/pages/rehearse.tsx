@@ -29,13 +29,7 @@ export function Rehearse({ endpoint: { id, live } }: { readonly endpoint: Endpoi
   )
 }
 
-function RehearsalDialog({
-  endpointId,
-  onClose,
-}: {
-  readonly endpointId: string
-  readonly onClose: () => void
-}) {
+function RehearsalDialog({ endpointId, onClose }: { endpointId: string; onClose: () => void }) {
   const { state, at, error, start } = useProgress(
     WebhookService,
     { steps: [] } as Rehearsal,

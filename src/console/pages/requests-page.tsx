@@ -1,5 +1,4 @@
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { useMemo, useState } from 'react'
+import { useState } from 'react'
 import {
   type ApiRequest,
   ApiRequestSchema,
@@ -7,12 +6,11 @@ import {
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { shorten } from '../format/ids.ts'
 import { count } from '../format/money.ts'
-import { useBusinessNames } from '../session/business-names.ts'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Button, Code } from '../ui/button.tsx'
-import { columnsOf, type Entry, MessageFacts } from '../ui/columns.tsx'
+import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { ChoiceFilter, FilterBar, readTime, TextFilter, TimeFilter } from '../ui/filters.tsx'
+import { ChoiceFilter, FilterBar, TextFilter, TimeFilter, useTimeRange } from '../ui/filters.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { Id, Status } from '../ui/values.tsx'
@@ -28,14 +26,9 @@ const CLASSES = [
 const REFETCH_MS = 10_000
 const PAGE_SIZE = 50
 
-/** The requests of businesses with their secret keys. */
 export function RequestsPage() {
-  const { businessId } = useViewScope()
   const [opened, setOpened] = useState<ApiRequest>()
   const list = useRequests()
-  const isOne = businessId !== ''
-  const businessOf = useBusinessNames(isOne ? [] : list.rows.map((row) => row.businessId))
-  const columns = useMemo(() => requestColumns(isOne ? undefined : businessOf), [isOne, businessOf])
   return (
     <Page title="API requests" isWide>
       <FilterBar>
@@ -47,7 +40,7 @@ export function RequestsPage() {
       </FilterBar>
       <List
         label="API requests"
-        columns={columns}
+        columns={COLUMNS}
         of={list}
         onOpen={setOpened}
         empty={
@@ -63,8 +56,7 @@ export function RequestsPage() {
 
 function useRequests() {
   const { live, businessId } = useViewScope()
-  const fromMs = readTime(useUrlState('from')[0])
-  const toMs = readTime(useUrlState('to')[0])
+  const period = useTimeRange()
   const [statusClass] = useUrlState('status')
   const [keyId] = useUrlState('key')
   const [path] = useUrlState('path')
@@ -77,8 +69,7 @@ function useRequests() {
     requestId: requestId.slice(0, 64),
     statusClass: CLASSES.some(({ value }) => value === statusClass) ? Number(statusClass) : 0,
     pageSize: PAGE_SIZE,
-    ...(fromMs !== undefined && { from: timestampFromMs(fromMs) }),
-    ...(toMs !== undefined && { to: timestampFromMs(toMs) }),
+    ...period,
   }
   return usePagedList(BusinessService.method.listApiRequests, 'requests', request, {
     staleTime: 0,
@@ -97,24 +88,16 @@ function KeyFilter() {
   return <ChoiceFilter name="key" label="Key" choices={choices} />
 }
 
-/** @param businessOf names a business by its id; undefined: the requests are of one business */
-function requestColumns(businessOf: ((businessId: string) => string) | undefined) {
-  const business: Entry<ApiRequest> = [
-    'Business',
-    ({ businessId }) => businessOf?.(businessId),
-    'wide',
-  ]
-  return columnsOf(ApiRequestSchema, [
-    ['Time', 'receivedAt'],
-    ['Status', (request) => <Outcome of={request} />],
-    ...(businessOf ? [business] : []),
-    ['Request', (request) => <Path of={request} />],
-    ['Took', ({ durationMs }) => `${count(durationMs)} ms`, 'number wide'],
-    ['Key', ({ keyId }) => <code title={keyId}>{shorten(keyId, 14)}</code>, 'wide'],
-    ['From', ({ address }) => <code>{address}</code>, 'wide extra'],
-    ['Request id', 'requestId', 'wide', 'id'],
-  ])
-}
+const COLUMNS = columnsOf(ApiRequestSchema, [
+  ['Time', 'receivedAt'],
+  ['Status', (request) => <Outcome of={request} />],
+  ['Business', 'businessId', 'wide'],
+  ['Request', (request) => <Path of={request} />],
+  ['Took', ({ durationMs }) => `${count(durationMs)} ms`, 'number wide'],
+  ['Key', ({ keyId }) => <code title={keyId}>{shorten(keyId, 14)}</code>, 'wide'],
+  ['From', ({ address }) => <code>{address}</code>, 'wide extra'],
+  ['Request id', 'requestId', 'wide', 'id'],
+])
 
 /** What was called; on a phone, only its last part. */
 function Path({ of: { method, path } }: { readonly of: ApiRequest }) {

@@ -6,7 +6,6 @@ import {
   type ReactNode,
   useDeferredValue,
   useId,
-  useMemo,
   useRef,
   useState,
 } from 'react'
@@ -22,7 +21,7 @@ import { bankName } from '../format/enums.ts'
 import { words } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
 import { useMay, useRestricted } from '../session/session.tsx'
-import { Action } from '../ui/action.tsx'
+import { Action, reasonOf } from '../ui/action.tsx'
 import { Button, type ButtonProps } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { AreaField } from '../ui/fields.tsx'
@@ -31,22 +30,9 @@ import { PageLink, Status } from '../ui/values.tsx'
 import { ResolveOpening } from './account-forms.tsx'
 
 /** The actions that can end an item, of those that the caller may take, each with its key. */
-export function ItemActions({
-  item,
-  onDecided,
-}: {
-  readonly item: ReviewItem
-  readonly onDecided: () => void
-}) {
+export function ItemActions({ item, onDecided }: { item: ReviewItem; onDecided: () => void }) {
   const may = useMay()
-  const decisions = useMemo(
-    () =>
-      DECISIONS.filter(({ method }) =>
-        item.actions.includes(`${method.parent.typeName}/${method.name}`),
-      ),
-    [item],
-  )
-  const allowed = decisions.filter(({ method }) => may(method))
+  const allowed = DECISIONS.filter(({ method }) => may(method) && canEnd(method, item))
   const link = linkOf(item)
   return (
     <div className="review-actions">
@@ -63,13 +49,7 @@ export function ItemActions({
   )
 }
 
-function Keyed({
-  letter,
-  children,
-}: {
-  readonly letter: string | undefined
-  readonly children: ReactNode
-}) {
+function Keyed({ letter, children }: { letter: string | undefined; children: ReactNode }) {
   return (
     <span className="keyed" data-key={letter}>
       {children}
@@ -95,7 +75,6 @@ function linkOf({ kind, id, businessId }: ReviewItem): ReactNode {
 /** What ends an item, or lets it go on. */
 interface Decision {
   readonly method: DescMethod
-  /** The key that presses it. */
   readonly key: 'a' | 'r'
   readonly label: string
   readonly Button: ComponentType<DecisionProps>
@@ -212,6 +191,11 @@ const DECISIONS: readonly Decision[] = [
   }),
 ]
 
+/** Whether the service offers a method for an item. */
+function canEnd({ parent, name }: DescMethod, { actions }: ReviewItem): boolean {
+  return actions.includes(`${parent.typeName}/${name}`)
+}
+
 /** What became of an item that was decided with others. */
 type Outcome = 'waits' | 'done' | { readonly error: unknown }
 
@@ -233,11 +217,7 @@ export function DecideTogether({
     ({ method, together }) =>
       may(method) &&
       items.length > 0 &&
-      items.every(
-        (item) =>
-          item.actions.includes(`${method.parent.typeName}/${method.name}`) &&
-          together?.request(item) !== undefined,
-      ),
+      items.every((item) => canEnd(method, item) && together?.request(item) !== undefined),
   )
   const close = () => {
     setChosen(undefined)
@@ -282,7 +262,7 @@ function TogetherDialog({
   const done = items.filter((item) => outcomes.get(item.id) === 'done').length
   const run = async (form: HTMLFormElement) => {
     setBusy(true)
-    const field = method.input.field['note'] ? 'note' : 'reason'
+    const field = reasonOf(method)
     const reason = String(new FormData(form).get(field) ?? '').trim()
     for (const item of items) {
       if (isStopped.current) break
@@ -311,12 +291,7 @@ function TogetherDialog({
       >
         <p>{together?.says}</p>
         {together?.reason && (
-          <AreaField
-            name={method.input.field['note'] ? 'note' : 'reason'}
-            label={together.reason}
-            required
-            maxLength={500}
-          />
+          <AreaField name={reasonOf(method)} label={together.reason} required maxLength={500} />
         )}
         <ul className="together-items">
           {items.map((item) => {
@@ -435,11 +410,9 @@ function AccountField({ item }: { readonly item: ReviewItem }) {
 
 interface DecisionProps {
   readonly item: ReviewItem
-  /** The result was read. */
   readonly onDecided: () => void
 }
 
-/** Says whether the bank opened an account. */
 function Resolve({ item, onDecided }: DecisionProps) {
   const isRestricted = useRestricted()
   return (

@@ -5,7 +5,7 @@ import type {
   MessageShape,
 } from '@bufbuild/protobuf'
 import { useQuery } from '@connectrpc/connect-query'
-import { type ReactNode, useEffect } from 'react'
+import { type ComponentType, type ReactNode, useEffect } from 'react'
 import {
   type Account,
   AccountSchema,
@@ -42,32 +42,26 @@ import { MessageFacts } from '../ui/columns.tsx'
 import { type Pages, usePagedList } from '../ui/list.tsx'
 import { Failure, Waiting } from '../ui/page.tsx'
 import { Id, Money, PageLink, Time } from '../ui/values.tsx'
+import { pathOfAccount } from './account-forms.tsx'
 import { NotificationBody, RecordedAndReported } from './step-details.tsx'
 
 interface Props {
   readonly item: ReviewItem
 }
 
-/** What is known of an item, and what the bank says. */
 export function ItemDetails({ item }: Props) {
-  switch (item.kind) {
-    case ReviewKind.UNMATCHED_PAYMENT:
-      return <UnmatchedDetails item={item} />
-    case ReviewKind.HELD_NOTIFICATION:
-      return <NotificationDetails item={item} />
-    case ReviewKind.PAYMENT_CONFLICT:
-      return <ConflictDetails item={item} />
-    case ReviewKind.ACCOUNT_OPENING:
-      return <OpeningDetails item={item} />
-    case ReviewKind.HELD_PAYMENT:
-      return <HeldPaymentDetails item={item} />
-    case ReviewKind.ENDPOINT:
-      return <EndpointDetails item={item} />
-    case ReviewKind.SETTLEMENT:
-      return <SettlementDue item={item} />
-    default:
-      return null
-  }
+  const Details = DETAILS[item.kind]
+  return Details && <Details item={item} />
+}
+
+const DETAILS: Readonly<Partial<Record<ReviewKind, ComponentType<Props>>>> = {
+  [ReviewKind.UNMATCHED_PAYMENT]: UnmatchedDetails,
+  [ReviewKind.HELD_NOTIFICATION]: NotificationDetails,
+  [ReviewKind.PAYMENT_CONFLICT]: ConflictDetails,
+  [ReviewKind.ACCOUNT_OPENING]: OpeningDetails,
+  [ReviewKind.HELD_PAYMENT]: HeldPaymentDetails,
+  [ReviewKind.ENDPOINT]: EndpointDetails,
+  [ReviewKind.SETTLEMENT]: SettlementDue,
 }
 
 const PAGE_SIZE = 200
@@ -98,7 +92,6 @@ function Listed<Row extends { readonly id: string }>({
   return found ? children(found) : <p className="soft">{gone}</p>
 }
 
-/** What one call reads of an item. */
 function Read<I extends DescMessage, O extends DescMessage>({
   method,
   request,
@@ -224,19 +217,16 @@ function sidesOf(conflict: PaymentConflict, status: number | undefined) {
   ] as const
 }
 
-/** An account that the bank may or may not have opened. */
 function OpeningDetails({ item: { businessId, id } }: Props) {
   const request = { businessId, reference: id }
   return (
     <Read method={AccountService.method.getAccount} request={request}>
-      {({ account }) =>
-        account && <Opening account={account} to={`/accounts/${businessId}/${id}`} />
-      }
+      {({ account }) => account && <Opening account={account} />}
     </Read>
   )
 }
 
-function Opening({ account, to }: { readonly account: Account; readonly to: string }) {
+function Opening({ account }: { account: Account }) {
   const { opening, customer } = account
   return (
     <>
@@ -254,7 +244,7 @@ function Opening({ account, to }: { readonly account: Account; readonly to: stri
         ]}
       />
       <p>
-        <PageLink to={to}>The account</PageLink>{' '}
+        <PageLink to={pathOfAccount(account)}>The account</PageLink>{' '}
         <span className="faint">Look for the customer at the bank before you decide.</span>
       </p>
     </>
@@ -294,7 +284,6 @@ function HeldPaymentDetails({ item: { sessionId, businessId } }: Props) {
   )
 }
 
-/** How the deliveries to a failing endpoint went in the last day. */
 function EndpointDetails({ item: { id } }: Props) {
   const request = { endpointIds: [id] }
   return (
@@ -330,7 +319,6 @@ function EndpointDetails({ item: { id } }: Props) {
   )
 }
 
-/** What an overdue settlement would settle. */
 function SettlementDue({ item: { businessId, live } }: Props) {
   const request = { businessId, test: !live }
   return (

@@ -2,7 +2,6 @@ import { type ReviewItem, ReviewKind } from '../../../gen/inflow/overview/v1/rev
 
 interface NamedKind {
   readonly kind: ReviewKind
-  /** In the URL. */
   readonly code: string
   /** The names of its tab, and of one item. */
   readonly tab: string

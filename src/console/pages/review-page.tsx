@@ -1,4 +1,3 @@
-import '../styles/review.css'
 import { createQueryOptions, useTransport } from '@connectrpc/connect-query'
 import { useQueries } from '@tanstack/react-query'
 import { type ReactNode, type RefObject, useEffect, useId, useMemo, useRef, useState } from 'react'
@@ -10,7 +9,6 @@ import {
   type ReviewItem,
   ReviewKind,
 } from '../../../gen/inflow/overview/v1/review_pb.ts'
-import { isTyping } from '../app/typing.ts'
 import { bankName, enumLabel } from '../format/enums.ts'
 import { endpointName } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
@@ -20,6 +18,7 @@ import { useMay, useReader } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { ChoiceFilter } from '../ui/filters.tsx'
 import { Icon } from '../ui/icons.tsx'
+import { isModified, isTyping } from '../ui/keys.ts'
 import { ListFrame, usePagedList } from '../ui/list.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { Money, Status, Time } from '../ui/values.tsx'
@@ -116,7 +115,6 @@ const SOUGHT_MAX = 1_000
 
 type Compare = (a: ReviewItem, b: ReviewItem) => number
 
-/** By their codes in the URL. */
 const ORDERS: Readonly<Record<string, { readonly label: string; readonly compare: Compare }>> = {
   newest: {
     label: 'Newest first',
@@ -137,7 +135,6 @@ function useCounts(): readonly ReviewCount[] {
   return useReviewSummary().data?.counts ?? []
 }
 
-/** How many there are: `12`, or `1000+`. */
 function countText({ count, more }: Pick<ReviewCount, 'count' | 'more'>): string {
   return `${count}${more ? '+' : ''}`
 }
@@ -198,7 +195,6 @@ function Keys() {
   )
 }
 
-/** The changes that end an item, as the audit log names them. */
 const DECISIONS = [
   'unmatched_payment.assign',
   'unmatched_payment.return',
@@ -245,7 +241,6 @@ function useLastDecision(): number | undefined {
   return times.length === 0 ? undefined : Math.max(...times)
 }
 
-/** What a key moves by. */
 const STEPS: Readonly<Record<string, number>> = { j: 1, s: 1, k: -1 }
 
 /**
@@ -264,8 +259,8 @@ function useReviewKeys(
   latest.current = { at, open }
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return
-      if (isTyping(event.target) || document.querySelector('[role="dialog"]') !== null) return
+      if (isModified(event) || event.defaultPrevented || isTyping(event.target)) return
+      if (document.querySelector('[role="dialog"]') !== null) return
       const step = STEPS[event.key]
       const now = latest.current
       if (step !== undefined) now.open(Math.max(0, now.at + step))

@@ -1,5 +1,3 @@
-import '../styles/figures.css'
-import '../styles/settlement.css'
 import { createConnectQueryKey, useQuery } from '@connectrpc/connect-query'
 import { useQueryClient } from '@tanstack/react-query'
 import { useParams } from 'wouter'
@@ -12,15 +10,15 @@ import {
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { shorten, words } from '../format/ids.ts'
 import { naira } from '../format/money.ts'
-import { useBusinessName, useBusinessNames } from '../session/business-names.ts'
+import { useBusinessName } from '../session/business-names.ts'
 import { useEvents } from '../session/live.tsx'
 import { useMay, useRestricted } from '../session/session.tsx'
 import { useShowObject, useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
-import { columnsOf, type Entry, MessageFacts } from '../ui/columns.tsx'
+import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, Failure, Loaded, Page, Section, Waiting } from '../ui/page.tsx'
-import { Money, PageLink, Status } from '../ui/values.tsx'
+import { Dash, Figure, Money, PageLink, Status } from '../ui/values.tsx'
 import { dayAt, dayName, periodOf } from './lagos-calendar.ts'
 import { LedgerVerification } from './ledger-verification.tsx'
 import { Calendar } from './settlement-calendar.tsx'
@@ -92,11 +90,9 @@ function BalanceFigures({ businessId }: { readonly businessId: string }) {
   return (
     <ul className="figures" aria-label="Balance">
       {figures.map(([title, minor, note]) => (
-        <li key={title} className="figure">
-          <span className="figure-title">{title}</span>
-          <span className="figure-value">{naira(minor)}</span>
-          <span className="faint">{note}</span>
-        </li>
+        <Figure key={title} title={title} note={note}>
+          {naira(minor)}
+        </Figure>
       ))}
     </ul>
   )
@@ -110,7 +106,6 @@ function SettlementList({ day, onAll }: { readonly day: string; readonly onAll: 
     businessId,
     ...(day !== '' && periodOf(day, day)),
   })
-  const nameOf = useBusinessNames(settlements.rows.map((row) => row.businessId))
   const options = [businessId && ` --business ${businessId}`, !live && ' --test']
   return (
     <Section
@@ -119,7 +114,7 @@ function SettlementList({ day, onAll }: { readonly day: string; readonly onAll: 
     >
       <List
         label="Settlements"
-        columns={settlementColumns(businessId === '' ? nameOf : undefined)}
+        columns={COLUMNS}
         of={settlements}
         hrefOf={({ id }, href) => href(`/settlement/${id}`)}
         empty={
@@ -139,23 +134,18 @@ function SettlementList({ day, onAll }: { readonly day: string; readonly onAll: 
   )
 }
 
-/** @param nameOf names a business by its id; undefined: all rows are of one business */
-function settlementColumns(nameOf: ((id: string) => string) | undefined) {
-  const business: Entry<Settlement> = ['Business', ({ businessId }) => nameOf?.(businessId)]
-  return columnsOf(SettlementSchema, [
-    'startedAt',
-    ...(nameOf ? [business] : []),
-    ['Status', stateShown],
-    'transactionCount',
-    'grossMinor',
-    'feesMinor',
-    'splitsMinor',
-    'netMinor',
-    ['Settlement', 'id'],
-  ])
-}
+const COLUMNS = columnsOf(SettlementSchema, [
+  'startedAt',
+  'businessId',
+  ['Status', stateShown],
+  'transactionCount',
+  'grossMinor',
+  'feesMinor',
+  'splitsMinor',
+  'netMinor',
+  ['Settlement', 'id'],
+])
 
-/** Whether a settlement runs, and how far it is. */
 function stateShown({ status, percentDone }: Settlement) {
   if (status === SettlementStatus.COMPLETED) return <Status tone="good">Completed</Status>
   return <Status tone="waiting">{`Running, ${percentDone} %`}</Status>
@@ -241,7 +231,7 @@ const ENTRY_COLUMNS = columnsOf(EntrySchema, [
     'Payment',
     ({ transactionId }) =>
       transactionId === '' ? (
-        <span className="faint">–</span>
+        <Dash />
       ) : (
         <PageLink to={`/payments/${transactionId}`}>{shorten(transactionId, 20)}</PageLink>
       ),

@@ -21,6 +21,7 @@ import { Button } from '../ui/button.tsx'
 import { useNow } from '../ui/clock.ts'
 import { columns, type Entry } from '../ui/columns.tsx'
 import { Dialog } from '../ui/dialog.tsx'
+import { Tick } from '../ui/fields.tsx'
 import { Table, usePagedList } from '../ui/list.tsx'
 import { Facts, Failure, Loaded, Section } from '../ui/page.tsx'
 import { useProgress } from '../ui/progress.ts'
@@ -64,14 +65,11 @@ export function RunSettlement({
               their fees. It cannot be undone.
             </p>
             {businessId !== '' && (
-              <label className="choice">
-                <input
-                  type="checkbox"
-                  checked={isForced}
-                  onChange={(event) => setForced(event.target.checked)}
-                />{' '}
-                Also payments that are not due yet
-              </label>
+              <Tick
+                isOn={isForced}
+                onChange={setForced}
+                label="Also payments that are not due yet"
+              />
             )}
             {businessId === '' ? (
               <p className="faint">The amounts of each business are under Preview.</p>
@@ -96,14 +94,7 @@ export function RunSettlement({
   )
 }
 
-/** What settling would move now. */
-function Before({
-  businessId,
-  isForced,
-}: {
-  readonly businessId: string
-  readonly isForced: boolean
-}) {
+function Before({ businessId, isForced }: { businessId: string; isForced: boolean }) {
   const { live } = useViewScope()
   const { previewSettlement, getBalance } = SettlementService.method
   const request = { businessId, test: !live }
@@ -147,10 +138,8 @@ function Amounts(sums: Sums) {
   )
 }
 
-/** The most settlements that are linked. */
 const SHOWN_MAX = 10
 
-/** How far a run is, and how fast. */
 function RunProgress({ run }: { readonly run: Run }) {
   const { settlements, startedMs, endedMs } = run
   const isDone = endedMs !== undefined
@@ -245,16 +234,7 @@ export function Preview() {
   return (
     <Section
       title="Preview"
-      actions={
-        <label className="choice">
-          <input
-            type="checkbox"
-            checked={isForced}
-            onChange={(event) => setForced(event.target.checked)}
-          />{' '}
-          Also what is not due yet
-        </label>
-      }
+      actions={<Tick isOn={isForced} onChange={setForced} label="Also what is not due yet" />}
     >
       {businessId !== '' && <Previews businessIds={[businessId]} isForced={isForced} />}
       {businessId === '' && isShown && <AllBusinesses isForced={isForced} />}
@@ -337,7 +317,6 @@ function nothingText(
   return rest === 0 ? '' : `Nothing would be settled for ${rest} of ${previews.length} businesses.`
 }
 
-/** What a settlement of a business would be. */
 interface BusinessPreview {
   readonly businessId: string
   readonly preview: PreviewSettlementResponse
@@ -352,7 +331,6 @@ function totalOf(all: readonly Sums[]): Sums {
   return Object.fromEntries(SUMS.map((name) => [name, total(name)])) as Sums
 }
 
-/** The sums of several previews. */
 function sumOf(previews: readonly BusinessPreview[]): BusinessPreview {
   const sums = totalOf(previews.map(({ preview }) => preview))
   return { businessId: '', preview: create(PreviewSettlementResponseSchema, sums) }

@@ -16,7 +16,7 @@ import { Action } from '../ui/action.tsx'
 import { columnsOf } from '../ui/columns.tsx'
 import { Fields } from '../ui/form.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
-import { Facts, Loaded, Section } from '../ui/page.tsx'
+import { type Fact, Facts, Loaded, Section } from '../ui/page.tsx'
 import { dayAt, dayName } from './lagos-calendar.ts'
 
 const METHODS = SettlementService.method
@@ -28,20 +28,18 @@ export function SettlementTerms({ businessId }: { readonly businessId: string })
   return (
     <Section title="Terms" actions={terms && <Edit businessId={businessId} terms={terms} />}>
       <Loaded read={read} rows={3}>
-        {() =>
-          terms && (
-            <Facts
-              facts={[
-                ['Payments are due', dueText(terms)],
-                ['Fee', feeText(terms)],
-                ['At most', terms.feeCapMinor > 0n && naira(terms.feeCapMinor)],
-              ]}
-            />
-          )
-        }
+        {() => terms && <Facts facts={termsFacts(terms)} />}
       </Loaded>
     </Section>
   )
+}
+
+export function termsFacts(terms: Terms): readonly Fact[] {
+  return [
+    ['Payments are due', dueText(terms)],
+    ['Fee', feeText(terms)],
+    ['At most', terms.feeCapMinor > 0n && naira(terms.feeCapMinor)],
+  ]
 }
 
 function dueText({ schedule, workingDays, cutOff }: Terms): string {

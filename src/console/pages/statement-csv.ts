@@ -8,7 +8,6 @@ import {
   type ValueFormat,
 } from '../../core/statement-columns.ts'
 
-/** A record of a CSV file. */
 interface CsvRecord {
   /** The line on which it ends, from 1. */
   readonly line: number
@@ -20,13 +19,11 @@ export interface StatementTable {
   readonly records: readonly CsvRecord[]
 }
 
-/** A credit of a statement, and where it stands there. */
 export interface StatementRow {
   readonly line: number
   readonly credit: StatementCredit
 }
 
-/** How a statement is to be read. */
 export interface StatementFormat extends ValueFormat {
   /** The name of the bank in the contract, such as 9PSB. */
   readonly bank: string

@@ -36,7 +36,6 @@ interface Read {
 
 const NOTHING: Read = { from: '', to: '', format: 'csv', entries: 0 }
 
-/** Saves the statement of a business for a period. */
 export function StatementDownload({ businessId }: { readonly businessId: string }) {
   const [isOpen, setOpen] = useState(false)
   const { live } = useViewScope()
@@ -84,12 +83,7 @@ export function StatementDownload({ businessId }: { readonly businessId: string 
   )
 }
 
-interface StatementFormProps {
-  readonly onSubmit: (read: Read) => void
-  readonly isBusy: boolean
-}
-
-function StatementForm({ onSubmit, isBusy }: StatementFormProps) {
+function StatementForm({ onSubmit, isBusy }: { onSubmit: (read: Read) => void; isBusy: boolean }) {
   const today = dayAt(Date.now())
   return (
     <form
@@ -131,7 +125,6 @@ function StatementForm({ onSubmit, isBusy }: StatementFormProps) {
   )
 }
 
-/** Which statement. */
 interface Period {
   readonly businessId: string
   readonly test: boolean

@@ -1,4 +1,3 @@
-import '../styles/payment.css'
 import { useMutation, useQuery } from '@connectrpc/connect-query'
 import { NotificationService } from '../../../gen/inflow/notification/v1/notification_service_pb.ts'
 import type { BankNotified, Step, Timeline } from '../../../gen/inflow/overview/v1/timeline_pb.ts'
@@ -28,7 +27,6 @@ interface StepDetailsProps {
   readonly timeline: Timeline
 }
 
-/** All that is known of a step. */
 export function StepDetails({ step, by, timeline: { transaction } }: StepDetailsProps) {
   switch (step.case) {
     case 'bankNotified':

@@ -21,10 +21,10 @@ import {
 import { useUrlState } from '../session/view-scope.tsx'
 import { useNow } from '../ui/clock.ts'
 import { Icon } from '../ui/icons.tsx'
+import { isModified, lineAt, STEPS } from '../ui/keys.ts'
 import { EnumStatus, PageLink, Status } from '../ui/values.tsx'
 import { StepDetails } from './step-details.tsx'
 
-/** One line of the timeline. */
 interface TimelineRow {
   /** Names the line in the URL. */
   readonly key: string
@@ -35,7 +35,6 @@ interface TimelineRow {
   readonly title: string
   /** More in words, in grey. */
   readonly text: string
-  /** The outcome, as a chip. */
   readonly chip: string
   readonly step: Step['step']
 }
@@ -94,7 +93,6 @@ type Of<Case extends StepCase> = Extract<Step['step'], { case: Case }>['value']
 
 const joined = (...parts: readonly string[]) => parts.filter((part) => part !== '').join(' · ')
 
-/** The line of each step. */
 const LINES: {
   readonly [Case in StepCase]: (
     step: Of<Case>,
@@ -183,7 +181,6 @@ const RECORDERS: Readonly<Record<number, string>> = {
   [RecorderKind.IMPORT]: 'an operator, who imported it',
 }
 
-/** A step that is to come. */
 export interface ExpectedRow {
   readonly key: string
   readonly dueMs: number
@@ -193,7 +190,6 @@ export interface ExpectedRow {
   readonly isSettlement: boolean
 }
 
-/** The lines of what will happen. */
 export function expectedRows(timeline: Timeline): readonly ExpectedRow[] {
   return timeline.expectedSteps.flatMap((expected) => expectedRow(expected, timeline))
 }
@@ -263,7 +259,6 @@ export function TimelineList({ timeline }: { readonly timeline: Timeline }) {
   )
 }
 
-/** Which event was sent to which endpoint. */
 function GroupHead({ delivery }: { readonly delivery: Delivery }) {
   const { id, eventKind, endpointUrl, endpointDescription, status } = delivery
   return (
@@ -279,17 +274,15 @@ function GroupHead({ delivery }: { readonly delivery: Delivery }) {
   )
 }
 
-const STEPS: Readonly<Record<string, number>> = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }
-
 /** Moves the focus between the lines; Enter opens one, because it is a button. */
 function walk(event: KeyboardEvent<HTMLElement>): void {
   const step = STEPS[event.key]
-  if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return
+  if (step === undefined || isModified(event)) return
   const lines = [...event.currentTarget.querySelectorAll<HTMLElement>('.step-line')]
   const at = lines.indexOf(document.activeElement as HTMLElement)
   if (at < 0) return
   event.preventDefault()
-  lines[Math.min(lines.length - 1, Math.max(0, at + step))]?.focus()
+  lineAt(lines, at + step)?.focus()
 }
 
 interface StepItemProps {

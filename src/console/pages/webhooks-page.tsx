@@ -11,41 +11,33 @@ import type { Tone } from '../format/enums.ts'
 import { endpointName, placeOfUrl, words } from '../format/ids.ts'
 import { count } from '../format/money.ts'
 import { durationText } from '../format/time.ts'
-import { useBusinessNames } from '../session/business-names.ts'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
-import { columnsOf, type Entry } from '../ui/columns.tsx'
+import { columnsOf } from '../ui/columns.tsx'
 import { ChoiceFilter, FilterBar } from '../ui/filters.tsx'
 import { BusinessField } from '../ui/form.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, Page } from '../ui/page.tsx'
-import { Sparkline, Status, Time } from '../ui/values.tsx'
+import { Dash, Sparkline, Status, Time } from '../ui/values.tsx'
 import { EndpointFields, ProfileFields, readOptions } from './endpoint-form.tsx'
-import '../styles/webhooks.css'
 
-const STATES = ['Failing', 'Enabled', 'Disabled'].map((label) => ({
-  value: label.toLowerCase(),
-  label,
-}))
-
-/** What a state of the filter asks for. */
-const REQUESTS: Readonly<Record<string, { status?: EndpointStatus; failing?: boolean }>> = {
-  failing: { failing: true },
-  enabled: { status: EndpointStatus.ENABLED },
-  disabled: { status: EndpointStatus.DISABLED },
-}
+/** What a list can be limited to, and how it is asked for. */
+const STATES = [
+  { value: 'failing', label: 'Failing', request: { failing: true } },
+  { value: 'enabled', label: 'Enabled', request: { status: EndpointStatus.ENABLED } },
+  { value: 'disabled', label: 'Disabled', request: { status: EndpointStatus.DISABLED } },
+]
 
 /** The endpoints of a business, or of all, with how they did: what needs a look first, and then the newest. */
 export function WebhooksPage() {
   const { live, businessId } = useViewScope()
   const [state] = useUrlState('state')
-  const request = { businessId, live, pageSize: 100, ...REQUESTS[state] }
+  const chosen = STATES.find(({ value }) => value === state)
+  const request = { businessId, live, pageSize: 100, ...chosen?.request }
   const { rows, pages } = usePagedList(WebhookService.method.listEndpoints, 'endpoints', request)
   const endpoints = rows.toSorted((a, b) => stateOf(a).rank - stateOf(b).rank)
   const statistics = useStatistics(endpoints, businessId)
-  const isOne = businessId !== ''
-  const nameOf = useBusinessNames(isOne ? [] : endpoints.map((endpoint) => endpoint.businessId))
-  const business = isOne ? ` --business ${businessId}` : ''
+  const business = businessId === '' ? '' : ` --business ${businessId}`
   return (
     <Page title="Webhooks" actions={<CreateEndpoint />} isWide>
       <FilterBar>
@@ -54,7 +46,7 @@ export function WebhooksPage() {
       </FilterBar>
       <List
         label="Endpoints"
-        columns={endpointColumns(isOne ? undefined : nameOf, statistics)}
+        columns={endpointColumns(statistics)}
         of={{ rows: endpoints, pages }}
         hrefOf={({ id, businessId: of }, href) => href(`/webhooks/${id}`, { of })}
         empty={
@@ -74,11 +66,9 @@ export function WebhooksPage() {
 interface EndpointState {
   readonly tone: Tone
   readonly label: string
-  /** The order in lists. */
   readonly rank: number
 }
 
-/** The state of an endpoint in a word or two. */
 export function stateOf(
   { status, disabledReason, failingSince }: Endpoint,
   statistics?: EndpointStatistics,
@@ -149,23 +139,13 @@ function useStatistics(
   return new Map(data?.statistics.map((each) => [each.endpointId, each]))
 }
 
-const DASH = <span className="faint">–</span>
-
-/** @param nameOf names a business by its id; undefined: the list is of one business */
-function endpointColumns(
-  nameOf: ((businessId: string) => string) | undefined,
-  statistics: ReadonlyMap<string, EndpointStatistics>,
-) {
+function endpointColumns(statistics: ReadonlyMap<string, EndpointStatistics>) {
   const of = ({ id }: Endpoint) => statistics.get(id)
-  const business: Entry<Endpoint> = [
-    'Business',
-    ({ businessId }) => <span className="endpoint-business">{nameOf?.(businessId)}</span>,
-  ]
   return columnsOf(EndpointSchema, [
     ['Endpoint', urlShown, undefined, 'url'],
-    ...(nameOf ? [business] : []),
+    'businessId',
     ['State', (endpoint) => stateShown(endpoint, of(endpoint))],
-    ['Success', (endpoint) => successText(of(endpoint)) ?? DASH, 'number'],
+    ['Success', (endpoint) => successText(of(endpoint)) ?? <Dash />, 'number'],
     ['Deliveries', (endpoint) => count(of(endpoint)?.deliveryCount ?? 0), 'number extra'],
     ['Pending', (endpoint) => pendingText(of(endpoint)), 'number'],
     ['p50 · p95', (endpoint) => latencyText(of(endpoint)), 'number', 'latency'],
@@ -177,7 +157,7 @@ function endpointColumns(
 }
 
 export function kindsText(kinds: readonly string[]): string {
-  return kinds.map((kind) => words(kind)).join(', ')
+  return kinds.map(words).join(', ')
 }
 
 function urlShown({ url, description }: Endpoint) {
@@ -223,14 +203,14 @@ function pendingText(statistics: EndpointStatistics | undefined): string {
 }
 
 function latencyText(statistics: EndpointStatistics | undefined) {
-  if (!statistics || statistics.latencyP95Ms === 0) return DASH
+  if (!statistics || statistics.latencyP95Ms === 0) return <Dash />
   return `${durationText(statistics.latencyP50Ms)} · ${durationText(statistics.latencyP95Ms)}`
 }
 
 function Hours({ statistics }: { readonly statistics: EndpointStatistics | undefined }) {
   const values = statistics?.hours.map(({ latencyP95Ms }) => latencyP95Ms) ?? []
   const max = Math.max(0, ...values)
-  if (max === 0) return DASH
+  if (max === 0) return <Dash />
   return (
     <span className="endpoint-hours">
       <Sparkline values={values} label={`95th percentile by hour, at most ${durationText(max)}`} />

@@ -1,11 +1,17 @@
 import { useQuery } from '@connectrpc/connect-query'
+import { createContext, useMemo } from 'react'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 
 /** What one call looks up. */
 const IDS_MAX = 200
 
+type NameOf = (businessId: string) => string
+
+/** The names of the businesses in a list. */
+export const BusinessNames = createContext<NameOf>((id) => id)
+
 /** Returns the names of businesses by their ids; an id that is not known yet stands for itself. */
-export function useBusinessNames(ids: readonly string[]): (id: string) => string {
+export function useBusinessNames(ids: readonly string[]): NameOf {
   const businessIds = [...new Set(ids)].sort().slice(0, IDS_MAX)
   const { data } = useQuery(
     BusinessService.method.listBusinesses,
@@ -16,8 +22,10 @@ export function useBusinessNames(ids: readonly string[]): (id: string) => string
       placeholderData: (previous) => previous,
     },
   )
-  const names = new Map(data?.businesses.map(({ id, name }) => [id, name]))
-  return (id) => names.get(id) ?? id
+  return useMemo(() => {
+    const names = new Map(data?.businesses.map(({ id, name }) => [id, name]))
+    return (id) => names.get(id) ?? id
+  }, [data])
 }
 
 /** The name of a business, or its id until it is known. */

@@ -15,7 +15,6 @@ import { RAIL_NEEDS } from '../app/rail-needs.ts'
 import { useMay } from './session.tsx'
 import { useViewScope, type ViewScope } from './view-scope.tsx'
 
-/** The state of the stream of events. */
 export type LiveState =
   | { readonly kind: 'live' }
   | { readonly kind: 'connecting' }

@@ -9,7 +9,6 @@ export interface MethodNeeds {
   readonly isUnrestricted: boolean
 }
 
-/** Reads the method's own policy. */
 export function needsOf(method: DescMethod): MethodNeeds {
   const { credential, scopes, tenantScope } = getOption(method, policy)
   return {

@@ -2,7 +2,6 @@ import { useQuery } from '@connectrpc/connect-query'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { useViewScope } from './view-scope.tsx'
 
-/** How many items the summary has. */
 export const SUMMARY_ITEMS = 5
 
 /** How often it is read: no stream has all that needs an operator. */

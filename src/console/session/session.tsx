@@ -8,10 +8,8 @@ interface Session {
   readonly service: Service | undefined
 }
 
-/** Known once the caller is. */
 export const SessionContext = createContext<Session | undefined>(undefined)
 
-/** Who is signed in. */
 export function useSession(): Caller {
   return useContextOf(SessionContext).caller
 }

@@ -95,10 +95,8 @@ function backPath(): string {
   return /^\/(?!\/)/.test(back) ? back : '/'
 }
 
-/** What a browser exchanges for a session. */
 type Credential = { readonly token: string } | { readonly code: string }
 
-/** How a user may sign in. */
 interface SignInMethods {
   readonly oidc: { readonly name: string } | null
 }

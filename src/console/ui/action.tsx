@@ -1,5 +1,6 @@
 import type {
   DescMessage,
+  DescMethod,
   DescMethodUnary,
   MessageInitShape,
   MessageShape,
@@ -14,7 +15,7 @@ import { useViewScope } from '../session/view-scope.tsx'
 import { Button, type ButtonProps, CommandLine } from './button.tsx'
 import { Dialog } from './dialog.tsx'
 import { dropDraft, useDraft } from './drafts.ts'
-import { AreaField, FormFault } from './fields.tsx'
+import { AreaField, FormFault, Tick } from './fields.tsx'
 import { type FieldSpecs, Fields, type FormValues, readForm, readRequest } from './form.tsx'
 
 interface ActionProps<I extends DescMessage, O extends DescMessage> {
@@ -41,7 +42,6 @@ interface ActionProps<I extends DescMessage, O extends DescMessage> {
   readonly isOffered?: boolean
   /** What the result says in place of "Done." */
   readonly result?: (response: MessageShape<O>) => ReactNode
-  /** The secret that the response has, which is shown once. */
   readonly secret?: (response: MessageShape<O>) => string | undefined
   readonly secretNote?: string
   /**
@@ -207,7 +207,7 @@ function Question<I extends DescMessage, O extends DescMessage>(
 }
 
 /** The field in which the contract wants the reason. */
-function reasonOf({ input }: DescMethodUnary): string {
+export function reasonOf({ input }: DescMethod): string {
   return input.field['note'] ? 'note' : 'reason'
 }
 
@@ -242,14 +242,7 @@ function Secret({
     <>
       <p>{note}</p>
       <CommandLine text={text} what="the secret" />
-      <label className="choice">
-        <input
-          type="checkbox"
-          checked={isKept}
-          onChange={(event) => setKept(event.target.checked)}
-        />{' '}
-        I have kept it
-      </label>
+      <Tick isOn={isKept} onChange={setKept} label="I have kept it" />
     </>
   )
 }

@@ -27,14 +27,8 @@ export function Button({ kind = 'plain', icon, busy, children, className, ...res
 /** How long it says that it copied. */
 const SAID_MS = 1_500
 
-interface CopyButtonProps {
-  readonly text: string
-  readonly what: string
-  readonly label?: string
-}
-
 /** @param what names what is copied, for screen readers; `label` shows words beside the icon */
-export function CopyButton({ text, what, label }: CopyButtonProps) {
+export function CopyButton({ text, what, label }: { text: string; what: string; label?: string }) {
   const [isCopied, setCopied] = useState(false)
   useEffect(() => {
     if (!isCopied) return undefined
@@ -64,13 +58,7 @@ export function CopyButton({ text, what, label }: CopyButtonProps) {
 }
 
 /** A command, or another line of text, to copy. @param what names it for screen readers */
-export function CommandLine({
-  text,
-  what = 'the command',
-}: {
-  readonly text: string
-  readonly what?: string
-}) {
+export function CommandLine({ text, what = 'the command' }: { text: string; what?: string }) {
   return (
     <div className="command">
       <code>{text}</code>

@@ -1,12 +1,13 @@
 import { type DescField, type DescMessage, type MessageShape, ScalarType } from '@bufbuild/protobuf'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
-import type { ReactNode } from 'react'
+import { type ReactNode, useContext } from 'react'
 import { enumLabel } from '../format/enums.ts'
 import { count } from '../format/money.ts'
 import { titleOf } from '../format/titles.ts'
+import { BusinessNames } from '../session/business-names.ts'
 import type { Column } from './list.tsx'
 import { type Fact, Facts } from './page.tsx'
-import { Id, Money, Time } from './values.tsx'
+import { Clipped, Id, Money, Time } from './values.tsx'
 
 type Shape = Readonly<Record<string, unknown>>
 
@@ -15,7 +16,8 @@ type Flag = 'number' | 'extra' | 'wide'
 /**
  * What is shown of a message: a field by its name, with the title that the contract or the table of titles gives it,
  * or a title with a field or with what a function makes. Flags: aligned as a number, hidden until it is chosen, left
- * out on a phone. The key names a column in the URL, where it is not its title.
+ * out on a phone. The key names a column in the URL, where it is not its title. The column of `businessId` has names, and
+ * is left out in lists of one business.
  */
 export type Entry<Row> =
   | (keyof Row & string)
@@ -26,7 +28,6 @@ export type Entry<Row> =
       key?: string,
     ]
 
-/** The columns of a list of messages. */
 export function columnsOf<D extends DescMessage>(
   schema: D,
   entries: readonly Entry<MessageShape<D>>[],
@@ -49,12 +50,20 @@ export function columns<Row>(
       isNumber: flags.includes('number') || (field !== undefined && isNumber(field)),
       isExtra: flags.includes('extra'),
       isWide: flags.includes('wide'),
-      render: (row) =>
-        typeof value === 'function'
-          ? value(row)
-          : shown(field, (row as Shape)[value], { isFact: false }),
+      isBusiness: value === 'businessId',
+      render(row) {
+        if (typeof value === 'function') return value(row)
+        const content = (row as Shape)[value]
+        if (value === 'businessId') return <BusinessName id={content as string} />
+        return shown(field, content, { isFact: false })
+      },
     }
   })
+}
+
+function BusinessName({ id }: { id: string }) {
+  const nameOf = useContext(BusinessNames)
+  return id !== '' && <Clipped text={nameOf(id)} />
 }
 
 /** What is known of a message, below each other; what is absent, zero or empty is left out. */

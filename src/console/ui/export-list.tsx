@@ -26,7 +26,6 @@ const PAGE_SIZE = 200
 /** The most rows of a file: more than spreadsheets show comfortably, and bounded memory. */
 const ROWS_MAX = 200_000
 
-/** What is read so far. */
 interface Exported {
   readonly parts: readonly string[]
   readonly rows: number
@@ -37,13 +36,7 @@ interface Exported {
 const NOTHING: Exported = { parts: [], rows: 0, pageToken: '' }
 
 /** Saves a list as it is filtered, as CSV: read page by page, and resumed where it failed. */
-export function ExportList({
-  source,
-  name,
-}: {
-  readonly source: ListSource
-  readonly name: string
-}) {
+export function ExportList({ source, name }: { source: ListSource; name: string }) {
   const { state, at, error, start, resume, stop } = useProgress(
     source.method.parent,
     NOTHING,

@@ -19,21 +19,27 @@ interface FieldProps {
   readonly required?: boolean
 }
 
-/** The label of a field, what is wrong with it, and a hint. */
-function Labelled({
-  id,
-  props: { label, hint, name },
-  children,
-}: {
+/** What a control needs of its field. */
+interface ControlProps {
   readonly id: string
-  readonly props: FieldProps
-  readonly children: ReactNode
-}) {
+  readonly name: string
+  readonly 'aria-invalid'?: boolean
+  readonly 'aria-describedby'?: string
+}
+
+interface LabelledProps extends FieldProps {
+  readonly children: (control: ControlProps) => ReactNode
+}
+
+/** The label of a field, its control, what is wrong with it, and a hint. */
+function Labelled({ name, label, hint, children }: LabelledProps) {
+  const id = useId()
   const violation = useViolation(name)
+  const fault = { 'aria-invalid': true, 'aria-describedby': `${id}-fault` }
   return (
     <div className="field">
       <label htmlFor={id}>{label}</label>
-      {children}
+      {children({ id, name, ...(violation !== undefined && fault) })}
       {hint !== undefined && <span className="hint">{hint}</span>}
       {violation !== undefined && (
         <span className="fault" id={`${id}-fault`}>
@@ -42,13 +48,6 @@ function Labelled({
       )}
     </div>
   )
-}
-
-function useFaultProps(id: string, name: string) {
-  const violation = useViolation(name)
-  return violation === undefined
-    ? {}
-    : ({ 'aria-invalid': true, 'aria-describedby': `${id}-fault` } as const)
 }
 
 interface TextFieldProps extends FieldProps {
@@ -65,23 +64,22 @@ interface TextFieldProps extends FieldProps {
   readonly check?: (text: string) => string | undefined
 }
 
-export function TextField(props: TextFieldProps) {
-  const { label: _label, hint: _hint, value, check, type = 'text', ...rest } = props
-  const id = useId()
+export function TextField({ label, hint, value, check, type = 'text', ...rest }: TextFieldProps) {
   return (
-    <Labelled id={id} props={props}>
-      <input
-        {...rest}
-        {...useFaultProps(id, props.name)}
-        id={id}
-        type={type}
-        defaultValue={value}
-        autoComplete="off"
-        onInput={({ currentTarget }) => {
-          const text = currentTarget.value.trim()
-          currentTarget.setCustomValidity(text === '' ? '' : (check?.(text) ?? ''))
-        }}
-      />
+    <Labelled name={rest.name} label={label} hint={hint}>
+      {(control) => (
+        <input
+          {...rest}
+          {...control}
+          type={type}
+          defaultValue={value}
+          autoComplete="off"
+          onInput={({ currentTarget }) => {
+            const text = currentTarget.value.trim()
+            currentTarget.setCustomValidity(text === '' ? '' : (check?.(text) ?? ''))
+          }}
+        />
+      )}
     </Labelled>
   )
 }
@@ -93,20 +91,12 @@ interface AreaFieldProps extends FieldProps {
   readonly rows?: number
 }
 
-/** Text of several lines. */
-export function AreaField(props: AreaFieldProps) {
-  const { label: _label, hint: _hint, value, rows = 3, ...rest } = props
-  const id = useId()
+export function AreaField({ label, hint, value, rows = 3, ...rest }: AreaFieldProps) {
   return (
-    <Labelled id={id} props={props}>
-      <textarea
-        {...rest}
-        {...useFaultProps(id, props.name)}
-        id={id}
-        rows={rows}
-        defaultValue={value}
-        spellCheck={false}
-      />
+    <Labelled name={rest.name} label={label} hint={hint}>
+      {(control) => (
+        <textarea {...rest} {...control} rows={rows} defaultValue={value} spellCheck={false} />
+      )}
     </Labelled>
   )
 }
@@ -118,36 +108,48 @@ interface SelectFieldProps extends FieldProps {
 }
 
 export function SelectField(props: SelectFieldProps) {
-  const { name, choices, value, onChoose, required } = props
-  const id = useId()
+  const { name, label, hint, choices, value, onChoose, required } = props
   return (
-    <Labelled id={id} props={props}>
-      <select
-        id={id}
-        name={name}
-        required={required}
-        {...useFaultProps(id, name)}
-        defaultValue={value}
-        onChange={(event) => onChoose?.(event.target.value)}
-      >
-        {choices.map((choice) => (
-          <option key={choice.value} value={choice.value}>
-            {choice.label}
-          </option>
-        ))}
-      </select>
+    <Labelled name={name} label={label} hint={hint}>
+      {(control) => (
+        <select
+          {...control}
+          required={required}
+          defaultValue={value}
+          onChange={(event) => onChoose?.(event.target.value)}
+        >
+          <Options choices={choices} />
+        </select>
+      )}
     </Labelled>
   )
 }
 
-interface CheckFieldProps {
-  readonly name: string
-  readonly label: ReactNode
-  readonly isOn?: boolean
+/** The options of a `select`. */
+export function Options({ choices }: { choices: readonly Choice[] }) {
+  return choices.map(({ value, label }, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: two may have the same value, and they do not move
+    <option key={index} value={value}>
+      {label}
+    </option>
+  ))
 }
 
-/** A check box. */
-export function CheckField({ name, label, isOn = false }: CheckFieldProps) {
+/** A box with its label, whose state is elsewhere. */
+export function Tick(props: { isOn: boolean; onChange: (isOn: boolean) => void; label: string }) {
+  return (
+    <label className="choice">
+      <input
+        type="checkbox"
+        checked={props.isOn}
+        onChange={(event) => props.onChange(event.target.checked)}
+      />{' '}
+      {props.label}
+    </label>
+  )
+}
+
+export function CheckField({ name, label, isOn }: { name: string; label: string; isOn: boolean }) {
   const violation = useViolation(name)
   return (
     <div>
@@ -175,11 +177,7 @@ export function ChecksField({
 }: ChecksFieldProps) {
   const violation = useViolation(name)
   const [chosen, setChosen] = useState(new Set(values))
-  const toggle = (value: string) => {
-    const next = new Set(chosen)
-    if (!next.delete(value)) next.add(value)
-    setChosen(next)
-  }
+  const toggle = (value: string) => setChosen(chosen.symmetricDifference(new Set([value])))
   return (
     <fieldset className="field">
       <legend>{label}</legend>
@@ -217,13 +215,7 @@ const ViolationsContext = createContext<Violations>({ of: () => undefined, show:
  * Shows the fault of a request beside the field that it names, and the rest below the fields. Fields are named as in
  * the request's JSON: `options.rateLimit`, `allowedCidrs`.
  */
-export function FormFault({
-  error,
-  children,
-}: {
-  readonly error: unknown
-  readonly children: ReactNode
-}) {
+export function FormFault({ error, children }: { error: unknown; children: ReactNode }) {
   const shown = useRef(new Set<string>())
   const value = useMemo<Violations>(() => {
     const fields = error ? failureOf(error).fields : []

@@ -1,3 +1,4 @@
+import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { type ReactNode, useEffect, useId, useState } from 'react'
 import type { Choice } from '../format/enums.ts'
 import { localField } from '../format/time.ts'
@@ -47,7 +48,6 @@ interface TextFilterProps {
   readonly placeholder?: string
 }
 
-/** A filter that is typed. */
 export function TextFilter({ name, label, placeholder }: TextFilterProps) {
   const [value, setValue] = useUrlState(name)
   const [text, setText] = useState(value)
@@ -98,7 +98,6 @@ function dayStart(daysAgo: number): string {
   return localField(day.getTime())
 }
 
-/** From and to, as local times. */
 export function TimeFilter({ label = 'Time' }: { readonly label?: string }) {
   const [from, setFrom] = useUrlState('from')
   const [to, setTo] = useUrlState('to')
@@ -137,6 +136,15 @@ export function TimeFilter({ label = 'Time' }: { readonly label?: string }) {
       </label>
     </Popover>
   )
+}
+
+export function useTimeRange(): { from?: Timestamp; to?: Timestamp } {
+  const fromMs = readTime(useUrlState('from')[0])
+  const toMs = readTime(useUrlState('to')[0])
+  return {
+    ...(fromMs !== undefined && { from: timestampFromMs(fromMs) }),
+    ...(toMs !== undefined && { to: timestampFromMs(toMs) }),
+  }
 }
 
 /** Reads a time of `TimeFilter`, in milliseconds since the Unix epoch. */

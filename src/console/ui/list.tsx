@@ -20,9 +20,11 @@ import {
 import { Link, useLocation } from 'wouter'
 import type { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { count } from '../format/money.ts'
-import { useHref, useUrlState } from '../session/view-scope.tsx'
+import { BusinessNames, useBusinessNames } from '../session/business-names.ts'
+import { useHref, useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Button } from './button.tsx'
 import { ExportList, type ListSource } from './export-list.tsx'
+import { isModified, isTyping, lineAt, STEPS } from './keys.ts'
 import { Failure, Waiting } from './page.tsx'
 import { Popover } from './popover.tsx'
 
@@ -37,6 +39,8 @@ export interface Column<Row> {
   readonly isExtra?: boolean
   /** Left out on a phone. */
   readonly isWide?: boolean
+  /** Whose a row is: left out where all are of one business. */
+  readonly isBusiness?: boolean
 }
 
 interface TableProps<Row> {
@@ -66,7 +70,10 @@ interface TableProps<Row> {
 export function Table<Row>(props: TableProps<Row>) {
   const { label, rows, keyOf = idOf, hrefOf, onOpen, fresh, total } = props
   const href = useHref()
-  const [shown, chooser] = useColumns(props.columns)
+  const isOne = useViewScope().businessId !== ''
+  const hasBusiness = !isOne && props.columns.some(({ isBusiness }) => isBusiness)
+  const nameOf = useBusinessNames(hasBusiness ? rows.map(businessOf) : [])
+  const [shown, chooser] = useColumns(props.columns, isOne)
   const [, navigate] = useLocation()
   const body = useRef<HTMLTableSectionElement>(null)
   const frame = useScrolls()
@@ -99,18 +106,20 @@ export function Table<Row>(props: TableProps<Row>) {
           </tr>
         </thead>
         <tbody ref={body} onKeyDown={(event) => walk(event, body.current)}>
-          {rows.map((row, index) => (
-            <TableRow
-              key={keyOf(row)}
-              row={row}
-              name={keyOf(row)}
-              to={hrefOf?.(row, href)}
-              columns={shown as readonly Column<unknown>[]}
-              isFirst={index === 0}
-              isFresh={fresh?.has(keyOf(row)) ?? false}
-              open={canOpen ? (open as (row: unknown) => void) : undefined}
-            />
-          ))}
+          <BusinessNames value={nameOf}>
+            {rows.map((row, index) => (
+              <TableRow
+                key={keyOf(row)}
+                row={row}
+                name={keyOf(row)}
+                to={hrefOf?.(row, href)}
+                columns={shown as readonly Column<unknown>[]}
+                isFirst={index === 0}
+                isFresh={fresh?.has(keyOf(row)) ?? false}
+                open={canOpen ? (open as (row: unknown) => void) : undefined}
+              />
+            ))}
+          </BusinessNames>
         </tbody>
         {total !== undefined && (
           <tfoot>
@@ -135,11 +144,13 @@ function idOf(row: unknown): string {
   return (row as { readonly id: string }).id
 }
 
+function businessOf(row: unknown): string {
+  return (row as { readonly businessId: string }).businessId
+}
+
 interface TableRowProps {
   readonly row: unknown
-  /** Its key. */
   readonly name: string
-  /** Its page. */
   readonly to: string | undefined
   readonly columns: readonly Column<unknown>[]
   readonly isFirst: boolean
@@ -218,10 +229,7 @@ function useReturn(body: RefObject<HTMLElement | null>, hasRows: boolean): void 
     const key: unknown = window.history.state?.row
     if (!hasRows || typeof key !== 'string') return
     const row = body.current?.querySelector<HTMLElement>(`[data-row="${CSS.escape(key)}"]`)
-    const { activeElement } = document
-    if (row && (activeElement === document.body || activeElement?.id === 'content')) {
-      focusRow(body.current, row)
-    }
+    if (row && isFocusFree()) focusRow(body.current, row)
   }, [body, hasRows])
 }
 
@@ -255,15 +263,19 @@ function useScrolls() {
   return frame
 }
 
+/** Whether nothing on the page has the focus. */
+function isFocusFree(): boolean {
+  const { activeElement } = document
+  return activeElement === document.body || activeElement?.id === 'content'
+}
+
 /** `j` focuses the first row while nothing has the focus. */
 function useFirstKey(body: RefObject<HTMLElement | null>, canOpen: boolean): void {
   useEffect(() => {
     if (!canOpen) return undefined
     const onKey = (event: globalThis.KeyboardEvent) => {
-      if (event.key !== 'j' || event.defaultPrevented || event.ctrlKey || event.metaKey) return
-      const { activeElement } = document
-      if (activeElement !== document.body && activeElement?.id !== 'content') return
-      if (body.current === null) return
+      if (event.key !== 'j' || event.defaultPrevented || isModified(event)) return
+      if (!isFocusFree() || body.current === null) return
       event.preventDefault()
       moveFocus(body.current, 1)
     }
@@ -282,13 +294,9 @@ function hasSelection(): boolean {
   return (window.getSelection()?.toString() ?? '') !== ''
 }
 
-const STEPS: Readonly<Record<string, number>> = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }
-
-/** Moves the focus between rows. */
 function walk(event: KeyboardEvent, body: HTMLElement | null): void {
   const step = STEPS[event.key]
-  if (step === undefined || body === null || event.ctrlKey || event.metaKey || event.altKey) return
-  if (isField(event.target)) return
+  if (step === undefined || body === null || isModified(event) || isTyping(event.target)) return
   event.preventDefault()
   moveFocus(body, step)
 }
@@ -296,7 +304,7 @@ function walk(event: KeyboardEvent, body: HTMLElement | null): void {
 function moveFocus(body: HTMLElement, step: number): void {
   const rows = [...body.querySelectorAll<HTMLElement>('[data-row]')]
   const at = rows.findIndex((row) => row.contains(document.activeElement))
-  focusRow(body, rows[Math.min(rows.length - 1, Math.max(0, at + step))])
+  focusRow(body, lineAt(rows, at + step))
 }
 
 function focusRow(body: HTMLElement | null, row: HTMLElement | undefined): void {
@@ -307,14 +315,15 @@ function focusRow(body: HTMLElement | null, row: HTMLElement | undefined): void 
   row?.scrollIntoView({ block: 'nearest' })
 }
 
-function isField(target: EventTarget): boolean {
-  return target instanceof HTMLElement && target.closest('input, select, textarea') !== null
-}
-
 /** The columns to show, and the control that chooses them; none if all are always shown. */
 function useColumns<Row>(
-  columns: readonly Column<Row>[],
+  all: readonly Column<Row>[],
+  isOne: boolean,
 ): readonly [readonly Column<Row>[], ReactNode] {
+  const columns = useMemo(
+    () => (isOne ? all.filter(({ isBusiness }) => !isBusiness) : all),
+    [all, isOne],
+  )
   const usual = columns.filter(({ isExtra }) => !isExtra).map(({ key }) => key)
   const [text, setText] = useUrlState('cols', usual.join(','))
   const chosen = new Set(text.split(','))
@@ -415,7 +424,6 @@ export function usePagedList<
   return { rows, pages, source }
 }
 
-/** A table of a list with the states around it. */
 export function List<Row>({
   of: { rows, pages, source },
   isExported = false,
@@ -428,7 +436,6 @@ export function List<Row>({
     readonly pages: Pages
     readonly source?: ListSource
   }
-  /** Whether it can be saved as CSV. */
   readonly isExported?: boolean
   /** In place of a table without rows. */
   readonly empty: ReactNode
@@ -498,13 +505,8 @@ export function ListFrame({ pages, isEmpty, empty, children }: ListFrameProps) {
   )
 }
 
-interface NewRowsProps {
-  readonly count: number
-  readonly onShow: () => void
-}
-
 /** How many rows wait to be shown. Screen readers hear of them too; there is always one region for it. */
-export function NewRows({ count: waiting, onShow }: NewRowsProps) {
+export function NewRows({ count: waiting, onShow }: { count: number; onShow: () => void }) {
   return (
     <div className="arrivals" aria-live="polite">
       {waiting > 0 && (

@@ -34,7 +34,6 @@ interface SectionProps {
   readonly children: ReactNode
 }
 
-/** A part of a page under a heading. */
 export function Section({ title, actions, children }: SectionProps) {
   return (
     <section className="section">
@@ -160,7 +159,6 @@ export function Loaded<Data>({
     readonly error: unknown
     refetch(): unknown
   }
-  /** How many lines. */
   readonly rows?: number
   readonly children?: (data: Data) => ReactNode
 }) {

@@ -1,7 +1,6 @@
 /** How long the browser needs the content after the click. */
 const KEPT_MS = 10_000
 
-/** Has the browser save a file. */
 export function saveFile(name: string, type: string, parts: readonly string[]): void {
   const url = URL.createObjectURL(new Blob([...parts], { type }))
   const link = document.createElement('a')

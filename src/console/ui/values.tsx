@@ -12,13 +12,7 @@ import { CopyButton } from './button.tsx'
 import { useNow } from './clock.ts'
 
 /** An amount of kobo; struck through when the payment was reversed. */
-export function Money({
-  minor,
-  isReversed = false,
-}: {
-  readonly minor: bigint
-  readonly isReversed?: boolean
-}) {
+export function Money({ minor, isReversed = false }: { minor: bigint; isReversed?: boolean }) {
   return <span className={isReversed ? 'money reversed' : 'money'}>{naira(minor)}</span>
 }
 
@@ -67,7 +61,6 @@ const SHAPES: Readonly<Record<Tone, string>> = {
   neutral: 'M3 8h10',
 }
 
-/** A state in a word. */
 export function Status({ tone, children }: { readonly tone: Tone; readonly children: string }) {
   return (
     <span className={`status ${tone}`}>
@@ -79,7 +72,6 @@ export function Status({ tone, children }: { readonly tone: Tone; readonly child
   )
 }
 
-/** The value of an enum as a state. */
 export function EnumStatus({ of, value }: { readonly of: DescEnum; readonly value: number }) {
   return <Status tone={enumTone(of, value)}>{enumLabel(of, value)}</Status>
 }
@@ -117,6 +109,23 @@ export function PageLink({
   )
 }
 
+interface FigureProps {
+  readonly title: ReactNode
+  readonly children: ReactNode
+  readonly note: ReactNode
+}
+
+/** One large figure in a list of them, with what it means below. */
+export function Figure({ title, children, note }: FigureProps) {
+  return (
+    <li className="figure">
+      <span className="figure-title">{title}</span>
+      <span className="figure-value">{children}</span>
+      <span className="faint">{note}</span>
+    </li>
+  )
+}
+
 /** The size of the drawing; the style scales it. */
 const WIDTH = 120
 const HEIGHT = 28
@@ -126,13 +135,7 @@ const HEIGHT = 28
  *
  * @param label says in words what it shows
  */
-export function Sparkline({
-  values,
-  label,
-}: {
-  readonly values: readonly number[]
-  readonly label: string
-}) {
+export function Sparkline({ values, label }: { values: readonly number[]; label: string }) {
   const max = Math.max(1, ...values)
   const step = WIDTH / Math.max(1, values.length - 1)
   const points = values.map(
