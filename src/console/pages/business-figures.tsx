@@ -1,9 +1,8 @@
-import { useQuery } from '@connectrpc/connect-query'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { count } from '../format/money.ts'
-import { useMay } from '../session/session.tsx'
+import { useAllowedQuery } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Failure, Section } from '../ui/page.tsx'
 import { Figure, Money, PageLink } from '../ui/values.tsx'
@@ -15,17 +14,9 @@ const ENDPOINTS_MAX = 200
 /** How a business does in the mode that is shown: its balance, the last 24 hours, and the health of its endpoints. */
 export function BusinessFigures({ businessId }: { readonly businessId: string }) {
   const { live } = useViewScope()
-  const may = useMay()
-  const overview = useQuery(
-    OverviewService.method.getOverview,
-    { businessId, test: !live },
-    { enabled: may(OverviewService.method.getOverview) },
-  )
-  const balance = useQuery(
-    SettlementService.method.getBalance,
-    { businessId, test: !live },
-    { enabled: may(SettlementService.method.getBalance) },
-  )
+  const request = { businessId, test: !live }
+  const overview = useAllowedQuery(OverviewService.method.getOverview, request)
+  const balance = useAllowedQuery(SettlementService.method.getBalance, request)
   const health = useEndpointHealth(businessId, live)
   const error = overview.error ?? balance.error ?? health.error
   const { total } = overview.data ?? {}
@@ -78,17 +69,9 @@ export function BusinessFigures({ businessId }: { readonly businessId: string })
 
 /** How many endpoints of a business work, and what is wrong with the others. */
 function useEndpointHealth(businessId: string, live: boolean) {
-  const may = useMay()
-  const list = useQuery(
-    WebhookService.method.listEndpoints,
-    { businessId, pageSize: ENDPOINTS_MAX },
-    { enabled: may(WebhookService.method.listEndpoints) },
-  )
-  const statistics = useQuery(
-    WebhookService.method.getEndpointStatistics,
-    { businessId },
-    { enabled: may(WebhookService.method.getEndpointStatistics) },
-  )
+  const { listEndpoints, getEndpointStatistics } = WebhookService.method
+  const list = useAllowedQuery(listEndpoints, { businessId, pageSize: ENDPOINTS_MAX })
+  const statistics = useAllowedQuery(getEndpointStatistics, { businessId })
   const error = list.error ?? statistics.error
   if (!list.data || !statistics.data) return { error, number: '', text: undefined }
   const byId = new Map(statistics.data.statistics.map((each) => [each.endpointId, each]))

@@ -7,7 +7,7 @@ import { BusinessService } from '../../../gen/inflow/business/v1/business_servic
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { count } from '../format/money.ts'
-import { useMay, useOnlyBusiness } from '../session/session.tsx'
+import { useAllowedQuery, useMay, useOnlyBusiness } from '../session/session.tsx'
 import { useHref, useShowObject, useUrlState } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
 import { columnsOf, MessageFacts } from '../ui/columns.tsx'
@@ -107,11 +107,7 @@ export function BusinessPage() {
   const may = useMay()
   const read = useQuery(METHODS.getBusiness, { businessId: id })
   // All that the page shows is asked for at once.
-  const terms = useQuery(
-    SettlementService.method.getSettlementTerms,
-    { businessId: id },
-    { enabled: may(SettlementService.method.getSettlementTerms) },
-  )
+  const terms = useAllowedQuery(SettlementService.method.getSettlementTerms, { businessId: id })
   const keys = useKeys(id)
   // Who may sign in has a page of its own in a portal.
   const isPortal = useOnlyBusiness() !== undefined

@@ -1,4 +1,5 @@
-import type { DescMethod } from '@bufbuild/protobuf'
+import type { DescMessage, DescMethod, DescMethodUnary, MessageInitShape } from '@bufbuild/protobuf'
+import { useQuery } from '@connectrpc/connect-query'
 import { createContext, useContext } from 'react'
 import type { Caller, Service } from '../../../gen/inflow/session/v1/session_pb.ts'
 import { type MethodNeeds, needsOf } from './method-needs.ts'
@@ -52,4 +53,12 @@ export function useMay(): (method: DescMethod | MethodNeeds) => boolean {
     if (needs.isUnrestricted && businessIds.length > 0) return false
     return needs.scopes.some((scope) => scopes.includes(scope))
   }
+}
+
+/** Reads what a method returns, if the caller may call it. */
+export function useAllowedQuery<I extends DescMessage, O extends DescMessage>(
+  method: DescMethodUnary<I, O>,
+  request: MessageInitShape<I>,
+) {
+  return useQuery(method, request, { enabled: useMay()(method) })
 }

@@ -123,20 +123,20 @@ export function Table<Row>(props: TableProps<Row>) {
         </tbody>
         {total !== undefined && (
           <tfoot>
-            <tr>
-              {shown.map((column, index) => {
-                const Cell = index === 0 ? 'th' : 'td'
-                return (
-                  <Cell key={column.key} className={classesOf(column)}>
-                    {column.render(total)}
-                  </Cell>
-                )
-              })}
-            </tr>
+            <tr>{shown.map((column, index) => totalCell(column, total, index === 0))}</tr>
           </tfoot>
         )}
       </table>
     </div>
+  )
+}
+
+function totalCell<Row>(column: Column<Row>, total: Row, isFirst: boolean) {
+  const Cell = isFirst ? 'th' : 'td'
+  return (
+    <Cell key={column.key} className={classesOf(column)}>
+      {column.render(total)}
+    </Cell>
   )
 }
 
