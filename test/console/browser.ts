@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
-import { afterAll, beforeAll, expect } from 'vitest'
+import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import { launchBrowser, seriousFaults } from '../support/browser.ts'
 import { ADMIN_TOKEN, type TestService } from '../support/service.ts'
 import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
@@ -9,12 +9,30 @@ import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
 /** What `npm run build:console` makes; npm runs it after an installation. */
 const BUILT = join(import.meta.dirname, '../../dist/console/index.html')
 
-/** A page of the console, with what its console and its network reported. */
+/** A page of the console. */
 export interface ConsolePage {
   readonly page: Page
+  readonly dialog: Locator
   /** What the browser complained about: errors, and what the content security policy refused. */
   readonly problems: readonly string[]
+  /** Opens another page of the console. */
+  go(path: string): Promise<unknown>
+  /** Presses a button, and the one of the same name in the dialog that asks, and closes the result. */
+  act(name: string, options?: ActOptions): Promise<string>
   close(): Promise<void>
+}
+
+interface ActOptions {
+  /** Where the button is; default: anywhere on the page. */
+  readonly from?: Locator
+  /** What the dialog is filled in with. */
+  readonly fill?: (dialog: Locator) => Promise<unknown>
+  /** What the result says. */
+  readonly result?: string | RegExp
+  /** The secret that the result shows once, which `act` returns. */
+  readonly secret?: RegExp
+  /** The result has a secret that does not matter. */
+  readonly kept?: boolean
 }
 
 interface OpenOptions extends BrowserContextOptions {
@@ -23,15 +41,22 @@ interface OpenOptions extends BrowserContextOptions {
 }
 
 /**
- * A browser for the tests of a file.
+ * A browser for the tests of a file. After each test its pages are closed, and had no problems but calls that failed.
  *
  * @returns opens a page of the console in a context of its own, signed in
  */
 export function useBrowser(service: TestService) {
   let browser: Browser
+  const opened: ConsolePage[] = []
   beforeAll(async () => {
     expect(existsSync(BUILT), 'run npm run build:console').toBe(true)
     browser = await launchBrowser()
+  })
+  afterEach(async () => {
+    const pages = opened.splice(0)
+    await Promise.all(pages.map(({ close }) => close()))
+    const problems = pages.flatMap((each) => each.problems)
+    expect(problems.filter((text) => !text.startsWith('Failed to load resource'))).toEqual([])
   })
   afterAll(() => browser?.close())
   return async (path: string, options: OpenOptions = {}): Promise<ConsolePage> => {
@@ -51,8 +76,31 @@ export function useBrowser(service: TestService) {
       if (message.type() === 'error' || message.type() === 'warning') problems.push(message.text())
     })
     page.on('pageerror', (error) => problems.push(String(error)))
-    await page.goto(`${service.httpUrl}/console${path}`)
-    return { page, problems, close: () => context.close() }
+    const go = (to: string) => page.goto(`${service.httpUrl}/console${to}`)
+    const close = () => context.close()
+    const console = { page, problems, go, close, ...dialogOf(page) }
+    opened.push(console)
+    await go(path)
+    return console
+  }
+}
+
+function dialogOf(page: Page): Pick<ConsolePage, 'dialog' | 'act'> {
+  const dialog = page.getByRole('dialog')
+  const press = (name: string, from: Page | Locator) =>
+    from.getByRole('button', { name, exact: true }).first().click()
+  return {
+    dialog,
+    async act(name, { from, fill, result, secret, kept = secret !== undefined } = {}) {
+      await press(name, from ?? page)
+      await fill?.(dialog)
+      await press(name, dialog)
+      if (result !== undefined) await dialog.getByText(result).first().waitFor()
+      const text = secret ? await dialog.getByText(secret).innerText() : ''
+      if (kept) await dialog.getByLabel('I have kept it').check()
+      await press('Close', dialog)
+      return text
+    },
   }
 }
 
