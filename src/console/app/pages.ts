@@ -1,16 +1,6 @@
 import { type ComponentType, lazy } from 'react'
-import type { MethodNeeds } from '../session/method-needs.ts'
 import type { IconName } from '../ui/icons.tsx'
 import { RAIL_NEEDS } from './rail-needs.ts'
-
-interface RailPage {
-  readonly path: string
-  readonly title: string
-  readonly icon: IconName
-  /** The page is shown to a caller who has this. */
-  readonly needs: MethodNeeds
-  readonly component: ComponentType
-}
 
 /** Where the service serves the console. */
 export const BASE = '/console'
@@ -31,8 +21,8 @@ function isAt(path: string): boolean {
   return parts.length === pattern.length && pattern.every(fits)
 }
 
-/** The icon of a page has the name of its path. */
-function rail(title: keyof typeof RAIL_NEEDS, load: () => Promise<ComponentType>): RailPage {
+/** A page of the rail, for callers who have what it needs. Its icon has the name of its path. */
+function rail(title: keyof typeof RAIL_NEEDS, load: () => Promise<ComponentType>) {
   const icon = title.toLowerCase() as IconName
   const path = icon === 'overview' ? '/' : `/${icon}`
   return { path, title, icon, needs: RAIL_NEEDS[title], component: lazily(path, load) }
@@ -42,7 +32,7 @@ const inner = (path: string, load: () => Promise<ComponentType>) =>
   [path, lazily(path, load)] as const
 
 /** The pages in the order of the rail. */
-export const RAIL: readonly RailPage[] = [
+export const RAIL = [
   rail('Overview', async () => (await import('../pages/overview-page.tsx')).OverviewPage),
   rail('Payments', async () => (await import('../pages/payments-page.tsx')).PaymentsPage),
   rail('Accounts', async () => (await import('../pages/accounts-page.tsx')).AccountsPage),
@@ -61,7 +51,7 @@ export const RAIL: readonly RailPage[] = [
 ]
 
 /** Pages that are reached from others: patterns of paths. */
-export const INNER: readonly (readonly [path: string, component: ComponentType])[] = [
+export const INNER = [
   inner('/payments/:id', async () => (await import('../pages/payment-page.tsx')).PaymentPage),
   inner(
     '/accounts/:business/:reference',

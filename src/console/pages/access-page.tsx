@@ -1,5 +1,4 @@
-import type { DescMethod } from '@bufbuild/protobuf'
-import { type ComponentType, useState } from 'react'
+import { useState } from 'react'
 import {
   AdminService,
   type VerifyAuditResponse,
@@ -24,15 +23,8 @@ import { useProgress } from '../ui/progress.ts'
 import { Id, PageLink, Status } from '../ui/values.tsx'
 import { PortalLinks, Sessions, Tokens, usePortalLinks } from './credentials.tsx'
 
-interface Part {
-  readonly name: string
-  readonly title: string
-  /** The part is shown to a caller who may call this. */
-  readonly needs: DescMethod
-  readonly component: ComponentType
-}
-
-const PARTS: readonly Part[] = [
+/** Each is shown to a caller who may call what it needs; its name is in the URL. */
+const PARTS = [
   { name: 'tokens', title: 'Tokens', needs: AdminService.method.listTokens, component: Tokens },
   {
     name: 'sessions',

@@ -21,15 +21,14 @@ import { Id, Money, PageLink, Status, Time } from '../ui/values.tsx'
 import { amountOf, type Group, isOpen, type Outcome } from './outcome.ts'
 import type { Comparison as ComparisonState } from './use-comparison.ts'
 
-const GROUPS: readonly { readonly group: Group; readonly title: string; readonly note: string }[] =
-  [
-    { group: 'matched', title: 'Matched', note: 'recorded with the same facts' },
-    { group: 'missing', title: 'Missing here', note: 'in the statement, not recorded' },
-    { group: 'extra', title: 'Missing there', note: 'recorded, not in the statement' },
-    { group: 'mismatched', title: 'Mismatched', note: 'recorded with other facts' },
-    { group: 'unmatched', title: 'Unmatched', note: 'no open account has the number' },
-    { group: 'repeated', title: 'Repeated', note: 'twice in the statement' },
-  ]
+const GROUPS = [
+  { group: 'matched', title: 'Matched', note: 'recorded with the same facts' },
+  { group: 'missing', title: 'Missing here', note: 'in the statement, not recorded' },
+  { group: 'extra', title: 'Missing there', note: 'recorded, not in the statement' },
+  { group: 'mismatched', title: 'Mismatched', note: 'recorded with other facts' },
+  { group: 'unmatched', title: 'Unmatched', note: 'no open account has the number' },
+  { group: 'repeated', title: 'Repeated', note: 'twice in the statement' },
+] as const
 
 /** The groups that are shown also when they are empty. */
 const ALWAYS: ReadonlySet<Group> = new Set(['matched', 'missing', 'extra', 'mismatched'])

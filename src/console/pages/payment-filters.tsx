@@ -1,12 +1,9 @@
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import { useId, useState } from 'react'
 import {
-  type HoldState,
   HoldStateSchema,
   type Transaction,
-  type TransactionStatus,
   TransactionStatusSchema,
-  type Variance,
   VarianceSchema,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank, BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
@@ -104,22 +101,10 @@ function AmountField({ label, value, onChange }: AmountFieldProps) {
 }
 
 /** What the list shows, as the URL says. */
-export interface Filters extends ViewScope {
-  readonly status: TransactionStatus | undefined
-  readonly variance: Variance | undefined
-  readonly holdState: HoldState | undefined
-  readonly bank: Bank
-  /** The reference of an account; only together with a business. */
-  readonly reference: string
-  /** 0n: no limit. */
-  readonly fromMinor: bigint
-  readonly toMinor: bigint
-  readonly fromMs: number | undefined
-  readonly toMs: number | undefined
-}
+export type Filters = ReturnType<typeof readFilters>
 
 /** Reads the filters of a URL; what is not one is left out. */
-export function readFilters(params: URLSearchParams, scope: ViewScope): Filters {
+export function readFilters(params: URLSearchParams, scope: ViewScope) {
   const text = (name: string) => params.get(name) ?? ''
   return {
     ...scope,
@@ -127,7 +112,9 @@ export function readFilters(params: URLSearchParams, scope: ViewScope): Filters 
     variance: enumValue(VarianceSchema, text('variance')),
     holdState: enumValue(HoldStateSchema, text('hold')),
     bank: enumValue(BankSchema, text('bank')) ?? Bank.BANK_UNSPECIFIED,
+    // References are those of one business.
     reference: scope.businessId === '' ? '' : text('account'),
+    // Without a limit, 0.
     fromMinor: parseNaira(text('min')) ?? 0n,
     toMinor: parseNaira(text('max')) ?? 0n,
     fromMs: readTime(text('from')),

@@ -1,5 +1,4 @@
-import { toJson } from '@bufbuild/protobuf'
-import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import { type MessageInitShape, toJson } from '@bufbuild/protobuf'
 import type { Client } from '@connectrpc/connect'
 import { useState } from 'react'
 import {
@@ -9,6 +8,7 @@ import {
   EntrySchema,
 } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import {
+  type ListEntriesRequestSchema,
   type ListEntriesResponse,
   SettlementService,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -46,11 +46,7 @@ export function StatementDownload({ businessId }: { readonly businessId: string 
       saveStatement(
         client,
         { businessId, test: !live, ...periodOf(from, to) },
-        {
-          name: `statement-${from}-${to}.${format}`,
-          format,
-          signal,
-        },
+        { name: `statement-${from}-${to}.${format}`, format, ...(signal && { signal }) },
       ),
     (read, entries) => ({ ...read, entries }),
   )
@@ -125,23 +121,10 @@ function StatementForm({ onSubmit, isBusy }: { onSubmit: (read: Read) => void; i
   )
 }
 
-interface Period {
-  readonly businessId: string
-  readonly test: boolean
-  readonly from: Timestamp
-  readonly to: Timestamp
-}
-
 /** The maximum page size of ListEntries. */
 const PAGE_SIZE = 1_000
 
 type StatementFormat = 'csv' | 'json'
-
-interface StatementFile {
-  readonly name: string
-  readonly format: StatementFormat
-  readonly signal: AbortSignal | undefined
-}
 
 /**
  * Reads a statement page by page, and saves it.
@@ -151,8 +134,8 @@ interface StatementFile {
  */
 async function* saveStatement(
   client: Client<typeof SettlementService>,
-  period: Period,
-  { name, format, signal }: StatementFile,
+  period: MessageInitShape<typeof ListEntriesRequestSchema>,
+  { name, format, signal }: { name: string; format: StatementFormat; signal?: AbortSignal },
 ): AsyncGenerator<number> {
   const parts: string[] = []
   let opening: Balance | undefined

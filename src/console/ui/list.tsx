@@ -6,6 +6,7 @@ import type {
   MessageShape,
 } from '@bufbuild/protobuf'
 import { callUnaryMethod, useInfiniteQuery, useTransport } from '@connectrpc/connect-query'
+import type { UseInfiniteQueryResult } from '@tanstack/react-query'
 import {
   type KeyboardEvent,
   type MouseEvent,
@@ -352,14 +353,10 @@ function useColumns<Row>(
 }
 
 /** A list that is read page by page, as `useInfiniteQuery` returns it. */
-export interface Pages {
-  readonly error: unknown
-  readonly isPending: boolean
-  readonly hasNextPage: boolean
-  readonly isFetchingNextPage: boolean
-  fetchNextPage(): unknown
-  refetch(): unknown
-}
+export type Pages = Pick<
+  UseInfiniteQueryResult<unknown, unknown>,
+  'error' | 'isPending' | 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage' | 'refetch'
+>
 
 /** The names of the repeated fields of a response. */
 type ListOf<O extends DescMessage> = {

@@ -3,13 +3,11 @@ import { type CallOptions, type Client, createClient } from '@connectrpc/connect
 import { useTransport } from '@connectrpc/connect-query'
 import { useEffect, useRef, useState } from 'react'
 
-/** Work of the service that a stream reports, as far as it is. */
+/** Work of the service that a stream reports, as far as it is; it stops by the viewer or by an error. */
 interface Progress<At> {
-  /** `stopped`: by the viewer, or by an error. */
   readonly state: 'idle' | 'running' | 'stopped' | 'done'
   readonly at: At
-  /** Undefined: it did not fail. */
-  readonly error: unknown
+  readonly error?: unknown
 }
 
 /**
@@ -25,11 +23,7 @@ export function useProgress<S extends DescService, At, Message>(
   open: (client: Client<S>, from: At, options: CallOptions) => AsyncIterable<Message>,
   add: (at: At, message: Message, from: At) => At,
 ) {
-  const [progress, setProgress] = useState<Progress<At>>({
-    state: 'idle',
-    at: idle,
-    error: undefined,
-  })
+  const [progress, setProgress] = useState<Progress<At>>({ state: 'idle', at: idle })
   const transport = useTransport()
   const ended = useRef(new AbortController())
   useEffect(() => () => ended.current.abort(), [])
@@ -39,18 +33,18 @@ export function useProgress<S extends DescService, At, Message>(
     // What was given up changes nothing of what was begun after it.
     const isCurrent = () => ended.current.signal === signal
     let at = from
-    setProgress({ state: 'running', at, error: undefined })
+    setProgress({ state: 'running', at })
     try {
       const stream = open(createClient(service, transport), from, { signal, timeoutMs: 0 })
       for await (const message of stream) {
         if (!isCurrent()) return
         at = add(at, message, from)
-        setProgress({ state: 'running', at, error: undefined })
+        setProgress({ state: 'running', at })
       }
-      if (isCurrent()) setProgress({ state: 'done', at, error: undefined })
+      if (isCurrent()) setProgress({ state: 'done', at })
     } catch (error) {
       if (!isCurrent()) return
-      setProgress({ state: 'stopped', at, error: signal.aborted ? undefined : error })
+      setProgress({ state: 'stopped', at, ...(!signal.aborted && { error }) })
     }
   }
   return {
@@ -61,7 +55,7 @@ export function useProgress<S extends DescService, At, Message>(
     reset: () => {
       ended.current.abort()
       ended.current = new AbortController()
-      setProgress({ state: 'idle', at: idle, error: undefined })
+      setProgress({ state: 'idle', at: idle })
     },
   }
 }
