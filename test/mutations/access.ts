@@ -26,21 +26,10 @@ export const ACCESS = mutationsOf('access', ['test/overview/', 'test/model/acces
       `and live = \${mode} and business_id = b.id`,
       `and live = \${mode}`,
     ],
-<<<<<<< HEAD
   },
   'src/accounts/opening-store.ts': {
     'two calls open an account at once': [
       `and status = 'PENDING' and claimed_until <= $2
-=======
-  ),
-  ...inFile(
-    'src/accounts/opening-store.ts',
-    ['test/accounts/claims.test.ts', 'test/accounts/openings.test.ts'],
-    [
-      [
-        'two calls open an account at once',
-        `and status = 'PENDING' and claimed_until <= $2
->>>>>>> 49310343 (refactor(accounts): openings stand with the accounts)
 `,
       `and status = 'PENDING' and $2::timestamptz is not null
 `,
