@@ -7,7 +7,7 @@ import { expect } from 'vitest'
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 
 /** How long stories are tried, and from which seed: `MODEL_SEED` repeats a run. */
-export const MODEL_SECONDS = Number(process.env['MODEL_SECONDS'] ?? 4)
+export const MODEL_SECONDS = Number(process.env['MODEL_SECONDS'] ?? 8)
 export const MODEL_SEED = Number(process.env['MODEL_SEED'] ?? seedOfCommit())
 
 /** How many commands run at the same time. */
