@@ -47,31 +47,38 @@ const BACKOFF = { minMs: 30_000, maxMs: 1_920_000 }
 /** However long the service was down, it does not list older payments. */
 const BACK_MAX_MS = 31 * DAY_MS
 
-/**
- * Periodically lists the payments of a sliding window at the live banks that can list them, and
- * records those that were missed. One instance at a time works on a run; if it dies, another continues
- * it. Lists all accounts twice in a window, and those with payments at every interval.
- */
+/** Takes the turns of this instance, one at a time. */
 export function createReconciliationJob(runtime: Runtime, options: Options): Loop {
-  const { clock, log } = runtime
+  const turn = createReconciliationTurn(runtime, options)
+  return createLoop({ name: 'reconciliation', log: runtime.log, turn })
+}
+
+/**
+ * Lists the payments of a sliding window at the live banks that can list them, and records those that were missed. One
+ * instance at a time works on a run; if it dies, another continues it. Lists all accounts twice in a window, and those
+ * with payments at every interval.
+ *
+ * @returns a function that does the next step of a run that is due, and returns undefined if none is
+ */
+export function createReconciliationTurn(
+  runtime: Runtime,
+  options: Options,
+): (signal: AbortSignal) => Promise<number | undefined> {
+  const { clock } = runtime
   const { durablePool, orm } = runtime.database
   const { times, live } = options
   const keys = times.windowMs === 0 || times.intervalMs === 0 ? [] : runsOf(live)
   let added = false
-  return createLoop({
-    name: 'reconciliation',
-    log,
-    async turn(signal) {
-      if (keys.length === 0) return undefined
-      const nowMs = clock.now()
-      if (!added) await addRuns(orm.em.fork(), keys, nowMs)
-      added = true
-      const claimed = await claimRun(durablePool, keys, nowMs, nowMs + LEASE_MS)
-      if (claimed === undefined) return undefined
-      await work(runtime, options, claimed, signal)
-      return PAUSE_MS
-    },
-  })
+  return async (signal) => {
+    if (keys.length === 0) return undefined
+    const nowMs = clock.now()
+    if (!added) await addRuns(orm.em.fork(), keys, nowMs)
+    added = true
+    const claimed = await claimRun(durablePool, keys, nowMs, nowMs + LEASE_MS)
+    if (claimed === undefined) return undefined
+    await work(runtime, options, claimed, signal)
+    return PAUSE_MS
+  }
 }
 
 function runsOf(live: ReadonlyMap<BankCode, ServedBank>): RunKey[] {

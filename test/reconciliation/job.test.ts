@@ -1,267 +1,303 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt'
-import { afterEach, describe, expect, test, vi } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { RunScope } from '../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { type Payee, payee, recordedIn } from '../notifications/scene.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
+import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
+import type { BankCode, BankPayment, LiveConnector, PaymentListing } from '../../src/banks/bank.ts'
+import { BankUnreachableError, NotListedError } from '../../src/banks/http/bank-http.ts'
+import { createAssignSession } from '../../src/notifications/payment-sessions.ts'
+import { createReconciliationTurn } from '../../src/reconciliation/job.ts'
+import { createRecordPayment } from '../../src/transactions/record-payment.ts'
+import { createIsReturned } from '../../src/transactions/resolve-unmatched.ts'
+import { payee, recordedIn } from '../notifications/scene.ts'
+import { incoming, insertBusiness, testClock } from '../settlement/fixture.ts'
+import { useDatabase } from '../support/database.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
-import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { fakeBanks, OLD_MS } from './scene.ts'
 
 const { ninePsb, safeHaven, palmPay, environment } = await fakeBanks()
 const service = useService(environment)
 
-afterEach(() => {
-  for (const { faults } of [ninePsb, safeHaven, palmPay]) faults.clear()
-})
-
-const old = () => ({ atMs: Date.now() - OLD_MS })
-
-const until = (condition: () => Promise<boolean>) =>
-  vi.waitUntil(condition, { timeout: WAIT_LIMIT_MS, interval: 25 })
-
-/** Makes all runs due and waits until they have finished. */
-async function reconcile(): Promise<void> {
-  const { durablePool } = service.database
-  await until(async () => {
-    const { rows } = await durablePool.query('select from reconciliation_run')
-    return rows.length === 5
-  })
-  await durablePool.query(
-    "update reconciliation_run set next_at = '2000-01-01' where not in_progress",
-  )
-  // The lease of a claimed run is shorter.
-  await until(async () => {
-    const { rows } = await durablePool.query(
-      "select from reconciliation_run where in_progress or next_at < now() + interval '5 minutes'",
-    )
-    return rows.length === 0
-  })
-}
-
-const sessionsIn = async (account: Payee) =>
-  (await recordedIn(service, account)).map(({ session, kobo }) => [session, kobo])
-
-async function count(table: string, where = 'true'): Promise<number> {
-  const { rows } = await service.database.durablePool.query(
-    `select count(*)::int as n from ${table} where ${where}`,
-  )
-  return rows[0].n
-}
-
-/** Makes failed runs due at once, until a condition holds. */
-const hurry = (condition: () => Promise<boolean>) =>
-  until(async () => {
-    // A claimed run has a lease of up to three minutes; a due run keeps its turn.
-    await service.database.durablePool.query(
-      `update reconciliation_run set next_at = now() where failures > 0 and next_at > now()
-        and (next_at < now() + interval '125 seconds' or next_at > now() + interval '185 seconds')`,
-    )
-    return condition()
-  })
-
-test('records payments whose notifications were missed, each once', async () => {
+test('records payments whose notifications were missed, at each bank that can list them, each once', async () => {
   const ninth = await payee(service, Bank.BANK_9PSB)
   const haven = await payee(service, Bank.BANK_SAFEHAVEN)
   const palm = await payee(service, Bank.BANK_PALMPAY)
-  const one = ninePsb.receive(ninth.accountNumber, '0.30', old())
-  const two = safeHaven.receive(haven.accountNumber, '1500.50', old())
-  const three = palmPay.receive(palm.accountNumber, '20', old())
+  const old = { atMs: Date.now() - OLD_MS }
+  const one = ninePsb.receive(ninth.accountNumber, '0.30', old)
+  const two = safeHaven.receive(haven.accountNumber, '1500.50', old)
   // PalmPay may give no session id: then its order number takes its place.
-  const four = palmPay.receive(palm.accountNumber, '7.01', { ...old(), sessionId: '' })
-  for (let i = 0; i < 2; i++) {
-    await reconcile()
-    expect(await sessionsIn(ninth)).toEqual([[one.sessionId, '30']])
-    expect(await sessionsIn(haven)).toEqual([[two.sessionId, '150050']])
-    const inPalm = new Set((await sessionsIn(palm)).map(String))
-    expect(inPalm).toEqual(new Set([`${three.sessionId},2000`, `${four.orderNo},701`]))
-  }
-  expect(await count('ledger_posting')).toBe(4)
-  expect(await count('transaction', "recorded_by = 'reconciliation'")).toBe(4)
-  const client = service.client(ReconciliationService)
-  const { runs } = await client.listReconciliationRuns({})
-  expect(runs).toHaveLength(5)
-  for (const { bank, inProgress, failureCount, cursor, from, to } of runs) {
-    expect({ bank, inProgress, failureCount, cursor }).toMatchObject({
-      ...{ inProgress: false, failureCount: 0, cursor: '' },
+  const three = palmPay.receive(palm.accountNumber, '7.01', { ...old, sessionId: '' })
+  const { durablePool } = service.database
+  for (let run = 0; run < 2; run++) {
+    await waitFor(async () => {
+      const due = await durablePool.query(
+        "update reconciliation_run set next_at = '2000-01-01' where not in_progress",
+      )
+      expect(due.rowCount).toBe(5)
     })
+    // The lease of a claimed run is shorter.
+    await waitFor(async () => {
+      const { rows } = await durablePool.query(
+        "select from reconciliation_run where in_progress or next_at < now() + interval '5 minutes'",
+      )
+      expect(rows).toEqual([])
+    })
+    const recorded = await Promise.all(
+      [ninth, haven, palm].map((each) => recordedIn(service, each)),
+    )
+    expect(recorded.map((rows) => rows.map(({ session, kobo }) => [session, kobo]))).toEqual([
+      [[one.sessionId, '30']],
+      [[two.sessionId, '150050']],
+      [[three.orderNo, '701']],
+    ])
+  }
+  const { runs: listed } = await service.client(ReconciliationService).listReconciliationRuns({})
+  expect(listed).toHaveLength(5)
+  for (const { from, to, ...run } of listed) {
+    expect(run).toMatchObject({ inProgress: false, failureCount: 0, cursor: '' })
     expect(timestampMs(to!)).toBeGreaterThan(timestampMs(from!))
   }
-  const ofPalm = await client.listReconciliationRuns({ bank: Bank.BANK_PALMPAY })
-  expect(ofPalm.runs).toMatchObject([{ scope: RunScope.PAYMENTS }])
   const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
-  for (const [bank, missed] of [
-    ['9PSB', 1],
-    ['SAFEHAVEN', 1],
-    ['PALMPAY', 2],
-  ]) {
-    const line = `inflow_bank_missing_payments_total{bank="${bank}",outcome="RECORDED"} ${missed}`
-    expect(metrics).toContain(line)
+  for (const bank of ['9PSB', 'SAFEHAVEN', 'PALMPAY']) {
+    const series = `inflow_bank_missing_payments_total{bank="${bank}",outcome="RECORDED"}`
+    expect(metrics).toContain(`${series} 1`)
   }
 })
 
-test('neither requeries nor counts a payment whose notification arrived', async () => {
-  const palm = await payee(service, Bank.BANK_PALMPAY)
-  const order = palmPay.receive(palm.accountNumber, '55', old())
-  const url = `${service.httpUrl}/banks/palmpay/notifications`
-  const response = await fetch(url, { method: 'POST', body: palmPay.notification(order) })
-  expect(await response.text()).toBe('success')
-  const requeries = palmPay.requests.detail
-  const missed = async () => {
-    const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
-    return metrics.match(/^inflow_bank_missing_payments_total\{bank="PALMPAY".*$/gm)
+const db = useDatabase()
+const clock = testClock(Date.UTC(2026, 10, 20, 12))
+const HOUR_MS = 3_600_000
+
+interface Listed extends BankPayment {
+  readonly atMs: number
+}
+
+const query = (text: string, values: unknown[] = []) =>
+  db.database.durablePool.query(text, values).then(({ rows }) => rows)
+
+beforeEach(() => query('delete from reconciliation_run'))
+
+let sessions = 0
+
+/** A bank in memory that the job searches. */
+function useBank(listing: 'by bank' | 'by account' = 'by bank') {
+  const bank: BankCode = listing === 'by bank' ? 'PALMPAY' : '9PSB'
+  const payments: Listed[] = []
+  const missed: string[] = []
+  const faults = new Map<string, Error>()
+  let requeries = 0
+  let isConfirming = true
+  const list = ({ fromMs, toMs, account, page = '0' }: PaymentListing) => {
+    const fault = faults.get(account?.accountNumber ?? '') ?? faults.get('')
+    if (fault) throw fault
+    const found = payments.filter(
+      ({ atMs, accountNumber }) =>
+        atMs >= fromMs &&
+        atMs < toMs &&
+        (account === undefined || account.accountNumber === accountNumber),
+    )
+    const end = Number(page) + 2
+    return {
+      payments: found.slice(Number(page), end),
+      next: end < found.length ? `${end}` : undefined,
+    }
   }
-  const before = await missed()
-  await reconcile()
-  expect(palmPay.requests.detail).toBe(requeries)
-  expect(await missed()).toEqual(before)
-  expect(await sessionsIn(palm)).toEqual([[order.sessionId, '5500']])
+  const connector: Partial<LiveConnector> = {
+    listing,
+    listPayments: async (request) => list(request),
+    requery: async (payment) => {
+      requeries += 1
+      return isConfirming
+        ? { kind: 'confirmed', payment }
+        : { kind: 'denied', cause: 'it is no transfer' }
+    },
+  }
+  const runtime = createTestRuntime(db.database, { clock })
+  const { durablePool } = db.database
+  const recordPayment = createRecordPayment(runtime, {
+    findOpenAccounts: createFindOpenAccounts(durablePool, () => false),
+    isSimulated: () => false,
+    onUnmatched: () => undefined,
+    onConflict: () => undefined,
+  })
+  const served = { connector: connector as LiveConnector, requery: true }
+  const turn = createReconciliationTurn(runtime, {
+    live: new Map([[bank, { ...served, callTimeoutMs: 10_000, allowedCidrs: [] }]]),
+    times: { windowMs: 96 * HOUR_MS, intervalMs: HOUR_MS, graceMs: 60_000 },
+    assignSession: createAssignSession(runtime),
+    isReturned: createIsReturned(durablePool),
+    recordPayment,
+    reversePayment: undefined,
+    isSimulated: () => false,
+    onMissed: (_, outcome) => void missed.push(outcome),
+    onFinished: () => undefined,
+  })
+  const { signal } = new AbortController()
+  /** Lets time pass, and does everything that is due by then. */
+  const runAfter = async (ms: number) => {
+    clock.set(clock.now() + ms)
+    while ((await turn(signal)) !== undefined);
+  }
+  return {
+    ...{ bank, missed, faults, recordPayment },
+    requeries: () => requeries,
+    deny: () => {
+      isConfirming = false
+    },
+    /** Opens an account of a live business at the bank. @returns its number */
+    async open() {
+      const { accountNumber } = await insertBusiness(durablePool)
+      await query(
+        `update account set bank = $2, connector = 'live', bank_account_id = id where account_number = $1`,
+        [accountNumber, bank],
+      )
+      return accountNumber
+    },
+    /** The bank receives a payment, ten minutes ago if nothing else is said. */
+    receive(accountNumber: string, more: Partial<Listed> = {}) {
+      const sessionId = `listed-${++sessions}`
+      const payment: Listed = {
+        ...{ bankKey: sessionId, sessionId, accountNumber, amountMinor: 100n, narration: '' },
+        ...{ paidAtMs: undefined, atMs: clock.now() - OLD_MS },
+        payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
+        ...more,
+      }
+      payments.push(payment)
+      return payment
+    },
+    /** Lets a day pass, and the next runs finish. */
+    runAll: () => runAfter(24 * HOUR_MS),
+    /** Lets the time pass in which what failed is tried so often again. */
+    async runTimes(times: number) {
+      for (let time = 0; time < times; time++) await runAfter(HOUR_MS)
+    },
+  }
+}
+
+const runs = (where = 'failures > 0') =>
+  query(`select from reconciliation_run where ${where}`).then((rows) => rows.length)
+
+const recordedFor = (accountNumber: string) =>
+  query(
+    `select t.session_id from transaction t join account a on a.id = t.account_id
+      where a.account_number = $1 order by t.id`,
+    [accountNumber],
+  ).then((rows) => rows.map((row) => row.session_id))
+
+test('neither requeries nor counts a payment whose notification arrived', async () => {
+  const bank = useBank()
+  const number = await bank.open()
+  const { sessionId } = bank.receive(number)
+  await bank.recordPayment({ ...incoming(number, sessionId, 100n), bank: bank.bank, live: true })
+  await bank.runAll()
+  expect([bank.requeries(), bank.missed]).toEqual([0, []])
+  expect(await recordedFor(number)).toEqual([sessionId])
 })
 
 test('records a payment for an unknown account as unmatched, with one requery', async () => {
-  const unknown = palmPay.openAccount('Unknown')
-  const order = palmPay.receive(unknown.virtualAccountNo, '3', old())
-  const where = `session_id = '${order.sessionId}' and resolution is null`
-  const before = palmPay.requests.detail
-  await reconcile()
-  expect(await count('unmatched_payment', where)).toBe(1)
-  const requeries = palmPay.requests.detail
-  expect(requeries - before).toBe(1)
-  await reconcile()
-  expect(palmPay.requests.detail).toBe(requeries)
-  expect(await count('unmatched_payment', where)).toBe(1)
+  const bank = useBank()
+  const { sessionId } = bank.receive('3999999999')
+  for (let run = 0; run < 2; run++) {
+    await bank.runAll()
+    expect(bank.requeries()).toBe(1)
+    expect(
+      await query('select from unmatched_payment where session_id = $1', [sessionId]),
+    ).toHaveLength(1)
+  }
 })
 
 describe('does not record', () => {
   test('a credit of a statement that the bank does not confirm as a transfer', async () => {
-    const haven = await payee(service, Bank.BANK_SAFEHAVEN)
-    const credit = safeHaven.receive(haven.accountNumber, '10', old())
-    safeHaven.faults.add('status', 'statusCode 400')
-    await reconcile()
-    expect(await sessionsIn(haven)).toEqual([])
-    await reconcile()
-    expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '1000']])
+    const bank = useBank()
+    const number = await bank.open()
+    bank.receive(number)
+    bank.deny()
+    await bank.runAll()
+    expect(bank.requeries()).toBe(1)
+    expect(await recordedFor(number)).toEqual([])
   })
 
   test('a payment so young that its notification may be in transit', async () => {
-    const palm = await payee(service, Bank.BANK_PALMPAY)
-    palmPay.receive(palm.accountNumber, '10')
-    await reconcile()
-    expect(await sessionsIn(palm)).toEqual([])
+    const bank = useBank()
+    const number = await bank.open()
+    bank.receive(number, { atMs: clock.now() + 24 * HOUR_MS - 1_000 })
+    await bank.runAll()
+    expect(await recordedFor(number)).toEqual([])
   })
 
   test('another amount for a recorded session id, but queues it for manual review once', async () => {
-    const ninth = await payee(service, Bank.BANK_9PSB)
-    const other = await payee(service, Bank.BANK_9PSB)
-    const { sessionId } = ninePsb.receive(ninth.accountNumber, '10', old())
-    const own = ninePsb.receive(other.accountNumber, '12', old())
-    const requestsOfRun = async () => {
-      const before = ninePsb.requests.confirm
-      await reconcile()
-      return ninePsb.requests.confirm - before
+    const bank = useBank()
+    const number = await bank.open()
+    const { sessionId } = bank.receive(number)
+    await bank.runAll()
+    bank.receive(number, { sessionId, bankKey: sessionId, amountMinor: 1_100n })
+    for (let run = 0; run < 2; run++) {
+      await bank.runAll()
+      expect(bank.requeries()).toBe(2)
     }
-    await reconcile()
-    const forNothingNew = await requestsOfRun()
-    ninePsb.receive(other.accountNumber, '11', { ...old(), sessionId })
-    expect(await requestsOfRun()).toBeGreaterThan(forNothingNew)
-    expect(await requestsOfRun()).toBe(forNothingNew)
-    expect(await sessionsIn(ninth)).toEqual([[sessionId, '1000']])
-    expect(await sessionsIn(other)).toEqual([[own.sessionId, '1200']])
-    expect(await count('payment_conflict', 'amount_minor = 1100')).toBe(1)
+    expect(await recordedFor(number)).toEqual([sessionId])
+    expect(await query('select from payment_conflict where amount_minor = 1100')).toHaveLength(1)
   })
 })
 
 test('finds more payments than a page holds, and retries a bank that fails', async () => {
-  const palm = await payee(service, Bank.BANK_PALMPAY)
-  for (let i = 0; i < 130; i++) palmPay.receive(palm.accountNumber, '1', old())
-  palmPay.faults.add('pageList', '500')
-  const { durablePool } = service.database
-  await durablePool.query(
-    "update reconciliation_run set next_at = '2000-01-01' where bank = 'PALMPAY'",
-  )
-  await until(async () => (await count('reconciliation_run', 'failures > 0')) === 1)
-  expect(await sessionsIn(palm)).toEqual([])
-  await durablePool.query("update reconciliation_run set next_at = '2000-01-01' where failures > 0")
-  await until(async () => (await sessionsIn(palm)).length === 130)
+  const bank = useBank()
+  const number = await bank.open()
+  const sessionIds = Array.from({ length: 5 }, () => bank.receive(number).sessionId)
+  bank.faults.set('', new BankUnreachableError('answered 500', true))
+  await bank.runTimes(1)
+  expect(await runs()).toBe(1)
+  expect(await recordedFor(number)).toEqual([])
+  bank.faults.clear()
+  await bank.runTimes(1)
+  expect(await runs()).toBe(0)
+  expect(new Set(await recordedFor(number))).toEqual(new Set(sessionIds))
 })
 
-test('skips an account that its bank cannot list, without delaying others', async () => {
-  const { durablePool } = service.database
-  const haven = await payee(service, Bank.BANK_SAFEHAVEN)
-  const gone = {
-    id: 'acc_00000000000000000000000000',
-    reference: 'R-GONE',
-    merchant_reference: 'gone',
-    account_number: '0000000009',
-    bank_account_id: 'gone',
-  }
-  await durablePool.query(
-    `insert into account select (jsonb_populate_record(a, $2)).* from account a
-      where account_number = $1`,
-    [haven.accountNumber, gone],
-  )
-  const credit = safeHaven.receive(haven.accountNumber, '12', old())
-  await durablePool.query(
-    "update reconciliation_run set next_at = '2000-01-01' where not in_progress",
-  )
-  await hurry(
-    async () => (await count('reconciliation_run', 'in_progress or next_at < now()')) === 0,
-  )
-  expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '1200']])
-  await durablePool.query("update account set status = 'CLOSED' where id = $1", [gone.id])
+test('lists no accounts of the sandbox, which banks do not know', async () => {
+  const bank = useBank('by account')
+  const number = await bank.open()
+  const { accountNumber: simulated } = await insertBusiness(db.database.durablePool)
+  bank.faults.set(simulated, new NotListedError('an unknown account'))
+  const { sessionId } = bank.receive(number)
+  await bank.runAll()
+  expect(await runs()).toBe(0)
+  expect(await recordedFor(number)).toEqual([sessionId])
 })
 
-test('lists no accounts of test mode, which banks do not know', async () => {
-  const { id: businessId } = await service.business()
-  for (const bank of [Bank.BANK_SAFEHAVEN, Bank.BANK_9PSB]) {
-    const request = { businessId, test: true, reference: `test-${bank}`, bank, ...CUSTOMER }
-    await service.client(AccountService).createAccount(request)
-  }
-  const { durablePool } = service.database
-  await durablePool.query("update reconciliation_run set next_at = '2000-01-01'")
-  await until(
-    async () =>
-      (await count('reconciliation_run', 'failures > 0')) > 0 ||
-      (await count('reconciliation_run', 'in_progress or next_at < now()')) === 0,
-  )
-  expect(await count('reconciliation_run', 'failures > 0')).toBe(0)
-})
-
-describe('if none of the accounts can be listed', () => {
-  /** As if the bank had closed the accounts or knew them by other ids. */
-  const rename = (set: string) =>
-    service.database.durablePool.query(
-      `update account set bank_account_id = ${set} where bank = 'SAFEHAVEN' and live`,
-    )
-
-  test('a run finishes when the bank says so of each account', async () => {
-    await payee(service, Bank.BANK_SAFEHAVEN)
-    await rename("'gone-' || bank_account_id")
-    await service.database.durablePool.query(
-      "update reconciliation_run set next_at = '2000-01-01' where bank = 'SAFEHAVEN'",
-    )
-    await hurry(
-      async () => (await count('reconciliation_run', 'in_progress or next_at < now()')) === 0,
-    )
-    await rename('substr(bank_account_id, 6)')
+describe('an account that its bank cannot list', () => {
+  test('is skipped without delaying others', async () => {
+    const bank = useBank('by account')
+    const [gone, number] = [await bank.open(), await bank.open()]
+    bank.faults.set(gone, new NotListedError('closed'))
+    const { sessionId } = bank.receive(number)
+    await bank.runTimes(4)
+    expect(await runs('in_progress')).toBe(0)
+    expect(await recordedFor(number)).toEqual([sessionId])
   })
 
-  test('a run keeps its cursor while the bank is unavailable', async () => {
-    const haven = await payee(service, Bank.BANK_SAFEHAVEN)
-    const credit = safeHaven.receive(haven.accountNumber, '9', old())
-    safeHaven.faults.add('statement', '500', 1_000)
-    await service.database.durablePool.query(
-      "update reconciliation_run set next_at = '2000-01-01' where bank = 'SAFEHAVEN'",
-    )
-    const where = "bank = 'SAFEHAVEN' and scope = 'all accounts'"
-    await hurry(async () => (await count('reconciliation_run', `${where} and failures > 5`)) === 1)
-    expect(await count('reconciliation_run', `${where} and in_progress and cursor = ''`)).toBe(1)
-    safeHaven.faults.clear()
-    await hurry(
-      async () => (await count('reconciliation_run', 'in_progress or next_at < now()')) === 0,
-    )
-    expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '900']])
+  test('is skipped, too, if the bank says so of each', async () => {
+    const bank = useBank('by account')
+    await bank.open()
+    bank.faults.set('', new NotListedError('closed'))
+    await bank.runTimes(4)
+    expect(await runs("scope = 'all accounts' and in_progress")).toBe(0)
+  })
+
+  test('is not skipped while the bank is unavailable: the run keeps its cursor', async () => {
+    const bank = useBank('by account')
+    const number = await bank.open()
+    const { sessionId } = bank.receive(number)
+    bank.faults.set('', new BankUnreachableError('answered 500', true))
+    await bank.runTimes(6)
+    expect(
+      await runs("scope = 'all accounts' and in_progress and cursor = '' and failures > 5"),
+    ).toBe(1)
+    bank.faults.clear()
+    await bank.runTimes(1)
+    expect(await runs('in_progress')).toBe(0)
+    expect(await recordedFor(number)).toEqual([sessionId])
   })
 })
