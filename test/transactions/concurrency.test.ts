@@ -1,20 +1,14 @@
-import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { createClient, type Transport } from '@connectrpc/connect'
-import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome,
-  RecordPaymentRequestSchema,
-  type RecordPaymentResponse,
-  RecordPaymentResponseSchema,
-  type RecordPaymentsRequestSchema,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
-import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 
 const service = useSharedService()
@@ -29,52 +23,35 @@ afterAll(() => second?.close())
 
 const transports = new Map<string, Transport>()
 
-/** Records a batch at one of the instances. */
-function recordAt({ grpcUrl }: { grpcUrl: string }, payments: readonly Payment[]) {
+/** A client of one of the instances, which share a connection each. */
+function clientOf({ grpcUrl }: { grpcUrl: string }) {
   const transport = transports.get(grpcUrl) ?? grpcTransport(grpcUrl)
   transports.set(grpcUrl, transport)
-  const request: MessageInitShape<typeof RecordPaymentsRequestSchema> = { payments: [...payments] }
-  return createClient(TransactionService, transport).recordPayments(request)
+  return createClient(TransactionService, transport)
 }
 
-/** Opens a client whose calls are cheap enough to have thousands in progress. */
-function openClient(at: { grpcUrl: string }) {
-  const client = new Client(new URL(at.grpcUrl).host, credentials.createInsecure())
-  const metadata = new Metadata()
-  metadata.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-  const record = (payment: Payment) => {
-    const bytes = toBinary(RecordPaymentRequestSchema, create(RecordPaymentRequestSchema, payment))
-    return new Promise<RecordPaymentResponse>((resolve, reject) => {
-      client.makeUnaryRequest(
-        `/${TransactionService.typeName}/RecordPayment`,
-        () => Buffer.from(bytes),
-        (response: Buffer) => fromBinary(RecordPaymentResponseSchema, response),
-        null,
-        metadata,
-        (error, response) => (error ? reject(error) : resolve(response!)),
-      )
-    })
-  }
-  return { record, close: () => client.close() }
-}
+/** Records a batch at one of the instances. */
+const recordAt = (at: { grpcUrl: string }, payments: readonly Payment[]) =>
+  clientOf(at).recordPayments({ payments: [...payments] })
 
-test('credits a payment once when two instances receive 10,000 copies at the same time', async () => {
+test('credits a payment once when two instances receive 1,000 copies at the same time', async () => {
   const { number, businessId } = await openAccount(service)
   const payment = paymentInto(number, { sessionId: 'copied' })
-  const clients = [service, second].map(openClient)
-  const singles = Array.from({ length: 5_000 }, (_, index) => clients[index % 2]!.record(payment))
-  const batches = Array.from({ length: 20 }, (_, index) =>
+  const clients = [service, second].map(clientOf)
+  const singles = Array.from({ length: 500 }, (_, index) =>
+    clients[index % 2]!.recordPayment(payment),
+  )
+  const batches = Array.from({ length: 2 }, (_, index) =>
     recordAt(index % 2 === 0 ? service : second, new Array(250).fill(payment)),
   )
   const responses = await Promise.all(singles)
   const results = (await Promise.all(batches)).flatMap((batch) => batch.results)
-  for (const client of clients) client.close()
 
   const all = [...responses, ...results]
-  expect(all).toHaveLength(10_000)
+  expect(all).toHaveLength(1_000)
   const count = (outcome: RecordOutcome) => all.filter((each) => each.outcome === outcome).length
   expect(count(RecordOutcome.RECORDED)).toBe(1)
-  expect(count(RecordOutcome.DUPLICATE)).toBe(9_999)
+  expect(count(RecordOutcome.DUPLICATE)).toBe(999)
   expect(new Set(all.map((each) => each.transaction?.id)).size).toBe(1)
   expect(await storedOf(service.database.durablePool, 'copied')).toMatchObject({
     transactions: [{ status: 'SUCCESS', amount_minor: '100000' }],
@@ -89,7 +66,7 @@ test('credits a payment once when two instances receive 10,000 copies at the sam
 
 test('finalizes a transaction once when many final reports arrive at the same time', async () => {
   const { number } = await openAccount(service)
-  for (let round = 0; round < 5; round++) {
+  for (let round = 0; round < 2; round++) {
     const sessionId = `final-${round}`
     const { PENDING, SUCCESS, FAILED } = TransactionStatus
     await transactionsOf(service).recordPayment(paymentInto(number, { sessionId, status: PENDING }))
@@ -130,7 +107,7 @@ test('overlapping batches in any order never deadlock and never record a payment
         amountMinor: index % 11 === 0 ? BigInt(index + 1) : 100_000n,
       }),
     )
-  const rounds = 12
+  const rounds = 6
   for (let round = 0; round < rounds; round++) {
     const rows = payments(round)
     const [shuffled] = fc.sample(fc.shuffledSubarray(rows, { minLength: 256, maxLength: 256 }), {

@@ -14,10 +14,10 @@ import { insertTransactions } from '../../src/transactions/store.ts'
 import { createInstance, incoming, insertBusiness, testClock } from '../settlement/fixture.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { openAccount, paymentInto, transactionsOf } from './fixture.ts'
 
-const service = useService()
+const service = useSharedService()
 const db = useDatabase(16)
 const NOW_MS = Date.UTC(2026, 10, 20, 12)
 
@@ -122,7 +122,7 @@ test('polling lists each payment once, whatever is committed late and whose cloc
       // What was polled bit by bit is the list as it is read at once.
       expect((await poll(id, '')).sessions).toEqual(listed)
     }),
-    { numRuns: 20 },
+    { numRuns: 12 },
   )
 })
 
@@ -136,24 +136,24 @@ test('a payment is listed once it is successful, and keeps its place when it is 
     client.listTransactions({ businessId, live: true, recordedFrom: timestampFromMs(0), ...filter })
   const listed = async (filter?: Parameters<typeof list>[0]) =>
     (await list(filter)).transactions.map(({ sessionId }) => sessionId)
-  await pay('late', PENDING)
-  await pay('failed', FAILED)
-  const { transaction } = await pay('early', SUCCESS)
-  await expect.poll(() => listed()).toEqual(['early'])
-  await pay('late', SUCCESS)
-  await expect.poll(() => listed()).toEqual(['early', 'late'])
+  await pay('timed-late', PENDING)
+  await pay('timed-failed', FAILED)
+  const { transaction } = await pay('timed-early', SUCCESS)
+  await expect.poll(() => listed()).toEqual(['timed-early'])
+  await pay('timed-late', SUCCESS)
+  await expect.poll(() => listed()).toEqual(['timed-early', 'timed-late'])
   await client.reverseTransaction({ transactionId: transaction!.id, reason: 'x' })
-  expect(await listed()).toEqual(['early', 'late'])
-  expect(await listed({ status: REVERSED })).toEqual(['early'])
-  expect(await listed({ status: SUCCESS })).toEqual(['late'])
+  expect(await listed()).toEqual(['timed-early', 'timed-late'])
+  expect(await listed({ status: REVERSED })).toEqual(['timed-early'])
+  expect(await listed({ status: SUCCESS })).toEqual(['timed-late'])
 
   const { transactions } = await list()
   const [first, last] = transactions.map(({ recordedAt }) => timestampMs(recordedAt!))
   expect(first).toBeLessThanOrEqual(last!)
-  expect(await listed({ recordedFrom: timestampFromMs(last!) })).toContain('late')
+  expect(await listed({ recordedFrom: timestampFromMs(last!) })).toContain('timed-late')
   expect(await listed({ recordedFrom: timestampFromMs(last! + 1) })).toEqual([])
   const ended = await list({ recordedTo: timestampFromMs(last!) })
-  expect(ended.transactions.map(({ sessionId }) => sessionId)).not.toContain('late')
+  expect(ended.transactions.map(({ sessionId }) => sessionId)).not.toContain('timed-late')
   expect(ended.nextPageToken).toBe('')
   expect((await list({ recordedTo: timestampFromMs(last! + 1_000) })).nextPageToken).not.toBe('')
   expect(await listed({ from: timestampFromMs(Date.now() + 3_600_000) })).toEqual([])
@@ -181,11 +181,11 @@ test('needs a mode, a status that has events, and a token of its own', async () 
 
 test('over REST, each payment has the time at which it was recorded', async () => {
   const { number, key } = await openAccount(service)
-  await transactionsOf(service).recordPayment(paymentInto(number, { sessionId: 'rest-1' }))
+  await transactionsOf(service).recordPayment(paymentInto(number, { sessionId: 'timed-1' }))
   const list = (body: object) => service.post('listTransactions/', key, body)
   await expect
     .poll(async () => (await list({ recorded_from: '2026-01-01 00:00:00' })).body.data.transactions)
-    .toMatchObject([{ session_id: 'rest-1', recorded_at: expect.stringMatching(/^20\d\d-/) }])
+    .toMatchObject([{ session_id: 'timed-1', recorded_at: expect.stringMatching(/^20\d\d-/) }])
   const { body } = await list({ recorded_from: '2026-01-01 00:00:00' })
   const request = {
     recorded_from: '2026-01-01 00:00:00',

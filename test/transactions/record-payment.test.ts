@@ -1,19 +1,18 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { describe, expect, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { RecorderKind, TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
-  RecorderKind,
-  type Transaction,
-  TransactionStatus,
-} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { RecordOutcome } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+  RecordOutcome,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { checkBankWork } from '../../src/doctor/check-banks.ts'
 import { creation } from '../protocols/rest/rest.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const { PENDING, SUCCESS, FAILED } = TransactionStatus
 const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT } = RecordOutcome
@@ -24,7 +23,7 @@ let sessions = 0
 async function session() {
   const account = await openAccount(service)
   sessions += 1
-  const sessionId = `session-${sessions}.`
+  const sessionId = `recorded-${sessions}.`
   return {
     account,
     sessionId,
@@ -43,23 +42,6 @@ const POSTING = {
   amount_minor: '100000',
 }
 const EVENT = { kind: 'PAYMENT_NOTIFICATION' }
-
-test('a reversal posts the opposite of the payment', async () => {
-  const { record, stored } = await session()
-  const { transaction } = await record()
-  const client = transactionsOf(service)
-  await client.reverseTransaction({ transactionId: transaction!.id, reason: 'recalled' })
-  const reversal = { kind: 'payment_reversal', debit_account: 'pending' }
-  const { postings, events } = await stored()
-  expect(postings).toHaveLength(2)
-  expect(postings).toEqual(
-    expect.arrayContaining([
-      POSTING,
-      { ...POSTING, ...reversal, credit_account: POSTING.debit_account },
-    ]),
-  )
-  expect(events).toEqual([EVENT, { kind: 'PAYMENT_REVERSED' }])
-})
 
 describe('a payment', () => {
   test('is recorded with all its fields, one posting and one event', async () => {
@@ -104,18 +86,6 @@ describe('a payment', () => {
       conflicts: [],
       unmatched: [],
     })
-  })
-
-  test('that is reported again is a duplicate and changes nothing', async () => {
-    const { record, stored } = await session()
-    const { transaction } = await record()
-    const before = await stored()
-    const later = timestampFromMs(Date.now() + 60_000)
-    for (const repeat of [{}, { paidAt: later }, { narration: 'x' }, { status: PENDING }]) {
-      const again = await record(repeat)
-      expect(again).toMatchObject({ outcome: DUPLICATE, transaction })
-    }
-    expect(await stored()).toEqual(before)
   })
 
   test('for an unknown account is stored once as unmatched and credits no business', async () => {
@@ -194,10 +164,8 @@ describe('a payment', () => {
       .returnUnmatchedPayment({ unmatchedPaymentId: rows[0].id, note: 'sent back' })
     expect((await record()).outcome).toBe(RECORDED)
   })
-})
 
-describe('a payment that conflicts with the recorded one', () => {
-  test('is stored once for manual review, and nothing else changes', async () => {
+  test('that conflicts with the recorded one is stored once for manual review, and nothing else changes', async () => {
     const { account, record, stored } = await session()
     const { transaction } = await record()
     const before = await stored()
@@ -220,26 +188,54 @@ describe('a payment that conflicts with the recorded one', () => {
       status: 'SUCCESS',
     })
     expect(rest.unmatched).toEqual([])
-    // This is the first test of this file that records conflicts.
-    const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
-    expect(metrics).toContain('inflow_payment_conflicts_total{bank="9PSB"} 4')
-    const findings = await checkBankWork(service.database.orm, {}, Date.now())
-    expect(findings.map(({ found }) => found)).toContain(
-      '4 reported payments contradict recorded ones',
-    )
-    const later = await checkBankWork(service.database.orm, {}, Date.now() + 8 * 86_400_000)
-    expect(later.map(({ found }) => found)).toContain(
-      '4 reported payments contradict recorded ones',
-    )
   })
 })
 
-test('responds to a duplicate with the current state of the transaction', async () => {
-  const { record, account, sessionId } = await session()
-  await record({ status: PENDING })
-  await record({ status: SUCCESS })
-  const { outcome, transaction } = await record({ status: PENDING })
-  expect([outcome, (transaction as Transaction).status]).toEqual([DUPLICATE, SUCCESS])
-  const shown = await service.post('getTransaction/', account.key, { session_id: sessionId })
-  expect(shown.body.data.status).toBe('SUCCESS')
+describe('the recorder of a payment', () => {
+  async function issue(request: { scopes: string[]; businessIds?: string[] }) {
+    const issued = await service.client(AdminService).issueToken({ name: 'a token', ...request })
+    return { id: issued.token!.id, secret: issued.secret }
+  }
+
+  test('is the token that recorded its final status, alone or in a batch', async () => {
+    const { account, sessionId, record } = await session()
+    const { businessId } = account
+    const collector = await issue({ scopes: ['payments:write'] })
+    const client = service.client(TransactionService, collector.secret)
+    await record({ status: PENDING })
+    await client.recordPayment(paymentInto(account.number, { sessionId }))
+    await record()
+    const inBatch = `${sessionId}batch`
+    await client.recordPayments({ payments: [paymentInto(account.number, { sessionId: inBatch })] })
+    const recorder = { kind: RecorderKind.TOKEN, id: collector.id }
+    for (const each of [sessionId, inBatch]) {
+      const { transaction } = await transactionsOf(service).getTransaction({
+        ...{ businessId, sessionId: each },
+      })
+      expect(transaction).toMatchObject({ recorder })
+    }
+    const { transactions } = await transactionsOf(service).listTransactions({ businessId })
+    expect(transactions).toMatchObject([{ recorder }, { recorder }])
+  })
+
+  test('is named neither to restricted tokens, nor to businesses, nor in events', async () => {
+    const { account, sessionId } = await session()
+    const { businessId } = account
+    const collector = await issue({ scopes: ['payments:write'] })
+    const client = service.client(TransactionService, collector.secret)
+    await client.recordPayment(paymentInto(account.number, { sessionId }))
+    const restricted = await issue({ scopes: ['read'], businessIds: [businessId] })
+    const { transaction } = await service
+      .client(TransactionService, restricted.secret)
+      .getTransaction({ businessId, sessionId })
+    expect(transaction!.recorder).toMatchObject({ kind: RecorderKind.TOKEN, id: '' })
+    const shown = await service.post('getTransaction/', account.key, { session_id: sessionId })
+    expect(Object.keys(shown.body.data)).toHaveLength(13)
+    expect(shown.text).not.toContain(collector.id)
+    const { rows } = await service.database.durablePool.query<{ payload: Buffer }>(
+      "select payload from outbox where business_id = $1 and kind = 'PAYMENT_NOTIFICATION'",
+      [businessId],
+    )
+    expect(rows.map(({ payload }) => payload.includes(collector.id))).toEqual([false])
+  })
 })

@@ -1,11 +1,9 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { Code, type ConnectError } from '@connectrpc/connect'
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome,
-  type RecordPaymentResult,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { AMOUNT_MINOR_MAX } from '../../src/core/money.ts'
@@ -14,12 +12,10 @@ import type { IncomingPayment } from '../../src/transactions/transaction.ts'
 import { createInstance, incoming } from '../settlement/fixture.ts'
 import { useSharedService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
-import { newBusiness } from './variance/fixture.ts'
 
 const service = useSharedService()
 
 const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT, UNSPECIFIED } = RecordOutcome
-const { PENDING, SUCCESS, FAILED } = TransactionStatus
 
 async function record(payments: Payment[]) {
   return (await transactionsOf(service).recordPayments({ payments })).results
@@ -60,20 +56,24 @@ describe('refuses an invalid payment of a batch and records the others', () => {
     ['U+0000 in the name of the payer', { payer: { name: '\0' } }, 'payer.name must not contain'],
   ]
 
-  test.each(bad)('%s', async (what, fault, error) => {
+  test('each for its own reason', async () => {
     const { number } = await openAccount(service)
-    const session = (index: number) => `${what.replaceAll(/\W/g, '-')}-${index}`
-    const results = await record([
-      paymentInto(number, { sessionId: session(0) }),
-      paymentInto(number, { sessionId: session(1), ...fault }),
-      paymentInto(number, { sessionId: session(2) }),
-    ])
-    expect(results.map((result) => result.outcome)).toEqual([RECORDED, UNSPECIFIED, RECORDED])
-    expect(results[1]?.error).toContain(error)
-    expect(results[1]?.transaction).toBeUndefined()
-    expect([results[0]?.error, results[2]?.error]).toEqual(['', ''])
-    const { transactions, unmatched } = await storedOf(service.database.durablePool, session(1))
-    expect([transactions, unmatched]).toEqual([[], []])
+    const good = (at: number) => paymentInto(number, { sessionId: `good-${at}` })
+    const wrong = bad.map(([, fault], at) =>
+      paymentInto(number, { sessionId: `bad-${at}`, ...fault }),
+    )
+    const results = await record(wrong.flatMap((each, at) => [each, good(at)]))
+    for (const [at, [what, , error]] of bad.entries()) {
+      const [refused, recorded] = results.slice(2 * at, 2 * at + 2)
+      const { outcome, transaction } = refused!
+      expect([what, outcome, transaction]).toEqual([what, UNSPECIFIED, undefined])
+      expect(refused!.error).toContain(error)
+      expect([what, recorded!.outcome, recorded!.error]).toEqual([what, RECORDED, ''])
+    }
+    const { rows } = await service.database.durablePool.query(
+      "select from transaction where session_id like 'bad-%'",
+    )
+    expect(rows).toEqual([])
   })
 
   test('reports all faults of a payment together', async () => {
@@ -160,125 +160,13 @@ describe('the size of a batch', () => {
   })
 })
 
-test('finalizes each pending payment once, within one batch', async () => {
+test('a batch that takes more than one statement has the results of its payments one by one', async () => {
   const { number } = await openAccount(service)
-  const one = (index: number, status: TransactionStatus) =>
-    paymentInto(number, { sessionId: `pending-${index}.`, status })
-  const indices = Array.from({ length: 60 }, (_, index) => index)
-  const pending = await record(indices.map((index) => one(index, PENDING)))
-  expect(pending.every((result) => result.outcome === RECORDED)).toBe(true)
-  const finalOf = (index: number) => (index % 3 === 0 ? FAILED : SUCCESS)
-  const reports = indices.flatMap((index) => [
-    one(index, finalOf(index)),
-    one(index, finalOf(index)),
-    one(index, index % 3 === 0 ? SUCCESS : FAILED),
-  ])
-  const results = await record(reports)
-  for (const index of indices) {
-    const outcomes = results.slice(3 * index, 3 * index + 3).map((result) => result.outcome)
-    const { transactions, postings, events } = await storedOf(
-      service.database.durablePool,
-      `pending-${index}.`,
-    )
-    expect(transactions[0].status).toBe(finalOf(index) === SUCCESS ? 'SUCCESS' : 'FAILED')
-    expect(outcomes).toEqual([RECORDED, DUPLICATE, CONFLICT])
-    const arrived = finalOf(index) === SUCCESS ? 1 : 0
-    expect([postings.length, events.length]).toEqual([arrived, arrived])
-  }
-})
-
-describe('a batch has the results of the same payments recorded one after the other', () => {
-  const ACCOUNTS = { permanent: {}, other: {}, 'single-use': { singleUse: true } }
-  const report: fc.Arbitrary<Report> = fc.record({
-    account: fc.constantFrom('unknown', ...Object.keys(ACCOUNTS)),
-    session: fc.nat(2),
-    amountMinor: fc.constantFrom(100n, 101n),
-    status: fc.constantFrom(PENDING, SUCCESS, FAILED),
-  })
-  interface Report {
-    readonly account: string
-    readonly session: number
-    readonly status: Exclude<Payment['status'], undefined>
-    readonly amountMinor: bigint
-  }
-  let runs = 0
-
-  /** Records reports into accounts of their own. @returns what came of them, whatever the accounts are called */
-  async function resultsOf(
-    reports: readonly Report[],
-    recordAll: (payments: Payment[]) => Promise<readonly RecordPaymentResult[]>,
-  ) {
-    runs += 1
-    const shop = await newBusiness(service)
-    const numbers: Record<string, string> = { unknown: `99999${runs}`.padEnd(10, '9') }
-    for (const [name, options] of Object.entries(ACCOUNTS)) {
-      if (!reports.some(({ account }) => account === name)) continue
-      numbers[name] = (await shop.open(options, name)).number
-    }
-    const sessionOf = (session: number) => `run-${runs}-${session}.`
-    const results = await recordAll(
-      reports.map(({ account, session, ...payment }) =>
-        paymentInto(numbers[account]!, { ...payment, sessionId: sessionOf(session) }),
-      ),
-    )
-    const stored = []
-    for (const session of new Set(reports.map((each) => each.session))) {
-      stored.push(await storedOf(service.database.durablePool, sessionOf(session)))
-    }
-    const { pendingMinor } = await shop.balance()
-    const shown = results.map(({ outcome, error, transaction }) => {
-      const { accountNumber, amountMinor, status, variance } = transaction ?? {}
-      return { outcome, error, accountNumber, amountMinor, status, variance }
-    })
-    const names = new Map(Object.entries(numbers).map(([name, number]) => [number, name]))
-    const text = JSON.stringify({ shown, stored, pendingMinor }, (_, value) =>
-      typeof value === 'bigint' ? `${value}` : (names.get(value) ?? value),
-    )
-    return JSON.parse(text)
-  }
-
-  async function recordSingly(payments: Payment[]) {
-    const results: RecordPaymentResult[] = []
-    for (const payment of payments) results.push(...(await record([payment])))
-    return results
-  }
-
-  const of = (
-    account: string,
-    session: number,
-    status: Report['status'] = SUCCESS,
-    amountMinor = 100n,
-  ): Report => ({ account, session, status, amountMinor })
-  const examples: [Report[]][] = [
-    [[of('permanent', 0), of('permanent', 0, SUCCESS, 101n)]],
-    [[of('permanent', 0, PENDING), of('permanent', 0, FAILED), of('permanent', 0)]],
-    [[of('unknown', 0), of('permanent', 0), of('other', 0)]],
-    // Which of the two payments uses up the account.
-    [[of('single-use', 0, PENDING), of('single-use', 0), of('single-use', 1)]],
-  ]
-
-  test('whatever repeats in it', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(report, { minLength: 2, maxLength: 10 }), async (reports) => {
-        expect(await resultsOf(reports, record)).toEqual(await resultsOf(reports, recordSingly))
-      }),
-      { numRuns: 20, examples },
-    )
-  })
-
-  test('also if it takes more than one statement', async () => {
-    const { number } = await openAccount(service)
-    for (let round = 0; round < 5; round++) {
-      const payments = Array.from({ length: 300 }, (_, index) =>
-        paymentInto(number, {
-          sessionId: `far-${round}-${index % 290}`,
-          amountMinor: 1n + BigInt(index),
-        }),
-      )
-      const outcomes = (await record(payments)).map(({ outcome }) => outcome)
-      expect(outcomes).toEqual(payments.map((_, index) => (index < 290 ? RECORDED : CONFLICT)))
-    }
-  })
+  const payments = Array.from({ length: 300 }, (_, index) =>
+    paymentInto(number, { sessionId: `far-${index % 290}`, amountMinor: 1n + BigInt(index) }),
+  )
+  const outcomes = (await record(payments)).map(({ outcome }) => outcome)
+  expect(outcomes).toEqual(payments.map((_, index) => (index < 290 ? RECORDED : CONFLICT)))
 })
 
 test('payments that share a statement count in the order in which they arrived', async () => {

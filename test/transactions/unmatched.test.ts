@@ -108,22 +108,6 @@ test('lists an unmatched payment and sends its event to internal services only',
   ])
 })
 
-test('lists unmatched payments in pages and by bank', async () => {
-  const reported = [await arrive(), await arrive(), await arrive()]
-  const first = await reconciliation().listUnmatchedPayments({ pageSize: 2 })
-  expect(first.payments.map((each) => each.sessionId)).toEqual([
-    reported[2]!.session,
-    reported[1]!.session,
-  ])
-  const next = await reconciliation().listUnmatchedPayments({
-    pageSize: 2,
-    pageToken: first.nextPageToken,
-  })
-  expect(next.payments[0]!.sessionId).toBe(reported[0]!.session)
-  const others = await reconciliation().listUnmatchedPayments({ bank: Bank.BANK_PROVIDUS })
-  expect(others.payments).toEqual([])
-})
-
 describe('an assigned payment', () => {
   test('is recorded once, with its session id and its event', async () => {
     const reported = await arrive()
@@ -144,18 +128,11 @@ describe('an assigned payment', () => {
     )
     expect(events.map((event) => event.kind)).toEqual(['ACCOUNT_CREATED', 'PAYMENT_NOTIFICATION'])
     const { rows } = await service.database.durablePool.query(
-      'select amount_minor from ledger_posting where transaction_id = $1',
+      `select p.amount_minor, t.recorded_by from transaction t
+        join ledger_posting p on p.transaction_id = t.id where t.id = $1`,
       [responses[0]!.transaction!.id],
     )
-    expect(rows).toEqual([{ amount_minor: '150050' }])
-  })
-
-  test('is a duplicate when the bank reports it again', async () => {
-    const reported = await arrive()
-    const to = await payee(service)
-    await assign(reported, to)
-    expect((await notify(service, { ...reported, session: '' })).text).toBe('DUPLICATE')
-    expect(await recordedIn(service, to)).toHaveLength(1)
+    expect(rows).toEqual([{ amount_minor: '150050', recorded_by: 'assignment:bootstrap' }])
   })
 
   test('may go to a closed account but not to one at another bank', async () => {
@@ -170,89 +147,17 @@ describe('an assigned payment', () => {
   })
 })
 
-describe('a returned payment', () => {
-  test('is no longer listed, and a repeat changes nothing', async () => {
-    const reported = await arrive()
-    const { payment: returned } = await giveBack(reported)
-    expect(returned).toMatchObject({ resolution: Resolution.RETURNED, note: 'sent back' })
-    expect((await giveBack(reported)).payment).toEqual(returned)
-    expect(await find(reported)).toBeUndefined()
-    await expect(assign(reported, await payee(service))).rejects.toMatchObject({
-      code: Code.FailedPrecondition,
-    })
-  })
-
-  test('is not recorded if its account opens later and the bank reports it again', async () => {
-    bank.nextNumber = '3888888888'
-    const reported = await arrive('3888888888')
-    await giveBack(reported)
-    const to = await payee(service)
-    expect(to.accountNumber).toBe('3888888888')
-    expect((await notify(service, { ...reported, session: '' })).text).toBe('DUPLICATE')
-    expect(await recordedIn(service, to)).toEqual([])
-    expect(await recordDirectly(reported)).toBe(RecordOutcome.UNMATCHED)
-    expect(await recordedIn(service, to)).toEqual([])
-  })
-})
-
-describe('a payment that was reported as pending, and again when it was final', () => {
-  /** An internal service reports an unmatched payment, first pending and then successful. */
-  async function reportTwice() {
-    const { session } = payment('3666666666')
-    const reported = { bank: Bank.BANK_9PSB, accountNumber: '3666666666', sessionId: session }
-    for (const status of [TransactionStatus.PENDING, TransactionStatus.SUCCESS]) {
-      const request = { ...reported, amountMinor: 500n, status }
-      const { outcome } = await service.client(TransactionService).recordPayment(request)
-      expect(outcome).toBe(RecordOutcome.UNMATCHED)
-    }
-    const reports = (await open()).filter(({ sessionId }) => sessionId === session)
-    expect(reports.map(({ status }) => status)).toEqual([
-      TransactionStatus.SUCCESS,
-      TransactionStatus.PENDING,
-    ])
-    return reports as [UnmatchedPayment, UnmatchedPayment]
-  }
-
-  test('is assigned as last reported, whichever report is named', async () => {
-    for (const at of [0, 1]) {
-      const reports = await reportTwice()
-      const to = await payee(service)
-      const assignIt = async (which: number) => {
-        const unmatchedPaymentId = reports[which]!.id
-        const { transaction } = await reconciliation().assignUnmatchedPayment({
-          ...{ unmatchedPaymentId, note: 'asked' },
-          ...{ businessId: to.businessId, reference: to.reference },
-        })
-        return transaction!
-      }
-      const transaction = await assignIt(at)
-      expect(transaction.status).toBe(TransactionStatus.SUCCESS)
-      const { rows } = await service.database.durablePool.query(
-        'select amount_minor from ledger_posting where transaction_id = $1',
-        [transaction.id],
-      )
-      expect(rows).toEqual([{ amount_minor: '500' }])
-      const { sessionId } = transaction
-      expect((await open()).filter((each) => each.sessionId === sessionId)).toEqual([])
-      expect((await assignIt(1 - at)).id).toBe(transaction.id)
-      const unmatchedPaymentId = reports[1 - at]!.id
-      await expect(
-        reconciliation().returnUnmatchedPayment({ unmatchedPaymentId, note: 'x' }),
-      ).rejects.toMatchObject({ code: Code.FailedPrecondition })
-    }
-  })
-
-  test('is returned with all its reports', async () => {
-    const [last, first] = await reportTwice()
-    const give = { unmatchedPaymentId: first.id, note: 'sent back' }
-    await reconciliation().returnUnmatchedPayment(give)
-    expect((await open()).filter(({ sessionId }) => sessionId === last.sessionId)).toEqual([])
-    const to = await payee(service)
-    const request = { ...to, unmatchedPaymentId: last.id, note: 'x' }
-    await expect(reconciliation().assignUnmatchedPayment(request)).rejects.toMatchObject({
-      code: Code.FailedPrecondition,
-    })
-  })
+test('a returned payment is not recorded if its account opens later and the bank reports it again', async () => {
+  bank.nextNumber = '3888888888'
+  const reported = await arrive('3888888888')
+  const { payment: returned } = await giveBack(reported)
+  expect(returned).toMatchObject({ resolution: Resolution.RETURNED, note: 'sent back' })
+  const to = await payee(service)
+  expect(to.accountNumber).toBe('3888888888')
+  expect((await notify(service, { ...reported, session: '' })).text).toBe('DUPLICATE')
+  expect(await recordDirectly(reported)).toBe(RecordOutcome.UNMATCHED)
+  expect(await recordedIn(service, to)).toEqual([])
+  await expect(assign(reported, to)).rejects.toMatchObject({ code: Code.FailedPrecondition })
 })
 
 test('a test payment with the same details hides no unmatched payment, nor blocks its return', async () => {
@@ -277,7 +182,7 @@ test('a test payment with the same details hides no unmatched payment, nor block
   expect(returned!.resolution).toBe(Resolution.RETURNED)
 })
 
-test('the doctor counts the unmatched payments that are listed', async () => {
+test('the doctor counts the unmatched payments that are listed, and the contradicting reports', async () => {
   const counted = async () => {
     const findings = await checkBankWork(service.database.orm, {}, Date.now())
     const found = findings.map(
@@ -293,17 +198,11 @@ test('the doctor counts the unmatched payments that are listed', async () => {
   expect((await notify(service, { ...reported, session: '' })).text).toBe('RECORDED')
   expect(await open()).toHaveLength(listed - 1)
   expect(await counted()).toBe(listed - 1)
-})
-
-test('records a payment into a closed account as unmatched', async () => {
-  const to = await payee(service)
-  const first = payment(to.accountNumber)
-  bank.payments.set(first.key, first)
-  expect((await notify(service, first)).text).toBe('RECORDED')
-  await service.client(AccountService).closeAccount(to)
-  const reported = await arrive(to.accountNumber)
-  expect(await find(reported)).toMatchObject({ accountNumber: to.accountNumber })
-  expect(await recordedIn(service, to)).toHaveLength(1)
+  expect(await recordDirectly({ ...reported, kobo: '7' })).toBe(RecordOutcome.CONFLICT)
+  const findings = await checkBankWork(service.database.orm, {}, Date.now())
+  expect(findings.map(({ found }) => found)).toContain(
+    '1 reported payments contradict recorded ones',
+  )
 })
 
 test('a final report that arrives while an operator assigns the pending one finalizes the payment', async () => {

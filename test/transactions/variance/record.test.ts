@@ -73,27 +73,23 @@ test('records every payment, says how it differs, and holds what differs', async
   expect(await discrepanciesOf(service)).toEqual([])
 })
 
-test.each([2, 40])(
-  'of %i payments at once into a single-use account, one is NONE',
-  async (count) => {
-    const shop = await newBusiness(service)
-    const { pay, number } = await shop.open({ singleUse: true, amount: 100 })
-    const paid = await Promise.all(Array.from({ length: count }, () => pay(100)))
-    const batch = await transactionsOf(service).recordPayments({
+test('of payments at once into a single-use account, one is NONE', async () => {
+  const shop = await newBusiness(service)
+  const { pay, number } = await shop.open({ singleUse: true, amount: 100 })
+  const [paid, batch] = await Promise.all([
+    Promise.all(Array.from({ length: 20 }, () => pay(100))),
+    transactionsOf(service).recordPayments({
       payments: [1, 2, 3].map((at) =>
-        paymentInto(number, { sessionId: `at-once-${count}-${at}`, amountMinor: 10_000n }),
+        paymentInto(number, { sessionId: `at-once-${at}`, amountMinor: 10_000n }),
       ),
-    })
-    const variances = [
-      ...paid.map(({ transaction }) => transaction.variance),
-      ...batch.results.map(({ transaction }) => transaction?.variance),
-    ]
-    expect(variances.filter((each) => each === Variance.NONE)).toHaveLength(1)
-    expect(variances.filter((each) => each === Variance.REPEATED)).toHaveLength(count + 2)
-    expect(await shop.balance()).toMatchObject({ pendingMinor: 10_000n })
-    expect((await shop.account()).terms?.usedAt).toBeDefined()
-  },
-)
+    }),
+  ])
+  const variances = [...paid, ...batch.results].map(({ transaction }) => transaction!.variance)
+  expect(variances.filter((each) => each === Variance.NONE)).toHaveLength(1)
+  expect(variances.filter((each) => each === Variance.REPEATED)).toHaveLength(22)
+  expect(await shop.balance()).toMatchObject({ pendingMinor: 10_000n })
+  expect((await shop.account()).terms?.usedAt).toBeDefined()
+})
 
 test('payments into permanent and one-time accounts share a batch', async () => {
   const shop = await newBusiness(service)
