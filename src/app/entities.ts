@@ -45,8 +45,7 @@ import {
   UnmatchedPaymentEntity,
 } from '../transactions/exceptions.entity.ts'
 import { PostingEntity } from '../transactions/ledger/posting.entity.ts'
-import { PaymentSessionEntity } from '../transactions/payment-session.entity.ts'
-import { TransactionEntity } from '../transactions/transaction.entity.ts'
+import { PaymentSessionEntity, TransactionEntity } from '../transactions/transaction.entity.ts'
 import { PaymentVarianceEntity } from '../transactions/variance/variance.entity.ts'
 import {
   AttemptEntity,

@@ -10,7 +10,7 @@ import {
   latestNotificationAt,
 } from '../notifications/held-notifications.ts'
 import { countConflicts } from '../transactions/conflicts.ts'
-import { countOpenUnmatched } from '../transactions/resolve-unmatched.ts'
+import { countOpenUnmatched } from '../transactions/unmatched-store.ts'
 import { countReturns } from '../transactions/variance/list-held.ts'
 import { createFindings, type Finding } from './finding.ts'
 

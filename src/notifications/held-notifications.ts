@@ -6,10 +6,8 @@ import { BANK_CODES, type BankCode } from '../banks/bank.ts'
 import { Fault } from '../core/errors.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import { bindValues } from '../postgres/bind-values.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { cutPage, readPage } from '../postgres/page-token.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import type { ShownNotification } from './message.ts'
 import { NotificationEntity } from './notification.entity.ts'
@@ -17,59 +15,6 @@ import { decryptNotification } from './raw-notification.ts'
 
 interface Dependencies {
   readonly encrypter: Encrypter
-}
-
-interface HeldRow {
-  readonly id: string
-  readonly bank: BankCode
-  readonly received_at_ms: number
-  readonly account_number: string
-  readonly session_id: string
-  readonly amount_minor: string
-  readonly cause: string
-  readonly tries: number
-}
-
-/** The notifications in manual review, newest first. */
-export async function listHeld(
-  on: Queryable,
-  {
-    bank,
-    pageSize,
-    pageToken,
-  }: {
-    readonly bank: BankCode | undefined
-    readonly pageSize: number
-    readonly pageToken: string
-  },
-) {
-  const page = readPage(pageSize, pageToken, 1)
-  const { values, bind } = bindValues(page.limit + 1)
-  const after = page.after?.[0]
-  const { rows } = await on.query<HeldRow>(
-    `select id, bank, round(date_part('epoch', received_at) * 1000) as received_at_ms, account_number, session_id,
-        amount_minor, cause, tries
-      from bank_notification where state = 'MANUAL_REVIEW'
-        ${bank === undefined ? '' : `and bank = ${bind(bank)}`}
-        ${after === undefined ? '' : `and id < ${bind(after)}`}
-      order by id desc limit $1`,
-    values,
-  )
-  const held = rows.map(
-    (row): ShownNotification => ({
-      id: row.id,
-      bank: row.bank,
-      receivedAtMs: row.received_at_ms,
-      accountNumber: row.account_number,
-      sessionId: row.session_id,
-      amountMinor: BigInt(row.amount_minor),
-      state: 'MANUAL_REVIEW',
-      outcome: 'MANUAL_REVIEW',
-      cause: row.cause,
-      tries: row.tries,
-    }),
-  )
-  return cutPage(held, page, ({ id }) => [id])
 }
 
 /** A notification in whatever state; undefined if there is none. */
@@ -187,15 +132,10 @@ function toShown(row: Row): ShownNotification {
 }
 
 /** A notification that waits for an operator. */
-interface WaitingNotification {
-  readonly id: string
-  readonly bank: BankCode
-  readonly receivedAtMs: number
-  readonly accountNumber: string
-  readonly sessionId: string
-  readonly amountMinor: bigint
-  readonly cause: string
-}
+type WaitingNotification = Pick<
+  ShownNotification,
+  'id' | 'bank' | 'receivedAtMs' | 'accountNumber' | 'sessionId' | 'amountMinor' | 'cause'
+>
 
 /** The notifications in manual review, oldest first. @param after the id of the last one of the page before */
 export async function listOldestHeld(

@@ -2,7 +2,7 @@ import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { firstIdAt } from '../core/ids.ts'
 import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { cutScan, readPage } from '../postgres/page-token.ts'
+import { cutPage, cutScan, readPage } from '../postgres/page-token.ts'
 import type { ShownNotification } from './message.ts'
 import type { NotificationState } from './notification.entity.ts'
 
@@ -22,21 +22,14 @@ interface ListNotifications {
 /** How many notifications a page reads at most, and the list of a payment on each side of a time. */
 const ROWS_MAX = 2_000
 
-interface Row {
-  readonly id: string | null
-  readonly bank: BankCode
-  readonly received_at_ms: number
-  readonly account_number: string
-  readonly session_id: string
-  readonly amount_minor: string
-  readonly state: NotificationState
-  readonly outcome: NotificationOutcome
-  readonly cause: string
-  readonly tries: number
-  readonly resolved_at_ms: number | null
-  readonly note: string
-  readonly read_up_to: string | null
+interface Row extends Omit<ShownNotification, 'amountMinor' | 'resolvedAtMs'> {
+  readonly amount: string
+  readonly resolvedAtMs: number | null
 }
+
+const COLUMNS = `n.id, n.bank, round(date_part('epoch', n.received_at) * 1000) as "receivedAtMs",
+  n.account_number as "accountNumber", n.session_id as "sessionId", n.amount_minor as amount, n.state,
+  n.outcome, n.cause, n.tries, round(date_part('epoch', n.resolved_at) * 1000) as "resolvedAtMs", n.note`
 
 /** One page of stored notifications, newest first. Their ids begin with the time at which they were received. */
 export async function listNotifications(on: Queryable, request: ListNotifications) {
@@ -44,7 +37,7 @@ export async function listNotifications(on: Queryable, request: ListNotification
   const { values, bind } = bindValues(page.limit + 1)
   const range = ['true', ...rangeOf(request, page.after?.[0], bind)].join(' and ')
   const conditions = ['true', ...conditionsOf(request, bind)].join(' and ')
-  const { rows } = await on.query<Row>(
+  const { rows } = await on.query<{ readUpTo: string | null } & (Row | { id: null })>(
     `with page as materialized (
         select * from (
           select * from bank_notification where ${range} order by id desc limit ${ROWS_MAX}
@@ -54,14 +47,11 @@ export async function listNotifications(on: Queryable, request: ListNotification
           select id from bank_notification where ${range} order by id desc offset ${ROWS_MAX - 1} limit 1
         ) end as read_up_to
       )
-      select edge.read_up_to, n.id, n.bank, round(date_part('epoch', n.received_at) * 1000) as received_at_ms,
-        n.account_number, n.session_id, n.amount_minor, n.state, n.outcome, n.cause, n.tries,
-        round(date_part('epoch', n.resolved_at) * 1000) as resolved_at_ms, n.note
-      from edge left join page n on true order by n.id desc`,
+      select edge.read_up_to as "readUpTo", ${COLUMNS} from edge left join page n on true order by n.id desc`,
     values,
   )
-  const found = rows.flatMap((row) => (row.id === null ? [] : [toShown(row, row.id)]))
-  const readUpTo = rows[0]?.read_up_to
+  const found = rows.flatMap(({ readUpTo: _, ...row }) => (row.id === null ? [] : [toShown(row)]))
+  const readUpTo = rows[0]?.readUpTo
   return cutScan(found, page, ({ id }) => [id], readUpTo ? [readUpTo] : undefined)
 }
 
@@ -96,32 +86,32 @@ function conditionsOf(
   ]
 }
 
-function toShown(row: Row, id: string): ShownNotification {
-  return {
-    id,
-    bank: row.bank,
-    receivedAtMs: row.received_at_ms,
-    accountNumber: row.account_number,
-    sessionId: row.session_id,
-    amountMinor: BigInt(row.amount_minor),
-    state: row.state,
-    outcome: row.outcome,
-    cause: row.cause,
-    tries: row.tries,
-    resolvedAtMs: row.resolved_at_ms ?? undefined,
-    note: row.note,
-  }
+function toShown({ amount, resolvedAtMs, ...row }: Row): ShownNotification {
+  return { ...row, amountMinor: BigInt(amount), resolvedAtMs: resolvedAtMs ?? undefined }
 }
 
-/** A notification of a payment. */
-export interface PaymentNotification {
-  readonly id: string
-  readonly receivedAtMs: number
-  readonly state: NotificationState
-  readonly outcome: string
-  readonly cause: string
-  readonly tries: number
+/** One page of the notifications in manual review, newest first: they have an index of their own. */
+export async function listHeld(
+  on: Queryable,
+  request: Pick<ListNotifications, 'bank' | 'pageSize' | 'pageToken'>,
+) {
+  const page = readPage(request.pageSize, request.pageToken, 1)
+  const { values, bind } = bindValues(page.limit + 1)
+  const where = ["n.state = 'MANUAL_REVIEW'"]
+  if (request.bank !== undefined) where.push(`n.bank = ${bind(request.bank)}`)
+  if (page.after !== undefined) where.push(`n.id < ${bind(page.after[0])}`)
+  const { rows } = await on.query<Row>(
+    `select ${COLUMNS} from bank_notification n where ${where.join(' and ')}
+      order by n.id desc limit $1`,
+    values,
+  )
+  return cutPage(rows.map(toShown), page, ({ id }) => [id])
 }
+
+export type PaymentNotification = Pick<
+  Required<ShownNotification>,
+  'id' | 'receivedAtMs' | 'state' | 'outcome' | 'cause' | 'tries'
+>
 
 /**
  * The notifications of a payment, oldest first. They are not indexed by session, which would cost each of them an

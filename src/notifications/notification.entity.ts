@@ -42,7 +42,6 @@ export const NotificationEntity = defineEntity({
     nextTryAt: p.datetime(3).nullable(),
     /** When an operator ended its manual review. */
     resolvedAt: p.datetime(3).nullable(),
-    /** The operator's note. */
     note: p.text().default(''),
   },
   uniques: [{ properties: ['bank', 'bodyDigest'] }],

@@ -1,4 +1,3 @@
-import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import {
@@ -9,9 +8,7 @@ import {
 } from '../postgres/batcher.ts'
 import { textArray } from '../postgres/binary-arrays.ts'
 import { isDeadlock } from '../postgres/is-retryable.ts'
-import { queriesOf } from '../postgres/queries-of.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import type { PaymentKeyEntity } from './notification.entity.ts'
 
 /** How a bank identifies a payment, and the session id that it reports. */
 interface KeyedSession {
@@ -108,7 +105,7 @@ async function assignSessions(
 }
 
 /** @returns the sessions of the payments, in order; null for those that have none */
-async function findSessions(
+export async function findSessions(
   pool: Pool,
   payments: readonly Omit<KeyedSession, 'sessionId'>[],
 ): Promise<readonly (string | null)[]> {
@@ -135,20 +132,4 @@ export async function findSession(
 ): Promise<string | undefined> {
   const [sessionId] = await findSessions(pool, [{ bank, bankKey }])
   return sessionId ?? undefined
-}
-
-/** The session ids of the payments that have one, by the bank's keys of the payments. */
-export async function findPaymentSessions(
-  em: EntityManager,
-  bank: BankCode,
-  bankKeys: ReadonlySet<string>,
-): Promise<ReadonlyMap<string, string>> {
-  if (bankKeys.size === 0) return new Map()
-  const rows = await queriesOf<typeof PaymentKeyEntity>(em)
-    .selectFrom('bank_payment_key')
-    .select(['bankKey', 'sessionId'])
-    .where('bank', '=', bank)
-    .where('bankKey', 'in', [...bankKeys])
-    .execute()
-  return new Map(rows.map(({ bankKey, sessionId }) => [bankKey, sessionId]))
 }

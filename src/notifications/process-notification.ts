@@ -47,7 +47,6 @@ export interface Report extends PaymentTrace {
   readonly recordedBy: RecordedBy
 }
 
-/** An authentic notification. */
 export interface AuthenticNotification extends Report {
   /** How often it was processed before. */
   readonly tries: number
@@ -226,7 +225,6 @@ interface Dependencies {
   readonly actor: Actor
 }
 
-/** How many reversals run concurrently. */
 const REVERSALS_MAX = 4
 
 /** Reverses payments that their banks have reversed. Banks report payments of live mode only. */

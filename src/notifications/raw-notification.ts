@@ -32,7 +32,6 @@ export function decryptNotification(
   return { headers, rawBody: Buffer.from(body, 'base64'), pathSecret }
 }
 
-/** Where notifications are stored. */
 export const NOTIFICATION_COLUMN: EncryptedColumn = {
   name: 'bank notifications',
   table: 'bank_notification',

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import type { Logger } from 'pino'
 import type {
   Acknowledgement,
   BankCode,
@@ -30,8 +31,14 @@ import {
   processNotification,
 } from './process-notification.ts'
 import { decryptNotification, encryptNotification } from './raw-notification.ts'
-import type { FinishProcessing, StoreNotification } from './store.ts'
-import { claimDueNotifications, type DueNotification, type StoredNotification } from './store.ts'
+import {
+  claimDueNotifications,
+  type DueNotification,
+  type FinishProcessing,
+  type Processed,
+  type StoredNotification,
+  type StoreNotification,
+} from './store.ts'
 
 /** How long a bank waits for the response; processing continues after that. */
 const RESPONSE_TIMEOUT_MS = 20_000
@@ -51,7 +58,6 @@ export interface ReceiveDependencies extends ProcessDependencies {
   readonly storeNotification: StoreNotification
   readonly finishProcessing: FinishProcessing
   readonly encrypter: Encrypter
-  /** Called with the outcome of each notification. */
   readonly observe: (bank: BankCode, outcome: NotificationOutcome) => void
 }
 
@@ -138,7 +144,7 @@ async function serve(
   const stored = await inSpan(storing, () => store(dependencies, bank, served, received))
   // A processed notification stays processed, but the bank may confirm an unconfirmed payment by now.
   if (stored.state === 'PROCESSED' && stored.outcome !== 'UNCONFIRMED') {
-    return outcomeOfRepeat(stored.outcome)
+    return stored.outcome === 'RECORDED' ? 'DUPLICATE' : stored.outcome
   }
   const { id, tries } = stored
   const recordedBy = 'notification'
@@ -156,13 +162,27 @@ async function serve(
   await finishProcessing(id, held).catch((error: unknown) => {
     log.error({ err: error, bank, id }, 'the result of a notification could not be stored')
   })
-  const { state, outcome, cause } = processed
+  logProcessed(log, facts, processed, 'notification received')
+  return processed.outcome
+}
+
+function logProcessed(
+  log: Logger,
+  {
+    id,
+    bank,
+    accountNumber,
+    sessionId,
+  }: Pick<DueNotification, 'id' | 'bank' | 'accountNumber' | 'sessionId'>,
+  { state, outcome, cause }: Processed,
+  text: string,
+): void {
   const line = { bank, id, outcome, ...(cause !== '' && { cause }) }
-  const { accountNumber, sessionId } = facts
-  const text = 'notification held for manual review: see inflow notification show'
-  if (state === 'MANUAL_REVIEW') log.warn({ ...line, accountNumber, sessionId }, text)
-  else log.info(line, 'notification received')
-  return outcome
+  if (state !== 'MANUAL_REVIEW') log.info(line, text)
+  else {
+    const held = 'notification held for manual review: see inflow notification show'
+    log.warn({ ...line, accountNumber, sessionId }, held)
+  }
 }
 
 interface Received {
@@ -204,10 +224,6 @@ function reportedFacts(reading: Received['reading']) {
   }
 }
 
-function outcomeOfRepeat(outcome: NotificationOutcome): NotificationOutcome {
-  return outcome === 'RECORDED' ? 'DUPLICATE' : outcome
-}
-
 function acknowledge(
   { log }: Runtime,
   bank: BankCode,
@@ -225,7 +241,6 @@ function acknowledge(
 
 const ROUTE = '/banks/:bank/notifications'
 
-/** The trace of a notification that arrives. */
 function traceNotification(
   tracing: Tracing | undefined,
   bank: BankCode,
@@ -269,7 +284,6 @@ function withTrace(
   return { ...notification, headers: { ...notification.headers, traceparent } }
 }
 
-/** Ends the step that received a notification. */
 function endReceipt({ span }: PaymentTrace, outcome: string, { status }: Acknowledgement): void {
   span?.set({ 'inflow.notification.outcome': outcome, 'http.response.status_code': status })
   span?.end(status >= 500 ? `${status}` : undefined)
@@ -323,7 +337,10 @@ async function retryNotification(
     const raw = decryptNotification(encrypter, id, rawEncrypted)
     const read = served.connector.read(raw)
     // It was authentic on arrival; the bank's credentials have been changed since.
-    const reading = read.kind === 'unauthenticated' ? noLongerAuthentic(read.cause) : read
+    const reading =
+      read.kind === 'unauthenticated'
+        ? ({ kind: 'malformed', cause: `no longer authentic: ${read.cause}` } as const)
+        : read
     const recordedBy = 'notification'
     const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
     const traced = { ...authentic, ...traceRetry(runtime.tracing, bank, raw) }
@@ -334,18 +351,10 @@ async function retryNotification(
     )
     const facts = { id, bank, receivedAtMs, accountNumber, sessionId, amountMinor }
     await finishProcessing(id, withHeldEvent(processed, facts, tries + 1, clock.now()))
-    const { state, outcome, cause } = processed
-    const line = { bank, id, outcome, ...(cause !== '' && { cause }) }
-    const text = 'notification held for manual review: see inflow notification show'
-    if (state === 'MANUAL_REVIEW') log.warn({ ...line, accountNumber, sessionId }, text)
-    else log.info(line, 'notification retried')
+    logProcessed(log, facts, processed, 'notification retried')
   } catch (error) {
     log.error({ err: error, bank, id }, 'retrying a notification failed')
     // If this fails too, the notification is retried when its lease ends.
     await finishProcessing(id, failedProcessing(stored, clock.now())).catch(() => undefined)
   }
-}
-
-function noLongerAuthentic(cause: string) {
-  return { kind: 'malformed', cause: `no longer authentic: ${cause}` } as const
 }

@@ -28,7 +28,6 @@ const START_MS = 15_000
 
 const RETRY_AFTER_SECONDS = 10
 
-/** The bounds of look-ups of accounts. */
 const LOOKUPS = { itemsMax: 256, batchesMax: 2, queueMax: 20_000 }
 
 /**

@@ -6,8 +6,8 @@ import { toBankCode } from '../banks/message.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
-import { listHeld, resolveHeld, retryHeld, showNotification } from './held-notifications.ts'
-import { listNotifications } from './list-notifications.ts'
+import { resolveHeld, retryHeld, showNotification } from './held-notifications.ts'
+import { listHeld, listNotifications } from './list-notifications.ts'
 import { toNotificationMessage, toNotificationState, toOutcomes } from './message.ts'
 
 interface Dependencies {

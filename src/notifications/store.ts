@@ -15,10 +15,8 @@ import {
   timestampArray,
 } from '../postgres/binary-arrays.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
-import type { RowOf } from '../postgres/row-of.ts'
 import type { NotificationEntity, NotificationState } from './notification.entity.ts'
 
-/** A notification to be stored. */
 export interface NewNotification {
   readonly id: string
   readonly bank: BankCode
@@ -106,7 +104,6 @@ export async function findNotifications(
   return result.rows.map((row) => (row.id === null ? undefined : (row as StoredNotification)))
 }
 
-/** The result of processing a notification. */
 export interface Processed {
   readonly state: NotificationState
   readonly outcome: NotificationOutcome
@@ -185,15 +182,11 @@ export async function wasRefused(pool: Pool, bank: BankCode, bankKey: string): P
   return rows[0]?.refused === true
 }
 
-/** A stored notification that is due for a retry. */
-export interface DueNotification extends StoredNotification {
-  readonly bank: BankCode
-  readonly receivedAtMs: number
-  readonly rawEncrypted: Buffer
-  readonly accountNumber: string
-  readonly sessionId: string
-  readonly amountMinor: bigint
-}
+export type DueNotification = StoredNotification &
+  Pick<
+    NewNotification,
+    'bank' | 'receivedAtMs' | 'rawEncrypted' | 'accountNumber' | 'sessionId' | 'amountMinor'
+  >
 
 /** Claims due pending notifications until `untilMs`; concurrent instances claim different ones. */
 export async function claimDueNotifications(
@@ -203,13 +196,8 @@ export async function claimDueNotifications(
   untilMs: number,
   limit: number,
 ): Promise<DueNotification[]> {
-  const result = await pool.query<
-    StoredNotification &
-      Pick<
-        RowOf<typeof NotificationEntity>,
-        'bank' | 'account_number' | 'session_id' | 'amount_minor'
-      > & { received_at_ms: number; raw_encrypted: Buffer }
-  >({
+  type Row = Omit<DueNotification, 'amountMinor'> & { readonly amount: string }
+  const { rows } = await pool.query<Row>({
     name: 'notification-claim-due',
     text: `with due as (
         select id as due_id from bank_notification
@@ -217,22 +205,12 @@ export async function claimDueNotifications(
         order by next_try_at limit $4 for update skip locked
       )
       update bank_notification set next_try_at = $3 from due where id = due_id
-      returning id, bank, state, outcome, tries, raw_encrypted, account_number, session_id, amount_minor,
-        round(date_part('epoch', received_at) * 1000) as received_at_ms`,
+      returning id, bank, state, outcome, tries, raw_encrypted as "rawEncrypted",
+        account_number as "accountNumber", session_id as "sessionId", amount_minor as amount,
+        round(date_part('epoch', received_at) * 1000) as "receivedAtMs"`,
     values: [banks, new Date(nowMs), new Date(untilMs), limit],
   })
-  return result.rows.map((row) => ({
-    id: row.id,
-    bank: row.bank,
-    state: row.state,
-    outcome: row.outcome,
-    tries: row.tries,
-    receivedAtMs: row.received_at_ms,
-    rawEncrypted: row.raw_encrypted,
-    accountNumber: row.account_number,
-    sessionId: row.session_id,
-    amountMinor: BigInt(row.amount_minor),
-  }))
+  return rows.map(({ amount, ...row }) => ({ ...row, amountMinor: BigInt(amount) }))
 }
 
 /** Deletes processed notifications received before a time. @returns how many */

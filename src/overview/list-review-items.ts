@@ -7,7 +7,7 @@ import { invalidPageToken, pageTokenOf, readPage } from '../postgres/page-token.
 import type { Runtime } from '../postgres/runtime.ts'
 import { countOverdueBalances, listOverdue } from '../settlement/overdue.ts'
 import { countWaitingConflicts, listOldestConflicts } from '../transactions/conflicts.ts'
-import { countWaitingUnmatched, listOldestUnmatched } from '../transactions/resolve-unmatched.ts'
+import { countWaitingUnmatched, listOldestUnmatched } from '../transactions/unmatched-store.ts'
 import { countHeld, listOldestHeld } from '../transactions/variance/list-held.ts'
 import { countUnhealthy, listUnhealthy } from '../webhooks/endpoints/list-unhealthy.ts'
 import * as items from './review-items.ts'

@@ -32,7 +32,6 @@ export interface ReconcileTimes {
 interface Options extends RecordMissingDependencies {
   readonly live: ReadonlyMap<BankCode, ServedBank>
   readonly times: ReconcileTimes
-  /** Called when a run finishes. */
   readonly onFinished: (bank: BankCode, atMs: number) => void
 }
 
@@ -105,22 +104,20 @@ async function work(
   const served = live.get(bank)
   if (served === undefined) return
   const run = claimed.inProgress ? claimed : begin(runtime, options, claimed)
-  let lease = claimed
-  const renew = createRenew(
-    runtime,
-    run,
-    () => lease,
-    (renewed) => {
-      lease = renewed
-    },
-  )
+  const lease = { current: claimed }
+  const renew = createRenew(runtime, run, lease)
   const state: RunState = { ...run, inProgress: true }
   try {
-    const result = await runReconciliationPage(runtime, options, { run, served, signal, renew })
+    // If it throws, the page counts for nothing, and repeating it is safe.
+    const step = { run, served, signal, renew }
+    const result =
+      scope === 'payments'
+        ? await runPage(runtime, options, step, run.cursor || undefined, undefined)
+        : await runAccounts(runtime, options, step)
     const missed = state.missed + result.missed
     if (result.cursor !== undefined) {
       const continued = { ...state, cursor: result.cursor, missed, failures: 0 }
-      await saveRun(orm.em.fork(), lease, continued, clock.now())
+      await saveRun(orm.em.fork(), lease.current, continued, clock.now())
       return
     }
     const finished = { ...state, inProgress: false, cursor: '', missed, failures: 0 }
@@ -128,7 +125,7 @@ async function work(
       run.toMs + options.times.graceMs + everyMs(options, claimed),
       clock.now(),
     )
-    if (!(await saveRun(orm.em.fork(), lease, finished, nextMs))) return
+    if (!(await saveRun(orm.em.fork(), lease.current, finished, nextMs))) return
     options.onFinished(bank, clock.now())
     log.info({ bank, scope, missed }, 'reconciliation run finished')
   } catch (error) {
@@ -137,12 +134,8 @@ async function work(
     if (!signal.aborted) {
       log.warn({ err: error, bank, scope, waitMs }, 'reconciliation run failed; it will be retried')
     }
-    await saveRun(
-      orm.em.fork(),
-      lease,
-      { ...state, failures: run.failures + 1 },
-      clock.now() + waitMs,
-    )
+    const failed = { ...state, failures: run.failures + 1 }
+    await saveRun(orm.em.fork(), lease.current, failed, clock.now() + waitMs)
   }
 }
 
@@ -163,20 +156,18 @@ function everyMs({ times }: Options, { scope }: RunKey): number {
 function createRenew(
   { database: { orm }, clock }: Runtime,
   state: RunState,
-  current: () => ClaimedRun,
-  renewed: (lease: ClaimedRun) => void,
+  lease: { current: ClaimedRun },
 ): () => Promise<void> {
   let renewal: Promise<void> | undefined
   const renew = async () => {
-    const lease = current()
     const leaseMs = clock.now() + LEASE_MS
-    if (!(await saveRun(orm.em.fork(), lease, { ...state, inProgress: true }, leaseMs))) {
+    if (!(await saveRun(orm.em.fork(), lease.current, { ...state, inProgress: true }, leaseMs))) {
       throw new Error('another instance has taken over the run')
     }
-    renewed({ ...lease, leaseMs })
+    lease.current = { ...lease.current, leaseMs }
   }
   return async () => {
-    if (current().leaseMs - clock.now() > LEASE_MS - RENEW_MS) return
+    if (lease.current.leaseMs - clock.now() > LEASE_MS - RENEW_MS) return
     renewal ??= renew().finally(() => {
       renewal = undefined
     })
@@ -213,17 +204,6 @@ const FAILURES_MAX = 3
 
 /** A list takes longer than other calls. */
 const LIST_TIMEOUT_MS_MIN = 20_000
-
-/** @throws BankUnreachableError, NotListedError; then the page counts for nothing, and repeating it is safe */
-async function runReconciliationPage(
-  runtime: Runtime,
-  dependencies: RecordMissingDependencies,
-  step: RunStep,
-): Promise<PageResult> {
-  return step.run.scope === 'payments'
-    ? runPage(runtime, dependencies, step, step.run.cursor || undefined, undefined)
-    : runAccounts(runtime, dependencies, step)
-}
 
 async function runAccounts(
   runtime: Runtime,

@@ -15,32 +15,15 @@ import {
   type StatementRow as RowMessage,
   StatementResultSchema,
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { plainText } from '../banks/bank-fields.ts'
 import { fromBankCode } from '../banks/message.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
 import type { ListedPayment } from '../transactions/list-recorded.ts'
-import { fromStatus, toStatus } from '../transactions/message.ts'
+import { toPayer, toStatus } from '../transactions/message.ts'
 import type { StatementAction, StatementResult, StatementRow } from './reconcile-statement.ts'
-import type { Finding as FindingName } from './record-missing.ts'
 import type { Run, RunScope } from './run.entity.ts'
-
-const FINDINGS: Readonly<Record<FindingName, Finding>> = {
-  MATCHED: Finding.MATCHED,
-  MISSING: Finding.MISSING,
-  MISMATCHED: Finding.MISMATCHED,
-  UNMATCHED: Finding.UNMATCHED,
-}
-
-const ACTIONS: Readonly<Record<StatementAction, Action>> = {
-  NONE: Action.NONE,
-  RECORDED: Action.RECORDED,
-  UNMATCHED: Action.UNMATCHED,
-  REVIEW: Action.REVIEW,
-  REJECTED: Action.REJECTED,
-  RETRY: Action.RETRY,
-  LATE: Action.RETRY,
-}
 
 const RETRY_REASONS: Readonly<Partial<Record<StatementAction, RetryReason>>> = {
   RETRY: RetryReason.BANK,
@@ -62,12 +45,7 @@ export function toStatementRow(row: RowMessage): StatementRow {
     amountMinor,
     status: (toStatus(row.status) ?? 'SUCCESS') as StatementRow['status'],
     paidAtMs: row.paidAt && fromTimestamp(row.paidAt),
-    payer: {
-      name: plainText(payer?.name ?? '', 200),
-      accountNumber: plainText(payer?.accountNumber ?? '', 40),
-      bankCode: plainText(payer?.bankCode ?? '', 20),
-      bankName: plainText(payer?.bankName ?? '', 200),
-    },
+    payer: toPayer(payer),
     narration: plainText(narration, 500),
   }
 }
@@ -78,8 +56,8 @@ export function toResultMessage(
   { sessionId }: RowMessage,
 ): ResultMessage {
   return create(StatementResultSchema, {
-    finding: FINDINGS[finding],
-    action: ACTIONS[action],
+    finding: Finding[finding],
+    action: Action[action === 'LATE' ? 'RETRY' : action],
     cause,
     retryReason: RETRY_REASONS[action] ?? RetryReason.UNSPECIFIED,
     ...(recorded && { recorded: { ...toRecorded(recorded), sessionId } }),
@@ -92,7 +70,7 @@ export function toListedMessage({ sessionId, paidAtMs, ...rest }: ListedPayment)
 }
 
 function toRecorded({ transactionId, accountNumber, amountMinor, status }: RecordedPayment) {
-  return { transactionId, accountNumber, amountMinor, status: fromStatus(status) }
+  return { transactionId, accountNumber, amountMinor, status: TransactionStatus[status] }
 }
 
 const SCOPES: Readonly<Record<RunScope, ScopeMessage>> = {

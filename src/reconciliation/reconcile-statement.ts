@@ -26,7 +26,6 @@ export interface StatementRow extends KeyedPayment {
   readonly narration: string
 }
 
-/** Some rows of a bank's statement. */
 interface Statement {
   readonly bank: BankCode
   readonly rows: readonly StatementRow[]
@@ -34,7 +33,6 @@ interface Statement {
   readonly apply: boolean
 }
 
-/** The action taken on a row. */
 export type StatementAction =
   | 'NONE'
   | 'RECORDED'

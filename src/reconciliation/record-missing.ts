@@ -1,6 +1,6 @@
 import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
-import { findPaymentSessions } from '../notifications/payment-sessions.ts'
+import { findSessions } from '../notifications/payment-sessions.ts'
 import {
   confirmAndRecord,
   type ProcessDependencies,
@@ -105,17 +105,17 @@ export interface Match {
 
 /** Compares reported payments with the recorded ones; returns them in order. */
 export async function matchPayments(
-  { database: { durablePool, orm } }: Runtime,
+  { database: { durablePool } }: Runtime,
   isSimulated: IsSimulated,
   bank: BankCode,
   payments: readonly KeyedPayment[],
 ): Promise<Match[]> {
   if (payments.length === 0) return []
-  const keys = new Set(payments.map(({ bankKey }) => bankKey))
-  const sessions = await findPaymentSessions(orm.em.fork(), bank, keys)
-  const reported = payments.map((payment) => {
+  const keys = payments.map(({ bankKey }) => ({ bank, bankKey }))
+  const sessions = await findSessions(durablePool, keys)
+  const reported = payments.map((payment, index) => {
     const { bankKey, sessionId } = payment
-    return { ...payment, sessionId: sessions.get(bankKey) ?? (sessionId || bankKey) }
+    return { ...payment, sessionId: sessions[index] ?? (sessionId || bankKey) }
   })
   const simulated = isSimulated(bank)
   const found = await findReported(durablePool, bank, simulated, reported)

@@ -11,7 +11,6 @@ export interface RunKey {
   readonly scope: RunScope
 }
 
-/** The progress of a run. */
 export interface RunState {
   /** Whether the run of this period is in progress; else it is the last finished one. */
   readonly inProgress: boolean

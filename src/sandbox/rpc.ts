@@ -1,9 +1,10 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { RecordOutcome } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { callingToken, callSourceKey } from '../auth/caller.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { paymentTraceOf } from '../tracing/tracing.ts'
-import { OUTCOMES, toTransactionMessage } from '../transactions/message.ts'
+import { toTransactionMessage } from '../transactions/message.ts'
 import { simulateTransfer } from './simulate-transfer.ts'
 
 export function createSandboxRpc(
@@ -19,7 +20,7 @@ export function createSandboxRpc(
         callingToken(context).tokenId,
       )
       return {
-        outcome: OUTCOMES[outcome],
+        outcome: RecordOutcome[outcome],
         sessionId,
         ...(transaction && { transaction: toTransactionMessage(transaction) }),
       }

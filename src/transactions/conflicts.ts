@@ -39,7 +39,12 @@ export async function resolveConflict(
   actor: Actor,
 ): Promise<ListedConflict> {
   await inTransaction(durablePool, async (client) => {
-    if (!(await closeConflict(client, conflictId, note, clock.now()))) return
+    const { rowCount } = await client.query(
+      `update payment_conflict set resolved_at = $2, note = $3
+        where id = $1 and resolved_at is null`,
+      [conflictId, new Date(clock.now()), note],
+    )
+    if (rowCount === 0) return
     await appendAudit(client, actor, {
       action: 'payment_conflict.resolve',
       targetId: conflictId,
@@ -51,27 +56,24 @@ export async function resolveConflict(
   return conflict
 }
 
-interface Row {
-  readonly id: string
-  readonly bank: BankCode
-  readonly transaction_id: string
-  readonly account_number: string
-  readonly amount_minor: string
-  readonly status: TransactionStatus
-  readonly created_at_ms: number
-  readonly resolved_at_ms: number | null
-  readonly note: string
-  readonly session_id: string
-  readonly business_id: string
-  readonly recorded_account_number: string
-  readonly recorded_amount_minor: string
+interface Row
+  extends Omit<ListedConflict, 'amountMinor' | 'createdAt' | 'resolvedAtMs' | 'recorded'> {
+  readonly amount: string
+  readonly createdAtMs: number
+  readonly resolvedAtMs: number | null
+  readonly businessId: string
+  readonly recordedAccountNumber: string
+  readonly recordedAmount: string
 }
 
-/**
- * The unresolved reports, newest first.
- *
- * @param afterId the last report of the page before
- */
+/** The columns of a `Row`, of a conflict `c`, its transaction `t` and the account `a` of that. */
+const COLUMNS = `c.id, t.bank, c.transaction_id as transaction, c.account_number as "accountNumber",
+  c.amount_minor as amount, c.status, round(date_part('epoch', c.created_at) * 1000) as "createdAtMs",
+  round(date_part('epoch', c.resolved_at) * 1000) as "resolvedAtMs", c.note, t.session_id as "sessionId",
+  t.business_id as "businessId", a.account_number as "recordedAccountNumber",
+  t.amount_minor as "recordedAmount"`
+
+/** @param afterId the last report of the page before */
 async function listOpenConflicts(
   on: Queryable,
   afterId: string | undefined,
@@ -79,12 +81,7 @@ async function listOpenConflicts(
 ): Promise<readonly ListedConflict[]> {
   const values: unknown[] = afterId === undefined ? [limit] : [limit, afterId]
   const { rows } = await on.query<Row>(
-    `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor, c.status,
-        round(date_part('epoch', c.created_at) * 1000) as created_at_ms,
-        round(date_part('epoch', c.resolved_at) * 1000) as resolved_at_ms, c.note, t.session_id,
-        t.business_id, a.account_number as recorded_account_number,
-        t.amount_minor as recorded_amount_minor
-      from (
+    `select ${COLUMNS} from (
         select * from payment_conflict where resolved_at is null
           ${afterId === undefined ? '' : 'and id < $2'}
         order by id desc limit $1
@@ -102,12 +99,7 @@ export async function listConflictsOf(
   limit: number,
 ): Promise<readonly ListedConflict[]> {
   const { rows } = await on.query<Row>(
-    `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor, c.status,
-        round(date_part('epoch', c.created_at) * 1000) as created_at_ms,
-        round(date_part('epoch', c.resolved_at) * 1000) as resolved_at_ms, c.note, t.session_id,
-        t.business_id, a.account_number as recorded_account_number,
-        t.amount_minor as recorded_amount_minor
-      from payment_conflict c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
+    `select ${COLUMNS} from payment_conflict c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
       where c.transaction_id = $1 order by c.id limit $2`,
     [transactionId, limit],
   )
@@ -116,49 +108,24 @@ export async function listConflictsOf(
 
 export async function findConflict(on: Queryable, id: string): Promise<ListedConflict | undefined> {
   const { rows } = await on.query<Row>(
-    `select c.id, t.bank, c.transaction_id, c.account_number, c.amount_minor, c.status,
-        round(date_part('epoch', c.created_at) * 1000) as created_at_ms,
-        round(date_part('epoch', c.resolved_at) * 1000) as resolved_at_ms, c.note, t.session_id,
-        t.business_id, a.account_number as recorded_account_number,
-        t.amount_minor as recorded_amount_minor
-      from payment_conflict c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
+    `select ${COLUMNS} from payment_conflict c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
       where c.id = $1`,
     [id],
   )
   return rows[0] && toListed(rows[0])
 }
 
-/** @returns whether the report was open */
-async function closeConflict(
-  on: Queryable,
-  id: string,
-  note: string,
-  nowMs: number,
-): Promise<boolean> {
-  const { rowCount } = await on.query(
-    `update payment_conflict set resolved_at = $2, note = $3
-      where id = $1 and resolved_at is null`,
-    [id, new Date(nowMs), note],
-  )
-  return rowCount === 1
-}
-
-function toListed(row: Row): ListedConflict {
+function toListed({ amount, createdAtMs, resolvedAtMs, ...row }: Row): ListedConflict {
+  const { businessId, recordedAccountNumber, recordedAmount, ...conflict } = row
   return {
-    id: row.id,
-    bank: row.bank,
-    transaction: row.transaction_id,
-    sessionId: row.session_id,
-    accountNumber: row.account_number,
-    amountMinor: BigInt(row.amount_minor),
-    status: row.status,
-    createdAt: new Date(row.created_at_ms),
-    resolvedAtMs: row.resolved_at_ms ?? undefined,
-    note: row.note,
+    ...conflict,
+    amountMinor: BigInt(amount),
+    createdAt: new Date(createdAtMs),
+    resolvedAtMs: resolvedAtMs ?? undefined,
     recorded: {
-      businessId: row.business_id,
-      recordedAccountNumber: row.recorded_account_number,
-      recordedAmountMinor: BigInt(row.recorded_amount_minor),
+      businessId,
+      recordedAccountNumber,
+      recordedAmountMinor: BigInt(recordedAmount),
     },
   }
 }
@@ -284,15 +251,12 @@ export async function recordConflicts(
     return { transaction: transactionId, accountNumber, amountMinor, status, id, createdAt }
   })
   // Every statement inserts in the same order, to prevent deadlocks.
-  const sorted = rows
-    .map((row) => ({ row, key: keyOf(row) }))
-    .sort((a, b) => (a.key < b.key ? -1 : 1))
-    .map(({ row }) => row)
+  rows.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))
   const reportOf = new Map(reports.map((report) => [report.transactionId, report]))
   const inserted = await orm.em.fork().transactional(async (em) => {
     const stored = await queriesOf<typeof PaymentConflictEntity>(em)
       .insertInto('payment_conflict')
-      .values(sorted)
+      .values(rows)
       .onConflict((conflicting) => conflicting.doNothing())
       .returning(['id', 'transaction', 'accountNumber', 'amountMinor', 'status', 'createdAt'])
       .execute()

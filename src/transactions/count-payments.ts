@@ -8,7 +8,6 @@ import type { RecordResult } from './transaction.ts'
 export interface PaymentCounter {
   /** Called with the result of each report. Cheap. */
   processed(bank: BankCode, result: RecordResult): void
-  /** Called if a report has no result. */
   failed(bank: BankCode, error: unknown): void
 }
 
@@ -17,7 +16,6 @@ const MODES = ['live', 'test', 'unknown'] as const
 
 type Mode = (typeof MODES)[number]
 
-/** The outcomes in each mode. */
 const OUTCOMES: Readonly<Record<Mode, readonly Outcome[]>> = {
   live: ['RECORDED', 'DUPLICATE', 'CONFLICT'],
   test: ['RECORDED', 'DUPLICATE', 'CONFLICT'],

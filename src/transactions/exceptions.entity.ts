@@ -21,10 +21,8 @@ export const UnmatchedPaymentEntity = defineEntity({
     payerBankCode: p.text(),
     payerBankName: p.text(),
     narration: p.text(),
-    /** The operator's decision; null while there is none. */
     resolution: p.text().$type<Resolution>().nullable(),
     resolvedAt: p.datetime(3).nullable(),
-    /** The operator's note. */
     note: p.text().default(''),
     /** The transaction that records it, if it was assigned. */
     transactionId: p.text().nullable(),
@@ -76,7 +74,6 @@ export const PaymentConflictEntity = defineEntity({
     createdAt: p.datetime(3),
     /** When an operator ended its manual review. */
     resolvedAt: p.datetime(3).nullable(),
-    /** The operator's note. */
     note: p.text().default(''),
   },
   uniques: [{ properties: ['id'] }],
@@ -89,7 +86,6 @@ export const PaymentConflictEntity = defineEntity({
   ],
 })
 
-/** Why and when a payment was reversed. */
 export const ReversalEntity = defineEntity({
   name: 'Reversal',
   tableName: 'reversal',

@@ -9,7 +9,7 @@ import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { parseAmount } from '../core/money.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
+import { invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
 import { ReversalEntity } from './exceptions.entity.ts'
 import {
@@ -22,18 +22,20 @@ import {
 import { isFiltered, matchesPayment, type PaymentFilter } from './payment-filter.ts'
 import {
   findBySessions,
-  findOwner,
   findRecorded,
   findShownBySessions,
-  listBy,
   type RecordedKey,
   type SessionKey,
   TRANSACTION_COLUMNS,
-  type TransactionFilter,
   type TransactionRow,
   toStored,
 } from './queries.ts'
-import type { Reversal, ShownTransaction, StoredTransaction } from './transaction.ts'
+import type {
+  Reversal,
+  ShownTransaction,
+  StoredTransaction,
+  TransactionStatus,
+} from './transaction.ts'
 
 /** Finds one transaction of one business by its session id. Throws Fault not_found. */
 export type GetTransaction<Transaction = StoredTransaction> = (
@@ -106,14 +108,26 @@ export async function findReversal(em: EntityManager, id: string): Promise<Rever
 
 /** Whose a transaction is; undefined if there is no such transaction. */
 export async function transactionOwner(pool: Pool, id: string): Promise<Owner | undefined> {
-  return findOwner(pool, id)
+  const { rows } = await pool.query<Owner>({
+    name: 'transaction-owner',
+    text: 'select business_id as "businessId", live from transaction where id = $1',
+    values: [id],
+  })
+  return rows[0]
 }
 
 /**
  * A list request. `businessId` is empty for all businesses that the caller may see. `reference` is the returned one
  * or the business's own; empty: any account.
  */
-export interface ListTransactions extends Omit<TransactionFilter, 'accountId'>, PaymentFilter {
+export interface ListTransactions extends PaymentFilter {
+  readonly businessId: string
+  /** Undefined: both modes. */
+  readonly live: boolean | undefined
+  readonly statuses: readonly TransactionStatus[] | undefined
+  /** When they were paid; epoch milliseconds. */
+  readonly fromMs: number | undefined
+  readonly toMs: number | undefined
   /** The businesses that the caller may see, if none is named; absent: all. */
   readonly allowed?: ReadonlySet<string> | undefined
   readonly reference: string
@@ -144,15 +158,11 @@ export async function listTransactions(pool: Queryable, request: ListTransaction
   const after = page.after && readKey(page.after, pageTokenField)
   const accountId = await accountOf(pool, request)
   if (accountId === null) return { rows: [], nextPageToken: '' }
-  if (isFiltered(request)) {
-    const modes = request.live === undefined ? [true, false] : [request.live]
-    const sources: Sources = accountId
-      ? { column: 'account_id', ids: [accountId], modes: [] }
-      : { column: 'business_id', ids: [request.businessId], modes }
-    return scanByPaidAt(pool, request, sources, page, after)
-  }
-  const found = await listBy(pool, { ...request, accountId }, after, page.limit + 1)
-  return cutPage(found, page, (transaction) => [`${transaction.paidAtMs}`, transaction.id])
+  const modes = request.live === undefined ? [true, false] : [request.live]
+  const sources: Sources = accountId
+    ? { column: 'account_id', ids: [accountId], modes: [] }
+    : { column: 'business_id', ids: [request.businessId], modes }
+  return scanByPaidAt(pool, request, sources, page, after)
 }
 
 /**
@@ -199,18 +209,6 @@ async function accountOf(
   }
 }
 
-interface OfSession extends Omit<TransactionFilter, 'accountId'>, PaymentFilter {
-  /** The businesses that the caller may see, if none is named; absent: all. */
-  readonly allowed?: ReadonlySet<string> | undefined
-  readonly sessionId: string
-  /** The returned reference or the business's own; empty: any account. */
-  readonly reference: string
-  readonly recordedFromMs: number | undefined
-  readonly recordedToMs: number | undefined
-  readonly pageToken: string
-  readonly pageTokenField?: PageTokenField
-}
-
 /**
  * The payments with one session id of a business, or of all that the caller may see, on one page: two banks may
  * use the same one.
@@ -219,7 +217,7 @@ interface OfSession extends Omit<TransactionFilter, 'accountId'>, PaymentFilter 
  */
 async function listOfSession(
   pool: Queryable,
-  request: OfSession,
+  request: ListTransactions,
 ): Promise<{ readonly rows: readonly StoredTransaction[]; readonly nextPageToken: string }> {
   const { recordedFromMs, recordedToMs, pageToken, pageTokenField } = request
   if (recordedFromMs !== undefined || recordedToMs !== undefined || pageToken !== '') {
@@ -230,9 +228,10 @@ async function listOfSession(
   const { reference, fromMs, toMs } = request
   const found = await findAll(pool, request)
   const rows = found.filter(
-    ({ account, ...each }) =>
-      (reference === '' || [account.reference, account.merchantReference].includes(reference)) &&
-      matchesPayment(request, { account, ...each }) &&
+    (each) =>
+      (reference === '' ||
+        [each.account.reference, each.account.merchantReference].includes(reference)) &&
+      matchesPayment(request, each) &&
       (fromMs === undefined || each.paidAtMs >= fromMs) &&
       (toMs === undefined || each.paidAtMs < toMs),
   )
@@ -242,7 +241,7 @@ async function listOfSession(
 /** At every bank, the latest payment first. */
 async function findAll(
   pool: Queryable,
-  { businessId, live, sessionId, allowed }: OfSession,
+  { businessId, live, sessionId, allowed }: ListTransactions,
 ): Promise<readonly StoredTransaction[]> {
   const businessIds = businessId === '' ? allowed && [...allowed] : [businessId]
   const { rows } = await pool.query<TransactionRow>(

@@ -46,7 +46,6 @@ interface ImportRequest {
   readonly rows: readonly ImportedPaymentRow[]
 }
 
-/** A row whose fields are valid, and the account that it names. */
 interface Candidate {
   readonly id: string
   readonly payment: ImportedTransaction

@@ -194,7 +194,6 @@ interface ScanFilter extends PaymentFilter {
   readonly recordedToMs: number | undefined
 }
 
-/** A page of a scan; its token is not empty if the scan reached its bound. */
 interface ScannedPage {
   readonly rows: readonly StoredTransaction[]
   readonly nextPageToken: string
@@ -265,7 +264,8 @@ interface After {
 
 /**
  * One page of the transactions of some businesses or of an account, the latest payment first. Each source is read up to
- * a bound of its own; payments older than the one at which the first of these reads ended are left to the next page.
+ * a bound of its own, which is that of the page if no filter leaves anything out; payments older than the one at which
+ * the first of these reads ended are left to the next page.
  */
 export async function scanByPaidAt(
   pool: Queryable,
@@ -282,7 +282,10 @@ export async function scanByPaidAt(
     'not exists (select from edge where (t.paid_at, t.id) < (edge.paid_at, edge.id))',
   ]
   const branches = branchesOf(filter, sources)
-  const rowsMax = Math.ceil(ROWS_MAX / (branches.length * sources.ids.length))
+  const scannedMax = Math.ceil(ROWS_MAX / (branches.length * sources.ids.length))
+  const { recordedFromMs, recordedToMs } = filter
+  const leavesOut = isFiltered(filter) || recordedFromMs !== undefined || recordedToMs !== undefined
+  const rowsMax = leavesOut ? scannedMax : Math.min(scannedMax, page.limit + 1)
   const latest = 'order by paid_at desc, id desc'
   const scanned = (columns: string, limit: string) =>
     branches

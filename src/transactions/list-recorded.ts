@@ -3,9 +3,7 @@ import { DAY_MS } from '../core/durations.ts'
 import { newId } from '../core/ids.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutScan, readPage } from '../postgres/page-token.ts'
-import type { RowOf } from '../postgres/row-of.ts'
 import type { RecordedPayment } from './find-reported.ts'
-import type { TransactionEntity } from './transaction.entity.ts'
 
 export interface ListedPayment extends RecordedPayment {
   readonly sessionId: string
@@ -37,30 +35,7 @@ export async function listRecorded(
 ): Promise<{ readonly payments: readonly ListedPayment[]; readonly nextPageToken: string }> {
   const page = readPage(pageSize, pageToken, 1)
   const first = newId('txn', Math.max(fromMs - CLOCKS_APART_MS, 0)).slice(0, 14)
-  const rows = await scan(pool, [
-    page.after?.[0] ?? first,
-    bank,
-    new Date(fromMs),
-    new Date(toMs),
-    page.limit + 1,
-  ])
-  const found = rows.flatMap((row) => (row.id === null ? [] : [toListed(row)]))
-  const edge = rows[0]?.read_up_to && [rows[0].read_up_to]
-  const cut = cutScan(found, page, ({ transactionId }) => [transactionId], edge)
-  return { payments: cut.rows, nextPageToken: cut.nextPageToken }
-}
-
-type Fields = 'session_id' | 'amount_minor' | 'status' | 'paid_at_ms'
-
-interface Row extends Pick<RowOf<typeof TransactionEntity>, Fields> {
-  readonly read_up_to: string | null
-  /** Null, as are the other fields, if none of the transactions read is requested. */
-  readonly id: string | null
-  readonly account_number: string
-}
-
-async function scan(pool: Queryable, values: readonly unknown[]): Promise<Row[]> {
-  const result = await pool.query<Row>({
+  const { rows } = await pool.query<Row>({
     name: 'transaction-list-recorded',
     text: `with page as materialized (
         select * from (
@@ -73,22 +48,26 @@ async function scan(pool: Queryable, values: readonly unknown[]): Promise<Row[]>
           select id from transaction where id > $1 order by id offset ${SCANNED_MAX - 1} limit 1
         ) end as read_up_to
       )
-      select edge.read_up_to, t.id, t.session_id, a.account_number, t.amount_minor, t.status,
-        round(date_part('epoch', t.paid_at) * 1000) as paid_at_ms
+      select edge.read_up_to, t.id as "transactionId", t.session_id as "sessionId",
+        a.account_number as "accountNumber", t.amount_minor as "amountMinor", t.status,
+        round(date_part('epoch', t.paid_at) * 1000) as "paidAtMs"
       from edge left join (page t join account a on a.id = t.account_id) on true
       order by t.id`,
-    values: [...values],
+    values: [page.after?.[0] ?? first, bank, new Date(fromMs), new Date(toMs), page.limit + 1],
   })
-  return result.rows
+  const found = rows.flatMap(({ read_up_to: _, ...row }): ListedPayment[] =>
+    row.transactionId === null
+      ? []
+      : // The driver returns a bigint as text.
+        [{ ...row, amountMinor: BigInt(row.amountMinor) }],
+  )
+  const edge = rows[0]?.read_up_to && [rows[0].read_up_to]
+  const cut = cutScan(found, page, ({ transactionId }) => [transactionId], edge)
+  return { payments: cut.rows, nextPageToken: cut.nextPageToken }
 }
 
-function toListed(row: Row): ListedPayment {
-  return {
-    transactionId: row.id ?? '',
-    sessionId: row.session_id,
-    accountNumber: row.account_number,
-    amountMinor: BigInt(row.amount_minor),
-    status: row.status,
-    paidAtMs: row.paid_at_ms,
-  }
-}
+/** The fields of the payment are null if none of the transactions read is requested. */
+type Row = { readonly read_up_to: string | null } & (
+  | ListedPayment
+  | { readonly transactionId: null }
+)

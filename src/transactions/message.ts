@@ -1,5 +1,4 @@
 import { create, fromBinary } from '@bufbuild/protobuf'
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   type PaymentConflict as ConflictMessage,
@@ -19,11 +18,10 @@ import {
   type Transaction as TransactionMessage,
   Variance as VarianceMessage,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
-import {
-  type ImportedTransaction as ImportedMessage,
-  type ListTransactionsRequest,
-  RecordOutcome as OutcomeMessage,
-  type RecordPaymentRequest,
+import type {
+  ImportedTransaction as ImportedMessage,
+  ListTransactionsRequest,
+  RecordPaymentRequest,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { plainText } from '../banks/bank-fields.ts'
@@ -38,8 +36,6 @@ import {
   type ListedConflict,
   type Payer,
   type RecordedBy,
-  type RecordOutcome,
-  type Resolution,
   type StoredConflict,
   type StoredTransaction,
   type StoredUnmatched,
@@ -48,37 +44,6 @@ import {
   type TransactionStatus,
   type UnmatchedPayment,
 } from './transaction.ts'
-import type { HoldState, Variance } from './variance/variance.ts'
-
-const STATUSES: Readonly<Record<TransactionStatus, StatusMessage>> = {
-  PENDING: StatusMessage.PENDING,
-  SUCCESS: StatusMessage.SUCCESS,
-  FAILED: StatusMessage.FAILED,
-  REVERSED: StatusMessage.REVERSED,
-}
-
-export const OUTCOMES: Readonly<Record<RecordOutcome, OutcomeMessage>> = {
-  RECORDED: OutcomeMessage.RECORDED,
-  DUPLICATE: OutcomeMessage.DUPLICATE,
-  UNMATCHED: OutcomeMessage.UNMATCHED,
-  CONFLICT: OutcomeMessage.CONFLICT,
-}
-
-const VARIANCES: Readonly<Record<Variance, VarianceMessage>> = {
-  NONE: VarianceMessage.NONE,
-  UNDERPAID: VarianceMessage.UNDERPAID,
-  OVERPAID: VarianceMessage.OVERPAID,
-  EXPIRED: VarianceMessage.EXPIRED,
-  REPEATED: VarianceMessage.REPEATED,
-  PAYER_NOT_ALLOWED: VarianceMessage.PAYER_NOT_ALLOWED,
-}
-
-const HOLD_STATES: Readonly<Record<HoldState, HoldStateMessage>> = {
-  HELD: HoldStateMessage.HELD,
-  ACCEPTED: HoldStateMessage.ACCEPTED,
-  RETURN_REQUESTED: HoldStateMessage.RETURN_REQUESTED,
-  RETURNED: HoldStateMessage.RETURNED,
-}
 
 /** The fields of a transaction that only some responses show, and no event. */
 interface Shown {
@@ -101,7 +66,7 @@ export function toTransactionMessage(
     sessionId: transaction.sessionId,
     amountMinor: transaction.amountMinor,
     currency: CURRENCY,
-    status: STATUSES[transaction.status],
+    status: StatusMessage[transaction.status],
     settled: transaction.settled,
     imported: transaction.imported ?? false,
     bank: fromBankCode(transaction.bank),
@@ -132,8 +97,8 @@ export function toTransactionMessage(
     recordedAt:
       transaction.recordedAtMs === undefined ? undefined : toTimestamp(transaction.recordedAtMs),
     expectedAmountMinor: account.terms?.expectedAmountMinor ?? 0n,
-    variance: variance ? VARIANCES[variance.variance] : VarianceMessage.UNSPECIFIED,
-    holdState: variance?.hold ? HOLD_STATES[variance.hold] : HoldStateMessage.UNSPECIFIED,
+    variance: VarianceMessage[variance?.variance ?? 'UNSPECIFIED'],
+    holdState: HoldStateMessage[variance?.hold ?? 'UNSPECIFIED'],
     returnReason: variance?.returnReason ?? '',
     metadata: account.metadata === undefined ? {} : { ...account.metadata },
     traceparent,
@@ -245,7 +210,8 @@ export function toTokenPayment(
   }
 }
 
-function toPayer(payer: PayerMessage | undefined): Payer {
+/** With texts that PostgreSQL can store. */
+export function toPayer(payer: PayerMessage | undefined): Payer {
   return {
     name: plainText(payer?.name ?? '', 200),
     accountNumber: plainText(payer?.accountNumber ?? '', 40),
@@ -273,35 +239,33 @@ export function toImportedTransaction(row: ImportedMessage): ImportedTransaction
 
 /** @returns undefined for UNSPECIFIED */
 export function toStatus(status: StatusMessage): TransactionStatus | undefined {
-  return TRANSACTION_STATUSES.find((name) => STATUSES[name] === status)
+  return TRANSACTION_STATUSES.find((name) => StatusMessage[name] === status)
 }
 
-/** What the request for a list filters by. */
 export function toListFilter(
   request: ListTransactionsRequest,
 ): PaymentFilter & { readonly statuses: readonly TransactionStatus[] | undefined } {
   const statuses = request.status === 0 ? request.statuses : [request.status]
   return {
-    statuses: namesOf(STATUSES, statuses),
+    statuses: namesOf(StatusMessage, statuses),
     bank: request.bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(request.bank),
     amountFromMinor: request.amountFromMinor || undefined,
     amountToMinor: request.amountToMinor || undefined,
-    variances: namesOf(VARIANCES, request.variances),
-    holds: namesOf(HOLD_STATES, request.holdStates),
+    variances: namesOf(VarianceMessage, request.variances),
+    holds: namesOf(HoldStateMessage, request.holdStates),
   }
 }
 
-/** The names of some values; undefined if there are none. */
+/** The names of some values of an enum, which are ours; undefined if there are none. */
 function namesOf<Name extends string>(
   values: Readonly<Record<Name, number>>,
   found: readonly number[],
-): readonly Name[] | undefined {
+): readonly Exclude<Name, 'UNSPECIFIED'>[] | undefined {
   if (found.length === 0) return undefined
-  return (Object.keys(values) as Name[]).filter((name) => found.includes(values[name]))
-}
-
-export function fromStatus(status: TransactionStatus): StatusMessage {
-  return STATUSES[status]
+  return (Object.keys(values) as Name[]).filter(
+    (name): name is Exclude<Name, 'UNSPECIFIED'> =>
+      name !== 'UNSPECIFIED' && found.includes(values[name]),
+  )
 }
 
 /** @returns undefined for the others: the payment is held, or its return is requested */
@@ -318,7 +282,7 @@ export function toConflictMessage(conflict: StoredConflict | ListedConflict): Co
     sessionId: conflict.sessionId,
     accountNumber: conflict.accountNumber,
     amountMinor: conflict.amountMinor,
-    status: fromStatus(conflict.status),
+    status: StatusMessage[conflict.status],
     createdAt: toTimestamp(conflict.createdAt.getTime()),
     ...('recorded' in conflict && {
       note: conflict.note,
@@ -345,11 +309,6 @@ export function encodeConflictEvent(
   return encodeEvent(event)
 }
 
-const RESOLUTIONS: Readonly<Record<Resolution, ResolutionMessage>> = {
-  ASSIGNED: ResolutionMessage.ASSIGNED,
-  RETURNED: ResolutionMessage.RETURNED,
-}
-
 export function toUnmatchedMessage(payment: UnmatchedPayment | StoredUnmatched): UnmatchedMessage {
   const { payer } = payment
   return create(UnmatchedPaymentSchema, {
@@ -359,7 +318,7 @@ export function toUnmatchedMessage(payment: UnmatchedPayment | StoredUnmatched):
     sessionId: payment.sessionId,
     amountMinor: payment.amountMinor,
     currency: CURRENCY,
-    status: fromStatus(payment.status),
+    status: StatusMessage[payment.status],
     paidAt: toTimestamp(payment.paidAtMs),
     payer: {
       name: payer.name,
@@ -377,7 +336,7 @@ function resolutionOf({ resolution, resolvedAtMs, note, transactionId }: StoredU
   return {
     note,
     transactionId: transactionId ?? '',
-    ...(resolution && { resolution: RESOLUTIONS[resolution] }),
+    ...(resolution && { resolution: ResolutionMessage[resolution] }),
     ...(resolvedAtMs !== undefined && { resolvedAt: toTimestamp(resolvedAtMs) }),
   }
 }
@@ -405,7 +364,7 @@ export function encodeShareEvent(
     id: eventId,
     businessId,
     kind,
-    occurredAt: timestampFromMs(atMs),
+    occurredAt: toTimestamp(atMs),
     live,
     payload: {
       case: 'share',
@@ -424,9 +383,7 @@ export function encodeShareEvent(
 
 /** What a business gets of some payments of another one, or gives back. */
 export interface Share {
-  /** The recipient. */
   readonly businessId: string
-  /** The number of payments. */
   readonly count: number
   readonly amountMinor: bigint
 }

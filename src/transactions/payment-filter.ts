@@ -11,7 +11,6 @@ export interface PaymentFilter {
   readonly holds?: readonly HoldState[] | undefined
 }
 
-/** Whether a filter leaves out any payment. */
 export function isFiltered(filter: PaymentFilter): boolean {
   const { bank, amountFromMinor, amountToMinor, variances, holds } = filter
   return [bank, amountFromMinor, amountToMinor, variances, holds].some((set) => set !== undefined)
@@ -47,7 +46,6 @@ export function paymentConditions(
   return conditions
 }
 
-/** Whether a payment passes a filter. */
 export function matchesPayment(
   filter: PaymentFilter & { readonly statuses: readonly TransactionStatus[] | undefined },
   { bank, amountMinor, status, variance }: StoredTransaction,

@@ -1,9 +1,7 @@
 import type { Pool, PoolClient } from 'pg'
 import type { Metadata } from '../accounts/terms.ts'
-import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
-import { bindValues } from '../postgres/bind-values.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
@@ -222,70 +220,6 @@ export async function lockTransaction(
   return result.rows[0] && toStored(result.rows[0])
 }
 
-/** The business that a transaction belongs to. */
-export async function findOwner(pool: Pool, id: string): Promise<Owner | undefined> {
-  const result = await pool.query<Owner>({
-    name: 'transaction-owner',
-    text: 'select business_id as "businessId", live from transaction where id = $1',
-    values: [id],
-  })
-  return result.rows[0]
-}
-
-/** Which transactions to list; times in epoch milliseconds. */
-export interface TransactionFilter {
-  readonly businessId: string
-  /** Undefined: both modes. */
-  readonly live: boolean | undefined
-  readonly accountId: string | undefined
-  readonly statuses: readonly TransactionStatus[] | undefined
-  readonly fromMs: number | undefined
-  readonly toMs: number | undefined
-}
-
-/**
- * Transactions, the latest payment first.
- *
- * @param after time and id of the last transaction of the previous page
- */
-export async function listBy(
-  pool: Queryable,
-  filter: TransactionFilter,
-  after: { readonly paidAtMs: number; readonly id: string } | undefined,
-  limit: number,
-): Promise<StoredTransaction[]> {
-  const { values, bind } = bindValues()
-  // An account has one business and mode. Filtering by these too would mislead the planner to their
-  // index.
-  const { accountId, businessId } = filter
-  const where =
-    accountId === undefined
-      ? [`t.business_id = ${bind(businessId)}`]
-      : [`t.account_id = ${bind(accountId)}`]
-  if (filter.fromMs !== undefined) where.push(`t.paid_at >= ${bind(new Date(filter.fromMs))}`)
-  if (filter.toMs !== undefined) where.push(`t.paid_at < ${bind(new Date(filter.toMs))}`)
-  if (after !== undefined) {
-    where.push(`(t.paid_at, t.id) < (${bind(new Date(after.paidAtMs))}, ${bind(after.id)})`)
-  }
-  const order = `order by t.paid_at desc, t.id desc limit ${bind(limit)}`
-  // The index separates the modes: for both, read each in order and merge.
-  const modes = filter.live === undefined ? [true, false] : [filter.live]
-  const ofModes = accountId === undefined ? modes.map((live) => ` and t.live = ${live}`) : ['']
-  // A literal, so that the planner can choose the partial index of the rare statuses.
-  const ranges = ofModes.flatMap((mode) =>
-    (filter.statuses ?? ['']).map((status) => `${mode}${status && ` and t.status = '${status}'`}`),
-  )
-  const found = ranges.map(
-    (range) => `(select * from transaction t where ${where.join(' and ')}${range} ${order})`,
-  )
-  const result = await pool.query<TransactionRow>(
-    `select ${TRANSACTION_COLUMNS} from (${found.join(' union all ')}) t
-      join account a on a.id = t.account_id ${order}`,
-    values,
-  )
-  return result.rows.map(toStored)
-}
-
 export function toStored(row: TransactionRow): StoredTransaction {
   return {
     id: row.id,
@@ -324,7 +258,6 @@ export function toStored(row: TransactionRow): StoredTransaction {
   }
 }
 
-/** A row of `findShownBySessions`. */
 type ShownRow = [
   ...[at: number, sessionId: string, bank: BankCode, amountMinor: string],
   ...[status: TransactionStatus, settled: boolean, paidAtMs: number],

@@ -59,14 +59,7 @@ export function createRecordPayment(runtime: Runtime, dependencies: Dependencies
   const { batches, observeBatches, counter } = dependencies
   const observed = observeBatches?.('payments')
   const record = createIsolatingBatcher<IncomingPayment, RecordResult>({
-    run: (calls) =>
-      inSpan(
-        batchSpan(
-          STATEMENT,
-          calls.map(({ item }) => item.span),
-        ),
-        () => recordBatch(runtime, dependencies, calls),
-      ),
+    run: (calls) => inSpan(startBatchSpan(calls), () => recordBatch(runtime, dependencies, calls)),
     itemsMax: 256,
     batchesMax: 4,
     queueMax: 50_000,
@@ -116,8 +109,6 @@ export function createRecordPayment(runtime: Runtime, dependencies: Dependencies
     }
   }
 }
-
-const STATEMENT = { operation: 'INSERT', table: 'transaction' } as const
 
 const REFUSED = 'this payment could not be recorded; the log of the service has the cause'
 
@@ -218,33 +209,22 @@ function toRow(
   }
 }
 
-/** A statement that writes a batch. */
-interface BatchStatement {
-  /** The table that the batch is about. */
-  readonly table: string
-  readonly operation: 'INSERT' | 'UPDATE'
-}
-
 /**
  * Begins the span of a statement that several calls share. It links all of them, and is a step of the first, so that
  * the trace of a call that is alone in its batch shows everything.
  *
- * @param spans of the calls
  * @returns undefined unless a call is recorded
  */
-function batchSpan(
-  { operation, table }: BatchStatement,
-  spans: readonly (Span | undefined)[],
-): Span | undefined {
-  const first = spans.find((span) => span?.isRecorded)
-  return first?.child(`${operation} ${table}`, {
+function startBatchSpan(calls: readonly PaymentCall[]): Span | undefined {
+  const spans = calls.flatMap(({ item: { span } }) => (span?.isRecorded ? [span] : []))
+  return spans[0]?.child('INSERT transaction', {
     kind: 'client',
-    links: spans.flatMap((span) => (span?.isRecorded ? span.context : [])),
+    links: spans.map(({ context }) => context),
     attributes: {
       'db.system.name': 'postgresql',
-      'db.operation.name': operation,
-      'db.collection.name': table,
-      'db.operation.batch.size': spans.length,
+      'db.operation.name': 'INSERT',
+      'db.collection.name': 'transaction',
+      'db.operation.batch.size': calls.length,
     },
   })
 }

@@ -23,7 +23,8 @@ import {
   resolutionsOf,
   returnOpen,
 } from './unmatched-store.ts'
-import { type Decided, decidePayment } from './variance/record-one-time.ts'
+import { decidePayment } from './variance/record-one-time.ts'
+import { CREDITED } from './variance/variance.ts'
 
 interface Dependencies {
   readonly isSimulated: IsSimulated
@@ -41,12 +42,14 @@ export async function listUnmatched(
   },
 ) {
   const page = readPage(request.pageSize, request.pageToken, 1)
-  const after = page.after?.[0]
-  const { payments, readUpTo } = await listOpenUnmatched(pool, request, after, page.limit + 1)
+  const { payments, readUpTo } = await listOpenUnmatched(
+    pool,
+    { ...request, order: 'newest' },
+    page.after?.[0],
+    page.limit + 1,
+  )
   return cutScan(payments, page, (payment) => [payment.id], readUpTo && [readUpTo])
 }
-
-export { countOpenUnmatched, searchUnmatched } from './unmatched-store.ts'
 
 interface AssignUnmatched {
   readonly unmatchedPaymentId: string
@@ -110,9 +113,6 @@ export async function assignUnmatched(
   onCommit()
   return assigned
 }
-
-/** A payment into a permanent account. */
-const CREDITED: Decided = { variance: null, hold: null, isUse: false }
 
 /**
  * Chooses which report of a payment to record: a final one before a pending one, and among final
@@ -228,77 +228,4 @@ async function getUnmatched(pool: Pool, id: string): Promise<StoredUnmatched> {
 
 function resolved(text: string): Fault {
   return new Fault('payment_resolved', text)
-}
-
-/** An unmatched payment that waits for an operator. */
-interface WaitingUnmatched {
-  readonly id: string
-  readonly bank: BankCode
-  readonly accountNumber: string
-  readonly sessionId: string
-  readonly amountMinor: bigint
-  readonly createdAtMs: number
-  readonly payerName: string
-}
-
-/** How many rows one page may scan; nearly all of them are listed. */
-const ROWS_MAX = 1_000
-
-/**
- * The unmatched payments that wait for an operator, oldest first.
- *
- * @param after the id of the last one of the page before; empty: the first page
- * @returns `readUpTo`: the last id that was scanned, if the scan limit ended the page
- */
-export async function listOldestUnmatched(on: Queryable, after: string, limit: number) {
-  type Row = Omit<WaitingUnmatched, 'id' | 'amountMinor'> & {
-    readonly id: string | null
-    readonly amount: string
-    readonly readUpTo: string | null
-  }
-  const { rows } = await on.query<Row>(
-    `with page as materialized (
-        select * from (
-          select * from unmatched_payment where resolution is null and id > $2 order by id limit ${ROWS_MAX}
-        ) u where not exists (
-          -- "offset 0": by look-ups, whatever the planner expects of the tables.
-          select from payment_session s
-            cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
-            join account a on a.id = t.account_id
-          where s.session_id = u.session_id and s.bank = u.bank and s.live
-            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)
-        order by id limit $1
-      ), edge as (
-        select case when (select count(*) from page) < $1 then (
-          select id from unmatched_payment where resolution is null and id > $2
-          order by id offset ${ROWS_MAX - 1} limit 1
-        ) end as read_up_to
-      )
-      select edge.read_up_to as "readUpTo", u.id, u.bank, u.account_number as "accountNumber",
-        u.session_id as "sessionId", u.amount_minor as amount,
-        round(date_part('epoch', u.created_at) * 1000) as "createdAtMs", u.payer_name as "payerName"
-      from edge left join page u on true order by u.id`,
-    [limit, after],
-  )
-  const payments = rows.flatMap(({ id, amount, readUpTo: _, ...row }): WaitingUnmatched[] =>
-    id === null ? [] : [{ ...row, id, amountMinor: BigInt(amount) }],
-  )
-  return { payments, readUpTo: rows[0]?.readUpTo ?? undefined }
-}
-
-/** How many wait, up to a bound. */
-export async function countWaitingUnmatched(on: Queryable, max: number): Promise<number> {
-  const { rows } = await on.query<{ count: number }>(
-    `select count(*)::int as count from (
-        select from (select * from unmatched_payment where resolution is null order by id limit $1) u
-        where not exists (
-          -- "offset 0": by look-ups, whatever the planner expects of the tables.
-          select from payment_session s
-            cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
-            join account a on a.id = t.account_id
-          where s.session_id = u.session_id and s.bank = u.bank and s.live
-            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)) waiting`,
-    [max],
-  )
-  return rows[0]?.count ?? 0
 }

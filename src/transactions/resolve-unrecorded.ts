@@ -107,7 +107,6 @@ async function findReported(pool: Pool, entries: readonly Entry[]): Promise<read
 
 const NOT_MATCHED: RecordResult = { outcome: 'UNMATCHED', transaction: undefined }
 
-/** A recorded transaction and its account. */
 type Recorded = StoredTransaction & { readonly accountId: string }
 
 /** A report whose session is recorded. */

@@ -18,7 +18,6 @@ import { paymentTraceOf } from '../tracing/tracing.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
 import { type ImportedPaymentRow, importTransactions } from './import-transactions.ts'
 import {
-  OUTCOMES,
   toHeldState,
   toImportedTransaction,
   toListFilter,
@@ -182,7 +181,7 @@ function timeFaults({ paidAt }: RecordPaymentRequest): readonly FieldFault[] {
 
 function toOutcome({ outcome, transaction }: RecordResult) {
   return {
-    outcome: OUTCOMES[outcome],
+    outcome: OutcomeMessage[outcome],
     transaction: transaction && toTransactionMessage(transaction),
   }
 }

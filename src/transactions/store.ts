@@ -9,6 +9,7 @@ import {
 } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { IncomingPayment } from './transaction.ts'
+import { CREDITED, type Decided } from './variance/variance.ts'
 
 /** A payment about to be recorded. */
 export interface NewTransaction extends Omit<IncomingPayment, 'live' | 'span'> {
@@ -127,7 +128,7 @@ export type Finalization = Pick<
 >
 
 /**
- * Finalizes pending transactions. A successful one gets its posting and event.
+ * Finalizes pending transactions into permanent accounts. A successful one gets its posting and event.
  *
  * @returns the event ids of the rows that were applied: at most one for each transaction, and none
  * for a transaction that was already final
@@ -136,13 +137,29 @@ export async function finalizeTransactions(
   pool: Pool,
   rows: readonly Finalization[],
 ): Promise<ReadonlySet<string>> {
-  const result = await runStatement<{ event_id: string }>(pool, {
+  const decided = rows.map((row) => ({ ...row, ...CREDITED }))
+  const result = await runStatement<{ event_id: string }>(pool, finalizeStatement(decided))
+  return new Set(result.rows.map((row) => row.event_id))
+}
+
+/** The same in the caller's transaction, which has locked one-time accounts. A held payment changes no balance. */
+export async function finalizeOn(
+  on: Queryable,
+  rows: readonly (Finalization & Decided)[],
+): Promise<ReadonlySet<string>> {
+  const result = await on.query<{ event_id: string }>(finalizeStatement(rows))
+  return new Set(result.rows.map((row) => row.event_id))
+}
+
+function finalizeStatement(rows: readonly (Finalization & Decided)[]) {
+  return {
     name: 'transaction-finalize',
     text: `with input as (
         -- The first report of a payment finalizes it.
         select distinct on (id) * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[],
-          $5::bytea[], $6::text[], $7::text[]) with ordinality
-          as i(id, new_status, recorded_at, event_id, payload, finalized_by, finalized_in, at)
+          $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[]) with ordinality
+          as i(id, new_status, recorded_at, event_id, payload, finalized_by, finalized_in,
+            variance, hold, is_use, at)
         order by id, at
       ), locked as (
         -- Every statement locks in this order, to prevent deadlocks.
@@ -153,33 +170,44 @@ export async function finalizeTransactions(
         update transaction t set status = new_status, created_at = recorded_at,
           recorded_by = finalized_by, traceparent = finalized_in
         from input join locked using (id) where t.id = input.id
-        returning t.*, event_id, payload
+        returning t.*, event_id, payload, variance, hold, is_use
       ), posted as (
         insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
           credit_account, amount_minor, created_at)
-        select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, created_at
+        select id, 'payment', business_id, live, 'clearing:' || bank,
+          case when hold is null then 'pending' else 'held' end, amount_minor, created_at
         from finalized where status = 'SUCCESS'
       ), published as (
         insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
           pending_minor)
-        select event_id, business_id, live, 'PAYMENT_NOTIFICATION', created_at, payload, id, amount_minor
+        select event_id, business_id, live,
+          case when hold is null then 'PAYMENT_NOTIFICATION' else 'PAYMENT_ON_HOLD' end, created_at,
+          payload, id, case when hold is null then amount_minor else 0 end
         from finalized where status = 'SUCCESS'
+      ), varied as (
+        insert into payment_variance (transaction_id, business_id, live, account_id, variance, hold, is_use)
+        select id, business_id, live, account_id, variance, hold, is_use
+        from finalized where variance is not null
       )
       select event_id from finalized`,
-    values: finalizeValues(rows),
-  })
-  return new Set(result.rows.map((row) => row.event_id))
+    values: [
+      textArray(rows.map((row) => row.id)),
+      textArray(rows.map((row) => row.status)),
+      timestampArray(rows.map((row) => row.createdAtMs)),
+      textArray(rows.map((row) => row.eventId)),
+      byteaArray(rows.map((row) => row.payload)),
+      textArray(rows.map((row) => row.recordedBy)),
+      textArray(rows.map((row) => row.traceparent ?? null)),
+      ...decidedValues(rows),
+    ],
+  }
 }
 
-/** The values of `$1` to `$7` of the statements that finalize payments. */
-export function finalizeValues(rows: readonly Finalization[]): Buffer[] {
+/** The last three values of the statements that write decided payments. */
+export function decidedValues(rows: readonly Decided[]): Buffer[] {
   return [
-    textArray(rows.map((row) => row.id)),
-    textArray(rows.map((row) => row.status)),
-    timestampArray(rows.map((row) => row.createdAtMs)),
-    textArray(rows.map((row) => row.eventId)),
-    byteaArray(rows.map((row) => row.payload)),
-    textArray(rows.map((row) => row.recordedBy)),
-    textArray(rows.map((row) => row.traceparent ?? null)),
+    textArray(rows.map((row) => row.variance)),
+    textArray(rows.map((row) => row.hold)),
+    booleanArray(rows.map((row) => row.isUse)),
   ]
 }

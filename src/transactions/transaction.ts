@@ -61,7 +61,6 @@ export interface TokenPayment extends IncomingPayment {
   readonly bankKey: string
 }
 
-/** The fields of the account that a transaction shows. */
 export interface AccountFacts {
   readonly businessId: string
   /** True: live mode; false: test mode. The transaction has the same mode. */
@@ -79,7 +78,6 @@ export interface AccountFacts {
   readonly metadata?: Metadata | undefined
 }
 
-/** Why and when a payment was reversed. */
 export interface Reversal {
   readonly reason: string
   readonly reversedAtMs: number
@@ -144,10 +142,8 @@ export interface ShownTransaction
   readonly alsoAtBank?: BankCode
 }
 
-/** The outcome of recording a payment. */
 export type RecordOutcome = 'RECORDED' | 'DUPLICATE' | 'UNMATCHED' | 'CONFLICT'
 
-/** The result of recording a payment. */
 export interface RecordResult {
   readonly outcome: RecordOutcome
   /** The current state of the transaction; undefined when the payment is unmatched. */
@@ -207,7 +203,6 @@ export interface StoredConflict {
 /** A stored report beside what was recorded for its session. */
 export interface ListedConflict extends StoredConflict {
   readonly resolvedAtMs: number | undefined
-  /** The operator's note. */
   readonly note: string
   readonly recorded: {
     readonly businessId: string
@@ -236,7 +231,6 @@ export type PaymentKey = Pick<
   'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'
 >
 
-/** An unmatched payment as it is stored. */
 export interface StoredUnmatched extends UnmatchedPayment {
   /** Undefined while no operator has decided. */
   readonly resolution: Resolution | undefined

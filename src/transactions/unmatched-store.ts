@@ -4,20 +4,26 @@ import type { BankCode } from '../banks/bank.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { bindValues } from '../postgres/bind-values.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
-import type { RowOf } from '../postgres/row-of.ts'
-import type { UnmatchedPaymentEntity } from './exceptions.entity.ts'
+import { queryableOf } from '../postgres/queries-of.ts'
 import type { NewTransaction } from './store.ts'
 import type { PaymentKey, Resolution, StoredUnmatched, UnmatchedPayment } from './transaction.ts'
-import type { Decided } from './variance/record-one-time.ts'
+import type { Decided } from './variance/variance.ts'
 
-type Row = RowOf<typeof UnmatchedPaymentEntity>
+type PayerColumn = 'payerName' | 'payerAccountNumber' | 'payerBankCode' | 'payerBankName'
 
-const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u.status,
-  round(date_part('epoch', u.paid_at) * 1000) as paid_at_ms,
-  round(date_part('epoch', u.created_at) * 1000) as created_at_ms,
-  u.payer_name, u.payer_account_number, u.payer_bank_code, u.payer_bank_name, u.narration,
-  u.resolution, round(date_part('epoch', u.resolved_at) * 1000) as resolved_at_ms, u.note,
-  u.transaction_id`
+interface Row
+  extends Omit<StoredUnmatched, 'amountMinor' | 'payer' | 'live'>,
+    Readonly<Record<PayerColumn, string>> {
+  readonly amount: string
+}
+
+const COLUMNS = `u.id, u.bank, u.account_number as "accountNumber", u.session_id as "sessionId",
+  u.amount_minor as amount, u.status, round(date_part('epoch', u.paid_at) * 1000) as "paidAtMs",
+  round(date_part('epoch', u.created_at) * 1000) as "createdAtMs", u.payer_name as "payerName",
+  u.payer_account_number as "payerAccountNumber", u.payer_bank_code as "payerBankCode",
+  u.payer_bank_name as "payerBankName", u.narration, u.resolution,
+  round(date_part('epoch', u.resolved_at) * 1000) as "resolvedAtMs", u.note,
+  u.transaction_id as "transactionId"`
 
 export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmatched | undefined> {
   const result = await pool.query<Row>({
@@ -42,66 +48,93 @@ export async function searchUnmatched(
   return rows.map(toStored)
 }
 
+/**
+ * Whether the payment of `u` was recorded later, with the same amount and account. "offset 0": by look-ups, whatever the
+ * planner expects of the tables.
+ */
+const IS_RECORDED = `exists (
+          select from payment_session s
+            cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
+            join account a on a.id = t.account_id
+          where s.session_id = u.session_id and s.bank = u.bank and s.live
+            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)`
+
 /** How many rows one page may scan; nearly all of them are listed. */
 const ROWS_MAX = 1_000
 
+interface OpenFilter {
+  /** Undefined: any. */
+  readonly bank?: BankCode | undefined
+  /** Empty: any. */
+  readonly accountNumber?: string
+  readonly order: 'newest' | 'oldest'
+}
+
 /**
- * The unmatched payments that wait for an operator's decision, newest first: without those that were recorded later,
- * with the same amount and account. Only live payments are stored as unmatched.
+ * The unmatched payments that wait for an operator's decision: without those that were recorded later, with the same
+ * amount and account. Only live payments are stored as unmatched.
  *
  * @param afterId the last payment of the previous page
  * @returns `readUpTo`: the last id that was scanned, if the scan limit ended the page
  */
 export async function listOpenUnmatched(
-  pool: Queryable,
-  { bank, accountNumber }: { readonly bank: BankCode | undefined; readonly accountNumber: string },
+  on: Queryable,
+  { bank, accountNumber = '', order }: OpenFilter,
   afterId: string | undefined,
   limit: number,
 ): Promise<{ readonly payments: StoredUnmatched[]; readonly readUpTo: string | undefined }> {
   const { values, bind } = bindValues(limit)
+  const [direction, comes] = order === 'newest' ? ['desc', '<'] : ['asc', '>']
   const scanned = [
     'resolution is null',
     ...(bank === undefined ? [] : [`bank = ${bind(bank)}`]),
-    ...(afterId === undefined ? [] : [`id < ${bind(afterId)}`]),
+    ...(afterId === undefined ? [] : [`id ${comes} ${bind(afterId)}`]),
   ].join(' and ')
   const of = accountNumber === '' ? 'true' : `u.account_number = ${bind(accountNumber)}`
-  const { rows } = await pool.query<Partial<Row> & { read_up_to: string | null }>(
+  const { rows } = await on.query<{ readUpTo: string | null } & (Row | { id: null })>(
     `with page as materialized (
         select * from (
-          select * from unmatched_payment where ${scanned} order by id desc limit ${ROWS_MAX}
-        ) u where ${of} and not exists (
-          -- "offset 0": by look-ups, whatever the planner expects of the tables.
-          select from payment_session s
-            cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
-            join account a on a.id = t.account_id
-          where s.session_id = u.session_id and s.bank = u.bank and s.live
-            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)
-        order by id desc limit $1
+          select * from unmatched_payment where ${scanned} order by id ${direction} limit ${ROWS_MAX}
+        ) u where ${of} and not ${IS_RECORDED}
+        order by id ${direction} limit $1
       ), edge as (
         select case when (select count(*) from page) < $1 then (
-          select id from unmatched_payment where ${scanned} order by id desc offset ${ROWS_MAX - 1} limit 1
+          select id from unmatched_payment where ${scanned} order by id ${direction} offset ${ROWS_MAX - 1} limit 1
         ) end as read_up_to
       )
-      select edge.read_up_to, ${COLUMNS} from edge left join page u on true order by u.id desc`,
+      select edge.read_up_to as "readUpTo", ${COLUMNS} from edge left join page u on true order by u.id ${direction}`,
     values,
   )
-  const payments = rows.flatMap((row) => (row.id === null ? [] : [toStored(row as Row)]))
-  return { payments, readUpTo: rows[0]?.read_up_to ?? undefined }
+  const payments = rows.flatMap(({ readUpTo: _, ...row }) =>
+    row.id === null ? [] : [toStored(row)],
+  )
+  return { payments, readUpTo: rows[0]?.readUpTo ?? undefined }
 }
 
-/** How many payments `listOpenUnmatched` lists in all. */
-export async function countOpenUnmatched(em: EntityManager): Promise<number> {
-  const [row] = await em.execute<[{ count: number }]>(
-    `select count(*)::int as count from unmatched_payment u
-      where resolution is null and not exists (
-          -- "offset 0": by look-ups, whatever the planner expects of the tables.
-          select from payment_session s
-            cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
-            join account a on a.id = t.account_id
-          where s.session_id = u.session_id and s.bank = u.bank and s.live
-            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)`,
+/** The unmatched payments that wait for an operator, oldest first. @param after empty: from the first one */
+export async function listOldestUnmatched(on: Queryable, after: string, limit: number) {
+  const { payments, readUpTo } = await listOpenUnmatched(
+    on,
+    { order: 'oldest' },
+    after || undefined,
+    limit,
   )
-  return row.count
+  return { readUpTo, payments: payments.map((each) => ({ ...each, payerName: each.payer.name })) }
+}
+
+/** How many payments `listOpenUnmatched` lists, among so many of the oldest; absent: in all. */
+export async function countWaitingUnmatched(on: Queryable, max?: number): Promise<number> {
+  const { rows } = await on.query<{ count: number }>(
+    `select count(*)::int as count
+      from (select * from unmatched_payment where resolution is null order by id limit $1) u
+      where not ${IS_RECORDED}`,
+    [max ?? null],
+  )
+  return rows[0]?.count ?? 0
+}
+
+export function countOpenUnmatched(em: EntityManager): Promise<number> {
+  return countWaitingUnmatched(queryableOf(em))
 }
 
 /**
@@ -238,13 +271,7 @@ export async function returnOpen(
   const result = await client.query<Row>({
     name: 'unmatched-payment-return',
     text: `update unmatched_payment u set resolution = 'RETURNED', resolved_at = $2, note = $3
-      where id = any ($1) and not exists (
-          -- "offset 0": by look-ups, whatever the planner expects of the tables.
-          select from payment_session s
-            cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
-            join account a on a.id = t.account_id
-          where s.session_id = u.session_id and s.bank = u.bank and s.live
-            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0) returning ${COLUMNS}`,
+      where id = any ($1) and not ${IS_RECORDED} returning ${COLUMNS}`,
     values: [reports.map((report) => report.id), new Date(nowMs), note],
   })
   const returned = result.rows.find((row) => row.id === id)
@@ -276,28 +303,28 @@ export async function resolutionsOf(
   return rows.map((row) => row.resolution ?? undefined)
 }
 
-function toStored(row: Row): StoredUnmatched {
+function toStored({
+  amount,
+  resolution,
+  resolvedAtMs,
+  transactionId,
+  ...row
+}: Row): StoredUnmatched {
+  const { payerName, payerAccountNumber, payerBankCode, payerBankName, ...payment } = row
   return {
-    id: row.id,
-    bank: row.bank,
-    accountNumber: row.account_number,
-    sessionId: row.session_id,
-    amountMinor: BigInt(row.amount_minor),
-    status: row.status,
-    paidAtMs: row.paid_at_ms,
-    createdAtMs: row.created_at_ms,
+    ...payment,
+    amountMinor: BigInt(amount),
     payer: {
-      name: row.payer_name,
-      accountNumber: row.payer_account_number,
-      bankCode: row.payer_bank_code,
-      bankName: row.payer_bank_name,
+      name: payerName,
+      accountNumber: payerAccountNumber,
+      bankCode: payerBankCode,
+      bankName: payerBankName,
     },
-    narration: row.narration,
     live: true,
-    resolution: row.resolution ?? undefined,
-    resolvedAtMs: row.resolved_at_ms ?? undefined,
-    note: row.note,
-    transactionId: row.transaction_id ?? undefined,
+    // The driver returns null.
+    resolution: resolution ?? undefined,
+    resolvedAtMs: resolvedAtMs ?? undefined,
+    transactionId: transactionId ?? undefined,
   }
 }
 

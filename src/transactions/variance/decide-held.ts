@@ -1,16 +1,14 @@
-import type { Pool, PoolClient } from 'pg'
+import type { PoolClient } from 'pg'
 import { lockOneTimeAccounts, useAccounts } from '../../accounts/one-time-store.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
-import type { BankCode } from '../../banks/bank.ts'
 import { Fault } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
-import { bindValues } from '../../postgres/bind-values.ts'
-import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
+import { inTransaction } from '../../postgres/in-transaction.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
 import { encodeTransactionEvent } from '../message.ts'
-import { lockTransaction, TRANSACTION_COLUMNS, type TransactionRow, toStored } from '../queries.ts'
+import { lockTransaction } from '../queries.ts'
 import { reverseLocked } from '../reverse-transaction.ts'
 import type { StoredTransaction } from '../transaction.ts'
 
@@ -111,8 +109,6 @@ export function completeReturn(
   })
 }
 
-type Locked = NonNullable<Awaited<ReturnType<typeof lockVaried>>>
-
 /** @param run returns the transaction as it changed it; undefined: the decision was made before */
 async function decide(
   { database: { durablePool }, clock, onCommit }: Runtime,
@@ -120,7 +116,7 @@ async function decide(
   transactionId: string,
   run: (
     client: PoolClient,
-    payment: Locked,
+    payment: LockedPayment,
     nowMs: number,
   ) => Promise<StoredTransaction | undefined>,
 ): Promise<StoredTransaction> {
@@ -267,73 +263,4 @@ async function requestReturn(
       select $3, business_id, live, 'PAYMENT_RETURN_REQUESTED', $2, $4, transaction_id from requested`,
     values: [transactionId, new Date(occurredAtMs), eventId, payload, reason],
   })
-}
-
-interface SessionPayment {
-  readonly id: string
-  readonly bank: BankCode
-  /** Whether it is of a one-time account. */
-  readonly isOneTime: boolean
-}
-
-/** The transactions of a session of a business: one at each bank. */
-export async function findOfSession(
-  pool: Pool,
-  key: { readonly businessId: string; readonly live: boolean; readonly sessionId: string },
-): Promise<readonly SessionPayment[]> {
-  const { rows } = await pool.query<SessionPayment>({
-    name: 'payment-variance-find-session',
-    text: `select t.id, t.bank,
-        exists (select from payment_variance v where v.transaction_id = t.id offset 0) as "isOneTime"
-      from (
-          select transaction_id from payment_session s
-          where s.session_id = $2 and s.live = $3 offset 0) s
-        cross join lateral (select * from transaction t where t.id = s.transaction_id offset 0) t
-      where t.business_id = $1`,
-    values: [key.businessId, key.sessionId, key.live],
-  })
-  return rows
-}
-
-/** Which held payments to list; an undefined field does not filter. */
-export interface HeldFilter {
-  readonly businessId: string | undefined
-  /** The businesses that the caller may see; undefined: all. */
-  readonly allowed: ReadonlySet<string> | undefined
-  readonly live: boolean | undefined
-  readonly hold: 'HELD' | 'RETURN_REQUESTED' | undefined
-}
-
-/** Payments that are held, or whose return is requested, newest first. */
-export async function listHeldBy(
-  pool: Queryable,
-  { businessId, allowed, live, hold }: HeldFilter,
-  after: string | undefined,
-  limit: number,
-): Promise<readonly StoredTransaction[]> {
-  const { values, bind } = bindValues()
-  // A requested business is one of the allowed ones.
-  const businesses = businessId === undefined ? allowed && [...allowed] : [businessId]
-  const ranges = [
-    ...(businesses === undefined ? [] : [`unnest(${bind(businesses)}::text[]) as b(id)`]),
-    `unnest(${bind(live === undefined ? [true, false] : [live])}::boolean[]) as m(live)`,
-    `unnest(${bind(hold === undefined ? ['HELD', 'RETURN_REQUESTED'] : [hold])}::text[]) as h(hold)`,
-  ]
-  const where = [
-    // A literal, by which the planner chooses the partial indexes.
-    "v.hold in ('HELD', 'RETURN_REQUESTED') and v.live = m.live and v.hold = h.hold",
-    ...(businesses === undefined ? [] : ['v.business_id = b.id']),
-    ...(after === undefined ? [] : [`v.transaction_id < ${bind(after)}`]),
-  ].join(' and ')
-  const newest = `order by v.transaction_id desc limit ${bind(limit)}`
-  // One range of the index for each business, mode and state.
-  const held = `select v.transaction_id from ${ranges.join(' cross join ')} cross join lateral (
-      select v.transaction_id from payment_variance v where ${where} ${newest}
-    ) v ${newest}`
-  const { rows } = await pool.query<TransactionRow>(
-    `select ${TRANSACTION_COLUMNS} from (${held}) held
-      join transaction t on t.id = held.transaction_id join account a on a.id = t.account_id order by t.id desc`,
-    values,
-  )
-  return rows.map(toStored)
 }

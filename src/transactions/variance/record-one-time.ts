@@ -5,12 +5,17 @@ import {
   useAccounts,
 } from '../../accounts/one-time-store.ts'
 import { assert } from '../../core/errors.ts'
-import { booleanArray, textArray } from '../../postgres/binary-arrays.ts'
 import { afterCommit, inTransaction } from '../../postgres/in-transaction.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
-import { type Finalization, finalizeValues, type NewTransaction, recordValues } from '../store.ts'
+import {
+  decidedValues,
+  type Finalization,
+  finalizeOn,
+  type NewTransaction,
+  recordValues,
+} from '../store.ts'
 import type { StoredTransaction } from '../transaction.ts'
-import { type HoldState, newVariance, type Variance, varianceOf } from './variance.ts'
+import { CREDITED, type Decided, newVariance, varianceOf } from './variance.ts'
 
 /** A payment into a one-time account. */
 interface OneTimePayment<Row> {
@@ -51,7 +56,7 @@ export function finalizeOneTimePayments<Payment extends OneTimePayment<Finalizat
   nowMs: number,
   onWritten: (payment: Payment, written: Written<Finalization>) => void,
 ): Promise<void> {
-  const write = { run: finalizeOneTime, keyOf: ({ eventId }: Finalization) => eventId }
+  const write = { run: finalizeOn, keyOf: ({ eventId }: Finalization) => eventId }
   return writeInRounds(runtime, payments, nowMs, write, onWritten)
 }
 
@@ -108,7 +113,7 @@ interface DecidedPayment {
 /** Decides about a payment by the terms of its account, which the caller has locked until the commit. */
 export function decidePayment(terms: LockedTerms, payment: StoredTransaction): DecidedPayment {
   if (payment.status !== 'SUCCESS') {
-    return { transaction: payment, decided: { variance: null, hold: null, isUse: false } }
+    return { transaction: payment, decided: CREDITED }
   }
   const isUsed = terms.usedAtMs !== undefined
   const variance = newVariance(varianceOf(terms, isUsed, payment))
@@ -140,16 +145,6 @@ export function roundsOf<Payment>(
     rounds[round]?.push(payment)
   }
   return rounds
-}
-
-/** What is decided of a payment whose money has arrived, while its account is locked. */
-export interface Decided {
-  /** Null: the money has not arrived. */
-  readonly variance: Variance | null
-  /** Null: it is credited. */
-  readonly hold: HoldState | null
-  /** Whether it uses up its single-use account. */
-  readonly isUse: boolean
 }
 
 /** As `insertTransactions`, for payments into one-time accounts that the transaction has locked. */
@@ -212,63 +207,7 @@ async function insertOneTime(
         select id, business_id, live, account_id, variance, hold, is_use from arrived
       )
       select id from recorded`,
-    values: [...recordValues(rows), ...decidedArrays(rows)],
+    values: [...recordValues(rows), ...decidedValues(rows)],
   })
   return new Set(recorded.map((row) => row.id))
-}
-
-/** As `finalizeTransactions`, for payments into one-time accounts that the transaction has locked. */
-async function finalizeOneTime(
-  client: PoolClient,
-  rows: readonly (Finalization & Decided)[],
-): Promise<ReadonlySet<string>> {
-  const { rows: finalized } = await client.query<{ event_id: string }>({
-    name: 'transaction-finalize-one-time',
-    text: `with input as (
-        -- The first report of a payment finalizes it.
-        select distinct on (id) * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[],
-          $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[]) with ordinality
-          as i(id, new_status, recorded_at, event_id, payload, finalized_by, finalized_in,
-            variance, hold, is_use, at)
-        order by id, at
-      ), locked as (
-        -- Every statement locks in this order, to prevent deadlocks.
-        select id from transaction where id = any ($1::text[]) and status = 'PENDING'
-        order by id for no key update
-      ), finalized as (
-        -- The settlement date is counted from created_at, so it becomes the time of finalization.
-        update transaction t set status = new_status, created_at = recorded_at,
-          recorded_by = finalized_by, traceparent = finalized_in
-        from input join locked using (id) where t.id = input.id
-        returning t.*, event_id, payload, variance, hold, is_use
-      ), posted as (
-        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
-          credit_account, amount_minor, created_at)
-        select id, 'payment', business_id, live, 'clearing:' || bank,
-          case when hold is null then 'pending' else 'held' end, amount_minor, created_at
-        from finalized where status = 'SUCCESS'
-      ), published as (
-        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
-          pending_minor)
-        select event_id, business_id, live,
-          case when hold is null then 'PAYMENT_NOTIFICATION' else 'PAYMENT_ON_HOLD' end, created_at,
-          payload, id, case when hold is null then amount_minor else 0 end
-        from finalized where status = 'SUCCESS'
-      ), varied as (
-        insert into payment_variance (transaction_id, business_id, live, account_id, variance, hold, is_use)
-        select id, business_id, live, account_id, variance, hold, is_use
-        from finalized where status = 'SUCCESS'
-      )
-      select event_id from finalized`,
-    values: [...finalizeValues(rows), ...decidedArrays(rows)],
-  })
-  return new Set(finalized.map((row) => row.event_id))
-}
-
-function decidedArrays(rows: readonly Decided[]): Buffer[] {
-  return [
-    textArray(rows.map((row) => row.variance)),
-    textArray(rows.map((row) => row.hold)),
-    booleanArray(rows.map((row) => row.isUse)),
-  ]
 }

@@ -1,5 +1,4 @@
-import type { AllowedPayer, PaymentTerms } from '../../accounts/terms.ts'
-import { areNamesAlike } from '../../accounts/terms.ts'
+import { type AllowedPayer, areNamesAlike, type PaymentTerms } from '../../accounts/terms.ts'
 
 /** How a payment differs from the terms of its account. */
 export const VARIANCES = [
@@ -20,13 +19,6 @@ interface ReportedPayer {
   readonly bankCode: string
 }
 
-/** What decides about a payment. */
-interface ReportedPayment {
-  readonly amountMinor: bigint
-  readonly paidAtMs: number
-  readonly payer: ReportedPayer
-}
-
 /**
  * Decides how a payment differs from the terms of its account. If it differs in several ways, what the business
  * cannot undo comes first: the order is paid for, the account has expired, a stranger paid, the amount is wrong.
@@ -39,7 +31,11 @@ interface ReportedPayment {
 export function varianceOf(
   terms: PaymentTerms,
   isUsed: boolean,
-  payment: ReportedPayment,
+  payment: {
+    readonly amountMinor: bigint
+    readonly paidAtMs: number
+    readonly payer: ReportedPayer
+  },
 ): Variance {
   if (terms.singleUse && isUsed) return 'REPEATED'
   const { expiresAtMs } = terms
@@ -104,3 +100,16 @@ export function returnedOf(
   const isHeld = variance?.hold === 'HELD' || variance?.hold === 'RETURN_REQUESTED'
   return isHeld ? { ...variance, hold: 'RETURNED', decidedAtMs: nowMs } : variance
 }
+
+/** What is decided of a payment whose money has arrived, while its account is locked. */
+export interface Decided {
+  /** Null: the money has not arrived, or its account is permanent. */
+  readonly variance: Variance | null
+  /** Null: it is credited. */
+  readonly hold: HoldState | null
+  /** Whether it uses up its single-use account. */
+  readonly isUse: boolean
+}
+
+/** Of a payment into a permanent account, or whose money has not arrived. */
+export const CREDITED: Decided = { variance: null, hold: null, isUse: false }
