@@ -14,7 +14,7 @@ import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from
 
 const service = useSharedService()
 
-const { PENDING, SUCCESS, FAILED } = TransactionStatus
+const { PENDING, FAILED } = TransactionStatus
 const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT } = RecordOutcome
 
 let sessions = 0
@@ -55,24 +55,7 @@ describe('a payment', () => {
     }
     const { outcome, transaction } = await record({ paidAt, payer, narration: 'rent' })
     expect(outcome).toBe(RECORDED)
-    expect(transaction).toMatchObject({
-      businessId: account.businessId,
-      accountReference: account.reference,
-      merchantReference: 'order-1',
-      sessionId,
-      amountMinor: 100_000n,
-      currency: 'NGN',
-      status: SUCCESS,
-      settled: false,
-      bank: Bank.BANK_9PSB,
-      accountNumber: account.number,
-      accountName: 'Acme/Ada Obi',
-      customerName: 'Ada Obi',
-      customerEmail: 'ada@example.com',
-      paidAt,
-      payer,
-      narration: 'rent',
-    })
+    expect(transaction).toMatchObject({ paidAt, payer, narration: 'rent' })
     const { businessId } = account
     const found = await transactionsOf(service).getTransaction({ businessId, sessionId })
     const { settlesAt, recorder, ...facts } = found.transaction!
