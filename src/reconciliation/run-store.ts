@@ -2,7 +2,6 @@ import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
-import type { RowOf } from '../postgres/row-of.ts'
 import { type Run, RunEntity, type RunScope } from './run.entity.ts'
 
 /** Identifies a run, which repeats indefinitely. */
@@ -11,16 +10,11 @@ export interface RunKey {
   readonly scope: RunScope
 }
 
-export interface RunState {
-  /** Whether the run of this period is in progress; else it is the last finished one. */
-  readonly inProgress: boolean
+/** The progress of a run. */
+export interface RunState extends Pick<Run, 'inProgress' | 'cursor' | 'missed' | 'failures'> {
   readonly fromMs: number
   /** Exclusive. */
   readonly toMs: number
-  /** The next page, or the id of the last account processed; empty at the beginning. */
-  readonly cursor: string
-  readonly missed: number
-  readonly failures: number
 }
 
 /** A run that this instance owns until `leaseMs`, which also identifies the claim. */
@@ -47,7 +41,7 @@ export async function claimRun(
   nowMs: number,
   leaseMs: number,
 ): Promise<ClaimedRun | undefined> {
-  const result = await pool.query<Omit<RowOf<typeof RunEntity>, 'next_at_ms'>>({
+  const { rows } = await pool.query<RunKey & RunState>({
     name: 'reconciliation-run-claim',
     text: `with due as (
         select r.bank as due_bank, r.scope as due_scope from reconciliation_run r
@@ -56,9 +50,8 @@ export async function claimRun(
       )
       update reconciliation_run set next_at = $4 from due
       where bank = due_bank and scope = due_scope
-      returning bank, scope, in_progress, cursor, missed, failures,
-        ${epochMs('from_at')} as from_at_ms,
-        ${epochMs('to_at')} as to_at_ms`,
+      returning bank, scope, in_progress as "inProgress", cursor, missed, failures,
+        ${epochMs('from_at')} as "fromMs", ${epochMs('to_at')} as "toMs"`,
     values: [
       keys.map((key) => key.bank),
       keys.map((key) => key.scope),
@@ -66,11 +59,7 @@ export async function claimRun(
       new Date(leaseMs),
     ],
   })
-  const row = result.rows[0]
-  if (row === undefined) return undefined
-  const { bank, scope, in_progress: inProgress, from_at_ms: fromMs, to_at_ms: toMs } = row
-  const { cursor, missed, failures } = row
-  return { bank, scope, inProgress, fromMs, toMs, cursor, missed, failures, leaseMs }
+  return rows[0] && { ...rows[0], leaseMs }
 }
 
 /** Stores the progress of a claimed run. @returns false if the claim has been lost */

@@ -1,7 +1,6 @@
 import { createClient, type Transport } from '@connectrpc/connect'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome,
   TransactionService,
@@ -62,37 +61,6 @@ test('credits a payment once when two instances receive 1,000 copies at the same
   })
   const { transactions } = await transactionsOf(service).listTransactions({ businessId })
   expect(transactions).toHaveLength(1)
-})
-
-test('finalizes a transaction once when many final reports arrive at the same time', async () => {
-  const { number } = await openAccount(service)
-  for (let round = 0; round < 2; round++) {
-    const sessionId = `final-${round}`
-    const { PENDING, SUCCESS, FAILED } = TransactionStatus
-    await transactionsOf(service).recordPayment(paymentInto(number, { sessionId, status: PENDING }))
-    const copies = await Promise.all(
-      [service, second].map((at) =>
-        recordAt(
-          at,
-          Array.from({ length: 60 }, (_, index) =>
-            paymentInto(number, { sessionId, status: index % 2 === 0 ? SUCCESS : FAILED }),
-          ),
-        ),
-      ),
-    )
-    const results = copies.flatMap((batch) => batch.results)
-    const count = (outcome: RecordOutcome) =>
-      results.filter((each) => each.outcome === outcome).length
-    expect(count(RecordOutcome.RECORDED)).toBe(1)
-    expect(count(RecordOutcome.CONFLICT)).toBe(60)
-    expect(count(RecordOutcome.DUPLICATE)).toBe(59)
-    const { transactions, postings, events } = await storedOf(
-      service.database.durablePool,
-      sessionId,
-    )
-    const credited = transactions[0].status === 'SUCCESS' ? 1 : 0
-    expect([postings.length, events.length]).toEqual([credited, credited])
-  }
 })
 
 test('overlapping batches in any order never deadlock and never record a payment twice', async () => {

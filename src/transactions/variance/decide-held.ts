@@ -75,12 +75,8 @@ export function returnPayment(
         returnReason: reason,
       },
     }
-    await requestReturn(
-      client,
-      transactionId,
-      reason,
-      eventOf('PAYMENT_RETURN_REQUESTED', after, nowMs),
-    )
+    const event = eventOf('PAYMENT_RETURN_REQUESTED', after, nowMs)
+    await requestReturn(client, transactionId, reason, event)
     await audit(client, operator, 'transaction.return', transaction, { reason })
     return after
   })
@@ -158,6 +154,8 @@ function stateText({ variance }: StoredTransaction): string {
   return variance?.hold ? STATE_TEXTS[variance.hold] : 'The payment was never held'
 }
 
+type DecisionEvent = ReturnType<typeof eventOf>
+
 function eventOf(
   kind: 'PAYMENT_NOTIFICATION' | 'PAYMENT_RETURN_REQUESTED',
   transaction: StoredTransaction,
@@ -211,13 +209,6 @@ async function lockVaried(
   if (transaction === undefined) return undefined
   const wouldUse = terms?.singleUse === true && terms.usedAtMs === undefined
   return { accountId, wouldUse, transaction }
-}
-
-/** The event of a decision. */
-interface DecisionEvent {
-  readonly eventId: string
-  readonly occurredAtMs: number
-  readonly payload: Uint8Array
 }
 
 /** Accepts a locked, held payment: its money is pending from now on. */

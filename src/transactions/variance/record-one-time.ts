@@ -104,14 +104,11 @@ async function writeInRounds<Row extends object, Payment extends OneTimePayment<
   }
 }
 
-/** A payment into a one-time account, and what is decided of it. */
-interface DecidedPayment {
-  readonly transaction: StoredTransaction
-  readonly decided: Decided
-}
-
 /** Decides about a payment by the terms of its account, which the caller has locked until the commit. */
-export function decidePayment(terms: LockedTerms, payment: StoredTransaction): DecidedPayment {
+export function decidePayment(
+  terms: LockedTerms,
+  payment: StoredTransaction,
+): { readonly transaction: StoredTransaction; readonly decided: Decided } {
   if (payment.status !== 'SUCCESS') {
     return { transaction: payment, decided: CREDITED }
   }
