@@ -8,13 +8,11 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
-import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { until } from '../protocols/rest/rest.ts'
+import { createInstance, incoming } from '../settlement/fixture.ts'
 import { grpcClient } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
-import { createTestRuntime } from '../support/runtime.ts'
 import { useSharedService } from '../support/service.ts'
 
 const service = useSharedService()
@@ -112,25 +110,9 @@ test('a payment into a test account is recorded although a live one of its sessi
 test('a report of a real bank never credits a test account', async () => {
   const { id } = await service.business()
   const [live, inTest] = [await open(id, false), await open(id, true)]
-  const record = createRecordPayment(createTestRuntime(service.database), {
-    findOpenAccounts: createFindOpenAccounts(pool(), () => true),
-    isSimulated: () => true,
-    onUnmatched: () => undefined,
-    onConflict: () => undefined,
-  })
+  const { recordPayment } = createInstance(service.database, { now: Date.now })
   const notify = (accountNumber: string, mode: boolean | undefined, sessionId = newSession()) =>
-    record({
-      bank: '9PSB',
-      accountNumber,
-      sessionId,
-      amountMinor: 100n,
-      status: 'SUCCESS',
-      paidAtMs: Date.now(),
-      payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
-      narration: '',
-      live: mode,
-      recordedBy: 'notification',
-    })
+    recordPayment({ ...incoming(accountNumber, sessionId, 100n), live: mode })
   // Both accounts are in the account cache, one in each mode.
   for (const { accountNumber } of [live, inTest]) {
     expect(await notify(accountNumber, undefined)).toMatchObject({ outcome: 'RECORDED' })
