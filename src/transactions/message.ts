@@ -158,18 +158,8 @@ export function encodeTransactionEvent(
   return encodeEvent(event)
 }
 
-/** What the payload of an event states about its transaction. */
-export interface EventContent {
-  readonly eventId: string
-  readonly kind: string
-  readonly businessId: string
-  readonly transactionId: string
-  readonly sessionId: string
-  readonly amountMinor: bigint
-}
-
-/** @returns undefined if the payload is not that of an event of a transaction */
-export function decodeTransactionEvent(payload: Uint8Array): EventContent | undefined {
+/** What an event states about its transaction; undefined if the payload is not that of such an event. */
+export function decodeTransactionEvent(payload: Uint8Array) {
   try {
     const event = fromBinary(EventSchema, payload)
     if (event.payload.case !== 'transaction') return undefined
