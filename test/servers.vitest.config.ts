@@ -10,7 +10,7 @@ export default defineConfig({
       'test/protocols/rest/{responses,lists}.test.ts',
       'test/transactions/**/*.test.ts',
       'test/events/**/*.test.ts',
-      'test/webhooks/{deliveries,ordered}/**/*.test.ts',
+      'test/webhooks/deliveries/**/*.test.ts',
       'test/settlement/**/*.test.ts',
       'test/reconciliation/**/*.test.ts',
       'test/overview/**/*.test.ts',
@@ -19,7 +19,7 @@ export default defineConfig({
     // Rules, and what waits for retries and limits: the same on every server.
     exclude: [
       'test/{events/{cursor,message,tail-window},transactions/{message,ledger}}.test.ts',
-      'test/webhooks/deliveries/{capacity,concurrency-limiter,deliver,rate-limit,round-robin}.test.ts',
+      'test/webhooks/deliveries/{concurrency-limiter,deliver,rate-limit,round-robin}.test.ts',
       'test/settlement/{calendar,message,schedule}.test.ts',
       'test/reconciliation/{job,message}.test.ts',
       'test/overview/query.test.ts',

@@ -67,7 +67,7 @@ export const RULES: readonly Rules[] = [
     ],
     tests: [
       'message.test.ts',
-      'deliveries/{capacity,concurrency-limiter,retry,round-robin}.test.ts',
+      'deliveries/{concurrency-limiter,retry,round-robin}.test.ts',
       'endpoints/{endpoint,endpoint-url,signing-secret}.test.ts',
       'sender/{body,body-kinds,failure-text,send-delivery,sign}.test.ts',
     ],

@@ -1,6 +1,4 @@
 import { expect, test } from 'vitest'
-import { ENTITIES } from '../../../src/app/entities.ts'
-import { openDatabase } from '../../../src/postgres/orm.ts'
 import type { Webhooks } from '../../../src/webhooks/webhooks.ts'
 import type { Receiver } from '../../support/receiver.ts'
 import { openWebhooks, paymentEvent } from '../fixture.ts'
@@ -82,52 +80,6 @@ test('no deliveries are created as claimed for an endpoint that fails or is disa
   expect(await pending(other.id)).toEqual([{ claims: 0, once: true }])
   seen.resolve()
   await until(async () => (await harness.deliveries(id))[2]?.attempts === 1)
-})
-
-test('deliveries claimed at creation by a crashed process are sent after the lease', async () => {
-  const lost = await openDatabase(harness.url, ENTITIES)
-  const crashing = openWebhooks(lost, { leaseMs: 1_500 })
-  const peer = await harness.receiver()
-  crashing.start()
-  const { business, id } = await addWarm(crashing, peer)
-  const crashed = Promise.withResolvers<void>()
-  peer.answer({ status: 200, after: crashed.promise })
-  await harness.publish(paymentEvent(business))
-  crashing.wake()
-  await peer.next()
-  expect(await pending(id)).toEqual([{ claims: 1, once: true }])
-  await lost.close()
-
-  peer.answer({ status: 200 })
-  harness.started()
-  await peer.next()
-  await harness.allCompleted(id)
-  expect((await harness.deliveries(id))[1]).toMatchObject({ state: 'DELIVERED', attempts: 1 })
-  crashed.resolve()
-  await crashing.stop()
-})
-
-test('a process whose lease has ended does not record its attempt', async () => {
-  const late = openWebhooks(harness.database, { leaseMs: 500 })
-  const peer = await harness.receiver()
-  late.start()
-  const { business, id } = await addWarm(late, peer)
-  const takenOver = Promise.withResolvers<void>()
-  peer.answer(() =>
-    peer.requests.length === 2 ? { status: 500, after: takenOver.promise } : { status: 200 },
-  )
-  await harness.publish(paymentEvent(business))
-  late.wake()
-  await peer.next()
-  expect(await pending(id)).toEqual([{ claims: 1, once: true }])
-  harness.started()
-  await peer.next()
-  await harness.allCompleted(id)
-  takenOver.resolve()
-  await late.stop()
-  const [, row] = await harness.deliveries(id)
-  expect(row).toMatchObject({ state: 'DELIVERED', attempts: 1 })
-  expect(row?.log).toMatchObject([{ status: 200 }])
 })
 
 test('a process that stops releases them', async () => {

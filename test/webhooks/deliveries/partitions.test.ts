@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createPendingFrom } from '../../../src/webhooks/deliveries/backlog.ts'
 import {
   claimDeliveries,
@@ -9,8 +9,7 @@ import {
 import { completeAttempts } from '../../../src/webhooks/deliveries/record-attempt.ts'
 import { nodesOf, type PlanNode } from '../../postgres/explained-database.ts'
 import { explain } from '../../support/explained-client.ts'
-import { paymentEvent } from '../fixture.ts'
-import { addEndpoint, clientOf, useWebhooks } from '../harness.ts'
+import { useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
 
@@ -76,71 +75,26 @@ async function lastPosition(): Promise<bigint> {
   return BigInt(rows[0].last)
 }
 
-test('a delivery of an old partition is found by its id, and sent again', async () => {
-  const webhooks = harness.started()
-  const peer = await harness.receiver()
-  const business = await harness.business()
-  const { id } = await addEndpoint(webhooks, business, peer.url)
-  const event = paymentEvent(business)
-  await harness.publish(event)
-  await harness.allCompleted(id)
-  await harness.cut()
-  await harness.publish(paymentEvent(business))
-  await harness.allCompleted(id)
-  await harness.cut()
-  const [old] = await harness.deliveries(id)
-  const client = clientOf(webhooks)
-  const { delivery } = await client.getDelivery({ deliveryId: old!.id })
-  expect(delivery).toMatchObject({ eventId: event.id, attemptCount: 1 })
-  await client.redeliver({ deliveryId: old!.id })
-  const requests = await peer.waitFor((all) => all.length === 3)
-  expect(requests.at(-1)!.headers['webhook-id']).toBe(event.id)
-  await harness.allCompleted(id)
-  const { attempts } = await client.getDelivery({ deliveryId: old!.id })
-  expect(attempts.map(({ number }) => number)).toEqual([1, 2])
-})
-
-test('retries of several partitions are recorded together', async () => {
-  const webhooks = harness.started({ retryScheduleMs: [300, 300, 300] })
-  const peer = await harness.receiver()
-  peer.answer(() => ({ status: peer.requests.length <= 4 ? 500 : 200 }))
-  const business = await harness.business()
-  const { id } = await addEndpoint(webhooks, business, peer.url)
-  for (let i = 0; i < 4; i++) {
-    await harness.publish(paymentEvent(business))
+test.each([
+  ['the last alone', false, 1],
+  ['the first and the last', true, PARTITIONS],
+])(
+  'over ten partitions, claiming and completing look up keys in those with pending deliveries: %s',
+  async (_name, oldPending, partitions) => {
+    const { durablePool } = harness.database
     await harness.cut()
-  }
-  await harness.allCompleted(id)
-  const rows = await harness.deliveries(id)
-  expect(rows.map(({ state, log }) => [state, log?.at(-1)?.status])).toEqual(
-    rows.map(() => ['DELIVERED', 200]),
-  )
-  expect(rows.flatMap(({ log }) => log ?? [])).toHaveLength(peer.requests.length)
-})
-
-// Last, as it cuts partitions far ahead.
-describe('over ten partitions', () => {
-  test.each([
-    ['the last alone', false, 1],
-    ['the first and the last', true, PARTITIONS],
-  ])(
-    'claiming and completing look up keys in those with pending deliveries: %s',
-    async (_name, oldPending, partitions) => {
-      const { durablePool } = harness.database
-      await harness.cut()
-      const from = (await lastPosition()) + 1n
-      for (let i = 1; i < PARTITIONS; i++) await harness.cut(BigInt(i * WIDTH))
-      await seed(from, oldPending)
-      const pendingFrom = await createPendingFrom(durablePool, 0)(Date.now())
-      expect(pendingFrom).toBe(oldPending ? from : from + BigInt((PARTITIONS - 1) * WIDTH))
-      const nowMs = Date.now()
-      const plans = await explain(harness.url, async (one) => {
-        for (let i = 0; i < REPEATS; i++)
-          expect(await takeTurn(one, nowMs + i, pendingFrom)).toBe(ENDPOINTS)
-      })
-      const scans = opened(plans).filter((node) => node['Node Type'] !== 'ModifyTable')
-      expect(scans.filter((node) => !/^Index/.test(node['Node Type']))).toEqual([])
-      expect(new Set(scans.map((node) => node['Relation Name'])).size).toBe(partitions)
-    },
-  )
-})
+    const from = (await lastPosition()) + 1n
+    for (let i = 1; i < PARTITIONS; i++) await harness.cut(BigInt(i * WIDTH))
+    await seed(from, oldPending)
+    const pendingFrom = await createPendingFrom(durablePool, 0)(Date.now())
+    expect(pendingFrom).toBe(oldPending ? from : from + BigInt((PARTITIONS - 1) * WIDTH))
+    const nowMs = Date.now()
+    const plans = await explain(harness.url, async (one) => {
+      for (let i = 0; i < REPEATS; i++)
+        expect(await takeTurn(one, nowMs + i, pendingFrom)).toBe(ENDPOINTS)
+    })
+    const scans = opened(plans).filter((node) => node['Node Type'] !== 'ModifyTable')
+    expect(scans.filter((node) => !/^Index/.test(node['Node Type']))).toEqual([])
+    expect(new Set(scans.map((node) => node['Relation Name'])).size).toBe(partitions)
+  },
+)

@@ -11,8 +11,8 @@ import {
   completeAttempts,
 } from '../../../src/webhooks/deliveries/record-attempt.ts'
 import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
-import { logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
-import { addEndpoint, useWebhooks } from '../harness.ts'
+import { accountEvent, logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
+import { addEndpoint, clientOf, movableClock, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
 const pool = () => harness.database.durablePool
@@ -20,18 +20,25 @@ const pool = () => harness.database.durablePool
 const LEASE_MS = 60_000
 const nowMs = Date.now()
 
-const dispatch = () =>
+const dispatch = (allotments: Parameters<typeof dispatchEvents>[1]['allotments'] = []) =>
   dispatchEvents(pool(), {
     ...{ idPrefix: 'dlv_0000000000000000', eventsMax: 1_000, leaseMs: LEASE_MS },
-    ...{ nowMs, allotments: [], pausedBeforeMs: 0, recentFrom: 0n },
+    ...{ nowMs, allotments, pausedBeforeMs: 0, recentFrom: 0n },
   })
 
-/** A delivery that no process sends yet. @returns the id of its endpoint */
-async function createDelivery(): Promise<string> {
-  const webhooks = openWebhooks(harness.database)
+/** Webhooks that send nothing, for calls of their rpcs. */
+function idle(options: Parameters<typeof openWebhooks>[1] = {}) {
+  const webhooks = openWebhooks(harness.database, options)
   harness.closing(() => webhooks.stop())
+  return webhooks
+}
+
+const DEAF = 'http://127.0.0.1:9'
+
+/** A delivery that no process sends yet. @returns the id of its endpoint */
+async function createDelivery(webhooks = idle()): Promise<string> {
   const businessId = await harness.business()
-  const { id } = await addEndpoint(webhooks, businessId, 'http://127.0.0.1:9')
+  const { id } = await addEndpoint(webhooks, businessId, DEAF)
   await logEvents(harness.database, [paymentEvent(businessId)])
   expect(await dispatch()).toMatchObject({ deliveries: 1 })
   return id
@@ -111,12 +118,68 @@ test.each(['', 'responded with 500'])(
     expect(once).toMatchObject({ attempts: 1, earlier: 0, leased_until: null })
     expect(await completeAttempts(pool(), [completion])).toEqual([undefined])
     expect(await rowOf(endpointId)).toEqual(once)
+    // It is due again only if it failed, and then.
+    expect(await claim(endpointId, nowMs + 999)).toBeUndefined()
+    expect((await claim(endpointId, nowMs + 1_000)) !== undefined).toBe(error !== '')
   },
 )
 
-test('events that were dispatched are not read again', async () => {
-  await createDelivery()
+test('an event is dispatched once, to the endpoints of its business and mode that there were', async () => {
+  const webhooks = idle()
+  const [businessId, otherId] = [await harness.business(), await harness.business()]
+  await logEvents(harness.database, [paymentEvent(businessId)])
+  const own = await addEndpoint(webhooks, businessId, DEAF)
+  const accounts = await addEndpoint(webhooks, businessId, DEAF, { kinds: ['ACCOUNT_CREATED'] })
+  await addEndpoint(webhooks, businessId, DEAF, { test: true })
+  await addEndpoint(webhooks, otherId, DEAF)
+  await logEvents(harness.database, [paymentEvent(businessId), accountEvent(businessId)])
+  expect(await dispatch()).toMatchObject({ events: 3, deliveries: 2 })
+  const { rows } = await pool().query(
+    'select endpoint_id as id, sequence::int from webhook_delivery order by sequence',
+  )
+  expect(rows).toEqual([
+    { id: own.id, sequence: 2 },
+    { id: accounts.id, sequence: 3 },
+  ])
   expect(await dispatch()).toEqual({ events: 0, deliveries: 0, claimed: [] })
+})
+
+test('an expired secret does not sign, however the delivery was claimed', async () => {
+  const webhooks = idle()
+  const businessId = await harness.business()
+  const { id } = await addEndpoint(webhooks, businessId, DEAF)
+  await clientOf(webhooks).rotateSecret({ endpointId: id })
+  const numbersOf = async () => {
+    await logEvents(harness.database, [paymentEvent(businessId)])
+    const { claimed } = await dispatch([{ endpointId: id, share: 1 }])
+    const asMade = claimed[0]!.secrets.map((secret) => secret.readInt32BE(0))
+    const claimedLater = (await claim(id, nowMs + LEASE_MS))!.secrets.map(({ number }) => number)
+    return [asMade, claimedLater]
+  }
+  const both = [2, 1]
+  expect(await numbersOf()).toEqual([both, both])
+  await pool().query('update webhook_secret set expires_at = $1 where number = 1', [
+    new Date(nowMs),
+  ])
+  expect(await numbersOf()).toEqual([[2], [2]])
+})
+
+test('redelivering, and the end of an endpoint, do not touch an attempt in progress', async () => {
+  const clock = movableClock()
+  const webhooks = idle({ clock })
+  const endpointId = await createDelivery(webhooks)
+  const { id: deliveryId } = (await claim(endpointId, clock.now())) as Claim
+  const before = await rowOf(endpointId)
+  await clientOf(webhooks).redeliver({ deliveryId })
+  expect(await rowOf(endpointId)).toEqual(before)
+  await clientOf(webhooks).deleteEndpoint({ endpointId })
+  expect(await webhooks.retention.run()).toMatchObject({ expired: 0 })
+  clock.advance(LEASE_MS)
+  expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
+  expect(await rowOf(endpointId)).toMatchObject({
+    state: 'FAILED',
+    failure: 'the endpoint was removed',
+  })
 })
 
 test('a process that released a delivery records no attempt of it', async () => {

@@ -1,0 +1,135 @@
+import fc from 'fast-check'
+import pg, { type Pool } from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
+import {
+  deleteSupersededPositions,
+  dispatchedUpTo,
+} from '../../../src/webhooks/deliveries/backlog.ts'
+import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
+import { nodesOf } from '../../postgres/explained-database.ts'
+import { sequence, writeEvents } from '../../support/events.ts'
+import { explain } from '../../support/explained-client.ts'
+import { accountEvent, openWebhooks, paymentEvent } from '../fixture.ts'
+import { addEndpoint, clientOf, useWebhooks } from '../harness.ts'
+
+const harness = useWebhooks()
+
+const dispatch = (pool: Pool, eventsMax: number, recentFrom = 0n) =>
+  dispatchEvents(pool, {
+    ...{ idPrefix: 'dlv_0000000000', nowMs: Date.now(), eventsMax, leaseMs: 60_000 },
+    ...{ allotments: [], pausedBeforeMs: 0, recentFrom },
+  })
+
+const TICKS = 2_000
+
+/** Pages that the index may gain meanwhile. */
+const BUFFERS_MARGIN = 4
+
+/** Dispatches one event. */
+const tick = (pool: Pool) => dispatch(pool, 1)
+
+/** @returns the most pages that a part of the statement reads to find or move the position */
+async function buffersOfTick(): Promise<number> {
+  const plans = await explain(harness.url, async (pool) => {
+    expect(await tick(pool)).toMatchObject({ events: 1 })
+  })
+  const buffers = plans
+    .flatMap((plan) => [...nodesOf(plan)])
+    .filter((node) => node['Relation Name'] === 'webhook_dispatcher')
+    .map((node) => node['Shared Hit Blocks'] + node['Shared Read Blocks'])
+  // Without both parts, reading and moving, it would prove nothing.
+  expect(buffers.length).toBeGreaterThanOrEqual(2)
+  return Math.max(...buffers)
+}
+
+test('a snapshot that stays open does not make the position of the dispatcher more expensive', async () => {
+  const { durablePool, relaxedPool } = harness.database
+  await writeEvents(durablePool, TICKS + 3)
+  await sequence(durablePool)
+  // With these statistics the planner prefers to scan the table.
+  await durablePool.query('vacuum analyze webhook_dispatcher')
+  const reader = await durablePool.connect()
+  try {
+    await reader.query('begin isolation level repeatable read')
+    await reader.query('select from webhook_dispatcher')
+    const before = await buffersOfTick()
+    for (let i = 0; i < TICKS; i++) expect(await tick(relaxedPool)).toMatchObject({ events: 1 })
+    expect(await buffersOfTick()).toBeLessThanOrEqual(before + BUFFERS_MARGIN)
+
+    const last = await dispatchedUpTo(durablePool)
+    await deleteSupersededPositions(durablePool)
+    const { rows } = await durablePool.query('select position from webhook_dispatcher')
+    expect(rows).toEqual([{ position: `${last}` }])
+    expect(await buffersOfTick()).toBeLessThanOrEqual(before + BUFFERS_MARGIN)
+    await reader.query('commit')
+  } finally {
+    reader.release(true)
+  }
+})
+
+test('previous_sequence chains the deliveries of any endpoints, however the events are dispatched', async () => {
+  const { durablePool } = harness.database
+  const business = await harness.business()
+  const webhooks = openWebhooks(harness.database)
+  harness.closing(() => webhooks.stop())
+  const names = ['PAYMENT_NOTIFICATION', 'ACCOUNT_CREATED']
+  const endpoints = await Promise.all(
+    [[], names, ...names.map((name) => [name])].map((kinds) =>
+      addEndpoint(webhooks, business, 'http://127.0.0.1:9', { kinds }),
+    ),
+  )
+  const step = fc.record({
+    events: fc.array(fc.constantFrom(paymentEvent, accountEvent), { maxLength: 7 }),
+    // Where to look first changes the cost, and nothing else.
+    recentFrom: fc.constantFrom(0n, 5n, 20n, 1_000_000n),
+    changed: fc.nat(endpoints.length - 1),
+    kinds: fc.subarray(names),
+  })
+  await fc.assert(
+    fc.asyncProperty(step, async ({ events, recentFrom, changed, kinds }) => {
+      await harness.publish(...events.map((make) => make(business)))
+      while ((await dispatch(durablePool, 3, recentFrom)).events > 0);
+      const change = kinds.length > 0 ? { kinds } : { allKinds: true }
+      const endpointId = endpoints[changed]!.id
+      await clientOf(webhooks).updateEndpoint({ endpointId, ...change })
+    }),
+    { numRuns: 25 },
+  )
+  const { rows } = await durablePool.query(
+    `select sequence, previous_sequence, business_sequence,
+        lag(sequence, 1, 0::bigint) over (partition by endpoint_id order by position) as expected
+      from webhook_delivery join event_log using (position)`,
+  )
+  expect(rows.length).toBeGreaterThan(60)
+  expect(rows.filter((row) => row.previous_sequence !== row.expected)).toEqual([])
+  expect(rows.filter((row) => row.sequence !== row.business_sequence)).toEqual([])
+})
+
+const EVENTS = 100_000
+
+/** PostgreSQL decides after five whether it plans a statement for each of its values. */
+const TURNS = 20
+
+test('the statement that creates deliveries is planned once, also on a long log', async () => {
+  const { durablePool } = harness.database
+  await durablePool.query(
+    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+      select 'evt_' || n, 'biz_test', true, 'ACCOUNT_CREATED', now(), '' from generate_series(1, $1::int) n`,
+    [EVENTS],
+  )
+  await sequence(durablePool)
+  await durablePool.query('insert into webhook_dispatcher select position from sequencer')
+  await durablePool.query('analyze')
+  const one = new pg.Pool({ connectionString: harness.url, max: 1 })
+  onTestFinished(() => one.end())
+  for (let turn = 0; turn < TURNS; turn++) {
+    await writeEvents(durablePool, 1)
+    await sequence(durablePool)
+    expect(await dispatch(one, 1_000)).toMatchObject({ events: 1 })
+  }
+  const { rows } = await one.query(
+    "select generic_plans::int as kept from pg_prepared_statements where name ~ '^webhook-dispatch'",
+  )
+  expect(rows).toHaveLength(1)
+  expect(rows[0].kept).toBeGreaterThan(TURNS / 2)
+})
