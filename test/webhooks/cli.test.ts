@@ -8,10 +8,10 @@ import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.t
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
 import { type Running, runHere, startInflow, temporaryFolder } from '../cli/run-inflow.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { until } from './fixture.ts'
 
-const service = useService()
+const service = useSharedService()
 
 let businessId: string
 let accountNumber: string
@@ -58,7 +58,7 @@ async function pay() {
   await service.client(TransactionService).recordPayment({
     bank: Bank.BANK_9PSB,
     accountNumber,
-    sessionId: `SESSION-${payments}`,
+    sessionId: `WEBHOOK-CLI-${payments}`,
     amountMinor: 150_050n,
   })
 }

@@ -1,13 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import Fastify from 'fastify'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import { EventAudience } from '../../gen/inflow/type/v1/event_kind_pb.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { KINDS_ON_REQUEST } from '../../src/events/message.ts'
 import { listEventKinds } from '../../src/webhooks/list-event-kinds.ts'
-import { addBusiness, openWebhooks, timeText } from './fixture.ts'
-import { clientOf, useWebhooks } from './harness.ts'
+import { timeText } from './fixture.ts'
 
 const kinds = listEventKinds(timeText, readConfig({}).bankNames)
 const webhookKinds = kinds.filter(({ audience }) => audience !== EventAudience.SUBSCRIBERS)
@@ -61,18 +60,11 @@ test('states of each kind when it is recorded and who is sent it', () => {
 describe.each(webhookKinds.map((each) => [each.kind, each] as const))(
   'the schema of %s',
   (kind, { schema, example }) => {
-    const accepts = async (body: unknown): Promise<boolean> => {
-      const server = Fastify({ ajv: { customOptions: { coerceTypes: false } } })
-      const { $schema: _, ...bodySchema } = schema as Record<string, unknown>
-      server.post('/', { schema: { body: bodySchema } }, async () => 'ok')
-      const response = await server.inject({ method: 'POST', url: '/', payload: body as object })
-      await server.close()
-      return response.statusCode === 200
-    }
+    const accepts = new Ajv2020().compile(schema as object)
 
-    test('accepts its example', async () => {
+    test('accepts its example', () => {
       expect(example).toMatchObject({ event: kind })
-      expect(await accepts(example)).toBe(true)
+      expect(accepts(example)).toBe(true)
     })
 
     test('has every field of its example, and no other is required', () => {
@@ -86,42 +78,20 @@ describe.each(webhookKinds.map((each) => [each.kind, each] as const))(
       expect(others).toEqual(OPTIONAL[kind] ?? [])
     })
 
-    test('refuses another kind, a missing field and a wrong type', async () => {
+    test('refuses another kind, a missing field and a wrong type', () => {
       const { data } = example as { data: Record<string, unknown> }
-      expect(await accepts({ event: 'OTHER', data })).toBe(false)
-      expect(await accepts({ event: kind, data: { ...data, sequence: '42' } })).toBe(false)
+      expect(accepts({ event: 'OTHER', data })).toBe(false)
+      expect(accepts({ event: kind, data: { ...data, sequence: '42' } })).toBe(false)
       const optional = OPTIONAL[kind] ?? []
       for (const name of Object.keys(data)) {
         const { [name]: _, ...others } = data
         const isAccepted = optional.includes(name)
-        expect([name, await accepts({ event: kind, data: others })]).toEqual([name, isAccepted])
+        expect([name, accepts({ event: kind, data: others })]).toEqual([name, isAccepted])
       }
       if (optional.includes('metadata')) {
         const metadata = { order: 5 }
-        expect(await accepts({ event: kind, data: { ...data, metadata } })).toBe(false)
+        expect(accepts({ event: kind, data: { ...data, metadata } })).toBe(false)
       }
     })
   },
 )
-
-describe('an endpoint', () => {
-  const harness = useWebhooks()
-
-  test.each(['PAYMENT_NOTIFICATON', 'PAYMENT_UNMATCHED'])('cannot request %s', async (kind) => {
-    const webhooks = openWebhooks(harness.database)
-    const client = clientOf(webhooks)
-    const businessId = await addBusiness(harness.database)
-    const url = 'https://example.com/'
-    const wrong = { kinds: ['ACCOUNT_CLOSED', kind] }
-    const refusal = { rawMessage: 'Invalid request: kinds[1]' }
-    await expect(client.createEndpoint({ businessId, url, ...wrong })).rejects.toMatchObject(
-      refusal,
-    )
-    const { endpoint } = await client.createEndpoint({ businessId, url, kinds: [kind].slice(1) })
-    const update = { endpointId: endpoint!.id, description: 'changed', ...wrong }
-    await expect(client.updateEndpoint(update)).rejects.toMatchObject(refusal)
-    const { endpoints } = await client.listEndpoints({ businessId })
-    expect(endpoints).toEqual([endpoint])
-    await webhooks.stop()
-  })
-})

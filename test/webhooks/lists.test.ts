@@ -9,7 +9,7 @@ import {
 import type { Endpoint } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitUntil } from '../support/wait-for.ts'
 import {
   type OpenedAccount,
@@ -18,7 +18,7 @@ import {
   transactionsOf,
 } from '../transactions/fixture.ts'
 
-const service = useService()
+const service = useSharedService()
 const webhooks = (token?: string) => service.client(WebhookService, token)
 let good: Receiver
 let bad: Receiver
@@ -32,7 +32,7 @@ let third: Endpoint
 let restricted: string
 let startedMs: number
 
-const SESSIONS = ['s-1', 's-2', 's-3']
+const SESSIONS = ['lists-1', 'lists-2', 'lists-3']
 
 beforeAll(async () => {
   good = await startReceiver()

@@ -1,116 +1,171 @@
-import { create } from '@bufbuild/protobuf'
-import { Code, ConnectError } from '@connectrpc/connect'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ListEndpointsRequestSchema } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { Fault } from '../../../src/core/errors.ts'
-import type { Database } from '../../../src/postgres/orm.ts'
-import { toConnectError } from '../../../src/server/rpc/status.ts'
-import type { Webhooks } from '../../../src/webhooks/webhooks.ts'
-import { useDatabase } from '../../support/database.ts'
-import { asOperator } from '../../support/operator.ts'
-import { addBusiness, openWebhooks } from '../fixture.ts'
+import { durationFromMs } from '@bufbuild/protobuf/wkt'
+import { Code } from '@connectrpc/connect'
+import { expect, test } from 'vitest'
+import { updateHealth } from '../../../src/webhooks/endpoints/watch-health.ts'
+import { createTestRuntime } from '../../support/runtime.ts'
+import { openWebhooks } from '../fixture.ts'
+import { addEndpoint, clientOf, useWebhooks } from '../harness.ts'
 
-const db = useDatabase()
-let database: Database
-let webhooks: Webhooks
+const harness = useWebhooks()
 
-beforeAll(() => {
-  database = db.database
-  webhooks = openWebhooks(database, { allowHttp: false, allowedCidrs: [] })
-})
-afterAll(async () => {
-  await webhooks.stop()
-})
-
-const requested = {
-  url: 'https://example.com/hook',
-  kinds: ['PAYMENT_NOTIFICATION'],
-  description: 'x',
-}
-const createEndpoint = (request: object) =>
-  webhooks.rpc.createEndpoint({ ...requested, ...request } as never, asOperator)
-const listEndpoints = (businessId: string) =>
-  webhooks.rpc.listEndpoints(create(ListEndpointsRequestSchema, { businessId }), asOperator)
-const deleteEndpoint = (endpointId: string) =>
-  webhooks.rpc.deleteEndpoint({ endpointId } as never, asOperator)
-
-async function faultOf(call: Promise<unknown> | unknown): Promise<Fault> {
-  try {
-    await call
-  } catch (error) {
-    if (error instanceof Fault) return error
-    throw error
-  }
-  throw new Error('there was no fault')
+/** A client of webhooks that send nothing, to public https URLs and an intranet. */
+async function setUp() {
+  const webhooks = openWebhooks(harness.database, {
+    ...{ allowHttp: false, allowedCidrs: ['10.1.0.0/16'] },
+  })
+  harness.closing(() => webhooks.stop())
+  const businessId = await harness.business()
+  const create = (more: object = {}) =>
+    addEndpoint(webhooks, businessId, 'https://example.com/hook', more)
+  return { client: clientOf(webhooks), businessId, create }
 }
 
-test('an endpoint is created, listed newest first, and deleted', async () => {
-  const businessId = await addBusiness(database)
-  const first = await createEndpoint({ businessId })
-  const second = await createEndpoint({ businessId, kinds: [], description: '' })
+const query = async (text: string, ...values: readonly unknown[]) =>
+  (await harness.database.durablePool.query(text, [...values])).rows
+
+test('an endpoint is created, listed newest first by its business alone, and deleted', async () => {
+  const { client, businessId } = await setUp()
+  const requested = { url: 'https://a.example/', kinds: ['ACCOUNT_CLOSED'], description: 'x' }
+  const first = await client.createEndpoint({ businessId, ...requested })
+  const second = await client.createEndpoint({ businessId, url: 'https://b.example/' })
   expect(first.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
-  expect(first.endpoint).toMatchObject({ businessId, ...requested })
+  expect(first.endpoint).toMatchObject({ businessId, ...requested, concurrency: 10, status: 1 })
   expect(first.endpoint?.id).toMatch(/^ep_[0-9a-z]{26}$/)
-  expect(first.endpoint?.createdAt?.seconds).toBeGreaterThan(0n)
-  const listed = await listEndpoints(businessId)
-  expect(listed.endpoints?.map((endpoint) => endpoint.id)).toEqual([
-    second.endpoint?.id,
-    first.endpoint?.id,
-  ])
-  await deleteEndpoint(first.endpoint!.id!)
-  expect((await listEndpoints(businessId)).endpoints).toHaveLength(1)
-})
-
-test('another business cannot see it', async () => {
-  await createEndpoint({ businessId: await addBusiness(database) })
-  expect((await listEndpoints(await addBusiness(database))).endpoints).toEqual([])
+  const list = async (of = businessId) => {
+    return (await client.listEndpoints({ businessId: of })).endpoints
+  }
+  expect(await list()).toEqual([second.endpoint, first.endpoint])
+  expect(await list(await harness.business())).toEqual([])
+  await client.deleteEndpoint({ endpointId: first.endpoint!.id })
+  expect(await list()).toEqual([second.endpoint])
 })
 
 test('the secret is not readable in the database', async () => {
-  const { secret, endpoint } = await createEndpoint({ businessId: await addBusiness(database) })
-  const { rows } = await database.durablePool.query(
+  const { id, secret } = await (await setUp()).create()
+  const [row] = await query(
     'select secret_encrypted, s::text as row from webhook_secret s where endpoint_id = $1',
-    [endpoint!.id],
+    id,
   )
-  expect(rows[0].row).not.toContain(secret!.slice(6))
-  expect(rows[0].secret_encrypted.includes(Buffer.from(secret!.slice(6), 'base64'))).toBe(false)
+  expect(row.row).not.toContain(secret.slice(6))
+  expect(row.secret_encrypted.includes(Buffer.from(secret.slice(6), 'base64'))).toBe(false)
 })
 
-test('an unknown business is not_found', async () => {
-  expect((await faultOf(createEndpoint({ businessId: 'biz_none' }))).reason).toBe('not_found')
-})
-
-test('an unknown or deleted endpoint is not_found', async () => {
-  const { endpoint } = await createEndpoint({ businessId: await addBusiness(database) })
-  await deleteEndpoint(endpoint!.id!)
-  expect((await faultOf(deleteEndpoint(endpoint!.id!))).reason).toBe('not_found')
-  expect((await faultOf(deleteEndpoint('ep_none'))).reason).toBe('not_found')
+test('an unknown business, and an unknown or deleted endpoint, is not found', async () => {
+  const { client, create } = await setUp()
+  const { id: endpointId } = await create()
+  await client.deleteEndpoint({ endpointId })
+  const url = 'https://example.com/'
+  for (const call of [
+    () => client.createEndpoint({ businessId: 'biz_none', url }),
+    () => client.updateEndpoint({ endpointId: 'ep_none', url }),
+    () => client.deleteEndpoint({ endpointId }),
+    () => client.updateEndpoint({ endpointId, url }),
+    () => client.rotateSecret({ endpointId }),
+    () => client.sendTestEvent({ endpointId }),
+    () => client.recover({ endpointId, since: { seconds: 0n } }),
+  ])
+    await expect(call()).rejects.toMatchObject({ code: Code.NotFound })
 })
 
 test.each([
-  'http://example.com/',
-  'https://10.0.0.1/',
-  'https://a:b@example.com/',
-  'https://[::1]/',
-])('the URL %s is validation_failed on url', async (url) => {
-  const fault = await faultOf(createEndpoint({ businessId: await addBusiness(database), url }))
-  expect(fault.reason).toBe('validation_failed')
-  expect(fault.fields).toEqual([{ field: 'url', message: expect.stringContaining('must') }])
-  const error = toConnectError(fault, 'req_1')
-  expect(error).toBeInstanceOf(ConnectError)
-  expect(error.code).toBe(Code.InvalidArgument)
+  [{ url: 'http://example.com/' }, 'url'],
+  [{ url: 'https://10.2.0.1/' }, 'url'],
+  [{ url: 'https://a:b@example.com/' }, 'url'],
+  [{ kinds: ['ACCOUNT_CLOSED', 'PAYMENT_NOTIFICATON'] }, 'kinds[1]'],
+  [{ kinds: ['ACCOUNT_CLOSED', 'PAYMENT_UNMATCHED'] }, 'kinds[1]'],
+])('an endpoint can neither be created with %j nor changed to it', async (wrong, field) => {
+  const { client, businessId } = await setUp()
+  const url = 'https://10.1.0.1/'
+  const refusal = { code: Code.InvalidArgument, rawMessage: `Invalid request: ${field}` }
+  await expect(client.createEndpoint({ businessId, url, ...wrong })).rejects.toMatchObject(refusal)
+  const { endpoint } = await client.createEndpoint({ businessId, url })
+  const update = { endpointId: endpoint!.id, description: 'changed', ...wrong }
+  await expect(client.updateEndpoint(update)).rejects.toMatchObject(refusal)
+  expect((await client.listEndpoints({ businessId })).endpoints).toEqual([endpoint])
 })
 
-test('a business has at most 50 endpoints, even if many are created at once', async () => {
-  const businessId = await addBusiness(database)
-  for (let count = 0; count < 45; count++) await createEndpoint({ businessId })
-  const results = await Promise.allSettled(
-    Array.from({ length: 15 }, async () => createEndpoint({ businessId })),
-  )
+test('a business has at most 50 endpoints in each mode, even if many are created at once', async () => {
+  const { client, businessId, create } = await setUp()
+  for (let count = 0; count < 45; count++) await create()
+  const results = await Promise.allSettled(Array.from({ length: 15 }, () => create()))
   const faults = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
-  expect(faults.map((fault) => fault.reason)).toEqual(Array(10).fill('too_many_endpoints'))
-  const { endpoints } = await listEndpoints(businessId)
+  expect(faults.map(({ code }) => code)).toEqual(Array(10).fill(Code.ResourceExhausted))
+  const { endpoints } = await client.listEndpoints({ businessId })
   expect(endpoints).toHaveLength(50)
-  await deleteEndpoint(endpoints![0]!.id!)
-  await createEndpoint({ businessId })
+  await create({ test: true })
+  await client.deleteEndpoint({ endpointId: endpoints[0]!.id })
+  await create()
+})
+
+test('an update changes the given fields and keeps the others', async () => {
+  const { client, businessId } = await setUp()
+  const first = { url: 'https://a.example/', kinds: ['ACCOUNT_CLOSED'], description: 'first' }
+  const { endpoint: made } = await client.createEndpoint({ businessId, ...first })
+  const kinds = ['PAYMENT_REVERSED', 'ENDPOINT_TEST']
+  const steps = [
+    [{ url: 'https://b.example/' }, { url: 'https://b.example/' }],
+    [{ kinds }, { kinds }],
+    [{ allKinds: true }, { kinds: [] }],
+    [{ description: '' }, { description: '' }],
+    [{ concurrency: 3 }, { concurrency: 3 }],
+    [{ enabled: false }, { status: 2, disabledReason: 1 }],
+    [{ enabled: true }, { status: 1, disabledReason: 0 }],
+    [{}, {}],
+  ]
+  let expected: object = { ...first, businessId }
+  for (const [change, effect] of steps) {
+    expected = { ...expected, ...effect }
+    const { endpoint } = await client.updateEndpoint({ endpointId: made!.id, ...change })
+    expect(endpoint).toMatchObject(expected)
+    expect((await client.listEndpoints({ businessId })).endpoints).toEqual([endpoint])
+  }
+})
+
+const secretsOf = (endpointId: string) =>
+  query(
+    `select number, expires_at is null as "isLast" from webhook_secret
+      where endpoint_id = $1 order by number`,
+    endpointId,
+  )
+
+test('an endpoint has at most five active secrets, and without an overlap always a new one', async () => {
+  const { client, create } = await setUp()
+  const { id: endpointId } = await create()
+  for (let i = 0; i < 4; i++) await client.rotateSecret({ endpointId })
+  await expect(client.rotateSecret({ endpointId })).rejects.toMatchObject({
+    code: Code.ResourceExhausted,
+  })
+  await client.rotateSecret({ endpointId, overlap: durationFromMs(0) })
+  expect(await secretsOf(endpointId)).toEqual([{ number: 6, isLast: true }])
+})
+
+test('concurrent rotations give each secret its own number, and one never expires', async () => {
+  const { client, create } = await setUp()
+  const { id: endpointId } = await create()
+  await Promise.all([1, 2, 3, 4].map(() => client.rotateSecret({ endpointId })))
+  expect(await secretsOf(endpointId)).toEqual(
+    [1, 2, 3, 4, 5].map((number) => ({ number, isLast: number === 5 })),
+  )
+})
+
+test('a failure is judged once by many instances, and not of the URL before a change', async () => {
+  const { client, businessId, create } = await setUp()
+  const { id: endpointId } = await create()
+  const [{ url }] = await query('select url from webhook_endpoint where id = $1', endpointId)
+  const health = { failingSinceMs: null, warnedAtMs: null }
+  const judge = () => {
+    const failure = { endpointId, url, status: 410, health }
+    return updateHealth(createTestRuntime(harness.database), failure)
+  }
+  await client.updateEndpoint({ endpointId, url: 'https://moved.example/' })
+  await judge()
+  expect((await client.listEndpoints({ businessId })).endpoints).toMatchObject([{ status: 1 }])
+  await client.updateEndpoint({ endpointId, url })
+  await Promise.all([judge(), judge(), judge()])
+  expect((await client.listEndpoints({ businessId })).endpoints).toMatchObject([
+    { status: 2, disabledReason: 2 },
+  ])
+  expect(await query('select kind from outbox where subject_id = $1', endpointId)).toEqual([
+    { kind: 'ENDPOINT_DISABLED' },
+  ])
 })
