@@ -13,16 +13,21 @@ import {
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { enumName } from '../../src/cli/options.ts'
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
-import { newSecret } from '../../src/webhooks/sender/sign.ts'
-import type { WebhooksOptions } from '../../src/webhooks/webhooks.ts'
+import { STANDARD_FORMAT } from '../../src/webhooks/endpoints/request-format.ts'
+import {
+  type Answer,
+  type Rehearsal,
+  runSteps,
+  type Step,
+} from '../../src/webhooks/rehearsal-steps.ts'
 import { runHere, temporaryFolder } from '../cli/run-inflow.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { waitUntil } from '../support/wait-for.ts'
 import { openWebhooks } from './fixture.ts'
 import { clientOf } from './harness.ts'
 
-const service = useService()
+const service = useSharedService()
 const client = () => service.client(WebhookService)
 
 let receiver: Receiver
@@ -70,7 +75,7 @@ function answerWell(secret: string) {
   return books
 }
 
-test('a correct receiver passes every step, and its books are as the summary says', async () => {
+test('a correct receiver passes every step, its books are as the summary says, and nothing is stored', async () => {
   const { endpointId, secret } = await addEndpoint()
   const books = answerWell(secret)
   const { verdicts, steps, summary } = await rehearse({ endpointId })
@@ -85,12 +90,8 @@ test('a correct receiver passes every step, and its books are as the summary say
   expect([...books.values()].reduce((sum, amount) => sum + Number(amount), 0)).toBe(26_000.5)
   expect([...books.keys()].every((ref) => ref.startsWith(summary.transactionRefPrefix))).toBe(true)
   expect([...books.keys()].every((ref) => /^\d{30}$/.test(ref))).toBe(true)
-})
 
-test('what is sent looks like what the world sends, and follows one sequence', async () => {
-  const { endpointId, secret } = await addEndpoint()
-  answerWell(secret)
-  await rehearse({ endpointId })
+  // What is sent looks like what the world sends, and follows one sequence.
   const genuine = new Map<number, Record<string, unknown>>()
   for (const { rawBody, headers } of receiver.requests) {
     if (!verifyWebhook(Buffer.from(rawBody), headers, secret).ok) continue
@@ -110,23 +111,57 @@ test('what is sent looks like what the world sends, and follows one sequence', a
   })
   const [first, repeat] = receiver.requests
   expect(repeat!.headers['webhook-id']).toBe(first!.headers['webhook-id'])
+
+  const stored = ['outbox', 'event_log', 'transaction'].map((table) =>
+    service.database.durablePool.query(`select from ${table} where business_id = $1`, [businessId]),
+  )
+  for (const { rowCount } of await Promise.all(stored)) expect(rowCount).toBe(0)
+  const { deliveries } = await client().listDeliveries({ endpointId })
+  expect(deliveries).toEqual([])
 })
 
-test('states in words that a receiver accepts everything, and fails on repeats', async () => {
-  const { endpointId } = await addEndpoint()
-  const seen = new Set<string>()
-  receiver.answer(({ rawBody }) => {
-    const { event_id: id } = JSON.parse(rawBody).data
-    if (seen.has(id)) return { status: 500, body: 'duplicate key\nat line 3' }
-    seen.add(id)
-    return { status: 200 }
+/** A receiver that answers these statuses, without a network. */
+const RECEIVER: Omit<Rehearsal, 'send'> = {
+  format: STANDARD_FORMAT,
+  ...{ hasReversals: true, ordered: false, concurrency: 10, rateLimit: 0, timeoutMs: 15_000 },
+  transactionRefPrefix: '999999',
+  pay: (sequence, amountMinor) => ({
+    ...{ kind: 'PAYMENT_NOTIFICATION', businessId: 'biz_1', eventId: `evt_${sequence}` },
+    ...{ businessSequence: BigInt(sequence), epoch: 1, live: false, occurredAtMs: 0, amountMinor },
+    ...{ transactionId: `txn_${sequence}`, sessionId: `${sequence}` },
+  }),
+  reverse: (payment) => ({ ...payment, kind: 'PAYMENT_REVERSED' }),
+  isOver: () => false,
+}
+
+/** The steps for a receiver, and the summary. */
+async function stepsWith(send: (...args: Parameters<Rehearsal['send']>) => Partial<Answer>) {
+  const steps: Step[] = []
+  const answer = { status: 200, error: '', responseBody: '', latencyMs: 5 }
+  const progress = runSteps({
+    ...RECEIVER,
+    send: async (...args) => ({ ...answer, ...send(...args) }),
   })
-  const { verdicts, steps, summary } = await rehearse({ endpointId })
+  for await (const each of progress) {
+    if ('summary' in each) return { steps, verdicts: steps.map((step) => step.verdict), ...each }
+    steps.push(each.step)
+  }
+  throw new Error('there was no summary')
+}
+
+test('states in words that a receiver accepts everything, and fails on repeats', async () => {
+  const seen = new Set<string>()
+  const { verdicts, steps, summary } = await stepsWith(({ kind, eventId, amountMinor }) => {
+    const id = `${kind} ${eventId} ${amountMinor}`
+    if (seen.has(id)) return { status: 500, responseBody: 'duplicate key\nat line 3' }
+    seen.add(id)
+    return {}
+  })
   expect(verdicts).toEqual([
     ...['PASSED', 'FAILED', 'PASSED', 'FAILED', 'FAILED', 'FAILED', 'PASSED', 'PASSED'],
   ])
   expect(steps[1]).toMatchObject({
-    ...{ happened: 'answered 500 to a repeat', statusCode: 500 },
+    ...{ happened: 'answered 500 to a repeat', status: 500 },
     responseBody: 'duplicate key\nat line 3',
   })
   expect(steps.slice(3, 6).map(({ happened }) => happened)).toEqual([
@@ -134,7 +169,7 @@ test('states in words that a receiver accepts everything, and fails on repeats',
     'answered 200: accepts a wrong signature: anyone can credit payments',
     'answered 200: accepts a request without a signature: anyone can credit payments',
   ])
-  expect(summary.verdict).toBe(RehearsalVerdict.FAILED)
+  expect(summary.verdict).toBe('FAILED')
   expect(summary.conclusion).toMatch(/^4 steps failed: the same payment again; /)
   expect(summary.books).toContain(
     'It should have refused NGN 666666.01, NGN 666666.02, NGN 666666.03.',
@@ -142,15 +177,37 @@ test('states in words that a receiver accepts everything, and fails on repeats',
 })
 
 test('names the secret to check if a receiver has another one: then its refusals show nothing', async () => {
-  const { endpointId } = await addEndpoint()
-  answerWell(newSecret())
-  const { verdicts, steps, summary } = await rehearse({ endpointId })
+  const { verdicts, steps, summary } = await stepsWith(() => ({ status: 401 }))
   expect(verdicts).toEqual([
     ...['FAILED', 'FAILED', 'FAILED', 'WARNING', 'WARNING', 'WARNING', 'FAILED', 'FAILED'],
   ])
   expect(steps[0]?.note).toMatch(/check that the receiver has this secret/)
   expect(steps.at(-1)?.happened).toMatch(/^200 of 200 failed: 200 answered 401; half within/)
   expect(summary).toMatchObject({ creditedCount: 0, creditedMinor: 0n })
+})
+
+test('a receiver that does not answer ends it after the first step, with the reason', async () => {
+  const error = 'connection closed without a response'
+  const { steps, summary } = await stepsWith(() => ({ status: undefined, error }))
+  expect(steps.map(({ happened }) => happened)).toEqual([`no answer: ${error}`])
+  expect(summary).toMatchObject({ endedEarly: true, verdict: 'FAILED' })
+  expect(summary.conclusion).toContain(`ended early: the receiver does not answer (${error})`)
+})
+
+test('a time-out after the first payment fails its step alone', async () => {
+  let requests = 0
+  const { verdicts } = await stepsWith(() => {
+    requests += 1
+    return requests === 2 ? { status: undefined, error: 'timed out', latencyMs: 15_000 } : {}
+  })
+  expect([verdicts.length, verdicts[1]]).toEqual([8, 'FAILED'])
+})
+
+test('warns of answers that take over half of the time-out', async () => {
+  const { steps } = await stepsWith(() => ({ latencyMs: 7_600 }))
+  expect(steps[0]).toMatchObject({
+    ...{ verdict: 'WARNING', happened: 'answered 200, but took 7.6 s: Inflow waits 15 s' },
+  })
 })
 
 test('an ordered endpoint with a rate limit and headers of its own gets what it would get', async () => {
@@ -173,18 +230,6 @@ test('an ordered endpoint with a rate limit and headers of its own gets what it 
     )
     .map(({ rawBody }) => JSON.parse(rawBody).data.sequence as number)
   expect(sequences).toEqual([1, ...[...Array(204).keys()].map((at) => at + 1)])
-})
-
-test('a receiver that does not answer ends it after the first step, with the reason', async () => {
-  const { endpointId } = await addEndpoint()
-  receiver.answer('close')
-  const { verdicts, steps, summary } = await rehearse({ endpointId })
-  expect(verdicts).toEqual(['FAILED'])
-  expect(steps[0]?.happened).toBe('no answer: connection closed without a response')
-  expect(summary).toMatchObject({ endedEarly: true, verdict: RehearsalVerdict.FAILED })
-  expect(summary.conclusion).toContain(
-    'ended early: the receiver does not answer (connection closed without a response)',
-  )
 })
 
 const TEXT = 'sk_live_9f86d081884c7d659a2feaa0c55ad015'
@@ -243,20 +288,6 @@ test('refuses live endpoints, private addresses, and receivers that are sent no 
   expect(receiver.requests).toEqual([])
 })
 
-test('stores neither events nor deliveries nor numbers', async () => {
-  const { endpointId, secret } = await addEndpoint()
-  answerWell(secret)
-  const tables = ['outbox', 'event_log', 'webhook_delivery', 'webhook_attempt', 'transaction']
-  const counts = async () => {
-    const sql = tables.map((name) => `(select count(*) from ${name}) as ${name}`).join(', ')
-    const { rows } = await service.database.durablePool.query(`select ${sql}, s.* from sequencer s`)
-    return { ...rows[0], ticked_at: undefined }
-  }
-  const before = await counts()
-  await rehearse({ endpointId })
-  expect(await counts()).toEqual(before)
-})
-
 test('one at a time of a business; a caller that leaves stops it', async () => {
   const { endpointId } = await addEndpoint()
   const left = Promise.withResolvers<void>()
@@ -278,51 +309,16 @@ test('one at a time of a business; a caller that leaves stops it', async () => {
   expect(receiver.requests.length).toBeLessThan(8)
 })
 
-/** Rehearses with other settings than those of the service. */
-async function rehearseWith(options: Partial<WebhooksOptions>, target: Request = wiaxy()) {
-  const webhooks = openWebhooks(service.database, options)
-  onTestFinished(() => webhooks.stop())
-  const steps: RehearsalStep[] = []
-  for await (const { progress } of clientOf(webhooks).rehearse(target)) {
-    if (progress.case === 'step') steps.push(progress.value)
-  }
-  return steps
-}
-
-async function rehearseWithin(timeoutMs: number, answer: Parameters<Receiver['answer']>[0]) {
-  receiver.answer(answer)
-  return rehearseWith({ requestTimeoutMs: timeoutMs })
-}
-
 test('sends nothing to a name that resolves to a private address', async () => {
   const resolve = async () => [{ address: '10.0.0.1', family: 4 as const }]
+  const webhooks = openWebhooks(service.database, { resolve })
+  onTestFinished(() => webhooks.stop())
   const target = wiaxy({ url: 'https://shop.example.com/hooks' })
-  const [only, ...none] = await rehearseWith({ resolve }, target)
-  expect(only!.happened).toBe('no answer: refused: resolves to a private address (10.0.0.1)')
-  expect(none).toEqual([])
-})
-
-test('warns of answers that take over half of the time-out', async () => {
-  let requests = 0
-  const [step] = await rehearseWithin(2_000, () => {
-    requests += 1
-    return { status: 200, ...(requests === 1 && { delayMs: 1_100 }) }
-  })
-  expect(enumName(RehearsalVerdictSchema, step!.verdict)).toBe('WARNING')
-  expect(step!.happened).toMatch(/^answered 200, but took 1\.[1-9] s: Inflow waits 2 s$/)
-})
-
-test('a time-out ends it at the first payment, and later fails the step alone', async () => {
-  const [only, ...none] = await rehearseWithin(300, 'hang')
-  expect(only!.happened).toBe('no answer: timed out after 0.3 s')
-  expect(none).toEqual([])
-  let requests = 0
-  const steps = await rehearseWithin(300, () => {
-    requests += 1
-    return requests === 2 ? 'hang' : { status: 200 }
-  })
-  expect(steps[1]!.happened).toBe('no answer: timed out after 0.3 s')
-  expect(steps).toHaveLength(8)
+  const happened: string[] = []
+  for await (const { progress } of clientOf(webhooks).rehearse(target)) {
+    if (progress.case === 'step') happened.push(progress.value.happened)
+  }
+  expect(happened).toEqual(['no answer: refused: resolves to a private address (10.0.0.1)'])
 })
 
 const cli = (...args: string[]) =>

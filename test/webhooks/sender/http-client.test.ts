@@ -1,9 +1,8 @@
-import { createServer, type Server, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import type { Resolve } from '../../../src/net/addresses.ts'
-import { failureText } from '../../../src/webhooks/sender/failure-text.ts'
 import { startReceiver } from '../../support/receiver.ts'
-import { closing, httpClient } from './raw-receiver.ts'
+import { closing, httpClient, LOOPBACK, receiver as rawReceiver } from './raw-receiver.ts'
 
 async function receiver() {
   const started = await startReceiver()
@@ -12,45 +11,10 @@ async function receiver() {
 }
 
 /** A peer that does not speak proper HTTP. @returns its URL */
-async function rawServer(onConnection: (socket: Socket) => void): Promise<string> {
-  const sockets = new Set<Socket>()
-  const server: Server = createServer((socket) => {
-    sockets.add(socket)
-    socket.on('error', () => {})
-    onConnection(socket)
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  closing.push(
-    () =>
-      new Promise((resolve) => {
-        server.close(resolve)
-        for (const socket of sockets) socket.destroy()
-      }),
-  )
-  const address = server.address()
-  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/`
-}
+const rawServer = async (onConnection: (socket: Socket) => void): Promise<string> =>
+  (await rawReceiver(({ socket }) => onConnection(socket))).url
 
 describe('a request', () => {
-  test('carries the given headers and body', async () => {
-    const peer = await receiver()
-    peer.answer({ status: 202, body: 'thanks' })
-    const outcome = await httpClient().post(
-      `${peer.url}/a?b=c`,
-      { 'webhook-id': 'evt_1' },
-      '{"ệ":1}',
-    )
-    expect(outcome).toEqual({
-      status: 202,
-      responseBody: 'thanks',
-      error: '',
-      retryAfter: undefined,
-    })
-    const request = await peer.next()
-    expect(request).toMatchObject({ path: '/a?b=c', rawBody: '{"ệ":1}' })
-    expect(request.headers['webhook-id']).toBe('evt_1')
-  })
-
   test('is not sent to a refused literal address, in any spelling', async () => {
     const peer = await receiver()
     const port = new URL(peer.url).port
@@ -93,10 +57,7 @@ describe('a request', () => {
   })
 
   test.each([
-    ['169.254.169.254', 4, 'a link-local address (169.254.169.254)'],
     ['::ffff:169.254.169.254', 6, 'a link-local address (169.254.169.254)'],
-    ['::ffff:7f00:1', 6, 'a loopback address (127.0.0.1)'],
-    ['fd00:ec2::254', 6, 'a private address (fd00:ec2::254)'],
     ['64:ff9b::a00:1', 6, 'a private address (10.0.0.1)'],
     ['0.0.0.0', 4, 'an unspecified address (0.0.0.0)'],
   ])('is not sent to a name that resolves to %s', async (address, family, kind) => {
@@ -152,42 +113,21 @@ describe('a connection', () => {
     expect(sockets).toHaveLength(4)
   })
 
-  test('that the receiver closed, at once or while idle, is replaced', async () => {
-    const sockets: Socket[] = []
-    const url = await rawServer((socket) => {
-      sockets.push(socket)
-      socket.on('data', () => {
-        const closes = sockets.length === 1 ? 'connection: close\r\n' : ''
-        socket.write(NO_CONTENT.replace('\r\n\r\n', `\r\n${closes}\r\n`))
-      })
-    })
-    const { post } = httpClient()
-    expect((await post(url, {}, 'a')).status).toBe(204)
-    expect((await post(url, {}, 'b')).status).toBe(204)
-    expect(sockets).toHaveLength(2)
-    const [, free] = sockets
-    const closed = new Promise((resolve) => free?.once('close', resolve))
-    free?.end()
-    await closed
-    expect((await post(url, {}, 'c')).status).toBe(204)
-    expect(sockets).toHaveLength(3)
-  })
-
   test('that timed out does not get the next request', async () => {
     const sockets: Socket[] = []
     const url = await rawServer((socket) => {
       sockets.push(socket)
       if (sockets.length > 1) socket.on('data', () => socket.write(NO_CONTENT))
     })
-    const { post } = httpClient({ timeoutMs: 1_500 })
-    expect((await post(url, {}, 'a')).error).toBe('timed out after 1.5 s')
+    const { post } = httpClient({ timeoutMs: 300 })
+    expect((await post(url, {}, 'a')).error).toBe('timed out after 0.3 s')
     expect((await post(url, {}, 'b')).status).toBe(204)
     expect(sockets).toHaveLength(2)
   })
 })
 
 describe('a response', () => {
-  test.each([301, 302, 303, 307, 308])('with %d is not followed', async (status) => {
+  test.each([301, 307])('with %d is not followed', async (status) => {
     const [peer, target] = [await receiver(), await receiver()]
     peer.answer({ status, headers: { location: target.url } })
     const outcome = await httpClient().post(peer.url, {}, '')
@@ -195,7 +135,8 @@ describe('a response', () => {
     expect(target.requests).toHaveLength(0)
   })
 
-  test.each([400, 404, 410, 429, 500, 503])('with %d is a failure', async (status) => {
+  test('with another status than 2xx is a failure', async () => {
+    const status = 503
     const peer = await receiver()
     peer.answer({ status, headers: { 'retry-after': '7' }, body: 'no' })
     const outcome = await httpClient().post(peer.url, {}, '')
@@ -242,13 +183,6 @@ describe('a response', () => {
     expect(error).toBe('the response headers are too large')
   })
 
-  test('that does not arrive is a timeout', async () => {
-    const peer = await receiver()
-    peer.answer('hang')
-    const { error, status } = await httpClient({ timeoutMs: 200 }).post(peer.url, {}, '')
-    expect({ error, status }).toEqual({ error: 'timed out after 0.2 s', status: undefined })
-  })
-
   test('whose headers trickle is a timeout', async () => {
     const url = await rawServer((socket) => {
       socket.write('HTTP/1.1 200 OK\r\n')
@@ -270,57 +204,27 @@ describe('a response', () => {
     const broken = await rawServer((socket) => {
       socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nok'))
     })
-    const one = await httpClient({ timeoutMs: 1_500 }).post(trickling, {}, '')
+    const one = await httpClient({ timeoutMs: 300 }).post(trickling, {}, '')
     expect(one).toMatchObject({ status: 200, error: '' })
     const other = await httpClient().post(broken, {}, '')
     expect(other).toMatchObject({ status: 200, error: '', responseBody: 'ok' })
   })
-
-  test('that is not HTTP is reported as such', async () => {
-    const url = await rawServer((socket) => {
-      socket.once('data', () => socket.end('SSH-2.0-OpenSSH_9.6\r\n'))
-    })
-    expect((await httpClient().post(url, {}, '')).error).toBe('the response is not HTTP')
-  })
 })
 
-describe('no response', () => {
-  test('because the connection was refused is reported as such', async () => {
-    const peer = await receiver()
-    await peer.close()
-    expect((await httpClient().post(peer.url, {}, '')).error).toBe('connection refused')
-  })
-
-  test('because the connection was closed is reported as such', async () => {
-    const peer = await receiver()
-    peer.answer('close')
-    const { error } = await httpClient().post(peer.url, {}, '')
-    expect(error).toBe('connection closed without a response')
-  })
-
-  test('because the receiver does not speak TLS is reported as such', async () => {
-    const peer = await receiver()
-    const { error } = await httpClient().post(peer.url.replace('http', 'https'), {}, '')
-    expect(error).toBe('TLS handshake failed')
-  })
-
-  test('because the name is unknown is reported as such', async () => {
-    const resolve: Resolve = async () => {
-      throw Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' })
-    }
-    const { error } = await httpClient({ resolve }).post('http://nowhere.example/', {}, '')
-    expect(error).toBe('host name not found')
-  })
-
-  test.each([
-    ['CERT_HAS_EXPIRED', 'TLS certificate expired'],
-    ['ERR_TLS_CERT_ALTNAME_INVALID', 'TLS certificate is for another host name'],
-    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'TLS certificate is self-signed'],
-    ['SOMETHING_ELSE', 'the request failed (SOMETHING_ELSE)'],
-  ])('because of %s is reported as "%s"', (code, text) => {
-    expect(failureText(Object.assign(new Error(), { code }))).toBe(text)
-    expect(failureText(new Error('outer', { cause: Object.assign(new Error(), { code }) }))).toBe(
-      text,
-    )
-  })
+test('why there was no response is reported', async () => {
+  const [closed, cut, plain] = [await receiver(), await receiver(), await receiver()]
+  await closed.close()
+  cut.answer('close')
+  const resolve: Resolve = async (name) => {
+    if (name === '127.0.0.1') return LOOPBACK
+    throw Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' })
+  }
+  const { post } = httpClient({ resolve })
+  for (const [url, error] of [
+    [closed.url, 'connection refused'],
+    [cut.url, 'connection closed without a response'],
+    [plain.url.replace('http', 'https'), 'TLS handshake failed'],
+    ['http://nowhere.example/', 'host name not found'],
+  ] as const)
+    expect(await post(url, {}, '')).toMatchObject({ status: undefined, error })
 })

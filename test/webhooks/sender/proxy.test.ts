@@ -1,5 +1,3 @@
-import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { NameError, type Resolve } from '../../../src/net/addresses.ts'
 import { startEgressProxy } from '../../support/egress-proxy.ts'
@@ -13,8 +11,8 @@ async function proxy(refusal?: Parameters<typeof startEgressProxy>[0]) {
   return started
 }
 
-async function receiver() {
-  const started = await startReceiver()
+async function receiver(certificate?: Parameters<typeof startReceiver>[0]) {
+  const started = await startReceiver(certificate)
   closing.push(started.close)
   return { ...started, port: new URL(started.url).port }
 }
@@ -61,22 +59,14 @@ describe('with an egress proxy', () => {
   })
 
   test('TLS is end to end with the receiver, whose certificate is verified', async () => {
-    let requests = 0
-    const server = createServer(makeCertificate(), (_request, response) => {
-      requests += 1
-      response.end()
-    })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    closing.push(() => new Promise((resolve) => server.close(resolve)))
-    const egress = await proxy()
+    const [egress, peer] = [await proxy(), await receiver(makeCertificate())]
     const { post } = httpClient({
       proxyUrl: `http://proxy.internal:${egress.port}`,
       resolve: knows({}),
     })
-    const { port } = server.address() as AddressInfo
-    const { error } = await post(`https://receiver.example:${port}/`, {}, '1')
-    expect([error, requests]).toEqual(['TLS certificate is self-signed', 0])
-    expect(egress.targets).toEqual([`receiver.example:${port}`])
+    const { error } = await post(`https://receiver.example:${peer.port}/`, {}, '1')
+    expect([error, peer.requests]).toEqual(['TLS certificate is self-signed', []])
+    expect(egress.targets).toEqual([`receiver.example:${peer.port}`])
   })
 
   test('URLs known here to be internal are refused before the proxy', async () => {

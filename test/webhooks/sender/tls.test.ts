@@ -1,38 +1,16 @@
-import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
-import { afterEach, expect, test } from 'vitest'
-import { createAddressGuard } from '../../../src/webhooks/sender/address-guard.ts'
-import { createHttpClient } from '../../../src/webhooks/sender/http-client.ts'
+import { expect, test } from 'vitest'
+import { startReceiver } from '../../support/receiver.ts'
 import { makeCertificate, type TestCertificate } from './certificate.ts'
+import { closing, httpClient } from './raw-receiver.ts'
 
 const DAY_MS = 86_400_000
 
-const closing: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
-
 /** Posts to an https receiver with the certificate. */
-async function postTo(certificate: TestCertificate, host = '127.0.0.1') {
-  let requests = 0
-  const server = createServer(certificate, (_request, response) => {
-    requests += 1
-    response.end('ok')
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const httpClient = createHttpClient({
-    rules: { allowHttp: false, guard: createAddressGuard(['127.0.0.0/8']) },
-    timeoutMs: 5_000,
-    resolve: async () => [{ address: '127.0.0.1', family: 4 }],
-  })
-  closing.push(httpClient.close, () => new Promise((resolve) => server.close(resolve)))
-  const { port } = server.address() as AddressInfo
-  const { error } = await httpClient.post(
-    { endpointId: 'ep_1', url: `https://${host}:${port}/`, concurrency: 1 },
-    {},
-    '{}',
-  )
-  return { error, requests }
+async function postTo(certificate: TestCertificate) {
+  const receiver = await startReceiver(certificate)
+  closing.push(receiver.close)
+  const { error } = await httpClient({ allowHttp: false }).post(receiver.url, {}, '{}')
+  return { error, requests: receiver.requests.length }
 }
 
 test('a self-signed certificate is refused, and nothing is sent', async () => {
