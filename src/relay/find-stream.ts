@@ -5,10 +5,6 @@ import { type LogState, placeOf, readLogState } from '../events/log-state.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { type EventSink, type MirrorStream, SinkConflict } from './event-sink.ts'
 
-interface Dependencies {
-  readonly sink: EventSink
-}
-
 /**
  * Returns the stream to publish to, and the log's state. The last message of the stream is compared with the
  * log as a cursor of a subscriber is. A new stream begins with each epoch of the log, where messages
@@ -18,12 +14,9 @@ interface Dependencies {
  * instance began a stream meanwhile. Fault unavailable: the database has just failed over
  */
 export async function findStream(
-  runtime: Runtime,
-  dependencies: Dependencies,
+  { log, database: { durablePool } }: Runtime,
+  sink: EventSink,
 ): Promise<MirrorStream> {
-  const { log } = runtime
-  const { durablePool } = runtime.database
-  const { sink } = dependencies
   const state = await readLogState(durablePool)
   const latest = await sink.latest()
   if (latest !== undefined && latest.epoch > state.epoch) throw laterEpoch(latest, state)

@@ -120,7 +120,7 @@ class Relaying {
       return this.#stream
     }
     const { durablePool } = this.#runtime.database
-    const stream = await findStream(this.#runtime, { sink })
+    const stream = await findStream(this.#runtime, sink)
     if (this.isFollowing) {
       const { entries } = await readLog(durablePool, stream.end + 1n, 1)
       this.isFollowing = entries.length === 0 || stream.end !== this.end

@@ -1,31 +1,24 @@
 import { fromBinary, fromJsonString } from '@bufbuild/protobuf'
 import { expect, test } from 'vitest'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
-import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { toEventMessage } from '../../src/events/message.ts'
-import { readLog } from '../../src/events/read-log.ts'
 import { toMessage } from '../../src/relay/message.ts'
-import { sequence } from '../support/events.ts'
-import { useService } from '../support/service.ts'
+import { accountEvent, paymentEvent } from '../webhooks/fixture.ts'
 
-const service = useService()
-
-test('a message has what a subscriber gets, in either format', async () => {
-  const { key } = await service.business()
-  const opened = await service.post('generateVirtualAccount/', key, {
-    ...{ reference: 'order-1', email: 'ada@example.com', phone: '08012345678' },
-    ...{ firstName: 'Ada', lastName: 'Obi', bank: '9PSB' },
-  })
-  const accountNumber = opened.body.data.account[0].account_number
-  await service.client(SandboxService).simulateTransfer({ accountNumber, amountMinor: 100n })
-  const { durablePool } = service.database
-  await sequence(durablePool)
-  const { entries } = await readLog(durablePool, 1n, 100)
-  expect(entries.map(({ kind }) => kind)).toEqual(['ACCOUNT_CREATED', 'PAYMENT_NOTIFICATION'])
-  for (const entry of entries) {
+test('a message has what a subscriber gets, in either format', () => {
+  for (const { id, ...event } of [accountEvent('biz_1'), paymentEvent('biz_1')]) {
+    const entry = {
+      ...{ ...event, eventId: id, position: 7n, businessSequence: 3n, epoch: 2 },
+      ...{ live: false, occurredAtMs: Date.UTC(2026, 10, 20) },
+    }
     const expected = toEventMessage(entry, 3)
-    expect(fromBinary(EventSchema, toMessage(entry, 3, 'protobuf').body)).toEqual(expected)
-    const json = new TextDecoder().decode(toMessage(entry, 3, 'json').body)
-    expect(fromJsonString(EventSchema, json)).toEqual(expected)
+    const binary = toMessage(entry, 3, 'protobuf')
+    expect(fromBinary(EventSchema, binary.body)).toEqual(expected)
+    const json = toMessage(entry, 3, 'json')
+    expect(fromJsonString(EventSchema, new TextDecoder().decode(json.body))).toEqual(expected)
+    expect([binary, json].map(({ contentType }) => contentType)).toEqual([
+      'application/protobuf; proto=inflow.event.v1.Event',
+      'application/json',
+    ])
   }
 })

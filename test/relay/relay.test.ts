@@ -1,10 +1,18 @@
-import { fromJson, type JsonValue } from '@bufbuild/protobuf'
 import { nanos } from '@nats-io/transport-node'
+import pino from 'pino'
 import { Registry } from 'prom-client'
-import { expect, onTestFinished, test } from 'vitest'
-import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import { openTracing } from '../../src/app/start-service.ts'
+import { readConfig } from '../../src/config/config.ts'
 import { readLogState } from '../../src/events/log-state.ts'
+import { readLog } from '../../src/events/read-log.ts'
+import type { EventSink } from '../../src/relay/event-sink.ts'
+import { findStream } from '../../src/relay/find-stream.ts'
+import { toMessage } from '../../src/relay/message.ts'
 import { registerRelayMetrics } from '../../src/relay/metrics.ts'
+import { createRelay } from '../../src/relay/relay.ts'
+import { parseTraceparent } from '../../src/tracing/tracing.ts'
+import { startCollector } from '../support/collector.ts'
 import { useDatabase } from '../support/database.ts'
 import {
   beginTimeline,
@@ -13,20 +21,48 @@ import {
   sequence,
   writeEvents,
 } from '../support/events.ts'
-import { hasNats, type NatsServer, startNats } from '../support/nats.ts'
+import {
+  hasNats,
+  type NatsServer,
+  openReader,
+  type StreamReader,
+  startNats,
+} from '../support/nats.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { listen } from './captured-log.ts'
-import { expectMirror, logIds, startRelay, untilPublished, useReader } from './fixture.ts'
+import { expectMirror, logIds, openSink, startRelay, untilPublished, useReader } from './fixture.ts'
 
 const db = useDatabase()
 const FIRST = 'INFLOW_EVENTS_1'
 const SECOND = 'INFLOW_EVENTS_2'
 
-async function useNats(...extra: string[]): Promise<NatsServer> {
-  const server = await startNats(...extra)
-  onTestFinished(() => server.stop())
-  return server
+/** The server of all tests but those that kill it; each finds it without streams. */
+let server: NatsServer
+let reader: StreamReader
+
+beforeAll(async () => {
+  if (!hasNats) return
+  server = await startNats()
+  reader = await openReader(server)
+})
+// The relays of the test before have stopped only now.
+beforeEach(async () => {
+  if (!hasNats) return
+  for await (const { config } of reader.manager.streams.list()) {
+    await reader.manager.streams.delete(config.name)
+  }
+})
+afterAll(async () => {
+  await reader?.close()
+  await server?.stop()
+})
+
+/** A server of a test that kills it. */
+async function useNats(): Promise<NatsServer> {
+  const own = await startNats()
+  onTestFinished(() => own.stop())
+  return own
 }
 
 /** Adds events to the log. @returns their ids */
@@ -46,14 +82,12 @@ async function beginEpoch(): Promise<number> {
 }
 
 test.skipIf(!hasNats)('publishes each event once, in order, with its place', async () => {
-  const server = await useNats()
   const { durablePool } = db.database
   const [live] = await publish(1, { businessId: 'biz_1' })
   await publish(1, { businessId: 'biz_2', live: false })
   const { epoch, floor } = await readLogState(durablePool)
   startRelay(durablePool, server)
   await untilPublished(durablePool, server, FIRST)
-  const reader = await useReader(server)
   await expectMirror(durablePool, reader, FIRST, floor)
   const message = (await reader.messages(FIRST)).at(-2)!
   expect(message.subject).toBe('inflow.events.live.biz_1.ACCOUNT_CREATED')
@@ -64,66 +98,34 @@ test.skipIf(!hasNats)('publishes each event once, in order, with its place', asy
   expect((await reader.last(FIRST))?.subject).toBe('inflow.events.test.biz_2.ACCOUNT_CREATED')
 })
 
-test.skipIf(!hasNats)('publishes JSON if that is the format', async () => {
-  const server = await useNats()
-  const { durablePool } = db.database
-  const [id] = await publish(1)
-  startRelay(durablePool, server, { format: 'json' })
-  await untilPublished(durablePool, server, FIRST)
-  const last = (await (await useReader(server)).last(FIRST))!
-  expect(last.header.get('Content-Type')).toBe('application/json')
-  const event = fromJson(EventSchema, last.json<JsonValue>(), { ignoreUnknownFields: false })
-  const { end } = await readLogState(durablePool)
-  expect([event.id, event.position]).toEqual([id, end.position])
-})
-
 test.skipIf(!hasNats)('three relays publish each event once, and a fourth continues', async () => {
-  const server = await useNats()
   const { durablePool } = db.database
-  await publish(2_000)
+  await publish(400)
   const relays = [1, 2, 3].map(() => startRelay(durablePool, server))
   for (let i = 0; i < 10; i++) {
-    await publish(100)
+    await publish(30)
     for (const relay of relays) relay.wake()
   }
   await untilPublished(durablePool, server, FIRST)
   await Promise.all(relays.map((relay) => relay.stop()))
-  await publish(500)
+  await publish(100)
   startRelay(durablePool, server)
   await untilPublished(durablePool, server, FIRST)
-  await expectMirror(durablePool, await useReader(server), FIRST)
-})
-
-test.skipIf(!hasNats)('a killed server gets the events once it is back', async () => {
-  const server = await useNats()
-  const { durablePool } = db.database
-  const log = listen()
-  const relay = startRelay(durablePool, server, { log: log.log })
-  await publish(500)
-  await untilPublished(durablePool, server, FIRST)
-  await server.kill()
-  await publish(500)
-  relay.wake()
-  await waitFor(() => expect(relay.isUp()).toBe(false))
-  await waitFor(() => expect(log.text()).toContain('event relay'))
-  await server.restart()
-  await untilPublished(durablePool, server, FIRST)
-  expect(relay.isUp()).toBe(true)
-  await expectMirror(durablePool, await useReader(server), FIRST)
+  await expectMirror(durablePool, reader, FIRST)
 })
 
 test.skipIf(!hasNats)('what a server lost is published again, at the same sequences', async () => {
   const server = await useNats()
   const { durablePool } = db.database
   const relay = startRelay(durablePool, server)
-  await publish(300)
+  await publish(50)
   await untilPublished(durablePool, server, FIRST)
   await relay.stop()
   await server.kill()
   await server.saveStore()
   await server.restart()
   const again = startRelay(durablePool, server)
-  await publish(300)
+  await publish(50)
   await untilPublished(durablePool, server, FIRST)
   await server.kill()
   await server.restoreStore()
@@ -134,13 +136,11 @@ test.skipIf(!hasNats)('what a server lost is published again, at the same sequen
 })
 
 test.skipIf(!hasNats)('a stream without its last messages is replaced', async () => {
-  const server = await useNats()
   const { durablePool } = db.database
   await publish(10)
   const relay = startRelay(durablePool, server)
   await untilPublished(durablePool, server, FIRST)
   await relay.stop()
-  const reader = await useReader(server)
   // The server refuses to delete messages of the relay's streams …
   const { state, config } = await reader.info(FIRST)
   const { streams } = reader.manager
@@ -163,7 +163,6 @@ test.skipIf(!hasNats)('a stream without its last messages is replaced', async ()
 })
 
 test.skipIf(!hasNats)('a new epoch begins a stream where the logs part', async () => {
-  const server = await useNats()
   const { durablePool } = db.database
   await publish(10)
   const lost = await publish(3)
@@ -171,14 +170,17 @@ test.skipIf(!hasNats)('a new epoch begins a stream where the logs part', async (
   await untilPublished(durablePool, server, FIRST)
   const { end } = await readLogState(durablePool)
   const consumer = { durable_name: 'billing', filter_subject: 'inflow.events.live.>' }
-  const reader = await useReader(server)
   await reader.manager.consumers.add(FIRST, consumer)
+  // A later stream takes the settings of the one before it.
+  const changed = { max_age: nanos(7_200_000), max_bytes: 100_000_000 }
+  await reader.manager.streams.update(FIRST, changed)
   await loseEvents(durablePool, lost)
   const epoch = await beginEpoch()
   relay.wake()
   await untilPublished(durablePool, server, SECOND)
   await expectMirror(durablePool, reader, SECOND, end.position - 3n)
   const { config } = await reader.info(SECOND)
+  expect(config).toMatchObject({ ...changed, deny_purge: true })
   expect(config.description).toBe(
     `Inflow event log, epoch ${epoch}: sequence 1 is position ${end.position - 2n}; continues ${FIRST} after its sequence ${end.position - 3n}`,
   )
@@ -190,23 +192,7 @@ test.skipIf(!hasNats)('a new epoch begins a stream where the logs part', async (
   expect((await reader.manager.consumers.info(FIRST, 'billing')).num_pending).toBe(live.length)
 })
 
-test.skipIf(!hasNats)('a later stream takes the settings of the one before it', async () => {
-  const server = await useNats()
-  const { durablePool } = db.database
-  await publish(1)
-  const relay = startRelay(durablePool, server)
-  await untilPublished(durablePool, server, FIRST)
-  const reader = await useReader(server)
-  const changed = { max_age: nanos(7_200_000), max_bytes: 100_000_000 }
-  await reader.manager.streams.update(FIRST, changed)
-  await beginEpoch()
-  relay.wake()
-  await untilPublished(durablePool, server, SECOND)
-  expect((await reader.info(SECOND)).config).toMatchObject({ ...changed, deny_purge: true })
-})
-
 test.skipIf(!hasNats)('without deleted events, a new stream states what it lacks', async () => {
-  const server = await useNats()
   const { durablePool } = db.database
   await publish(5)
   const relay = startRelay(durablePool, server)
@@ -219,7 +205,6 @@ test.skipIf(!hasNats)('without deleted events, a new stream states what it lacks
   const log = listen()
   startRelay(durablePool, server, { log: log.log })
   await untilPublished(durablePool, server, SECOND)
-  const reader = await useReader(server)
   await expectMirror(durablePool, reader, SECOND, floor)
   expect((await reader.info(SECOND)).config.description).toMatch(
     `positions ${end.position + 1n} to ${floor} are missing`,
@@ -230,14 +215,12 @@ test.skipIf(!hasNats)('without deleted events, a new stream states what it lacks
 test.skipIf(!hasNats)(
   'a log that contradicts the stream is not published until an operator decides',
   async () => {
-    const server = await useNats()
     const { durablePool } = db.database
     const log = listen()
     const relay = startRelay(durablePool, server, { log: log.log })
     const lost = await publish(3)
     await untilPublished(durablePool, server, FIRST)
     await relay.stop()
-    const reader = await useReader(server)
     const publishedIds = async () =>
       (await reader.messages(FIRST)).map(({ header }) => header('Nats-Msg-Id'))
     const published = await publishedIds()
@@ -257,10 +240,8 @@ test.skipIf(!hasNats)(
 )
 
 test.skipIf(!hasNats)('a stream of a later epoch is left alone', async () => {
-  const server = await useNats()
   const { durablePool } = db.database
   const { epoch } = await readLogState(durablePool)
-  const reader = await useReader(server)
   await reader.manager.streams.add({
     name: FIRST,
     subjects: ['inflow.events.>'],
@@ -272,30 +253,163 @@ test.skipIf(!hasNats)('a stream of a later epoch is left alone', async () => {
   expect((await reader.info(FIRST)).state.messages).toBe(0)
 })
 
-test.skipIf(!hasNats)('reports how far the stream is behind', async () => {
-  const server = await useNats()
+test.skipIf(!hasNats)(
+  'reports how far the stream is behind, and continues once a killed server is back',
+  async () => {
+    const server = await useNats()
+    const { durablePool } = db.database
+    await publish(10)
+    const log = listen()
+    const relay = startRelay(durablePool, server, { log: log.log })
+    const metrics = new Registry()
+    registerRelayMetrics(createTestRuntime({ durablePool }, { metrics }), relay)
+    await untilPublished(durablePool, server, FIRST)
+    await waitFor(async () => {
+      const text = await metrics.metrics()
+      expect(text).toContain('inflow_relay_up 1')
+      expect(text).toContain('inflow_relay_lag_rows 0')
+      expect(text).toContain('inflow_relay_lag_seconds 0')
+      expect(text).toContain(
+        `inflow_relay_events_total ${(await logIds(durablePool, (await readLogState(durablePool)).floor)).length}`,
+      )
+    })
+    await server.kill()
+    await publish(7)
+    relay.wake()
+    await waitFor(async () => {
+      const text = await metrics.metrics()
+      expect(text).toContain('inflow_relay_up 0')
+      expect(text).toContain('inflow_relay_lag_rows 7')
+      expect(text).toMatch(/inflow_relay_lag_seconds (?!0$)[\d.e-]+$/m)
+    })
+    expect(log.text()).toContain('event relay')
+    await server.restart()
+    await untilPublished(durablePool, server, FIRST)
+    await waitFor(async () => expect(await metrics.metrics()).toContain('inflow_relay_up 1'))
+  },
+)
+
+/** Seconds between the turns of an idle relay: it waits until it is woken. */
+const IDLE = 1_000
+
+test.skipIf(!hasNats)('an instance that met another one takes over when that stops', async () => {
   const { durablePool } = db.database
-  await publish(10)
-  const relay = startRelay(durablePool, server)
-  const metrics = new Registry()
-  registerRelayMetrics(createTestRuntime({ durablePool }, { metrics }), relay)
+  await publish(3)
+  let waits = IDLE
+  // What another instance does just before this one publishes, whatever this one knew of the stream.
+  let overtake: (() => Promise<void>) | undefined
+  let overtaken: Promise<void> | undefined
+  let refused = 0
+  const relay = createRelay(createTestRuntime({ durablePool }), {
+    format: 'protobuf',
+    random: () => waits,
+    async openSink() {
+      const sink = await openSink(server)
+      const append = sink.append.bind(sink)
+      sink.append = async (stream, message) => {
+        overtaken ??= overtake?.()
+        await overtaken
+        return append(stream, message).catch((error) => {
+          refused += 1
+          throw error
+        })
+      }
+      return sink
+    },
+  })
+  relay.start()
+  onTestFinished(() => relay.stop())
   await untilPublished(durablePool, server, FIRST)
-  await waitFor(async () => {
-    const text = await metrics.metrics()
-    expect(text).toContain('inflow_relay_up 1')
-    expect(text).toContain('inflow_relay_lag_rows 0')
-    expect(text).toContain('inflow_relay_lag_seconds 0')
-    expect(text).toContain(
-      `inflow_relay_events_total ${(await logIds(durablePool, (await readLogState(durablePool)).floor)).length}`,
-    )
-  })
-  await server.kill()
-  await publish(7)
+  const { end, floor } = await readLogState(durablePool)
+  await waitFor(() => expect(relay.publishedUpTo()).toBe(end.position))
+  const published = relay.published()
+
+  // Another instance publishes one event meanwhile, and dies.
+  await publish(1)
+  const { entries } = await readLog(durablePool, end.position + 1n, 1)
+  const other = await openSink(server)
+  onTestFinished(() => other.close())
+  const stream = await other.latest()
+  overtake = () => other.append(stream!, toMessage(entries[0]!, end.epoch, 'protobuf'))
+  waits = 0
   relay.wake()
-  await waitFor(async () => {
-    const text = await metrics.metrics()
-    expect(text).toContain('inflow_relay_up 0')
-    expect(text).toContain('inflow_relay_lag_rows 7')
-    expect(text).toMatch(/inflow_relay_lag_seconds (?!0$)[\d.e-]+$/m)
-  })
+  await waitFor(() => expect(refused).toBe(1))
+  await publish(1)
+  await untilPublished(durablePool, server, FIRST)
+  await expectMirror(durablePool, reader, FIRST, floor)
+  await waitFor(() => expect(relay.published()).toBe(published + 1))
 })
+
+test.skipIf(!hasNats)(
+  'the next stream begins after what another instance published just before the end of the last one',
+  async () => {
+    const { durablePool } = db.database
+    const { end: before, epoch: present } = await readLogState(durablePool)
+    const after = before.position
+    await publish(3)
+    const { entries } = await readLog(durablePool, after + 1n, 3)
+    const [first, second] = entries.map((entry) => toMessage(entry, present, 'protobuf'))
+    const sink = await openSink(server)
+    onTestFinished(() => sink.close())
+    await sink.begin({ epoch: present, after })
+    const stream = (await sink.latest())!
+    await sink.append(stream, first!)
+    const epoch = await beginEpoch()
+
+    const late: EventSink = {
+      latest: () => sink.latest(),
+      begin: (next, previous) => sink.begin(next, previous),
+      append: (...args) => sink.append(...args),
+      close: () => sink.close(),
+      async end(ending) {
+        await sink.append(stream, second!)
+        return sink.end(ending)
+      },
+    }
+    const begun = await findStream(createTestRuntime({ durablePool }), late)
+    expect(begun).toMatchObject({ name: SECOND, epoch, after: after + 2n, end: after + 2n })
+  },
+)
+
+const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+
+test.skipIf(!hasNats)(
+  'a message continues the trace of its payment, with a span of its own where tracing is on',
+  async () => {
+    const { durablePool } = db.database
+    const collector = await startCollector()
+    onTestFinished(() => collector.close())
+    const publishTraced = async (count: number, traceparent?: string) => {
+      await writeEvents(durablePool, count, traceparent === undefined ? {} : { traceparent })
+      await sequence(durablePool)
+      await untilPublished(durablePool, server, FIRST)
+      const messages = await reader.messages(FIRST)
+      return messages.slice(-count).map(({ header }) => header('traceparent'))
+    }
+    const untraced = startRelay(durablePool, server)
+    expect(await publishTraced(1)).toEqual([''])
+    expect(await publishTraced(2, TRACEPARENT)).toEqual([TRACEPARENT, TRACEPARENT])
+    await untraced.stop()
+
+    const { tracing: settings } = readConfig({
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_BSP_SCHEDULE_DELAY: '20',
+    })
+    const tracing = await openTracing(settings, pino({ level: 'silent' }))
+    startRelay(durablePool, server, { tracing })
+    expect(await publishTraced(1)).toEqual([''])
+    const [header] = await publishTraced(1, TRACEPARENT)
+    const { traceId, spanId } = parseTraceparent(header)!
+    const [span] = await collector.waitFor((each) => each.spanId === spanId)
+    expect(span).toMatchObject({
+      name: `send ${FIRST}`,
+      kind: 4,
+      traceId,
+      parentSpanId: '00f067aa0ba902b7',
+      attributes: { 'messaging.system.name': 'nats', 'messaging.destination.name': FIRST },
+    })
+    expect(traceId).toBe(parseTraceparent(TRACEPARENT)!.traceId)
+    expect(collector.spans).toHaveLength(1)
+    await tracing!.close()
+  },
+)
