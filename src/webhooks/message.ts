@@ -9,12 +9,12 @@ import {
   DeliveryStatus,
 } from '../../gen/inflow/webhook/v1/delivery_pb.ts'
 import {
-  DisabledReason as DisabledReasonMessage,
+  DisabledReason,
   type Endpoint as EndpointMessage,
+  EndpointProfile,
   EndpointSchema,
   EndpointStatus,
-  LegacySignature as LegacySignatureMessage,
-  EndpointProfile as ProfileMessage,
+  LegacySignature,
 } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import type {
   CreateEndpointRequest,
@@ -29,13 +29,7 @@ import type {
   StoredDelivery,
 } from './deliveries/delivery.ts'
 import type { Endpoint, Secret } from './endpoints/endpoint.entity.ts'
-import type {
-  DisabledReason,
-  EndpointEventKind,
-  EndpointProfile,
-  LegacySignature,
-  RequestFormat,
-} from './endpoints/endpoint.ts'
+import type { EndpointEventKind, RequestFormat } from './endpoints/endpoint.ts'
 import type { FormatChange } from './endpoints/request-format.ts'
 
 /** An endpoint with its active signing secrets, newest first, and what else requests carry. */
@@ -45,28 +39,6 @@ export interface EndpointWithSecrets {
   readonly connection: Connection | undefined
   /** What the next events of an ordered endpoint wait for; only in lists. */
   readonly blockedBy?: OrderBlock | undefined
-}
-
-const DISABLED_REASONS: Readonly<Record<DisabledReason, DisabledReasonMessage>> = {
-  REQUESTED: DisabledReasonMessage.REQUESTED,
-  GONE: DisabledReasonMessage.GONE,
-  FAILING: DisabledReasonMessage.FAILING,
-}
-
-const PROFILES: Readonly<Record<EndpointProfile, ProfileMessage>> = {
-  STANDARD: ProfileMessage.STANDARD,
-  WIAXY: ProfileMessage.WIAXY,
-}
-
-const LEGACY_SIGNATURES: Readonly<Record<LegacySignature, LegacySignatureMessage>> = {
-  MD5: LegacySignatureMessage.MD5,
-  HMAC_BODY: LegacySignatureMessage.HMAC_BODY,
-}
-
-const STATUSES: Readonly<Record<DeliveryState, DeliveryStatus>> = {
-  PENDING: DeliveryStatus.PENDING,
-  DELIVERED: DeliveryStatus.DELIVERED,
-  FAILED: DeliveryStatus.FAILED,
 }
 
 export function toEndpointMessage(described: EndpointWithSecrets): EndpointMessage {
@@ -81,7 +53,7 @@ export function toEndpointMessage(described: EndpointWithSecrets): EndpointMessa
     description: endpoint.description,
     createdAt: timestampFromDate(endpoint.createdAt),
     status: disabledAt ? EndpointStatus.DISABLED : EndpointStatus.ENABLED,
-    disabledReason: endpoint.disabledReason ? DISABLED_REASONS[endpoint.disabledReason] : 0,
+    disabledReason: endpoint.disabledReason ? DisabledReason[endpoint.disabledReason] : 0,
     ...(disabledAt && { disabledAt: timestampFromDate(disabledAt) }),
     ...(failingSince && { failingSince: timestampFromDate(failingSince) }),
     concurrency: endpoint.concurrency,
@@ -91,9 +63,9 @@ export function toEndpointMessage(described: EndpointWithSecrets): EndpointMessa
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
       next: isNext,
     })),
-    profile: PROFILES[profile ?? 'STANDARD'],
+    profile: EndpointProfile[profile ?? 'STANDARD'],
     wiaxyHeaders: profile === null,
-    legacySignature: legacySignature ? LEGACY_SIGNATURES[legacySignature] : 0,
+    legacySignature: legacySignature ? LegacySignature[legacySignature] : 0,
     eventName: eventName ?? '',
     payerAsArray,
     options: toConfiguredOptions(endpoint, connection, blockedBy),
@@ -108,7 +80,7 @@ export function toRequestFormat(
   >,
 ): RequestFormat {
   return {
-    profile: request.profile === ProfileMessage.WIAXY ? 'WIAXY' : 'STANDARD',
+    profile: request.profile === EndpointProfile.WIAXY ? 'WIAXY' : 'STANDARD',
     legacySignature: toLegacySignature(request.legacySignature),
     eventName: request.eventName || null,
     payerAsArray: request.payerAsArray,
@@ -128,9 +100,9 @@ export function toFormatChange(
   }
 }
 
-function toLegacySignature(message: LegacySignatureMessage): LegacySignature | null {
-  const names: readonly LegacySignature[] = ['MD5', 'HMAC_BODY']
-  return names.find((name) => LEGACY_SIGNATURES[name] === message) ?? null
+function toLegacySignature(message: LegacySignature): RequestFormat['legacySignature'] {
+  const names = ['MD5', 'HMAC_BODY'] as const
+  return names.find((name) => LegacySignature[name] === message) ?? null
 }
 
 /**
@@ -164,7 +136,7 @@ export function toDeliveryMessage(delivery: StoredDelivery): DeliveryMessage {
     endpointDescription: delivery.endpointDescription,
     eventId: delivery.eventId,
     eventKind: delivery.eventKind,
-    status: STATUSES[delivery.state],
+    status: DeliveryStatus[delivery.state],
     attemptCount: delivery.attempts,
     createdAt: timestampFromMs(delivery.createdAtMs),
     ...(dueAtMs !== null && { dueAt: timestampFromMs(dueAtMs) }),
@@ -196,5 +168,5 @@ export function toAttemptMessage(attempt: StoredAttempt): AttemptMessage {
 /** @returns undefined for UNSPECIFIED */
 export function toDeliveryState(status: DeliveryStatus): DeliveryState | undefined {
   const names: readonly DeliveryState[] = ['PENDING', 'DELIVERED', 'FAILED']
-  return names.find((name) => STATUSES[name] === status)
+  return names.find((name) => DeliveryStatus[name] === status)
 }

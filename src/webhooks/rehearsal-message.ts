@@ -17,7 +17,6 @@ import {
   MERCHANT_REFERENCE,
   type Progress,
   REFERENCE,
-  type Verdict,
 } from './rehearsal-steps.ts'
 
 const ACCOUNT_AGE_MS = HOUR_MS
@@ -78,42 +77,15 @@ export function toCandidate(businessId: string, message: RehearsalCandidate): Ca
   return { businessId, url, secret, kinds, format: toRequestFormat(message) }
 }
 
-const VERDICTS: Readonly<Record<Verdict, RehearsalVerdict>> = {
-  PASSED: RehearsalVerdict.PASSED,
-  WARNING: RehearsalVerdict.WARNING,
-  FAILED: RehearsalVerdict.FAILED,
-  SKIPPED: RehearsalVerdict.SKIPPED,
-}
-
 export function toProgressMessage(
   progress: Progress,
 ): MessageInitShape<typeof RehearseResponseSchema> {
   if ('summary' in progress) {
     const { verdict, ...rest } = progress.summary
-    const value = { ...rest, verdict: VERDICTS[verdict], reference: REFERENCE }
+    const value = { ...rest, verdict: RehearsalVerdict[verdict], reference: REFERENCE }
     return { progress: { case: 'summary', value } }
   }
-  const {
-    name,
-    expected,
-    happened,
-    verdict,
-    latencyMs,
-    note = '',
-    burst,
-    ...answer
-  } = progress.step
-  const { status: statusCode = 0, responseBody = '' } = answer
-  const value = {
-    name,
-    expected,
-    happened,
-    note,
-    verdict: VERDICTS[verdict],
-    latencyMs,
-    statusCode,
-    responseBody,
-    ...(burst && { burst }),
-  }
+  const { verdict, status: statusCode = 0, responseBody = '', note = '', ...step } = progress.step
+  const value = { ...step, note, statusCode, responseBody, verdict: RehearsalVerdict[verdict] }
   return { progress: { case: 'step', value } }
 }

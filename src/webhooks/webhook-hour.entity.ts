@@ -16,7 +16,7 @@ export const WebhookHourEntity = defineEntity({
     delivered: p.bigint(),
     /** Deliveries whose last attempt failed. */
     failed: p.bigint(),
-    /** How many deliveries took how long: see `delay-histogram.ts`. */
+    /** How many deliveries took how long: see `bucketOf`. */
     delays: p.array((text) => Number(text)).columnType('int[]'),
   },
   // For retention.

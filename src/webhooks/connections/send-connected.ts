@@ -64,14 +64,6 @@ function basic({ username, password }: Omit<BasicAuthentication, 'method'>): str
 /** An access token, or why there is none: shown to users. */
 type AccessToken = { readonly token: string } | { readonly error: string }
 
-/** Obtains access tokens, and keeps them until shortly before they expire. */
-interface AccessTokens {
-  /** @param endpointId the endpoint that the client is for */
-  find(endpointId: string, client: OAuth2Client): Promise<AccessToken>
-  /** The receiver refused the token: the next `find` obtains another one. */
-  forget(endpointId: string, token: string): void
-}
-
 /** The most endpoints whose tokens are kept. */
 const TOKENS_MAX = 1_000
 
@@ -94,7 +86,8 @@ interface Known {
   readonly untilMs: number
 }
 
-function createAccessTokens(httpClient: HttpClient, clock: Clock): AccessTokens {
+/** Obtains access tokens of endpoints, and keeps them until shortly before they expire. */
+function createAccessTokens(httpClient: HttpClient, clock: Clock) {
   const known = new LRUCache<string, Known>({ max: TOKENS_MAX })
   const inProgress = new Map<string, Promise<AccessToken>>()
   const obtain = async (endpointId: string, client: OAuth2Client, identity: string) => {
@@ -108,7 +101,7 @@ function createAccessTokens(httpClient: HttpClient, clock: Clock): AccessTokens 
     return { token }
   }
   return {
-    async find(endpointId, client) {
+    async find(endpointId: string, client: OAuth2Client): Promise<AccessToken> {
       const identity = JSON.stringify(client)
       const found = known.get(endpointId)
       if (found?.client === identity && clock.now() < found.untilMs) return { token: found.token }
@@ -120,7 +113,8 @@ function createAccessTokens(httpClient: HttpClient, clock: Clock): AccessTokens 
       inProgress.set(key, request)
       return request
     },
-    forget(endpointId, token) {
+    /** The receiver refused the token: the next `find` obtains another one. */
+    forget(endpointId: string, token: string): void {
       if (known.get(endpointId)?.token === token) known.delete(endpointId)
     },
   }

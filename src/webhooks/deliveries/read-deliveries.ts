@@ -21,12 +21,24 @@ export interface DeliveryFilter {
 }
 
 /** The columns of a delivery `d`, with its event as `l` and `o`, and its endpoint as `e`. */
-export type DeliveryRow = Omit<StoredDelivery, 'position'> & { readonly position: string }
+type DeliveryRow = Omit<StoredDelivery, 'position'> & { readonly position: string }
 
 /**
- * The columns of a `DeliveryRow`. The latest attempt is in the row of the delivery, and earlier ones in
+ * Selects the attempts `a` of a delivery. The latest one is in the row of the delivery, and earlier ones in
  * webhook_attempt; deliveries of earlier releases have all their attempts there.
  */
+const ATTEMPTS = `select json_build_object('number', a.number,
+      'startedAtMs', round(date_part('epoch', a.started_at) * 1000), 'latencyMs', a.latency_ms,
+      'status', coalesce(a.status, 0), 'responseBody', a.response_body, 'error', a.error)
+    from (
+      select d.attempts as number, d.started_at, d.latency_ms, d.status, d.response_body, d.error
+      where d.started_at is not null
+      union all
+      select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
+      from webhook_attempt a where a.delivery_id = d.id and a.position = d.position
+    ) a order by a.number desc`
+
+/** The columns of a `DeliveryRow`. */
 const DELIVERY_COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
   e.url as "endpointUrl", e.description as "endpointDescription", coalesce(l.event_id, '') as "eventId",
   coalesce(o.kind, '') as "eventKind", o.payload as event, d.state, d.attempts,
@@ -34,20 +46,10 @@ const DELIVERY_COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
   case when d.state = 'PENDING' then round(date_part('epoch', coalesce(d.leased_until, d.due_at)) * 1000) end
     as "dueAtMs",
   round(date_part('epoch', d.completed_at) * 1000) as "completedAtMs", coalesce(d.failure, '') as failure,
-  case when d.attempts > 0 then (
-    select json_build_object('number', a.number,
-        'startedAtMs', round(date_part('epoch', a.started_at) * 1000), 'latencyMs', a.latency_ms,
-        'status', coalesce(a.status, 0), 'responseBody', a.response_body, 'error', a.error)
-      from (
-        select d.attempts as number, d.started_at, d.latency_ms, d.status, d.response_body, d.error
-        where d.started_at is not null
-        union all
-        select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
-        from webhook_attempt a where a.delivery_id = d.id and a.position = d.position
-      ) a order by a.number desc limit 1) end as "latestAttempt"`
+  case when d.attempts > 0 then (${ATTEMPTS} limit 1) end as "latestAttempt"`
 
 /** Lists deliveries of an event, ordered by endpoint; a business has few endpoints. */
-export async function listOfEvent(
+async function listOfEvent(
   pool: Pool,
   eventId: string,
   filter: Omit<DeliveryFilter, 'eventId'>,
@@ -115,17 +117,7 @@ export async function listAtPositions(
 ): Promise<readonly AttemptedDelivery[]> {
   const { rows } = await pool.query<DeliveryRow & { log: StoredAttempt[] }>({
     name: 'webhook-delivery-at-positions',
-    text: `select ${DELIVERY_COLUMNS}, array(
-        select json_build_object('number', a.number,
-            'startedAtMs', round(date_part('epoch', a.started_at) * 1000), 'latencyMs', a.latency_ms,
-            'status', coalesce(a.status, 0), 'responseBody', a.response_body, 'error', a.error)
-          from (
-            select d.attempts as number, d.started_at, d.latency_ms, d.status, d.response_body, d.error
-            where d.started_at is not null
-            union all
-            select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
-            from webhook_attempt a where a.delivery_id = d.id and a.position = d.position
-          ) a order by a.number desc limit $4) as log
+    text: `select ${DELIVERY_COLUMNS}, array(${ATTEMPTS} limit $4) as log
       from unnest($2::int8[]) as p(position) cross join webhook_endpoint e
       cross join lateral (select * from webhook_delivery
         where endpoint_id = e.id and position = p.position offset 0) d
@@ -139,57 +131,7 @@ export async function listAtPositions(
   }))
 }
 
-/** Reads a delivery and its latest attempts, oldest first, in one snapshot. */
-export async function findWithAttempts(
-  pool: Pool,
-  id: string,
-  attemptsMax: number,
-): Promise<FoundDelivery | undefined> {
-  const result = await pool.query<
-    DeliveryRow & {
-      log: StoredAttempt[]
-      previous_sequence: string
-      business_id: string
-      live: boolean
-    }
-  >({
-    name: 'webhook-delivery-with-attempts',
-    text: `select ${DELIVERY_COLUMNS}, array(
-        select json_build_object('number', a.number,
-            'startedAtMs', round(date_part('epoch', a.started_at) * 1000), 'latencyMs', a.latency_ms,
-            'status', coalesce(a.status, 0), 'responseBody', a.response_body, 'error', a.error)
-          from (
-            select d.attempts as number, d.started_at, d.latency_ms, d.status, d.response_body, d.error
-            where d.started_at is not null
-            union all
-            select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
-            from webhook_attempt a where a.delivery_id = d.id and a.position = d.position
-          ) a order by a.number desc limit $2) as log,
-        d.previous_sequence, e.business_id, e.live
-      from webhook_delivery d join webhook_endpoint e on e.id = d.endpoint_id
-        left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq
-      where d.id = $1`,
-    values: [id, attemptsMax],
-  })
-  const [row] = result.rows
-  if (row === undefined) return undefined
-  const {
-    log,
-    previous_sequence: previousSequence,
-    business_id: businessId,
-    live,
-    ...delivery
-  } = row
-  return {
-    delivery: toDelivery(delivery),
-    attempts: log.reverse(),
-    previousSequence: Number(previousSequence),
-    businessId,
-    live,
-  }
-}
-
-export function toDelivery(row: DeliveryRow): StoredDelivery {
+function toDelivery(row: DeliveryRow): StoredDelivery {
   return { ...row, position: BigInt(row.position) }
 }
 
@@ -250,11 +192,40 @@ function readKey([position = '', endpointId = '']: readonly string[]) {
   return { position: BigInt(position), endpointId }
 }
 
-/** @throws Fault not_found */
+/** Reads a delivery and its latest attempts, oldest first, in one snapshot. @throws Fault not_found */
 export async function getDelivery(pool: Pool, id: string): Promise<FoundDelivery> {
-  const found = await findWithAttempts(pool, id, ATTEMPTS_MAX)
-  if (found === undefined) throw noSuchDelivery()
-  return found
+  const result = await pool.query<
+    DeliveryRow & {
+      log: StoredAttempt[]
+      previous_sequence: string
+      business_id: string
+      live: boolean
+    }
+  >({
+    name: 'webhook-delivery-with-attempts',
+    text: `select ${DELIVERY_COLUMNS}, array(${ATTEMPTS} limit $2) as log,
+        d.previous_sequence, e.business_id, e.live
+      from webhook_delivery d join webhook_endpoint e on e.id = d.endpoint_id
+        left join event_log l on l.position = d.position left join outbox o on o.seq = l.outbox_seq
+      where d.id = $1`,
+    values: [id, ATTEMPTS_MAX],
+  })
+  const [row] = result.rows
+  if (row === undefined) throw noSuchDelivery()
+  const {
+    log,
+    previous_sequence: previousSequence,
+    business_id: businessId,
+    live,
+    ...delivery
+  } = row
+  return {
+    delivery: toDelivery(delivery),
+    attempts: log.reverse(),
+    previousSequence: Number(previousSequence),
+    businessId,
+    live,
+  }
 }
 
 export function noSuchDelivery(): Fault {

@@ -261,21 +261,6 @@ function toArrays(completions: readonly Completion[]): (Buffer | bigint)[] {
 /** How an attempt ended. */
 type AttemptOutcome = 'acknowledged' | 'rejected' | 'no_response'
 
-/** Measures attempts and deliveries. */
-interface AttemptMetrics {
-  /**
-   * An attempt ended.
-   *
-   * @param latencyMs from its start to the end of the response
-   * @param traceId of the recorded trace that it is a step of
-   */
-  attempted(live: boolean, outcome: AttemptOutcome, latencyMs: number, traceId?: string): void
-  /** A delivery was acknowledged. @param lagMs since its event occurred */
-  delivered(live: boolean, lagMs: number, traceId?: string): void
-  /** The last attempt of a delivery failed. */
-  failed(live: boolean): void
-}
-
 const OUTCOMES: readonly AttemptOutcome[] = ['acknowledged', 'rejected', 'no_response']
 const MODES = ['live', 'test'] as const
 
@@ -292,7 +277,8 @@ function byMode(configuration: Parameters<typeof createTimer<'mode'>>[0], regist
 
 const modeOf = (live: boolean) => (live ? 'live' : 'test')
 
-export function createAttemptMetrics(register: Registry): AttemptMetrics {
+/** Measures attempts and deliveries. */
+export function createAttemptMetrics(register: Registry) {
   const registers = [register]
   const attempts = new Counter({
     name: 'inflow_webhook_attempts_total',
@@ -330,11 +316,17 @@ export function createAttemptMetrics(register: Registry): AttemptMetrics {
     failures.inc({ mode }, 0)
   }
   return {
-    attempted(live, outcome, latencyMs, traceId) {
+    /** @param latencyMs to the end of the response @param traceId of the recorded trace that it is a step of */
+    attempted(live: boolean, outcome: AttemptOutcome, latencyMs: number, traceId?: string): void {
       attempts.inc({ outcome, mode: modeOf(live) })
       duration[modeOf(live)](latencyMs / 1_000, traceId)
     },
-    delivered: (live, lagMs, traceId) => lag[modeOf(live)](Math.max(0, lagMs) / 1_000, traceId),
-    failed: (live) => failures.inc({ mode: modeOf(live) }),
+    /** @param lagMs from the event to its acknowledgement */
+    delivered(live: boolean, lagMs: number, traceId?: string): void {
+      lag[modeOf(live)](Math.max(0, lagMs) / 1_000, traceId)
+    },
+    failed(live: boolean): void {
+      failures.inc({ mode: modeOf(live) })
+    },
   }
 }

@@ -27,8 +27,7 @@ export async function redeliver(
 ): Promise<StoredDelivery> {
   const { database, clock, onDue } = context
   const { orm, relaxedPool } = database
-  const found = await findDelivery(relaxedPool, deliveryId)
-  if (found === undefined) throw noSuchDelivery()
+  const found = await mustFindDelivery(relaxedPool, deliveryId)
   const { endpointId } = found
   const { business } = await orm.em
     .fork()
@@ -43,8 +42,7 @@ export async function redeliver(
     await appendAudit(em, actor, entry)
   })
   onDue()
-  const delivery = await findDelivery(relaxedPool, deliveryId)
-  if (delivery === undefined) throw noSuchDelivery()
+  const delivery = await mustFindDelivery(relaxedPool, deliveryId)
   if (delivery.eventId === '') {
     throw new Fault('event_expired', 'The event has expired and cannot be sent again')
   }
@@ -79,12 +77,7 @@ export async function recover(
     })
   })
   const nowMs = clock.now()
-  const selection = {
-    endpointId,
-    sinceMs,
-    nowMs,
-    rowsMax: RECOVER_ROWS_MAX,
-  }
+  const selection = { endpointId, sinceMs, nowMs, rowsMax: RECOVER_ROWS_MAX }
   let recovered = 0
   let after: string | undefined = '0'
   for (let i = 0; i < RECOVER_STATEMENTS_MAX && after !== undefined; i++) {
@@ -247,8 +240,7 @@ export async function skipDelivery(
 ): Promise<StoredDelivery> {
   const { database, clock, onDue } = context
   const { orm, relaxedPool } = database
-  const found = await findDelivery(relaxedPool, deliveryId)
-  if (found === undefined) throw noSuchDelivery()
+  const found = await mustFindDelivery(relaxedPool, deliveryId)
   const { endpointId, eventId, position } = found
   await orm.em.fork().transactional(async (em) => {
     const skipped = await em.execute<{ id: string }[]>(
@@ -269,7 +261,12 @@ export async function skipDelivery(
     })
   })
   onDue()
-  const delivery = await findDelivery(relaxedPool, deliveryId)
+  return mustFindDelivery(relaxedPool, deliveryId)
+}
+
+/** @throws Fault not_found */
+async function mustFindDelivery(pool: Pool, id: string): Promise<StoredDelivery> {
+  const delivery = await findDelivery(pool, id)
   if (delivery === undefined) throw noSuchDelivery()
   return delivery
 }
