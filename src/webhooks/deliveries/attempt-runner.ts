@@ -66,12 +66,7 @@ export class AttemptRunner {
   /** Starts attempts as soon as the concurrency limiter allows. */
   enqueue(claims: readonly Claim[]): void {
     this.#queues.add(claims, performance.now())
-    this.#startAll()
-  }
-
-  /** Starts the attempts that only a rate limit held back. */
-  startWaiting(): void {
-    this.#startAll()
+    this.startWaiting()
   }
 
   /** Marks the endpoints slow that have kept an attempt waiting for long. */
@@ -108,7 +103,7 @@ export class AttemptRunner {
     limiter.finished(endpointId, resultOf(outcome, latencyMs), latencyMs)
     if (!this.#inProgress.has(attempt)) return
     if (limiter.isDegraded(endpointId)) this.#clearQueue(endpointId)
-    this.#startAll()
+    this.startWaiting()
     if (wasDegraded) onCapacity(undefined)
     else if (limiter.wantsMore(endpointId, this.waiting(endpointId))) onCapacity(endpointId)
     const dueAtMs = await steps.record(attempt, outcome, latencyMs)
@@ -129,8 +124,8 @@ export class AttemptRunner {
     void this.#run(attempt)
   }
 
-  /** Starts one attempt of each endpoint in turn, as long as any may start. */
-  #startAll(): void {
+  /** Starts one attempt of each endpoint in turn, as long as any may start: a rate limit may have held some back. */
+  startWaiting(): void {
     if (this.#closed) return
     const { limiter, waitMaxMs, onUnused } = this.#options
     const nowTickMs = performance.now()

@@ -36,7 +36,7 @@ export async function rotateSecret(
 ): Promise<EndpointWithSecrets & { secret: string }> {
   const { endpointId, textSecret } = rotation
   const nowMs = clock.now()
-  const rotated = await orm.em.fork().transactional(async (em) => {
+  return orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEndpoint(em, endpointId)
     const isWiaxy = endpoint.format.profile === 'WIAXY'
     const fault = rotationFault(rotation, isWiaxy)
@@ -74,7 +74,6 @@ export async function rotateSecret(
     const secret = textSecret === '' ? generated : ''
     return { endpoint, secrets: [newest, ...signing], connection, secret }
   })
-  return rotated
 }
 
 /** All secrets of a locked endpoint, newest first. */
