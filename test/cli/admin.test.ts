@@ -1,13 +1,12 @@
-import { rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { appendAudit } from '../../src/auth/audit/append-audit-entry.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { until } from '../protocols/rest/rest.ts'
-import { makeFolder } from '../support/folder.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
-import { inflow, runHere } from './run-inflow.ts'
+import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 
 const service = useService()
 const env = (token = ADMIN_TOKEN) => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: token })
@@ -51,28 +50,15 @@ test('a token is issued, shown once, listed, used and revoked', async () => {
   expect(refused.stderr).toMatch(/\(unauthorized\)\n$/)
 })
 
-test('an unknown scope is invalid usage; the error names the known scopes', async () => {
-  const wrong = await run('token', 'issue', '--name', 'x', '--scope', 'root')
-  expect(wrong).toMatchObject({ code: 2, stdout: '' })
-  expect(wrong.stderr).toContain(
-    'admin, payments:write, payments:reverse, splits:write, webhooks:write, read, events:subscribe',
-  )
-})
-
-test('a key of another provider is imported from a file or standard input, and never shown', async () => {
+test('a key of another provider is imported from a file, and never shown', async () => {
   const text = `other_${'0123456789'.repeat(4)}`
-  const folder = await makeFolder('key')
-  onTestFinished(() => rmSync(folder, { recursive: true }))
-  const path = join(folder, 'old-key.txt')
+  const path = join(temporaryFolder(), 'old-key.txt')
   writeFileSync(path, `${text}\n`)
   const imported = await run('key', 'import', '--business', businessId, '--secret-key-file', path)
   expect(imported).toMatchObject({ code: 0, stderr: '' })
   expect(imported.stdout).toMatch(/^Prefix +other_0123$/m)
   expect(imported.stdout).not.toContain(text)
   expect((await service.post('getBalance/', text, {})).status).toBe(200)
-  const absent = await run('key', 'import', '--business', businessId)
-  expect(absent).toMatchObject({ code: 2, stdout: '' })
-  expect(absent.stderr).toContain('--secret-key-file')
 })
 
 test('the audit log is listed, newest first, with filters', async () => {
@@ -88,12 +74,11 @@ test('the audit log is listed, newest first, with filters', async () => {
   expect(second).toMatch(row('key.issue'))
   const filtered = async (...options: string[]) =>
     JSON.parse((await run('audit', 'list', '--json', ...options)).stdout).entries.length
+  const all = ['--business', businessId, '--from', '2000-01-01', '--oldest-first']
+  expect(await filtered('--target', key.id, ...all)).toBe(2)
   expect(await filtered('--target', key.id, '--action', 'key.revoke')).toBe(1)
-  expect(await filtered('--target', key.id, '--business', businessId)).toBe(2)
   expect(await filtered('--target', key.id, '--actor', 'tok_nobody')).toBe(0)
-  expect(await filtered('--target', key.id, '--from', '2000-01-01T00:00:00Z')).toBe(2)
-  expect(await filtered('--target', key.id, '--to', '2000-01-01T00:00:00Z')).toBe(0)
-  expect(await filtered('--target', key.id, '--oldest-first', '--limit', '1')).toBe(1)
+  expect(await filtered('--target', key.id, '--to', '2000-01-01')).toBe(0)
 })
 
 async function verify(...options: string[]) {

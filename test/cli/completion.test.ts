@@ -124,9 +124,3 @@ test('bash takes --bank=9PSB for three words', async () => {
   const [found] = await ask('bash', [['account', 'create', '--bank', '=', 'SA']])
   expect(found).toEqual(['SAFEHAVEN'])
 })
-
-test('a shell that is not known is refused with those that are', async () => {
-  const { code, stderr } = await runHere(['completion', 'tcsh'])
-  expect(code).toBe(2)
-  expect(stderr).toContain('Allowed choices are bash, zsh, fish.')
-})

@@ -1,12 +1,12 @@
 import { beforeAll, expect, test } from 'vitest'
 import { CallerKind } from '../../gen/inflow/session/v1/session_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useService, useSharedService } from '../support/service.ts'
 import { browserClient, postSession, signIn } from '../support/sign-in.ts'
 import { runHere } from './run-inflow.ts'
 
 const service = useService({ PUBLIC_URL: 'https://pay.example.com' })
-const local = useService()
+const local = useSharedService()
 const run = (...args: string[]) =>
   runHere(args, { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
 
@@ -53,14 +53,6 @@ test('a portal link is made, listed, opened and revoked', async () => {
   expect((await run('portal', 'list', '--business', businessId)).stdout).toContain(id)
 })
 
-test.each([
-  [['--scope', 'admin'], 2],
-  [['--ttl', '31d'], 1],
-  [['--ttl', 'soon'], 2],
-])('a portal link with %s is refused', async (more, code) => {
-  expect((await run('portal', 'link', '--business', businessId, ...more)).code).toBe(code)
-})
-
 test('sessions are listed and revoked', async () => {
   const cookie = await signIn(service, { token: ADMIN_TOKEN })
   const { sessionId } = await callerOf(cookie)
@@ -70,8 +62,4 @@ test('sessions are listed and revoked', async () => {
   )
   const revoked = await run('session', 'revoke', sessionId)
   expect(revoked.stdout).toMatch(/^Active +no$/m)
-  const shown = await run('session', 'list', '--json')
-  expect(JSON.parse(shown.stdout).sessions).toContainEqual(
-    expect.objectContaining({ id: sessionId, kind: 'CALLER_KIND_ADMIN_TOKEN' }),
-  )
 })

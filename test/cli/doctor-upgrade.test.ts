@@ -1,5 +1,4 @@
 import { rm, writeFile } from 'node:fs/promises'
-import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { MikroORM } from '@mikro-orm/postgresql'
 import { Client } from 'pg'
@@ -9,16 +8,13 @@ import { checkUpgrade } from '../../src/doctor/check-upgrade.ts'
 import { type Database, ormConfig } from '../../src/postgres/orm.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
-import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { runHere } from './run-inflow.ts'
 
 const INITIAL = 'Migration20261122000000_initial'
 const BETWEEN = 'Migration20991230000000_between'
 const NEXT = 'Migration20991231000000_next'
 
 const db = useDatabase(4)
-const service = useService()
 
 beforeEach(() => db.database.durablePool.query('delete from master_key_holder'))
 
@@ -104,17 +100,4 @@ test('a transaction that holds locks is named, and makes the upgrade wait after 
   })
   await client.query('rollback')
   expect(await findingsOf(next)).toContain('ok: no long transaction would block a migration')
-})
-
-test('a running service reports its process and version, which doctor shows', async () => {
-  const { stdout } = await runHere(['doctor', '--json'], {
-    DATABASE_URL: service.url,
-    MASTER_KEY: Buffer.alloc(32).toString('base64'),
-  })
-  const { findings } = JSON.parse(stdout) as { findings: { area: string; found: string }[] }
-  const own = findings.filter(({ area }) => area === 'Upgrade').map(({ found }) => found)
-  expect(own).toEqual([
-    `version 0.1.0 runs in 1 process (${hostname()}/${process.pid})`,
-    'instances of version 0.1.0 may start: no migration is pending',
-  ])
 })

@@ -1,15 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { expect, inject, onTestFinished, test, vi } from 'vitest'
-import { ENTITIES } from '../../src/app/entities.ts'
 import { checkSettings } from '../../src/doctor/check-settings.ts'
 import type { Finding } from '../../src/doctor/finding.ts'
-import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
-import { openDatabase } from '../../src/postgres/orm.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 import { makeFolder } from '../support/folder.ts'
@@ -39,6 +36,15 @@ async function runDoctor(env: Readonly<Record<string, string>>, ...args: string[
   const findings: Finding[] = JSON.parse(stdout).findings
   const problems = findings.filter(({ level }) => level !== 'ok')
   return { code, stderr, findings, lines: problems.map((each) => `${each.level}: ${each.found}`) }
+}
+
+/** The settings of a server with this certificate. */
+function writeCertificate({ cert, key }: ReturnType<typeof makeCertificate>) {
+  const folder = temporaryFolder()
+  const files = { TLS_CERT: join(folder, 'cert.pem'), TLS_KEY: join(folder, 'key.pem') }
+  writeFileSync(files.TLS_CERT, cert)
+  writeFileSync(files.TLS_KEY, key)
+  return files
 }
 
 test('checks a service in embedded mode, while it runs and after it stopped', async () => {
@@ -80,18 +86,17 @@ test('before the first start no check fails', async () => {
   expect(stdout).toMatch(/! warn {2}no running service was found\n +→ start one: npm start/)
 })
 
-test('reports invalid and weak settings, without printing their values', async () => {
-  const wrong = await runDoctor({ HTTP_PORT: 'x', MASTER_KEY: 'hidden' })
-  expect(wrong.code).toBe(1)
-  expect(wrong.lines).toContain('fail: HTTP_PORT must be a port, 0 to 65535')
-  expect(JSON.stringify(wrong)).not.toContain('hidden')
+/** What the check of the settings alone finds. */
+const foundIn = (env: NodeJS.ProcessEnv) =>
+  checkSettings(env).findings.map(({ level, found }) => `${level}: ${found}`)
 
-  const weak = await runDoctor({
-    HOST: '0.0.0.0',
-    ADMIN_TOKEN: 'hidden'.repeat(6),
-    LOG_LEVEL: 'trace',
-    WEBHOOK_ALLOWED_CIDRS: '0.0.0.0/0',
-    ALLOW_SIMULATED_LIVE_ACCOUNTS: 'on',
+test('reports invalid and weak settings, without printing their values', () => {
+  const wrong = foundIn({ HTTP_PORT: 'x', MASTER_KEY: 'hidden' })
+  expect(wrong).toContain('fail: HTTP_PORT must be a port, 0 to 65535')
+  const weak = foundIn({
+    ...{ DATABASE_URL: 'postgres://h/d', MASTER_KEY: Buffer.alloc(32, 1).toString('base64') },
+    ...{ HOST: '0.0.0.0', ADMIN_TOKEN: 'hidden'.repeat(6), LOG_LEVEL: 'trace', WORKERS: '64' },
+    ...{ WEBHOOK_ALLOWED_CIDRS: '0.0.0.0/0', ALLOW_SIMULATED_LIVE_ACCOUNTS: 'on', HTP_PORT: '1' },
   })
   for (const line of [
     /^warn: HOST 0\.0\.0\.0 exposes the servers/,
@@ -103,29 +108,25 @@ test('reports invalid and weak settings, without printing their values', async (
     /^warn: WEBHOOK_ALLOWED_CIDRS 0\.0\.0\.0\/0 lets/,
     /^warn: ALLOW_SIMULATED_LIVE_ACCOUNTS is on: the sandbox opens live accounts at 9PSB, SAFEHAVEN/,
     /^warn: simulated banks: 9PSB, SAFEHAVEN, PROVIDUS, PALMPAY; they receive no real money/,
+    /^warn: WORKERS 64 is more than the \d+ cores of this machine/,
+    /^warn: HTP_PORT is not a setting$/,
   ]) {
-    expect(weak.lines).toContainEqual(expect.stringMatching(line))
+    expect(weak).toContainEqual(expect.stringMatching(line))
   }
-  expect(JSON.stringify(weak)).not.toContain('hiddenhidden')
+  expect([...wrong, ...weak].join()).not.toContain('hidden')
 })
 
-test('reports more workers than cores and connections', async () => {
-  const many = await runDoctor({ DATABASE_URL: idle.url, WORKERS: '64' })
-  expect(many.lines).toContainEqual(
-    expect.stringMatching(/^warn: WORKERS 64 is more than the \d+ cores of this machine/),
-  )
-  expect(many.lines).toContainEqual(
-    expect.stringMatching(/^fail: \d+ of \d+ connections are in use; an instance with 64 workers/),
-  )
-})
-
-test('fails for a database that may lose commits, and for an unreachable one', async () => {
+test('fails for a database that may lose commits or has too few connections, and for an unreachable one', async () => {
   // The server of the tests has fsync off.
-  const { code, lines } = await runDoctor({})
+  const { code, lines } = await runDoctor({ WORKERS: '64' })
   expect(code).toBe(1)
-  expect(lines).toContainEqual(
-    expect.stringMatching(/^fail: fsync is off: a power failure may lose/),
-  )
+  for (const line of [
+    /^fail: fsync is off: a power failure may lose/,
+    /^fail: \d+ of \d+ connections are in use; an instance with 64 workers/,
+    /^warn: the server does not archive its log \(archive_mode is off\)/,
+  ]) {
+    expect(lines).toContainEqual(expect.stringMatching(line))
+  }
   const unreachable = await runDoctor({ DATABASE_URL: 'postgres://inflow:hidden@127.0.0.1:1/x' })
   expect(unreachable.lines).toContainEqual(
     expect.stringMatching(/^fail: cannot reach the database at 127\.0\.0\.1:1/),
@@ -200,6 +201,7 @@ test('measures a commit, a recording and a tick, and changes nothing', async () 
     /^a commit takes \d+\.\d ms$/,
     /^recording 64 payments takes \d+\.\d ms$/,
     /^a tick of the sequencer with 64 events takes \d+\.\d ms$/,
+    /^the shares of the statements are unknown: the database has no pg_stat_statements$/,
   ]) {
     expect(findings).toContainEqual(
       expect.objectContaining({ found: expect.stringMatching(found) }),
@@ -208,52 +210,16 @@ test('measures a commit, a recording and a tick, and changes nothing', async () 
   expect(await count()).toEqual(before)
 })
 
-test('lists what the database spends its time on, if it counts that', async () => {
-  const shares = async (url: string) =>
-    (await runDoctor({ DATABASE_URL: url }, '--measure')).findings
-      .map(({ found }) => found)
-      .filter((found) => found.includes('share') || found.includes("database's time"))
-  expect(await shares(service.url)).toEqual([expect.stringContaining('no pg_stat_statements')])
-
-  const folder = await makeFolder('statements')
-  const settings = { shared_preload_libraries: 'pg_stat_statements' }
-  const server = await startEmbedded({ folder: join(folder, 'data'), settings })
-  onTestFinished(async () => {
-    await server.stop()
-    await rm(folder, { recursive: true, force: true })
-  })
-  const database = await openDatabase(server.url, ENTITIES, { connectionsMax: 2 })
-  onTestFinished(() => database.close())
-  await migrate(database)
-  await database.durablePool.query('create extension pg_stat_statements')
-  await database.durablePool.query('select pg_stat_statements_reset()')
-  for (let count = 0; count < 2; count++) await database.durablePool.query('select pg_sleep(0.2)')
-  const [first, ...others] = await shares(server.url)
-  expect(first).toMatch(
-    /^9\d\.\d % of the database's time: 2 calls of 2\d\d\.\d\d ms, select pg_sleep/,
-  )
-  expect(others.length).toBeGreaterThan(0)
-})
-
-test('warns of a database on another machine whose connection is not encrypted and verified', async () => {
-  const findings = (DATABASE_URL: string) =>
-    checkSettings({ DATABASE_URL, MASTER_KEY: randomBytes(32).toString('base64') }).findings.map(
-      ({ found }) => found,
-    )
-  const warning = expect.stringMatching(
-    /^the connection to the database is not encrypted.*: db\.example:5432$/,
-  )
+test('warns of a database on another machine whose connection is not encrypted and verified', () => {
+  const MASTER_KEY = randomBytes(32).toString('base64')
+  const findings = (DATABASE_URL: string) => foundIn({ DATABASE_URL, MASTER_KEY })
+  const warning = /^warn: the connection to the database is not encrypted, or.*: db\.example:5432$/m
   const url = 'postgres://inflow:hidden@db.example:5432/inflow'
-  for (const weak of [
-    '',
-    '?sslmode=disable',
-    '?sslmode=no-verify',
-    '?sslmode=require&uselibpqcompat=true',
-  ]) {
-    expect(findings(`${url}${weak}`), weak).toContainEqual(warning)
+  for (const weak of ['', '?sslmode=no-verify', '?sslmode=require&uselibpqcompat=true']) {
+    expect(findings(`${url}${weak}`).join('\n')).toMatch(warning)
   }
   for (const good of [`${url}?sslmode=verify-full`, url.replace('db.example', '127.0.0.1')]) {
-    expect(findings(good), good).not.toContainEqual(expect.stringContaining('not encrypted, or'))
+    expect(findings(good).join()).not.toContain('not encrypted')
   }
 })
 
@@ -317,43 +283,14 @@ test('checks a remote service at its gRPC server', async () => {
   expect(findings.filter(({ area }) => area === 'Service')).toEqual([
     { area: 'Service', level: 'ok', found: `gRPC at ${service.grpcUrl} is healthy`, advice: '' },
   ])
-  const stopped = await runDoctor({}, '--url', 'http://127.0.0.1:1')
-  expect(stopped.lines).toContainEqual(
-    expect.stringMatching(/^fail: gRPC at http:\/\/127\.0\.0\.1:1 is not healthy: /),
-  )
 })
 
-test('checks a service over TLS with the CA certificate of INFLOW_CA', async () => {
-  const folder = await makeFolder('doctor')
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
-  const authority = makeCertificate({ commonName: 'Authority', hosts: [], addresses: [] })
-  const { cert, key } = makeCertificate({ issuer: authority })
-  const file = (name: string, text: string) => {
-    writeFileSync(join(folder, name), text)
-    return join(folder, name)
-  }
-  const TLS_CERT = file('cert.pem', cert)
-  const TLS_KEY = file('key.pem', key)
-  const INFLOW_CA = file('ca.pem', authority.cert)
-  const DATA_DIR = join(folder, 'data')
-  const settings = { DATA_DIR, TLS_CERT, TLS_KEY, MASTER_KEY: undefined, OPS_PORT: '0' }
-  const running = await startProcess(settings)
-  onTestFinished(async () => void (await running.stop()))
-  const reported = async (env: Record<string, string>) => {
-    const { stdout } = await runHere(['doctor', '--json'], { DATA_DIR, ...env })
-    const findings: Finding[] = JSON.parse(stdout).findings
-    return findings
-      .filter(({ area }) => area === 'Service')
-      .map(({ level, found }) => [level, found])
-  }
-  expect(await reported({ INFLOW_CA })).toEqual([
-    ['ok', `gRPC at ${running.grpcUrl} is healthy`],
-    ['ok', `HTTP at ${running.httpUrl} is ready`],
-  ])
-  // Without INFLOW_CA, the certificate is refused.
-  expect(await reported({})).toEqual([
-    ['fail', expect.stringMatching(/^gRPC at https:\S+ is not healthy: /)],
-    ['fail', expect.stringMatching(/^HTTP at https:\S+ is not ready: .*certificate/)],
+test('lists the instances that run, with their version', async () => {
+  const { findings } = await runDoctor({ DATABASE_URL: service.url })
+  const own = findings.filter(({ area }) => area === 'Upgrade').map(({ found }) => found)
+  expect(own).toEqual([
+    `version 0.1.0 runs in 1 process (${hostname()}/${process.pid})`,
+    'instances of version 0.1.0 may start: no migration is pending',
   ])
 })
 
@@ -369,23 +306,16 @@ test('fails for a data folder that other users can write to', async () => {
   expect(found).toContain(`other users can read ${join(DATA_DIR, 'master.key')}`)
 })
 
-test('reports a certificate that expires soon or has expired', async () => {
+test('reports a certificate that expires soon or has expired', () => {
   const days = (count: number) => Date.now() + count * 86_400_000
-  const withCertificate = async (toMs: number) => {
-    const { cert, key } = makeCertificate({ fromMs: days(-400), toMs })
-    const folder = temporaryFolder()
-    writeFileSync(join(folder, 'cert.pem'), cert)
-    writeFileSync(join(folder, 'key.pem'), key)
-    const env = { TLS_CERT: join(folder, 'cert.pem'), TLS_KEY: join(folder, 'key.pem') }
-    return (await runDoctor(env)).lines.filter((line) => line.includes('TLS_CERT'))
+  const date = (count: number) => new Date(days(count)).toISOString().slice(0, 10)
+  const withCertificate = (count: number) => {
+    const files = writeCertificate(makeCertificate({ fromMs: days(-400), toMs: days(count) }))
+    return foundIn(files).filter((line) => line.includes('TLS_CERT'))
   }
-  expect(await withCertificate(days(90))).toEqual([])
-  expect(await withCertificate(days(7))).toEqual([
-    `warn: TLS_CERT expires on ${new Date(days(7)).toISOString().slice(0, 10)}`,
-  ])
-  expect(await withCertificate(days(-1))).toEqual([
-    `fail: TLS_CERT expired on ${new Date(days(-1)).toISOString().slice(0, 10)}`,
-  ])
+  expect(withCertificate(90)).toEqual([`ok: TLS_CERT is valid until ${date(90)}`])
+  expect(withCertificate(7)).toEqual([`warn: TLS_CERT expires on ${date(7)}`])
+  expect(withCertificate(-1)).toEqual([`fail: TLS_CERT expired on ${date(-1)}`])
 })
 
 test('reports whether a live bank responds, and what waits for manual review', async () => {
@@ -436,15 +366,10 @@ test('reports whether a live bank responds, and what waits for manual review', a
 })
 
 test('finds the service of its own settings, over TLS with its own certificate', async () => {
-  const { cert, key } = makeCertificate({ hosts: ['pay.example'], addresses: [] })
-  const folder = temporaryFolder()
-  const TLS_CERT = join(folder, 'cert.pem')
-  const TLS_KEY = join(folder, 'key.pem')
-  writeFileSync(TLS_CERT, cert)
-  writeFileSync(TLS_KEY, key)
+  const files = writeCertificate(makeCertificate({ hosts: ['pay.example'], addresses: [] }))
   const [http, grpc, ops] = [await freePort(), await freePort(), await freePort()]
   const settings = {
-    ...{ DATABASE_URL: service.url, TLS_CERT, TLS_KEY },
+    ...{ DATABASE_URL: service.url, ...files },
     ...{ HTTP_PORT: `${http}`, GRPC_PORT: `${grpc}`, OPS_PORT: `${ops}` },
   }
   const reported = async () => {
@@ -495,19 +420,4 @@ test('warns that no caller can administer the service', async () => {
   expect(await warned(oidc)).toBe(false)
   expect(await warned({ ...oidc, OIDC_ROLES: 'finance=read' })).toBe(true)
   expect(await warned({ ...oidc, OIDC_ROLES: 'ops=admin' })).toBe(false)
-})
-
-test('a server without an archive of its log has no backup, as far as it shows', async () => {
-  const { lines } = await runDoctor({})
-  expect(lines).toContain(
-    'warn: the server does not archive its log (archive_mode is off), so it cannot be restored to a point in time',
-  )
-})
-
-test('names variables that are not settings', async () => {
-  const { lines } = await runDoctor({ HTP_PORT: '1', WEBHOOK_LEASE_SECOND: '9' })
-  expect(lines).toContain('warn: HTP_PORT is not a setting')
-  expect(lines).toContain(
-    'fail: WEBHOOK_LEASE_SECOND is not a setting; did you mean WEBHOOK_LEASE_SECONDS?',
-  )
 })

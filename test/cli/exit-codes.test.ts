@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import { expect, onTestFinished, test } from 'vitest'
-import { freePort, startProxy } from '../client/proxy.ts'
+import { startProxy } from '../client/proxy.ts'
 import { ROOT } from '../support/embedded-service.ts'
 import { startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
@@ -17,14 +17,17 @@ const CLOSED = { INFLOW_GRPC_URL: 'http://127.0.0.1:1', INFLOW_TOKEN: 't' }
 const service = useSharedService()
 const open = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
 
+const INVALID = [
+  ...['account', 'create', '--reference', 'r', '--bank', '9PSB'],
+  ...['--first-name', 'A', '--last-name', 'O', '--email', 'x', '--phone', '1'],
+]
+
 test('1: a refusal names its reason, and each invalid field on its own line', async () => {
   const { id } = await service.business()
   const missing = await inflow(['transaction', 'get', 'NONE', '--business', id], { env: open() })
   expect(missing).toMatchObject({ code: 1, stdout: '' })
   expect(missing.stderr).toMatch(/^error: [^\n]+ \(not_found\)\n$/)
-  const account = ['account', 'create', '--business', id, '--reference', 'r', '--bank', '9PSB']
-  const customer = ['--first-name', 'A', '--last-name', 'O', '--email', 'x', '--phone', '1']
-  const invalid = await runHere([...account, ...customer], open())
+  const invalid = await runHere([...INVALID, '--business', id], open())
   expect(invalid).toMatchObject({ code: 1, stdout: '' })
   expect(invalid.stderr).toMatch(
     /^error: Invalid request: email, phone \(validation_failed\)\n {2}email: must [^\n]+\n {2}phone: must [^\n]+\n$/,
@@ -39,26 +42,17 @@ test('with --json, an error is one line of JSON with its reason', async () => {
     return error
   }
   const { id } = await service.business()
-  const account = ['account', 'create', '--business', id, '--reference', 'r', '--bank', '9PSB']
-  const customer = ['--first-name', 'A', '--last-name', 'O', '--email', 'x', '--phone', '1']
-  expect(await errorOf([...account, ...customer])).toEqual({
+  expect(await errorOf([...INVALID, '--business', id])).toEqual({
     reason: 'validation_failed',
     message: 'Invalid request: email, phone (validation_failed)',
     details: [expect.stringMatching(/^email: must /), expect.stringMatching(/^phone: must /)],
     exit_code: 1,
   })
-  expect(await errorOf(['account', 'list', '--limit', '0'])).toMatchObject({
-    reason: 'usage',
-    message: expect.stringMatching(/^option '--limit <count>' argument '0' is invalid/),
-    exit_code: 2,
-  })
   expect(await errorOf(['account', 'list', '--nonsense'])).toMatchObject({
-    reason: 'usage',
-    message: "unknown option '--nonsense'",
+    ...{ reason: 'usage', message: "unknown option '--nonsense'", exit_code: 2 },
   })
   expect(await errorOf(['business', 'list'], CLOSED)).toMatchObject({
-    reason: 'unreachable',
-    exit_code: 3,
+    ...{ reason: 'unreachable', exit_code: 3 },
   })
   expect((await runHere(['account', 'list', '--json', '--help'], open())).code).toBe(0)
 })
@@ -69,15 +63,9 @@ test('1: a list of a business that does not exist, which would be empty', async 
     code: 0,
     stderr: 'None found.\n',
   })
-  for (const verb of [
-    ['account', 'list'],
-    ['webhook', 'list'],
-    ['settle', 'list'],
-  ]) {
-    const unknown = await runHere([...verb, '--business', 'biz_unknown'], open())
-    expect(unknown).toMatchObject({ code: 1, stdout: '' })
-    expect(unknown.stderr).toMatch(/^error: [^\n]+ \(not_found\)\n$/)
-  }
+  const unknown = await runHere(['account', 'list', '--business', 'biz_unknown'], open())
+  expect(unknown).toMatchObject({ code: 1, stdout: '' })
+  expect(unknown.stderr).toMatch(/^error: [^\n]+ \(not_found\)\n$/)
 })
 
 test('2: a file of settings that does not exist', async () => {
@@ -131,35 +119,22 @@ test('1: a refusal without details names its gRPC code', async () => {
   }
 })
 
+const SIMULATE = ['transfer', 'simulate', '--account', '1', '--amount']
+
 test.each([
-  [
-    'an amount with three decimals',
-    ['transfer', 'simulate', '--account', '1', '--amount', '1.234'],
-    '--amount',
-  ],
-  [
-    'an amount in exponents',
-    ['transfer', 'simulate', '--account', '1', '--amount', '1e3'],
-    '--amount',
-  ],
-  ['an amount below zero', ['transfer', 'simulate', '--account', '1', '--amount=-5'], '--amount'],
-  ['nothing', ['transfer', 'simulate', '--account', '1', '--amount', '0'], '--amount'],
-  [
-    'too large an amount',
-    ['transfer', 'simulate', '--account', '1', '--amount', '10000000000000.01'],
-    '--amount',
-  ],
+  ['an amount with three decimals', [...SIMULATE, '1.234'], '--amount'],
+  ['nothing', [...SIMULATE, '0'], '--amount'],
+  ['too large an amount', [...SIMULATE, '10000000000000.01'], '--amount'],
   ['a missing option', ['transfer', 'simulate', '--amount', '1'], '--account'],
   ['a missing operand', ['transaction', 'get'], 'session-id'],
   ['one operand too many', ['transaction', 'get', 'a', 'b'], 'too many arguments'],
   ['an unknown bank', ['account', 'create', '--bank', 'GTB'], '9PSB, SAFEHAVEN, PROVIDUS, PALMPAY'],
-  ['an unknown status', ['account', 'list', '--status', 'UNSPECIFIED'], '--status'],
-  ['a page too large', ['business', 'list', '--limit', '201'], '--limit'],
+  ['an unknown scope', ['token', 'issue', '--name', 'x', '--scope', 'root'], 'events:subscribe'],
+  ['no rate limit', ['business', 'update', 'x', '--rate-limit', 'fast'], 'Must be like 500/1000'],
   ['an invalid time', ['transaction', 'list', '--from', 'yesterday'], '--from'],
   ['two starts', ['events', 'tail', '--cursor', 'c', '--from-beginning'], '--from-beginning'],
   ['an unknown noun', ['nonsense'], 'nonsense'],
   ['an unknown verb', ['business', 'destroy'], 'destroy'],
-  ['an unknown option', ['business', 'list', '--colour'], '--colour'],
   ['a noun without a verb', ['business'], 'Usage: inflow business'],
   ['a nested noun without a verb', ['events', 'epoch'], 'Usage: inflow events epoch'],
   ['no noun', [], 'Usage: inflow'],
@@ -171,17 +146,13 @@ test.each([
   expect(stderr).toContain(named)
 })
 
-test('2: also as a process', async () => {
-  expect(await inflow(['nonsense'])).toMatchObject({ code: 2, stdout: '' })
-})
-
 test('3: nothing listens, the host is unknown, or it is another kind of server', async () => {
   const http = createServer((_request, response) => response.end('hello'))
   http.listen(0, '127.0.0.1')
   await once(http, 'listening')
   onTestFinished(() => void http.close())
   const urls = [
-    `http://127.0.0.1:${await freePort()}`,
+    'http://127.0.0.1:1',
     'http://inflow.invalid:50051',
     `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
   ]

@@ -34,11 +34,6 @@ async function waitForLine(running: Running, pattern: RegExp): Promise<void> {
   }
 }
 
-test('prints a command that reads the settings file in every shell', async () => {
-  const banks = startInflow(['fake-banks', '--port', '0', '--write-env', '.fake-banks.env'])
-  expect(await untilReady(banks)).toContain('set -a; . ./.fake-banks.env; set +a; npm start')
-})
-
 test('a service with the settings file receives payments from each bank', async () => {
   const httpPort = await freePort()
   const file = join(temporaryFolder(), 'fake-banks.env')

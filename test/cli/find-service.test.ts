@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { findService } from '../../src/cli/find-service.ts'
 import { readTlsOptions } from '../../src/cli/tls.ts'
 import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
-import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
+import { inflow, temporaryFolder } from './run-inflow.ts'
 
 const service = useSharedService()
 
@@ -40,13 +40,6 @@ test('the command finds a local service, and its demo business, in .inflow', asy
   expect(JSON.parse(given.stdout).keys).toMatchObject([{ businessId: other.id }])
 })
 
-test('the command finds a local service through DATA_DIR', async () => {
-  const { id } = await service.business()
-  const found = { ...credentials(service.grpcUrl, ADMIN_TOKEN), business_id: id }
-  const { stdout } = await runHere(['key', 'list', '--json'], { DATA_DIR: dataDir(found) })
-  expect(JSON.parse(stdout).keys).toMatchObject([{ businessId: id }])
-})
-
 test('without a service, one line says what to do', async () => {
   expect(await inflow(['business', 'list'])).toEqual({
     code: 3,
@@ -79,55 +72,41 @@ test('options override the environment, which overrides the file', () => {
   })
 })
 
-test('a token comes from a file that an option or the environment names', async () => {
+test('a token comes from a file that an option or the environment names', () => {
   const folder = temporaryFolder()
   const path = (name: string) => join(folder, name)
   writeFileSync(path('token'), `${ADMIN_TOKEN}\n`)
   writeFileSync(path('empty'), '\n')
   writeFileSync(path('two'), 'one\ntwo\n')
   writeFileSync(path('large'), 'x'.repeat(10_000))
-  const env = { INFLOW_GRPC_URL: service.grpcUrl }
+  const env = { INFLOW_GRPC_URL: LOCAL }
   const byFile = { ...env, INFLOW_TOKEN_FILE: path('token') }
-  expect(await runHere(['business', 'list'], byFile)).toMatchObject({ code: 0 })
-  const list = ['business', 'list', '--token-file']
-  expect(await runHere([...list, path('token')], env)).toMatchObject({ code: 0 })
-  expect(
-    findService({ tokenFile: path('token') }, { ...env, INFLOW_TOKEN: 'theirs' }),
-  ).toMatchObject({ token: ADMIN_TOKEN })
-  const refused = async (...args: Parameters<typeof runHere>) => (await runHere(...args)).stderr
-  expect(await refused([...list, path('none')], env)).toBe(
-    `error: --token-file names a file that cannot be read (ENOENT): ${path('none')}\n`,
+  const option = { tokenFile: path('token') }
+  expect(findService({}, byFile)).toMatchObject({ token: ADMIN_TOKEN })
+  expect(findService(option, { ...env, INFLOW_TOKEN: 'theirs' }).token).toBe(ADMIN_TOKEN)
+  expect(() => findService({ tokenFile: path('none') }, env)).toThrow(
+    `--token-file names a file that cannot be read (ENOENT): ${path('none')}`,
   )
   for (const name of ['empty', 'two', 'large']) {
-    const file = { ...env, INFLOW_TOKEN_FILE: path(name) }
-    expect(await refused(['business', 'list'], file)).toBe(
-      `error: INFLOW_TOKEN_FILE names a file that has not one valid line: ${path(name)}\n`,
+    expect(() => findService({}, { ...env, INFLOW_TOKEN_FILE: path(name) })).toThrow(
+      `INFLOW_TOKEN_FILE names a file that has not one valid line: ${path(name)}`,
     )
   }
-  expect(await refused([...list, path('token'), '--token', 'mine'], env)).toMatch(/remove one/)
-  expect(await refused(['business', 'list'], { ...byFile, INFLOW_TOKEN: 'x' })).toMatch(
-    /^error: INFLOW_TOKEN and INFLOW_TOKEN_FILE are both set/,
+  expect(() => findService({ ...option, token: 'mine' }, env)).toThrow('remove one')
+  expect(() => findService({}, { ...byFile, INFLOW_TOKEN: 'x' })).toThrow(
+    'INFLOW_TOKEN and INFLOW_TOKEN_FILE are both set',
   )
 })
 
-test.each(['tok_1…', 'tok 1', 'tok_1\n2'])(
-  'a token that cannot be one is refused: %j',
-  async (token) => {
-    const { code, stderr } = await inflow(['business', 'list'], {
-      env: { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: token },
-    })
-    const message = 'error: the token has a character that no token has: copy it again\n'
-    expect([code, stderr]).toEqual([2, message])
-  },
-)
-
-test.each(['sk_live_1_secret', '-----BEGIN PRIVATE KEY-----\nsecret'])(
-  'a secret in place of the file of a key is not repeated: %j',
-  (secret) => {
+test('a token that cannot be one is refused, and a secret in place of a path is not repeated', () => {
+  for (const token of ['tok_1…', 'tok 1', 'tok_1\n2']) {
+    expect(() => findService({ serviceUrl: LOCAL, token }, {})).toThrow('copy it again')
+  }
+  for (const secret of ['sk_live_1_secret', '-----BEGIN PRIVATE KEY-----\nsecret']) {
     const read = () => readTlsOptions({ INFLOW_KEY: secret })
     expect(read).toThrow(/^INFLOW_KEY names a file .*: its value is a secret, not a path$/)
-  },
-)
+  }
+})
 
 test('the token of the file is sent only to the service of the file', () => {
   const env = { DATA_DIR: dataDir(credentials(LOCAL)) }

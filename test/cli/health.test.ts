@@ -5,11 +5,11 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 import { runHere, temporaryFolder } from './run-inflow.ts'
 
-const service = useService({ OPS_PORT: '0' })
+const service = useSharedService()
 
 async function portOf(server: Server): Promise<string> {
   server.listen(0, '127.0.0.1')
@@ -19,15 +19,10 @@ async function portOf(server: Server): Promise<string> {
 }
 
 test('a healthy and ready service exits with 0', async () => {
-  const OPS_PORT = `${service.service.opsPort}`
-  const outcomes = await runHere(['health'], { OPS_PORT })
-  expect(outcomes).toEqual({ code: 0, stdout: 'healthy\n', stderr: '' })
-  expect((await runHere(['health', '--ready'], { OPS_PORT })).code).toBe(0)
-})
-
-test('without OPS_PORT it asks the HTTP port', async () => {
   const HTTP_PORT = `${service.service.httpPort}`
-  expect((await runHere(['health'], { HTTP_PORT })).code).toBe(0)
+  const outcome = await runHere(['health'], { HTTP_PORT })
+  expect(outcome).toEqual({ code: 0, stdout: 'healthy\n', stderr: '' })
+  expect((await runHere(['health', '--ready'], { HTTP_PORT })).code).toBe(0)
 })
 
 test('a service that is not ready exits with 1 and the reason', async () => {

@@ -63,6 +63,6 @@ test('what is written as CSV or as JSON is read as it was, without a float betwe
         expect(found).toHaveLength(rows.length)
       }
     }),
-    { numRuns: 100 },
+    { numRuns: 30 },
   )
 })

@@ -48,6 +48,10 @@ test('imports accounts and then their payments, and a repeat finds them there', 
   const { id } = await service.business()
   const lines = accountLines(3)
   const accounts = fileOf('accounts.csv', [ACCOUNTS, ...lines])
+  expect(await run('accounts', accounts, id, '--dry-run')).toMatchObject({
+    ...{ code: 0, stdout: '3 would be imported, 0 already there\n' },
+  })
+  expect(await count('account', id)).toBe(0)
   const done = await run('accounts', accounts, id)
   expect(done).toMatchObject({ code: 0, stdout: '3 imported, 0 already there\n' })
   const again = await run('accounts', accounts, id)
@@ -98,16 +102,6 @@ test('prints what is wrong by line, and imports nothing', async () => {
   expect(await count('account', id)).toBe(0)
   const json = await run('accounts', file, id, '--json')
   expect(JSON.parse(json.stdout)).toMatchObject({ rows: 6, imported: 0, faultCount: 5 })
-})
-
-test('a dry run validates, and imports nothing', async () => {
-  const { id } = await service.business()
-  const file = fileOf('accounts.csv', [ACCOUNTS, ...accountLines(2)])
-  expect(await run('accounts', file, id, '--dry-run')).toMatchObject({
-    code: 0,
-    stdout: '2 would be imported, 0 already there\n',
-  })
-  expect(await count('account', id)).toBe(0)
 })
 
 test('reads objects of JSON, with nested and flat fields', async () => {
@@ -172,7 +166,7 @@ test('an unknown column, a missing file and an empty one are refused', async () 
 
 test('a run that was killed is repeated, in little memory', async () => {
   const { id } = await service.business()
-  const lines = accountLines(20_000)
+  const lines = accountLines(6_000)
   const file = fileOf('accounts.csv', [ACCOUNTS, ...lines])
   const args = ['import', 'accounts', file, '--business', id]
   const options = { env: { ...env(), NODE_OPTIONS: '--max-old-space-size=96' } }
@@ -192,7 +186,7 @@ test('a run that was killed is repeated, in little memory', async () => {
   const [, imported = '', there = ''] =
     /^([\d,]+) imported, ([\d,]+) already there\n$/.exec(stdout) ?? []
   const number = (text: string) => Number(text.replaceAll(',', ''))
-  expect(number(imported) + number(there)).toBe(20_000)
+  expect(number(imported) + number(there)).toBe(6_000)
   expect(number(there)).toBeGreaterThanOrEqual(before)
-  expect(await count('account', id)).toBe(20_000)
+  expect(await count('account', id)).toBe(6_000)
 })

@@ -1,11 +1,14 @@
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { findService } from '../../src/cli/find-service.ts'
+import { withProfile } from '../../src/cli/profile.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 
-const service = useService()
-const another = useService()
+const service = useSharedService()
+/** Commands fail if they call it. */
+const ANOTHER = 'http://another.example:50051'
 const CLOSED = 'http://127.0.0.1:1'
 
 /** A user without profiles. Commands run where there is no local service. */
@@ -23,13 +26,9 @@ function newUser() {
 }
 
 const LIST = ['business', 'list']
-const ALIAS = [...LIST, '--json']
-const businesses = (outcome: { readonly stdout: string }) =>
-  JSON.parse(outcome.stdout).businesses.map(({ name }: { name: string }) => name)
 
 test('a login stores a service once it has accepted the token, for its owner alone', async () => {
   const user = newUser()
-  await service.business('Here')
   const { code, stderr, stdout } = await user.login(['staging', '--url', service.grpcUrl])
   expect([code, stdout, stderr]).toEqual([
     0,
@@ -37,7 +36,7 @@ test('a login stores a service once it has accepted the token, for its owner alo
     `Logged in to ${service.grpcUrl} as bootstrap. The profile staging is in use.\n`,
   ])
   expect(statSync(user.file).mode & 0o777).toBe(0o600)
-  expect(businesses(await user.run(ALIAS))).toEqual(['Here'])
+  expect((await user.run(LIST)).code).toBe(0)
   expect((await user.run(['profile', 'list', '--json'])).stdout).not.toContain(ADMIN_TOKEN)
 })
 
@@ -66,67 +65,51 @@ test.each([
   expect((await user.run(['profile', 'list'])).stderr).toBe('None found.\n')
 })
 
-test('what names a service comes before the profile in use', async () => {
-  const user = newUser()
-  await another.business('There')
-  await user.login(['there', '--url', another.grpcUrl])
-  await user.login(['here', '--url', service.grpcUrl])
-  const there = { INFLOW_GRPC_URL: another.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
-  const here = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
-  const url = ['--url', another.grpcUrl, '--token', ADMIN_TOKEN]
-  const named = [...ALIAS, '--profile', 'there']
-  expect(businesses(await user.run(ALIAS))).not.toContain('There')
-  expect(businesses(await user.run(named))).toEqual(['There'])
-  expect(businesses(await user.run(ALIAS, { INFLOW_PROFILE: 'there' }))).toEqual(['There'])
-  expect(businesses(await user.run(ALIAS, there))).toEqual(['There'])
-  expect(businesses(await user.run(named, here))).toEqual(['There'])
-  expect(businesses(await user.run([...ALIAS, ...url]))).toEqual(['There'])
-  expect(businesses(await user.run([...ALIAS, ...url], { INFLOW_PROFILE: 'here' }))).toEqual([
-    'There',
-  ])
-  const credentials = { grpc_url: another.grpcUrl, admin_token: ADMIN_TOKEN }
-  writeFileSync(join(user.folder, 'credentials.json'), JSON.stringify(credentials))
-  expect(businesses(await user.run(ALIAS, { DATA_DIR: user.folder }))).toEqual(['There'])
-})
-
-test('the token of a profile reaches no other service', async () => {
-  const user = newUser()
-  await user.login(['--url', service.grpcUrl])
-  const urls = ['--url', another.grpcUrl]
-  expect(await user.run([...LIST, ...urls, '--profile', 'default'])).toMatchObject({
-    code: 2,
-    stderr: 'error: --profile and --url both name a service: remove one\n',
-  })
-  expect((await user.run([...LIST, ...urls])).stderr).toMatch(/^error: no token for/)
-  const elsewhere = { INFLOW_GRPC_URL: another.grpcUrl }
-  expect((await user.run(LIST, elsewhere)).stderr).toMatch(/^error: no token for/)
+test('what names a service comes before the profile in use, whose token reaches no other', () => {
+  const { file, folder } = newUser()
+  const profile = (name: string) => ({ INFLOW_GRPC_URL: `http://${name}`, INFLOW_TOKEN: name })
+  const profiles = { here: profile('here'), there: profile('there') }
+  mkdirSync(dirname(file))
+  writeFileSync(file, JSON.stringify({ current: 'here', profiles }))
+  const bare = { XDG_CONFIG_HOME: folder, DATA_DIR: join(folder, 'none') }
+  /** The token that is used. */
+  const found = (
+    options: Parameters<typeof findService>[0] & { serviceProfile?: string },
+    env = {},
+  ) => findService(options, withProfile(options, { ...bare, ...env })).token
+  const elsewhere = profile('elsewhere')
+  const url = { serviceUrl: elsewhere.INFLOW_GRPC_URL, token: 'mine' }
+  expect(found({})).toBe('here')
+  expect(found({ serviceProfile: 'there' }, elsewhere)).toBe('there')
+  expect(found({}, { INFLOW_PROFILE: 'there' })).toBe('there')
+  expect(found({}, elsewhere)).toBe('elsewhere')
+  expect(found(url, { INFLOW_PROFILE: 'here' })).toBe('mine')
+  const credentials = { grpc_url: ANOTHER, admin_token: 'local' }
+  writeFileSync(join(folder, 'credentials.json'), JSON.stringify(credentials))
+  expect(found({}, { DATA_DIR: folder })).toBe('local')
+  expect(() => found({ serviceUrl: ANOTHER })).toThrow('no token for')
+  expect(() => found({}, { INFLOW_GRPC_URL: ANOTHER })).toThrow('no token for')
+  expect(() => found({ serviceUrl: ANOTHER, serviceProfile: 'here' })).toThrow(
+    '--profile and --url both name a service: remove one',
+  )
+  expect(() => found({ serviceProfile: 'constructor' })).toThrow('no profile constructor')
 })
 
 test('profiles are listed, used and removed', async () => {
   const user = newUser()
-  await user.login(['one', '--url', service.grpcUrl])
-  await user.login(['two', '--url', another.grpcUrl])
+  const { grpcUrl } = service
+  await user.login(['one', '--url', grpcUrl])
+  await user.login(['two', '--url', grpcUrl])
   expect((await user.run(['profile', 'use', 'one'])).code).toBe(0)
   expect((await user.run(['profile', 'list'])).stdout).toBe(
-    `PROFILE  URL\n* one    ${service.grpcUrl}\n  two    ${another.grpcUrl}\n`,
+    `PROFILE  URL\n* one    ${grpcUrl}\n  two    ${grpcUrl}\n`,
   )
   expect((await user.run(['logout'])).stderr).toMatch(/^The profile one is removed\./)
   expect(JSON.parse(readFileSync(user.file, 'utf8'))).toMatchObject({ profiles: { two: {} } })
   expect((await user.run(LIST)).stderr).toMatch(/^error: no service found/)
-  const unknown = await user.run([...LIST, '--profile', 'constructor'])
-  expect([unknown.code, unknown.stderr]).toEqual([
-    2,
-    expect.stringMatching(/^error: no profile constructor\n/),
-  ])
-})
-
-test('a file that is no JSON is named', async () => {
-  const user = newUser()
-  await user.login(['--url', service.grpcUrl])
   writeFileSync(user.file, '{')
   expect(await user.run(LIST)).toMatchObject({
-    code: 2,
-    stderr: `error: ${user.file} is no JSON: correct it, or remove it\n`,
+    ...{ code: 2, stderr: `error: ${user.file} is no JSON: correct it, or remove it\n` },
   })
 })
 

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fromBinary } from '@bufbuild/protobuf'
 import { type FileDescriptorProto, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt'
 import { file_buf_validate_validate } from '@bufbuild/protovalidate/gen/buf/validate/validate_pb.js'
@@ -13,14 +13,14 @@ import {
 import { load } from '@grpc/proto-loader'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { has, ROOT } from '../support/embedded-service.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { runHere, temporaryFolder } from './run-inflow.ts'
 
 declare const Contract: {
   inflow: { business: { v1: { BusinessService: ServiceClientConstructor } } }
 }
 
-const service = useService()
+const service = useSharedService()
 const BUF = join(ROOT, 'node_modules/.bin/buf')
 
 let folder: string
@@ -52,7 +52,7 @@ function textOf(file: FileDescriptorProto): string {
   })
 }
 
-test('writes the contract with its imports, and says where', async () => {
+test('writes the contract with its imports, which buf compiles, lints and generates as it is', async () => {
   const outcome = await runHere(['proto', 'export', folder])
   const files = filesIn(folder)
   expect(outcome).toEqual({
@@ -66,11 +66,12 @@ test('writes the contract with its imports, and says where', async () => {
     ...['google/rpc/error_details.proto', 'google/rpc/status.proto'],
     ...filesIn(join(ROOT, 'proto/inflow')).map((name) => `inflow/${name}`),
   ])
-})
-
-test('buf compiles, lints and generates the export as it is', async () => {
-  await runHere(['proto', 'export', folder])
-  expect(build(folder).map(textOf)).toEqual(build(join(ROOT, 'proto')).map(textOf))
+  const built = build(folder)
+  expect(built.map(textOf)).toEqual(build(join(ROOT, 'proto')).map(textOf))
+  // Libraries accept it beside their own.
+  const { proto } = file_buf_validate_validate
+  const validate = built.find(({ name }) => name === proto.name)!
+  expect(textOf(validate) === textOf(proto)).toBe(true)
   execFileSync(BUF, ['lint'], { cwd: folder })
   const template = {
     version: 'v2',
@@ -112,15 +113,8 @@ test('proto-loader of grpc-js loads the export as it is, and calls a service wit
   expect(found).toMatchObject({ business: { id, name: 'Shop' } })
 })
 
-test("validate.proto is that of protovalidate's package, so libraries accept it beside their own", async () => {
-  await runHere(['proto', 'export', folder])
-  const { proto } = file_buf_validate_validate
-  const exported = build(folder).find(({ name }) => name === proto.name)!
-  expect(textOf(exported) === textOf(proto)).toBe(true)
-})
-
-test('a folder that is not empty is refused and stays as it is', async () => {
-  mkdirSync(folder, { recursive: true })
+test('a folder that is not empty is refused, unless by --force, which keeps other files', async () => {
+  mkdirSync(join(folder, 'inflow/event/v1'), { recursive: true })
   writeFileSync(join(folder, 'notes.txt'), 'mine')
   expect(await runHere(['proto', 'export', folder])).toEqual({
     code: 1,
@@ -128,36 +122,9 @@ test('a folder that is not empty is refused and stays as it is', async () => {
     stderr: `error: the folder ${folder} is not empty\n  name another one, or write into it with --force\n`,
   })
   expect(filesIn(folder)).toEqual(['notes.txt'])
-})
-
-test('--force replaces the files of an earlier export, and keeps others', async () => {
-  await runHere(['proto', 'export', folder])
-  const files = filesIn(folder)
-  writeFileSync(join(folder, 'notes.txt'), 'mine')
   writeFileSync(join(folder, 'inflow/event/v1/event.proto'), 'an earlier version')
   expect(await runHere(['proto', 'export', folder, '--force'])).toMatchObject({ code: 0 })
-  expect(filesIn(folder)).toEqual([...files, 'notes.txt'].sort())
+  expect(readFileSync(join(folder, 'notes.txt'), 'utf8')).toBe('mine')
   const exported = readFileSync(join(folder, 'inflow/event/v1/event.proto'), 'utf8')
   expect(exported).toBe(readFileSync(join(ROOT, 'proto/inflow/event/v1/event.proto'), 'utf8'))
-})
-
-test('a file in place of the folder is refused', async () => {
-  mkdirSync(dirname(folder), { recursive: true })
-  writeFileSync(folder, 'mine')
-  const outcome = await runHere(['proto', 'export', folder, '--force'])
-  expect(outcome).toMatchObject({ code: 1, stdout: '' })
-  expect(outcome.stderr).toContain(`error: cannot write into ${folder}: `)
-  expect(readFileSync(folder, 'utf8')).toBe('mine')
-})
-
-test.each(['dist/cli', 'dist/src/cli'])('finds its files in a package with %s', async (cli) => {
-  const root = temporaryFolder()
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }))
-  cpSync(join(ROOT, 'proto/inflow'), join(root, 'proto/inflow'), { recursive: true })
-  for (const file of ['failure.ts', 'export-contract.ts'])
-    cpSync(join(ROOT, 'src/cli', file), join(root, cli, file))
-  const module = join(root, cli, 'export-contract.ts')
-  const script = `await (await import(${JSON.stringify(module)})).exportContract(${JSON.stringify(folder)}, false)`
-  execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd: root })
-  expect(filesIn(join(folder, 'inflow'))).toEqual(filesIn(join(ROOT, 'proto/inflow')))
 })

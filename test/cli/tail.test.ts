@@ -3,8 +3,11 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { encodeCursor } from '../../src/events/cursor.ts'
+import { readLogState } from '../../src/events/log-state.ts'
 import { startProxy } from '../client/proxy.ts'
-import { sequence, writeEvents } from '../support/events.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
+import { failOver, sequence, writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
@@ -17,13 +20,7 @@ let account: { number: string; reference: string }
 beforeAll(async () => {
   businessId = (await service.business()).id
   const response = await service.client(AccountService).createAccount({
-    businessId,
-    reference: 'order-1',
-    bank: Bank.BANK_PROVIDUS,
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
+    ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS, ...CUSTOMER },
   })
   account = {
     number: response.account!.accountNumber,
@@ -125,24 +122,6 @@ test('loses no events if the connection is lost before the first event', async (
   expect(running.stderr()).toMatch(INTERRUPTED)
 })
 
-test('retries when the service is unavailable', async () => {
-  const database = new URL(service.url)
-  const wire = await startProxy(database.host)
-  database.host = wire.address
-  const instance = await startInstance(database.href)
-  onTestFinished(instance.close)
-  const { id, cursor } = await pay('UNAVAILABLE-1')
-  await wire.block()
-  const running = tail(instance.grpcUrl, '--json', '--from-beginning')
-  await vi.waitFor(() => expect(running.stderr()).toMatch(INTERRUPTED), { timeout: WAIT_LIMIT_MS })
-  await wire.unblock()
-  let line = await running.nextLine()
-  while (idOf(line) !== id) line = await running.nextLine()
-  running.child.kill('SIGINT')
-  expect(await running.exit()).toBe(0)
-  expect(running.stderr()).toContain(`--cursor ${cursor}\n`)
-})
-
 test('exits without an error when the reader closes the pipe', async () => {
   const { cursor } = await pay('ENOUGH-0')
   await pay('ENOUGH-1')
@@ -190,4 +169,33 @@ test('a kind that does not exist is refused, and the kinds are listed', async ()
     example: { event: 'ACCOUNT_CREATED' },
   })
   expect(await runHere(['events', 'kinds', 'NOTHING'], env)).toMatchObject({ code: 1, stdout: '' })
+})
+
+async function publish() {
+  const [id] = await writeEvents(service.database.durablePool, 1)
+  await sequence(service.database.durablePool)
+  return id!
+}
+
+const REFUSED =
+  /^\{"error":\{"reason":"stale_cursor",.*"details":\["resume safely with: --cursor (\S+)"\],"exit_code":1\}\}\n$/
+
+test('tails go on in an epoch that a bump begins, and end with a safe cursor after a failover that loses events', async () => {
+  const { durablePool } = service.database
+  const { end, epoch } = await readLogState(durablePool)
+  const first = tail(service.grpcUrl, '--json', '--cursor', encodeCursor(end))
+  const before = await publish()
+  expect(idOf(await first.nextLine())).toBe(before)
+  const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  const bumped = await runHere(['events', 'epoch', 'bump', '--yes'], env)
+  expect(bumped).toMatchObject({ code: 0, stdout: `Epoch ${epoch + 1}\n` })
+  const lost = await publish()
+  expect(idOf(await first.nextLine())).toBe(lost)
+  await failOver(durablePool, [lost])
+  const next = await publish()
+  expect(await first.exit()).toBe(1)
+  expect(first.stderr()).toMatch(REFUSED)
+  const [, cursor = ''] = REFUSED.exec(first.stderr()) ?? []
+  const resumed = tail(service.grpcUrl, '--json', '--cursor', cursor)
+  expect(idOf(await resumed.nextLine())).toBe(next)
 })

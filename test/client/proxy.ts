@@ -125,12 +125,3 @@ export async function startProxy(target: string | (() => string)): Promise<Proxy
     lost: () => lost.size,
   }
 }
-
-/** A port of 127.0.0.1 without a listener. */
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}

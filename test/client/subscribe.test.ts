@@ -1,4 +1,4 @@
-import { createServer } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import { status } from '@grpc/grpc-js'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
@@ -13,11 +13,10 @@ import { readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { failOver, sequence, writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
-import { startProcess } from '../support/process.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { WAIT_LIMIT_MS, waitFor, waitUntil } from '../support/wait-for.ts'
-import { freePort, startProxy } from './proxy.ts'
+import { startProxy } from './proxy.ts'
 
 const service = useService()
 const address = () => `127.0.0.1:${service.service.grpcPort}`
@@ -64,28 +63,6 @@ async function endOfLog() {
   const { end } = await readLogState(pool())
   return { case: 'cursor', value: encodeCursor(end) } as const
 }
-
-test('resumes after a crash and restart of the instance without losing or repeating events', async () => {
-  const port = await freePort()
-  const start = () => startProcess({ DATABASE_URL: service.url, GRPC_PORT: String(port) })
-  let instance = await start()
-  onTestFinished(() => instance.kill())
-  const { stream, interruptions } = open({
-    addresses: [`127.0.0.1:${port}`],
-    start: await endOfLog(),
-  })
-  const before = await publish(100)
-  const events = await take(stream, 50)
-  await instance.kill()
-  const after = await publish(100)
-  const rest = take(stream, 150)
-  await vi.waitFor(() => expect(interruptions.length).toBeGreaterThan(1), {
-    timeout: WAIT_LIMIT_MS,
-  })
-  instance = await start()
-  events.push(...(await rest))
-  expect(idsOf(events)).toEqual([...before, ...after])
-})
 
 test('fails over between two instances on one database, also when they shut down', async () => {
   const first = await startInstance(service.url)
@@ -145,12 +122,12 @@ test('without a start, starts at the time of the call, even if the first attempt
 test('waits longer after each failure, with jitter, up to a maximum', async () => {
   const waits: number[] = []
   const { stream, stop } = open({
-    addresses: [`127.0.0.1:${await freePort()}`],
+    addresses: ['127.0.0.1:1'],
     retryMinMs: 4,
     retryMaxMs: 32,
     onInterruption(error, retryMs) {
       expect(error).toMatchObject({ name: 'Interruption', reason: '' })
-      expect(error.message).toMatch(/^connect ECONNREFUSED 127\.0\.0\.1:\d+$/)
+      expect(error.message).toMatch(/^connect ECONNREFUSED 127\.0\.0\.1:1$/)
       if (waits.push(retryMs) === 12) stop.abort()
     },
   })
@@ -211,21 +188,8 @@ test('an instance may be named by its URL', async () => {
   }
 })
 
-test('https means TLS', async () => {
-  const { stream, stop } = open({
-    addresses: [`https://${address()}`],
-    onInterruption(error) {
-      // The service here has none.
-      expect(error.message).toMatch(/SSL|TLS|EPROTO|wrong version/i)
-      stop.abort()
-    },
-  })
-  expect(await stream.next()).toEqual({ done: true, value: undefined })
-})
-
 test('a process that does not handle interruptions is warned of the third in a row, once', async () => {
   const warnings: string[] = []
-  const port = await freePort()
   const attempts = Promise.withResolvers<void>()
   const emit = vi.spyOn(process, 'emitWarning').mockImplementation((text) => {
     warnings.push(String(text))
@@ -237,8 +201,9 @@ test('a process that does not handle interruptions is warned of the third in a r
     socket.destroy()
     if (connections === 6) attempts.resolve()
   })
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo
   const stop = new AbortController()
   const stream = subscribe({
     ...{ addresses: [`127.0.0.1:${port}`], token: ADMIN_TOKEN, signal: stop.signal },
@@ -365,7 +330,7 @@ test('a slow consumer receives all events in order, and slows the stream down', 
   const proxy = await startProxy(address())
   const start = await endOfLog()
   const ids: string[] = []
-  for (let i = 0; i < 5; i++) ids.push(...(await publish(4_000)))
+  for (let i = 0; i < 3; i++) ids.push(...(await publish(4_000)))
   const { stream, interruptions } = open({ addresses: [proxy.address], start, silenceMs: 600 })
   const events = await take(stream, 1)
   // A slow consumer is not mistaken for a silent service: meanwhile a stream of a silent one is given
@@ -377,7 +342,7 @@ test('a slow consumer receives all events in order, and slows the stream down', 
   await waitFor(() => expect(other.interruptions.length).toBeGreaterThan(1))
   expect(proxy.bytes()).toBeLessThan(500_000)
   events.push(...(await take(stream, ids.length - 1)))
-  expect(proxy.bytes()).toBeGreaterThan(2_000_000)
+  expect(proxy.bytes()).toBeGreaterThan(1_200_000)
   expect(idsOf(events)).toEqual(ids)
   expect(interruptions).toEqual([])
 })

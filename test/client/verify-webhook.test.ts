@@ -37,7 +37,6 @@ describe('compatibility with the Standard Webhooks library', () => {
         const headers = ours(secret, body, Date.now())
         expect(new Webhook(secret).verify(body, headers)).toEqual(JSON.parse(body))
       }),
-      { numRuns: 300 },
     )
   })
 
@@ -54,7 +53,6 @@ describe('compatibility with the Standard Webhooks library', () => {
         const result = verifyWebhook(raw, headers, secret, at(NOW_MS))
         expect(result).toEqual({ ok: true, event: JSON.parse(body) })
       }),
-      { numRuns: 300 },
     )
   })
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { ROOT, run } from './npm/project.ts'
 
 /** Not in the lock file: they are larger than the service. Without npm's registry or cache the tests are skipped. */
@@ -38,7 +38,7 @@ const COMPILER = {
   types: ['node'],
 }
 
-const service = useService()
+const service = useSharedService()
 const folder = mkdtempSync(join(tmpdir(), 'inflow-generated-'))
 let isInstalled = false
 

@@ -4,11 +4,11 @@ import { describe, expect, test } from 'vitest'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { temporaryFolder } from '../cli/run-inflow.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { installed } from './installed.ts'
 import { runProgram } from './program.ts'
 
-const service = useService()
+const service = useSharedService()
 const at = (path: string) => join(import.meta.dirname, path)
 
 interface Language {

@@ -8,14 +8,15 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { DeliveryStatus } from '../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { temporaryFolder } from '../cli/run-inflow.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { freePort } from '../support/free-port.ts'
 import { type ReceivedRequest, startReceiver } from '../support/receiver.ts'
-import { useService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitFor, waitUntil } from '../support/wait-for.ts'
 import { installed } from './installed.ts'
 import { type Program, startProgram } from './program.ts'
 
-const service = useService()
+const service = useSharedService()
 const at = (path: string) => join(import.meta.dirname, path)
 
 interface Language {
@@ -48,13 +49,7 @@ let accountNumber: string
 beforeAll(async () => {
   businessId = (await service.business('Acme')).id
   const { account } = await service.client(AccountService).createAccount({
-    businessId,
-    reference: 'order-1',
-    bank: Bank.BANK_9PSB,
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
+    ...{ businessId, reference: 'order-1', bank: Bank.BANK_9PSB, ...CUSTOMER },
   })
   accountNumber = account!.accountNumber
 })
@@ -62,7 +57,7 @@ beforeAll(async () => {
 let payments = 0
 async function pay() {
   payments += 1
-  const sessionId = `SESSION-${payments}`
+  const sessionId = `SESSION-RECEIVERS-${payments}`
   const request = { bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: 150_050n }
   await service.client(TransactionService).recordPayment(request)
 }

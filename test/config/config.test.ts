@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Scope } from '../../src/auth/caller.ts'
 import { type Config, ConfigError, readConfig } from '../../src/config/config.ts'
-import { SERVICE_SETTINGS } from '../../src/config/service-settings.ts'
 
 const RECONCILE = { windowMs: 172_800_000, intervalMs: 3_600_000, graceMs: 300_000 }
 
@@ -34,68 +33,6 @@ test.each(['Pro\nvidus', 'x'.repeat(101)])(
   },
 )
 
-test('every setting has a default', () => {
-  expect(readConfig({})).toEqual({
-    databaseUrl: undefined,
-    databaseListenUrl: undefined,
-    databaseReadUrls: [],
-    databasePoolSize: undefined,
-    pooler: { transactionPooling: false, preparedStatements: true },
-    dataDir: '.inflow',
-    host: '127.0.0.1',
-    httpPort: 8080,
-    console: {
-      enabled: true,
-      publicUrl: undefined,
-      sessions: { idleMs: 3_600_000, maxMs: 43_200_000 },
-      oidc: undefined,
-    },
-    httpInternal: true,
-    grpcPort: 50051,
-    masterKey: undefined,
-    masterKeyPrevious: [],
-    adminToken: undefined,
-    banks: ALL_SANDBOX,
-    liveBanks: {},
-    bankNames: {
-      '9PSB': '9 Payment Service Bank',
-      SAFEHAVEN: 'Safe Haven Microfinance Bank',
-      PROVIDUS: 'Providus Bank',
-      PALMPAY: 'PalmPay',
-    },
-    logLevel: 'info',
-    displayTimeZone: 'Africa/Lagos',
-    grpcReflection: true,
-    allowSimulatedLiveAccounts: false,
-    simulatesLiveAccounts: true,
-    migrate: true,
-    eventRetentionDays: 90,
-    deliveryRetentionDays: 30,
-    proxyProtocol: false,
-    streamsPerTokenMax: 2_000,
-    trustedProxies: [],
-    notificationRetentionDays: 90,
-    recordRequiresConfirmation: false,
-    shutdownDelaySeconds: 0,
-    reconcile: RECONCILE,
-    webhookAllowedCidrs: [],
-    webhookLeaseMs: 60_000,
-    webhookProxyUrl: undefined,
-    tls: undefined,
-    tlsClientScopes: new Map(),
-    corsOrigins: [],
-    connectionsMax: 10_000,
-    connectionsPerAddressMax: 10_000,
-    workers: 1,
-    rateLimits: {
-      key: undefined,
-      token: undefined,
-      address: undefined,
-      failed: { perSecond: 100, burst: 5_000 },
-    },
-  })
-})
-
 test('ignores empty and blank settings, and trims the others', () => {
   expect(readConfig({ HTTP_PORT: '', HOST: '  ', BANKS: ' ' })).toEqual(readConfig({}))
   expect(readConfig({ HTTP_PORT: ' 9000 ' }).httpPort).toBe(9000)
@@ -124,13 +61,6 @@ const limited = (changed: Partial<Config['rateLimits']>): Config['rateLimits'] =
 /** A valid value, and what it is read as. */
 const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ['DATABASE_URL', DATABASE, { databaseUrl: DATABASE }, { MASTER_KEY: KEY }],
-  ['DATABASE_URL', 'postgresql://h/d', { databaseUrl: 'postgresql://h/d' }, { MASTER_KEY: KEY }],
-  [
-    'DATABASE_LISTEN_URL',
-    DATABASE,
-    { databaseListenUrl: DATABASE },
-    { DATABASE_URL: DATABASE, MASTER_KEY: KEY },
-  ],
   [
     'DATABASE_READ_URLS',
     `${READ_URL}, postgres://h/inflow_ro`,
@@ -147,14 +77,8 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     'off',
     { pooler: { transactionPooling: false, preparedStatements: false } },
   ],
-  ['DATABASE_POOL_SIZE', '28', { databasePoolSize: 28 }],
-  ['DATA_DIR', '/var/lib/inflow', { dataDir: '/var/lib/inflow' }],
-  ['HOST', '0.0.0.0', { host: '0.0.0.0' }],
-  ['HOST', '::', { host: '::' }],
   ['HOST', 'pay.example.com', { host: 'pay.example.com' }],
-  ['HTTP_PORT', '0', { httpPort: 0 }],
   ['HTTP_PORT', '65535', { httpPort: 65_535 }],
-  ['GRPC_PORT', '1', { grpcPort: 1 }],
   ['MASTER_KEY', KEY, { masterKey: Buffer.alloc(32, 1) }],
   [
     'MASTER_KEY_PREVIOUS',
@@ -162,23 +86,13 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     { masterKeyPrevious: [Buffer.alloc(32, 2), Buffer.alloc(32, 3)] },
     { MASTER_KEY: KEY },
   ],
-  ['ADMIN_TOKEN', 'x'.repeat(32), { adminToken: 'x'.repeat(32) }],
   ['BANKS', 'PALMPAY=sandbox, 9PSB = sandbox', { banks: ALL_SANDBOX as Config['banks'] }],
-  ['LOG_LEVEL', 'debug', { logLevel: 'debug' }],
-  ['DISPLAY_TIME_ZONE', 'UTC', { displayTimeZone: 'UTC' }],
-  ['GRPC_REFLECTION', 'off', { grpcReflection: false }],
   [
     'ALLOW_SIMULATED_LIVE_ACCOUNTS',
     'on',
     { allowSimulatedLiveAccounts: true, simulatesLiveAccounts: true },
   ],
-  ['MIGRATE', 'off', { migrate: false }],
-  ['EVENT_RETENTION_DAYS', '1', { eventRetentionDays: 1 }],
-  ['DELIVERY_RETENTION_DAYS', '3650', { deliveryRetentionDays: 3_650 }],
-  ['NOTIFICATION_RETENTION_DAYS', '3650', { notificationRetentionDays: 3_650 }],
-  ['RECORD_REQUIRES_CONFIRMATION', 'on', { recordRequiresConfirmation: true }],
   ['RECONCILE_WINDOW_HOURS', '0', { reconcile: { ...RECONCILE, windowMs: 0 } }],
-  ['RECONCILE_INTERVAL_MINUTES', '10080', { reconcile: { ...RECONCILE, intervalMs: 604_800_000 } }],
   ['RECONCILE_GRACE_MINUTES', '7', { reconcile: { ...RECONCILE, graceMs: 420_000 } }],
   [
     'WEBHOOK_ALLOWED_CIDRS',
@@ -187,8 +101,6 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ],
   ['WEBHOOK_PROXY_URL', PROXY, { webhookProxyUrl: PROXY }],
   ['TRUSTED_PROXIES', '10.0.0.0/8,::1/128', { trustedProxies: ['10.0.0.0/8', '::1/128'] }],
-  ['TRUSTED_PROXIES', '127.0.0.1, fd00::1', { trustedProxies: ['127.0.0.1/32', 'fd00::1/128'] }],
-  ['WEBHOOK_LEASE_SECONDS', '90', { webhookLeaseMs: 90_000 }],
   ['RELAY_URL', 'nats://user:hid%40den@a:4222, nats://b:4223', { relay: RELAY }],
   [
     'RELAY_URL',
@@ -202,17 +114,12 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     },
   ],
   ['RELAY_FORMAT', 'json', { relay: { ...RELAY, format: 'json' } }, RELAYING],
-  ['RELAY_REPLICAS', '3', { relay: { ...RELAY, replicas: 3 } }, RELAYING],
-  ['RELAY_CREDENTIALS', '/c', { relay: { ...RELAY, credentialsFile: '/c' } }, RELAYING],
-  ['RELAY_TLS_CA', '/ca', { relay: { ...RELAY, caFile: '/ca' } }, RELAYING],
-  ['WEBHOOK_PROXY_URL', 'http://proxy:3128', { webhookProxyUrl: 'http://proxy:3128' }],
   [
     'WEBHOOK_PROXY_URL',
     'https://user:p%40ss@proxy.example/',
     { webhookProxyUrl: 'https://user:p%40ss@proxy.example/' },
   ],
   ['TLS_CERT', '/c', { tls: TLS }, { TLS_KEY: '/k' }],
-  ['TLS_KEY', '/k', { tls: TLS }, { TLS_CERT: '/c' }],
   ['TLS_CLIENT_CA', '/a', { tls: { ...TLS, clientCa: '/a' }, httpInternal: false }, PAIR],
   ['HTTP_INTERNAL', 'off', { httpInternal: false }],
   [
@@ -221,8 +128,6 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     { tls: { ...TLS, clientCa: '/a' }, httpInternal: true },
     { ...PAIR, TLS_CLIENT_CA: '/a' },
   ],
-  ['OPS_PORT', '9090', { opsPort: 9_090 }],
-  ['OPS_PORT', '0', { opsPort: 0 }],
   [
     'TLS_CLIENT_SCOPES',
     'spiffe://a.example/b=read+payments:write, spiffe://a.example/c/d=admin',
@@ -241,24 +146,15 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     'https://a.example, http://localhost:5173',
     { corsOrigins: ['https://a.example', 'http://localhost:5173'] },
   ],
-  ['PROXY_PROTOCOL', 'on', { proxyProtocol: true }, { TRUSTED_PROXIES: '10.0.0.0/8' }],
-  ['STREAMS_PER_TOKEN_MAX', '7', { streamsPerTokenMax: 7 }],
-  ['CONNECTIONS_MAX', '5', { connectionsMax: 5 }],
-  ['WORKERS', '64', { workers: 64 }],
-  ['CONNECTIONS_PER_ADDRESS_MAX', '5', { connectionsPerAddressMax: 5 }],
   ['RATE_LIMIT_KEY', '5/7', { rateLimits: limited({ key: { perSecond: 5, burst: 7 } }) }],
   ['RATE_LIMIT_TOKEN', '9', { rateLimits: limited({ token: { perSecond: 9, burst: 18 } }) }],
   ['RATE_LIMIT_ADDRESS', 'off', { rateLimits: limited({ address: undefined }) }],
-  ['RATE_LIMIT_FAILED', '1/60', { rateLimits: limited({ failed: { perSecond: 1, burst: 60 } }) }],
 ]
 
 const OF_CONSOLE: [string, string, object, NodeJS.ProcessEnv?][] = [
-  ['CONSOLE', 'off', { console: { enabled: false } }],
   ['HTTP_INTERNAL', 'off', { console: { enabled: false } }],
   ['HTTP_INTERNAL', 'on', { console: { enabled: true } }],
   ['SESSION_IDLE_MINUTES', '5', { console: { sessions: { idleMs: 300_000 } } }],
-  ['SHUTDOWN_DELAY_SECONDS', '300', { shutdownDelaySeconds: 300 }],
-  ['SESSION_MAX_HOURS', '168', { console: { sessions: { maxMs: 604_800_000 } } }],
   ['PUBLIC_URL', 'https://a.example/', { console: { publicUrl: new URL('https://a.example') } }],
   [
     'OIDC_ISSUER',
@@ -267,17 +163,6 @@ const OF_CONSOLE: [string, string, object, NodeJS.ProcessEnv?][] = [
     OIDC,
   ],
   ['OIDC_ISSUER', 'http://localhost:5556', { console: { oidc: { clientId: 'inflow' } } }, OIDC],
-  ['OIDC_CLIENT_ID', 'inflow', { console: { oidc: { clientId: 'inflow' } } }, PROVIDER],
-  ['OIDC_NAME', 'Acme ID', { console: { oidc: { name: 'Acme ID' } } }, PROVIDER],
-  [
-    'OIDC_REQUEST_SCOPES',
-    'openid groups',
-    { console: { oidc: { requestScopes: 'openid groups' } } },
-    PROVIDER,
-  ],
-  ['OIDC_SCOPES_CLAIM', 'groups', { console: { oidc: { scopesClaim: 'groups' } } }, PROVIDER],
-  ['OIDC_BUSINESSES_CLAIM', 'biz', { console: { oidc: { businessesClaim: 'biz' } } }, PROVIDER],
-  ['OIDC_CLIENT_SECRET', 'x', { console: { oidc: { clientSecret: 'x' } } }, PROVIDER],
   [
     'OIDC_ROLES',
     'finance=read, ops=admin+read',
@@ -321,10 +206,8 @@ const NO_LIMIT =
 
 /** An invalid value, and its error. */
 const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
-  ['DATABASE_URL', 'db.example', NO_URL, { MASTER_KEY: KEY }],
   ['DATABASE_URL', 'mysql://user:hidden@db.example/inflow', NO_URL, { MASTER_KEY: KEY }],
   ['DATABASE_LISTEN_URL', DATABASE, 'requires DATABASE_URL'],
-  ['DATABASE_LISTEN_URL', 'db.example', NO_URL, { DATABASE_URL: DATABASE, MASTER_KEY: KEY }],
   ['DATABASE_READ_URLS', READ_URL, 'requires DATABASE_URL'],
   [
     'DATABASE_READ_URLS',
@@ -345,69 +228,36 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
     { DATABASE_URL: DATABASE, MASTER_KEY: KEY },
   ],
   ['DATABASE_POOLING', 'statement', 'must be one of session, transaction'],
-  ['DATABASE_PREPARED_STATEMENTS', 'no', 'must be one of on, off'],
   ['DATABASE_POOL_SIZE', '10', 'must be 11 to 1000 connections'],
-  ['HOST', 'two words', NO_HOST],
   ['HOST', 'http://127.0.0.1', NO_HOST],
   ['HTTP_PORT', '65536', NO_PORT],
-  ['HTTP_PORT', '-1', NO_PORT],
-  ['HTTP_PORT', '80a', NO_PORT],
-  ['HTTP_PORT', '1e3', NO_PORT],
-  ['GRPC_PORT', 'any', NO_PORT],
   ['MASTER_KEY', 'hidden', NO_KEY],
-  ['MASTER_KEY', Buffer.alloc(31).toString('base64'), NO_KEY],
   ['MASTER_KEY', Buffer.alloc(33).toString('base64'), NO_KEY],
   ['MASTER_KEY', KEY.slice(0, -1), NO_KEY],
   ['MASTER_KEY_PREVIOUS', 'hidden', 'must each be base64 of 32 bytes (openssl rand -base64 32)'],
   ['ADMIN_TOKEN', 'hidden', NO_TOKEN],
-  ['ADMIN_TOKEN', `hidden${'x'.repeat(25)}`, NO_TOKEN],
   ['ADMIN_TOKEN', 'hidden and with spaces, and long enough', NO_TOKEN],
-  ['ADMIN_TOKEN', 'é'.repeat(40), NO_TOKEN],
   [
     'BANKS',
     'GTB=sandbox',
     'names an unknown bank "GTB"; known: 9PSB, SAFEHAVEN, PROVIDUS, PALMPAY',
   ],
-  ['BANKS', '9PSB', 'must be 9PSB=sandbox or 9PSB=live'],
   ['BANKS', '9PSB=test', 'must be 9PSB=sandbox or 9PSB=live'],
-  ['LOG_LEVEL', 'loud', 'must be one of fatal, error, warn, info, debug, trace, silent'],
   ['DISPLAY_TIME_ZONE', 'Mars/Base', 'must be an IANA time zone such as Africa/Lagos'],
-  ['GRPC_REFLECTION', 'yes', 'must be one of on, off'],
-  ['ALLOW_SIMULATED_LIVE_ACCOUNTS', 'yes', 'must be one of on, off'],
-  ['MIGRATE', 'yes', 'must be one of on, off'],
-  ['EVENT_RETENTION_DAYS', '0', 'must be 1 to 3650 days'],
-  ['EVENT_RETENTION_DAYS', '1.5', 'must be 1 to 3650 days'],
-  ['DELIVERY_RETENTION_DAYS', '3651', 'must be 1 to 3650 days'],
-  ['NOTIFICATION_RETENTION_DAYS', '3651', 'must be 1 to 3650 days'],
-  ['RECORD_REQUIRES_CONFIRMATION', 'yes', 'must be one of on, off'],
   ['RECONCILE_WINDOW_HOURS', '721', 'must be 0 to 720'],
-  ['RECONCILE_INTERVAL_MINUTES', '-1', 'must be 0 to 10080'],
-  ['RECONCILE_GRACE_MINUTES', '1.5', 'must be 0 to 1440'],
   [
     'WEBHOOK_ALLOWED_CIDRS',
     '10.0.0.0/33',
     'must be ranges such as 10.1.0.0/16,fd00:1::/32, but "10.0.0.0/33" is not one',
   ],
-  [
-    'TRUSTED_PROXIES',
-    'all',
-    'must be ranges such as 10.1.0.0/16,fd00:1::/32, but "all" is not one',
-  ],
   ['CONSOLE', 'on', 'requires HTTP_INTERNAL=on', { HTTP_INTERNAL: 'off' }],
-  ['CONSOLE', 'yes', 'must be one of on, off'],
-  ['SESSION_IDLE_MINUTES', '4', 'must be 5 to 10080 minutes'],
-  ['SHUTDOWN_DELAY_SECONDS', '301', 'must be 0 to 300 seconds'],
-  ['SESSION_MAX_HOURS', '169', 'must be 1 to 168 hours'],
   ['PUBLIC_URL', '', 'is required with OIDC_ISSUER', PROVIDER],
   ['OIDC_ISSUER', 'https://id.example', 'requires CONSOLE=on', { ...OIDC, CONSOLE: 'off' }],
   ['PUBLIC_URL', 'https://a.example/path', NO_ORIGIN],
-  ['PUBLIC_URL', 'ftp://a.example', NO_ORIGIN],
   ['OIDC_ISSUER', 'http://id.example', NO_ISSUER, OIDC],
   ['OIDC_ISSUER', 'http://127.0.0.1.example', NO_ISSUER, OIDC],
-  ['OIDC_ISSUER', 'https://user:hidden@id.example', NO_ISSUER, OIDC],
   ['OIDC_CLIENT_ID', '', 'is required with OIDC_ISSUER', PROVIDER],
   ['OIDC_CLIENT_SECRET', 'hidden', 'requires OIDC_ISSUER'],
-  ['OIDC_BUSINESSES_CLAIM', 'businesses', 'requires OIDC_ISSUER'],
   ['OIDC_NAME', 'x'.repeat(51), 'must be 1 to 50 printable characters'],
   ['OIDC_SCOPES_CLAIM', 'a b', 'must be the name of a claim'],
   ['OIDC_REQUEST_SCOPES', 'profile', 'must have openid'],
@@ -419,9 +269,6 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
     PROVIDER,
   ],
   ['PROXY_PROTOCOL', 'on', 'requires TRUSTED_PROXIES'],
-  ['PROXY_PROTOCOL', 'v2', 'must be one of on, off'],
-  ['STREAMS_PER_TOKEN_MAX', '0', 'must be 1 to 50000 streams'],
-  ['WEBHOOK_LEASE_SECONDS', '1', 'must be 2 to 3600 seconds'],
   ['WEBHOOK_PROXY_URL', 'proxy.example:3128', NO_PROXY],
   ['WEBHOOK_PROXY_URL', 'socks5://user:hidden@proxy.example', NO_PROXY],
   ['WEBHOOK_PROXY_URL', 'http://user:hidden@proxy.example/path', NO_PROXY],
@@ -430,15 +277,11 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['RELAY_URL', 'nats://user:hidden@host:4222/path', NO_NATS],
   ['RELAY_URL', 'nats://user:hidden@a,nats://other:hidden@b', NO_NATS],
   ['RELAY_URL', 'nats://user:hidden%@a', NO_NATS],
-  ['RELAY_FORMAT', 'xml', 'must be one of protobuf, json'],
-  ['RELAY_REPLICAS', '6', 'must be 1 to 5 replicas'],
   ['RELAY_CREDENTIALS', '/nats.creds', 'requires RELAY_URL'],
   ['RELAY_TLS_CA', '/ca.pem', 'requires RELAY_URL'],
   ['TLS_CERT', '/tls/cert.pem', 'requires TLS_KEY'],
   ['TLS_KEY', '/tls/key.pem', 'requires TLS_CERT'],
   ['OPS_PORT', '8080', 'must differ from HTTP_PORT and GRPC_PORT'],
-  ['OPS_PORT', '65536', NO_PORT],
-  ['HTTP_INTERNAL', 'yes', 'must be one of on, off'],
   ['TLS_CLIENT_CA', '/tls/ca.pem', 'requires TLS_CERT and TLS_KEY'],
   ['TLS_CLIENT_SCOPES', `${URI}=read`, 'requires TLS_CLIENT_CA'],
   ['TLS_CLIENT_SCOPES', `${URI}=read,${URI}=admin`, `names ${URI} twice`],
@@ -448,16 +291,8 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['CORS_ORIGINS', '*', noOrigin('*')],
   ['CORS_ORIGINS', 'https://a.example/', noOrigin('https://a.example/')],
   ['CORS_ORIGINS', 'https://a.example,null', noOrigin('null')],
-  ['DATABASE_POOL_SIZE', '10', 'must be 11 to 1000 connections'],
-  ['CONNECTIONS_MAX', '0', 'must be 1 to 999999 connections'],
-  ['WORKERS', '0', 'must be 1 to 64 processes'],
-  ['WORKERS', '65', 'must be 1 to 64 processes'],
-  ['WORKERS', 'auto', 'must be 1 to 64 processes'],
-  ['CONNECTIONS_PER_ADDRESS_MAX', 'many', 'must be 1 to 999999 connections'],
   ['RATE_LIMIT_KEY', '0', NO_LIMIT],
   ['RATE_LIMIT_KEY', '10/601', NO_LIMIT],
-  ['RATE_LIMIT_TOKEN', 'on', NO_LIMIT],
-  ['RATE_LIMIT_ADDRESS', '1000001', NO_LIMIT],
   ['RATE_LIMIT_FAILED', '10/0', NO_LIMIT],
 ]
 
@@ -467,13 +302,10 @@ describe('an invalid setting', () => {
   })
 
   test('is reported with all others, and no line shows a secret', () => {
-    // A missing half of a pair is reported only when the other half is valid.
+    // Reported only beside a valid value of another setting.
     const halves = [
-      'TLS_KEY',
-      'RELAY_CREDENTIALS',
-      'RELAY_TLS_CA',
-      'OIDC_CLIENT_SECRET',
-      'OIDC_BUSINESSES_CLAIM',
+      ...['TLS_KEY', 'RELAY_CREDENTIALS', 'RELAY_TLS_CA', 'OIDC_CLIENT_SECRET'],
+      ...['DATABASE_LISTEN_URL', 'OPS_PORT'],
     ]
     const settings = Object.fromEntries(WRONG.filter(([name]) => !halves.includes(name)))
     const faults = faultsOf(settings)
@@ -503,12 +335,4 @@ describe('an invalid setting', () => {
       'MASTER_KEY is required with DATABASE_URL: base64 of 32 bytes (openssl rand -base64 32)',
     ])
   })
-})
-
-test('this file has a valid value of every setting, and an invalid one of all but the folder', () => {
-  const names = new Set([...Object.keys(SERVICE_SETTINGS.shape), 'BANKS'])
-  const right = new Set([...RIGHT, ...OF_CONSOLE].map(([name]) => name))
-  const wrong = new Set([...WRONG.map(([name]) => name), 'DATA_DIR'])
-  expect(right).toEqual(names)
-  expect(wrong).toEqual(names)
 })

@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { startInflow } from '../cli/run-inflow.ts'
-import { freePort } from '../client/proxy.ts'
 import { useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
+import { freePort } from '../support/free-port.ts'
 import { startInstance } from '../support/instance.ts'
 import { startProcess } from '../support/process.ts'
 import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
@@ -12,8 +12,7 @@ const db = useDatabase()
 test('a tail survives kill -9 of the service without losing or repeating events, and ends when its token is invalid', async () => {
   const port = await freePort()
   const token = 'token-of-these-two-0123456789-abcdef'
-  const start = () =>
-    startProcess({ DATABASE_URL: db.url, GRPC_PORT: String(port), ADMIN_TOKEN: token })
+  const start = () => startProcess({ DATABASE_URL: db.url, GRPC_PORT: port, ADMIN_TOKEN: token })
   let service = await start()
   onTestFinished(() => service.kill())
   const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: token }
@@ -39,7 +38,7 @@ test('a tail survives kill -9 of the service without losing or repeating events,
   expect(printed).toEqual(ids)
 
   await service.kill()
-  const another = await startInstance(db.url, { grpcPort: port })
+  const another = await startInstance(db.url, { grpcPort: Number(port) })
   onTestFinished(another.close)
   expect(await running.exit()).toBe(1)
   expect(running.stderr()).toMatch(

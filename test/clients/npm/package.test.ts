@@ -195,6 +195,7 @@ describe('in a fresh project', () => {
     const { accounts } = JSON.parse((await npx('account', 'list', '--json')).stdout)
     expect(accounts[0]).toMatchObject({ accountNumber })
     expect((await npx('api')).stdout).toContain('inflow.account.v1.AccountService/ListAccounts\n')
+    expect((await npx('proto', 'export', 'contract')).stdout).toMatch(/^Wrote \d+ files/)
     await expect(npx('migrate', 'up')).rejects.toThrow('in the folder of the service')
   })
 
