@@ -39,7 +39,6 @@ const BUSINESS_HELP = `
   ${PAGE}
   Example: business list --limit 20`
 
-/** `inflow business` */
 export function business(noun: Command): void {
   addVerbs(noun, BUSINESS_HELP, {
     create: rpc(BusinessService.method.createBusiness, {
@@ -142,7 +141,6 @@ const KEY_HELP = `
   ${PAGE}
   Example: key requests --status-class 4 --path getTransaction`
 
-/** `inflow key` */
 export function key(noun: Command): void {
   addVerbs(noun, KEY_HELP, {
     issue: rpc(BusinessService.method.issueKey, {
@@ -214,7 +212,6 @@ const TOKEN_HELP = `
   ${PAGE}
   Example: token list --active`
 
-/** `inflow token` */
 export function token(noun: Command): void {
   addVerbs(noun, TOKEN_HELP, {
     issue: rpc(AdminService.method.issueToken, {

@@ -142,7 +142,6 @@ const ACCOUNT_HELP = `
   ${YES}
   Example: account resolve order-1 --account-number 1234567890`
 
-/** `inflow account` */
 export function account(noun: Command): void {
   addVerbs(noun, ACCOUNT_HELP, {
     create: rpc(AccountService.method.createAccount, {
@@ -312,7 +311,6 @@ const RECIPIENT_HELP = `
   ${PAGE}
   Example: recipient list`
 
-/** `inflow recipient` */
 export function recipient(noun: Command): void {
   addVerbs(noun, RECIPIENT_HELP, {
     approve: rpc(AccountService.method.approveSplitRecipient, { shows: RECIPIENTS }),

@@ -35,7 +35,6 @@ const AUDIT_HELP = `
   --expect-head <hash>  a head that an earlier run printed, or the service logged; fails if the log lacks it
   Example: audit verify --expect-head ${'5f'.repeat(32)}`
 
-/** `inflow audit` */
 export function audit(noun: Command): void {
   addVerbs(noun, AUDIT_HELP, {
     list: rpc(AdminService.method.listAuditEntries, { shows: ENTRIES }),

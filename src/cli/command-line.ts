@@ -86,6 +86,36 @@ export const SERVICE_NOUNS: readonly Noun[] = listNouns(SERVICE_HELP, {
   completion: async () => (await import('./completion.ts')).completion,
 })
 
+const OF_SERVICE = [
+  'serve',
+  'init',
+  'config',
+  'migrate',
+  'master-key',
+  'doctor',
+  'health',
+  'fake-banks',
+]
+
+/** The nouns that only a checkout has. Help does not list them, and using one says where it is. */
+export const ABSENT_NOUNS: readonly Noun[] = OF_SERVICE.map((name) => ({
+  name,
+  summary: 'in the folder of the service only',
+  hidden: true,
+  load: async () => (noun) => {
+    noun
+      .argument('[words...]')
+      .helpOption(false)
+      .allowUnknownOption()
+      .action(() => {
+        throw new Failure(
+          EXIT.usage,
+          `\`inflow ${name}\` works on the service's own machine: run it in the folder of the service`,
+        )
+      })
+  },
+}))
+
 /** Lists the nouns of a help text, with what loads each. */
 export function listNouns(help: string, loads: Readonly<Record<string, Noun['load']>>): Noun[] {
   return help

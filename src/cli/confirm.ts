@@ -16,7 +16,7 @@ export interface YesOption {
 /** The line of its help text. */
 export const YES = '--yes  do not ask for confirmation; required without a terminal'
 
-interface Confirmation {
+export interface Confirmation {
   /** The word that confirms. */
   readonly word: string
   /** What is about to happen, in one or more lines. Read only if the operator sees it. */

@@ -14,7 +14,6 @@ const CONSOLE_HELP = `
   link: make a link that signs a browser in once, with the rights of the token in use
   Example: console link`
 
-/** `inflow console` */
 export function console(noun: Command): void {
   addVerbs(noun, CONSOLE_HELP, {
     link: rpc(SessionService.method.createSignInCode, {
@@ -63,7 +62,6 @@ const PORTAL_HELP = `
   ${YES}
   Example: portal revoke plk_01jd9w3k6t8v2x4z6b8d0f2h4j`
 
-/** `inflow portal` */
 export function portal(noun: Command): void {
   addVerbs(noun, PORTAL_HELP, {
     link: rpc(SessionService.method.createPortalLink, {
@@ -103,7 +101,6 @@ const SESSION_HELP = `
   <session-id>  id of the session, see \`inflow session list\`
   Example: session revoke ses_01jd9w3k6t8v2x4z6b8d0f2h4j`
 
-/** `inflow session` */
 export function session(noun: Command): void {
   addVerbs(noun, SESSION_HELP, {
     list: rpc(SessionService.method.listSessions, { shows: SESSIONS }),

@@ -2,10 +2,7 @@ import { once } from 'node:events'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { Command } from 'commander'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
-import {
-  BumpEpochResponseSchema,
-  EventService,
-} from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { EventAudience } from '../../gen/inflow/type/v1/event_kind_pb.ts'
 import {
   type EventKindDescription,
@@ -16,11 +13,11 @@ import {
 import type { Interruption, SubscribeOptions } from '../client/subscribe.ts'
 import { formatAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
-import { confirm, YES, type YesOption } from './confirm.ts'
+import { YES } from './confirm.ts'
 import { EXIT, Failure } from './failure.ts'
 import { localTime, time } from './options.ts'
 import { fields, jsonText, note, table, visible } from './output.ts'
-import { MODE } from './rpc-verb.ts'
+import { MODE, rpc } from './rpc-verb.ts'
 import {
   printResponse,
   refused,
@@ -45,7 +42,10 @@ const EVENTS_HELP = `
   [kind]  show this kind only
   Example: events kinds PAYMENT_NOTIFICATION`
 
-/** `inflow events` */
+const BUMP_QUESTION =
+  'A new epoch begins at the end of the event log. Inflow does this by itself after a failover\n' +
+  'or a restore; do it only if it did not. Payments may wait for up to two seconds.'
+
 export function events(noun: Command): void {
   addVerbs(noun, EVENTS_HELP, {
     tail: calling(tail, {
@@ -62,7 +62,14 @@ export function events(noun: Command): void {
     bump: start a new epoch of cursors, after a restore of the database or a failover that lost commits. Earlier cursors are then refused with a safe cursor to resume from, because their positions may now belong to other events
     ${YES}
     Example: events epoch bump --yes`,
-    { bump: calling(bumpEpoch) },
+    {
+      bump: rpc(EventService.method.bumpEpoch, {
+        confirms: { word: 'bump', question: BUMP_QUESTION },
+        shows: ({ epoch }) => `Epoch ${epoch}`,
+        notes: () =>
+          'Cursors up to the end of the log stay valid; later ones are refused with a safe cursor.',
+      }),
+    },
   )
 }
 
@@ -79,7 +86,6 @@ interface TailOptions {
   readonly business?: readonly string[]
 }
 
-/** `inflow events tail` */
 const tail = serviceAction<TailOptions>(async (service, options) => {
   // Imported here, because only this verb needs it and the others start faster without it.
   const { subscribe, SubscriptionRefused } = await import('../client/subscribe.ts')
@@ -198,7 +204,6 @@ const KINDS = columnsOf(EventKindDescriptionSchema, 'kind, Sent to, description=
   'Sent to': ({ audience }) => SENT_TO[audience] ?? '',
 })
 
-/** `inflow events kinds` */
 const listKinds = serviceAction<object>(async (service, options, name) => {
   const response = await service.client(WebhookService).listEventKinds({})
   if (name === '') {
@@ -220,16 +225,3 @@ function textOf(kind: EventKindDescription): string {
   if (kind.schema) parts.push(`JSON schema:\n${JSON.stringify(kind.schema, null, 2)}`)
   return parts.join('\n\n')
 }
-
-/** `inflow events epoch bump` */
-const bumpEpoch = serviceAction<YesOption>(async (service, options) => {
-  await confirm(options, {
-    word: 'bump',
-    question:
-      'A new epoch begins at the end of the event log. Inflow does this by itself after a failover\n' +
-      'or a restore; do it only if it did not. Payments may wait for up to two seconds.',
-  })
-  const response = await service.client(EventService).bumpEpoch({})
-  printResponse(options, BumpEpochResponseSchema, response, () => `Epoch ${response.epoch}`)
-  note('Cursors up to the end of the log stay valid; later ones are refused with a safe cursor.')
-})

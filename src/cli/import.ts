@@ -33,7 +33,6 @@ const IMPORT_HELP = `
   ${OPTIONS}
   Example: import transactions payments.csv --business biz_…`
 
-/** `inflow import` */
 export function importNoun(noun: Command): void {
   addVerbs(noun, IMPORT_HELP, {
     accounts: calling(importAction(ACCOUNTS)),

@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-import { ABSENT_NOUNS } from './absent-nouns.ts'
-import { runCommandLine, SERVICE_NOUNS } from './command-line.ts'
+import { ABSENT_NOUNS, runCommandLine, SERVICE_NOUNS } from './command-line.ts'
 import { endWithNpx } from './end-with-npx.ts'
 
 // The `inflow` command of the npm package: all that calls a service, and nothing of the service.

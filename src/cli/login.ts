@@ -2,9 +2,8 @@ import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { EXIT, Failure } from './failure.ts'
-import { checkUrl } from './find-service.ts'
+import { checkUrl, findProfile, readProfiles, storeProfiles } from './find-service.ts'
 import { jsonText, note, print, table } from './output.ts'
-import { findProfile, readProfiles, storeProfiles } from './profile.ts'
 import { readSecretArgument } from './read-secret.ts'
 import { callService } from './service-action.ts'
 import { readTlsOptions } from './tls.ts'
@@ -78,7 +77,6 @@ const PROFILE_HELP = `
   <profile>  name of the profile
   Example: profile use staging`
 
-/** `inflow profile` */
 export function profile(noun: Command): void {
   addVerbs(noun, PROFILE_HELP, {
     list: local(({ json }: { readonly json?: boolean }) => {

@@ -43,7 +43,6 @@ const UNMATCHED_HELP = `
   ${YES}
   Example: unmatched return unm_01… --note "sent back by the bank on 20 November"`
 
-/** `inflow unmatched` */
 export function unmatched(noun: Command): void {
   addVerbs(noun, UNMATCHED_HELP, {
     list: rpc(ReconciliationService.method.listUnmatchedPayments, { shows: UNMATCHED }),
@@ -102,7 +101,6 @@ const NOTIFICATION_HELP = `
   ${YES}
   Example: notification resolve ntf_01… --note "the bank reversed it on 20 November"`
 
-/** `inflow notification` */
 export function notification(noun: Command): void {
   addVerbs(noun, NOTIFICATION_HELP, {
     list: rpc(NotificationService.method.listHeldNotifications, { shows: HELD }),
@@ -142,7 +140,6 @@ const CONFLICT_HELP = `
   ${YES}
   Example: conflict resolve cfl_01… --note "the bank corrected its report"`
 
-/** `inflow conflict` */
 export function conflict(noun: Command): void {
   addVerbs(noun, CONFLICT_HELP, {
     list: rpc(ReconciliationService.method.listPaymentConflicts, { shows: CONFLICTS }),

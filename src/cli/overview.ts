@@ -64,7 +64,6 @@ const OVERVIEW_HELP = `
   --test  the figures of test mode (default: live mode)
   Example: overview`
 
-/** `inflow overview` */
 export function overview(noun: Command): void {
   const verb = rpc(OverviewService.method.getOverview, {
     shows(response) {
@@ -82,7 +81,6 @@ const SEARCH_HELP = `
   --business <id>  only what belongs to this business
   Example: search 120001261120100000123456789012`
 
-/** `inflow search` */
 export function search(noun: Command): void {
   const verb = rpc(OverviewService.method.search, {
     shows: columnsOf(
@@ -107,7 +105,6 @@ const REVIEW_HELP = `
   ${PAGE}
   Example: review list --kind UNMATCHED_PAYMENT`
 
-/** `inflow review` */
 export function review(noun: Command): void {
   addVerbs(noun, REVIEW_HELP, {
     list: rpc(OverviewService.method.listReviewItems, {

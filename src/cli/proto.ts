@@ -1,5 +1,8 @@
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
-import { exportContract } from './export-contract.ts'
+import { EXIT, Failure } from './failure.ts'
 import { print } from './output.ts'
 import { addVerbs, local } from './verb.ts'
 
@@ -9,7 +12,6 @@ const PROTO_HELP = `
   --force  write into a folder that is not empty, over files of the same names
   Example: proto export contract`
 
-/** `inflow proto` */
 export function proto(noun: Command): void {
   addVerbs(noun, PROTO_HELP, {
     export: local(async (folder: string, options: { readonly force?: boolean }) => {
@@ -17,4 +19,68 @@ export function proto(noun: Command): void {
       print(`Wrote ${written.length} files into ${folder}.`)
     }),
   })
+}
+
+/** Makes the folder a module of buf. The linter is for the contract, not for what it imports. */
+const BUF_YAML = `version: v2
+lint:
+  use:
+    - STANDARD
+  ignore:
+    - buf
+    - google
+`
+
+/** An option that protoc knows since version 22; Debian 12 and Ubuntu 24.04 have 3.21. */
+const DEBUG_REDACT = /^ *debug_redact = true,\n/gm
+
+/** The contract is in an ancestor of this module, in a checkout as in an installed package. */
+const ANCESTORS_MAX = 6
+
+/**
+ * Writes the contract and everything it imports, except google/protobuf, which every compiler has.
+ * Nothing is written if the folder is not empty, unless by `force`; then other files in it stay.
+ *
+ * @returns the paths of the files, relative to the folder
+ */
+export async function exportContract(folder: string, force: boolean): Promise<readonly string[]> {
+  const source = findContract(import.meta.dirname)
+  const names = (await readdir(source, { recursive: true })).filter((name) =>
+    name.endsWith('.proto'),
+  )
+  try {
+    if (!force) await refuseUnlessEmpty(folder)
+    for (const name of names) {
+      await mkdir(join(folder, dirname(name)), { recursive: true })
+      const text = await readFile(join(source, name), 'utf8')
+      await writeFile(join(folder, name), text.replaceAll(DEBUG_REDACT, ''))
+    }
+    await writeFile(join(folder, 'buf.yaml'), BUF_YAML)
+  } catch (error) {
+    if (error instanceof Failure) throw error
+    const { message } = error as Error
+    throw new Failure(EXIT.refused, `cannot write into ${folder}: ${message}`)
+  }
+  return [...names, 'buf.yaml'].sort()
+}
+
+function findContract(start: string): string {
+  let ancestor = start
+  for (let level = 0; level < ANCESTORS_MAX; level++) {
+    const found = join(ancestor, 'proto')
+    if (existsSync(join(found, 'inflow'))) return found
+    ancestor = dirname(ancestor)
+  }
+  throw new Failure(EXIT.refused, 'this installation of inflow lacks its .proto files')
+}
+
+async function refuseUnlessEmpty(folder: string): Promise<void> {
+  const entries = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return []
+    throw error
+  })
+  if (entries.length === 0) return
+  throw new Failure(EXIT.refused, `the folder ${folder} is not empty`, [
+    'name another one, or write into it with --force',
+  ])
 }

@@ -1,3 +1,4 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
 import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Command } from 'commander'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
@@ -8,20 +9,27 @@ import {
   FindingSchema,
   RetryReason,
   type StatementResult,
+  type StatementRowSchema,
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { type Bank, BankSchema } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../core/money.ts'
 import {
+  findColumns,
   normalizeHeader,
+  readCredit,
   STATEMENT_COLUMNS,
   type StatementColumn,
+  type StatementCredit,
+  StatementError,
+  type StatementPositions,
+  type ValueFormat,
 } from '../core/statement-columns.ts'
-import { readStatement, type StatementFormat, type StatementLine } from './bank-statement.ts'
 import { EXIT, Failure } from './failure.ts'
 import { enumName, enumRule, lagosTime } from './options.ts'
 import { type Column, jsonText, note, print, table } from './output.ts'
 import type { Progress } from './progress.ts'
+import { CsvError, readCsv, readText } from './read-csv.ts'
 import { pagesOf, type Service, serviceAction } from './service-action.ts'
 import { calling, describeNoun } from './verb.ts'
 
@@ -51,9 +59,12 @@ const RECONCILE_HELP = `
   --to <time>  look for extra payments before this time, in Africa/Lagos (default: the latest row)
   --columns <pairs>  headers of the columns: session=…,amount=…
   --dates <order>  how to read dates such as 02/03/2026
-  --unit <unit>  the unit of amounts`
+  --unit <unit>  the unit of amounts
 
-/** `inflow reconcile` */
+  Exit code 1 if discrepancies remain.
+
+  Example: reconcile --bank PALMPAY --file statement.csv --columns session="NIP Session"`
+
 export function reconcile(noun: Command): void {
   const verb = calling(reconcileFile, {
     bank: enumRule(BankSchema),
@@ -64,11 +75,7 @@ export function reconcile(noun: Command): void {
     dates: { choices: ['day-first', 'month-first'] },
     unit: { choices: ['naira', 'kobo'], default: 'naira' },
   })
-  describeNoun(noun.helpOption('-h, --help', 'show help'), verb, RECONCILE_HELP).addHelpText(
-    'after',
-    '\nExit code 1 if discrepancies remain.\n\nExample:\n' +
-      '  inflow reconcile --bank PALMPAY --file statement.csv --columns session="NIP Session"',
-  )
+  describeNoun(noun, verb, RECONCILE_HELP)
 }
 
 const reconcileFile = serviceAction<ReconcileOptions>(async (service, options) => {
@@ -237,6 +244,83 @@ function parseColumns(text: string): Map<StatementColumn, string> {
     given.set(column, rest.join('='))
   }
   return given
+}
+
+/** How to read a statement. */
+interface StatementFormat extends ValueFormat {
+  /** Its code, such as 9PSB. */
+  readonly bank: string
+  readonly file: string
+  /** Headers by column, if they are not the default ones. */
+  readonly columns: ReadonlyMap<StatementColumn, string>
+}
+
+/** A row for the service, with the time in milliseconds. */
+type StatementRow = MessageInitShape<typeof StatementRowSchema> &
+  Pick<StatementCredit, 'sessionId' | 'bankKey' | 'accountNumber' | 'amountMinor' | 'paidAtMs'>
+
+interface StatementLine {
+  /** Line number in the file, from 1. */
+  readonly line: number
+  /** Undefined if it is not a final credit. */
+  readonly row: StatementRow | undefined
+}
+
+/** Reads a statement line by line. @throws Failure naming the line and its error */
+async function* readStatement(format: StatementFormat): AsyncGenerator<StatementLine> {
+  let positions: StatementPositions | undefined
+  let width = 0
+  try {
+    for await (const { line, fields } of readCsv(readText(format.file))) {
+      if (positions === undefined) {
+        positions = columnsOf(format, fields)
+        width = fields.length
+      } else if (fields.length !== width) {
+        throw lineFault(line, `has ${fields.length} columns, but the header has ${width}`)
+      } else yield { line, row: toRow(format, positions, line, fields) }
+    }
+  } catch (error) {
+    if (error instanceof CsvError) throw new Failure(EXIT.usage, error.message)
+    throw error
+  }
+  if (positions === undefined) throw new Failure(EXIT.usage, 'line 1: the file is empty')
+}
+
+function columnsOf(format: StatementFormat, headers: readonly string[]): StatementPositions {
+  try {
+    return findColumns(format.bank, headers, format.columns)
+  } catch (error) {
+    if (!(error instanceof StatementError)) throw error
+    const hint = error.column !== undefined ? `; name it with --columns ${error.column}="…"` : ''
+    throw new Failure(EXIT.usage, `line 1: ${error.message}${hint}`)
+  }
+}
+
+function toRow(
+  format: StatementFormat,
+  positions: StatementPositions,
+  line: number,
+  fields: readonly string[],
+): StatementLine['row'] {
+  try {
+    const credit = readCredit(format, positions, fields)
+    if (credit === undefined) return undefined
+    const { status, payerName, ...row } = credit
+    return {
+      ...row,
+      status: TransactionStatus[status],
+      payer: { name: payerName },
+      ...(row.paidAtMs !== undefined && { paidAt: timestampFromMs(row.paidAtMs) }),
+    }
+  } catch (error) {
+    if (!(error instanceof StatementError)) throw error
+    const hint = error.column === 'time' ? '; for 20/11/2026 give --dates' : ''
+    throw lineFault(line, error.message + hint)
+  }
+}
+
+function lineFault(line: number, text: string): Failure {
+  return new Failure(EXIT.usage, `line ${line}, ${text}`)
 }
 
 /** A row that does not match, or a recorded payment without a row. */

@@ -10,7 +10,13 @@ import { type CallOptions, Code, ConnectError } from '@connectrpc/connect'
 import type { Command, Option } from 'commander'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { type Columns, columnsOf, nestedColumns } from './columns.ts'
-import { type Action, confirmAction, type YesOption } from './confirm.ts'
+import {
+  type Action,
+  type Confirmation,
+  confirm,
+  confirmAction,
+  type YesOption,
+} from './confirm.ts'
 import { amount, durationSeconds, enumRule, enumsRule, numberFrom, time } from './options.ts'
 import { fields, note, table } from './output.ts'
 import {
@@ -46,7 +52,11 @@ interface RpcVerb<Input extends DescMessage, Output extends DescMessage, Options
   /** What the operator confirms; its target is the operand unless it states another. */
   readonly confirms?: Confirmed | ((request: MessageShape<Input>, service: Service) => Confirmed)
   /** Makes the response whole before it is shown. */
-  completes?(response: MessageShape<Output>, service: Service): Promise<MessageShape<Output>>
+  completes?(
+    response: MessageShape<Output>,
+    service: Service,
+    request: MessageShape<Input>,
+  ): Promise<MessageShape<Output>>
   /** Columns of a message of the response, or of the response itself; or its text. */
   readonly shows?:
     | Columns<never>
@@ -69,7 +79,7 @@ interface RpcVerb<Input extends DescMessage, Output extends DescMessage, Options
 /** Flags that differ from the default, in the field that they set or in how they are read. */
 type Flags = Readonly<Record<string, string | FlagRule>>
 type FlagRule = OptionRule & { readonly field?: string }
-type Confirmed = (Partial<Action> & Pick<Action, 'word' | 'effect'>) | undefined
+type Confirmed = (Partial<Action> & Pick<Action, 'word' | 'effect'>) | Confirmation | undefined
 type Notes = string | readonly string[] | undefined
 
 /**
@@ -98,12 +108,13 @@ export const rpc =
       const read = readOptions(input, fieldOptions, flags, options, service)
       const request = create(input, { ...read, ...operands, ...own } as MessageInitShape<Input>)
       const confirmed = typeof confirms === 'function' ? confirms(request, service) : confirms
-      if (confirmed) await confirmAction(service, options, { target: operand, ...confirmed })
+      if (confirmed && 'question' in confirmed) await confirm(options, confirmed)
+      else if (confirmed) await confirmAction(service, options, { target: operand, ...confirmed })
       const showPage = async (pageRequest: MessageShape<Input>, isFirst = false) => {
         const page = await callPages(method, verb, service, pageRequest)
         // A list may end with an empty page.
         if (!isFirst && rowsOf(method, page)?.length === 0) return ''
-        const response = (await completes?.(page, service)) ?? page
+        const response = (await completes?.(page, service, request)) ?? page
         const text = () =>
           typeof shows === 'function'
             ? shows(response, options, service)

@@ -14,9 +14,8 @@ import {
   RetryInfoSchema,
 } from '../../gen/google/rpc/error_details_pb.ts'
 import { EXIT, Failure } from './failure.ts'
-import { findService, type ServiceAddress, type TokenOptions } from './find-service.ts'
+import { findService, type ServiceAddress, type TokenOptions, withProfile } from './find-service.ts'
 import { jsonText, print } from './output.ts'
-import { withProfile } from './profile.ts'
 import { commandProgress, type Progress } from './progress.ts'
 import { probeTls, readTlsOptions, type TlsOptions, tlsFailure } from './tls.ts'
 

@@ -15,13 +15,14 @@ import {
   GetSettlementTermsResponseSchema,
   PreviewSettlementResponseSchema,
   SettlementService,
-  SettleResponseSchema,
+  type SettleRequest,
+  type SettleResponse,
   UpdateSettlementTermsResponseSchema,
 } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { forEachConcurrently } from '../core/for-each-concurrently.ts'
 import { formatAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
-import { confirm, YES, type YesOption } from './confirm.ts'
+import { YES } from './confirm.ts'
 import { EXIT, Failure } from './failure.ts'
 import { amount, localTime, numberFrom } from './options.ts'
 import { fields, jsonText, note, print, table, visible } from './output.ts'
@@ -80,10 +81,16 @@ const SETTLE_HELP = `
   --fee-cap <naira>  maximum fee per payment (default: none)
   Example: settle terms --schedule working-days --days 1 --cut-off 09:00 --fee-percent 1.5`
 
-/** `inflow settle` */
 export function settle(noun: Command): void {
   addVerbs(noun, SETTLE_HELP, {
-    run: calling(runSettlement),
+    run: rpc(SettlementService.method.settle, {
+      confirms: (request, service) => ({
+        word: 'settle',
+        question: () => previewText(service, request),
+      }),
+      completes: (response, service, request) => untilSettled(response, service, request),
+      shows: ({ settlements }) => settlementTable(settlements),
+    }),
     preview: rpc(SettlementService.method.previewSettlement, {
       shows: columnsOf(
         PreviewSettlementResponseSchema,
@@ -137,54 +144,34 @@ function readMonth(text: string): string {
   throw new InvalidArgumentError('Must be like 2026-11.')
 }
 
-interface RunOptions extends YesOption {
-  readonly business?: string
-  readonly requestId?: string
-  readonly force?: boolean
-  readonly test?: boolean
-}
-
 /** A call runs for a bounded time: it is repeated with its request id until all is settled. */
-const runSettlement = serviceAction<RunOptions>(async (service, options) => {
+async function untilSettled(
+  first: SettleResponse,
+  service: Service,
+  request: SettleRequest,
+): Promise<SettleResponse> {
   const client = service.client(SettlementService)
-  const { business: businessId = '', force = false, test = false } = options
-  await confirm(options, {
-    word: 'settle',
-    question: () => previewText(service, { businessId, force, test }),
-  })
-  let requestId = options.requestId ?? ''
-  for (;;) {
-    const response = await client.settle({ businessId, requestId, force, test })
-    if (response.completed) {
-      service.progress.end()
-      printResponse(options, SettleResponseSchema, response, () =>
-        settlementTable(response.settlements),
-      )
-      return
-    }
-    requestId = response.requestId
+  let response = first
+  while (!response.completed) {
     showRunning(service.progress, response.settlements)
+    response = await client.settle({ ...request, requestId: response.requestId })
   }
-})
-
-interface Extent {
-  /** Empty: all that are due. */
-  readonly businessId: string
-  readonly force: boolean
-  readonly test: boolean
+  service.progress.end()
+  return response
 }
 
 /** Of so many businesses the totals are computed before all are settled. */
 const PREVIEWS_MAX = 1_000
 
 /** What settling would do, with the totals of all businesses. */
-async function previewText(service: Service, { businessId, ...extent }: Extent): Promise<string> {
+async function previewText(service: Service, request: SettleRequest): Promise<string> {
+  const { businessId, force, test } = request
   const { ids, more } =
     businessId === '' ? await listBusinessIds(service) : { ids: [businessId], more: false }
   const client = service.client(SettlementService)
   const total = { businesses: 0, payments: 0n, gross: 0n, fees: 0n, splits: 0n, net: 0n }
   await forEachConcurrently(ids, 8, async (id) => {
-    const preview = await client.previewSettlement({ businessId: id, ...extent })
+    const preview = await client.previewSettlement({ businessId: id, force, test })
     if (preview.transactionCount === 0n) return
     total.businesses += 1
     total.payments += preview.transactionCount
@@ -193,8 +180,8 @@ async function previewText(service: Service, { businessId, ...extent }: Extent):
     total.splits += preview.splitsMinor
     total.net += preview.netMinor
   })
-  const mode = extent.test ? 'test' : 'live'
-  const which = extent.force ? 'all payments received, also those that are not due' : 'what is due'
+  const mode = test ? 'test' : 'live'
+  const which = force ? 'all payments received, also those that are not due' : 'what is due'
   return [
     `Settles ${which}, in ${mode} mode: ${total.payments} payments of ${total.businesses} businesses${more ? `, of the first ${ids.length} that were looked at` : ''}.`,
     `Gross ${formatAmount(total.gross)}, fees ${formatAmount(total.fees)}, splits ${formatAmount(total.splits)}, net ${formatAmount(total.net)} NGN.`,
@@ -268,10 +255,10 @@ interface TermsOptions {
 const showTerms = serviceAction<TermsOptions>(async (service, options) => {
   const businessId = service.business(options.business)
   const client = service.client(SettlementService)
-  const { schedule, days, cutOff, feeFlat, feePercent, feeCap } = options
+  const { schedule, days, cutOff = '', feeFlat, feePercent, feeCap } = options
   const show = (terms: Terms | undefined) => (terms ? fields(terms, TERMS.list) : '')
   if (schedule === undefined) {
-    if ([days, cutOff, feeFlat, feePercent, feeCap].some((each) => each !== undefined)) {
+    if ([days, options.cutOff, feeFlat, feePercent, feeCap].some((each) => each !== undefined)) {
       throw new Failure(EXIT.usage, 'terms are replaced as a whole: --schedule is required')
     }
     const response = await client.getSettlementTerms({ businessId })
@@ -283,7 +270,7 @@ const showTerms = serviceAction<TermsOptions>(async (service, options) => {
     terms: {
       schedule,
       workingDays: days ?? (schedule === Schedule.WORKING_DAYS ? 1 : 0),
-      cutOff: cutOff ?? '',
+      cutOff,
       feeFlatMinor: feeFlat ?? 0n,
       feeBasisPoints: feePercent ?? 0,
       feeCapMinor: feeCap ?? 0n,
@@ -297,7 +284,6 @@ const BALANCE_HELP = `
   --test  the balance in test mode (default: live mode)
   Example: balance --business biz_…`
 
-/** `inflow balance` */
 export function balance(noun: Command): void {
   const verb = rpc(SettlementService.method.getBalance, {
     shows: columnsOf(BalanceSchema, 'pendingMinor, availableMinor, feesMinor, currency'),
@@ -321,7 +307,6 @@ const HOLIDAY_HELP = `
   ${PAGE}
   Example: holiday list`
 
-/** `inflow holiday` */
 export function holiday(noun: Command): void {
   addVerbs(noun, HOLIDAY_HELP, {
     add: rpc(SettlementService.method.addHoliday, { shows: HOLIDAYS }),
@@ -338,7 +323,6 @@ const LEDGER_HELP = `
   --from <cursor>  continue an interrupted run, or verify only what was written since a completed one
   Example: ledger verify`
 
-/** `inflow ledger` */
 export function ledger(noun: Command): void {
   addVerbs(noun, LEDGER_HELP, { verify: calling(verifyLedger) })
 }

@@ -42,7 +42,6 @@ const STATEMENT_HELP = `
   --format <format>  output format
   Example: statement --from "2026-11-01 00:00:00" --to "2026-12-01 00:00:00" --format csv`
 
-/** `inflow statement` */
 export function statement(noun: Command): void {
   const verb = calling(writeStatement, {
     from: { read: time },

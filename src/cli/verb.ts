@@ -49,37 +49,35 @@ export function addVerbs(noun: Command, help: string, verbs: Readonly<Record<str
     const [, name = '', summary = '', rest = ''] =
       /^\s*([a-z-]+): ([^\n]+)\n(.*)$/s.exec(text) ?? []
     const verb = verbs[name] ?? defect('no verb', text)
-    verb((rules) => {
-      const command = noun.command(name).description(summary)
-      return describe(command.helpOption('-h, --help', 'show help'), rest, rules)
-    })
+    verb((rules) => describe(noun.command(name).description(summary), rest, rules))
   }
   if (texts.length !== Object.keys(verbs).length) defect('too few verbs', help)
 }
 
-/** Makes a noun without verbs a command itself. */
-export function describeNoun(noun: Command, verb: Verb, help: string): Command {
+/** Makes a noun without verbs a command itself. Its text may have remarks, after an empty line, before the example. */
+export function describeNoun(noun: Command, verb: Verb, help: string): void {
   verb((rules) => describe(noun, help, rules))
-  return noun
 }
 
 /** Describes a command by its operands, options and example: the rest of such a text. */
-export function describe(command: Command, help: string, rules: OptionRules = {}): Command {
-  const [lines = '', example = ''] = `\n${help}`.split(/\n\s*Example: /)
+function describe(command: Command, help: string, rules: OptionRules = {}): Command {
+  const [text = '', example = ''] = `\n${help.trim()}`.split(/\n\s*Example: /)
+  const [lines = '', ...remarks] = text.trim().split(/\n\s*\n/)
   for (const line of lines.split('\n').map((each) => each.trim())) {
     if (line === '') continue
-    const [, flags = '', mandatory, text = ''] =
+    const [, flags = '', mandatory, about = ''] =
       /^(\S.*?)(!?) {2,}(\S.*)$/.exec(line) ?? defect('no option', line)
     if (flags.startsWith('-')) {
-      const option = new Option(flags, text).makeOptionMandatory(mandatory === '!')
+      const option = new Option(flags, about).makeOptionMandatory(mandatory === '!')
       const rule = typeof rules === 'function' ? rules(option) : rules[option.attributeName()]
       command.addOption(applyRule(option, rule))
-    } else command.argument(flags, text)
+    } else command.argument(flags, about)
   }
   if (typeof rules !== 'function') requireFlags(command, rules)
   if (example === '') return command
+  const said = remarks.map((each) => `\n${each.replace(/^\s+/gm, '')}\n`).join('')
   const continued = example.trim().replace(/\n\s*/g, '\n    ')
-  return command.addHelpText('after', `\nExample:\n  inflow ${continued}`)
+  return command.addHelpText('after', `${said}\nExample:\n  inflow ${continued}`)
 }
 
 function applyRule(option: Option, rule: OptionRule = {}): Option {

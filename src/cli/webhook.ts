@@ -58,7 +58,6 @@ const WEBHOOK_HELP = `
   ${ENDPOINT_ID}
   Example: webhook test ${ENDPOINT_EXAMPLE}`
 
-/** `inflow webhook` */
 export function webhook(noun: Command): void {
   addEndpointVerbs(noun)
   addVerbs(noun, WEBHOOK_HELP, { test: calling(testEndpoint) })
@@ -102,16 +101,8 @@ function addDeliveryVerbs(noun: Command): void {
   addVerbs(noun, DELIVERY_HELP, {
     deliveries: rpc(WebhookService.method.listDeliveries, {
       flags: { status: 'statuses' },
-      request({
-        endpoint,
-        event,
-        business,
-      }: {
-        endpoint?: string
-        event?: string
-        business?: string
-      }) {
-        if ([endpoint, event, business].some((each) => each !== undefined)) return {}
+      request(options: object) {
+        if (['endpoint', 'event', 'business'].some((name) => name in options)) return {}
         throw new Failure(EXIT.usage, 'give --endpoint <id>, --event <id> or --business <id>')
       },
       shows: DELIVERIES,
@@ -170,7 +161,6 @@ async function untilAttempted(service: Service, redelivered: Delivery): Promise<
   return latest
 }
 
-/** `inflow webhook test` */
 const testEndpoint = serviceAction<object>(async (service, options, endpointId) => {
   const client = service.client(WebhookService)
   const { eventId } = await client.sendTestEvent({ endpointId })

@@ -1,7 +1,6 @@
 import { z } from 'zod'
-import { SCOPES, type Scope } from '../auth/caller.ts'
 import { HOUR_MS } from '../core/durations.ts'
-import { choice, integer, parsed, type Settings, secret } from './settings.ts'
+import { choice, integer, parsed, type Settings, scopesBy, secret } from './settings.ts'
 
 const hours = integer(1, 168, '1 to 168 hours')
 const claim = z.string().regex(/^[\x21-\x7e]{1,100}$/, 'must be the name of a claim')
@@ -41,7 +40,7 @@ export const CONSOLE_FIELDS = {
   /** The claim that has the businesses a user is restricted to; undefined: no user is restricted. */
   OIDC_BUSINESSES_CLAIM: claim.optional(),
   /** `finance=read,ops=admin`: the scopes of each value of OIDC_SCOPES_CLAIM; empty: the values are scopes. */
-  OIDC_ROLES: z.string().default('').transform(parseRoles),
+  OIDC_ROLES: scopesBy(/^([^=]{1,200})=(.+)$/, 'finance=read+events:subscribe'),
 }
 
 /** What the settings of the console require of each other: each fault names the setting to change. */
@@ -114,21 +113,4 @@ function parseIssuer(text: string): URL | undefined {
 
 function isLoopbackUrl({ protocol, hostname }: URL): boolean {
   return protocol === 'http:' && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
-}
-
-/** `finance=read+events:subscribe,ops=admin` → the scopes of each role */
-function parseRoles(text: string, { addIssue }: z.RefinementCtx) {
-  const roles = new Map<string, ReadonlySet<Scope>>()
-  for (const pair of text === '' ? [] : text.split(',').map((part) => part.trim())) {
-    const [, role = '', names = ''] = /^([^=]{1,200})=(.+)$/.exec(pair) ?? []
-    const granted = z.array(z.enum(SCOPES)).safeParse(names.split('+'))
-    if (roles.has(role)) addIssue(`names ${role} twice`)
-    else if (granted.success) roles.set(role, new Set(granted.data))
-    else {
-      addIssue(
-        `must be like finance=read+events:subscribe, with scopes of ${SCOPES.join(', ')}, but "${pair}" is not`,
-      )
-    }
-  }
-  return roles as ReadonlyMap<string, ReadonlySet<Scope>>
 }

@@ -1,6 +1,5 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
-import { SCOPES, type Scope } from '../auth/caller.ts'
 import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-bucket.ts'
 import { createTimeText } from '../core/clock.ts'
 import { PREVIOUS_MAX } from '../crypto/key-files.ts'
@@ -16,6 +15,7 @@ import {
   onOff,
   parsed,
   type Settings,
+  scopesBy,
   secret,
 } from './settings.ts'
 
@@ -94,9 +94,7 @@ export const SERVICE_SETTINGS = z
     /** How long banks' raw notifications are kept. */
     NOTIFICATION_RETENTION_DAYS: days.default(90),
     /** Whether live banks confirm what tokens record. */
-    RECORD_REQUIRES_CONFIRMATION: choice(['on', 'off'])
-      .default('off')
-      .transform((text) => text === 'on'),
+    RECORD_REQUIRES_CONFIRMATION: offOn,
     RECONCILE_WINDOW_HOURS: integer(0, 720).default(48),
     RECONCILE_INTERVAL_MINUTES: integer(0, 10_080).default(60),
     RECONCILE_GRACE_MINUTES: integer(0, 1_440).default(5),
@@ -118,9 +116,7 @@ export const SERVICE_SETTINGS = z
     /** Address ranges of reverse proxies whose X-Forwarded-For is trusted. */
     TRUSTED_PROXIES: cidrs,
     /** Whether those proxies name their clients to the gRPC server by the PROXY protocol. */
-    PROXY_PROTOCOL: choice(['on', 'off'])
-      .default('off')
-      .transform((text) => text === 'on'),
+    PROXY_PROTOCOL: offOn,
     /** The origins whose scripts may call the HTTP server from a browser. */
     CORS_ORIGINS: list(
       z.string().refine(isOrigin, {
@@ -132,7 +128,10 @@ export const SERVICE_SETTINGS = z
     TLS_KEY: z.string().optional(),
     TLS_CLIENT_CA: z.string().optional(),
     /** The scopes of client certificates, by the URI in the certificate. */
-    TLS_CLIENT_SCOPES: z.string().default('').transform(parseClientScopes),
+    TLS_CLIENT_SCOPES: scopesBy(
+      /^(spiffe:\/\/[a-z0-9._-]+(?:\/[\w.-]+)+)=(.+)$/,
+      'spiffe://example.org/feed=read+events:subscribe',
+    ),
     /** The most connections of each server: in all, and of one address. */
     CONNECTIONS_MAX: connections.default(10_000),
     CONNECTIONS_PER_ADDRESS_MAX: connections.optional(),
@@ -209,24 +208,6 @@ export const SERVICE_SETTINGS = z
   )
 
 export type ServiceSettings = Settings<typeof SERVICE_SETTINGS>
-
-/** `spiffe://example.org/payments=payments:write+read,…` → the scopes of each URI */
-function parseClientScopes(text: string, { addIssue }: z.RefinementCtx) {
-  const scopes = new Map<string, ReadonlySet<Scope>>()
-  for (const pair of text === '' ? [] : text.split(',').map((part) => part.trim())) {
-    const [, uri = '', names = ''] =
-      /^(spiffe:\/\/[a-z0-9._-]+(?:\/[\w.-]+)+)=(.+)$/.exec(pair) ?? []
-    const granted = z.array(z.enum(SCOPES)).safeParse(names.split('+'))
-    if (scopes.has(uri)) addIssue(`names ${uri} twice`)
-    else if (granted.success) scopes.set(uri, new Set(granted.data))
-    else {
-      addIssue(
-        `must be like spiffe://example.org/feed=read+events:subscribe, with scopes of ${SCOPES.join(', ')}, but "${pair}" is not`,
-      )
-    }
-  }
-  return scopes as ReadonlyMap<string, ReadonlySet<Scope>>
-}
 
 /** "1000/2000": rate per second and burst; "1000": a burst of twice the rate. */
 function parseRateLimit(text: string): RateLimit | 'off' | undefined {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { z } from 'zod'
+import { SCOPES, type Scope } from '../auth/caller.ts'
 import { addressRanges } from '../net/addresses.ts'
 
 /** `HTTP_PORT` → `httpPort` */
@@ -141,6 +142,32 @@ export const cidrs = list(
     })
     .transform(rangeOf),
 )
+
+/**
+ * `ops=admin,finance=read+events:subscribe`: the scopes of each name; empty unless set.
+ *
+ * @param pair matches a name and its scopes
+ * @param example of a pair
+ */
+export function scopesBy(pair: RegExp, example: string) {
+  return z
+    .string()
+    .default('')
+    .transform((text, { addIssue }): ReadonlyMap<string, ReadonlySet<Scope>> => {
+      const scopes = new Map<string, ReadonlySet<Scope>>()
+      for (const part of text === '' ? [] : text.split(',').map((each) => each.trim())) {
+        const [, name = '', names = ''] = pair.exec(part) ?? []
+        const granted = z.array(z.enum(SCOPES)).safeParse(names.split('+'))
+        if (scopes.has(name)) addIssue(`names ${name} twice`)
+        else if (granted.success) scopes.set(name, new Set(granted.data))
+        else {
+          const known = SCOPES.join(', ')
+          addIssue(`must be like ${example}, with scopes of ${known}, but "${part}" is not`)
+        }
+      }
+      return scopes
+    })
+}
 
 /** @param parse returns undefined for an invalid text */
 export function parsed<Value>(parse: (text: string) => Value | undefined, error: string) {

@@ -61,46 +61,42 @@ export async function checkBankWork(
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Banks')
   const em = orm.em.fork()
-  const openings = await countOpeningsInReview(em)
-  const unmatched = await countOpenUnmatched(em)
-  const returns = await countReturns(em)
-  const held = await countInReview(em)
-  const overdue = await countOverdue(em, nowMs - OVERDUE_MS)
-  const differing = await countConflicts(em)
-  if (openings > 0) {
-    findings.warn(
-      `${openings} accounts may or may not be open at their bank`,
+  const waiting = [
+    [
+      await countOpeningsInReview(em),
+      'accounts may or may not be open at their bank',
       'ask the bank, then resolve each: inflow account list --status PENDING, inflow account resolve',
-    )
-  }
-  if (unmatched > 0) {
-    findings.warn(
-      `${unmatched} payments match no open account`,
+    ],
+    [
+      await countOpenUnmatched(em),
+      'payments match no open account',
       'assign or return each: inflow unmatched list',
-    )
-  }
-  if (returns > 0) {
-    findings.warn(
-      `${returns} payments are to be returned to their payers`,
+    ],
+    [
+      await countReturns(em),
+      'payments are to be returned to their payers',
       'return each at its bank, then complete it: inflow transaction held --returns',
-    )
-  }
-  if (held > 0) {
-    const advice = 'see why, then retry or resolve each: inflow notification list'
-    findings.warn(`${held} notifications are held: they could not be read or confirmed`, advice)
-  }
-  if (overdue > 0) {
-    const advice = 'is their bank live in BANKS, and does a service with these settings run?'
-    findings.warn(`${overdue} notifications are due and are not processed`, advice)
-  }
-  if (differing > 0) {
-    findings.warn(
-      `${differing} reported payments contradict recorded ones`,
+    ],
+    [
+      await countInReview(em),
+      'notifications are held: they could not be read or confirmed',
+      'see why, then retry or resolve each: inflow notification list',
+    ],
+    [
+      await countOverdue(em, nowMs - OVERDUE_MS),
+      'notifications are due and are not processed',
+      'is their bank live in BANKS, and does a service with these settings run?',
+    ],
+    [
+      await countConflicts(em),
+      'reported payments contradict recorded ones',
       "compare with the bank's statement, then resolve each: inflow conflict list",
-    )
+    ],
+  ] as const
+  for (const [count, found, advice] of waiting) {
+    if (count > 0) findings.warn(`${count} ${found}`, advice)
   }
-  if (openings + unmatched + returns + held + overdue + differing === 0)
-    findings.ok('nothing waits for manual review')
+  if (findings.all.length === 0) findings.ok('nothing waits for manual review')
   await checkBreakers(em, findings)
   for (const bank of Object.keys(liveBanks) as BankCode[]) {
     await checkLatest(em, bank, nowMs, findings)
@@ -108,11 +104,10 @@ export async function checkBankWork(
   return findings.all
 }
 
+type Findings = ReturnType<typeof createFindings>
+
 /** Each worker has its own breakers, so one of them may refuse calls that another one sends. */
-async function checkBreakers(
-  em: EntityManager,
-  findings: ReturnType<typeof createFindings>,
-): Promise<void> {
+async function checkBreakers(em: EntityManager, findings: Findings): Promise<void> {
   const reported = await listBreakers(em)
   const denied = reported.filter(({ denial }) => denial !== '')
   for (const [bank, denial] of new Map(denied.map((each) => [each.bank, each.denial]))) {
@@ -136,7 +131,7 @@ async function checkLatest(
   em: EntityManager,
   bank: BankCode,
   nowMs: number,
-  findings: ReturnType<typeof createFindings>,
+  findings: Findings,
 ): Promise<void> {
   const latest = await latestNotificationAt(em, bank)
   if (latest && nowMs - latest.getTime() < QUIET_MS) {

@@ -17,7 +17,7 @@ import {
   replicaFault,
   selectReplica,
 } from '../postgres/replicas/server-state.ts'
-import { readServerRisks, type ServerRisk } from '../postgres/server-risks.ts'
+import { readServerRisks } from '../postgres/server-risks.ts'
 import { countOverdue } from '../settlement/overdue.ts'
 import { createFindings, type Finding } from './finding.ts'
 
@@ -38,11 +38,9 @@ export async function checkDatabase(
   now: () => number,
   config: Pick<Config, 'workers' | 'databasePoolSize'>,
 ): Promise<readonly Finding[]> {
-  const { durablePool, url } = database
+  const { durablePool } = database
   const findings = createFindings('Database')
-  const settings = await readSettings(durablePool)
-  checkServer(new URL(url).host, settings, findings)
-  checkRisks(settings, await readServerRisks(durablePool), findings)
+  const settings = await checkServer(database, findings)
   checkConnections(settings, config, findings)
   await checkClock(durablePool, now, findings)
   if (settings.open_seconds > OPEN_WARN_SECONDS) {
@@ -56,14 +54,9 @@ export async function checkDatabase(
 }
 
 /** Checks the server alone: whether it is the right one, and keeps what it acknowledges. */
-export async function checkServerSettings({
-  durablePool,
-  url,
-}: Database): Promise<readonly Finding[]> {
+export async function checkServerSettings(database: Database): Promise<readonly Finding[]> {
   const findings = createFindings('Database')
-  const settings = await readSettings(durablePool)
-  checkServer(new URL(url).host, settings, findings)
-  checkRisks(settings, await readServerRisks(durablePool), findings)
+  await checkServer(database, findings)
   return findings.all
 }
 
@@ -137,24 +130,23 @@ async function readSettings(pool: Pool): Promise<Settings> {
   return result.rows[0] as Settings
 }
 
-function checkServer(host: string, settings: Settings, findings: Findings): void {
-  const server = `PostgreSQL ${settings.version_text} at ${host}`
-  if (settings.version < VERSION_MIN)
+async function checkServer({ durablePool, url }: Database, findings: Findings): Promise<Settings> {
+  const settings = await readSettings(durablePool)
+  const server = `PostgreSQL ${settings.version_text} at ${new URL(url).host}`
+  if (settings.version < VERSION_MIN) {
     findings.fail(`${server} is too old`, 'use PostgreSQL 15 or newer')
-  else if (settings.standby) {
-    findings.fail(
-      `${server} is a standby, which accepts no writes`,
-      'set DATABASE_URL to the primary',
-    )
+  } else if (settings.standby) {
+    const advice = 'set DATABASE_URL to the primary'
+    findings.fail(`${server} is a standby, which accepts no writes`, advice)
   } else findings.ok(`${server} is reachable; its time zone is ${settings.timezone}`)
-}
-
-function checkRisks(settings: Settings, risks: readonly ServerRisk[], findings: Findings): void {
+  const risks = await readServerRisks(durablePool)
   for (const { level, found, advice } of risks) findings[level](found, advice)
-  if (risks.length > 0) return
-  const commit = settings.synchronous_commit
-  findings.ok(`commits are durable: fsync and full_page_writes on, synchronous_commit ${commit}`)
-  findings.ok('no setting of the server makes the service slow')
+  if (risks.length === 0) {
+    const commit = settings.synchronous_commit
+    findings.ok(`commits are durable: fsync and full_page_writes on, synchronous_commit ${commit}`)
+    findings.ok('no setting of the server makes the service slow')
+  }
+  return settings
 }
 
 function checkConnections(
@@ -232,22 +224,15 @@ export async function checkSettlement(
   const overdue = await countOverdue(database, nowMs - LATE_MS)
   const advice =
     'check that an instance runs, and its log for settlement errors; then: inflow ledger verify'
-  const { balances, settlements, requests } = overdue
-  if (balances > 0) {
-    findings.warn(
-      `${balances} businesses have been due for settlement for more than an hour`,
-      advice,
-    )
+  const late = [
+    [overdue.balances, 'businesses have been due for settlement'],
+    [overdue.settlements, 'settlements have been running'],
+    [overdue.requests, 'settlement requests have been in progress'],
+  ] as const
+  for (const [count, found] of late) {
+    if (count > 0) findings.warn(`${count} ${found} for more than an hour`, advice)
   }
-  if (settlements > 0)
-    findings.warn(`${settlements} settlements have been running for more than an hour`, advice)
-  if (requests > 0) {
-    findings.warn(
-      `${requests} settlement requests have been in progress for more than an hour`,
-      advice,
-    )
-  }
-  if (balances + settlements + requests === 0) findings.ok('no settlement is overdue')
+  if (findings.all.length === 0) findings.ok('no settlement is overdue')
   return findings.all
 }
 

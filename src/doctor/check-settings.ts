@@ -307,10 +307,7 @@ export async function checkFolder(dataDir: string): Promise<readonly Finding[]> 
   return findings.all
 }
 
-async function checkFreeSpace(
-  dataDir: string,
-  findings: ReturnType<typeof createFindings>,
-): Promise<void> {
+async function checkFreeSpace(dataDir: string, findings: Findings): Promise<void> {
   const { bavail, bsize } = await statfs(dataDir)
   const freeBytes = bavail * bsize
   const found = `${(freeBytes / MIB / 1_024).toFixed(1)} GiB free on the disk of ${dataDir}`

@@ -1,8 +1,7 @@
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
-import { findService } from '../../src/cli/find-service.ts'
-import { withProfile } from '../../src/cli/profile.ts'
+import { findService, withProfile } from '../../src/cli/find-service.ts'
 import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 

@@ -28,7 +28,6 @@ const CONFIG_HELP = `
   --json  print one JSON document: {"settings", "unknown", "risks", "faults"}
   Example: config check --env-file inflow.env`
 
-/** `inflow config` */
 export function config(noun: Command): void {
   addVerbs(noun, CONFIG_HELP, { check: local(checkSettings) })
 }

@@ -33,11 +33,10 @@ import { measureDatabase } from '../../doctor/measure-database.ts'
 import { hasListener, type OwnServers, ownServers } from '../../doctor/own-servers.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { findService } from '../find-service.ts'
+import { findService, withProfile } from '../find-service.ts'
 import { jsonText, note, print, visible } from '../output.ts'
-import { withProfile } from '../profile.ts'
 import { readTlsOptions } from '../tls.ts'
-import { describe } from '../verb.ts'
+import { describeNoun, local } from '../verb.ts'
 import { ENV_FILE, type EnvFileOption, openEnvFile } from './env-file.ts'
 import { withDatabase } from './open-database.ts'
 
@@ -54,23 +53,20 @@ const MARKS = {
   fail: ['red', '✗'],
 } as const satisfies Record<Level, readonly [string, string]>
 
-/** `inflow doctor` */
+const HELP = `
+  ${ENV_FILE}
+  --url, --service-url <url>  gRPC URL of the service (default: INFLOW_GRPC_URL, else the service of these settings)
+  --profile, --service-profile <name>  check only the service of this profile (inflow login)
+  --measure  also measure a commit, the recording of payments, and a tick of the sequencer
+  --json  print one JSON document: {"findings": [{area, level, found, advice}]}
+
+  It changes nothing (what it measures is rolled back), and works with or without a running service. Run it with the settings
+  of the service, or with --profile for one that runs elsewhere. The exit code is 1 if a check fails.
+
+  Example: doctor`
+
 export function doctor(noun: Command): void {
-  describe(
-    noun.helpOption('-h, --help', 'show help'),
-    `
-    ${ENV_FILE}
-    --url, --service-url <url>  gRPC URL of the service (default: INFLOW_GRPC_URL, else the service of these settings)
-    --profile, --service-profile <name>  check only the service of this profile (inflow login)
-    --measure  also measure a commit, the recording of payments, and a tick of the sequencer
-    --json  print one JSON document: {"findings": [{area, level, found, advice}]}`,
-  )
-    .addHelpText(
-      'after',
-      '\nIt changes nothing (what it measures is rolled back), and works with or without a running service. Run it with the settings\n' +
-        'of the service, or with --profile for one that runs elsewhere. The exit code is 1 if a check fails.\n\nExample:\n  inflow doctor',
-    )
-    .action(runChecks)
+  describeNoun(noun, local(runChecks), HELP)
 }
 
 async function runChecks({
@@ -201,11 +197,6 @@ async function guard(
   }
 }
 
-function mark(level: Level): string {
-  const [color, sign] = MARKS[level]
-  return styleText(color, sign)
-}
-
 /** Formats the findings by area, each with its advice below it. */
 function report(findings: readonly Finding[]): string {
   const areas = [...new Set(findings.map(({ area }) => area))]
@@ -218,7 +209,8 @@ function report(findings: readonly Finding[]): string {
 }
 
 function linesOf({ level, found, advice }: Finding): string[] {
-  const lines = [`  ${mark(level)} ${level.padEnd(4)}  ${visible(found)}`]
+  const [color, sign] = MARKS[level]
+  const lines = [`  ${styleText(color, sign)} ${level.padEnd(4)}  ${visible(found)}`]
   if (advice !== '') lines.push(`          ${styleText('dim', '→')} ${visible(advice)}`)
   return lines
 }

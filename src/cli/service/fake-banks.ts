@@ -5,22 +5,20 @@ import { type Command, InvalidArgumentError } from 'commander'
 import { BANK_CODES } from '../../banks/bank.ts'
 import { type FakeBanks, startFakeBanks } from '../../banks/fake/start-fake-banks.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { localTime } from '../options.ts'
+import { localTime, numberFrom } from '../options.ts'
 import { print, visible } from '../output.ts'
-import { describe } from '../verb.ts'
+import { describeNoun, local } from '../verb.ts'
 
-/** `inflow fake-banks` */
+// Not --env-file: node takes that option for itself, wherever it stands.
+const HELP = `
+  --port <number>  first of four consecutive ports; 0 picks free ports (default: 9101)
+  --service-http <url>  HTTP address of the service (default: http://127.0.0.1:8080)
+  --write-env <path>  write the service's settings to this file, with mode 600
+  Example: fake-banks --write-env .fake-banks.env`
+
 export function fakeBanks(noun: Command): void {
-  // Not --env-file: node takes that option for itself, wherever it stands.
-  describe(
-    noun.helpOption('-h, --help', 'show help'),
-    `
-    --port <number>  first of four consecutive ports; 0 picks free ports (default: 9101)
-    --service-http <url>  HTTP address of the service (default: http://127.0.0.1:8080)
-    --write-env <path>  write the service's settings to this file, with mode 600
-    Example: fake-banks --write-env .fake-banks.env`,
-    { port: { read: port }, serviceHttp: { read: serviceUrl } },
-  ).action(run)
+  const rules = { port: { read: numberFrom(0, 65_532) }, serviceHttp: { read: serviceUrl } }
+  describeNoun(noun, local(run, rules), HELP)
 }
 
 interface FakeBanksOptions {
@@ -96,12 +94,6 @@ function paymentHelp(banks: FakeBanks): string {
     example,
     '',
   ].join('\n')
-}
-
-function port(text: string): number {
-  const number = /^\d{1,5}$/.test(text) ? Number(text) : -1
-  if (number < 0 || number > 65_532) throw new InvalidArgumentError('Must be 0 to 65532.')
-  return number
 }
 
 function serviceUrl(text: string): string {

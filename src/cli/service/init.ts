@@ -24,10 +24,9 @@ import { migrate } from '../../postgres/migrate.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { jsonText, note, print, visible } from '../output.ts'
-import { describe } from '../verb.ts'
-import { commandLineActor } from './command-line-actor.ts'
+import { describeNoun, local } from '../verb.ts'
 import { ENV_FILE, type EnvFileOption, environmentOf, settingsOf } from './env-file.ts'
-import { withDatabase } from './open-database.ts'
+import { commandLineActor, withDatabase } from './open-database.ts'
 
 interface InitOptions extends EnvFileOption {
   readonly databaseUrl?: string
@@ -38,31 +37,25 @@ interface InitOptions extends EnvFileOption {
   readonly json?: boolean
 }
 
-/** `inflow init` */
-export function init(noun: Command): void {
-  describe(
-    noun.helpOption('-h, --help', 'show help'),
-    `
-    ${ENV_FILE}
-    --database-url <url>  the database, which others on the machine can see here (default: DATABASE_URL)
-    --write-env <file>  write the keys, and the settings that reach the database, to this new file, with mode 600; a file that exists is read instead
-    --business <name>  create the first business with this name, and its secret key
-    --alias <alias>  the prefix of its account names (default: its name, shortened)
-    --key <mode>  the mode of its secret key
-    --json  print one JSON document`,
-    { key: { choices: ['live', 'test'], default: 'live' } },
-  )
-    .addHelpText('after', HELP)
-    .action(run)
-}
-
 const HELP = `
-Prepares a database for its first start: checks it, generates MASTER_KEY and ADMIN_TOKEN unless they are
-set, migrates, and creates the first business. What exists stays as it is, so it can be run again, also
-after an interruption.
+  ${ENV_FILE}
+  --database-url <url>  the database, which others on the machine can see here (default: DATABASE_URL)
+  --write-env <file>  write the keys, and the settings that reach the database, to this new file, with mode 600; a file that exists is read instead
+  --business <name>  create the first business with this name, and its secret key
+  --alias <alias>  the prefix of its account names (default: its name, shortened)
+  --key <mode>  the mode of its secret key
+  --json  print one JSON document
 
-Example:
-  inflow init --database-url postgres://inflow:secret@db:5432/inflow --write-env inflow.env --business Acme`
+  Prepares a database for its first start: checks it, generates MASTER_KEY and ADMIN_TOKEN unless they are
+  set, migrates, and creates the first business. What exists stays as it is, so it can be run again, also
+  after an interruption.
+
+  Example: init --database-url postgres://inflow:secret@db:5432/inflow --write-env inflow.env --business Acme`
+
+export function init(noun: Command): void {
+  const rules = { key: { choices: ['live', 'test'], default: 'live' } }
+  describeNoun(noun, local(run, rules), HELP)
+}
 
 async function run(options: InitOptions): Promise<void> {
   const { json = false, writeEnv, databaseUrl } = options
@@ -95,11 +88,9 @@ async function run(options: InitOptions): Promise<void> {
       findings: found.findings,
       migrations,
       masterKeyId: encrypter.keyId,
-      ...{
-        generated: Object.keys(generated),
-        envFile: writeEnv,
-        hasAdminToken: !!config.adminToken,
-      },
+      generated: Object.keys(generated),
+      envFile: writeEnv,
+      hasAdminToken: !!config.adminToken,
       ...made,
       mode: made.secretKey === undefined ? undefined : options.key,
     } satisfies InitReport

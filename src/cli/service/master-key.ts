@@ -25,9 +25,8 @@ import { EXIT, Failure } from '../failure.ts'
 import { type Column, jsonText, note, print, table } from '../output.ts'
 import { commandProgress } from '../progress.ts'
 import { addVerbs, local } from '../verb.ts'
-import { commandLineActor } from './command-line-actor.ts'
 import { ENV_FILE, type EnvFileOption, environmentOf, settingsOf } from './env-file.ts'
-import { withDatabase } from './open-database.ts'
+import { commandLineActor, withDatabase } from './open-database.ts'
 
 interface Options extends EnvFileOption {
   readonly json?: boolean
@@ -59,7 +58,6 @@ const MASTER_KEY_HELP = `
   --json  print one JSON document: {"keys": […]}
   Example: master-key status`
 
-/** `inflow master-key` */
 export function masterKey(noun: Command): void {
   addVerbs(noun, MASTER_KEY_HELP, { rotate: local(rotate), status: local(status) })
 }

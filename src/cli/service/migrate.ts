@@ -23,7 +23,6 @@ const MIGRATE_HELP = `
   --json  print one JSON document: {"migrations": [{name, appliedAt}]}
   Example: migrate status`
 
-/** `inflow migrate` */
 export function migrate(noun: Command): void {
   addVerbs(noun, MIGRATE_HELP, { up: local(up), status: local(status) })
 }

@@ -1,6 +1,9 @@
 import { existsSync } from 'node:fs'
+import { hostname, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { ENTITIES } from '../../app/entities.ts'
+import type { AuditKeys } from '../../auth/audit/audit-hash.ts'
+import type { Actor } from '../../auth/caller.ts'
 import { secretText } from '../../config/settings.ts'
 import { exitOnSignals } from '../../postgres/embedded/exit-on-signals.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
@@ -85,5 +88,20 @@ async function withUrl<Result>(
     throw new Failure(EXIT.unreachable, `cannot reach the database at ${new URL(url).host}${why}`)
   } finally {
     await database?.close()
+  }
+}
+
+/** Who runs this command, for the audit entries of commands that work on the database itself. */
+export function commandLineActor(auditKeys: AuditKeys): Actor {
+  const name = `${userName()}@${hostname()}`
+  return { kind: 'command_line', id: '', name, address: '', requestId: '', auditKeys }
+}
+
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    // A container may run as a user without a name.
+    return `uid ${process.getuid?.()}`
   }
 }

@@ -8,7 +8,7 @@ import { AccountService } from '../../../gen/inflow/account/v1/account_service_p
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { ABSENT_NOUNS } from '../../../src/cli/absent-nouns.ts'
+import { ABSENT_NOUNS } from '../../../src/cli/command-line.ts'
 import { MACHINE_NOUNS } from '../../../src/cli/service/nouns.ts'
 import { freePort } from '../../support/free-port.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
