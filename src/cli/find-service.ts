@@ -19,15 +19,6 @@ export interface ServiceAddress {
   readonly businessId: string | undefined
 }
 
-/** The credentials file that a local service writes to its data folder. */
-interface Credentials {
-  readonly url: string
-  readonly token: string
-  readonly httpUrl: string | undefined
-  readonly opsUrl: string | undefined
-  readonly businessId: string | undefined
-}
-
 /**
  * Finds the service by the options, else the environment, else the credentials file of a local
  * service. The token of the file is sent only to the service of the file.
@@ -53,13 +44,8 @@ export function findService(
         `no token for ${url}: set INFLOW_TOKEN or INFLOW_TOKEN_FILE, or pass --token-file`,
       )
     }
-    return {
-      url,
-      token: found,
-      httpUrl: same?.httpUrl,
-      opsUrl: same?.opsUrl,
-      businessId: same?.businessId,
-    }
+    const { httpUrl, opsUrl, businessId } = same ?? {}
+    return { url, token: found, httpUrl, opsUrl, businessId }
   }
   const local = readCredentials(path)
   if (!local) {
@@ -84,7 +70,7 @@ export function checkUrl(text: string, source: string): string {
   return url.origin
 }
 
-function readCredentials(path: string, onError?: 'ignore errors'): Credentials | undefined {
+function readCredentials(path: string, onError?: 'ignore errors'): ServiceAddress | undefined {
   try {
     const found: Record<string, unknown> = { ...JSON.parse(readFileSync(path, 'utf8')) }
     const { grpc_url: url, admin_token: token, business_id: businessId } = found

@@ -8,7 +8,7 @@ import {
 import { parseAmount } from '../core/money.ts'
 import { EXIT, Failure } from './failure.ts'
 import { enumNames, localTime, prefixOf } from './options.ts'
-import { CsvError, readCsv, readText } from './read-csv.ts'
+import { readTable, readText } from './read-csv.ts'
 
 /** What is wrong with a field of a row; an empty field is the row itself. */
 export interface RowFault {
@@ -41,7 +41,7 @@ export async function* readRows<Desc extends DescMessage>(
   file: string,
 ): AsyncGenerator<FileRow<Desc>> {
   const columns = columnsOf(schema)
-  const records = /\.(jsonl|ndjson)$/i.test(file) ? readJsonLines(file) : readTable(columns, file)
+  const records = /\.(jsonl|ndjson)$/i.test(file) ? readJsonLines(file) : readColumns(columns, file)
   for await (const { line, values, fault } of records) {
     const faults: RowFault[] = fault === undefined ? [] : [{ line, field: '', message: fault }]
     const init: Record<string, unknown> = {}
@@ -61,29 +61,18 @@ interface FileRecord {
   readonly fault?: string
 }
 
-async function* readTable(columns: Columns, file: string): AsyncGenerator<FileRecord> {
-  let names: readonly string[] | undefined
-  try {
-    for await (const { line, fields } of readCsv(readText(file))) {
-      if (names === undefined) {
-        names = fields.map((name) => name.trim())
-        const unknown = names.filter((name) => !columns.has(name))
-        if (unknown.length > 0) throw unknownColumns(unknown, columns)
-        continue
-      }
-      // An empty cell is an absent field.
-      const values = names.map((name, at) => [name, fields[at]?.trim() || undefined] as const)
-      if (fields.length === names.length) yield { line, values }
-      else {
-        const fault = `has ${fields.length} columns, but the header has ${names.length}`
-        yield { line, values: [], fault }
-      }
-    }
-  } catch (error) {
-    if (error instanceof CsvError) throw new Failure(EXIT.usage, error.message)
-    throw error
+async function* readColumns(columns: Columns, file: string): AsyncGenerator<FileRecord> {
+  let names: readonly string[] = []
+  const records = readTable(file, (headers) => {
+    names = headers.map((name) => name.trim())
+    const unknown = names.filter((name) => !columns.has(name))
+    if (unknown.length > 0) throw unknownColumns(unknown, columns)
+  })
+  for await (const { line, fields, fault } of records) {
+    // An empty cell is an absent field.
+    const values = names.map((name, at) => [name, fields[at]?.trim() || undefined] as const)
+    yield fault === undefined ? { line, values } : { line, values: [], fault }
   }
-  if (names === undefined) throw new Failure(EXIT.usage, 'line 1: the file is empty')
 }
 
 function unknownColumns(names: readonly string[], columns: Columns): Failure {

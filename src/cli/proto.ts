@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
@@ -34,8 +33,8 @@ lint:
 /** An option that protoc knows since version 22; Debian 12 and Ubuntu 24.04 have 3.21. */
 const DEBUG_REDACT = /^ *debug_redact = true,\n/gm
 
-/** The contract is in an ancestor of this module, in a checkout as in an installed package. */
-const ANCESTORS_MAX = 6
+/** In a checkout as in an installed package. */
+const CONTRACT = join(import.meta.dirname, '../../proto')
 
 /**
  * Writes the contract and everything it imports, except google/protobuf, which every compiler has.
@@ -44,15 +43,13 @@ const ANCESTORS_MAX = 6
  * @returns the paths of the files, relative to the folder
  */
 export async function exportContract(folder: string, force: boolean): Promise<readonly string[]> {
-  const source = findContract(import.meta.dirname)
-  const names = (await readdir(source, { recursive: true })).filter((name) =>
-    name.endsWith('.proto'),
-  )
+  const found = await readdir(CONTRACT, { recursive: true })
+  const names = found.filter((name) => name.endsWith('.proto'))
   try {
     if (!force) await refuseUnlessEmpty(folder)
     for (const name of names) {
       await mkdir(join(folder, dirname(name)), { recursive: true })
-      const text = await readFile(join(source, name), 'utf8')
+      const text = await readFile(join(CONTRACT, name), 'utf8')
       await writeFile(join(folder, name), text.replaceAll(DEBUG_REDACT, ''))
     }
     await writeFile(join(folder, 'buf.yaml'), BUF_YAML)
@@ -62,16 +59,6 @@ export async function exportContract(folder: string, force: boolean): Promise<re
     throw new Failure(EXIT.refused, `cannot write into ${folder}: ${message}`)
   }
   return [...names, 'buf.yaml'].sort()
-}
-
-function findContract(start: string): string {
-  let ancestor = start
-  for (let level = 0; level < ANCESTORS_MAX; level++) {
-    const found = join(ancestor, 'proto')
-    if (existsSync(join(found, 'inflow'))) return found
-    ancestor = dirname(ancestor)
-  }
-  throw new Failure(EXIT.refused, 'this installation of inflow lacks its .proto files')
 }
 
 async function refuseUnlessEmpty(folder: string): Promise<void> {

@@ -1,18 +1,12 @@
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream'
-import { CsvError as ParseError, parse } from 'csv-parse'
+import { CsvError, parse } from 'csv-parse'
 import { EXIT, Failure } from './failure.ts'
 
-/** A record of a CSV file. */
-export interface CsvRecord {
-  /** The line on which the record starts, counted from 1. */
+/** A record of a CSV file, and the line on which it starts, from 1. */
+interface CsvRecord {
   readonly line: number
   readonly fields: readonly string[]
-}
-
-/** A syntax error in a CSV file, with its position. */
-export class CsvError extends Error {
-  override readonly name = 'CsvError'
 }
 
 /** The largest record, over all its lines. */
@@ -25,7 +19,7 @@ const FIELDS_MAX = 1_000
  * a guess. Empty lines are skipped.
  *
  * @param chunks text without a byte order mark
- * @throws CsvError naming the line on which the record starts, and the column
+ * @throws Failure naming the line on which the record starts, and the column
  */
 export async function* readCsv(
   chunks: AsyncIterable<string> | Iterable<string>,
@@ -37,7 +31,7 @@ export async function* readCsv(
     relax_column_count: true,
     max_record_size: RECORD_BYTES_MAX,
     cast(field, { index, quoting }) {
-      const fault = (text: string) => new CsvError(`line ${nextLine}, column ${index + 1}: ${text}`)
+      const fault = (text: string) => faultAt(nextLine, index + 1, text)
       if (index >= FIELDS_MAX) throw fault(`a record has at most ${FIELDS_MAX} fields`)
       if (!quoting && field.includes('\r')) throw fault('a carriage return without a line feed')
       if (field.includes('\0')) throw fault('a NUL character')
@@ -57,7 +51,8 @@ export async function* readCsv(
       yield { line: Number(line), fields }
     }
   } catch (error) {
-    throw error instanceof ParseError ? describe(error, nextLine) : error
+    if (!(error instanceof CsvError)) throw error
+    throw faultAt(nextLine, Number(error['column']) + 1, FAULTS[error.code] ?? error.message)
   }
 }
 
@@ -74,14 +69,35 @@ export async function* readText(file: string): AsyncGenerator<string> {
   }
 }
 
-const FAULTS: Readonly<Partial<Record<ParseError['code'], string>>> = {
+const FAULTS: Readonly<Partial<Record<CsvError['code'], string>>> = {
   CSV_INVALID_CLOSING_QUOTE: 'text after a closing quote',
   INVALID_OPENING_QUOTE: 'a quote inside an unquoted field',
   CSV_QUOTE_NOT_CLOSED: 'the closing quote is missing',
   CSV_MAX_RECORD_SIZE: `the record is longer than ${RECORD_BYTES_MAX} bytes`,
 }
 
-function describe(error: ParseError, line: number): CsvError {
-  const text = FAULTS[error.code] ?? error.message
-  return new CsvError(`line ${line}, column ${Number(error['column']) + 1}: ${text}`)
+function faultAt(line: number, column: number, text: string): Failure {
+  return new Failure(EXIT.usage, `line ${line}, column ${column}: ${text}`)
+}
+
+/**
+ * Reads a CSV file whose first record has the headers. A record of another width has the fault.
+ *
+ * @param onHeaders called first
+ * @throws Failure if it cannot be read, or is empty
+ */
+export async function* readTable(
+  file: string,
+  onHeaders: (headers: readonly string[]) => void,
+): AsyncGenerator<CsvRecord & { readonly fault?: string }> {
+  let width: number | undefined
+  for await (const record of readCsv(readText(file))) {
+    const { length } = record.fields
+    if (width === undefined) {
+      width = length
+      onHeaders(record.fields)
+    } else if (length === width) yield record
+    else yield { ...record, fault: `has ${length} columns, but the header has ${width}` }
+  }
+  if (width === undefined) throw new Failure(EXIT.usage, 'line 1: the file is empty')
 }

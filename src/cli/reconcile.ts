@@ -29,7 +29,7 @@ import { EXIT, Failure } from './failure.ts'
 import { enumName, enumRule, lagosTime } from './options.ts'
 import { type Column, jsonText, note, print, table } from './output.ts'
 import type { Progress } from './progress.ts'
-import { CsvError, readCsv, readText } from './read-csv.ts'
+import { readTable } from './read-csv.ts'
 import { pagesOf, type Service, serviceAction } from './service-action.ts'
 import { calling, describeNoun } from './verb.ts'
 
@@ -268,22 +268,14 @@ interface StatementLine {
 
 /** Reads a statement line by line. @throws Failure naming the line and its error */
 async function* readStatement(format: StatementFormat): AsyncGenerator<StatementLine> {
-  let positions: StatementPositions | undefined
-  let width = 0
-  try {
-    for await (const { line, fields } of readCsv(readText(format.file))) {
-      if (positions === undefined) {
-        positions = columnsOf(format, fields)
-        width = fields.length
-      } else if (fields.length !== width) {
-        throw lineFault(line, `has ${fields.length} columns, but the header has ${width}`)
-      } else yield { line, row: toRow(format, positions, line, fields) }
-    }
-  } catch (error) {
-    if (error instanceof CsvError) throw new Failure(EXIT.usage, error.message)
-    throw error
+  let positions: StatementPositions = {}
+  const records = readTable(format.file, (headers) => {
+    positions = columnsOf(format, headers)
+  })
+  for await (const { line, fields, fault } of records) {
+    if (fault !== undefined) throw lineFault(line, fault)
+    yield { line, row: toRow(format, positions, line, fields) }
   }
-  if (positions === undefined) throw new Failure(EXIT.usage, 'line 1: the file is empty')
 }
 
 function columnsOf(format: StatementFormat, headers: readonly string[]): StatementPositions {

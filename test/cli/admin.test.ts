@@ -109,49 +109,30 @@ test('the audit log is verified over many pages, and the head is remembered', as
   expect(later.answer.head.number).toBe(Number(number) + 1)
 })
 
-test('a log that was tampered with fails, with the first bad entry', async () => {
-  const { answer: before } = await verify()
-  await withoutTriggers(`update audit_entry set actor_name = 'forger' where number in (3, 300)`)
-  const changed = await verify()
-  expect(changed).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining(
-      '"message":"the audit log is broken: entry 3 was changed: its hash does not match its content"',
-    ),
-    answer: { intact: false, broken: { number: 3 }, head: { number: 2 } },
-  })
-  await withoutTriggers(`update audit_entry set actor_name = 'bootstrap' where number = 3`)
-  await withoutTriggers(`update audit_entry set actor_name = '' where number = 300`)
-  expect((await verify()).answer).toEqual(before)
-})
-
-test('entries that were removed from the end are detected with the head of an earlier run', async () => {
+test('a log that was changed or cut fails, with the first bad entry or for want of the head of an earlier run', async () => {
   const { rows } = await service.database.durablePool.query('select mac from audit_head')
-  const earlier: Buffer = rows[0].mac
   await service.business('To be removed')
   const { answer: before } = await verify()
-  await withoutTriggers(`delete from audit_entry where number = ${before.head.number}`)
-  expect(await verify()).toMatchObject({
-    code: 1,
-    answer: { broken: { number: before.head.number } },
-  })
-  // An attacker who can do that can also put back the head, and its MAC from an earlier copy.
+  // An attacker puts back the head, and its MAC from an earlier copy.
   await withoutTriggers(
+    `delete from audit_entry where number = ${before.head.number}`,
     `delete from audit_mac where number = ${before.head.number}`,
-    `update audit_head set (number, hash) =
+    `update audit_head set mac = '\\x${rows[0].mac.toString('hex')}', (number, hash) =
       (select number, hash from audit_entry order by number desc limit 1)`,
   )
-  expect(await verify()).toMatchObject({
-    code: 1,
-    stderr: expect.stringMatching(/entry \d+ is not the last entry that was appended/),
-  })
-  await withoutTriggers(`update audit_head set mac = '\\x${earlier.toString('hex')}'`)
-  await service.business('In its place')
   expect(await verify()).toMatchObject({ code: 0, answer: { intact: true } })
   expect(await verify('--expect-head', before.head.hash)).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('it lacks the expected head'),
     answer: { intact: false, broken: null },
+  })
+  await withoutTriggers(`update audit_entry set actor_name = 'forger' where number in (3, 300)`)
+  expect(await verify()).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(
+      '"message":"the audit log is broken: entry 3 was changed: its hash does not match its content"',
+    ),
+    answer: { intact: false, broken: { number: 3 }, head: { number: 2 } },
   })
   const malformed = await run('audit', 'verify', '--expect-head', 'xyz')
   expect(malformed).toMatchObject({ code: 2, stdout: '' })

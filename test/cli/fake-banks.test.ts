@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -98,14 +98,10 @@ test('prints the settings without a file, in a format that a shell reads', async
     .join('\n')
   const { banks: modes } = readConfig(parseEnv(settings) as NodeJS.ProcessEnv)
   expect(new Set(Object.values(modes))).toEqual(new Set(['live']))
-  const shell = spawn('sh', ['-c', `set -a\n${settings}\nenv`], { env: { PATH: '/usr/bin:/bin' } })
-  let shellOutput = ''
-  shell.stdout.setEncoding('utf8').on('data', (text) => {
-    shellOutput += text
-  })
-  await once(shell, 'close')
+  const shell = ['-c', `set -a\n${settings}\nenv`]
+  const read = execFileSync('sh', shell, { encoding: 'utf8', env: { PATH: '/usr/bin:/bin' } })
   for (const [name, value] of Object.entries(parseEnv(settings))) {
-    expect(shellOutput).toContain(`${name}=${value}\n`)
+    expect(read).toContain(`${name}=${value}\n`)
   }
 })
 

@@ -5,7 +5,6 @@ import {
   globSync,
   mkdirSync,
   readFileSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -65,14 +64,12 @@ function run(
 
 const link = (root: string) => run(process.execPath, ['src/cli/link.ts'], root)
 
-test('npx runs the command from the project and its subfolders, without the network', async () => {
+test('npx runs the command from a subfolder of the project, without the network', async () => {
   const root = project()
   expect(await link(root)).toEqual({ code: 0, stdout: '', stderr: '' })
-  for (const folder of [root, join(root, 'src/cli/deep')]) {
-    const { code, stdout } = await run('npx', ['inflow', 'a b', '--help'], folder)
-    expect(code).toBe(0)
-    expect(stdout).toMatch(/^\["a b","--help"\] /)
-  }
+  const { code, stdout } = await run('npx', ['inflow', 'a b', '--help'], join(root, 'src/cli/deep'))
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/^\["a b","--help"\] /)
 })
 
 test('before npm ci, npx runs no package of the same name from the registry', async () => {
@@ -118,22 +115,16 @@ test('what is read outside of the folder never names npx inflow', () => {
   expect(name).toMatch(/^@inflow-payments\//)
 })
 
-test('linking again replaces the command, and never writes through a symlink', async () => {
+test("the project's own Node runs the command, also through a symlink elsewhere", async () => {
   const root = project()
   const command = join(root, 'node_modules/.bin/inflow')
   symlinkSync('../../src/cli/inflow.ts', command)
   for (let i = 0; i < 2; i++) expect(await link(root)).toMatchObject({ code: 0 })
+  // It is replaced, not written through.
   expect(readFileSync(join(root, 'src/cli/inflow.ts'), 'utf8')).toBe(STUB)
   expect(statSync(command).mode & 0o777).toBe(0o755)
-  rmSync(join(root, 'node_modules'), { recursive: true })
-  expect(await link(root)).toMatchObject({ code: 0 })
-})
-
-test("the project's own Node runs the command, also through a symlink elsewhere", async () => {
-  const root = project()
-  await link(root)
   const elsewhere = join(temporaryFolder(), 'inflow')
-  symlinkSync(join(root, 'node_modules/.bin/inflow'), elsewhere)
+  symlinkSync(command, elsewhere)
   const { stdout } = await run(elsewhere, ['x'], '/', `${fakeNode('v20.20.2')}:`)
   expect(stdout).toBe(`["x"] ${process.execPath}\n`)
 })

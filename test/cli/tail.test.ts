@@ -1,4 +1,4 @@
-import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { beforeAll, expect, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
@@ -8,7 +8,6 @@ import { readLogState } from '../../src/events/log-state.ts'
 import { startProxy } from '../client/proxy.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { failOver, sequence, writeEvents } from '../support/events.ts'
-import { startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
 import { runHere, startInflow } from './run-inflow.ts'
@@ -103,23 +102,6 @@ test('resumes after a lost connection without losing or repeating events', async
   expect(running.stderr()).toMatch(INTERRUPTED)
   running.child.kill('SIGTERM')
   expect(await running.exit()).toBe(0)
-})
-
-test('loses no events if the connection is lost before the first event', async () => {
-  const instance = await startInstance(service.url)
-  onTestFinished(instance.close)
-  const proxy = await startProxy(new URL(instance.grpcUrl).host)
-  const running = tail(proxy.url, '--json')
-  await waitFor(async () => {
-    const metrics = await (await fetch(`${instance.httpUrl}/metrics`)).text()
-    expect(metrics).toMatch(/^inflow_event_subscribers_waiting 1$/m)
-  })
-  // The instance has sent the checkpoint; wait until it has arrived.
-  await waitFor(() => expect(proxy.bytes()).toBeGreaterThan(100))
-  proxy.cut()
-  const { id } = await pay('EARLY-1')
-  expect(idOf(await running.nextLine())).toBe(id)
-  expect(running.stderr()).toMatch(INTERRUPTED)
 })
 
 test('exits without an error when the reader closes the pipe', async () => {
