@@ -1,7 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
-import { TokenSchema } from '../../gen/inflow/admin/v1/token_pb.ts'
-import { ApiRequestSchema } from '../../gen/inflow/business/v1/api_request_pb.ts'
 import {
   type Business,
   BusinessSchema,
@@ -16,8 +14,8 @@ import { readSecretArgument } from './read-secret.ts'
 import { BUSINESS, MODE, PAGE, rpc } from './rpc-verb.ts'
 import { addVerbs } from './verb.ts'
 
-const BUSINESSES = columnsOf(BusinessSchema, 'id, name, alias, createdAt')
-const CHANGED_BUSINESS = columnsOf(BusinessSchema, 'id, name, alias, createdAt, Rate limit', {
+const BUSINESSES = 'id, name, alias, createdAt'
+const CHANGED_BUSINESS = columnsOf(BusinessSchema, `${BUSINESSES}, Rate limit`, {
   'Rate limit': rateLimitText,
 })
 
@@ -81,11 +79,6 @@ const KEY_SHOWN_ONCE = 'The secret key is shown only once: store it now.'
 const KEY_ID = '<key-id>  id of the key, see `inflow key list`'
 const KEY_EXAMPLE = 'key_01jd9w3k6t8v2x4z6b8d0f2h4j'
 const ALLOW = '--allow <ranges...>  allow the key from these addresses only, such as 203.0.113.0/24'
-
-const REQUESTS = columnsOf(
-  ApiRequestSchema,
-  'receivedAt=Time, status, durationMs=ms, method, path, live, keyId, requestId, error',
-)
 
 /** Of `issue` and `import`. */
 const KEY_FLAGS = { allow: 'allowedCidrs', scope: { choices: KEY_SCOPES } }
@@ -163,10 +156,7 @@ export function key(noun: Command): void {
     rotate: rpc(BusinessService.method.rotateKey, {
       confirms: ({ overlap }) =>
         overlap?.seconds === 0n
-          ? {
-              word: 'rotate',
-              effect: 'Calls with it are refused at once: only the new key is valid.',
-            }
+          ? 'Calls with it are refused at once: only the new key is valid.'
           : undefined,
       shows: KEYS,
       also: 'secretKey',
@@ -176,21 +166,20 @@ export function key(noun: Command): void {
       ],
     }),
     revoke: rpc(BusinessService.method.revokeKey, {
-      confirms: { word: 'revoke', effect: 'Calls with it are refused within a second, for good.' },
+      confirms: 'Calls with it are refused within a second, for good.',
       shows: KEYS,
     }),
     list: rpc(BusinessService.method.listKeys, { shows: KEYS }),
     requests: rpc(BusinessService.method.listApiRequests, {
       flags: { all: { conflicts: 'business' }, statusClass: { read: Number } },
-      shows: REQUESTS,
+      shows: 'receivedAt=Time, status, durationMs=ms, method, path, live, keyId, requestId, error',
     }),
   })
 }
 
-const TOKEN_COLUMNS =
+const TOKENS =
   'id, name, prefix, scopes, businessIds=Businesses, createdAt, expiresAt, revokedAt, lastUsedAt'
-const TOKENS = columnsOf(TokenSchema, TOKEN_COLUMNS)
-const TOKEN = columnsOf(TokenSchema, `${TOKEN_COLUMNS}, description`)
+const TOKEN = `${TOKENS}, description`
 
 const TOKEN_HELP = `
   issue: issue a token for an internal service or an operator; it is shown only once
@@ -221,11 +210,8 @@ export function token(noun: Command): void {
       notes: () => 'The token is shown only once: store it now.',
     }),
     revoke: rpc(AdminService.method.revokeToken, {
-      confirms: {
-        word: 'revoke',
-        effect:
-          'Calls with it are refused within a second, for good, and its sessions and streams end.',
-      },
+      confirms:
+        'Calls with it are refused within a second, for good, and its sessions and streams end.',
       shows: TOKEN,
     }),
     list: rpc(AdminService.method.listTokens, { shows: TOKENS }),

@@ -1,11 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { type Account, AccountSchema } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import {
-  ApprovedRecipientSchema,
-  type FeeBearer,
-  FeeBearerSchema,
-} from '../../gen/inflow/account/v1/split_pb.ts'
+import { type FeeBearer, FeeBearerSchema } from '../../gen/inflow/account/v1/split_pb.ts'
 import { AmountRuleSchema } from '../../gen/inflow/account/v1/terms_pb.ts'
 import { formatAmount, parseAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
@@ -176,7 +172,6 @@ export function account(noun: Command): void {
     }),
     close: rpc(AccountService.method.closeAccount, {
       confirms: (request, service) => ({
-        word: 'close',
         ...targetOf(request, service),
         effect: 'It cannot be opened again. Later payments into it are recorded as unmatched.',
       }),
@@ -185,7 +180,6 @@ export function account(noun: Command): void {
     resolve: rpc(AccountService.method.resolveAccount, {
       request: resolutionOf,
       confirms: (request, service) => ({
-        word: 'resolve',
         ...targetOf(request, service),
         effect:
           request.resolution.case === 'opened'
@@ -293,7 +287,7 @@ function share(text: string, before: readonly Recipient[] = []): readonly Recipi
   return [...before, recipient]
 }
 
-const RECIPIENTS = columnsOf(ApprovedRecipientSchema, 'recipientId, businessId, approvedAt')
+const RECIPIENTS = 'recipientId, businessId, approvedAt'
 
 const RECIPIENT_HELP = `
   approve: let a business divide its payments with another one

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { PortalLinkSchema, SessionSchema } from '../../gen/inflow/session/v1/session_pb.ts'
+import { PortalLinkSchema } from '../../gen/inflow/session/v1/session_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { SCOPES } from '../auth/caller.ts'
 import { columnsOf } from './columns.ts'
@@ -77,19 +77,14 @@ export function portal(noun: Command): void {
     }),
     list: rpc(SessionService.method.listPortalLinks, { shows: LINKS }),
     revoke: rpc(SessionService.method.revokePortalLink, {
-      confirms: {
-        word: 'revoke',
-        effect: 'The link opens nothing any more, and its sessions end within a second.',
-      },
+      confirms: 'The link opens nothing any more, and its sessions end within a second.',
       shows: LINKS,
     }),
   })
 }
 
-const SESSIONS = columnsOf(
-  SessionSchema,
-  'id, active, kind, callerId, name, scopes, businessIds=Businesses, address, createdAt, lastUsedAt, expiresAt, revokedAt',
-)
+const SESSIONS = `id, active, kind, callerId, name, scopes, businessIds=Businesses, address, createdAt,
+  lastUsedAt, expiresAt, revokedAt`
 
 const SESSION_HELP = `
   list: list sessions of the console, newest first

@@ -2,7 +2,6 @@ import type { Command } from 'commander'
 import {
   type Endpoint,
   EndpointSchema,
-  EndpointStatisticsSchema,
   LegacySignatureSchema,
 } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
@@ -53,12 +52,9 @@ const ENDPOINT = columnsOf(
   COMPUTED,
 )
 
-const STATISTICS = columnsOf(
-  EndpointStatisticsSchema,
-  `endpointId, from=Since, deliveryCount=Deliveries, attemptCount=Attempts,
+const STATISTICS = `endpointId, from=Since, deliveryCount=Deliveries, attemptCount=Attempts,
   deliveredCount=Delivered, failedCount=Failed, pendingCount=Pending,
-  oldestPendingAt=Oldest pending, latencyP50Ms=p50 ms, latencyP95Ms=p95 ms`,
-)
+  oldestPendingAt=Oldest pending, latencyP50Ms=p50 ms, latencyP95Ms=p95 ms`
 
 /** A text that the request had is not returned. */
 const secretNote = (secret: string) =>
@@ -154,7 +150,7 @@ export function addEndpointVerbs(noun: Command): void {
     }),
     statistics: rpc(WebhookService.method.getEndpointStatistics, { shows: STATISTICS }),
     remove: rpc(WebhookService.method.deleteEndpoint, {
-      confirms: { word: 'remove', effect: 'Its pending deliveries are dropped.' },
+      confirms: 'Its pending deliveries are dropped.',
       notes: (_response, { endpointId }) => `Removed ${endpointId}.`,
     }),
     update: rpc(WebhookService.method.updateEndpoint, {
@@ -175,11 +171,7 @@ export function addEndpointVerbs(noun: Command): void {
       request: async (options: FormatFlags) => ({ textSecret: await readTextSecret(options) }),
       confirms: ({ overlap }) =>
         overlap?.seconds === 0n
-          ? {
-              word: 'rotate',
-              effect:
-                'Only the new secret signs from now on: a receiver with an earlier one refuses events.',
-            }
+          ? 'Only the new secret signs from now on: a receiver with an earlier one refuses events.'
           : undefined,
       shows: ENDPOINT,
       also: 'secret',
@@ -189,11 +181,8 @@ export function addEndpointVerbs(noun: Command): void {
       ],
     }),
     switch: rpc(WebhookService.method.switchSecret, {
-      confirms: {
-        word: 'switch',
-        effect:
-          'Only the new text signs from now on: a receiver with the one before refuses events.',
-      },
+      confirms:
+        'Only the new text signs from now on: a receiver with the one before refuses events.',
       shows: ENDPOINT,
     }),
   })

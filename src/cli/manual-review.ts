@@ -4,9 +4,7 @@ import {
   NotificationSchema,
 } from '../../gen/inflow/notification/v1/notification_pb.ts'
 import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
-import { PaymentConflictSchema } from '../../gen/inflow/reconciliation/v1/payment_conflict_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
-import { UnmatchedPaymentSchema } from '../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
 import { columnsOf } from './columns.ts'
 import { YES } from './confirm.ts'
 import { fields } from './output.ts'
@@ -14,13 +12,8 @@ import { BUSINESS, PAGE, rpc } from './rpc-verb.ts'
 import { TRANSACTION } from './transaction.ts'
 import { addVerbs } from './verb.ts'
 
-const UNMATCHED_COLUMNS =
+const UNMATCHED =
   'id, paidAt, bank, accountNumber, amountMinor, status, sessionId, payer.name=Payer'
-const UNMATCHED = columnsOf(UnmatchedPaymentSchema, UNMATCHED_COLUMNS)
-const UNMATCHED_DETAILS = columnsOf(
-  UnmatchedPaymentSchema,
-  `${UNMATCHED_COLUMNS}, narration, resolution, resolvedAt, note`,
-)
 const UNMATCHED_ID = '<id>  the payment, unm_…'
 
 const UNMATCHED_HELP = `
@@ -47,28 +40,21 @@ export function unmatched(noun: Command): void {
   addVerbs(noun, UNMATCHED_HELP, {
     list: rpc(ReconciliationService.method.listUnmatchedPayments, { shows: UNMATCHED }),
     assign: rpc(ReconciliationService.method.assignUnmatchedPayment, {
-      confirms: ({ businessId, reference }) => ({
-        word: 'assign',
-        effect: `It is credited to ${businessId}, account ${reference}, and the business is notified.`,
-      }),
+      confirms: ({ businessId, reference }) =>
+        `It is credited to ${businessId}, account ${reference}, and the business is notified.`,
       shows: TRANSACTION,
     }),
     return: rpc(ReconciliationService.method.returnUnmatchedPayment, {
-      confirms: {
-        word: 'return',
-        effect: 'It is marked as returned to its payer, and cannot be assigned any more.',
-      },
-      shows: UNMATCHED_DETAILS,
+      confirms: 'It is marked as returned to its payer, and cannot be assigned any more.',
+      shows: `${UNMATCHED}, narration, resolution, resolvedAt, note`,
     }),
   })
 }
 
-const NOTIFICATION_COLUMNS = 'id, receivedAt, bank, accountNumber, amountMinor, sessionId'
-const HELD = columnsOf(NotificationSchema, `${NOTIFICATION_COLUMNS}, cause`)
-const FOUND = columnsOf(NotificationSchema, `${NOTIFICATION_COLUMNS}, result, cause`)
+const NOTIFICATIONS = 'id, receivedAt, bank, accountNumber, amountMinor, sessionId'
 const NOTIFICATION = columnsOf(
   NotificationSchema,
-  `${NOTIFICATION_COLUMNS}, cause, state, result, tries, resolvedAt, note`,
+  `${NOTIFICATIONS}, cause, state, result, tries, resolvedAt, note`,
 )
 const NOTIFICATION_ID = '<id>  the notification, ntf_…'
 
@@ -103,17 +89,18 @@ const NOTIFICATION_HELP = `
 
 export function notification(noun: Command): void {
   addVerbs(noun, NOTIFICATION_HELP, {
-    list: rpc(NotificationService.method.listHeldNotifications, { shows: HELD }),
-    find: rpc(NotificationService.method.listNotifications, { shows: FOUND }),
+    list: rpc(NotificationService.method.listHeldNotifications, {
+      shows: `${NOTIFICATIONS}, cause`,
+    }),
+    find: rpc(NotificationService.method.listNotifications, {
+      shows: `${NOTIFICATIONS}, result, cause`,
+    }),
     show: rpc(NotificationService.method.showNotification, {
       shows: (response) => `${shown(response.notification)}\n\n${response.body}`,
     }),
     retry: rpc(NotificationService.method.retryNotification, { shows: NOTIFICATION }),
     resolve: rpc(NotificationService.method.resolveNotification, {
-      confirms: {
-        word: 'resolve',
-        effect: 'Its manual review ends, and nothing is recorded of it.',
-      },
+      confirms: 'Its manual review ends, and nothing is recorded of it.',
       shows: NOTIFICATION,
     }),
   })
@@ -121,13 +108,8 @@ export function notification(noun: Command): void {
 
 const shown = (found: Notification | undefined) => (found ? fields(found, NOTIFICATION.list) : '')
 
-const CONFLICT_COLUMNS = `id, createdAt=Reported at, bank, sessionId, accountNumber, amountMinor,
+const CONFLICTS = `id, createdAt=Reported at, bank, sessionId, accountNumber, amountMinor,
   status, recordedAccountNumber, recordedAmountMinor`
-const CONFLICTS = columnsOf(PaymentConflictSchema, CONFLICT_COLUMNS)
-const CONFLICT = columnsOf(
-  PaymentConflictSchema,
-  `${CONFLICT_COLUMNS}, transactionId, businessId, resolvedAt, note`,
-)
 
 const CONFLICT_HELP = `
   list: list unresolved reports that contradict recorded payments, newest first
@@ -144,11 +126,8 @@ export function conflict(noun: Command): void {
   addVerbs(noun, CONFLICT_HELP, {
     list: rpc(ReconciliationService.method.listPaymentConflicts, { shows: CONFLICTS }),
     resolve: rpc(ReconciliationService.method.resolvePaymentConflict, {
-      confirms: {
-        word: 'resolve',
-        effect: 'Its manual review ends, and the recorded payment stays as it is.',
-      },
-      shows: CONFLICT,
+      confirms: 'Its manual review ends, and the recorded payment stays as it is.',
+      shows: `${CONFLICTS}, transactionId, businessId, resolvedAt, note`,
     }),
   })
 }

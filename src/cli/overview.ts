@@ -9,7 +9,7 @@ import {
   ReviewItemSchema,
   ReviewKindSchema,
 } from '../../gen/inflow/overview/v1/review_pb.ts'
-import { ResultKindSchema, SearchResultSchema } from '../../gen/inflow/overview/v1/search_pb.ts'
+import { ResultKindSchema } from '../../gen/inflow/overview/v1/search_pb.ts'
 import { formatAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
 import { enumName, enumRule, localTime } from './options.ts'
@@ -83,10 +83,7 @@ const SEARCH_HELP = `
 
 export function search(noun: Command): void {
   const verb = rpc(OverviewService.method.search, {
-    shows: columnsOf(
-      SearchResultSchema,
-      'kind, id, title, subtitle=About, at, amountMinor?, status, businessId',
-    ),
+    shows: 'kind, id, title, subtitle=About, at, amountMinor?, status, businessId',
     notes({ more }) {
       const kinds = more.map((kind) => enumName(ResultKindSchema, kind)).join(', ')
       return more.length === 0

@@ -49,7 +49,7 @@ interface RpcVerb<Input extends DescMessage, Output extends DescMessage, Options
     service: Service,
     operand: string,
   ): MessageInitShape<Input> | Promise<MessageInitShape<Input>>
-  /** What the operator confirms; its target is the operand unless it states another. */
+  /** What the operator confirms: what happens to the operand, by the name of the verb, or another action. */
   readonly confirms?: Confirmed | ((request: MessageShape<Input>, service: Service) => Confirmed)
   /** Makes the response whole before it is shown. */
   completes?(
@@ -57,8 +57,9 @@ interface RpcVerb<Input extends DescMessage, Output extends DescMessage, Options
     service: Service,
     request: MessageShape<Input>,
   ): Promise<MessageShape<Output>>
-  /** Columns of a message of the response, or of the response itself; or its text. */
+  /** Columns of the message that the response has, or of the response itself; or its text. */
   readonly shows?:
+    | string
     | Columns<never>
     | ((
         response: MessageShape<Output>,
@@ -79,7 +80,7 @@ interface RpcVerb<Input extends DescMessage, Output extends DescMessage, Options
 /** Flags that differ from the default, in the field that they set or in how they are read. */
 type Flags = Readonly<Record<string, string | FlagRule>>
 type FlagRule = OptionRule & { readonly field?: string }
-type Confirmed = (Partial<Action> & Pick<Action, 'word' | 'effect'>) | Confirmation | undefined
+type Confirmed = string | (Partial<Action> & Pick<Action, 'effect'>) | Confirmation | undefined
 type Notes = string | readonly string[] | undefined
 
 /**
@@ -93,7 +94,8 @@ export const rpc =
   ): Verb =>
   (describe) => {
     const { input, output } = method
-    const { flags = {}, confirms, completes, shows, also, notes, silent } = verb
+    const { flags = {}, confirms, completes, also, notes, silent } = verb
+    const shows = typeof verb.shows === 'string' ? columnsIn(output, verb.shows) : verb.shows
     const command = describe((option) => {
       const { field, ...rule } = flagOf(flags[option.attributeName()])
       const target = requestField(input, option, field, verb.request !== undefined)
@@ -107,9 +109,13 @@ export const rpc =
       const operands = readOperand(input, command, operand)
       const read = readOptions(input, fieldOptions, flags, options, service)
       const request = create(input, { ...read, ...operands, ...own } as MessageInitShape<Input>)
-      const confirmed = typeof confirms === 'function' ? confirms(request, service) : confirms
-      if (confirmed && 'question' in confirmed) await confirm(options, confirmed)
-      else if (confirmed) await confirmAction(service, options, { target: operand, ...confirmed })
+      const asked = typeof confirms === 'function' ? confirms(request, service) : confirms
+      if (typeof asked === 'object' && 'question' in asked) await confirm(options, asked)
+      else if (asked !== undefined) {
+        const action = typeof asked === 'string' ? { effect: asked } : asked
+        const word = command.name().replace('complete-', '')
+        await confirmAction(service, options, { word, target: operand, ...action })
+      }
       const showPage = async (pageRequest: MessageShape<Input>, isFirst = false) => {
         const page = await callPages(method, verb, service, pageRequest)
         // A list may end with an empty page.
@@ -257,6 +263,11 @@ async function findBusiness(service: Service, request: object): Promise<void> {
     // A token may list what it may not look up otherwise.
     if (ConnectError.from(error).code === Code.NotFound) throw error
   }
+}
+
+function columnsIn(output: DescMessage, names: string): Columns<never> {
+  const field = output.fields.find(({ message }) => message?.typeName.startsWith('inflow.'))
+  return columnsOf(field?.message ?? output, names)
 }
 
 /** A table if the response has many of the message, else a line for each field. */

@@ -1,8 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import {
-  BalanceSchema,
-  HolidaySchema,
   Schedule,
   type Settlement,
   SettlementDaySchema,
@@ -13,7 +11,6 @@ import {
 } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import {
   GetSettlementTermsResponseSchema,
-  PreviewSettlementResponseSchema,
   SettlementService,
   type SettleRequest,
   type SettleResponse,
@@ -92,11 +89,8 @@ export function settle(noun: Command): void {
       shows: ({ settlements }) => settlementTable(settlements),
     }),
     preview: rpc(SettlementService.method.previewSettlement, {
-      shows: columnsOf(
-        PreviewSettlementResponseSchema,
-        `transactionCount=Transactions, grossMinor, feesMinor, splitsMinor?, netMinor,
-          cutOffAt=Recorded before, nextSettlementAt=Next settlement`,
-      ),
+      shows: `transactionCount=Transactions, grossMinor, feesMinor, splitsMinor?, netMinor,
+        cutOffAt=Recorded before, nextSettlementAt=Next settlement`,
     }),
     list: rpc(SettlementService.method.listSettlements, {
       shows: ({ settlements }) => settlementTable(settlements),
@@ -286,12 +280,12 @@ const BALANCE_HELP = `
 
 export function balance(noun: Command): void {
   const verb = rpc(SettlementService.method.getBalance, {
-    shows: columnsOf(BalanceSchema, 'pendingMinor, availableMinor, feesMinor, currency'),
+    shows: 'pendingMinor, availableMinor, feesMinor, currency',
   })
   describeNoun(noun, verb, BALANCE_HELP)
 }
 
-const HOLIDAYS = columnsOf(HolidaySchema, 'day, name')
+const HOLIDAYS = 'day, name'
 
 const HOLIDAY_HELP = `
   add: add a holiday, or rename an existing one

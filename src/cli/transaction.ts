@@ -57,11 +57,8 @@ function recorderText({ recorder }: Transaction): string {
   return `${enumName(RecorderKindSchema, recorder.kind).toLowerCase()} ${recorder.id}`.trimEnd()
 }
 
-const HELD = columnsOf(
-  TransactionSchema,
-  `id, paidAt, amountMinor, ${VARIANCE}, live, accountNumber, merchantReference=Own reference,
-  payer.name=Payer, returnReason, businessId`,
-)
+const HELD = `id, paidAt, amountMinor, ${VARIANCE}, live, accountNumber, merchantReference=Own reference,
+  payer.name=Payer, returnReason, businessId`
 
 const TRANSACTION_ID = '<transaction-id>  the transaction id, txn_…'
 
@@ -85,10 +82,7 @@ export function transaction(noun: Command): void {
   addListVerb(noun)
   addVerbs(noun, TRANSACTION_VERB_HELP, {
     reverse: rpc(TransactionService.method.reverseTransaction, {
-      confirms: {
-        word: 'reverse',
-        effect: 'Its amount is taken from the balance of its business, which is notified.',
-      },
+      confirms: 'Its amount is taken from the balance of its business, which is notified.',
       shows: TRANSACTION,
     }),
   })
@@ -167,24 +161,15 @@ function addHeldVerbs(noun: Command): void {
       shows: HELD,
     }),
     accept: rpc(HeldPaymentService.method.acceptPayment, {
-      confirms: {
-        word: 'accept',
-        effect: 'Its amount is credited to its business. It cannot be held again.',
-      },
+      confirms: 'Its amount is credited to its business. It cannot be held again.',
       shows: HELD,
     }),
     return: rpc(HeldPaymentService.method.returnPayment, {
-      confirms: {
-        word: 'return',
-        effect: 'Its amount goes back to the payer. It cannot be accepted any more.',
-      },
+      confirms: 'Its amount goes back to the payer. It cannot be accepted any more.',
       shows: HELD,
     }),
     'complete-return': rpc(HeldPaymentService.method.completeReturn, {
-      confirms: {
-        word: 'return',
-        effect: 'It is reversed, and its business is notified: the bank has returned the money.',
-      },
+      confirms: 'It is reversed, and its business is notified: the bank has returned the money.',
       shows: HELD,
     }),
   })

@@ -3,9 +3,11 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
-import { expect, inject, onTestFinished, test, vi } from 'vitest'
-import { checkSettings } from '../../src/doctor/check-settings.ts'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { readConfig } from '../../src/config/config.ts'
+import { checkBanks, checkBankWork } from '../../src/doctor/check-banks.ts'
+import { checkReplicas } from '../../src/doctor/check-database.ts'
+import { checkAdministrators, checkFolder, checkSettings } from '../../src/doctor/check-settings.ts'
 import type { Finding } from '../../src/doctor/finding.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
@@ -14,7 +16,6 @@ import { freePort } from '../support/free-port.ts'
 import { startProcess } from '../support/process.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 import { runHere, temporaryFolder } from './run-inflow.ts'
 
@@ -134,29 +135,6 @@ test('fails for a database that may lose commits or has too few connections, and
   expect(JSON.stringify(unreachable)).not.toContain('hidden')
 })
 
-test('names settings of the server that cost speed, with the statements that mend them', async () => {
-  const admin = new pg.Client({ connectionString: inject('serverUrl') })
-  await admin.connect()
-  const set = async (text: string) => {
-    await admin.query(text)
-    await admin.query('select pg_reload_conf()')
-  }
-  onTestFinished(async () => {
-    await set('alter system reset autovacuum')
-    await admin.end()
-  })
-  await set('alter system set autovacuum = off')
-  await waitFor(async () => {
-    const { findings } = await runDoctor({})
-    expect(findings).toContainEqual(
-      expect.objectContaining({
-        found: expect.stringMatching(/^autovacuum is off: /),
-        advice: 'alter system set autovacuum = on; select pg_reload_conf()',
-      }),
-    )
-  })
-})
-
 test('behind a pooler it names the settings that the service’s sessions lack', async () => {
   const name = new URL(idle.url).pathname.slice(1)
   await idle.database.durablePool.query(
@@ -224,17 +202,13 @@ test('warns of a database on another machine whose connection is not encrypted a
 })
 
 test('warns of replicas that cannot be read, and of those that are none', async () => {
-  const { lines } = await runDoctor({
-    DATABASE_READ_URLS: `${service.url},postgres://inflow:hidden@127.0.0.1:1/x`,
-  })
+  const urls = [service.url, 'postgres://inflow:hidden@127.0.0.1:1/x']
+  const [primary, closed] = await checkReplicas(idle.database.durablePool, urls)
   const { host, pathname } = new URL(service.url)
-  expect(lines).toContain(
-    `warn: the replica ${host}${pathname} is not used, because it is not a standby: reads go to the primary`,
+  expect(primary?.found).toBe(
+    `the replica ${host}${pathname} is not used, because it is not a standby: reads go to the primary`,
   )
-  expect(lines).toContainEqual(
-    expect.stringMatching(/^warn: the replica 127\.0\.0\.1:1\/x cannot be read \(.*ECONNREFUSED/),
-  )
-  expect(JSON.stringify(lines)).not.toContain('hidden')
+  expect(closed?.found).toMatch(/^the replica 127\.0\.0\.1:1\/x cannot be read \(.*ECONNREFUSED/)
 })
 
 test('fails for a master key that is not the database’s, and warns of an unneeded one', async () => {
@@ -295,15 +269,15 @@ test('lists the instances that run, with their version', async () => {
 })
 
 test('fails for a data folder that other users can write to', async () => {
-  const DATA_DIR = join(temporaryFolder(), 'data')
-  mkdirSync(DATA_DIR)
-  chmodSync(DATA_DIR, 0o777)
-  writeFileSync(join(DATA_DIR, 'master.key'), 'x', { mode: 0o640 })
-  const { stdout, code } = await runHere(['doctor', '--json'], { DATA_DIR })
-  expect(code).toBe(1)
-  const found = (JSON.parse(stdout).findings as Finding[]).map(({ found }) => found)
-  expect(found).toContain(`other users can write to ${DATA_DIR}`)
-  expect(found).toContain(`other users can read ${join(DATA_DIR, 'master.key')}`)
+  const dataDir = join(temporaryFolder(), 'data')
+  mkdirSync(dataDir)
+  chmodSync(dataDir, 0o777)
+  writeFileSync(join(dataDir, 'master.key'), 'x', { mode: 0o640 })
+  expect(await checkFolder(dataDir)).toMatchObject([
+    { level: 'fail', found: `other users can write to ${dataDir}` },
+    { level: 'fail', found: `other users can read ${join(dataDir, 'master.key')}` },
+    {},
+  ])
 })
 
 test('reports a certificate that expires soon or has expired', () => {
@@ -320,17 +294,16 @@ test('reports a certificate that expires soon or has expired', () => {
 
 test('reports whether a live bank responds, and what waits for manual review', async () => {
   const bank = await startReceiver()
-  const env = {
-    BANKS: 'PROVIDUS=live',
-    BANK_PROVIDUS_BASE_URL: bank.url,
-    BANK_PROVIDUS_CLIENT_ID: 'client',
-    BANK_PROVIDUS_CLIENT_SECRET: 'secret',
-  }
+  const { liveBanks } = readConfig({
+    ...{ BANKS: 'PROVIDUS=live', BANK_PROVIDUS_BASE_URL: bank.url },
+    ...{ BANK_PROVIDUS_CLIENT_ID: 'client', BANK_PROVIDUS_CLIENT_SECRET: 'secret' },
+  })
+  const { durablePool, orm } = idle.database
   const reported = async () => {
-    const { findings } = await runDoctor(env)
-    return findings.filter(({ area }) => area === 'Banks').map(({ level, found }) => [level, found])
+    const work = await checkBankWork(orm, liveBanks, Date.now())
+    const findings = [...work, ...(await checkBanks(liveBanks))]
+    return findings.map(({ level, found }) => [level, found])
   }
-  const { durablePool } = idle.database
   await durablePool.query(
     `insert into unmatched_payment (id, bank, account_number, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
@@ -355,9 +328,8 @@ test('reports whether a live bank responds, and what waits for manual review', a
   await durablePool.query(
     `update bank_notification set state = 'PENDING', next_try_at = now() - interval '1 hour'`,
   )
-  expect(await reported()).toContainEqual([
-    ...['warn', '1 notifications are due and are not processed'],
-  ])
+  const overdue = '1 notifications are due and are not processed'
+  expect(await reported()).toContainEqual(['warn', overdue])
   await bank.close()
   expect((await reported()).at(-1)).toEqual([
     'fail',
@@ -388,8 +360,12 @@ test('finds the service of its own settings, over TLS with its own certificate',
 })
 
 test('warns that no caller can administer the service', async () => {
-  const found =
-    'warn: no caller can administer this service: ADMIN_TOKEN is not set, and no token in the database has the scope admin'
+  const given = { DATABASE_URL: idle.url, MASTER_KEY: MASTER_KEY.toString('base64') }
+  const warned = async (env = {}) => {
+    const config = readConfig({ ...given, ...env })
+    const [finding] = await checkAdministrators(idle.database.durablePool, config)
+    return finding?.found.startsWith('no caller can administer this service: ADMIN_TOKEN is not')
+  }
   const clear = () => idle.database.durablePool.query('delete from internal_token')
   const add = (scopes: string, more = 'null, null, null') =>
     idle.database.durablePool.query(
@@ -397,7 +373,6 @@ test('warns that no caller can administer the service', async () => {
           revoked_at, expires_at, business_ids)
         values ('tok_1', 'x', '', 'x', '', '{${scopes}}', now(), ${more})`,
     )
-  const warned = async (env = {}) => (await runDoctor(env)).lines.includes(found)
   expect(await warned()).toBe(true)
   expect(await warned({ ADMIN_TOKEN: 'x'.repeat(32) })).toBe(false)
   const useless = [
@@ -408,7 +383,7 @@ test('warns that no caller can administer the service', async () => {
   ] as const
   for (const [scopes, more] of useless) {
     await add(scopes, more)
-    expect([scopes, more, await warned()]).toEqual([scopes, more, true])
+    expect(await warned(), `${scopes}, ${more}`).toBe(true)
     await clear()
   }
   await add('admin')
