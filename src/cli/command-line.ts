@@ -169,11 +169,7 @@ export async function runCommandLine(
 /** A command and those below it, each of which has its own output. */
 const withVerbs = (command: Command): Command[] => [command, ...command.commands.flatMap(withVerbs)]
 
-/**
- * Describes the commands.
- *
- * @param isNeeded whether the verbs of a noun are needed, not only its name and summary
- */
+/** Describes the commands. @param isNeeded whether the verbs of a noun are needed, not only its name and summary */
 export async function createProgram(
   nouns: readonly Noun[],
   isNeeded: (noun: string) => boolean,

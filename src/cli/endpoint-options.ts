@@ -185,7 +185,6 @@ export const optionColumns = {
     return method === undefined ? '' : `basic, as ${value}`
   },
   'Rate limit': ({ options }: Endpoint) => (options?.rateLimit ? `${options.rateLimit}/s` : ''),
-  Ordered: ({ options }: Endpoint) => (options?.ordered ? 'yes' : ''),
   Certificate({ options }: Endpoint) {
     const shown = options?.clientCertificate
     return shown ? `${shown.subject}, until ${localTime.format(shown.expiresAt)}` : ''

@@ -47,8 +47,8 @@ const COMPUTED = {
 const ENDPOINT = columnsOf(
   EndpointSchema,
   `${ROW}, disabledAt, disabledReason=Disabled because, profile, Legacy signature, eventName,
-  payerAsArray?, concurrency, Earlier secrets expire, Headers, Authentication, Rate limit, Ordered,
-  Certificate`,
+  payerAsArray?, concurrency, Earlier secrets expire, Headers, Authentication, Rate limit,
+  options.ordered?, Certificate`,
   COMPUTED,
 )
 

@@ -66,31 +66,8 @@ const TRANSACTION_HELP = `
   get: show one transaction
   ${BUSINESS}
   <session-id>  the interbank session id
-  Example: transaction get 120001261120100000123456789012`
+  Example: transaction get 120001261120100000123456789012
 
-const TRANSACTION_VERB_HELP = `
-  reverse: reverse a payment: undo its postings and notify the business
-  ${TRANSACTION_ID}
-  --reason <text>!  why it is reversed
-  ${YES}
-  Example: transaction reverse txn_… --reason "recalled by the bank"`
-
-export function transaction(noun: Command): void {
-  addVerbs(noun, TRANSACTION_HELP, {
-    get: rpc(TransactionService.method.getTransaction, { shows: TRANSACTION }),
-  })
-  addListVerb(noun)
-  addVerbs(noun, TRANSACTION_VERB_HELP, {
-    reverse: rpc(TransactionService.method.reverseTransaction, {
-      confirms: 'Its amount is taken from the balance of its business, which is notified.',
-      shows: TRANSACTION,
-    }),
-  })
-  addTimelineVerb(noun)
-  addHeldVerbs(noun)
-}
-
-const LIST_HELP = `
   list: list transactions, the latest payment first; of all businesses, the latest recorded first
   ${BUSINESS}
   ${MODE}
@@ -108,27 +85,18 @@ const LIST_HELP = `
   --recorded-from <time>  in the order of recording, from this time on; with --all, reported since
   --recorded-to <time>  in the order of recording, before this time; with --all, reported before
   ${PAGE}
-  Example: transaction list --status SUCCESS --from "2026-11-01 00:00:00" --limit 20`
+  Example: transaction list --status SUCCESS --from "2026-11-01 00:00:00" --limit 20
 
-function addListVerb(noun: Command): void {
-  addVerbs(noun, LIST_HELP, {
-    list: rpc(TransactionService.method.listTransactions, {
-      flags: { status: 'statuses', minAmount: 'amountFromMinor', maxAmount: 'amountToMinor' },
-      request: ({ all, test }: { all?: boolean; test?: boolean }) =>
-        all ? { live: test !== true } : {},
-      // The list by recorded time may have no end.
-      isEndless: ({ businessId, recordedFrom, recordedTo }) =>
-        businessId !== '' && (recordedFrom ?? recordedTo) !== undefined,
-      shows({ transactions }, { all }) {
-        const isImported = transactions.some(({ imported }) => imported)
-        const columns = [ROW, ...(isImported ? [IMPORTED] : []), ...(all ? ['businessId'] : [])]
-        return table(transactions, columnsOf(TransactionSchema, columns.join()).list)
-      },
-    }),
-  })
-}
+  reverse: reverse a payment: undo its postings and notify the business
+  ${TRANSACTION_ID}
+  --reason <text>!  why it is reversed
+  ${YES}
+  Example: transaction reverse txn_… --reason "recalled by the bank"
 
-const HELD_HELP = `
+  timeline: show everything that happened to a payment, and what is still to happen
+  <transaction>  the transaction id, txn_…, or the session id
+  Example: transaction timeline txn_…
+
   held: list payments that wait for a decision, or for the completion of their return
   --business <id>  of this business only (default: all businesses)
   --returns  only those whose return is requested
@@ -153,8 +121,28 @@ const HELD_HELP = `
   --note <text>!  how the money was returned
   Example: transaction complete-return txn_… --note "NIP 000013…"`
 
-function addHeldVerbs(noun: Command): void {
-  addVerbs(noun, HELD_HELP, {
+export function transaction(noun: Command): void {
+  addVerbs(noun, TRANSACTION_HELP, {
+    get: rpc(TransactionService.method.getTransaction, { shows: TRANSACTION }),
+    list: rpc(TransactionService.method.listTransactions, {
+      flags: { status: 'statuses', minAmount: 'amountFromMinor', maxAmount: 'amountToMinor' },
+      request: ({ all, test }: { all?: boolean; test?: boolean }) =>
+        all ? { live: test !== true } : {},
+      // The list by recorded time may have no end.
+      isEndless: ({ businessId, recordedFrom, recordedTo }) =>
+        businessId !== '' && (recordedFrom ?? recordedTo) !== undefined,
+      shows: ({ transactions }, { all }) => transactionTable(transactions, all === true),
+    }),
+    reverse: rpc(TransactionService.method.reverseTransaction, {
+      confirms: 'Its amount is taken from the balance of its business, which is notified.',
+      shows: TRANSACTION,
+    }),
+    timeline: rpc(OverviewService.method.getTimeline, {
+      request: async (_options, service, text) =>
+        text.startsWith('txn_') ? {} : { transactionId: await findTransaction(service, text) },
+      shows: ({ timeline }) => (timeline ? table(linesOf(timeline), TIMELINE_COLUMNS) : ''),
+      notes: ({ timeline }) => (timeline?.truncated ? 'There is more than this shows.' : undefined),
+    }),
     held: rpc(HeldPaymentService.method.listHeldPayments, {
       request: ({ returns }: { returns?: boolean }) =>
         returns ? { holdState: HoldState.RETURN_REQUESTED } : {},
@@ -173,6 +161,13 @@ function addHeldVerbs(noun: Command): void {
       shows: HELD,
     }),
   })
+}
+
+/** The columns depend on whether some were imported, and on whether they are of several businesses. */
+function transactionTable(transactions: readonly Transaction[], isOfAll: boolean): string {
+  const isImported = transactions.some(({ imported }) => imported)
+  const columns = [ROW, ...(isImported ? [IMPORTED] : []), ...(isOfAll ? ['businessId'] : [])]
+  return table(transactions, columnsOf(TransactionSchema, columns.join()).list)
 }
 
 /** Explanations of the outcomes other than RECORDED. */
@@ -224,22 +219,6 @@ const TIMELINE_COLUMNS: readonly Column<Line>[] = [
   { title: 'What', of: ({ what }) => what },
   { title: 'Detail', of: ({ detail }) => detail },
 ]
-
-const TIMELINE_HELP = `
-  timeline: show everything that happened to a payment, and what is still to happen
-  <transaction>  the transaction id, txn_…, or the session id
-  Example: transaction timeline txn_…`
-
-function addTimelineVerb(noun: Command): void {
-  addVerbs(noun, TIMELINE_HELP, {
-    timeline: rpc(OverviewService.method.getTimeline, {
-      request: async (_options, service, text) =>
-        text.startsWith('txn_') ? {} : { transactionId: await findTransaction(service, text) },
-      shows: ({ timeline }) => (timeline ? table(linesOf(timeline), TIMELINE_COLUMNS) : ''),
-      notes: ({ timeline }) => (timeline?.truncated ? 'There is more than this shows.' : undefined),
-    }),
-  })
-}
 
 /** @throws Failure if no payment, or several, have the session id */
 async function findTransaction(service: Service, query: string): Promise<string> {

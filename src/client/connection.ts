@@ -30,10 +30,7 @@ export interface Connection {
 
 /** Which events to stream, and the credentials of the connection. */
 export interface StreamOptions {
-  /**
-   * An internal token with the scope events:subscribe; empty: the client certificate identifies the
-   * caller.
-   */
+  /** An internal token with the scope events:subscribe; empty: the client certificate identifies the caller. */
   readonly token: string
   /** Where to start; absent: now. */
   readonly start?: MessageInitShape<typeof SubscribeRequestSchema>['start']

@@ -1,10 +1,9 @@
 import { createSecureContext } from 'node:tls'
 import { Client, credentials } from '@grpc/grpc-js'
-import { Agent, request } from 'undici'
 import { type ChannelSecurity, type ClientTls, secure } from '../client/credentials.ts'
 import { failingNote } from '../core/loop-watch.ts'
 import { createFindings, type Finding } from './finding.ts'
-import type { OwnTls } from './own-servers.ts'
+import { get, type OwnTls } from './own-servers.ts'
 
 /** The time that a server has to respond. */
 const RESPONSE_TIMEOUT_MS = 5_000
@@ -97,7 +96,7 @@ function ownChannel(tls: OwnTls): ChannelSecurity {
 /** @returns what is wrong; undefined: nothing */
 async function checkReadiness(opsUrl: string, tls: Servers['tls']): Promise<string | undefined> {
   try {
-    const { statusCode, text } = await get(new URL('/readyz', opsUrl), tls)
+    const { statusCode, text } = await get(new URL('/readyz', opsUrl), tls, RESPONSE_TIMEOUT_MS)
     return statusCode === 200 ? undefined : `status ${statusCode} ${text.slice(0, 300)}`
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
@@ -112,20 +111,9 @@ const FAILING_LOOP = /^inflow_loop_failing_seconds\{loop="([^"]*)"\} (\S+)$/gm
 
 /** The background work that fails, from the metrics. With several workers, those of the one that responds. */
 async function findFailingLoops(opsUrl: string, tls: Servers['tls']): Promise<readonly string[]> {
-  const { text } = await get(new URL('/metrics', opsUrl), tls)
+  const { text } = await get(new URL('/metrics', opsUrl), tls, RESPONSE_TIMEOUT_MS)
   return [...text.matchAll(FAILING_LOOP)]
     .map(([, loop = '', seconds]) => ({ loop, seconds: Number(seconds) }))
     .filter(({ seconds }) => seconds >= FAILING_SECONDS)
     .map(({ loop, seconds }) => failingNote(loop, seconds))
-}
-
-async function get(url: URL, tls: Servers['tls']) {
-  const dispatcher = new Agent({ connect: tls })
-  try {
-    const signal = AbortSignal.timeout(RESPONSE_TIMEOUT_MS)
-    const { statusCode, body } = await request(url, { dispatcher, signal })
-    return { statusCode, text: await body.text() }
-  } finally {
-    await dispatcher.destroy()
-  }
 }

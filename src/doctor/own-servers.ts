@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
+import { Agent, request } from 'undici'
 import type { ClientTls } from '../client/credentials.ts'
 import type { Config } from '../config/config.ts'
 
@@ -61,4 +62,16 @@ function accepts(url: string): Promise<boolean> {
     }
     socket.on('connect', end(true)).on('error', end(false)).on('timeout', end(false))
   })
+}
+
+/** Asks a server over a connection of its own. */
+export async function get(url: URL, tls: ClientTls | OwnTls, timeoutMs: number) {
+  const dispatcher = new Agent({ connect: tls })
+  try {
+    const signal = AbortSignal.timeout(timeoutMs)
+    const { statusCode, body } = await request(url, { dispatcher, signal })
+    return { statusCode, text: await body.text() }
+  } finally {
+    await dispatcher.destroy()
+  }
 }

@@ -6,7 +6,7 @@ import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
-import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
+import { runHere, temporaryFolder } from './run-inflow.ts'
 
 const service = useService()
 const env = (token = ADMIN_TOKEN) => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: token })
@@ -98,7 +98,7 @@ test('the audit log is verified over many pages, and the head is remembered', as
     for (let i = 1; i <= 450; i++)
       await appendAudit(client, SYSTEM, { action: 'key.issue', targetId: `key_${i}` })
   })
-  const shown = await inflow(['audit', 'verify'], { env: env() })
+  const shown = await run('audit', 'verify')
   const [, number, hash = ''] =
     /^Verified {2}(\d+) entries\nHead {6}([0-9a-f]{64})\n$/.exec(shown.stdout) ?? []
   expect(shown.code).toBe(0)

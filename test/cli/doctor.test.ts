@@ -154,15 +154,6 @@ test('behind a pooler it names the settings that the service’s sessions lack',
   expect(finding?.advice).toContain(
     `in database ${name} set default_transaction_isolation = 'read committed'`,
   )
-  const env = {
-    DATABASE_URL: idle.url,
-    MASTER_KEY: MASTER_KEY.toString('base64'),
-    DATABASE_POOLING,
-  }
-  const refused = await startProcess(env, true).catch((error: unknown) => String(error))
-  expect(refused).toMatch(
-    /DATABASE_URL cannot be used: .*default_transaction_isolation is serializable/,
-  )
 })
 
 test('measures a commit, a recording and a tick, and changes nothing', async () => {

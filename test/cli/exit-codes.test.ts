@@ -17,6 +17,12 @@ const CLOSED = { INFLOW_GRPC_URL: 'http://127.0.0.1:1', INFLOW_TOKEN: 't' }
 const service = useSharedService()
 const open = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
 
+/** A call, and a stream of another client. */
+const [LIST, TAIL] = [
+  ['business', 'list'],
+  ['events', 'tail'],
+] as const
+
 const INVALID = [
   ...['account', 'create', '--reference', 'r', '--bank', '9PSB'],
   ...['--first-name', 'A', '--last-name', 'O', '--email', 'x', '--phone', '1'],
@@ -51,7 +57,7 @@ test('with --json, an error is one line of JSON with its reason', async () => {
   expect(await errorOf(['account', 'list', '--nonsense'])).toMatchObject({
     ...{ reason: 'usage', message: "unknown option '--nonsense'", exit_code: 2 },
   })
-  expect(await errorOf(['business', 'list'], CLOSED)).toMatchObject({
+  expect(await errorOf(LIST, CLOSED)).toMatchObject({
     ...{ reason: 'unreachable', exit_code: 3 },
   })
   expect((await runHere(['account', 'list', '--json', '--help'], open())).code).toBe(0)
@@ -78,10 +84,7 @@ test('2: a file of settings that does not exist', async () => {
 })
 
 test('1: a wrong token', async () => {
-  for (const verb of [
-    ['business', 'list'],
-    ['events', 'tail'],
-  ]) {
+  for (const verb of [LIST, TAIL]) {
     const wrong = await runHere([...verb, '--token', 'wrong'], open())
     expect(wrong).toMatchObject({ code: 1, stdout: '' })
     expect(wrong.stderr).toMatch(/^error: [^\n]+ \(unauthorized\)\n$/)
@@ -95,7 +98,7 @@ test('1: a service whose database is unavailable', async () => {
   const instance = await startInstance(database.href)
   onTestFinished(instance.close)
   await wire.block()
-  const refused = await runHere(['business', 'list', '--url', instance.grpcUrl], open())
+  const refused = await runHere([...LIST, '--url', instance.grpcUrl], open())
   expect(refused).toMatchObject({ code: 1, stdout: '' })
   expect(refused.stderr).toMatch(/^error: [^\n]+ \(unavailable\)\n {2}retry in 1 s\n$/)
 })
@@ -109,10 +112,7 @@ test('1: a refusal without details names its gRPC code', async () => {
     )
   })
   onTestFinished(() => server.forceShutdown())
-  for (const verb of [
-    ['business', 'list'],
-    ['events', 'tail'],
-  ]) {
+  for (const verb of [LIST, TAIL]) {
     const bare = await runHere([...verb, '--url', `http://127.0.0.1:${port}`], open())
     expect(bare).toMatchObject({ code: 1, stdout: '' })
     expect(bare.stderr).toMatch(/^error: [^\n]+ \(unimplemented\)\n$/)
@@ -157,10 +157,7 @@ test('3: nothing listens, the host is unknown, or it is another kind of server',
     `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
   ]
   for (const url of urls) {
-    for (const verb of [
-      ['business', 'list'],
-      ['events', 'tail'],
-    ]) {
+    for (const verb of [LIST, TAIL]) {
       const { code, stdout, stderr } = await runHere([...verb, '--url', url], CLOSED)
       expect({ url, verb, code, stdout }).toEqual({ url, verb, code: 3, stdout: '' })
       expect(stderr).toMatch(

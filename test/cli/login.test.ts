@@ -18,9 +18,12 @@ function newUser() {
     file: join(folder, 'inflow/profiles.json'),
     folder,
     run: (args: readonly string[], more = {}) => runHere(args, { ...env, ...more }),
-    /** Logs in with a token on standard input. */
-    login: (args: readonly string[], input = ADMIN_TOKEN) =>
-      inflow(['login', ...args], { env, input: `${input}\n` }),
+    /** Logs in with the token of a file. */
+    login: (args: readonly string[], token = ADMIN_TOKEN) => {
+      const file = join(folder, 'token')
+      writeFileSync(file, token)
+      return runHere(['login', ...args, '--token-file', file], env)
+    },
   }
 }
 
@@ -28,7 +31,9 @@ const LIST = ['business', 'list']
 
 test('a login stores a service once it has accepted the token, for its owner alone', async () => {
   const user = newUser()
-  const { code, stderr, stdout } = await user.login(['staging', '--url', service.grpcUrl])
+  const { code, stderr, stdout } = await inflow(['login', 'staging', '--url', service.grpcUrl], {
+    ...{ env: { XDG_CONFIG_HOME: user.folder }, input: `${ADMIN_TOKEN}\n` },
+  })
   expect([code, stdout, stderr]).toEqual([
     0,
     '',

@@ -1,7 +1,6 @@
 import type { Command } from 'commander'
-import { Agent, request } from 'undici'
 import { ConfigError, readConfig } from '../../config/config.ts'
-import { type OwnTls, ownServers } from '../../doctor/own-servers.ts'
+import { get, type OwnTls, ownServers } from '../../doctor/own-servers.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { findService } from '../find-service.ts'
 import { print } from '../output.ts'
@@ -46,11 +45,13 @@ export function health(noun: Command): void {
 async function check({ ready, ...options }: HealthOptions): Promise<void> {
   const { url, tls } = findServer(environmentOf(options))
   const asked = new URL(ready ? '/readyz' : '/healthz', url)
-  const { statusCode, text } = await get(asked, tls).catch((error: NodeJS.ErrnoException) => {
-    throw new Failure(EXIT.refused, `no response from ${asked}: ${error.message || error.code}`)
-  })
+  const { statusCode, text } = await get(asked, tls, RESPONSE_TIMEOUT_MS).catch(
+    (error: NodeJS.ErrnoException) => {
+      throw new Failure(EXIT.refused, `no response from ${asked}: ${error.message || error.code}`)
+    },
+  )
   if (statusCode !== 200) {
-    throw new Failure(EXIT.refused, `${asked} responds ${statusCode}: ${text}`)
+    throw new Failure(EXIT.refused, `${asked} responds ${statusCode}: ${text.slice(0, 300)}`)
   }
   print('healthy')
 }
@@ -66,16 +67,5 @@ function findServer(env: NodeJS.ProcessEnv): { readonly url: string; readonly tl
     // Any exit code but 1 has a meaning of its own for some engines.
     const faults = error instanceof ConfigError ? error.faults : [(error as Error).message]
     throw new Failure(EXIT.refused, faults[0] ?? '', faults.slice(1))
-  }
-}
-
-async function get(url: URL, tls: OwnTls) {
-  const dispatcher = new Agent({ connect: tls })
-  try {
-    const signal = AbortSignal.timeout(RESPONSE_TIMEOUT_MS)
-    const { statusCode, body } = await request(url, { dispatcher, signal })
-    return { statusCode, text: (await body.text()).slice(0, 300) }
-  } finally {
-    await dispatcher.destroy()
   }
 }
