@@ -109,7 +109,7 @@ test('the audit log is verified over many pages, and the head is remembered', as
   expect(later.answer.head.number).toBe(Number(number) + 1)
 })
 
-test('a log that was changed or cut fails, with the first bad entry or for want of the head of an earlier run', async () => {
+test('entries that were removed from the end are detected with the head of an earlier run', async () => {
   const { rows } = await service.database.durablePool.query('select mac from audit_head')
   await service.business('To be removed')
   const { answer: before } = await verify()
@@ -126,6 +126,11 @@ test('a log that was changed or cut fails, with the first bad entry or for want 
     stderr: expect.stringContaining('it lacks the expected head'),
     answer: { intact: false, broken: null },
   })
+  const malformed = await run('audit', 'verify', '--expect-head', 'xyz')
+  expect(malformed).toMatchObject({ code: 2, stdout: '' })
+})
+
+test('a log that was changed fails with its first bad entry', async () => {
   await withoutTriggers(`update audit_entry set actor_name = 'forger' where number in (3, 300)`)
   expect(await verify()).toMatchObject({
     code: 1,
@@ -134,8 +139,6 @@ test('a log that was changed or cut fails, with the first bad entry or for want 
     ),
     answer: { intact: false, broken: { number: 3 }, head: { number: 2 } },
   })
-  const malformed = await run('audit', 'verify', '--expect-head', 'xyz')
-  expect(malformed).toMatchObject({ code: 2, stdout: '' })
 })
 
 test('a token that is restricted to businesses cannot verify; the error says so', async () => {

@@ -2,16 +2,17 @@ import { beforeAll, expect, test } from 'vitest'
 import { COMMANDS } from '../../src/cli/overview.ts'
 import { ACTIONS } from '../../src/overview/message.ts'
 import { openShop, pay, type Shop } from '../overview/scene.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { runHere } from './run-inflow.ts'
 
-const service = useService()
+const service = useSharedService()
 
 const inflow = (...args: string[]) =>
   runHere(args, { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
 
 let shop: Shop
+const ofShop = () => ['--business', shop.businessId]
 let id: string
 let sessionId: string
 
@@ -50,7 +51,8 @@ test('shows the timeline of a payment by its id or its session id', async () => 
 })
 
 test('lists what waits for a decision, with the counts of each kind', async () => {
-  const { code, stdout, stderr } = await inflow('review', 'list', '--kind', 'HELD_PAYMENT')
+  const kind = ['--kind', 'HELD_PAYMENT']
+  const { code, stdout, stderr } = await inflow('review', 'list', ...ofShop(), ...kind)
   expect(code).toBe(0)
   expect(stdout).toMatch(
     new RegExp(`HELD_PAYMENT .*${id} +4.00 .*transaction accept, transaction return`),
@@ -70,13 +72,13 @@ test('names a command for every action of an item', async () => {
 
 test('states the figures, the banks and the health', async () => {
   await waitFor(async () => {
-    const { code, stdout } = await inflow('overview')
+    const { code, stdout } = await inflow('overview', ...ofShop())
     expect(code).toBe(0)
     expect(stdout).toMatch(/Payments in 24 h +1 \(a week before: 0\)/)
     expect(stdout).toMatch(/Amount +5.00 \(a week before: 0.00\)/)
     expect(stdout).toMatch(/Waiting for review +1 HELD_PAYMENT/)
     expect(stdout).toMatch(/9PSB +sandbox +closed/)
   })
-  const { stdout } = await inflow('overview', '--business', shop.businessId, '--json')
+  const { stdout } = await inflow('overview', ...ofShop(), '--json')
   expect(JSON.parse(stdout).total.payments).toBe('1')
 })
