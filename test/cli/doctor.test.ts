@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
 import { checkBanks, checkBankWork } from '../../src/doctor/check-banks.ts'
 import { checkReplicas } from '../../src/doctor/check-database.ts'
@@ -18,8 +18,6 @@ import { startReceiver } from '../support/receiver.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 import { runHere, temporaryFolder } from './run-inflow.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 const service = useService()
 /** A database that no service uses. */

@@ -8,8 +8,6 @@ import { startProcess } from '../support/process.ts'
 import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 import { inflow, runHere, startInflow, temporaryFolder } from './run-inflow.ts'
 
-vi.setConfig({ testTimeout: 90_000 })
-
 async function query(url: string, text: string) {
   const client = new pg.Client({ connectionString: url })
   await client.connect()

@@ -12,10 +12,8 @@ import {
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { temporaryFolder } from './run-inflow.ts'
-
-vi.setConfig({ testTimeout: 30_000 })
 
 const ROOT = join(import.meta.dirname, '../..')
 const SOURCE = join(ROOT, 'src/cli')
