@@ -1,13 +1,11 @@
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { appendFile, chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { appendFile, chmod, mkdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { createClient } from '@connectrpc/connect'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { IdType } from '../../gen/inflow/account/v1/account_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
-import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -18,20 +16,18 @@ import {
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { startFakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
-import { SubscriptionRefused, subscribe } from '../../src/client/subscribe.ts'
 import { serverUser, spawnAs } from '../../src/postgres/embedded/server-user.ts'
 import { runHere } from '../cli/run-inflow.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { makeFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
-import { grpcClient } from '../support/grpc-client.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
+import { openAccountOver } from '../support/opened-account.ts'
 import { findPostgres, type PostgresServer, startPostgres } from '../support/postgres-server.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN, MASTER_KEY } from '../support/service.ts'
 import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
-import { makeCertificate } from '../webhooks/sender/certificate.ts'
 import { receiversOf } from './notification-receivers.ts'
+import { client, follow, sessionsOf, startHttpsReceiver, webhooksAt } from './scene.ts'
 import { query } from './standby.ts'
 
 vi.setConfig({ testTimeout: 300_000 })
@@ -86,10 +82,7 @@ test.skipIf(!existsSync(join(bin, 'pg_basebackup')))(
 
     await inParallel(PAYMENTS, pay(account))
     const base = join(disk, 'base')
-    const [backup] = await Promise.all([
-      timed(() => takeBaseBackup(primary, base)),
-      inParallel(PAYMENTS, pay(account)),
-    ])
+    await Promise.all([takeBaseBackup(primary, base), inParallel(PAYMENTS, pay(account))])
     await inParallel(PAYMENTS, pay(account))
     expect(await report(lost, 'reported-before')).toBe(RecordOutcome.RECORDED)
     await followed()
@@ -103,7 +96,7 @@ test.skipIf(!existsSync(join(bin, 'pg_basebackup')))(
     await inParallel(3, pay(forgotten))
     await followed()
     await vi.waitFor(() => {
-      expect(new Set(webhooksOf(receiver).map((each) => each.transaction_ref))).toEqual(
+      expect(new Set(webhooksAt(receiver).map((each) => each.transaction_ref))).toEqual(
         keysOf(paid),
       )
     }, WAIT)
@@ -163,13 +156,13 @@ test.skipIf(!existsSync(join(bin, 'pg_basebackup')))(
 
     // Businesses get the events of the new epoch, and no number stands for two events.
     await vi.waitFor(() => {
-      const renewed = webhooksOf(receiver).filter(({ epoch }) => epoch === 2)
+      const renewed = webhooksAt(receiver).filter(({ epoch }) => epoch === 2)
       expect(missed.difference(new Set(renewed.map((each) => each.transaction_ref)))).toEqual(
         new Set(),
       )
     }, WAIT)
     const numbers = new Map(
-      webhooksOf(receiver).map((each) => [each.event_id, `${each.epoch}.${each.sequence}`]),
+      webhooksAt(receiver).map((each) => [each.event_id, `${each.epoch}.${each.sequence}`]),
     )
     expect(new Set(numbers.values()).size).toBe(numbers.size)
 
@@ -184,16 +177,11 @@ test.skipIf(!existsSync(join(bin, 'pg_basebackup')))(
       ])
     }, WAIT)
     console.log(
-      `${kept.size} payments at the point in time, ${paid.size - kept.size} after it; base backup in ${backup.ms} ms; ` +
+      `${kept.size} payments at the point in time, ${paid.size - kept.size} after it; ` +
         `restored in ${restoredMs} ms, served after ${upMs} ms, had all payments after ${allMs} ms`,
     )
   },
 )
-
-const client = <S extends Parameters<typeof createClient>[0]>(
-  service: S,
-  { grpcUrl }: ServiceProcess,
-) => grpcClient(service, grpcUrl)
 
 /** Fake banks, a receiver of webhooks, and a disk that PostgreSQL's user may write to. */
 async function prepare() {
@@ -207,11 +195,7 @@ async function prepare() {
   const retryDelaysMs = Array.from({ length: 100 }, () => 200)
   const banks = await startFakeBanks({ port: 0, serviceUrl, retryDelaysMs })
   onTestFinished(() => banks.close())
-  const certificate = makeCertificate()
-  const authority = join(folder, 'authority.pem')
-  await writeFile(authority, certificate.cert)
-  const receiver = await startReceiver(certificate)
-  onTestFinished(() => receiver.close())
+  const https = await startHttpsReceiver()
   const start = async (DATABASE_URL: string, RECONCILE_INTERVAL_MINUTES: string) => {
     const environment = {
       ...banks.environment,
@@ -219,62 +203,27 @@ async function prepare() {
       HTTP_PORT: `${port}`,
       RECONCILE_INTERVAL_MINUTES,
       RECONCILE_GRACE_MINUTES: '0',
-      NODE_EXTRA_CA_CERTS: authority,
-      WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
+      ...https.environment,
       LOG_LEVEL: 'warn',
     }
     const service = await startProcess(environment, true)
     onTestFinished(async () => void (await service.stop()))
     return service
   }
-  return { disk, banks, receiver, start }
+  return { disk, banks, receiver: https.receiver, start }
 }
 
 async function openAccount(
-  service: ServiceProcess,
+  { grpcUrl }: ServiceProcess,
   businessId: string,
   reference: string,
   bank: Bank,
 ) {
-  const { account } = await client(AccountService, service).createAccount({
-    businessId,
-    reference,
-    bank,
-    ...CUSTOMER,
-    idType: 1,
-    idNumber: '22222222222',
-  })
-  return account!.accountNumber
+  const identified = { businessId, reference, bank, idType: IdType.NIN, idNumber: '22222222222' }
+  return (await openAccountOver(grpcTransport(grpcUrl), identified)).accountNumber
 }
 
 const keysOf = (paid: ReadonlyMap<string, bigint>) => new Set(paid.keys())
-
-const sessionsOf = (events: readonly Event[]) =>
-  events.flatMap(({ payload }) => (payload.case === 'transaction' ? [payload.value.sessionId] : []))
-
-const webhooksOf = (receiver: Receiver) =>
-  receiver.requests.map(({ rawBody }) => JSON.parse(rawBody).data)
-
-/** Follows the events of all businesses until it is refused. */
-function follow({ grpcAddress }: ServiceProcess, cursor?: string) {
-  const state = { events: [] as Event[], refused: undefined as SubscriptionRefused | undefined }
-  const stop = new AbortController()
-  onTestFinished(() => stop.abort())
-  const start = cursor
-    ? ({ case: 'cursor', value: cursor } as const)
-    : ({ case: 'beginning', value: true } as const)
-  const run = async () => {
-    const options = { addresses: [grpcAddress], token: ADMIN_TOKEN, retryMaxMs: 500 }
-    for await (const event of subscribe({ ...options, signal: stop.signal, start })) {
-      state.events.push(event)
-    }
-  }
-  run().catch((error: unknown) => {
-    if (!(error instanceof SubscriptionRefused)) throw error
-    state.refused = error
-  })
-  return state
-}
 
 async function inParallel(count: number, work: (index: number) => Promise<unknown>) {
   let next = 0
@@ -282,12 +231,6 @@ async function inParallel(count: number, work: (index: number) => Promise<unknow
     for (let index = next++; index < count; index = next++) await work(index)
   }
   await Promise.all(Array.from({ length: CONCURRENCY }, worker))
-}
-
-async function timed(work: () => Promise<unknown>): Promise<{ ms: number }> {
-  const startedMs = performance.now()
-  await work()
-  return { ms: Math.round(performance.now() - startedMs) }
 }
 
 /** Reads one text. */

@@ -1,26 +1,24 @@
-import { expect, onTestFinished, test, vi } from 'vitest'
-import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
+import { expect, test, vi } from 'vitest'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { ENTITIES } from '../../src/app/entities.ts'
-import { SubscriptionRefused, subscribe } from '../../src/client/subscribe.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { startProxy } from '../client/proxy.ts'
 import type { ServiceProcess } from '../support/process.ts'
 import type { Receiver } from '../support/receiver.ts'
-import { ADMIN_TOKEN } from '../support/service.ts'
 import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 import {
   client,
+  follow,
   idsOf,
   openNotified,
   recordPayment,
   sessionsOf,
   startInstances,
   webhooksAt,
-} from './failover-scene.ts'
+} from './scene.ts'
 import {
   burnTransactionIds,
   copyCluster,
@@ -59,28 +57,6 @@ async function pay(
     const transactions = client(TransactionService, instances[index % instances.length]!)
     await vi.waitFor(() => recordPayment(transactions, accountNumber, sessionId), WAIT)
   }
-}
-
-/** A subscriber of one instance, what it has received, and why it was refused. */
-function follow({ grpcAddress }: ServiceProcess, cursor?: string) {
-  const events: Event[] = []
-  const state = { events, refused: undefined as SubscriptionRefused | undefined }
-  const stop = new AbortController()
-  onTestFinished(() => stop.abort())
-  const start = cursor ? { case: 'cursor', value: cursor } : { case: 'beginning', value: true }
-  const run = async () => {
-    for await (const event of subscribe({
-      ...{ addresses: [grpcAddress], token: ADMIN_TOKEN, retryMaxMs: 500, signal: stop.signal },
-      start: start as Parameters<typeof subscribe>[0]['start'],
-    })) {
-      events.push(event)
-    }
-  }
-  run().catch((error: unknown) => {
-    if (!(error instanceof SubscriptionRefused)) throw error
-    state.refused = error
-  })
-  return state
 }
 
 const named = (prefix: string, count: number) =>

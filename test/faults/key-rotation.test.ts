@@ -1,12 +1,10 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { createClient } from '@connectrpc/connect'
+import { text } from 'node:stream/consumers'
 import { Webhook } from 'standardwebhooks'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { detailsText, identityContext, identityText } from '../../src/accounts/account.ts'
@@ -14,11 +12,8 @@ import { newId } from '../../src/core/ids.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { asJson, creation, GENERATE, send, until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
-import { makeFolder } from '../support/folder.ts'
-import { grpcTransport } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { makeCertificate } from '../webhooks/sender/certificate.ts'
+import { client, startHttpsReceiver } from './scene.ts'
 
 /** Eight pages of a rotation. */
 const ACCOUNTS = 4_000
@@ -30,45 +25,13 @@ const oldEncrypter = createEncrypter(OLD)
 const newEncrypter = createEncrypter(NEW)
 
 const db = useDatabase()
-/** Of the webhooks of the business. */
-let receiver: Receiver
-let folder: string
 const running = new Set<ServiceProcess>()
 
-beforeAll(async () => {
-  folder = await makeFolder('keys')
-  const certificate = makeCertificate()
-  await writeFile(join(folder, 'ca.pem'), certificate.cert)
-  receiver = await startReceiver(certificate)
-})
-
-afterAll(async () => {
-  await Promise.all([...running].map((instance) => instance.kill()))
-  await receiver.close()
-  await rm(folder, { recursive: true })
-})
-
-async function start(current: Buffer, previous: readonly Buffer[] = []): Promise<ServiceProcess> {
-  const instance = await startProcess({
-    DATABASE_URL: db.url,
-    MASTER_KEY: toBase64(current),
-    MASTER_KEY_PREVIOUS: previous.map(toBase64).join(),
-    WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
-    NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem'),
-  })
-  running.add(instance)
-  return instance
-}
+afterAll(() => Promise.all([...running].map((instance) => instance.kill())))
 
 async function stop(instance: ServiceProcess): Promise<void> {
   await instance.stop()
   running.delete(instance)
-}
-
-const clientOf = (instance: ServiceProcess) => {
-  const transport = grpcTransport(instance.grpcUrl)
-  return <S extends Parameters<typeof createClient>[0]>(service: S) =>
-    createClient(service, transport)
 }
 
 /** Runs the command in its own process. `killAfter`: SIGKILL at that many re-encrypted accounts. */
@@ -83,20 +46,14 @@ async function rotate(verb: 'rotate' | 'status', killAfter = Number.POSITIVE_INF
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  let output = ''
-  child.stdout.on('data', (text) => {
-    output += text
-  })
-  let errors = ''
-  createInterface({ input: child.stderr }).on('line', (line) => {
-    errors += `${line}\n`
-  })
+  const texts = Promise.all([text(child.stdout), text(child.stderr)])
   const closed = once(child, 'close')
   if (killAfter !== Number.POSITIVE_INFINITY) {
     await until(countReEncrypted, (count) => count >= killAfter, 60_000)
     child.kill('SIGKILL')
   }
   const [code, signal] = await closed
+  const [output, errors] = await texts
   return { code, signal, output, errors }
 }
 
@@ -151,7 +108,7 @@ async function insertOldAccounts(businessId: string): Promise<void> {
 /** A rotation waits for a row that is locked: it does not end before it is killed. */
 async function lockLastAccount() {
   const client = await db.database.durablePool.connect()
-  await client.query('begin')
+  await client.query('begin; set local idle_in_transaction_session_timeout = 0')
   await client.query('select from account where merchant_reference = $1 for update', [
     `old-${ACCOUNTS - 1}`,
   ])
@@ -202,13 +159,24 @@ function keepCreating(instances: () => readonly ServiceProcess[], key: string) {
 }
 
 test('rotates a master key under load, although the rotation is killed twice', async () => {
+  const { receiver, environment } = await startHttpsReceiver()
+  const start = async (current: Buffer, previous: readonly Buffer[] = []) => {
+    const keys = {
+      MASTER_KEY: toBase64(current),
+      MASTER_KEY_PREVIOUS: previous.map(toBase64).join(),
+    }
+    const instance = await startProcess({ ...environment, ...keys, DATABASE_URL: db.url })
+    running.add(instance)
+    return instance
+  }
+
   // Phase 0: only the old key.
   let [one, two] = await Promise.all([start(OLD), start(OLD)])
-  const { business, secretKey: key } = await clientOf(one)(BusinessService).createBusiness({
+  const { business, secretKey: key } = await client(BusinessService, one).createBusiness({
     name: 'Acme',
   })
   await insertOldAccounts(business!.id)
-  const { secret } = await clientOf(one)(WebhookService).createEndpoint({
+  const { secret } = await client(WebhookService, one).createEndpoint({
     businessId: business!.id,
     url: receiver.url,
     kinds: ['ACCOUNT_CREATED'],

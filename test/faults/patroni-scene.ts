@@ -7,15 +7,8 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { SubscriptionRefused, subscribe } from '../../src/client/subscribe.ts'
 import type { ServiceProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import {
-  client,
-  idsOf,
-  openNotified,
-  recordPayment,
-  sessionsOf,
-  startInstances,
-} from './failover-scene.ts'
 import { type Cluster, WAIT } from './patroni-cluster.ts'
+import { client, idsOf, openNotified, recordPayment, sessionsOf, startInstances } from './scene.ts'
 import { query } from './standby.ts'
 
 /** At each instance. */

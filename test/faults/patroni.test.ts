@@ -3,9 +3,9 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test, vi } from 'vitest'
-import { sessionsOf } from './failover-scene.ts'
 import { hasPatroni, type Member, startCluster, WAIT } from './patroni-cluster.ts'
 import { type Outcome, startScene } from './patroni-scene.ts'
+import { sessionsOf } from './scene.ts'
 import { query } from './standby.ts'
 
 /** How much later than the database payments, events and webhooks may go on. */

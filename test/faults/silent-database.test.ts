@@ -1,4 +1,4 @@
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect'
@@ -6,19 +6,15 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { subscribe } from '../../src/client/subscribe.ts'
 import { startProxy } from '../client/proxy.ts'
-import { makeFolder } from '../support/folder.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { hasNats, startNats } from '../support/nats.ts'
 import { openBusinessOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { ADMIN_TOKEN } from '../support/service.ts'
+import type { Receiver } from '../support/receiver.ts'
 import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
-import { makeCertificate } from '../webhooks/sender/certificate.ts'
+import { type Follower, follow, idsOf, recordPayment, startHttpsReceiver } from './scene.ts'
 import { query, startPair, startPrimary } from './standby.ts'
 
 vi.setConfig({ testTimeout: 240_000 })
@@ -44,10 +40,7 @@ async function startBehindProxy(target: URL, environment: NodeJS.ProcessEnv = {}
 async function openPayable(transport: Transport) {
   const { businessId, accountNumber } = await openBusinessOver(transport)
   const pay = (through: Transport) => (sessionId: string) =>
-    createClient(TransactionService, through).recordPayment(
-      { bank: Bank.BANK_PROVIDUS, accountNumber, sessionId, amountMinor: 100n },
-      { timeoutMs: 30_000 },
-    )
+    recordPayment(createClient(TransactionService, through), accountNumber, sessionId, 30_000)
   return { businessId, pay }
 }
 
@@ -108,25 +101,15 @@ interface Instance extends ServiceProcess {
   readonly name: string
   readonly proxy: Awaited<ReturnType<typeof startProxy>>
   readonly payers: ReturnType<typeof keepPaying>
-  readonly subscribers: readonly ReturnType<typeof follow>[]
+  readonly subscribers: readonly Follower[]
 }
 
 /** Starts a receiver of webhooks and a broker. @returns the settings of instances that send to them */
 async function startPeers() {
-  const certificate = makeCertificate()
-  const folder = await makeFolder('authority')
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
-  const authority = join(folder, 'authority.pem')
-  await writeFile(authority, certificate.cert)
-  const receiver = await startReceiver(certificate)
-  onTestFinished(() => receiver.close())
+  const { receiver, environment } = await startHttpsReceiver()
   const nats = hasNats ? await startNats() : undefined
   onTestFinished(() => nats?.stop())
-  const environment = {
-    ...{ NODE_EXTRA_CA_CERTS: authority, WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8' },
-    ...(nats && { RELAY_URL: nats.url }),
-  }
-  return { receiver, environment }
+  return { receiver, environment: { ...environment, ...(nats && { RELAY_URL: nats.url }) } }
 }
 
 /** Starts two instances that are busy: payments, subscribers, webhooks, settlements and the relay. */
@@ -155,24 +138,6 @@ async function startInstances(target: URL) {
     await vi.waitFor(() => expect(payers.acknowledged.length).toBeGreaterThan(50), WAIT)
   }
   return { instances, receiver }
-}
-
-/** A subscriber of one instance, which resumes after an interruption. */
-function follow({ grpcAddress }: ServiceProcess) {
-  const events: { readonly id: string; readonly position: number }[] = []
-  const stop = new AbortController()
-  onTestFinished(() => stop.abort())
-  const run = async () => {
-    for await (const { id, position } of subscribe({
-      ...{ addresses: [grpcAddress], token: ADMIN_TOKEN, retryMaxMs: 500, signal: stop.signal },
-      start: { case: 'beginning', value: true },
-    })) {
-      events.push({ id, position: Number(position) })
-    }
-  }
-  // A subscriber that is refused lacks events.
-  run().catch((error: unknown) => process.stderr.write(`a subscriber ended: ${error}\n`))
-  return events
 }
 
 /** The loops of an instance that have failed, and how often since they last worked. */
@@ -217,7 +182,9 @@ async function untilResumed(name: string, url: string, instances: readonly Insta
       const { startedMs = 0 } = payers.acknowledged.at(-1) ?? {}
       const of = (what: string) => `${what} of the ${instance.name}`
       found[of('payments')] = startedMs > reachableMs
-      found[of('streams')] = subscribers.every((each) => each.at(-1)!.position > before!['log']!)
+      found[of('streams')] = subscribers.every(
+        ({ events }) => Number(events.at(-1)!.position) > before!['log']!,
+      )
       found[of('webhooks')] = (await delivered(instance)) > deliveredBefore[index]!
       found[of('connections')] = proxy.lost() === 0
       found[of('loops')] = proxy.lost() === 0 && failingLoops(instance).size === 0
@@ -298,8 +265,8 @@ async function expectLog(url: string, instances: readonly Instance[], receiver: 
     `select l.event_id as id, o.kind from event_log l join outbox o on o.seq = l.outbox_seq order by position`,
   )
   const subscribers = instances.flatMap((each) => each.subscribers)
-  for (const events of subscribers) {
-    await waitFor(() => expect(events.map(({ id }) => id)).toEqual(log.map(({ id }) => id)))
+  for (const { events } of subscribers) {
+    await waitFor(() => expect(idsOf(events)).toEqual(log.map(({ id }) => id)))
   }
   const paid = log.flatMap(({ id, kind }) => (kind === 'PAYMENT_NOTIFICATION' ? [id] : []))
   const arrived = (path: string) => {

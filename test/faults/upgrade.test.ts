@@ -1,6 +1,4 @@
 import { cp, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import {
@@ -12,14 +10,11 @@ import {
   toBinary,
 } from '@bufbuild/protobuf'
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
-import pg from 'pg'
 import { Agent, request } from 'undici'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { subscribe } from '../../src/client/subscribe.ts'
 import { type Balancer, startBalancer } from '../support/balancer.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
@@ -28,7 +23,8 @@ import { openBusinessOver } from '../support/opened-account.ts'
 import { ROOT, type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
-import { makeCertificate } from '../webhooks/sender/certificate.ts'
+import { follow, idsOf, startHttpsReceiver, webhookIdsBySession } from './scene.ts'
+import { query } from './standby.ts'
 
 const NEXT = 'Migration20991231000000_note'
 
@@ -43,13 +39,11 @@ export class ${NEXT} extends Migration {
 }
 `
 
-const certificate = makeCertificate()
 let folder: string
 let nextRoot: string
 
 beforeAll(async () => {
   folder = await makeFolder('upgrade')
-  await writeFile(join(folder, 'authority.pem'), certificate.cert)
   nextRoot = join(folder, 'next')
   await makeNextVersion(nextRoot)
 })
@@ -67,50 +61,8 @@ async function makeNextVersion(root: string): Promise<void> {
   await writeFile(join(root, 'src/postgres/migrations', `${NEXT}.ts`), SOURCE)
 }
 
-/** A receiver that counts the webhook ids of each session. */
-async function startReceiver() {
-  const idsOf = new Map<string, Set<string>>()
-  const server = createServer(certificate, (incoming, response) => {
-    let body = ''
-    incoming.on('data', (chunk) => {
-      body += chunk
-    })
-    incoming.on('end', () => {
-      const session = String(JSON.parse(body).data.transaction_ref ?? '')
-      const ids = idsOf.get(session) ?? new Set()
-      idsOf.set(session, ids.add(String(incoming.headers['webhook-id'])))
-      response.end()
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return { url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/`, idsOf }
-}
-
-interface Scene {
-  readonly databaseUrl: string
-  readonly balancer: Balancer
-  readonly accountNumber: string
-  readonly secretKey: string
-  /** The webhook ids of each session that arrived. */
-  readonly idsOf: ReadonlyMap<string, ReadonlySet<string>>
-}
-
-/** A business with an account and an endpoint, at the service behind the balancer. */
-async function setUp(balancer: Balancer, databaseUrl: string): Promise<Scene> {
-  const at = balancer.grpcUrl
-  const { businessId, secretKey, accountNumber } = await openBusinessOver(grpcTransport(at))
-  const receiver = await startReceiver()
-  await grpcClient(WebhookService, at).createEndpoint({ businessId, url: receiver.url })
-  const { idsOf } = receiver
-  return { databaseUrl, balancer, accountNumber, secretKey, idsOf }
-}
-
-/** The load of callers, until it is ended. */
-function startLoad({ balancer, accountNumber, secretKey }: Scene) {
+/** The load of callers of the service behind a balancer, until it is ended. */
+function startLoad(balancer: Balancer, accountNumber: string, secretKey: string) {
   const recorded = new Set<string>()
   const counts = { unavailable: 0, lookups: 0, lookupsFailed: 0 }
   const failures: unknown[] = []
@@ -206,15 +158,6 @@ function call<M extends DescMethodUnary>(
   })
 }
 
-/** Follows the log until the signal aborts. */
-async function follow(balancer: Balancer, events: Event[], signal: AbortSignal): Promise<void> {
-  const addresses = [new URL(balancer.grpcUrl).host]
-  const start = { case: 'beginning' as const, value: true }
-  for await (const event of subscribe({ addresses, token: ADMIN_TOKEN, start, signal })) {
-    events.push(event)
-  }
-}
-
 /** Starts an instance and waits until the balancer uses it. */
 async function addInstance(balancer: Balancer, env: NodeJS.ProcessEnv, root?: string) {
   const instance = await startProcess(env, true, root)
@@ -232,21 +175,21 @@ async function readiness({ httpUrl }: ServiceProcess) {
 test('an upgrade with an expand migration loses and repeats nothing; with SHUTDOWN_DELAY_SECONDS, no HTTP request fails', async () => {
   const made = await createTestDatabase()
   onTestFinished(made.drop)
+  const { receiver, environment } = await startHttpsReceiver()
   const env = {
     DATABASE_URL: made.url,
     LOG_LEVEL: 'info',
-    NODE_EXTRA_CA_CERTS: join(folder, 'authority.pem'),
-    WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
+    ...environment,
     SHUTDOWN_DELAY_SECONDS: '2',
   }
   const balancer = await startBalancer()
   onTestFinished(() => balancer.close())
   const old = [await addInstance(balancer, env), await addInstance(balancer, env)]
-  const scene = await setUp(balancer, made.url)
-  const load = startLoad(scene)
-  const events: Event[] = []
-  const stopFollowing = new AbortController()
-  const following = follow(balancer, events, stopFollowing.signal)
+  const { grpcUrl } = balancer
+  const { businessId, secretKey, accountNumber } = await openBusinessOver(grpcTransport(grpcUrl))
+  await grpcClient(WebhookService, grpcUrl).createEndpoint({ businessId, url: receiver.url })
+  const load = startLoad(balancer, accountNumber, secretKey)
+  const follower = follow({ grpcAddress: new URL(grpcUrl).host })
 
   await addInstance(balancer, env, nextRoot)
   expect(await readiness(old[0]!)).toEqual({
@@ -254,8 +197,6 @@ test('an upgrade with an expand migration loses and repeats nothing; with SHUTDO
     body: { status: 'ready', notes: ['the schema is of a newer version: finish the upgrade'] },
   })
   expect(await old[0]!.stop()).toBe(0)
-  const restarted = await addInstance(balancer, env)
-  expect(await restarted.stop()).toBe(0)
   await addInstance(balancer, env, nextRoot)
   expect(await old[1]!.stop()).toBe(0)
 
@@ -267,19 +208,16 @@ test('an upgrade with an expand migration loses and repeats nothing; with SHUTDO
   expect(failures).toEqual([])
   expect(counts.lookupsFailed).toBe(0)
 
-  const database = new pg.Client({ connectionString: made.url })
-  await database.connect()
-  onTestFinished(() => database.end())
-  const stored = await database.query('select session_id from transaction')
-  expect(stored.rows.map((row) => row.session_id).sort()).toEqual([...recorded].sort())
+  const stored = await query<{ session_id: string }>(made.url, 'select session_id from transaction')
+  expect(stored.map((row) => row.session_id).sort()).toEqual([...recorded].sort())
   await waitFor(async () => {
-    const { rows } = await database.query('select event_id from event_log order by position')
-    expect(events.map(({ id }) => id)).toEqual(rows.map((row) => row.event_id))
+    const log = 'select event_id from event_log order by position'
+    const rows = await query<{ event_id: string }>(made.url, log)
+    expect(idsOf(follower.events)).toEqual(rows.map((row) => row.event_id))
     expect(rows.length).toBeGreaterThan(recorded.size)
   })
-  stopFollowing.abort()
-  await following
   await waitFor(() => {
-    for (const session of recorded) expect(scene.idsOf.get(session)?.size).toBe(1)
+    const ids = webhookIdsBySession(receiver)
+    for (const session of recorded) expect(ids.get(session)?.size).toBe(1)
   })
 })
