@@ -44,7 +44,9 @@ import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 vi.setConfig({ testTimeout: 60_000 })
 
 describe('a start', () => {
-  test('creates a durable cluster with the database inflow and a password, and leaves no process', async () => {
+  test('creates a durable cluster with the database inflow and a password, gives PostgreSQL no other secret, and leaves no process', async () => {
+    process.env['MASTER_KEY'] = 'a-secret-of-the-service'
+    onTestFinished(() => void delete process.env['MASTER_KEY'])
     const folder = scratch()
     const server = await start({ folder, settings: { work_mem: '7MB', listen_addresses: '*' } })
     const [row] = await query(
@@ -65,7 +67,15 @@ describe('a start', () => {
     expect(wrong.port).toBe(String(server.port))
     wrong.password = 'wrong'
     await expect(query(wrong.href, 'select')).rejects.toThrow('password authentication failed')
+    await expect(startEmbedded({ folder })).rejects.toThrow('is using')
     const pid = postmasterId(folder)
+    const { password } = new URL(server.url)
+    expect(password.length).toBeGreaterThan(20)
+    for (const name of ['environ', 'cmdline'].filter(() => existsSync('/proc/self/environ'))) {
+      const text = readFileSync(`/proc/${pid}/${name}`, 'utf8')
+      expect(text).not.toContain('a-secret-of-the-service')
+      expect(text).not.toContain(password)
+    }
     await Promise.all([server.stop(), server.stop()])
     await server.stop()
     expect(liveProcess(pid)).toBeUndefined()
@@ -76,34 +86,19 @@ describe('a start', () => {
     ])
   })
 
-  test.runIf(existsSync('/proc/self/environ'))(
-    'gives PostgreSQL nothing of the environment, and no secret as an argument',
-    async () => {
-      process.env['MASTER_KEY'] = 'a-secret-of-the-service'
-      onTestFinished(() => void delete process.env['MASTER_KEY'])
-      const folder = scratch()
-      const { url } = await start({ folder })
-      const { password } = new URL(url)
-      expect(password.length).toBeGreaterThan(20)
-      const pid = postmasterId(folder)
-      for (const name of ['environ', 'cmdline']) {
-        const text = readFileSync(`/proc/${pid}/${name}`, 'utf8')
-        expect(text).not.toContain('a-secret-of-the-service')
-        expect(text).not.toContain(password)
-      }
-    },
-  )
-
-  test('keeps the data when the previous port is taken', async () => {
+  test('keeps the data when the previous port is taken, and bounds the log', async () => {
     const folder = scratch()
     const first = await start({ folder })
     await query(first.url, 'create table kept as select 42 as answer')
     await first.stop()
+    truncateSync(`${folder}.log`, 10 * 1024 * 1024 + 1)
     const squatter = createServer().listen(first.port, '127.0.0.1')
     await once(squatter, 'listening')
     onTestFinished(() => void squatter.close())
     const second = await start({ folder })
     expect(second.port).not.toBe(first.port)
+    expect(statSync(`${folder}.log.1`).size).toBe(10 * 1024 * 1024 + 1)
+    expect(statSync(`${folder}.log`).size).toBeLessThan(10_000)
     expect(await query(second.url, 'table kept')).toEqual([{ answer: 42 }])
     // As a start leaves it that is killed before it creates the database.
     await query(second.url.replace(/inflow$/, 'postgres'), 'drop database inflow')
@@ -140,19 +135,10 @@ describe('a start', () => {
     await expect(startEmbedded({ folder })).rejects.toThrow('not a PostgreSQL cluster')
     expect(readdirSync(folder)).toEqual(['letter.txt'])
   })
-
-  test('rotates a log that has grown past its bound, and keeps one', async () => {
-    const folder = scratch()
-    writeFileSync(`${folder}.log`, '')
-    truncateSync(`${folder}.log`, 10 * 1024 * 1024 + 1)
-    await start({ folder })
-    expect(statSync(`${folder}.log.1`).size).toBe(10 * 1024 * 1024 + 1)
-    expect(statSync(`${folder}.log`).size).toBeLessThan(10_000)
-  })
 })
 
 describe.runIf(isRoot)('as root', () => {
-  test('a closed folder holds a link to a cluster in /var/lib/inflow', async () => {
+  test('a closed folder holds a link to a cluster in /var/lib/inflow; without that, it is an error, not a new database', async () => {
     const folder = scratch(0o700)
     const lines: string[] = []
     const first = await start({ folder, log: (line) => lines.push(line) })
@@ -169,11 +155,7 @@ describe.runIf(isRoot)('as root', () => {
     expect(lines.join('\n')).toMatch(
       /^PostgreSQL's files are in \/var\/lib\/inflow\/\w+\/cluster, as \w+ may not enter \S+$/m,
     )
-  })
-
-  test('a link whose cluster is lost is an error, not a new database', async () => {
-    const folder = scratch(0o700)
-    await (await start({ folder })).stop()
+    await second.stop()
     rmSync(dirname(readlinkSync(folder)), { recursive: true })
     // The clean-up removes the target of the link.
     onTestFinished(() => void mkdirSync(dirname(readlinkSync(folder)), { recursive: true }))
@@ -270,23 +252,6 @@ describe.runIf(isRoot)('as root', () => {
     await expect(writePrivate(dataDir, 'credentials.json', '{}')).rejects.toThrow('ELOOP')
     expect(readFileSync(target, 'utf8')).toBe('kept')
     expect(statSync(target).uid).toBe(0)
-  })
-
-  test('an ordinary user runs it without root', async ({ skip }) => {
-    const folder = scratch()
-    const user = { name: 'nobody', uid: 65534, gid: 65534 }
-    const needed = [dirname(process.execPath), import.meta.dirname, platformPackage()]
-    const closed = (await Promise.all(needed.map((path) => closedFolder(path, user)))).find(Boolean)
-    skip(closed !== undefined, `${user.name} may not enter ${closed}`)
-    chownSync(dirname(folder), user.uid, user.gid)
-    const { said, kill } = service(folder, { user })
-    const { url, error } = await said
-    expect(error).toBeUndefined()
-    expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
-    expect(statSync(`/proc/${postmasterId(folder)}`).uid).toBe(user.uid)
-    await kill()
-    const next = service(folder, { user })
-    expect((await next.said).error).toBeUndefined()
   })
 })
 

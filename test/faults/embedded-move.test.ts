@@ -4,14 +4,12 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { IdType } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { runHere } from '../cli/run-inflow.ts'
 import { makeFolder } from '../support/folder.ts'
 import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
-import { openAccountOver } from '../support/opened-account.ts'
+import { openBusinessOver } from '../support/opened-account.ts'
 import { findPostgres, startPostgres } from '../support/postgres-server.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
@@ -38,21 +36,6 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ServiceProcess> {
   return service
 }
 
-/** Starts a service with a database and a key of its own, which has one account. */
-async function startEmbeddedService() {
-  const folder = await makeFolder('move')
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
-  const data = join(folder, 'data')
-  const service = await start({ DATA_DIR: data, MASTER_KEY: undefined })
-  const { business } = await grpcClient(BusinessService, service.grpcUrl).createBusiness({
-    name: 'Ada',
-  })
-  const businessId = business!.id
-  const identified = { businessId, idType: IdType.NIN, idNumber: '22222222222' }
-  const { accountNumber } = await openAccountOver(grpcTransport(service.grpcUrl), identified)
-  return { folder, data, service, businessId, accountNumber }
-}
-
 /** Expects that a service has the account, in an epoch, and that its ledger and audit log verify. */
 async function expectWhole(
   { grpcUrl }: ServiceProcess,
@@ -72,8 +55,12 @@ async function expectWhole(
   }
 }
 
-test('a copy of the data folder of a stopped service serves what was in it', async () => {
-  const { folder, data, service, ...account } = await startEmbeddedService()
+test('a copy of the data folder of a stopped service serves what was in it; pg_dump moves it to a server of its own, where a new epoch begins', async () => {
+  const folder = await makeFolder('move')
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const data = join(folder, 'data')
+  const service = await start({ DATA_DIR: data, MASTER_KEY: undefined })
+  const account = await openBusinessOver(grpcTransport(service.grpcUrl))
   expect(await service.stop()).toBe(0)
   const copy = join(folder, 'copy')
   await run('cp', ['-RLp', data, copy])
@@ -84,22 +71,17 @@ test('a copy of the data folder of a stopped service serves what was in it', asy
   const bumped = await runHere(['events', 'epoch', 'bump', '--yes'], env)
   expect([bumped.code, bumped.stderr]).toEqual([0, expect.any(String)])
   await expectWhole(next, account, 2)
-})
 
-test('pg_dump moves the embedded database to a server of its own, where a new epoch begins', async ({
-  skip,
-}) => {
-  skip(!canDump(), `there is no pg_dump of PostgreSQL ${EMBEDDED_VERSION} or later`)
-  const { folder, data, service, ...account } = await startEmbeddedService()
-  const read = (name: string) => readFileSync(join(data, name), 'utf8').trim()
+  if (!canDump()) return
+  const read = (name: string) => readFileSync(join(copy, name), 'utf8').trim()
   const port = read('postgres/postmaster.pid').split('\n')[3]
   const embedded = `postgres://inflow:${read('postgres.password')}@127.0.0.1:${port}/inflow`
   const dump = join(folder, 'inflow.dump')
   await run(join(bin, 'pg_dump'), ['--format=custom', `--file=${dump}`, embedded])
-  expect(await service.stop()).toBe(0)
+  expect(await next.stop()).toBe(0)
   const server = await startPostgres({ bin, folder: join(folder, 'own') })
   onTestFinished(server.stop)
   await run(join(bin, 'pg_restore'), ['--no-owner', `--dbname=${server.url}`, dump])
   const MASTER_KEY = read('master.key')
-  await expectWhole(await start({ DATABASE_URL: server.url, MASTER_KEY }), account, 2)
+  await expectWhole(await start({ DATABASE_URL: server.url, MASTER_KEY }), account, 3)
 })

@@ -58,15 +58,8 @@ describe('two services on one folder', () => {
     expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
   })
 
-  test('a process cannot start it twice', async () => {
+  test.each(['a new', "a killed service's"])('one of many wins %s', async (kind) => {
     const folder = scratch()
-    await start({ folder })
-    await expect(startEmbedded({ folder })).rejects.toThrow('is using')
-  })
-
-  test.each(['a new', 'an existing', "a killed service's"])('one of many wins %s', async (kind) => {
-    const folder = scratch()
-    if (kind === 'an existing') await (await start({ folder })).stop()
     if (kind === "a killed service's") {
       const killed = service(folder)
       await killed.said

@@ -182,16 +182,10 @@ test('a long header that few bytes stand for is not repeated in as many errors',
 
 test.each<[string, boolean, (round: number) => Buffer]>([
   [
-    'PINGs whose answers are read',
-    true,
-    () => many(2_000, () => frame(FRAME.ping, 0, 0, Buffer.alloc(8))),
-  ],
-  [
     'PINGs whose answers are not read',
     false,
     () => many(2_000, () => frame(FRAME.ping, 0, 0, Buffer.alloc(8))),
   ],
-  ['SETTINGS', true, () => many(500, () => frame(FRAME.settings, 0, 0, Buffer.alloc(0)))],
   [
     'SETTINGS that are not read',
     false,

@@ -10,30 +10,27 @@ import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 const ROOT = join(import.meta.dirname, '../..')
 const WAIT = { timeout: WAIT_LIMIT_MS, interval: 100 }
 
-test.each(['SIGKILL', 'SIGINT'] as const)(
-  'a test run that gets %s leaves no process, no database and no folder behind',
-  async (signal) => {
-    const folder = await makeFolder('interrupted')
-    const run = spawn(
-      process.execPath,
-      [
-        join(ROOT, 'node_modules/vitest/vitest.mjs'),
-        ...['run', '--config', 'test/vitest.config.ts', 'test/postgres/client.test.ts'],
-      ],
-      { cwd: ROOT, env: { ...process.env, TMPDIR: folder }, stdio: 'ignore', detached: true },
-    )
-    const ended = once(run, 'exit')
-    onTestFinished(() => void run.kill('SIGKILL'))
-    const ofRun = () => listProcesses().filter(({ command }) => command.includes(folder))
-    // The file's tests have begun: the run has its database server, and workers.
-    await vi.waitUntil(
-      () => descendantsOf(run.pid!).some(({ command }) => / test_[0-9a-f]{12} /.test(command)),
-      WAIT,
-    )
-    expect(ofRun()).not.toEqual([])
-    run.kill(signal)
-    await ended
-    await vi.waitFor(async () => expect(await readdir(folder)).toEqual([]), WAIT)
-    expect(ofRun()).toEqual([])
-  },
-)
+test('a test run that is killed leaves no process, no database and no folder behind', async () => {
+  const folder = await makeFolder('interrupted')
+  const run = spawn(
+    process.execPath,
+    [
+      join(ROOT, 'node_modules/vitest/vitest.mjs'),
+      ...['run', '--config', 'test/vitest.config.ts', 'test/postgres/client.test.ts'],
+    ],
+    { cwd: ROOT, env: { ...process.env, TMPDIR: folder }, stdio: 'ignore', detached: true },
+  )
+  const ended = once(run, 'exit')
+  onTestFinished(() => void run.kill('SIGKILL'))
+  const ofRun = () => listProcesses().filter(({ command }) => command.includes(folder))
+  // The file's tests have begun: the run has its database server, and workers.
+  await vi.waitUntil(
+    () => descendantsOf(run.pid!).some(({ command }) => / test_[0-9a-f]{12} /.test(command)),
+    WAIT,
+  )
+  expect(ofRun()).not.toEqual([])
+  run.kill('SIGKILL')
+  await ended
+  await vi.waitFor(async () => expect(await readdir(folder)).toEqual([]), WAIT)
+  expect(ofRun()).toEqual([])
+})

@@ -12,7 +12,7 @@ vi.setConfig({ testTimeout: 600_000 })
 const INSTANCES = 3
 const EVENTS = Number(process.env['RELAY_EVENTS'] ?? 4_000)
 const BATCH = 1_000
-const KILLS = 6
+const KILLS = 3
 const WAIT_MS = 240_000
 
 const db = useDatabase()

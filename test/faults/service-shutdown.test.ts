@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { expect, test, vi } from 'vitest'
@@ -48,26 +48,33 @@ test('the next start after a kill -9 replaces the orphaned database and keeps ac
 
 test.each([
   // Which signals end it is up to one function.
-  ['a start', 'src/main.ts', [], ['SIGTERM', 'SIGHUP']],
-  ['a command', 'src/cli/inflow.ts', ['migrate', 'up'], ['SIGINT']],
-] as const)(
-  'a signal during %s also stops the database',
-  async (_name, program, args, signals) => {
-    for (const signal of signals) {
-      const { child, exited } = run(process.execPath, [join(ROOT, program), ...args], {
-        cwd: at(''),
-        env: ENV,
-        stdio: 'ignore',
-      })
-      const server = await vi.waitFor(postmaster, { timeout: WAIT_LIMIT_MS, interval: 5 })
-      child.kill(signal)
-      await exited
-      await waitFor(() => expect(isAlive(server)).toBe(false))
-      await rm(at('.inflow'), { recursive: true })
-    }
-  },
-  60_000,
-)
+  ['a start', 'SIGHUP', ['src/main.ts']],
+  ['a command', 'SIGINT', ['src/cli/inflow.ts', 'migrate', 'up']],
+] as const)('a signal during %s also stops the database', async (_name, signal, args) => {
+  const [program, ...rest] = args
+  const { child, exited } = run(process.execPath, [join(ROOT, program), ...rest], {
+    ...{ cwd: at(''), env: ENV, stdio: 'ignore' },
+  })
+  const server = await vi.waitFor(postmaster, { timeout: WAIT_LIMIT_MS, interval: 5 })
+  child.kill(signal)
+  await exited
+  await waitFor(() => expect(isAlive(server)).toBe(false))
+})
+
+test('the service exits with the reason when its PostgreSQL dies, with workers too, and starts again', async () => {
+  const created: unknown[] = []
+  for (const WORKERS of ['1', '2']) {
+    const service = await start(undefined, undefined, { WORKERS })
+    created.push(await createAccount(await credentials()))
+    process.kill(await postmaster(), 'SIGKILL')
+    expect(await service.exited).toBe(1)
+    expect(service.said()).toContain(
+      `inflow: PostgreSQL ended by itself (SIGKILL): see ${at('.inflow/postgres.log')}, and start the service again\n`,
+    )
+  }
+  const [first, second] = created as Awaited<ReturnType<typeof createAccount>>[]
+  expect(second).toEqual({ replayed: 'true', body: first!.body })
+})
 
 test.skipIf(!has('script'))(
   'closing the terminal completes open requests and stops service and database, also with TLS',
