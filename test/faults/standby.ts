@@ -3,7 +3,7 @@ import { appendFile, copyFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
-import { expect, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { makeFolder } from '../support/folder.ts'
 import { findPostgres, startPostgres } from '../support/postgres-server.ts'
@@ -57,12 +57,15 @@ export async function query<Row = Record<string, unknown>>(
   }
 }
 
-async function start(folder: string): Promise<Server> {
+/** Registers what ends something. */
+type AtEnd = (end: () => Promise<void>) => void
+
+async function start(folder: string, atEnd: AtEnd = onTestFinished): Promise<Server> {
   const bin = findPostgres()
   const server = bin
     ? await startPostgres({ bin, folder, settings: SETTINGS })
     : await startEmbedded({ folder, settings: SETTINGS })
-  onTestFinished(server.stop)
+  atEnd(server.stop)
   return server
 }
 
@@ -71,12 +74,15 @@ async function start(folder: string): Promise<Server> {
  *
  * @param like the folder of a server with the same password; absent: a new password
  */
-export async function startPrimary(like?: string): Promise<{ server: Server; folder: string }> {
+export async function startPrimary(
+  like?: string,
+  atEnd: AtEnd = onTestFinished,
+): Promise<{ server: Server; folder: string }> {
   const parent = await makeFolder('failover')
-  onTestFinished(() => rm(parent, { recursive: true, force: true }))
+  atEnd(() => rm(parent, { recursive: true, force: true }))
   const folder = join(parent, 'primary')
   if (like !== undefined) await copyFile(`${like}.password`, `${folder}.password`)
-  return { server: await start(folder), folder }
+  return { server: await start(folder, atEnd), folder }
 }
 
 /** Copies the data folder of a running server, as `pg_basebackup` does. */
@@ -104,30 +110,53 @@ async function ownAlike(from: string, to: string, name: string): Promise<void> {
 }
 
 /** Starts a server on a folder that `copyCluster` made. */
-export const startCopy = start
+export const startCopy = (folder: string) => start(folder)
 
 function replicationUrl(primary: Server): string {
   return primary.url.replace(/\/[^/]*$/, '/postgres')
 }
 
-async function startStandby(primary: Server, folder: string, name: string): Promise<Server> {
+async function startStandby(
+  primary: Server,
+  folder: string,
+  name: string,
+  atEnd: AtEnd,
+): Promise<Server> {
   const copy = `${folder}-${name}`
   await copyCluster(primary.url, folder, copy)
   const conninfo = `primary_conninfo = '${replicationUrl(primary)}'\n`
   await appendFile(join(copy, 'postgresql.auto.conf'), conninfo)
   await writeFile(join(copy, 'standby.signal'), '')
   await ownAlike(folder, copy, 'standby.signal')
-  return start(copy)
+  return start(copy, atEnd)
 }
 
-export async function startPair(): Promise<Pair> {
-  const { server: primary, folder } = await startPrimary()
+/** A pair for the tests of a file. */
+export function usePair(): { readonly pair: Pair } {
+  const ends: (() => Promise<void>)[] = []
+  let pair: Pair
+  beforeAll(async () => {
+    pair = await startPair((end) => ends.unshift(end))
+  })
+  afterAll(async () => {
+    for (const end of ends) await end()
+  })
+  return {
+    get pair() {
+      return pair
+    },
+  }
+}
+
+/** A pair for one test, unless `atEnd` says when it ends. */
+export async function startPair(atEnd: AtEnd = onTestFinished): Promise<Pair> {
+  const { server: primary, folder } = await startPrimary(undefined, atEnd)
   const from = replicationUrl(primary)
-  const standby = await startStandby(primary, folder, 'standby')
+  const standby = await startStandby(primary, folder, 'standby', atEnd)
   return {
     primary,
     standby,
-    addStandby: () => startStandby(primary, folder, 'second-standby'),
+    addStandby: () => startStandby(primary, folder, 'second-standby', atEnd),
     async caughtUp() {
       const [row] = await query<{ lsn: string }>(
         primary.url,

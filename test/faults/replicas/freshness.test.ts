@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
 import pino from 'pino'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { ENTITIES } from '../../../src/app/entities.ts'
 import { LOGGED_TIMELINE } from '../../../src/events/log-state.ts'
 import type { Queryable } from '../../../src/postgres/in-transaction.ts'
@@ -9,8 +9,8 @@ import { createReplica } from '../../../src/postgres/replicas/replica.ts'
 import { createReplicas } from '../../../src/postgres/replicas/replicas.ts'
 import { readPrimary } from '../../../src/postgres/replicas/server-state.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { query, startPair } from '../standby.ts'
-import { migrated, pause, resume } from './scene.ts'
+import { query, usePair } from '../standby.ts'
+import { migrated, pause, resume, WAIT } from './scene.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 
@@ -19,11 +19,14 @@ const ATTEMPTS_MAX = 30
 const count = async (on: Queryable): Promise<number> =>
   (await on.query<{ count: number }>('select count(*)::int as count from note')).rows[0]!.count
 
-/** A primary with an empty table, and its standby. */
+const shared = usePair()
+beforeAll(() => migrated(shared.pair.primary.url))
+
+/** The primary with an empty table, and its standby, which replays. */
 async function openScene() {
-  const pair = await startPair()
-  await migrated(pair.primary.url)
-  await query(pair.primary.url, 'create table note (id int)')
+  const { pair } = shared
+  await resume(pair.standby.url)
+  await query(pair.primary.url, 'drop table if exists note', 'create table note (id int)')
   await pair.caughtUp()
   const database = await openDatabase(pair.primary.url, ENTITIES, { connectionsMax: 2 })
   onTestFinished(database.close)
@@ -97,4 +100,41 @@ test('a read sees what the replica replayed while the read waited for it, and no
   expect(await replica.read(primary, count)).toEqual({ value: 1 })
   const later = { ...primary, timeline: primary.timeline + 1 }
   expect(await replica.read(later, count)).toBeUndefined()
+})
+
+test('a read that the replay of the log cancels is run by the primary', async () => {
+  const { pair, pool: primaryPool, standbyPool: pool } = await openScene()
+  await query(
+    pair.standby.url,
+    "alter system set max_standby_streaming_delay = '0'",
+    'select pg_reload_conf()',
+  )
+  const texts = ['create table row as select generate_series(1, 1000)', 'analyze row']
+  await query(pair.primary.url, ...texts)
+  const faults: (string | undefined)[] = []
+  const replica = createReplica({
+    ...{ name: 'standby', pool, loggedTimeline: LOGGED_TIMELINE },
+    onChange: (fault) => faults.push(fault),
+  })
+  onTestFinished(replica.close)
+  const primary = await readPrimary(primaryPool, 5_000)
+  await vi.waitFor(async () => {
+    await replica.check(primary)
+    expect(replica.fault()).toBeUndefined()
+  }, WAIT)
+  faults.length = 0
+  const errors: unknown[] = []
+  const cancelled = replica.read(primary, async (on) => {
+    const sleep = on.query('select pg_sleep(4) from row limit 1')
+    await query(pair.primary.url, 'delete from row', 'vacuum row')
+    await sleep.catch((error: unknown) => {
+      errors.push(error)
+      throw error
+    })
+  })
+  expect(await cancelled).toBeUndefined()
+  expect(errors).toMatchObject([{ code: '40001' }])
+  // The server itself is well.
+  expect(faults).toEqual([])
+  expect(await replica.read(primary, async () => 'read')).toEqual({ value: 'read' })
 })

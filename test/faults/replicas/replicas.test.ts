@@ -8,13 +8,11 @@ import { TransactionService } from '../../../gen/inflow/transaction/v1/transacti
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { ENTITIES } from '../../../src/app/entities.ts'
 import { checkReplicas } from '../../../src/doctor/check-database.ts'
-import { openDatabase, openReadPool } from '../../../src/postgres/orm.ts'
-import { createReplica } from '../../../src/postgres/replicas/replica.ts'
-import { readPrimary } from '../../../src/postgres/replicas/server-state.ts'
+import { openDatabase } from '../../../src/postgres/orm.ts'
 import { grpcTransport } from '../../support/grpc-client.ts'
 import { startInstance } from '../../support/instance.ts'
 import { openAccountOver, openBusinessOver } from '../../support/opened-account.ts'
-import { query, startPair } from '../standby.ts'
+import { type Pair, query, startPair } from '../standby.ts'
 import { migrated, pause, pay, readsOf, resume, startReader, untilUsed, WAIT } from './scene.ts'
 
 vi.setConfig({ testTimeout: 240_000 })
@@ -129,7 +127,7 @@ test('a standby that replays nothing serves no read, and every read once it has 
   }
 })
 
-test('a replica that refuses, is silent or is gone leaves its reads to the primary', async () => {
+test('a replica that refuses or is silent leaves its reads to the primary, and a promoted one is no replica any more', async () => {
   const scene = await startScene()
   const { pair, writer, reader, accountNumber } = scene
   const stillFound = async (sessionId: string, isUsed = false) => {
@@ -149,27 +147,25 @@ test('a replica that refuses, is silent or is gone leaves its reads to the prima
   await stillFound('silent')
   reader.proxy.endSilence()
   await untilUsed(reader, true)
+
+  await promote(pair)
+  // Its log is longer than that of the primary.
+  await query(pair.standby.url, 'create table other as select generate_series(1, 10000)')
+  const before = await readsOf(reader)
+  await stillFound('promoted')
+  expect((await readsOf(reader)).replica).toBe(before.replica)
+  expect(reader.log.map(({ fault }) => fault)).toContain('it is not a standby')
   await pair.standby.stop()
   await stillFound('stopped')
 })
 
-test('a promoted standby is no replica any more', async () => {
-  const scene = await startScene()
-  const { pair, writer, reader, accountNumber } = scene
+async function promote(pair: Pair): Promise<void> {
   await pair.promote()
   await vi.waitFor(async () => {
     const rows = await query(pair.standby.url, 'select pg_is_in_recovery() as standby')
     expect(rows).toEqual([{ standby: false }])
   }, WAIT)
-  // Its log is longer than that of the primary.
-  await query(pair.standby.url, 'create table other as select generate_series(1, 10000)')
-  await pay(writer, accountNumber, 'later')
-  const before = await readsOf(reader)
-  expect((await getTransaction(scene, 'later')).transaction?.sessionId).toBe('later')
-  expect((await readsOf(reader)).replica).toBe(before.replica)
-  await untilUsed(reader, false)
-  expect(reader.log.map(({ fault }) => fault)).toContain('it is not a standby')
-})
+}
 
 test('a standby of the old primary is no replica of the new one, however much it has replayed', async () => {
   const pair = await startPair()
@@ -179,11 +175,7 @@ test('a standby of the old primary is no replica of the new one, however much it
   const { businessId, accountNumber } = await openBusinessOver(grpcTransport(old.grpcUrl))
   await pair.caughtUp()
   await old.close()
-  await pair.promote()
-  await vi.waitFor(async () => {
-    const rows = await query(pair.standby.url, 'select pg_is_in_recovery() as standby')
-    expect(rows).toEqual([{ standby: false }])
-  }, WAIT)
+  await promote(pair)
   // The sibling still follows the old primary, whose log grows beyond that of the new one.
   await query(pair.primary.url, 'create table other as select generate_series(1, 300000)')
   const reader = await startReader(pair.standby.url, sibling.url)
@@ -198,45 +190,4 @@ test('a standby of the old primary is no replica of the new one, however much it
     .getTransaction({ businessId, sessionId: 'later' })
   expect(transaction?.sessionId).toBe('later')
   expect(await readsOf(reader)).toMatchObject({ replica: 0 })
-})
-
-test('a read that the replay of the log cancels is run by the primary', async () => {
-  const pair = await startPair()
-  await migrated(pair.primary.url)
-  await query(
-    pair.standby.url,
-    "alter system set max_standby_streaming_delay = '0'",
-    'select pg_reload_conf()',
-  )
-  const texts = ['create table row as select generate_series(1, 1000)', 'analyze row']
-  await query(pair.primary.url, ...texts)
-  const database = await openDatabase(pair.primary.url, ENTITIES, { connectionsMax: 2 })
-  onTestFinished(database.close)
-  const pool = openReadPool(pair.standby.url, {}, 2)
-  const faults: (string | undefined)[] = []
-  const replica = createReplica({
-    ...{ name: 'standby', pool, loggedTimeline: 'select timeline from sequencer' },
-    onChange: (fault) => faults.push(fault),
-  })
-  onTestFinished(replica.close)
-  const primary = await readPrimary(database.durablePool, 5_000)
-  await vi.waitFor(async () => {
-    await replica.check(primary)
-    expect(replica.fault()).toBeUndefined()
-  }, WAIT)
-  faults.length = 0
-  const errors: unknown[] = []
-  const cancelled = replica.read(primary, async (on) => {
-    const sleep = on.query('select pg_sleep(4) from row limit 1')
-    await query(pair.primary.url, 'delete from row', 'vacuum row')
-    await sleep.catch((error: unknown) => {
-      errors.push(error)
-      throw error
-    })
-  })
-  expect(await cancelled).toBeUndefined()
-  expect(errors).toMatchObject([{ code: '40001' }])
-  // The server itself is well.
-  expect(faults).toEqual([])
-  expect(await replica.read(primary, async () => 'read')).toEqual({ value: 'read' })
 })
