@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { Fault } from '../../src/core/errors.ts'
-import { createBatcher } from '../../src/postgres/batcher.ts'
+import { createBatcher, createIsolatingBatcher } from '../../src/postgres/batcher.ts'
 
 interface Held {
   readonly items: readonly number[]
@@ -40,15 +40,6 @@ function held(
     })
   return { call, batches, started }
 }
-
-test('calls of one turn share a batch, each with its own result', async () => {
-  const { call, batches, started } = held()
-  const calls = [1, 2, 3].map(call)
-  await started(1)
-  expect(batches.map((batch) => batch.items)).toEqual([[1, 2, 3]])
-  batches[0]!.finish()
-  expect(await Promise.all(calls)).toEqual([10, 20, 30])
-})
 
 test('bounds the size of batches and their concurrency', async () => {
   const { call, batches, started } = held()
@@ -173,3 +164,61 @@ test('every call gets its own result in batches within the bounds, for any arriv
     ),
     { numRuns: 50 },
   ))
+
+describe('a batch that is halved', () => {
+  const BOUNDS = { itemsMax: 256, batchesMax: 1, queueMax: 1_000 }
+
+  const settled = (calls: Promise<number>[]) =>
+    Promise.all(calls.map((call) => call.catch((error: Error) => error.message)))
+
+  test('only bad calls fail, whichever they are and whatever is done before they fail, within two runs a call', () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.record({ isBad: fc.boolean(), isDoneFirst: fc.boolean() }), { maxLength: 256 }),
+        async (items) => {
+          let runs = 0
+          const done: (typeof items)[number][] = []
+          const call = createIsolatingBatcher<(typeof items)[number], number>({
+            ...BOUNDS,
+            run: async (calls) => {
+              runs += 1
+              const finish = (each: (typeof calls)[number]) => {
+                done.push(each.item)
+                each.result = 1
+              }
+              const isFirst = ({ item }: (typeof calls)[number]) => item.isDoneFirst && !item.isBad
+              for (const each of calls) if (isFirst(each)) finish(each)
+              if (calls.some(({ item }) => item.isBad)) throw new Error('bad')
+              for (const each of calls) if (!isFirst(each)) finish(each)
+            },
+          })
+          expect(await settled(items.map(call))).toEqual(
+            items.map(({ isBad }) => (isBad ? 'bad' : 1)),
+          )
+          // Nothing is done twice.
+          expect(done).toHaveLength(items.filter(({ isBad }) => !isBad).length)
+          expect(runs).toBeLessThanOrEqual(2 * items.length)
+        },
+      ),
+      { numRuns: 100 },
+    ))
+
+  test('if the database is unavailable, no further run is tried, and what is done is kept', async () => {
+    const unavailable = Object.assign(new Error('shutting down'), { code: '57P01' })
+    let runs = 0
+    const call = createIsolatingBatcher<number, number>({
+      ...BOUNDS,
+      run: async (calls) => {
+        runs += 1
+        if (calls.length > 2) throw new Error('bad')
+        for (const each of calls.slice(0, 1)) each.result = each.item
+        throw unavailable
+      },
+    })
+    expect(await settled([1, 2, 3, 4, 5, 6, 7, 8].map(call))).toEqual([
+      1,
+      ...new Array(7).fill('shutting down'),
+    ])
+    expect(runs).toBe(3)
+  })
+})

@@ -21,91 +21,46 @@ async function read<T>(type: string, parameter: Buffer, shown = 'v'): Promise<T[
   return rows.map((row) => row.v)
 }
 
-const RUNS = { numRuns: 60 }
-const list = <T>(values: fc.Arbitrary<T>) => fc.array(values, { maxLength: 40 })
+/** Expects that the server reads lists of such values as they were written. */
+const roundTrip = <T>(values: fc.Arbitrary<T>, readBack: (values: T[]) => Promise<T[]>) =>
+  fc.assert(
+    fc.asyncProperty(fc.array(values, { maxLength: 40 }), async (list) => {
+      expect(await readBack(list)).toEqual(list)
+    }),
+    { numRuns: 60 },
+  )
 
 // PostgreSQL rejects U+0000, and UTF-8 cannot encode lone surrogates.
 const texts = fc.string({ unit: 'binary' }).map((text) => text.replaceAll('\0', '').toWellFormed())
 
 test('texts round-trip, with nulls, empty texts and every script', () =>
-  fc.assert(
-    fc.asyncProperty(list(fc.option(texts)), async (values) => {
-      expect(await read('text', textArray(values))).toEqual(values)
-    }),
-    RUNS,
-  ))
+  roundTrip(fc.option(texts), (values) => read('text', textArray(values))))
 
 test('a lone surrogate arrives as U+FFFD, and shifts nothing after it', async () => {
   expect(await read('text', textArray(['a\ud800', 'b', '\udc00c']))).toEqual(['a�', 'b', '�c'])
 })
 
 test('bytes round-trip, with nulls', () =>
-  fc.assert(
-    fc.asyncProperty(list(fc.option(fc.uint8Array())), async (values) => {
-      const found = await read<Buffer | null>('bytea', byteaArray(values))
-      expect(found.map((each) => each && [...each])).toEqual(
-        values.map((each) => each && [...each]),
-      )
-    }),
-    RUNS,
-  ))
+  roundTrip(fc.option(fc.uint8Array()), async (values) => {
+    const found = await read<Buffer | null>('bytea', byteaArray(values))
+    return found.map((each) => each && new Uint8Array(each))
+  }))
 
 test('booleans round-trip, with nulls', () =>
-  fc.assert(
-    fc.asyncProperty(list(fc.option(fc.boolean())), async (values) => {
-      expect(await read('boolean', booleanArray(values))).toEqual(values)
-    }),
-    RUNS,
-  ))
+  roundTrip(fc.option(fc.boolean()), (values) => read('boolean', booleanArray(values))))
 
 test('64-bit integers round-trip', () =>
-  fc.assert(
-    fc.asyncProperty(
-      list(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })),
-      async (values) => {
-        expect(await read('bigint', bigintArray(values))).toEqual(values.map(String))
-      },
-    ),
-    RUNS,
-  ))
+  roundTrip(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), async (values) => {
+    return (await read<string>('bigint', bigintArray(values))).map(BigInt)
+  }))
 
 test('32-bit integers round-trip', () =>
-  fc.assert(
-    fc.asyncProperty(list(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 })), async (values) => {
-      expect(await read('integer', integerArray(values))).toEqual(values)
-    }),
-    RUNS,
+  roundTrip(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }), (values) =>
+    read('integer', integerArray(values)),
   ))
 
 test('times round-trip to the millisecond, also before 1970 and 2000', () =>
-  fc.assert(
-    fc.asyncProperty(
-      list(fc.integer({ min: -62_135_596_800_000, max: 253_402_300_799_999 })),
-      async (values) => {
-        const shown = '(extract(epoch from v) * 1000)::bigint'
-        expect(await read('timestamptz', timestampArray(values), shown)).toEqual(values.map(String))
-      },
-    ),
-    RUNS,
-  ))
-
-test('arrays of the same length unnest to rows, whatever they contain', async () => {
-  const rows = 5_000
-  const numbers = Array.from({ length: rows }, (_, index) => index)
-  const { rows: found } = await db.database.durablePool.query(
-    `select count(*)::int as count from unnest($1::text[], $2::bigint[], $3::bytea[]) as r(t, n, b)
-      where t = 'é' || n and b = decode(lpad(to_hex(n), 8, '0'), 'hex')`,
-    [
-      textArray(numbers.map((n) => `é${n}`)),
-      bigintArray(numbers.map(BigInt)),
-      byteaArray(
-        numbers.map((n) => {
-          const bytes = Buffer.alloc(4)
-          bytes.writeInt32BE(n)
-          return bytes
-        }),
-      ),
-    ],
-  )
-  expect(found[0].count).toBe(rows)
-})
+  roundTrip(fc.integer({ min: -62_135_596_800_000, max: 253_402_300_799_999 }), async (values) => {
+    const shown = '(extract(epoch from v) * 1000)::bigint'
+    return (await read<string>('timestamptz', timestampArray(values), shown)).map(Number)
+  }))

@@ -62,12 +62,3 @@ test('shows the time of the database, and logs each change of the difference onc
   const again = 'the clock agrees with the database’s again'
   expect(messages()).toEqual([differs, differs, again])
 })
-
-test('a clock that agrees is not corrected or logged', async () => {
-  const { clock, measured, messages } = startClock({ ms: 0 })
-  await clock.start()
-  await measured(10)
-  expect(errorOf(clock)).toBeLessThan(BOUND_MS)
-  expect(clock.note()).toBeUndefined()
-  expect(messages()).toEqual([])
-})

@@ -10,7 +10,7 @@ type Request = Readonly<Record<string, unknown>>
 export interface ListRow {
   /** Fields of every request. */
   readonly always?: Request
-  /** The values of each filter, beside absent. Every combination is requested. */
+  /** The values of each filter, beside absent. Every combination of a few is requested. */
   readonly filters: Readonly<Record<string, readonly unknown[]>>
   /** Combinations that the contract rejects, or that add nothing. */
   readonly refused?: (request: Request) => boolean
@@ -21,6 +21,9 @@ export interface ListRow {
 }
 
 const DAY_MS = 86_400_000
+
+/** A business, its mode and a period of time. */
+const FILTERS_MAX = 4
 
 /** A page by recorded time with a rare filter reads a thousand events, and what they are of. */
 const RECORDED_BUFFERS_MAX = 14_000
@@ -463,13 +466,12 @@ function deliveries(states: readonly unknown[], more: ListRow['filters'] = {}): 
       ...more,
     },
     refused: ({ endpointId, eventId, status, ...request }) => {
-      const { businessId, ...rest } = request
-      const others = [status, ...Object.values(rest)].filter((each) => each !== undefined)
+      const { businessId } = request
       if ([endpointId, eventId, businessId].every((each) => each === undefined)) return true
       if (status !== undefined && request['statuses'] !== undefined) return true
       // An event has few deliveries, and the filters of a time are two.
       if (eventId !== undefined && Object.keys(request).length > 0) return true
-      return others.length > 3 || isOpenPeriod(request)
+      return isOpenPeriod(request)
     },
     at: async (pool, part) => {
       const { rows } = await pool.query<{ last: string }>(
@@ -488,7 +490,7 @@ function isOpenPeriod({ from, to }: Request): boolean {
   return (from === undefined) !== (to === undefined)
 }
 
-/** One request for each combination of filters. */
+/** One request for each combination of at most four filters. */
 export function* requestsOf({ always = {}, filters, refused }: ListRow): Generator<Request> {
   let requests: Request[] = [{}]
   for (const [field, values] of Object.entries(filters)) {
@@ -498,6 +500,7 @@ export function* requestsOf({ always = {}, filters, refused }: ListRow): Generat
     ])
   }
   for (const request of requests) {
+    if (Object.keys(request).length > FILTERS_MAX) continue
     if (refused?.({ ...always, ...request })) continue
     yield { ...always, ...request }
   }
