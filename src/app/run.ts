@@ -86,7 +86,7 @@ async function serve(given: Config, log: Logger): Promise<void> {
         log: print,
       })
     : undefined
-  const stopDatabase = stopOnce(postgres)
+  const stopDatabase = async () => postgres?.stop()
   let database: Database | undefined
   try {
     const url = config.databaseUrl ?? (postgres as EmbeddedPostgres).url
@@ -260,10 +260,6 @@ function connect<T>(step: Promise<T>, embedded: boolean): Promise<T> {
     const why = missingDatabase(error) ?? textOf(error)
     throw new ConfigError([`DATABASE_URL cannot be used: ${why}`])
   })
-}
-
-function stopOnce(postgres: EmbeddedPostgres | undefined): () => Promise<void> {
-  return async () => postgres?.stop()
 }
 
 function urlsOf(config: Config, service: Ports) {

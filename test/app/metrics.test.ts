@@ -200,29 +200,3 @@ test('a pool without a free connection shows who waits, and for how long', async
     (await scrape(service.httpUrl)).value('inflow_db_pool_wait_seconds_count{pool="main"}'),
   ).toBeGreaterThan(0)
 })
-
-test('the versions and the state of the database server are shown', async () => {
-  const { rows } = await service.database.durablePool.query(
-    "select current_setting('server_version') as version",
-  )
-  const { version } = (await import('../../package.json', { with: { type: 'json' } })).default
-  const node = process.versions.node
-  await expectSeries(service.httpUrl, {
-    [`inflow_build_info{version="${version}",node="${node}",postgres="${rows[0].version}"}`]: 1,
-    inflow_ready: 1,
-    inflow_db_in_recovery: 0,
-    inflow_db_timeline: 1,
-    inflow_db_synchronous_standby_required: 0,
-    inflow_db_standby_waits: 0,
-    'inflow_db_standbys{sync_state="sync"}': 0,
-    inflow_db_standby_lag_seconds: 0,
-    inflow_db_standby_lag_bytes: 0,
-    inflow_settlement_lag_seconds: 0,
-    'inflow_bank_notifications_pending{bank="9PSB"}': 0,
-  })
-  const { value } = await scrape(service.httpUrl)
-  expect(value('inflow_db_connections')).toBeGreaterThan(3)
-  expect(value('inflow_db_connections')).toBeLessThan(value('inflow_db_connections_max')!)
-  expect(value('inflow_db_frozen_xid_age')).toBeGreaterThan(0)
-  expect(value('nodejs_eventloop_lag_p99_seconds')).toBeGreaterThan(0)
-})

@@ -89,7 +89,6 @@ test.skipIf(!has('curl'))(
 test.each([
   ['npm', ['start']],
   ['npx', ['inflow', 'serve']],
-  ['npm', ['exec', '--', 'inflow', 'serve']],
 ])(
   'SIGTERM to %s %j alone ends the service and its database',
   async (program, args) => {
