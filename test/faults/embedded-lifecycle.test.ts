@@ -29,7 +29,7 @@ import {
   type ServerUser,
   serverUser,
 } from '../../src/postgres/embedded/server-user.ts'
-
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 import {
   isRoot,
   linkTarget,
@@ -38,8 +38,7 @@ import {
   scratch,
   service,
   start,
-} from '../postgres/embedded/embedded-fixture.ts'
-import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
+} from './embedded-fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { liveProcess } from '../../src/postgres/embedded/process.ts'
-
+import { WAIT_LIMIT_MS, waitUntil } from '../support/wait-for.ts'
 import {
   isRoot,
   postmasterId,
@@ -14,8 +14,7 @@ import {
   service,
   start,
   untilGone,
-} from '../postgres/embedded/embedded-fixture.ts'
-import { WAIT_LIMIT_MS, waitUntil } from '../support/wait-for.ts'
+} from './embedded-fixture.ts'
 
 describe('after a crash', () => {
   test('of the server, the owner logs it and the next start recovers', async () => {

@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { MASTER_KEY } from '../../support/service.ts'
+import { MASTER_KEY } from '../support/service.ts'
 
-const ROOT = join(import.meta.dirname, '../../..')
+const ROOT = join(import.meta.dirname, '../..')
 
 // The thread that would write the first line waits for the test, so the first is still to be written while the
 // process waits for its log.

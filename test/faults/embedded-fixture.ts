@@ -6,13 +6,13 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Client } from 'pg'
 import { expect, onTestFinished, vi } from 'vitest'
-import { type EmbeddedOptions, startEmbedded } from '../../../src/postgres/embedded/embedded.ts'
-import { liveProcess } from '../../../src/postgres/embedded/process.ts'
-import type { ServerUser } from '../../../src/postgres/embedded/server-user.ts'
-import { WAIT_LIMIT_MS } from '../../support/wait-for.ts'
+import { type EmbeddedOptions, startEmbedded } from '../../src/postgres/embedded/embedded.ts'
+import { liveProcess } from '../../src/postgres/embedded/process.ts'
+import type { ServerUser } from '../../src/postgres/embedded/server-user.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 export const isRoot = process.getuid?.() === 0
-const MODULE = new URL('../../../src/postgres/embedded/embedded.ts', import.meta.url).href
+const MODULE = new URL('../../src/postgres/embedded/embedded.ts', import.meta.url).href
 
 /** A path in a temporary folder that PostgreSQL's user can enter, or with 0o700 cannot. */
 export function scratch(mode = 0o755): string {

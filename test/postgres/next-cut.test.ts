@@ -1,15 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { firstIdAt, newId } from '../../../src/core/ids.ts'
-import {
-  nextCut,
-  secondsAhead,
-  type TableState,
-} from '../../../src/postgres/partitions/next-cut.ts'
-import type {
-  NumberedTable,
-  TimedTable,
-} from '../../../src/postgres/partitions/partitioned-table.ts'
+import { firstIdAt, newId } from '../../src/core/ids.ts'
+import { nextCut, secondsAhead, type TableState } from '../../src/postgres/partitions/next-cut.ts'
+import type { NumberedTable, TimedTable } from '../../src/postgres/partitions/partitioned-table.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 22, 15)
 const DAY_SECONDS = 86_400

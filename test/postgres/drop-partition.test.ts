@@ -1,18 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import type { PoolClient } from 'pg'
 import { describe, expect, test } from 'vitest'
-import { firstIdAt } from '../../../src/core/ids.ts'
-import { readLogState } from '../../../src/events/log-state.ts'
-import { bumpEpoch } from '../../../src/events/sequencer.ts'
+import { firstIdAt } from '../../src/core/ids.ts'
+import { readLogState } from '../../src/events/log-state.ts'
+import { bumpEpoch } from '../../src/events/sequencer.ts'
 import {
   cutPartition,
   dropPartition,
   listPartitions,
-} from '../../../src/postgres/partitions/partitions.ts'
-import { useDatabase } from '../../support/database.ts'
-import { cutPartitions, sequence, writeEvents } from '../../support/events.ts'
-import { SYSTEM } from '../../support/operator.ts'
-import { waitFor } from '../../support/wait-for.ts'
+} from '../../src/postgres/partitions/partitions.ts'
+import { useDatabase } from '../support/database.ts'
+import { cutPartitions, sequence, writeEvents } from '../support/events.ts'
+import { SYSTEM } from '../support/operator.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase(8)
 

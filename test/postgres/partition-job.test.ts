@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { firstIdAt } from '../../../src/core/ids.ts'
-import { checkPartitions } from '../../../src/doctor/check-database.ts'
-import { createPartitionJob } from '../../../src/postgres/partitions/job.ts'
-import type { PartitionedTable } from '../../../src/postgres/partitions/partitioned-table.ts'
+import { firstIdAt } from '../../src/core/ids.ts'
+import { checkPartitions } from '../../src/doctor/check-database.ts'
+import { createPartitionJob } from '../../src/postgres/partitions/job.ts'
+import type { PartitionedTable } from '../../src/postgres/partitions/partitioned-table.ts'
 import {
   cutPartition,
   dropPartition,
   listPartitions,
-} from '../../../src/postgres/partitions/partitions.ts'
-import { useDatabase } from '../../support/database.ts'
-import { createTestRuntime } from '../../support/runtime.ts'
+} from '../../src/postgres/partitions/partitions.ts'
+import { useDatabase } from '../support/database.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 
 const db = useDatabase(8)
 

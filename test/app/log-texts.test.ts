@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { parseAst } from 'vite'
 import { expect, test } from 'vitest'
 
-const SRC = join(import.meta.dirname, '../../../src')
+const SRC = join(import.meta.dirname, '../../src')
 
 const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error']
 
