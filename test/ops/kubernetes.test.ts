@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { IServiceMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1'
+import type { IDeployment } from 'kubernetes-models/apps/v1'
 import { expect, test } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
 import { temporaryFolder } from '../cli/run-inflow.ts'
@@ -45,8 +47,8 @@ test('every manifest has the types of Kubernetes, and no field that it does not 
     }
   }
   expect(check(manifests)).toBe('')
-  const wrong = structuredClone(of('Deployment'))
-  wrong.spec.template.spec.containers[0].readynessProbe = {}
+  const wrong: IDeployment = structuredClone(of('Deployment'))
+  Object.assign(wrong.spec!.template.spec!.containers[0]!, { readynessProbe: {} })
   expect(check([wrong])).toContain('readynessProbe')
 })
 
@@ -131,16 +133,17 @@ test('the ingresses lead to the services, and Prometheus finds the one of operat
     expect(ports).toEqual([service.port.name])
     expect(spec.tls[0].hosts).toEqual([spec.rules[0].host])
   }
-  const { endpoints, selector, jobLabel } = of('ServiceMonitor').spec
+  const monitor: IServiceMonitor = of('ServiceMonitor')
+  const { endpoints, selector, jobLabel } = monitor.spec!
   const withPort = manifests.filter(
     ({ kind, spec }) =>
-      kind === 'Service' && spec.ports.some(({ name }: Yaml) => name === endpoints[0].port),
+      kind === 'Service' && spec.ports.some(({ name }: Yaml) => name === endpoints[0]!.port),
   )
   expect(withPort.map(({ metadata }) => metadata.name)).toEqual(['inflow-ops'])
   // The label that the kustomization gives each of its resources.
   const [{ labels }] = yamlOf('kubernetes/kustomization.yaml')
-  expect(labels[0].pairs).toMatchObject(selector.matchLabels)
-  expect(labels[0].pairs[jobLabel]).toBe('inflow')
+  expect(labels[0].pairs).toMatchObject(selector.matchLabels!)
+  expect(labels[0].pairs[jobLabel!]).toBe('inflow')
 })
 
 test('selectors find the pods', () => {
