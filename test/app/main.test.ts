@@ -102,7 +102,6 @@ test.each([
       expect(errors).toMatch(expected)
     }
   },
-  90_000,
 )
 
 test('a database that does not exist, and a schema of another version, are refused', async () => {

@@ -7,13 +7,11 @@ import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { grpcClient } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 import { answeredBy, isAlive, logOf, opsPortsOf, workersOf } from '../support/workers.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
-/** Time limit for waits on a busy machine. */
-const WAIT_MS = 30_000
-
-vi.setConfig({ testTimeout: 180_000 })
+const WAIT = { timeout: WAIT_LIMIT_MS, interval: 50 }
 
 const db = useDatabase(2)
 let folder: string
@@ -32,7 +30,7 @@ async function start(workers: number, env: NodeJS.ProcessEnv = {}): Promise<Serv
   const service = await startProcess(settings, true)
   onTestFinished(() => service.kill())
   // Standard error is collected separately.
-  await vi.waitFor(() => expect(workersOf(service).size).toBe(workers), WAIT_MS)
+  await vi.waitFor(() => expect(workersOf(service).size).toBe(workers), WAIT)
   return service
 }
 
@@ -66,7 +64,7 @@ test('connections spread over the workers, each of which serves its own metrics;
   const before = pidsOf(service)
   for (const pid of before) process.kill(pid, 'SIGKILL')
   const replaced = () => pidsOf(service).filter((pid) => !before.includes(pid))
-  await vi.waitFor(() => expect(replaced()).toHaveLength(3), WAIT_MS)
+  await vi.waitFor(() => expect(replaced()).toHaveLength(3), WAIT)
   // On the ports that were free at the start, of all servers.
   expect((await fetch(`${service.httpUrl}/healthz`)).status).toBe(200)
   expect((await fetch(`${service.opsUrl}/readyz`)).status).toBe(200)
@@ -80,7 +78,7 @@ test('connections spread over the workers, each of which serves its own metrics;
       "select count(*)::int as count from account where merchant_reference like 'slow-%'",
     )
     expect(rows[0].count).toBe(begun.length)
-  }, WAIT_MS)
+  }, WAIT)
   const ended = () => service.output().match(/worker( \d+)? ended/g)?.length
   const endedBefore = ended()
   const exited = new Promise((resolve) => service.child.once('exit', resolve))
@@ -111,7 +109,7 @@ test('a port that another program shares in the same way is refused; the workers
   const pids = pidsOf(service)
   expect(pids.filter(isAlive)).toHaveLength(2)
   await service.kill()
-  await vi.waitFor(() => expect(pids.filter(isAlive)).toEqual([]), WAIT_MS)
+  await vi.waitFor(() => expect(pids.filter(isAlive)).toEqual([]), WAIT)
 })
 
 test('the service exits with the faults when no worker can be started', async () => {
@@ -125,7 +123,7 @@ test('the service exits with the faults when no worker can be started', async ()
   await vi.waitFor(() => {
     const failed = logOf(service).filter(({ msg }) => msg.startsWith('worker ended'))
     expect(failed.length).toBeGreaterThan(5)
-  }, 2 * WAIT_MS)
+  }, WAIT)
   expect(service.child.exitCode).toBe(null)
   expect(isAlive(second!)).toBe(true)
 
