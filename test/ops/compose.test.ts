@@ -52,20 +52,6 @@ test('every service drops capabilities and checks its health', () => {
   expect([inflow.read_only, inflow.user]).toEqual([true, undefined])
 })
 
-test('what a service waits for exists, and can become what it waits for', () => {
-  for (const [name, { depends_on: needed = {} }] of entries) {
-    for (const [other, how] of Object.entries<Yaml>(needed)) {
-      if (Array.isArray(needed)) continue
-      const found = services[other]
-      const fits =
-        how.condition === 'service_healthy'
-          ? found?.healthcheck?.test?.[0] === 'CMD'
-          : how.condition === 'service_completed_successfully' && found?.restart === 'no'
-      expect([name, other, fits]).toEqual([name, other, true])
-    }
-  }
-})
-
 test('what services name is declared: volumes, configurations, secrets', () => {
   for (const [name, { volumes = [], configs = [], secrets = [] }] of entries) {
     const named = volumes
@@ -155,13 +141,4 @@ test('commands and ports are those of the service', () => {
 test('a stop has time for the delay and for what is in progress', () => {
   const grace = Number.parseInt(inflow.stop_grace_period, 10)
   expect(grace).toBeGreaterThan(Number(inflow.environment.SHUTDOWN_DELAY_SECONDS) + 10)
-})
-
-test('Grafana is provisioned from the mounted folders', () => {
-  const { configs, volumes } = services['grafana']
-  const [provider] = yamlOf('compose/grafana-dashboards.yaml')
-  expect(volumes).toContain(`../grafana:${provider.providers[0].options.path}:ro`)
-  const [source] = yamlOf('compose/grafana-datasource.yaml')
-  expect(new URL(source.datasources[0].url).host).toBe('prometheus:9090')
-  expect(configs).toHaveLength(2)
 })

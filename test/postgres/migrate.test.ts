@@ -129,15 +129,6 @@ test('an older release starts with the schema of a newer one that only added to 
   expect(found.at(-1)).toMatchObject({ name: NEXT, known: false, worksSince: INITIAL })
 })
 
-test('an older release that the schema ended since is refused', async () => {
-  const { url, database } = await open()
-  // As if a release between the two had stopped using what this one removes.
-  const next = await openNext(url, database, 'Migration20991230000000_between')
-  expect(await migrate(next)).toEqual([NEXT])
-  const newer = `the schema is newer than this version of Inflow (${NEXT}): start the newer version`
-  await expect(requireSchema(database)).rejects.toThrow(newer)
-})
-
 test('a release whose own migrations are pending is refused by a schema with unknown ones', async () => {
   const { url, database } = await open()
   const next = await openNext(url, database, INITIAL)
