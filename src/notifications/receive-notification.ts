@@ -162,7 +162,7 @@ async function serve(
   await finishProcessing(id, held).catch((error: unknown) => {
     log.error({ err: error, bank, id }, 'the result of a notification could not be stored')
   })
-  logProcessed(log, facts, processed, 'notification received')
+  logProcessed(log, facts, processed, 'received')
   return processed.outcome
 }
 
@@ -175,11 +175,12 @@ function logProcessed(
     sessionId,
   }: Pick<DueNotification, 'id' | 'bank' | 'accountNumber' | 'sessionId'>,
   { state, outcome, cause }: Processed,
-  text: string,
+  event: 'received' | 'retried',
 ): void {
   const line = { bank, id, outcome, ...(cause !== '' && { cause }) }
-  if (state !== 'MANUAL_REVIEW') log.info(line, text)
-  else {
+  if (state !== 'MANUAL_REVIEW') {
+    log.info(line, event === 'received' ? 'notification received' : 'notification retried')
+  } else {
     const held = 'notification held for manual review: see inflow notification show'
     log.warn({ ...line, accountNumber, sessionId }, held)
   }
@@ -351,7 +352,7 @@ async function retryNotification(
     )
     const facts = { id, bank, receivedAtMs, accountNumber, sessionId, amountMinor }
     await finishProcessing(id, withHeldEvent(processed, facts, tries + 1, clock.now()))
-    logProcessed(log, facts, processed, 'notification retried')
+    logProcessed(log, facts, processed, 'retried')
   } catch (error) {
     log.error({ err: error, bank, id }, 'retrying a notification failed')
     // If this fails too, the notification is retried when its lease ends.

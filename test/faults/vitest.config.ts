@@ -7,6 +7,7 @@ const COUNTS = {
   SCHEDULES: '500',
   SEQUENCES: '40',
   MODEL_SECONDS: '24',
+  COPIES: '10000',
 }
 
 /** All files of the run: kills, floods, soaks and long property tests, which take minutes rather than seconds. */
@@ -15,6 +16,7 @@ export const FAULT_FILES = [
   'test/events/sequencer.test.ts',
   'test/model/{money,races,deliveries,banks,access}.test.ts',
   'test/settlement/sequences.test.ts',
+  'test/transactions/concurrency.test.ts',
   ...SLOW_FILES,
 ]
 

@@ -21,7 +21,7 @@ const COVERED: Readonly<Record<string, readonly string[]>> = {
   // An operator's answer where no bank confirms, by a table of states.
   'accounts/openings.test.ts': ['AccountService.ResolveAccount'],
   // It shows a body, and adds an entry to the audit log.
-  'notifications/held.test.ts': ['NotificationService.ShowNotification'],
+  'notifications/notifications.test.ts': ['NotificationService.ShowNotification'],
   // Two steps with a table of their own.
   'webhooks/endpoints/wiaxy.test.ts': ['WebhookService.SwitchSecret'],
   // It stores nothing.

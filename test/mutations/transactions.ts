@@ -77,10 +77,10 @@ export const TRANSACTIONS = mutationsOf(
         'where id = any ($9)',
       ],
       'a payment that is recorded can be returned': [
-        `resolved_at = $2, note = $3
-      where id = any ($1) and not exists`,
-        `resolved_at = $2, note = $3
-      where id = any ($1) or not exists`,
+        `note = $3
+      where id = any ($1) and not`,
+        `note = $3
+      where id = any ($1) or not`,
       ],
       'an assigned payment is assigned again': [
         'where n.id = $1 and n.resolution is null and u.resolution is null',
