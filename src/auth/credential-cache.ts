@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../core/clock.ts'
+import { growingTo } from '../core/growing-cache.ts'
 
 /** How long a credential stays cached. A revoked credential is refused within this time. */
 const CACHED_MS = 800
@@ -47,7 +48,7 @@ interface Lookup<Value> {
  */
 export function createCredentialCache<Value>(clock: Clock): CredentialCache<Value> {
   const cache = new LRUCache<string, Cached<Value>>({
-    max: CREDENTIALS_MAX,
+    ...growingTo(CREDENTIALS_MAX),
     // lru-cache still returns an entry whose age is exactly the ttl.
     ttl: CACHED_MS - 1,
     ttlAutopurge: true,

@@ -3,6 +3,7 @@ import type { BankCode } from '../banks/bank.ts'
 import { accessDenied, KEYED_BY_SESSION } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { Fault } from '../core/errors.ts'
+import { growingTo } from '../core/growing-cache.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore, type Semaphore } from '../postgres/semaphore.ts'
@@ -102,7 +103,7 @@ export function createRecordUnlessImported(
   const { durablePool } = runtime.database
   const { live, findOpenAccounts, recordPayment, recordConfirmed } = dependencies
   const findAccount = createBatcher({ run: findOpenAccounts, ...LOOKUPS })
-  const confirmed = new LRUCache<string, true>({ max: CONFIRMED_MAX })
+  const confirmed = new LRUCache<string, true>(growingTo(CONFIRMED_MAX))
   const awaitsBank = async ({ id, importedAtMs, live: isLive }: ImportableAccount) => {
     if (importedAtMs === undefined || !isLive || confirmed.has(id)) return false
     if (!(await findConfirmedAccounts(durablePool, [{ id, importedAtMs }])).has(id)) return true

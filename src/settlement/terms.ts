@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../core/clock.ts'
+import { growingTo } from '../core/growing-cache.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { type Calendar, createCalendar, type Schedule } from './schedule.ts'
 
@@ -109,7 +110,7 @@ type FindCalendar = (businessId: string) => Promise<Calendar>
 
 export function createFindCalendar(pool: Queryable, clock: Clock): FindCalendar {
   const cache = new LRUCache<string, Promise<Calendar>>({
-    max: CACHED_MAX,
+    ...growingTo(CACHED_MAX),
     ttl: CACHE_TTL_MS,
     ttlResolution: 0,
     perf: clock,

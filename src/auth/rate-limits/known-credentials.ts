@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { growingTo } from '../../core/growing-cache.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 
 /** The hashes of valid credentials of one kind: base64 of the SHA-256 of each text. */
@@ -52,7 +53,7 @@ export function createKnownCredentials(
   { clock, log }: Runtime,
   { stored, fixed }: Options,
 ): KnownCredentials {
-  const known = new LRUCache<string, Recorded>({ max: KNOWN_MAX })
+  const known = new LRUCache<string, Recorded>(growingTo(KNOWN_MAX))
   const fixedDigest = fixed === undefined ? undefined : digestOf(fixed)
   let refreshedAtMs = clock.now()
   let refreshing = false

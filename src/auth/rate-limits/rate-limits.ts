@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { growingTo } from '../../core/growing-cache.ts'
 import { addressGroup, isLoopback } from '../../net/addresses.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import type { Caller } from '../caller.ts'
@@ -79,9 +80,8 @@ export function createRateLimits(
   { clock }: Runtime,
   { defaults, known, report }: Options,
 ): RateLimits {
-  const max = BUCKETS_MAX
-  const failures = new LRUCache<string, Partial<Record<Form, SharedBucket>>>({ max })
-  const callers = new LRUCache<string, KnownCaller>({ max })
+  const failures = new LRUCache<string, Partial<Record<Form, SharedBucket>>>(growingTo(BUCKETS_MAX))
+  const callers = new LRUCache<string, KnownCaller>(growingTo(BUCKETS_MAX))
   const createBucket = (name: string, limit: RateLimit) =>
     new SharedBucket(name, limit, clock.now(), report)
   const perAddress = (name: string) => createPerAddress(name, defaults.address, createBucket)
@@ -140,7 +140,7 @@ function createPerAddress(
   createBucket: (name: string, limit: RateLimit) => SharedBucket,
 ): (address: string) => SharedBucket | undefined {
   if (limit === undefined) return () => undefined
-  const buckets = new LRUCache<string, SharedBucket | 'unlimited'>({ max: BUCKETS_MAX })
+  const buckets = new LRUCache<string, SharedBucket | 'unlimited'>(growingTo(BUCKETS_MAX))
   return (address) => {
     const group = addressGroup(address)
     let bucket = buckets.get(group)
