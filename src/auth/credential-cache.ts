@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../core/clock.ts'
-import { growingTo } from '../core/growing-cache.ts'
 
 /** How long a credential stays cached. A revoked credential is refused within this time. */
 const CACHED_MS = 800
@@ -48,7 +47,9 @@ interface Lookup<Value> {
  */
 export function createCredentialCache<Value>(clock: Clock): CredentialCache<Value> {
   const cache = new LRUCache<string, Cached<Value>>({
-    ...growingTo(CREDENTIALS_MAX),
+    // It grows with its entries: `max` would allocate all places at the start.
+    maxSize: CREDENTIALS_MAX,
+    sizeCalculation: () => 1,
     // lru-cache still returns an entry whose age is exactly the ttl.
     ttl: CACHED_MS - 1,
     ttlAutopurge: true,

@@ -1,7 +1,6 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { LRUCache } from 'lru-cache'
 import { Fault } from '../core/errors.ts'
-import { growingTo } from '../core/growing-cache.ts'
 import { textArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
@@ -57,7 +56,7 @@ type AliasOf = (businessId: string) => Promise<string>
 /** Caches aliases for less than a second, as UpdateBusiness may change them at any instance. */
 export function createAliasOf(orm: MikroORM): AliasOf {
   // The cache uses a monotonic clock: setting the system clock back does not extend an entry.
-  const cache = new LRUCache<string, Promise<string>>({ ...growingTo(ALIASES_MAX), ttl: CACHED_MS })
+  const cache = new LRUCache<string, Promise<string>>({ max: ALIASES_MAX, ttl: CACHED_MS })
   const read = async (id: string): Promise<string> => {
     const business = await orm.em.fork().findOne(BusinessEntity, { id }, { fields: ['alias'] })
     if (!business) throw businessNotFound()

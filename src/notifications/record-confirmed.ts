@@ -3,7 +3,6 @@ import type { BankCode } from '../banks/bank.ts'
 import { accessDenied, KEYED_BY_SESSION } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { Fault } from '../core/errors.ts'
-import { growingTo } from '../core/growing-cache.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore, type Semaphore } from '../postgres/semaphore.ts'
@@ -103,7 +102,8 @@ export function createRecordUnlessImported(
   const { durablePool } = runtime.database
   const { live, findOpenAccounts, recordPayment, recordConfirmed } = dependencies
   const findAccount = createBatcher({ run: findOpenAccounts, ...LOOKUPS })
-  const confirmed = new LRUCache<string, true>(growingTo(CONFIRMED_MAX))
+  // It grows with its entries: `max` would allocate all places at the start.
+  const confirmed = new LRUCache<string, true>({ maxSize: CONFIRMED_MAX, sizeCalculation: () => 1 })
   const awaitsBank = async ({ id, importedAtMs, live: isLive }: ImportableAccount) => {
     if (importedAtMs === undefined || !isLive || confirmed.has(id)) return false
     if (!(await findConfirmedAccounts(durablePool, [{ id, importedAtMs }])).has(id)) return true

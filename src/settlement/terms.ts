@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../core/clock.ts'
-import { growingTo } from '../core/growing-cache.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { type Calendar, createCalendar, type Schedule } from './schedule.ts'
 
@@ -110,7 +109,7 @@ type FindCalendar = (businessId: string) => Promise<Calendar>
 
 export function createFindCalendar(pool: Queryable, clock: Clock): FindCalendar {
   const cache = new LRUCache<string, Promise<Calendar>>({
-    ...growingTo(CACHED_MAX),
+    max: CACHED_MAX,
     ttl: CACHE_TTL_MS,
     ttlResolution: 0,
     perf: clock,

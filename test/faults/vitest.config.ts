@@ -35,8 +35,6 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     ...common('faults'),
-    // Each starts several processes of its own.
-    maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     include: FAULT_FILES,
     env: { ...COUNTS, ...process.env } as Record<string, string>,

@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { growingTo } from '../../core/growing-cache.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 
 /** The hashes of valid credentials of one kind: base64 of the SHA-256 of each text. */
@@ -53,7 +52,8 @@ export function createKnownCredentials(
   { clock, log }: Runtime,
   { stored, fixed }: Options,
 ): KnownCredentials {
-  const known = new LRUCache<string, Recorded>(growingTo(KNOWN_MAX))
+  // It grows with its entries: `max` would allocate all places at the start.
+  const known = new LRUCache<string, Recorded>({ maxSize: KNOWN_MAX, sizeCalculation: () => 1 })
   const fixedDigest = fixed === undefined ? undefined : digestOf(fixed)
   let refreshedAtMs = clock.now()
   let refreshing = false

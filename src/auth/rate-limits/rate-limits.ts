@@ -1,5 +1,4 @@
 import { LRUCache } from 'lru-cache'
-import { growingTo } from '../../core/growing-cache.ts'
 import { addressGroup, isLoopback } from '../../net/addresses.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import type { Caller } from '../caller.ts'
@@ -59,6 +58,9 @@ interface Options {
 /** The size of each map, about 10 MB when full. */
 const BUCKETS_MAX = 50_000
 
+/** So a cache grows with its entries: `max` would allocate all places at the start. */
+const BOUNDS = { maxSize: BUCKETS_MAX, sizeCalculation: () => 1 }
+
 /** How often the credential of a caller is recorded as authenticated. */
 const RECORD_MS = 60_000
 
@@ -80,8 +82,8 @@ export function createRateLimits(
   { clock }: Runtime,
   { defaults, known, report }: Options,
 ): RateLimits {
-  const failures = new LRUCache<string, Partial<Record<Form, SharedBucket>>>(growingTo(BUCKETS_MAX))
-  const callers = new LRUCache<string, KnownCaller>(growingTo(BUCKETS_MAX))
+  const failures = new LRUCache<string, Partial<Record<Form, SharedBucket>>>(BOUNDS)
+  const callers = new LRUCache<string, KnownCaller>(BOUNDS)
   const createBucket = (name: string, limit: RateLimit) =>
     new SharedBucket(name, limit, clock.now(), report)
   const perAddress = (name: string) => createPerAddress(name, defaults.address, createBucket)
@@ -140,7 +142,7 @@ function createPerAddress(
   createBucket: (name: string, limit: RateLimit) => SharedBucket,
 ): (address: string) => SharedBucket | undefined {
   if (limit === undefined) return () => undefined
-  const buckets = new LRUCache<string, SharedBucket | 'unlimited'>(growingTo(BUCKETS_MAX))
+  const buckets = new LRUCache<string, SharedBucket | 'unlimited'>(BOUNDS)
   return (address) => {
     const group = addressGroup(address)
     let bucket = buckets.get(group)

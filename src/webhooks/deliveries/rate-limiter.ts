@@ -2,7 +2,6 @@ import { LRUCache } from 'lru-cache'
 import { createExchange, createShareBuckets } from '../../auth/rate-limits/exchange.ts'
 import type { RateLimit } from '../../auth/rate-limits/token-bucket.ts'
 import { SharedBucket } from '../../auth/rate-limits/token-bucket.ts'
-import { growingTo } from '../../core/growing-cache.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import type { ConcurrencyLimiter, LimitedEndpoint } from './concurrency-limiter.ts'
 
@@ -30,7 +29,7 @@ export function limitRates(
   limiter: ConcurrencyLimiter,
   createRate: CreateRate,
 ): ConcurrencyLimiter {
-  const rates = new LRUCache<string, Rate>(growingTo(RATES_MAX))
+  const rates = new LRUCache<string, Rate>({ max: RATES_MAX })
   const update = ({ id, rateLimit = 0 }: LimitedEndpoint): void => {
     if (rateLimit === 0) rates.delete(id)
     else if (rates.get(id)?.perSecond !== rateLimit) rates.set(id, createRate(id, rateLimit))
