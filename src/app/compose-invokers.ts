@@ -27,12 +27,15 @@ import type { RateLimits } from '../auth/rate-limits/rate-limits.ts'
 import { createAdminRpc } from '../auth/rpc.ts'
 import { portalLinkOwner } from '../auth/sessions/portal-links.ts'
 import { idIn, tokenIdOf } from '../auth/tokens/token-secret.ts'
-import { createAuthenticateKey, type KeyUses } from '../businesses/authenticate-key.ts'
+import {
+  createAuthenticateKey,
+  createFindKey,
+  type KeyUses,
+} from '../businesses/authenticate-key.ts'
 import { keyOwner } from '../businesses/keys.ts'
 import type { RequestLog } from '../businesses/request-log.ts'
 import { createBusinessRpc } from '../businesses/rpc.ts'
 import { keyIdOf } from '../businesses/secret-key.ts'
-import { createFindKey } from '../businesses/store.ts'
 import type { Config } from '../config/config.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { eventOwner } from '../events/read-log.ts'
