@@ -190,8 +190,9 @@ async function recoverFailed(
 }
 
 /**
- * Makes the next deliveries due that wait for a retry. Each call finds others, because a delivery
- * made due no longer waits. One that was claimed meanwhile is scanned, but not made due.
+ * Makes the next deliveries due that wait for a retry. Each call finds others, because a delivery made due no longer
+ * waits, and one that was attempted since `nowMs` is left alone: otherwise it would be sent, and counted, again after
+ * each failure. One that was claimed meanwhile is scanned, but not made due.
  *
  * @returns the number made due, and whether there may be more
  */
@@ -204,7 +205,8 @@ async function recoverWaiting(
     text: `with page as (
         select id, position from webhook_delivery d
         where endpoint_id = $1 and state = 'PENDING' and d.due_at > $2
-          and (d.leased_until is null or d.leased_until <= $2) and created_at >= $3
+          and (d.leased_until is null or d.leased_until <= $2)
+          and (d.started_at is null or d.started_at < $2) and created_at >= $3
         order by due_at limit $4
       ), made_due as (
         update webhook_delivery d set state = 'PENDING', due_at = $2, completed_at = null, failure = null,
@@ -212,6 +214,7 @@ async function recoverWaiting(
         where d.id = any(array(select id from page))
           and d.position between (select min(position) from page) and (select max(position) from page)
           and d.state = 'PENDING' and d.due_at > $2 and (d.leased_until is null or d.leased_until <= $2)
+          and (d.started_at is null or d.started_at < $2)
         returning 1
       )
       select (select count(*)::int from made_due) as recovered,

@@ -143,3 +143,21 @@ test('recovering continues after a full page of which a delivery is claimed mean
   claim.release()
   expect(await recovering).toMatchObject({ recovered: BigInt(waiting - 1) })
 })
+
+test('recovering neither sends nor counts again what was attempted since it began', async () => {
+  const webhooks = openWebhooks(harness.database)
+  harness.closing(() => webhooks.stop())
+  const { id } = await addEndpoint(webhooks, await harness.business(), 'http://127.0.0.1:1')
+  await harness.database.durablePool.query(
+    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
+          created_at, started_at)
+        select 'dlv_' || state, $1, n, 'PENDING', 1, now() + interval '1 day', 0, now(), now() + since
+        from (values (6001, 'before', interval '-1 minute'), (6002, 'meanwhile', interval '1 minute'))
+          as v(n, state, since)`,
+    [id],
+  )
+  const since = timestampFromMs(0)
+  expect(await clientOf(webhooks).recover({ endpointId: id, since })).toMatchObject({
+    recovered: 1n,
+  })
+})
