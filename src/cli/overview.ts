@@ -108,7 +108,8 @@ export function review(noun: Command): void {
       flags: { kind: { field: 'kinds', ...enumRule(ReviewKindSchema) } },
       shows: columnsOf(
         ReviewItemSchema,
-        'kind, since, id, amountMinor?, businessId, text=What, Commands',
+        `kind, since, id, amountMinor?, expectedAmountMinor?=Expected, businessId,
+          account.customerName=Customer, text=What, Commands`,
         { Commands: ({ actions }) => actions.map(commandOf).join(', ') },
       ),
       notes: ({ counts }) =>

@@ -24,8 +24,8 @@ import { addVerbs, calling } from './verb.ts'
 const DELIVERY_ID = '<delivery-id>  the delivery, as `inflow webhook deliveries` names it'
 const DELIVERY_EXAMPLE = 'dlv_01jd9w3k6t8v2x4z6b8d0f2h4j'
 
-const DELIVERY_COLUMNS =
-  'id, eventId, eventKind=Kind, status, attemptCount=Attempts, dueAt, Latest outcome'
+const DELIVERY_COLUMNS = `id, eventId, eventKind=Kind, payment.amountMinor=Amount,
+  payment.customerName=Customer, status, attemptCount=Attempts, dueAt, Latest outcome`
 const OUTCOME = {
   'Latest outcome': ({ latestAttempt }: Delivery) => outcomeOf(latestAttempt),
 }

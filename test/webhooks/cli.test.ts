@@ -161,7 +161,9 @@ test('deliveries are listed, shown, redelivered and recovered', async () => {
     return deliveries[0]?.attemptCount === 1 && deliveries
   })
   const listed = await run('deliveries', '--endpoint', id, '--status', 'pending')
-  expect(listed.stdout).toMatch(/PAYMENT_NOTIFICATION +PENDING +1 .* responded with 503$/m)
+  expect(listed.stdout).toMatch(
+    /PAYMENT_NOTIFICATION +[\d,]+\.\d\d +\w+ .*PENDING +1 .* responded with 503$/m,
+  )
   expect((await run('deliveries', '--event', delivery.eventId, '--status', 'failed')).stdout).toBe(
     '',
   )
