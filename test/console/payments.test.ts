@@ -65,6 +65,27 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await page.keyboard.press('Escape')
   })
 
+  test('filters are saved as a view, which a new page of the browser offers until it is removed', async () => {
+    const { page, go } = await open('/payments?bank=9psb&status=success')
+    await page.getByRole('button', { name: 'Views' }).click()
+    await page.getByLabel('Save the filters as').fill('Paid by 9PSB')
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'View: Paid by 9PSB' }).waitFor()
+    await go(`/payments?business=${shop.businessId}`)
+    await page.getByRole('button', { name: 'Views' }).click()
+    expect(await page.getByRole('button', { name: 'Save view' }).isDisabled()).toBe(true)
+    await page.getByRole('button', { name: 'Paid by 9PSB', exact: true }).click()
+    await page.getByRole('button', { name: 'Bank: 9PSB' }).waitFor()
+    const { search } = new URL(page.url())
+    expect(Object.fromEntries(new URLSearchParams(search))).toEqual({
+      bank: '9psb',
+      status: 'success',
+      business: shop.businessId,
+    })
+    await page.getByRole('button', { name: 'Remove the view Paid by 9PSB' }).click()
+    await page.getByRole('button', { name: 'Views' }).waitFor()
+  })
+
   test('a row is a link, which a tab can open, and has the focus again on Back', async () => {
     const { page } = await open(`/payments?business=${shop.businessId}`)
     await rows(page).nth(1).waitFor()

@@ -5,10 +5,16 @@ import { localField } from '../format/time.ts'
 import { useUrlState } from '../session/view-scope.tsx'
 import { Button } from './button.tsx'
 import { Popover } from './popover.tsx'
+import { SavedViews } from './saved-views.tsx'
 
 /** The chips above a list. What they choose is in the URL. */
 export function FilterBar({ children }: { readonly children: ReactNode }) {
-  return <div className="filters">{children}</div>
+  return (
+    <div className="filters">
+      {children}
+      <SavedViews />
+    </div>
+  )
 }
 
 interface ChoiceFilterProps {
