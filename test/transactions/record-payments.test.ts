@@ -117,12 +117,15 @@ test('returns results in the order of the payments, each with its own outcome', 
 
 test('records a payment once when a batch contains it several times', async () => {
   const { number } = await openAccount(service)
-  const twice = paymentInto(number, { sessionId: 'twice' })
+  const twice = paymentInto(number, { sessionId: 'four-times-in-a-batch' })
   const results = await record([twice, { ...twice, amountMinor: 7n }, twice, twice])
   const outcomes = results.map((result) => result.outcome)
   expect(outcomes).toEqual([RECORDED, CONFLICT, DUPLICATE, DUPLICATE])
   expect(new Set(results.map((result) => result.transaction?.id)).size).toBe(1)
-  const { transactions, postings, events } = await storedOf(service.database.durablePool, 'twice')
+  const { transactions, postings, events } = await storedOf(
+    service.database.durablePool,
+    'four-times-in-a-batch',
+  )
   expect([transactions.length, postings.length, events.length]).toEqual([1, 1, 1])
 })
 
