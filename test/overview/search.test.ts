@@ -9,7 +9,7 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { useSharedService } from '../support/service.ts'
+import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import {
   fresh,
@@ -22,7 +22,7 @@ import {
   settleAll,
 } from './scene.ts'
 
-const service = useSharedService()
+const service = useService()
 type SearchClient = ReturnType<typeof operator>
 
 let shop: Shop
