@@ -55,7 +55,9 @@ test('lists what waits for a decision, with the counts of each kind', async () =
   const { code, stdout, stderr } = await inflow('review', 'list', ...ofShop(), ...kind)
   expect(code).toBe(0)
   expect(stdout).toMatch(
-    new RegExp(`HELD_PAYMENT .*${id} +4.00 +5.00 +${shop.businessId} +\\w+ .*transaction accept, transaction return`),
+    new RegExp(
+      `HELD_PAYMENT .*${id} +4.00 +5.00 +${shop.businessId} +\\w+ .*transaction accept, transaction return`,
+    ),
   )
   expect(stderr).toBe('Waiting: 1 HELD_PAYMENT\n')
 })
