@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { firstIdAt } from '../../src/core/ids.ts'
 import { SEEDED_BUSINESS } from '../bench/seed.ts'
 import { PAYMENT_PAYLOAD } from '../bench/seed-growth.ts'
 
@@ -90,10 +91,10 @@ const credentials = [
     from generate_series(1, $1::int) n`,
   "insert into audit_mac (number, mac) select number, decode(repeat('00', 48), 'hex') from audit_entry",
   'update audit_head set number = (select max(number) from audit_entry)',
-  // Of one business, they are kept up to a bound.
+  // Of one business, they are kept up to a bound. Their ids are of now: older ones would be deleted while the tests run.
   `insert into api_request (id, business_id, live, failed, key_id, received_at, path, protocol, status, duration_ms,
       request_id, address, code, error, faults, body, bytes)
-    select ${idOf('arq', 'n')}, case when n % 4 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, n % 8 < 4,
+    select '${firstIdAt('arq', Date.now())}' || lpad(n::text, 16, '0'), case when n % 4 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, n % 8 < 4,
       n % 16 < 8, case when n <= 100 then 'key_rare' else 'key_often' end, now(), '/v2/thirdparty/getBalance/',
       'rest', case when n % 16 < 8 then 404 else 200 end, 1, 'req_' || n, '::1', '', '', '', '', 0
     from generate_series(1, $1::int) n`,
