@@ -234,6 +234,7 @@ export async function firstPositionAt(pool: Queryable, atMs: number): Promise<bi
 
 /** The number of events that were logged in the last day. */
 export async function eventsPerDay(pool: Pool, nowMs: number): Promise<number> {
-  const { end } = await readLogState(pool)
-  return Number(end.position + 1n - (await firstPositionAt(pool, nowMs - DAY_MS)))
+  const { floor, end } = await readLogState(pool)
+  const before = await readPositionBefore(pool, nowMs - DAY_MS, floor, end.position)
+  return Number(end.position - before)
 }

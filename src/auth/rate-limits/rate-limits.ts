@@ -58,7 +58,7 @@ interface Options {
 /** The size of each map, about 10 MB when full. */
 const BUCKETS_MAX = 50_000
 
-/** So a cache grows with its entries: `max` would allocate all places at the start. */
+/** The maps grow with their entries: `max` would allocate all places at the start. */
 const BOUNDS = { maxSize: BUCKETS_MAX, sizeCalculation: () => 1 }
 
 /** How often the credential of a caller is recorded as authenticated. */
