@@ -127,6 +127,15 @@ describe('each field names what is wrong with its value', () => {
       ])
     }
   })
+
+  test.each(['identityId', 'idType', 'idNumber'])('%s is required with otp', async (field) => {
+    const verified = { identityId: 'id-1', otp: '123456', idType: 'nin', idNumber: '12345678901' }
+    expect(await faultsOf('generateVirtualAccount', creation(verified))).toEqual([])
+    const body = creation({ ...verified, [field]: '' })
+    expect(await faultsOf('generateVirtualAccount', body)).toEqual([
+      `${field} is required with otp`,
+    ])
+  })
 })
 
 test('phone numbers of Nigeria and of the world have no fault', async () => {
