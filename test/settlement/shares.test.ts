@@ -181,7 +181,7 @@ describe('a change of a split', () => {
     })
     await expect(batch).rejects.toThrow('a crash')
     await changed
-    // The settlement goes on with the payment of before the change, which is not divided.
+    // The settlement continues with the payment from before the change, which is not divided.
     await shop.pay(500n)
     await shop.settle()
     expect(await partner.balance()).toEqual([0n, 50n, 0n])
