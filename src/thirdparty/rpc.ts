@@ -36,12 +36,9 @@ import { type EntryPage, listEntries } from '../settlement/list-entries.ts'
 import { isSettlement } from '../settlement/message.ts'
 import { netOf, type Settlement } from '../settlement/settlement.ts'
 import { type PaymentTrace, paymentTraceOf } from '../tracing/tracing.ts'
-import {
-  createGetShown,
-  type ListTransactions,
-  listTransactions,
-} from '../transactions/find-transactions.ts'
+import { createGetShown } from '../transactions/find-transactions.ts'
 import { listSettled } from '../transactions/ledger/list-settled.ts'
+import { type ListTransactions, listTransactions } from '../transactions/list-transactions.ts'
 import type { ShownTransaction, TransactionStatus } from '../transactions/transaction.ts'
 import {
   acceptPayment,

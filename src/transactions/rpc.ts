@@ -15,8 +15,9 @@ import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import { paymentTraceOf } from '../tracing/tracing.ts'
-import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
+import { findReversal, type GetTransaction } from './find-transactions.ts'
 import { type ImportedPaymentRow, importTransactions } from './import-transactions.ts'
+import { listTransactions } from './list-transactions.ts'
 import {
   toHeldState,
   toImportedTransaction,

@@ -172,7 +172,7 @@ export const TRANSACTIONS = mutationsOf(
         'set resolved_at = nullif($2, $2), note = $3',
       ],
     },
-    'src/transactions/find-transactions.ts': {
+    'src/transactions/list-transactions.ts': {
       "the payments of a session show another business's": [
         '(t.business_id = any ($3::text[]) or $3 is null)',
         '(t.business_id >= left(($3::text[])[1], 1) or $3 is null)',

@@ -9,7 +9,7 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { newId } from '../../src/core/ids.ts'
-import { listTransactions } from '../../src/transactions/find-transactions.ts'
+import { listTransactions } from '../../src/transactions/list-transactions.ts'
 import { insertTransactions } from '../../src/transactions/store.ts'
 import { createInstance, incoming, insertBusiness, testClock } from '../settlement/fixture.ts'
 import { useDatabase } from '../support/database.ts'
