@@ -31,7 +31,7 @@ const SERVICE_HELP = `
   recipient: businesses that may get shares of the payments of another one: approve, revoke, list
   import: accounts and payments of another provider, from a file: accounts, transactions
   transfer: transfers at the simulated banks: simulate
-  transaction: payments received: get, list, timeline, reverse, held, accept, return, complete-return
+  transaction: payments received: get, list, summary, timeline, reverse, held, accept, return, complete-return
   settle: settlement: run, preview, list, calendar, terms
   balance: show the balance of a business: pending, available, fees
   statement: account statement of a business for a period, as CSV or JSON

@@ -18,6 +18,7 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcomeSchema,
+  type SummarizeTransactionsResponse,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { formatAmount } from '../core/money.ts'
@@ -62,16 +63,7 @@ const HELD = `id, paidAt, amountMinor, ${VARIANCE}, live, accountNumber, merchan
 
 const TRANSACTION_ID = '<transaction-id>  the transaction id, txn_…'
 
-const TRANSACTION_HELP = `
-  get: show one transaction
-  ${BUSINESS}
-  <session-id>  the interbank session id
-  Example: transaction get 120001261120100000123456789012
-
-  list: list transactions, the latest payment first; of all businesses, the latest recorded first
-  ${BUSINESS}
-  ${MODE}
-  --reference <text>  only into this account: its reference or the business's own
+const FILTERS = `--reference <text>  only into this account: its reference or the business's own
   --session <id>  only with this session id, at every bank
   --all  of all businesses: in live mode, unless --test is given
   --status <status...>  only with these statuses
@@ -81,11 +73,30 @@ const TRANSACTION_HELP = `
   --variance <kind...>  only that differ from the terms
   --hold <state...>  only held payments of which this became
   --from <time>  paid at or after this time
-  --to <time>  paid before this time
+  --to <time>  paid before this time`
+
+const TRANSACTION_HELP = `
+  get: show one transaction
+  ${BUSINESS}
+  <session-id>  the interbank session id
+  Example: transaction get 120001261120100000123456789012
+
+  list: list transactions, the latest payment first; of all businesses, the latest recorded first
+  ${BUSINESS}
+  ${MODE}
+  ${FILTERS}
   --recorded-from <time>  in the order of recording, from this time on; with --all, reported since
   --recorded-to <time>  in the order of recording, before this time; with --all, reported before
   ${PAGE}
   Example: transaction list --status SUCCESS --from "2026-11-01 00:00:00" --limit 20
+
+  summary: count the transactions that a list with the same filters has, and add up their amounts
+  ${BUSINESS}
+  ${MODE}
+  ${FILTERS}
+  --recorded-from <time>  recorded at or after this time; with --all, reported since
+  --recorded-to <time>  recorded before this time; with --all, reported before
+  Example: transaction summary --from "2026-11-01 00:00:00" --bank 9PSB
 
   reverse: reverse a payment: undo its postings and notify the business
   ${TRANSACTION_ID}
@@ -121,17 +132,28 @@ const TRANSACTION_HELP = `
   --note <text>!  how the money was returned
   Example: transaction complete-return txn_… --note "NIP 000013…"`
 
+/** How the flags of a list become fields, for one business and for all. */
+const FILTERED = {
+  flags: { status: 'statuses', minAmount: 'amountFromMinor', maxAmount: 'amountToMinor' },
+  request: ({ all, test }: { all?: boolean; test?: boolean }) =>
+    all ? { live: test !== true } : {},
+}
+
 export function transaction(noun: Command): void {
   addVerbs(noun, TRANSACTION_HELP, {
     get: rpc(TransactionService.method.getTransaction, { shows: TRANSACTION }),
     list: rpc(TransactionService.method.listTransactions, {
-      flags: { status: 'statuses', minAmount: 'amountFromMinor', maxAmount: 'amountToMinor' },
-      request: ({ all, test }: { all?: boolean; test?: boolean }) =>
-        all ? { live: test !== true } : {},
+      ...FILTERED,
       // The list by recorded time may have no end.
       isEndless: ({ businessId, recordedFrom, recordedTo }) =>
         businessId !== '' && (recordedFrom ?? recordedTo) !== undefined,
       shows: ({ transactions }, { all }) => transactionTable(transactions, all === true),
+    }),
+    summary: rpc(TransactionService.method.summarizeTransactions, {
+      ...FILTERED,
+      shows: totalsTable,
+      notes: ({ truncated }) =>
+        truncated ? 'There may be more: 10,000 transactions were read. Limit the time.' : undefined,
     }),
     reverse: rpc(TransactionService.method.reverseTransaction, {
       confirms: 'Its amount is taken from the balance of its business, which is notified.',
@@ -168,6 +190,22 @@ function transactionTable(transactions: readonly Transaction[], isOfAll: boolean
   const isImported = transactions.some(({ imported }) => imported)
   const columns = [ROW, ...(isImported ? [IMPORTED] : []), ...(isOfAll ? ['businessId'] : [])]
   return table(transactions, columnsOf(TransactionSchema, columns.join()).list)
+}
+
+/** A row for each status, and one for all of them. */
+function totalsTable({ statuses, count, amountMinor }: SummarizeTransactionsResponse): string {
+  const rows = statuses.map((each) => ({
+    ...each,
+    title: enumName(TransactionStatusSchema, each.status),
+  }))
+  return table<{ title: string; count: number; amountMinor: bigint }>(
+    [...rows, { title: 'total', count, amountMinor }],
+    [
+      { title: 'Status', of: ({ title }) => title },
+      { title: 'Count', right: true, of: (row) => String(row.count) },
+      { title: 'Amount', right: true, of: (row) => formatAmount(row.amountMinor) },
+    ],
+  )
 }
 
 /** Explanations of the outcomes other than RECORDED. */

@@ -30,7 +30,7 @@ const CHUNKS = [
   { name: 'app', tags: ['$initial' as const], priority: 2 },
   {
     name: 'lists',
-    test: /(event|transaction)_service_pb|pages\/(payment-words|review-kinds)|ui\/(list|columns|filters|reading|live-rows)\./,
+    test: /(event|transaction)_service_pb|pages\/(payment-words|payment-totals|review-kinds)|ui\/(list|columns|filters|reading|live-rows)\./,
     priority: 1,
   },
   { name: 'forms', test: /ui\/(action|form|fields|dialog|save-file)\./ },

@@ -16,7 +16,8 @@ import type { StoredTransaction, TransactionStatus } from './transaction.ts'
 export interface RecordedFilter extends PaymentFilter {
   readonly businessId: string
   readonly live: boolean | undefined
-  readonly accountId: string | undefined
+  /** Undefined: any account. */
+  readonly accountIds: readonly string[] | undefined
   readonly statuses: readonly TransactionStatus[] | undefined
   /** When they were paid. */
   readonly fromMs: number | undefined
@@ -97,14 +98,14 @@ interface EdgeRow {
 /** @returns `next`: the last sequence number that was read */
 async function readRange(
   pool: Queryable,
-  { businessId, accountId, ...filter }: RecordedFilter,
+  { businessId, accountIds, ...filter }: RecordedFilter,
   live: boolean,
   after: bigint,
   limit: number,
 ): Promise<{ readonly rows: StoredTransaction[]; readonly next: bigint; readonly isEnd: boolean }> {
   const readsMore =
     isFiltered(filter) ||
-    [accountId, filter.statuses, filter.fromMs, filter.toMs].some((each) => each !== undefined)
+    [accountIds, filter.statuses, filter.fromMs, filter.toMs].some((each) => each !== undefined)
   const { values, bind } = bindValues(
     businessId,
     after,
@@ -119,7 +120,7 @@ async function readRange(
     `e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')`,
     `e.logged_at >= ${time(filter.recordedFromMs, '-infinity')}`,
     `e.logged_at < ${to}`,
-    ...(accountId === undefined ? [] : [`t.account_id = ${bind(accountId)}`]),
+    ...(accountIds === undefined ? [] : [`t.account_id = any (${bind(accountIds)}::text[])`]),
     ...(filter.statuses === undefined ? [] : [`t.status = any (${bind(filter.statuses)}::text[])`]),
     ...paymentConditions(filter, 't', bind),
     ...(filter.fromMs === undefined ? [] : [`t.paid_at >= ${time(filter.fromMs, '')}`]),

@@ -5,14 +5,27 @@ import { invalidPageToken, type PageTokenField, readPage } from '../postgres/pag
 import { listByRecordedTime } from './list-by-recorded-time.ts'
 import { isFiltered, matchesPayment, type PaymentFilter } from './payment-filter.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
-import { findLatestUnsuccessful, type Sources, scanAll, scanByPaidAt } from './scan-transactions.ts'
-import type { StoredTransaction, TransactionStatus } from './transaction.ts'
+import {
+  findLatestUnsuccessful,
+  type Sources,
+  SUMMED_MAX,
+  scanAll,
+  scanByPaidAt,
+  sumAll,
+  sumByPaidAt,
+} from './scan-transactions.ts'
+import {
+  type StoredTransaction,
+  type Totals,
+  TRANSACTION_STATUSES,
+  type TransactionStatus,
+} from './transaction.ts'
 
 /**
- * A list request. `businessId` is empty for all businesses that the caller may see. `reference` is the returned one
- * or the business's own; empty: any account.
+ * Which transactions to list. `businessId` is empty for all businesses that the caller may see. `reference` is the
+ * returned one or the business's own; empty: any account.
  */
-export interface ListTransactions extends PaymentFilter {
+export interface TransactionFilter extends PaymentFilter {
   readonly businessId: string
   /** Undefined: both modes. */
   readonly live: boolean | undefined
@@ -28,9 +41,19 @@ export interface ListTransactions extends PaymentFilter {
   /** With either, the list is in the order in which payments were recorded; epoch milliseconds. */
   readonly recordedFromMs: number | undefined
   readonly recordedToMs: number | undefined
+}
+
+/** A list request. */
+export interface ListTransactions extends TransactionFilter {
   readonly pageSize: number
   readonly pageToken: string
   readonly pageTokenField?: PageTokenField
+}
+
+/** What a list of one business reads. */
+interface BusinessFilter extends TransactionFilter {
+  /** Undefined: any account. */
+  readonly accountIds: readonly string[] | undefined
 }
 
 /**
@@ -38,23 +61,86 @@ export interface ListTransactions extends PaymentFilter {
  * transactions. A list of all businesses has the latest recorded first: see `scanAll`.
  */
 export async function listTransactions(pool: Queryable, request: ListTransactions) {
-  if (request.sessionId !== '') return listOfSession(pool, request)
+  if (request.sessionId !== '') {
+    return { rows: await findOfSession(pool, request), nextPageToken: '' }
+  }
   if (request.businessId === '') return listOfAll(pool, request)
-  if (request.recordedFromMs !== undefined || request.recordedToMs !== undefined) {
-    const accountId = await accountOf(pool, request)
-    if (accountId === null) return { rows: [], nextPageToken: '' }
-    return listByRecordedTime(pool, { ...request, accountId })
+  if (isByRecordedTime(request)) {
+    const accountIds = await accountsOf(pool, request)
+    if (accountIds?.length === 0) return { rows: [], nextPageToken: '' }
+    return listByRecordedTime(pool, { ...request, accountIds })
   }
   const { pageSize, pageToken, pageTokenField } = request
   const page = readPage(pageSize, pageToken, 2, pageTokenField)
   const after = page.after && readKey(page.after, pageTokenField)
-  const accountId = await accountOf(pool, request)
-  if (accountId === null) return { rows: [], nextPageToken: '' }
-  const modes = request.live === undefined ? [true, false] : [request.live]
-  const sources: Sources = accountId
-    ? { column: 'account_id', ids: [accountId], modes: [] }
-    : { column: 'business_id', ids: [request.businessId], modes }
-  return scanByPaidAt(pool, request, sources, page, after)
+  const filter = { ...request, accountIds: await accountsOf(pool, request) }
+  return scanByPaidAt(pool, filter, sourcesOf(filter), page, after)
+}
+
+/**
+ * The totals of what `listTransactions` lists with the same filter. Reads at most `SUMMED_MAX` transactions, in the order of
+ * the list. Of all businesses, these are always the latest reported.
+ */
+export async function summarizeTransactions(
+  pool: Queryable,
+  request: TransactionFilter,
+): Promise<Totals> {
+  if (request.sessionId !== '') return totalsOf(await findOfSession(pool, request), false)
+  const { businessId, live, allowed } = request
+  if (businessId === '') {
+    assert(live !== undefined, 'validation requires a mode')
+    if (allowed === undefined) return sumAll(pool, { ...request, live })
+    return sumByPaidAt(pool, request, {
+      column: 'business_id',
+      ids: [...allowed],
+      modes: [live],
+    })
+  }
+  const filter = { ...request, accountIds: await accountsOf(pool, request) }
+  if (isByRecordedTime(request)) return sumByRecordedTime(pool, filter)
+  return sumByPaidAt(pool, filter, sourcesOf(filter))
+}
+
+function isByRecordedTime({ recordedFromMs, recordedToMs }: TransactionFilter): boolean {
+  return recordedFromMs !== undefined || recordedToMs !== undefined
+}
+
+/** How many transactions are read at a time to sum them. */
+const SUMMED_PAGE_SIZE = 1_000
+
+/** Adds up the pages: the statement of this list follows the log of events, which is in no other order. */
+async function sumByRecordedTime(pool: Queryable, filter: BusinessFilter): Promise<Totals> {
+  if (filter.accountIds?.length === 0) return totalsOf([], false)
+  const rows: Summed[] = []
+  let pageToken = ''
+  for (let read = 0; read < SUMMED_MAX; read += SUMMED_PAGE_SIZE) {
+    const request = { ...filter, pageSize: SUMMED_PAGE_SIZE, pageToken }
+    const page = await listByRecordedTime(pool, request)
+    rows.push(...page.rows.map(({ status, amountMinor }) => ({ status, amountMinor })))
+    // Without an end of the period, the last token is repeated.
+    const isEnd = page.nextPageToken === '' || page.nextPageToken === pageToken
+    if (isEnd) return totalsOf(rows, false)
+    pageToken = page.nextPageToken
+  }
+  return totalsOf(rows, true)
+}
+
+type Summed = Pick<StoredTransaction, 'status' | 'amountMinor'>
+
+function totalsOf(rows: readonly Summed[], truncated: boolean): Totals {
+  const statuses = TRANSACTION_STATUSES.map((status) => {
+    const having = rows.filter((row) => row.status === status)
+    const amountMinor = having.reduce((sum, row) => sum + row.amountMinor, 0n)
+    return { status, count: having.length, amountMinor }
+  })
+  return { statuses: statuses.filter(({ count }) => count > 0), truncated }
+}
+
+/** The index that is in the order of payment, and the parts of it that have the transactions. */
+function sourcesOf({ businessId, live, accountIds }: BusinessFilter): Sources {
+  if (accountIds !== undefined) return { column: 'account_id', ids: accountIds, modes: [] }
+  const modes = live === undefined ? [true, false] : [live]
+  return { column: 'business_id', ids: [businessId], modes }
 }
 
 /**
@@ -62,13 +148,10 @@ export async function listTransactions(pool: Queryable, request: ListTransaction
  * rare statuses alone: each business has an index of these.
  */
 async function listOfAll(pool: Queryable, request: ListTransactions) {
-  const { live, allowed, statuses, recordedFromMs, recordedToMs, pageSize, pageToken } = request
+  const { live, allowed, statuses, pageSize, pageToken } = request
   assert(live !== undefined, 'validation requires a mode')
   const isRare =
-    statuses?.includes('SUCCESS') === false &&
-    !isFiltered(request) &&
-    recordedFromMs === undefined &&
-    recordedToMs === undefined
+    statuses?.includes('SUCCESS') === false && !isFiltered(request) && !isByRecordedTime(request)
   if (allowed === undefined && !isRare) {
     return scanAll(pool, { ...request, live }, readPage(pageSize, pageToken, 1))
   }
@@ -77,7 +160,6 @@ async function listOfAll(pool: Queryable, request: ListTransactions) {
   const ids = allowed
     ? [...allowed]
     : await findLatestUnsuccessful(pool, { live, statuses: statuses ?? [] }, after, page.limit + 1)
-  if (ids.length === 0) return { rows: [], nextPageToken: '' }
   const sources: Sources = { column: 'business_id', ids, modes: [live] }
   return scanByPaidAt(pool, request, sources, page, after)
 }
@@ -87,39 +169,38 @@ function readKey([paidAt = '', id = '']: readonly string[], field: PageTokenFiel
   return { paidAtMs: Number(paidAt), id }
 }
 
-/** The account's id; undefined for any account, null if there is no such account. */
-async function accountOf(
+/** The accounts that a filter names; undefined: any account. */
+async function accountsOf(
   pool: Queryable,
-  { businessId, live, reference }: ListTransactions,
-): Promise<string | undefined | null> {
+  { businessId, live, reference }: TransactionFilter,
+): Promise<readonly string[] | undefined> {
   if (reference === '') return undefined
   try {
-    return (await getAccount(pool, { businessId, live, reference })).id
+    return [(await getAccount(pool, { businessId, live, reference })).id]
   } catch (error) {
-    if (error instanceof Fault && error.reason === 'not_found') return null
+    if (error instanceof Fault && error.reason === 'not_found') return []
     throw error
   }
 }
 
 /**
- * The payments with one session id of a business, or of all that the caller may see, on one page: two banks may
- * use the same one.
+ * The payments with one session id of a business, or of all that the caller may see: two banks may use the same
+ * one.
  *
  * @throws Fault validation_failed with a recorded period, or the token of another page
  */
-async function listOfSession(
+async function findOfSession(
   pool: Queryable,
-  request: ListTransactions,
-): Promise<{ readonly rows: readonly StoredTransaction[]; readonly nextPageToken: string }> {
-  const { recordedFromMs, recordedToMs, pageToken, pageTokenField } = request
-  if (recordedFromMs !== undefined || recordedToMs !== undefined || pageToken !== '') {
+  request: TransactionFilter & Partial<ListTransactions>,
+): Promise<readonly StoredTransaction[]> {
+  const { pageToken = '', pageTokenField, reference, fromMs, toMs } = request
+  if (isByRecordedTime(request) || pageToken !== '') {
     const field = pageTokenField === 'page_token' ? 'session_id' : 'sessionId'
     const message = 'cannot be combined with a recorded period or a page token'
     throw invalidFields([{ field, message }])
   }
-  const { reference, fromMs, toMs } = request
-  const found = await findAll(pool, request)
-  const rows = found.filter(
+  const found = await findAtEveryBank(pool, request)
+  return found.filter(
     (each) =>
       (reference === '' ||
         [each.account.reference, each.account.merchantReference].includes(reference)) &&
@@ -127,13 +208,12 @@ async function listOfSession(
       (fromMs === undefined || each.paidAtMs >= fromMs) &&
       (toMs === undefined || each.paidAtMs < toMs),
   )
-  return { rows, nextPageToken: '' }
 }
 
-/** At every bank, the latest payment first. */
-async function findAll(
+/** The latest payment first. */
+async function findAtEveryBank(
   pool: Queryable,
-  { businessId, live, sessionId, allowed }: ListTransactions,
+  { businessId, live, sessionId, allowed }: TransactionFilter,
 ): Promise<readonly StoredTransaction[]> {
   const businessIds = businessId === '' ? allowed && [...allowed] : [businessId]
   const { rows } = await pool.query<TransactionRow>(

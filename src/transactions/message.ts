@@ -1,4 +1,4 @@
-import { create, fromBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, type MessageInitShape } from '@bufbuild/protobuf'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   type PaymentConflict as ConflictMessage,
@@ -22,6 +22,8 @@ import type {
   ImportedTransaction as ImportedMessage,
   ListTransactionsRequest,
   RecordPaymentRequest,
+  SummarizeTransactionsRequest,
+  SummarizeTransactionsResponseSchema,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { plainText } from '../banks/bank-fields.ts'
@@ -31,7 +33,7 @@ import { encodeEvent } from '../events/message.ts'
 import { fromTimestamp, toTimestamp } from '../protobuf/values.ts'
 import type { PaymentTrace } from '../tracing/tracing.ts'
 import type { ImportedTransaction } from './import-transactions.ts'
-import type { PaymentFilter } from './payment-filter.ts'
+import type { TransactionFilter } from './list-transactions.ts'
 import {
   type ListedConflict,
   type Payer,
@@ -40,6 +42,7 @@ import {
   type StoredTransaction,
   type StoredUnmatched,
   type TokenPayment,
+  type Totals,
   TRANSACTION_STATUSES,
   type TransactionStatus,
   type UnmatchedPayment,
@@ -233,16 +236,37 @@ export function toStatus(status: StatusMessage): TransactionStatus | undefined {
 }
 
 export function toListFilter(
-  request: ListTransactionsRequest,
-): PaymentFilter & { readonly statuses: readonly TransactionStatus[] | undefined } {
+  request: ListTransactionsRequest | SummarizeTransactionsRequest,
+): TransactionFilter {
+  const { businessId, live, reference, sessionId, from, to, recordedFrom, recordedTo } = request
   const statuses = request.status === 0 ? request.statuses : [request.status]
   return {
+    ...{ businessId, live, reference, sessionId },
+    fromMs: from && fromTimestamp(from),
+    toMs: to && fromTimestamp(to),
+    recordedFromMs: recordedFrom && fromTimestamp(recordedFrom),
+    recordedToMs: recordedTo && fromTimestamp(recordedTo),
     statuses: namesOf(StatusMessage, statuses),
     bank: request.bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(request.bank),
     amountFromMinor: request.amountFromMinor || undefined,
     amountToMinor: request.amountToMinor || undefined,
     variances: namesOf(VarianceMessage, request.variances),
     holds: namesOf(HoldStateMessage, request.holdStates),
+  }
+}
+
+/** The totals of all statuses, and of each. */
+export function toTotalsMessage({
+  statuses,
+  truncated,
+}: Totals): MessageInitShape<typeof SummarizeTransactionsResponseSchema> {
+  return {
+    count: statuses.reduce((sum, { count }) => sum + count, 0),
+    amountMinor: statuses.reduce((sum, { amountMinor }) => sum + amountMinor, 0n),
+    statuses: statuses
+      .map((each) => ({ ...each, status: StatusMessage[each.status] }))
+      .toSorted((a, b) => a.status - b.status),
+    truncated,
   }
 }
 

@@ -17,13 +17,14 @@ import { fromTimestamp } from '../protobuf/values.ts'
 import { paymentTraceOf } from '../tracing/tracing.ts'
 import { findReversal, type GetTransaction } from './find-transactions.ts'
 import { type ImportedPaymentRow, importTransactions } from './import-transactions.ts'
-import { listTransactions } from './list-transactions.ts'
+import { listTransactions, summarizeTransactions } from './list-transactions.ts'
 import {
   toHeldState,
   toImportedTransaction,
   toListFilter,
   toRecorderMessage,
   toTokenPayment,
+  toTotalsMessage,
   toTransactionMessage,
 } from './message.ts'
 import type { RecordPayments, RecordTokenPayment } from './record-payment.ts'
@@ -120,21 +121,10 @@ export function createTransactionRpc(
       return { transaction: toTransactionMessage(transaction, { settlesAtMs, ...shown }) }
     },
     async listTransactions(request, context) {
+      const { pageSize, pageToken } = request
+      const filter = { ...toListFilter(request), allowed: restrictionOf(context.values) }
       const { rows, nextPageToken } = await read((on) =>
-        listTransactions(on, {
-          businessId: request.businessId,
-          live: request.live,
-          reference: request.reference,
-          sessionId: request.sessionId,
-          allowed: restrictionOf(context.values),
-          ...toListFilter(request),
-          fromMs: request.from && fromTimestamp(request.from),
-          toMs: request.to && fromTimestamp(request.to),
-          recordedFromMs: request.recordedFrom && fromTimestamp(request.recordedFrom),
-          recordedToMs: request.recordedTo && fromTimestamp(request.recordedTo),
-          pageSize: request.pageSize,
-          pageToken: request.pageToken,
-        }),
+        listTransactions(on, { ...filter, pageSize, pageToken }),
       )
       const waiting = rows.filter(awaitsSettlement).map(({ account }) => account.businessId)
       const settlesAt = waiting.length > 0 ? await settlesAtOf(new Set(waiting)) : undefined
@@ -146,6 +136,10 @@ export function createTransactionRpc(
         })
       })
       return { transactions, nextPageToken }
+    },
+    async summarizeTransactions(request, context) {
+      const filter = { ...toListFilter(request), allowed: restrictionOf(context.values) }
+      return toTotalsMessage(await read((on) => summarizeTransactions(on, filter)))
     },
     async reverseTransaction(request, context) {
       const actor = actorOf(context)

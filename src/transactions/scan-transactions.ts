@@ -5,7 +5,7 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutScan, type Page } from '../postgres/page-token.ts'
 import { isFiltered, type PaymentFilter, paymentConditions } from './payment-filter.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
-import type { StoredTransaction, TransactionStatus } from './transaction.ts'
+import type { StoredTransaction, Totals, TransactionStatus } from './transaction.ts'
 
 /** Which transactions to scan; times in epoch milliseconds. */
 interface ScanFilter extends PaymentFilter {
@@ -18,12 +18,40 @@ interface ScanFilter extends PaymentFilter {
 /** How many transactions a page reads at most. */
 const ROWS_MAX = 2_000
 
+/** How many transactions totals read at most. */
+export const SUMMED_MAX = 10_000
+
 interface ScannedPage {
   readonly rows: readonly StoredTransaction[]
   readonly nextPageToken: string
 }
 
 type ScanRow<Edge> = Edge & (TransactionRow | { readonly id: null })
+
+/**
+ * SQL: the totals of `matching` by status, and a row without a status, which counts the edge at which reading ended.
+ * A `group by` would sort all rows where the planner expects few.
+ */
+const TOTALS = `select s.status, t.count, t.amount_minor
+      from unnest(array['PENDING', 'SUCCESS', 'FAILED', 'REVERSED']) as s(status) cross join lateral (
+        select count(*)::int4 as count, sum(amount_minor) as amount_minor from matching where status = s.status
+      ) t where t.count > 0
+      union all select null, count(*)::int4, 0 from edge`
+
+interface TotalsRow {
+  readonly status: TransactionStatus | null
+  readonly count: number
+  readonly amount_minor: string
+}
+
+function toTotals(rows: readonly TotalsRow[]): Totals {
+  return {
+    statuses: rows.flatMap(({ status, count, amount_minor: amountMinor }) =>
+      status === null ? [] : [{ status, count, amountMinor: BigInt(amountMinor) }],
+    ),
+    truncated: rows.some(({ status, count }) => status === null && count > 0),
+  }
+}
 
 /** Adds a value to a statement. @returns its placeholder */
 type Bind = (value: unknown) => string
@@ -57,6 +85,27 @@ export async function scanAll(
   const found = rows.flatMap((row) => (row.id === null ? [] : [toStored(row)]))
   const readUpTo = rows[0]?.read_up_to
   return cutScan(found, page, ({ id }) => [id], readUpTo ? [readUpTo] : undefined)
+}
+
+/** The totals of what `scanAll` finds. */
+export async function sumAll(
+  pool: Queryable,
+  filter: ScanFilter & { readonly live: boolean },
+): Promise<Totals> {
+  const { values, bind } = bindValues()
+  const { range, matches } = partsOfAll(filter, undefined, bind)
+  const { rows } = await pool.query<TotalsRow>(
+    `with matching as materialized (
+        select status, amount_minor from (
+          select * from transaction where ${range} order by id desc limit ${SUMMED_MAX}
+        ) candidate where ${matches}
+      ), edge as (
+        select id from transaction where ${range} order by id desc offset ${SUMMED_MAX - 1} limit 1
+      )
+      ${TOTALS}`,
+    values,
+  )
+  return toTotals(rows)
 }
 
 /** SQL: which ids to read, and the conditions on the candidate that is read. */
@@ -142,6 +191,26 @@ export async function scanByPaidAt(
   const { edge_paid_at_ms: edgeMs, edge_id: edgeId } = rows[0] ?? {}
   const edge = edgeId ? [`${edgeMs}`, edgeId] : undefined
   return cutScan(found, page, (row) => [`${row.paidAtMs}`, row.id], edge)
+}
+
+/** The totals of what `scanByPaidAt` finds. */
+export async function sumByPaidAt(
+  pool: Queryable,
+  filter: PaidFilter,
+  sources: Sources,
+): Promise<Totals> {
+  const { values, bind } = bindValues()
+  const bounds = { rowsMax: SUMMED_MAX, rangeMax: SUMMED_MAX }
+  const parts = partsByPaidAt(filter, sources, bounds, undefined, bind)
+  const { rows } = await pool.query<TotalsRow>(
+    `with candidate as (${parts.candidates}), edge as materialized (${parts.edge}),
+      matching as materialized (
+        select status, amount_minor from candidate t where ${parts.matches}
+      )
+      ${TOTALS}`,
+    values,
+  )
+  return toTotals(rows)
 }
 
 /**

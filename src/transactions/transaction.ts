@@ -114,6 +114,18 @@ export interface StoredTransaction {
   readonly reversal?: Reversal
 }
 
+/** How many transactions a list has, and the sums of their amounts. */
+export interface Totals {
+  /** Of the statuses that they have. */
+  readonly statuses: readonly {
+    readonly status: TransactionStatus
+    readonly count: number
+    readonly amountMinor: bigint
+  }[]
+  /** Whether reading stopped at a bound, so that there may be more. */
+  readonly truncated: boolean
+}
+
 /** The fields of a transaction that its business sees. */
 export interface ShownTransaction
   extends Pick<

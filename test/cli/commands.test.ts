@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
@@ -104,6 +105,25 @@ test('times are read and shown in DISPLAY_TIME_ZONE, where a date is its first s
     env: { ...env(), DISPLAY_TIME_ZONE: 'Africa/Lagos' },
   })
   expect(stdout).toMatch(/^PAID AT [^\n]*\n2026-11-19 00:00:00 {2}DATE-2 [^\n]*\n$/)
+})
+
+test('a summary has a row for each status, and the total', async () => {
+  const { number, reference } = await openAccount('summed')
+  await pay(number, 'SUM-1', '2026-11-18T22:59:59Z')
+  await pay(number, 'SUM-2', '2026-11-18T23:00:00Z')
+  const failed = { bank: Bank.BANK_9PSB, accountNumber: number, sessionId: 'SUM-3' }
+  const status = TransactionStatus.FAILED
+  await service.client(TransactionService).recordPayment({ ...failed, amountMinor: 50n, status })
+  const summary = ['transaction', 'summary', ...ofBusiness(), '--reference', reference]
+  expect((await run(...summary)).stdout.split('\n')).toEqual([
+    'STATUS   COUNT  AMOUNT',
+    'SUCCESS      2    2.00',
+    'FAILED       1    0.50',
+    'total        3    2.50',
+    '',
+  ])
+  const { stdout } = await run(...summary, '--status', 'failed', '--json')
+  expect(JSON.parse(stdout)).toMatchObject({ count: 1, amountMinor: '50' })
 })
 
 test('a key is shown once, allowed from some addresses, changed, rotated and revoked', async () => {

@@ -50,7 +50,7 @@ const COMMANDS = `
   recipient: approve, revoke, list
   import: accounts, transactions
   transfer: simulate
-  transaction: get, list, reverse, timeline, held, accept, return, complete-return
+  transaction: get, list, summary, reverse, timeline, held, accept, return, complete-return
   settle: run, preview, list, calendar, terms
   balance
   statement

@@ -113,6 +113,23 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await page.waitForURL((url) => url.pathname.endsWith(`/payments/${first}`))
   })
 
+  test('totals stand above a filtered list, which does not wait for them', async () => {
+    const sold = await openShop(service, { name: 'Tunde' })
+    for (let at = 0; at < 3; at++) await pay(service, sold, 100_050n + BigInt(at))
+    const { page, go } = await open(`/payments?business=${sold.businessId}`)
+    await rows(page).nth(2).waitFor()
+    expect(await page.locator('.totals').count()).toBe(0)
+    const summed = await hold(page, 'TransactionService/SummarizeTransactions')
+    await go(`/payments?business=${sold.businessId}&max=1000.51`)
+    await summed.requested
+    await rows(page).nth(1).waitFor()
+    summed.release()
+    await page.getByText('2 payments · ₦2,001.01').waitFor()
+    await isLive(page)
+    await pay(service, sold, 100_000n)
+    await page.getByText('3 payments · ₦3,001.01').waitFor()
+  })
+
   test('a period is chosen by a word, and the list saved as it is filtered', async () => {
     const sold = await openShop(service, { name: 'Kola' })
     for (let at = 0; at < 3; at++) await pay(service, sold, 100_050n + BigInt(at))

@@ -28,6 +28,9 @@ const FILTERS_MAX = 4
 /** A page by recorded time with a rare filter reads a thousand events, and what they are of. */
 const RECORDED_BUFFERS_MAX = 14_000
 
+/** Totals read ten thousand payments, and with a variance what is known of each; by recorded time, ten pages. */
+const SUMMED_BUFFERS_MAX = 10 * RECORDED_BUFFERS_MAX
+
 /** A common kind, and one that there is none of: a page with it passes over a thousand events. */
 const KINDS = [['PAYMENT_NOTIFICATION'], ['ENDPOINT_TEST']]
 const EVENTS_BUFFERS_MAX = 7_000
@@ -174,6 +177,26 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
   const nowMs = Date.now()
   const spanMs = transactions * 1_000
   const middle = period(nowMs, spanMs * 0.6, spanMs * 0.5)
+  const transactionFilters = {
+    businessId: [SEEDED_BUSINESS],
+    reference: [`R-${'1'.padStart(20, 'A')}`, `R-${'2'.padStart(20, 'A')}`],
+    status: [1, 2, 3, 4],
+    from: [middle.from],
+    to: [middle.to],
+    live: [true, false],
+    recordedFrom: [timestampFromMs(nowMs - spanMs)],
+    recordedTo: [timestampFromMs(nowMs + DAY_MS)],
+    sessionId: [sessionIdOf(1)],
+    bank: [3],
+    amountFromMinor: [100n],
+    amountToMinor: [1n],
+    statuses: [
+      [1, 3],
+      [2, 4],
+    ],
+    variances: [[3]],
+    holdStates: [[4]],
+  }
   return {
     'AccountService.ListAccounts': {
       filters: {
@@ -409,32 +432,19 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       buffersMax: EVENTS_BUFFERS_MAX,
     },
     'TransactionService.ListTransactions': {
-      filters: {
-        businessId: [SEEDED_BUSINESS],
-        reference: [`R-${'1'.padStart(20, 'A')}`, `R-${'2'.padStart(20, 'A')}`],
-        status: [1, 2, 3, 4],
-        from: [middle.from],
-        to: [middle.to],
-        live: [true, false],
-        recordedFrom: [timestampFromMs(nowMs - spanMs)],
-        recordedTo: [timestampFromMs(nowMs + DAY_MS)],
-        sessionId: [sessionIdOf(1)],
-        bank: [3],
-        amountFromMinor: [100n],
-        amountToMinor: [1n],
-        statuses: [
-          [1, 3],
-          [2, 4],
-        ],
-        variances: [[3]],
-        holdStates: [[4]],
-      },
+      filters: transactionFilters,
       refused: isRefusedOfAll,
       at: async (pool, part, request) =>
         request['businessId'] === undefined
           ? ALL_TRANSACTIONS_AT(pool, part, request)
           : inEitherOrder(pool, part, request),
       buffersMax: RECORDED_BUFFERS_MAX,
+    },
+    'TransactionService.SummarizeTransactions': {
+      always: { live: true },
+      filters: transactionFilters,
+      refused: (request) => isRefusedOfAll(request) || Object.keys(request).length > 3,
+      buffersMax: SUMMED_BUFFERS_MAX,
     },
     'WebhookService.ListEndpoints': {
       filters: {

@@ -1,7 +1,9 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { KEY_SCOPES } from '../../src/auth/caller.ts'
+import { SUMMED_MAX } from '../../src/transactions/scan-transactions.ts'
 import { SEEDED_BUSINESS, seedKey } from '../bench/seed.ts'
 import { scrape } from '../ops/scrape.ts'
 import { allMethods, nameOf, PROTOCOLS } from '../protocols/matrix/protocols.ts'
@@ -87,7 +89,7 @@ vi.setConfig({ hookTimeout: 300_000, testTimeout: 300_000 })
 const methods = await allMethods()
 /** The catalogue of events reads no row. */
 const isList = ({ name }: DescMethod): boolean =>
-  /^(List|Search)/.test(name) && name !== 'ListEventKinds'
+  /^(List|Search|SummarizeTransactions)/.test(name) && name !== 'ListEventKinds'
 
 const explained = useExplainedDatabase(TRANSACTIONS)
 const service = useService({}, undefined, explained)
@@ -217,6 +219,7 @@ const OF_SOME: readonly (readonly [name: string, request: Request])[] = [
   ['TransactionService.ListTransactions', { live: true, amountFromMinor: 2n ** 40n }],
   ['TransactionService.ListTransactions', { live: true, statuses: [1, 3, 4] }],
   ['TransactionService.ListTransactions', { live: false, recordedTo: { seconds: 1n } }],
+  ['TransactionService.SummarizeTransactions', { live: true, amountFromMinor: 2n ** 40n }],
   ['WebhookService.ListEndpoints', { failing: true }],
   ['AccountService.ListAccounts', { bank: 1 }],
   ['BusinessService.ListBusinesses', { query: 'Business' }],
@@ -239,6 +242,18 @@ test('a list of some businesses scans no growing table and sorts nothing large',
     ran.push(...explained.take())
   }
   expect(faultsOf(ran)).toEqual([])
+})
+
+test('totals read a bounded number of payments, the latest ones', async () => {
+  const request = { businessId: SEEDED_BUSINESS, live: true }
+  const totals = await service.client(TransactionService).summarizeTransactions(request)
+  const { rows } = await service.database.durablePool.query<{ sum: string }>(
+    `select sum(amount_minor) as sum from (
+        select * from transaction where business_id = $1 and live order by paid_at desc, id desc limit $2) latest`,
+    [SEEDED_BUSINESS, SUMMED_MAX],
+  )
+  expect(totals).toMatchObject({ count: SUMMED_MAX, truncated: true })
+  expect(totals.amountMinor).toBe(BigInt(rows[0]!.sum))
 })
 
 /** The statements of the gauges that read tables which grow. */

@@ -122,7 +122,13 @@ export function readFilters(params: URLSearchParams, scope: ViewScope) {
   }
 }
 
-export function requestOf(filters: Filters, pageSize: number) {
+/** Whether anything is chosen beside the mode and the business. */
+export function isFiltered({ live: _live, businessId: _one, ...filters }: Filters): boolean {
+  return Object.values(filters).some(Boolean)
+}
+
+/** The filters of a request, for the list and for its totals. */
+export function requestOf(filters: Filters) {
   const { fromMs, toMs, status, variance, holdState } = filters
   const from = fromMs === undefined ? undefined : timestampFromMs(fromMs)
   const to = toMs === undefined ? undefined : timestampFromMs(toMs)
@@ -140,7 +146,6 @@ export function requestOf(filters: Filters, pageSize: number) {
     amountToMinor: filters.toMinor < filters.fromMinor ? 0n : filters.toMinor,
     ...(from && (isOfAll ? { recordedFrom: from } : { from })),
     ...(to && (isOfAll ? { recordedTo: to } : { to })),
-    pageSize,
   }
 }
 

@@ -22,11 +22,13 @@ import { useReading } from '../ui/reading.ts'
 import { Clipped, Id, PageLink, Time } from '../ui/values.tsx'
 import {
   type Filters,
+  isFiltered,
   matches,
   PaymentFilters,
   readFilters,
   requestOf,
 } from './payment-filters.tsx'
+import { PaymentTotals } from './payment-totals.tsx'
 import { amountShown, PaymentStatus } from './payment-words.tsx'
 
 const LIST = TransactionService.method.listTransactions
@@ -37,12 +39,13 @@ export function PaymentsPage() {
   const [params] = useSearchParams()
   const scope = useViewScope()
   const filters = useMemo(() => readFilters(params, scope), [params, scope])
-  const key = JSON.stringify(requestOf(filters, PAGE_SIZE), (_key, value) =>
+  const key = JSON.stringify(requestOf(filters), (_key, value) =>
     typeof value === 'bigint' ? String(value) : value,
   )
   return (
     <Page title="Payments" isWide>
       <PaymentFilters />
+      {isFiltered(filters) && <PaymentTotals filter={requestOf(filters)} />}
       <PaymentList key={key} filters={filters} />
     </Page>
   )
@@ -50,7 +53,7 @@ export function PaymentsPage() {
 
 function PaymentList({ filters }: { readonly filters: Filters }) {
   const place = useRef<HTMLDivElement>(null)
-  const request = requestOf(filters, PAGE_SIZE)
+  const request = { ...requestOf(filters), pageSize: PAGE_SIZE }
   // Payments arrive all the time: what was read when the list was last open is old.
   const options = { staleTime: 0 }
   const { rows: read, pages, source } = usePagedList(LIST, 'transactions', request, options)
@@ -108,7 +111,7 @@ function useTrim(filters: Filters): () => void {
   return () => {
     const queryKey = createConnectQueryKey({
       schema: LIST,
-      input: { ...requestOf(filters, PAGE_SIZE), pageToken: '' },
+      input: { ...requestOf(filters), pageSize: PAGE_SIZE, pageToken: '' },
       pageParamKey: 'pageToken',
       cardinality: 'infinite',
       transport,
@@ -124,9 +127,9 @@ function useTrim(filters: Filters): () => void {
 function NoPayments({ filters }: { readonly filters: Filters }) {
   const { state } = useLive()
   const isPortal = useRestricted()
-  const { live, businessId: _one, ...set } = filters
-  const isFiltered = Object.values(set).some(Boolean)
-  if (isFiltered) return <Empty title="No payment is like this">Change or clear a filter.</Empty>
+  const { live } = filters
+  if (isFiltered(filters))
+    return <Empty title="No payment is like this">Change or clear a filter.</Empty>
   const arrives = state.kind === 'live' ? 'They appear here as they arrive.' : ''
   return (
     <Empty

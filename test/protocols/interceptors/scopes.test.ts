@@ -45,7 +45,7 @@ const SCOPE_METHODS: Readonly<Record<Scope, RegExp>> = {
     /^(AccountService\.SetAccountSplit|SessionService\.(GetCaller|CreateSignInCode))$/,
   'webhooks:write':
     /^(WebhookService\.(CreateEndpoint|UpdateEndpoint|DeleteEndpoint|RotateSecret|SwitchSecret|SendTestEvent|Rehearse|Redeliver|SkipDelivery|Recover)|SessionService\.(GetCaller|CreateSignInCode))$/,
-  read: /^(\w+\.(Get|List|Preview)\w+|OverviewService\.Search|AdminService\.VerifyAudit|SessionService\.CreateSignInCode)$/,
+  read: /^(\w+\.(Get|List|Summarize|Preview)\w+|OverviewService\.Search|AdminService\.VerifyAudit|SessionService\.CreateSignInCode)$/,
   'events:subscribe':
     /^(EventService\.(Subscribe|ListEvents|GetEvent)|WebhookService\.ListEventKinds|SessionService\.(GetCaller|CreateSignInCode))$/,
 }

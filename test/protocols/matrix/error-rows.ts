@@ -196,6 +196,7 @@ export const ROWS: Readonly<Record<string, Make>> = {
     businessId,
     pageToken: 'garbage',
   }),
+  'TransactionService.SummarizeTransactions validation_failed': invalid({ reference: 'R-1' }),
   'SessionService.ListSessions validation_failed': invalid({ pageToken: 'garbage' }),
   'SessionService.CreatePortalLink validation_failed': ({ businessId }) => ({
     businessId,

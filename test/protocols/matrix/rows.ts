@@ -99,6 +99,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   }),
   'TransactionService.GetTransaction': ({ businessId, sessionId }) => ({ businessId, sessionId }),
   'TransactionService.ListTransactions': ({ businessId }) => ({ businessId, live: true }),
+  'TransactionService.SummarizeTransactions': ({ businessId }) => ({ businessId, live: true }),
   'SessionService.GetCaller': () => ({}),
   'SessionService.CreateSignInCode': () => ({}),
   'SessionService.ListSessions': () => ({ activeOnly: true, pageSize: 1 }),

@@ -261,8 +261,8 @@ describe('a list of all businesses holds only the token’s own', () => {
 })
 
 /**
- * The catalogue is the same for all, and some are about the caller; test/webhooks/lists, test/settlement/calendar and
- * test/overview look at the sums.
+ * The catalogue is the same for all, and some are about the caller; test/webhooks/lists, test/settlement/calendar,
+ * test/transactions/summarize and test/overview look at the sums.
  */
 const NAME_NO_BUSINESS: ReadonlySet<string> = new Set([
   'WebhookService.ListEventKinds',
@@ -271,6 +271,7 @@ const NAME_NO_BUSINESS: ReadonlySet<string> = new Set([
   'SessionService.CreateSignInCode',
   'WebhookService.GetEndpointStatistics',
   'SettlementService.GetSettlementCalendar',
+  'TransactionService.SummarizeTransactions',
 ])
 
 /** What a list of all businesses needs. */

@@ -20,7 +20,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/transaction/v1/transaction_service.proto.
  */
 export const file_inflow_transaction_v1_transaction_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci9pbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb25fc2VydmljZS5wcm90bxIVaW5mbG93LnRyYW5zYWN0aW9uLnYxIssDChRSZWNvcmRQYXltZW50UmVxdWVzdBIvCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESLQoOYWNjb3VudF9udW1iZXIYAiABKAlCFbpIEsgBAXINMgteWzAtOV17MTB9JBI1CgpzZXNzaW9uX2lkGAMgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSJgoMYW1vdW50X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASAAEisKB3BhaWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKBXBheWVyGAYgASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgHIAEoCUIIukgFcgMY9AMSSAoGc3RhdHVzGAggASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQg66SAuCAQgYABgBGAIYAxIzCghiYW5rX2tleRgJIAEoCUIhukge2AEBchkyF15bQS1aYS16MC05Xy4vLV17MSw2NH0kIocBChVSZWNvcmRQYXltZW50UmVzcG9uc2USNQoHb3V0Y29tZRgBIAEoDjIkLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRPdXRjb21lEjcKC3RyYW5zYWN0aW9uGAIgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uImgKFVJlY29yZFBheW1lbnRzUmVxdWVzdBJPCghwYXltZW50cxgBIAMoCzIrLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50UmVxdWVzdEIQukgNkgEKCAEQ6AciA9gBAyJVChZSZWNvcmRQYXltZW50c1Jlc3BvbnNlEjsKB3Jlc3VsdHMYASADKAsyKi5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudFJlc3VsdCKkAQoTUmVjb3JkUGF5bWVudFJlc3VsdBI1CgdvdXRjb21lGAEgASgOMiQuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZE91dGNvbWUSNwoLdHJhbnNhY3Rpb24YAiABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24SDQoFZXJyb3IYAyABKAkSDgoGcmVhc29uGAQgASgJImsKFUdldFRyYW5zYWN0aW9uUmVxdWVzdBI1CgpzZXNzaW9uX2lkGAEgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSGwoLYnVzaW5lc3NfaWQYAiABKAlCBrpIA8gBASJRChZHZXRUcmFuc2FjdGlvblJlc3BvbnNlEjcKC3RyYW5zYWN0aW9uGAEgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uIocCChlSZXZlcnNlVHJhbnNhY3Rpb25SZXF1ZXN0EiIKDnRyYW5zYWN0aW9uX2lkGAEgASgJQgq6SAfIAQFyAhg8EsUBCgZyZWFzb24YAiABKAlCtAG6SLABugGpAQoGcmVhc29uEiVtdXN0IGJlIDEgdG8gNTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSA1MDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDUwMH0kJynIAQEiVQoaUmV2ZXJzZVRyYW5zYWN0aW9uUmVzcG9uc2USNwoLdHJhbnNhY3Rpb24YASABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24i6gsKF0xpc3RUcmFuc2FjdGlvbnNSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhhAEhoKCXJlZmVyZW5jZRgCIAEoCUIHukgEcgIYZBJCCgZzdGF0dXMYAyABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXNCCLpIBYIBAhABEigKBGZyb20YBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCglwYWdlX3NpemUYBiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgHIAEoCUIIukgFcgMY9AMSEQoEbGl2ZRgIIAEoCEgAiAEBEjEKDXJlY29yZGVkX2Zyb20YCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3JlY29yZGVkX3RvGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBKQAQoKc2Vzc2lvbl9pZBgLIAEoCUJ8ukh5ugF2CgpzZXNzaW9uX2lkEjFtdXN0IGJlIDEgdG8gNjQgY2hhcmFjdGVycyBvZiBBLVogYS16IDAtOSAtIF8gLiAvGjV0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLi8tXXsxLDY0fSQnKRIsCgRiYW5rGAwgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0IIukgFggECEAESIgoRYW1vdW50X2Zyb21fbWlub3IYDSABKANCB7pIBCICKAASIAoPYW1vdW50X3RvX21pbm9yGA4gASgDQge6SAQiAigAEk8KCHN0YXR1c2VzGA8gAygOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQhO6SBCSAQ0QBBgBIgeCAQQQASAAEkcKCXZhcmlhbmNlcxgQIAMoDjIfLmluZmxvdy50cmFuc2FjdGlvbi52MS5WYXJpYW5jZUITukgQkgENEAYYASIHggEEEAEgABJKCgtob2xkX3N0YXRlcxgRIAMoDjIgLmluZmxvdy50cmFuc2FjdGlvbi52MS5Ib2xkU3RhdGVCE7pIEJIBDRAEGAEiB4IBBBABIAA61AS6SNAEGlwKEGxpdmUuYnVzaW5lc3NfaWQSHmlzIHJlcXVpcmVkIHdpdGhvdXQgYnVzaW5lc3NJZBoodGhpcy5idXNpbmVzc19pZCAhPSAnJyB8fCBoYXModGhpcy5saXZlKRpZChVyZWZlcmVuY2UuYnVzaW5lc3NfaWQSEG5lZWRzIGJ1c2luZXNzSWQaLnRoaXMuYnVzaW5lc3NfaWQgIT0gJycgfHwgdGhpcy5yZWZlcmVuY2UgPT0gJycaWwoPc3RhdHVzZXMuc3RhdHVzEhltdXN0IGJlIGVtcHR5IHdpdGggc3RhdHVzGi10aGlzLnN0YXR1cyA9PSAwIHx8IHRoaXMuc3RhdHVzZXMuc2l6ZSgpID09IDAaowEKEGZyb20uYnVzaW5lc3NfaWQSUW5lZWRzIGJ1c2luZXNzSWQsIGxpa2UgdG87IHdpdGhvdXQgaXQsIHJlY29yZGVkRnJvbSBhbmQgcmVjb3JkZWRUbyBsaW1pdCB0aGUgdGltZRo8dGhpcy5idXNpbmVzc19pZCAhPSAnJyB8fCAoIWhhcyh0aGlzLmZyb20pICYmICFoYXModGhpcy50bykpGpEBCiFhbW91bnRfdG9fbWlub3IuYW1vdW50X2Zyb21fbWlub3ISH211c3QgYmUgYW1vdW50RnJvbU1pbm9yIG9yIG1vcmUaS3RoaXMuYW1vdW50X3RvX21pbm9yID09IDAgfHwgdGhpcy5hbW91bnRfdG9fbWlub3IgPj0gdGhpcy5hbW91bnRfZnJvbV9taW5vckIHCgVfbGl2ZSJtChhMaXN0VHJhbnNhY3Rpb25zUmVzcG9uc2USOAoMdHJhbnNhY3Rpb25zGAEgAygLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSK1AQoZSW1wb3J0VHJhbnNhY3Rpb25zUmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYQBIMCgR0ZXN0GAIgASgIEhUKDXZhbGlkYXRlX29ubHkYAyABKAgSUgoMdHJhbnNhY3Rpb25zGAQgAygLMiouaW5mbG93LnRyYW5zYWN0aW9uLnYxLkltcG9ydGVkVHJhbnNhY3Rpb25CELpIDZIBCggBEOgHIgPYAQMivwMKE0ltcG9ydGVkVHJhbnNhY3Rpb24SNQoKc2Vzc2lvbl9pZBgBIAEoCUIhukgeyAEBchkyF15bQS1aYS16MC05Xy4vLV17MSw2NH0kEi8KBGJhbmsYAiABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgu6SAjIAQGCAQIQARItCg5hY2NvdW50X251bWJlchgDIAEoCUIVukgSyAEBcg0yC15bMC05XXsxMH0kEiYKDGFtb3VudF9taW5vchgEIAEoA0IQukgNIgsYgICapuqv4wEgABJICgZzdGF0dXMYBSABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXNCDrpIC4IBCBgAGAIYAxgEEhQKB3NldHRsZWQYBiABKAhIAIgBARIzCgdwYWlkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBEisKBXBheWVyGAggASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgJIAEoCUIIukgFcgMY9ANCCgoIX3NldHRsZWQiSwoaSW1wb3J0VHJhbnNhY3Rpb25zUmVzcG9uc2USLQoHcmVzdWx0cxgBIAMoCzIcLmluZmxvdy50eXBlLnYxLkltcG9ydFJlc3VsdCqlAQoNUmVjb3JkT3V0Y29tZRIeChpSRUNPUkRfT1VUQ09NRV9VTlNQRUNJRklFRBAAEhsKF1JFQ09SRF9PVVRDT01FX1JFQ09SREVEEAESHAoYUkVDT1JEX09VVENPTUVfRFVQTElDQVRFEAISHAoYUkVDT1JEX09VVENPTUVfVU5NQVRDSEVEEAMSGwoXUkVDT1JEX09VVENPTUVfQ09ORkxJQ1QQBDKXBwoSVHJhbnNhY3Rpb25TZXJ2aWNlEoYBCg1SZWNvcmRQYXltZW50EisuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZFBheW1lbnRSZXF1ZXN0GiwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZFBheW1lbnRSZXNwb25zZSIairUYFggCEg5wYXltZW50czp3cml0ZRoCCAESiQEKDlJlY29yZFBheW1lbnRzEiwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZFBheW1lbnRzUmVxdWVzdBotLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50c1Jlc3BvbnNlIhqKtRgWCAISDnBheW1lbnRzOndyaXRlGgIIARKNAQoOR2V0VHJhbnNhY3Rpb24SLC5pbmZsb3cudHJhbnNhY3Rpb24udjEuR2V0VHJhbnNhY3Rpb25SZXF1ZXN0Gi0uaW5mbG93LnRyYW5zYWN0aW9uLnYxLkdldFRyYW5zYWN0aW9uUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBKTAQoQTGlzdFRyYW5zYWN0aW9ucxIuLmluZmxvdy50cmFuc2FjdGlvbi52MS5MaXN0VHJhbnNhY3Rpb25zUmVxdWVzdBovLmluZmxvdy50cmFuc2FjdGlvbi52MS5MaXN0VHJhbnNhY3Rpb25zUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBKrAQoSUmV2ZXJzZVRyYW5zYWN0aW9uEjAuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJldmVyc2VUcmFuc2FjdGlvblJlcXVlc3QaMS5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmV2ZXJzZVRyYW5zYWN0aW9uUmVzcG9uc2UiMIq1GCwIAhIQcGF5bWVudHM6cmV2ZXJzZRoWKhQKEgoOdHJhbnNhY3Rpb25faWQQBRKXAQoSSW1wb3J0VHJhbnNhY3Rpb25zEjAuaW5mbG93LnRyYW5zYWN0aW9uLnYxLkltcG9ydFRyYW5zYWN0aW9uc1JlcXVlc3QaMS5pbmZsb3cudHJhbnNhY3Rpb24udjEuSW1wb3J0VHJhbnNhY3Rpb25zUmVzcG9uc2UiHIq1GBgIAhIFYWRtaW4aDRILYnVzaW5lc3NfaWRiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank, file_inflow_type_v1_import]);
+  fileDesc("Ci9pbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb25fc2VydmljZS5wcm90bxIVaW5mbG93LnRyYW5zYWN0aW9uLnYxIssDChRSZWNvcmRQYXltZW50UmVxdWVzdBIvCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESLQoOYWNjb3VudF9udW1iZXIYAiABKAlCFbpIEsgBAXINMgteWzAtOV17MTB9JBI1CgpzZXNzaW9uX2lkGAMgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSJgoMYW1vdW50X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASAAEisKB3BhaWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKBXBheWVyGAYgASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgHIAEoCUIIukgFcgMY9AMSSAoGc3RhdHVzGAggASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQg66SAuCAQgYABgBGAIYAxIzCghiYW5rX2tleRgJIAEoCUIhukge2AEBchkyF15bQS1aYS16MC05Xy4vLV17MSw2NH0kIocBChVSZWNvcmRQYXltZW50UmVzcG9uc2USNQoHb3V0Y29tZRgBIAEoDjIkLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRPdXRjb21lEjcKC3RyYW5zYWN0aW9uGAIgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uImgKFVJlY29yZFBheW1lbnRzUmVxdWVzdBJPCghwYXltZW50cxgBIAMoCzIrLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRQYXltZW50UmVxdWVzdEIQukgNkgEKCAEQ6AciA9gBAyJVChZSZWNvcmRQYXltZW50c1Jlc3BvbnNlEjsKB3Jlc3VsdHMYASADKAsyKi5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudFJlc3VsdCKkAQoTUmVjb3JkUGF5bWVudFJlc3VsdBI1CgdvdXRjb21lGAEgASgOMiQuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZE91dGNvbWUSNwoLdHJhbnNhY3Rpb24YAiABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24SDQoFZXJyb3IYAyABKAkSDgoGcmVhc29uGAQgASgJImsKFUdldFRyYW5zYWN0aW9uUmVxdWVzdBI1CgpzZXNzaW9uX2lkGAEgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSGwoLYnVzaW5lc3NfaWQYAiABKAlCBrpIA8gBASJRChZHZXRUcmFuc2FjdGlvblJlc3BvbnNlEjcKC3RyYW5zYWN0aW9uGAEgASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uIocCChlSZXZlcnNlVHJhbnNhY3Rpb25SZXF1ZXN0EiIKDnRyYW5zYWN0aW9uX2lkGAEgASgJQgq6SAfIAQFyAhg8EsUBCgZyZWFzb24YAiABKAlCtAG6SLABugGpAQoGcmVhc29uEiVtdXN0IGJlIDEgdG8gNTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSA1MDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXsxLDUwMH0kJynIAQEiVQoaUmV2ZXJzZVRyYW5zYWN0aW9uUmVzcG9uc2USNwoLdHJhbnNhY3Rpb24YASABKAsyIi5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb24i6gsKF0xpc3RUcmFuc2FjdGlvbnNSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhhAEhoKCXJlZmVyZW5jZRgCIAEoCUIHukgEcgIYZBJCCgZzdGF0dXMYAyABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXNCCLpIBYIBAhABEigKBGZyb20YBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCglwYWdlX3NpemUYBiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgHIAEoCUIIukgFcgMY9AMSEQoEbGl2ZRgIIAEoCEgAiAEBEjEKDXJlY29yZGVkX2Zyb20YCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3JlY29yZGVkX3RvGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBKQAQoKc2Vzc2lvbl9pZBgLIAEoCUJ8ukh5ugF2CgpzZXNzaW9uX2lkEjFtdXN0IGJlIDEgdG8gNjQgY2hhcmFjdGVycyBvZiBBLVogYS16IDAtOSAtIF8gLiAvGjV0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLi8tXXsxLDY0fSQnKRIsCgRiYW5rGAwgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0IIukgFggECEAESIgoRYW1vdW50X2Zyb21fbWlub3IYDSABKANCB7pIBCICKAASIAoPYW1vdW50X3RvX21pbm9yGA4gASgDQge6SAQiAigAEk8KCHN0YXR1c2VzGA8gAygOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQhO6SBCSAQ0QBBgBIgeCAQQQASAAEkcKCXZhcmlhbmNlcxgQIAMoDjIfLmluZmxvdy50cmFuc2FjdGlvbi52MS5WYXJpYW5jZUITukgQkgENEAYYASIHggEEEAEgABJKCgtob2xkX3N0YXRlcxgRIAMoDjIgLmluZmxvdy50cmFuc2FjdGlvbi52MS5Ib2xkU3RhdGVCE7pIEJIBDRAEGAEiB4IBBBABIAA61AS6SNAEGlwKEGxpdmUuYnVzaW5lc3NfaWQSHmlzIHJlcXVpcmVkIHdpdGhvdXQgYnVzaW5lc3NJZBoodGhpcy5idXNpbmVzc19pZCAhPSAnJyB8fCBoYXModGhpcy5saXZlKRpZChVyZWZlcmVuY2UuYnVzaW5lc3NfaWQSEG5lZWRzIGJ1c2luZXNzSWQaLnRoaXMuYnVzaW5lc3NfaWQgIT0gJycgfHwgdGhpcy5yZWZlcmVuY2UgPT0gJycaWwoPc3RhdHVzZXMuc3RhdHVzEhltdXN0IGJlIGVtcHR5IHdpdGggc3RhdHVzGi10aGlzLnN0YXR1cyA9PSAwIHx8IHRoaXMuc3RhdHVzZXMuc2l6ZSgpID09IDAaowEKEGZyb20uYnVzaW5lc3NfaWQSUW5lZWRzIGJ1c2luZXNzSWQsIGxpa2UgdG87IHdpdGhvdXQgaXQsIHJlY29yZGVkRnJvbSBhbmQgcmVjb3JkZWRUbyBsaW1pdCB0aGUgdGltZRo8dGhpcy5idXNpbmVzc19pZCAhPSAnJyB8fCAoIWhhcyh0aGlzLmZyb20pICYmICFoYXModGhpcy50bykpGpEBCiFhbW91bnRfdG9fbWlub3IuYW1vdW50X2Zyb21fbWlub3ISH211c3QgYmUgYW1vdW50RnJvbU1pbm9yIG9yIG1vcmUaS3RoaXMuYW1vdW50X3RvX21pbm9yID09IDAgfHwgdGhpcy5hbW91bnRfdG9fbWlub3IgPj0gdGhpcy5hbW91bnRfZnJvbV9taW5vckIHCgVfbGl2ZSJtChhMaXN0VHJhbnNhY3Rpb25zUmVzcG9uc2USOAoMdHJhbnNhY3Rpb25zGAEgAygLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKyCwocU3VtbWFyaXplVHJhbnNhY3Rpb25zUmVxdWVzdBIcCgtidXNpbmVzc19pZBgBIAEoCUIHukgEcgIYQBIaCglyZWZlcmVuY2UYAiABKAlCB7pIBHICGGQSQgoGc3RhdHVzGAMgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQgi6SAWCAQIQARIoCgRmcm9tGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoEbGl2ZRgIIAEoCEgAiAEBEjEKDXJlY29yZGVkX2Zyb20YCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3JlY29yZGVkX3RvGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBKQAQoKc2Vzc2lvbl9pZBgLIAEoCUJ8ukh5ugF2CgpzZXNzaW9uX2lkEjFtdXN0IGJlIDEgdG8gNjQgY2hhcmFjdGVycyBvZiBBLVogYS16IDAtOSAtIF8gLiAvGjV0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLi8tXXsxLDY0fSQnKRIsCgRiYW5rGAwgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0IIukgFggECEAESIgoRYW1vdW50X2Zyb21fbWlub3IYDSABKANCB7pIBCICKAASIAoPYW1vdW50X3RvX21pbm9yGA4gASgDQge6SAQiAigAEk8KCHN0YXR1c2VzGA8gAygOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzQhO6SBCSAQ0QBBgBIgeCAQQQASAAEkcKCXZhcmlhbmNlcxgQIAMoDjIfLmluZmxvdy50cmFuc2FjdGlvbi52MS5WYXJpYW5jZUITukgQkgENEAYYASIHggEEEAEgABJKCgtob2xkX3N0YXRlcxgRIAMoDjIgLmluZmxvdy50cmFuc2FjdGlvbi52MS5Ib2xkU3RhdGVCE7pIEJIBDRAEGAEiB4IBBBABIAA61AS6SNAEGlwKEGxpdmUuYnVzaW5lc3NfaWQSHmlzIHJlcXVpcmVkIHdpdGhvdXQgYnVzaW5lc3NJZBoodGhpcy5idXNpbmVzc19pZCAhPSAnJyB8fCBoYXModGhpcy5saXZlKRpZChVyZWZlcmVuY2UuYnVzaW5lc3NfaWQSEG5lZWRzIGJ1c2luZXNzSWQaLnRoaXMuYnVzaW5lc3NfaWQgIT0gJycgfHwgdGhpcy5yZWZlcmVuY2UgPT0gJycaWwoPc3RhdHVzZXMuc3RhdHVzEhltdXN0IGJlIGVtcHR5IHdpdGggc3RhdHVzGi10aGlzLnN0YXR1cyA9PSAwIHx8IHRoaXMuc3RhdHVzZXMuc2l6ZSgpID09IDAaowEKEGZyb20uYnVzaW5lc3NfaWQSUW5lZWRzIGJ1c2luZXNzSWQsIGxpa2UgdG87IHdpdGhvdXQgaXQsIHJlY29yZGVkRnJvbSBhbmQgcmVjb3JkZWRUbyBsaW1pdCB0aGUgdGltZRo8dGhpcy5idXNpbmVzc19pZCAhPSAnJyB8fCAoIWhhcyh0aGlzLmZyb20pICYmICFoYXModGhpcy50bykpGpEBCiFhbW91bnRfdG9fbWlub3IuYW1vdW50X2Zyb21fbWlub3ISH211c3QgYmUgYW1vdW50RnJvbU1pbm9yIG9yIG1vcmUaS3RoaXMuYW1vdW50X3RvX21pbm9yID09IDAgfHwgdGhpcy5hbW91bnRfdG9fbWlub3IgPj0gdGhpcy5hbW91bnRfZnJvbV9taW5vckIHCgVfbGl2ZSKNAQodU3VtbWFyaXplVHJhbnNhY3Rpb25zUmVzcG9uc2USDQoFY291bnQYASABKAUSFAoMYW1vdW50X21pbm9yGAIgASgDEjQKCHN0YXR1c2VzGAMgAygLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlN0YXR1c1RvdGFsEhEKCXRydW5jYXRlZBgEIAEoCCJsCgtTdGF0dXNUb3RhbBI4CgZzdGF0dXMYASABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXMSDQoFY291bnQYAiABKAUSFAoMYW1vdW50X21pbm9yGAMgASgDIrUBChlJbXBvcnRUcmFuc2FjdGlvbnNSZXF1ZXN0Eh8KC2J1c2luZXNzX2lkGAEgASgJQgq6SAfIAQFyAhhAEgwKBHRlc3QYAiABKAgSFQoNdmFsaWRhdGVfb25seRgDIAEoCBJSCgx0cmFuc2FjdGlvbnMYBCADKAsyKi5pbmZsb3cudHJhbnNhY3Rpb24udjEuSW1wb3J0ZWRUcmFuc2FjdGlvbkIQukgNkgEKCAEQ6AciA9gBAyK/AwoTSW1wb3J0ZWRUcmFuc2FjdGlvbhI1CgpzZXNzaW9uX2lkGAEgASgJQiG6SB7IAQFyGTIXXltBLVphLXowLTlfLi8tXXsxLDY0fSQSLwoEYmFuaxgCIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmtCC7pICMgBAYIBAhABEi0KDmFjY291bnRfbnVtYmVyGAMgASgJQhW6SBLIAQFyDTILXlswLTldezEwfSQSJgoMYW1vdW50X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASAAEkgKBnN0YXR1cxgFIAEoDjIoLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvblN0YXR1c0IOukgLggEIGAAYAhgDGAQSFAoHc2V0dGxlZBgGIAEoCEgAiAEBEjMKB3BhaWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQga6SAPIAQESKwoFcGF5ZXIYCCABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISGwoJbmFycmF0aW9uGAkgASgJQgi6SAVyAxj0A0IKCghfc2V0dGxlZCJLChpJbXBvcnRUcmFuc2FjdGlvbnNSZXNwb25zZRItCgdyZXN1bHRzGAEgAygLMhwuaW5mbG93LnR5cGUudjEuSW1wb3J0UmVzdWx0KqUBCg1SZWNvcmRPdXRjb21lEh4KGlJFQ09SRF9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGwoXUkVDT1JEX09VVENPTUVfUkVDT1JERUQQARIcChhSRUNPUkRfT1VUQ09NRV9EVVBMSUNBVEUQAhIcChhSRUNPUkRfT1VUQ09NRV9VTk1BVENIRUQQAxIbChdSRUNPUkRfT1VUQ09NRV9DT05GTElDVBAEMrwIChJUcmFuc2FjdGlvblNlcnZpY2UShgEKDVJlY29yZFBheW1lbnQSKy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudFJlcXVlc3QaLC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudFJlc3BvbnNlIhqKtRgWCAISDnBheW1lbnRzOndyaXRlGgIIARKJAQoOUmVjb3JkUGF5bWVudHMSLC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkUGF5bWVudHNSZXF1ZXN0Gi0uaW5mbG93LnRyYW5zYWN0aW9uLnYxLlJlY29yZFBheW1lbnRzUmVzcG9uc2UiGoq1GBYIAhIOcGF5bWVudHM6d3JpdGUaAggBEo0BCg5HZXRUcmFuc2FjdGlvbhIsLmluZmxvdy50cmFuc2FjdGlvbi52MS5HZXRUcmFuc2FjdGlvblJlcXVlc3QaLS5pbmZsb3cudHJhbnNhY3Rpb24udjEuR2V0VHJhbnNhY3Rpb25SZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0SC2J1c2luZXNzX2lkEpMBChBMaXN0VHJhbnNhY3Rpb25zEi4uaW5mbG93LnRyYW5zYWN0aW9uLnYxLkxpc3RUcmFuc2FjdGlvbnNSZXF1ZXN0Gi8uaW5mbG93LnRyYW5zYWN0aW9uLnYxLkxpc3RUcmFuc2FjdGlvbnNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0iC2J1c2luZXNzX2lkEqIBChVTdW1tYXJpemVUcmFuc2FjdGlvbnMSMy5pbmZsb3cudHJhbnNhY3Rpb24udjEuU3VtbWFyaXplVHJhbnNhY3Rpb25zUmVxdWVzdBo0LmluZmxvdy50cmFuc2FjdGlvbi52MS5TdW1tYXJpemVUcmFuc2FjdGlvbnNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0iC2J1c2luZXNzX2lkEqsBChJSZXZlcnNlVHJhbnNhY3Rpb24SMC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmV2ZXJzZVRyYW5zYWN0aW9uUmVxdWVzdBoxLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZXZlcnNlVHJhbnNhY3Rpb25SZXNwb25zZSIwirUYLAgCEhBwYXltZW50czpyZXZlcnNlGhYqFAoSCg50cmFuc2FjdGlvbl9pZBAFEpcBChJJbXBvcnRUcmFuc2FjdGlvbnMSMC5pbmZsb3cudHJhbnNhY3Rpb24udjEuSW1wb3J0VHJhbnNhY3Rpb25zUmVxdWVzdBoxLmluZmxvdy50cmFuc2FjdGlvbi52MS5JbXBvcnRUcmFuc2FjdGlvbnNSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank, file_inflow_type_v1_import]);
 
 /**
  * A payment that arrived at a bank.
@@ -490,6 +490,206 @@ export const ListTransactionsResponseSchema: GenMessage<ListTransactionsResponse
   messageDesc(file_inflow_transaction_v1_transaction_service, 10);
 
 /**
+ * The transactions to count: the filters are those of ListTransactionsRequest.
+ *
+ * @generated from message inflow.transaction.v1.SummarizeTransactionsRequest
+ */
+export type SummarizeTransactionsRequest = Message<"inflow.transaction.v1.SummarizeTransactionsRequest"> & {
+  /**
+   * The business that owns the transactions, by its id of at most 64 characters. Empty: those of all businesses that the
+   * caller may see; `live` is then required, and `reference`, `from` and `to` are not allowed.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * Only into this account, at most 100 characters: its returned reference ("R-…") or the business's own.
+   *
+   * @generated from field: string reference = 2;
+   */
+  reference: string;
+
+  /**
+   * Only with this status; unspecified: any status.
+   *
+   * @generated from field: inflow.transaction.v1.TransactionStatus status = 3;
+   */
+  status: TransactionStatus;
+
+  /**
+   * Paid at or after this time.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 4;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Paid before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 5;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * True: only live mode; false: only test mode; absent: both.
+   *
+   * @generated from field: optional bool live = 8;
+   */
+  live?: boolean | undefined;
+
+  /**
+   * Recorded at or after this time: as in ListTransactionsRequest, what was credited since then. The field live is then
+   * required, and status must not be PENDING or FAILED. Without business_id, reported to the service at this time or
+   * later, with any status.
+   *
+   * @generated from field: google.protobuf.Timestamp recorded_from = 9;
+   */
+  recordedFrom?: Timestamp | undefined;
+
+  /**
+   * Recorded before this time; without business_id, reported to the service before it.
+   *
+   * @generated from field: google.protobuf.Timestamp recorded_to = 10;
+   */
+  recordedTo?: Timestamp | undefined;
+
+  /**
+   * Only with this session id, at any bank. Not with recorded_from or recorded_to.
+   *
+   * @generated from field: string session_id = 11;
+   */
+  sessionId: string;
+
+  /**
+   * Only at this bank; unspecified: at any bank.
+   *
+   * @generated from field: inflow.type.v1.Bank bank = 12;
+   */
+  bank: Bank;
+
+  /**
+   * Only of this amount or more, in kobo; 0: of any amount.
+   *
+   * @generated from field: int64 amount_from_minor = 13;
+   */
+  amountFromMinor: bigint;
+
+  /**
+   * Only of this amount or less, in kobo; 0: of any amount.
+   *
+   * @generated from field: int64 amount_to_minor = 14;
+   */
+  amountToMinor: bigint;
+
+  /**
+   * Only with one of these statuses, at most 4; empty: with any status. Not together with status.
+   *
+   * @generated from field: repeated inflow.transaction.v1.TransactionStatus statuses = 15;
+   */
+  statuses: TransactionStatus[];
+
+  /**
+   * Only payments that differ from the terms of their account in one of these ways, at most 6; empty: any.
+   *
+   * @generated from field: repeated inflow.transaction.v1.Variance variances = 16;
+   */
+  variances: Variance[];
+
+  /**
+   * Only payments that differ from the terms of their account, of which one of these became, at most 4; empty: any.
+   *
+   * @generated from field: repeated inflow.transaction.v1.HoldState hold_states = 17;
+   */
+  holdStates: HoldState[];
+};
+
+/**
+ * Describes the message inflow.transaction.v1.SummarizeTransactionsRequest.
+ * Use `create(SummarizeTransactionsRequestSchema)` to create a new message.
+ */
+export const SummarizeTransactionsRequestSchema: GenMessage<SummarizeTransactionsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_transaction_v1_transaction_service, 11);
+
+/**
+ * How many transactions there are, and the sum of their amounts.
+ *
+ * @generated from message inflow.transaction.v1.SummarizeTransactionsResponse
+ */
+export type SummarizeTransactionsResponse = Message<"inflow.transaction.v1.SummarizeTransactionsResponse"> & {
+  /**
+   * How many transactions there are.
+   *
+   * @generated from field: int32 count = 1;
+   */
+  count: number;
+
+  /**
+   * The sum of their amounts in kobo, whatever their status.
+   *
+   * @generated from field: int64 amount_minor = 2;
+   */
+  amountMinor: bigint;
+
+  /**
+   * The same by status. A status that none of them has is left out.
+   *
+   * @generated from field: repeated inflow.transaction.v1.StatusTotal statuses = 3;
+   */
+  statuses: StatusTotal[];
+
+  /**
+   * True: 10,000 payments were read before the end of the list, so there may be more. A filter that leaves out many of
+   * them reads as many: limit the time.
+   *
+   * @generated from field: bool truncated = 4;
+   */
+  truncated: boolean;
+};
+
+/**
+ * Describes the message inflow.transaction.v1.SummarizeTransactionsResponse.
+ * Use `create(SummarizeTransactionsResponseSchema)` to create a new message.
+ */
+export const SummarizeTransactionsResponseSchema: GenMessage<SummarizeTransactionsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_transaction_v1_transaction_service, 12);
+
+/**
+ * How many transactions have a status, and the sum of their amounts.
+ *
+ * @generated from message inflow.transaction.v1.StatusTotal
+ */
+export type StatusTotal = Message<"inflow.transaction.v1.StatusTotal"> & {
+  /**
+   * The status.
+   *
+   * @generated from field: inflow.transaction.v1.TransactionStatus status = 1;
+   */
+  status: TransactionStatus;
+
+  /**
+   * How many have it.
+   *
+   * @generated from field: int32 count = 2;
+   */
+  count: number;
+
+  /**
+   * The sum of their amounts in kobo.
+   *
+   * @generated from field: int64 amount_minor = 3;
+   */
+  amountMinor: bigint;
+};
+
+/**
+ * Describes the message inflow.transaction.v1.StatusTotal.
+ * Use `create(StatusTotalSchema)` to create a new message.
+ */
+export const StatusTotalSchema: GenMessage<StatusTotal> = /*@__PURE__*/
+  messageDesc(file_inflow_transaction_v1_transaction_service, 13);
+
+/**
  * The payments to import.
  *
  * @generated from message inflow.transaction.v1.ImportTransactionsRequest
@@ -529,7 +729,7 @@ export type ImportTransactionsRequest = Message<"inflow.transaction.v1.ImportTra
  * Use `create(ImportTransactionsRequestSchema)` to create a new message.
  */
 export const ImportTransactionsRequestSchema: GenMessage<ImportTransactionsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_transaction_v1_transaction_service, 11);
+  messageDesc(file_inflow_transaction_v1_transaction_service, 14);
 
 /**
  * A payment of the history of another provider.
@@ -606,7 +806,7 @@ export type ImportedTransaction = Message<"inflow.transaction.v1.ImportedTransac
  * Use `create(ImportedTransactionSchema)` to create a new message.
  */
 export const ImportedTransactionSchema: GenMessage<ImportedTransaction> = /*@__PURE__*/
-  messageDesc(file_inflow_transaction_v1_transaction_service, 12);
+  messageDesc(file_inflow_transaction_v1_transaction_service, 15);
 
 /**
  * The result of each payment.
@@ -627,7 +827,7 @@ export type ImportTransactionsResponse = Message<"inflow.transaction.v1.ImportTr
  * Use `create(ImportTransactionsResponseSchema)` to create a new message.
  */
 export const ImportTransactionsResponseSchema: GenMessage<ImportTransactionsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_transaction_v1_transaction_service, 13);
+  messageDesc(file_inflow_transaction_v1_transaction_service, 16);
 
 /**
  * Outcome of recording a payment.
@@ -757,6 +957,19 @@ export const TransactionService: GenService<{
     methodKind: "unary";
     input: typeof ListTransactionsRequestSchema;
     output: typeof ListTransactionsResponseSchema;
+  },
+  /**
+   * Counts the transactions that ListTransactions lists with the same filters, and adds up their amounts. Reads at most
+   * 10,000 payments, in the order of that list.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.transaction.v1.TransactionService.SummarizeTransactions
+   */
+  summarizeTransactions: {
+    methodKind: "unary";
+    input: typeof SummarizeTransactionsRequestSchema;
+    output: typeof SummarizeTransactionsResponseSchema;
   },
   /**
    * Reverses a successful payment, once. All its postings are reversed, including those of its
