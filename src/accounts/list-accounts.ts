@@ -26,6 +26,8 @@ interface AccountFilter {
   /** The hashes that the identity number may be stored as. */
   readonly idNumberHashes: readonly Buffer[] | undefined
   readonly bank?: BankCode | undefined
+  /** As it is stored; needs a business. */
+  readonly customerEmail?: string | undefined
   /** Only pending accounts in one of these states. */
   readonly openingStates?: readonly OpeningState[] | undefined
 }
@@ -74,8 +76,8 @@ export async function listAccounts(
 const NO_EDGE = 'select null::text as id'
 
 /**
- * Selects the newest ids of each mode and status, and of each business if the filter names some:
- * each such combination is one index range. Mode and status are literals, so that the planner knows
+ * Selects the newest ids of each mode and status, or of each mode and the customer, and of each business if the filter
+ * names some: each such combination is one index range. Mode and status are literals, so that the planner knows
  * how rare a status is. With further conditions, each range is read up to a bound.
  *
  * @returns the subquery of the latest id at which the reading of a range was cut, and that of the ids
@@ -86,29 +88,31 @@ function newestIds(
   limit: string,
   bind: (value: unknown) => string,
 ): readonly [edge: string, ids: string] {
-  const { businessId, live, allowed, status, openingStates } = filter
+  const { businessId, live, allowed, customerEmail } = filter
   // A requested business is one of the allowed ones.
   const businesses = businessId === undefined ? allowed && [...allowed] : [businessId]
   const businessIds = businesses && bind(businesses)
   const modes = live === undefined ? [true, false] : [live]
-  const pending = openingStates === undefined ? ACCOUNT_STATUSES : (['PENDING'] as const)
-  const statuses = status === undefined ? pending : [status]
+  const keys =
+    customerEmail === undefined
+      ? statusesOf(filter).map((status) => `status = '${status}'`)
+      : [`email = ${bind(customerEmail)}`]
   const ranges = (cut: string) => {
     const parts = modes.flatMap((mode) =>
-      statuses.map((state) => {
-        const where = `live = ${mode} and status = '${state}'${older} order by id desc ${cut}`
+      keys.map((key) => {
+        const where = `live = ${mode} and ${key}${older} order by id desc ${cut}`
         if (businessIds === undefined) {
-          return `(select id, bank, opening_state from account where ${where})`
+          return `(select id, bank, status, opening_state from account where ${where})`
         }
         return `(select a.* from unnest(${businessIds}::text[]) as b(id) cross join lateral (
-          select id, bank, opening_state from account where business_id = b.id and ${where}) a)`
+          select id, bank, status, opening_state from account where business_id = b.id and ${where}) a)`
       }),
     )
     return `(${parts.join(' union all ')}) newest`
   }
   const conditions = conditionsOf(filter, bind)
   if (conditions.length === 0) return [NO_EDGE, `select id from ${ranges(`limit ${limit}`)}`]
-  const rowsMax = Math.ceil(ROWS_MAX / (modes.length * statuses.length * (businesses?.length ?? 1)))
+  const rowsMax = Math.ceil(ROWS_MAX / (modes.length * keys.length * (businesses?.length ?? 1)))
   return [
     `select id from ${ranges(`offset ${rowsMax - 1} limit 1`)} order by id desc limit 1`,
     `select id from ${ranges(`limit ${rowsMax}`)}
@@ -116,12 +120,19 @@ function newestIds(
   ]
 }
 
+/** The requested statuses: only a pending account has an opening state. */
+function statusesOf({ status, openingStates }: AccountFilter): readonly AccountStatus[] {
+  if (status !== undefined) return [status]
+  return openingStates === undefined ? ACCOUNT_STATUSES : ['PENDING']
+}
+
 /** SQL: conditions that no index is ordered by. */
-function conditionsOf(
-  { bank, openingStates }: AccountFilter,
-  bind: (value: unknown) => string,
-): readonly string[] {
+function conditionsOf(filter: AccountFilter, bind: (value: unknown) => string): readonly string[] {
+  const { bank, openingStates, customerEmail } = filter
+  const statuses = statusesOf(filter)
+  const isAnyStatus = customerEmail === undefined || statuses.length === ACCOUNT_STATUSES.length
   return [
+    ...(isAnyStatus ? [] : [`status = any (${bind(statuses)}::text[])`]),
     ...(bank === undefined ? [] : [`bank = ${bind(bank)}`]),
     ...(openingStates === undefined
       ? []
@@ -135,7 +146,7 @@ function idsByIdentity(
   older: string,
   bind: (value: unknown) => string,
 ): string {
-  const { businessId, live, allowed, status, idNumberHashes, openingStates } = filter
+  const { businessId, live, allowed, status, idNumberHashes, openingStates, customerEmail } = filter
   const businesses = businessId === undefined ? allowed && [...allowed] : [businessId]
   const where = [
     `id_number_hash = any(${bind(idNumberHashes)}::bytea[])${older}`,
@@ -143,6 +154,7 @@ function idsByIdentity(
     ...(live === undefined ? [] : [`live = ${live}`]),
     ...(status === undefined ? [] : [`status = '${status}'`]),
     ...(openingStates === undefined ? [] : [`status = 'PENDING'`]),
+    ...(customerEmail === undefined ? [] : [`email = ${bind(customerEmail)}`]),
     ...conditionsOf(filter, bind),
   ]
   // `offset 0` makes the planner use the index on `id_number_hash`.

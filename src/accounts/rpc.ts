@@ -151,7 +151,19 @@ export function createAccountRpc(
       const idNumberHashes = hashesOf(request)
       const bank = request.bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(request.bank)
       const openingStates = toOpeningStates(request.openingStates)
-      const filter = { businessId, allowed, live, status, idNumberHashes, bank, openingStates }
+      const customerEmail = request.customerEmail || undefined
+      const filter = {
+        ...{
+          businessId,
+          allowed,
+          live,
+          status,
+          idNumberHashes,
+          bank,
+          openingStates,
+          customerEmail,
+        },
+      }
       const list = await read(async (on) => {
         const listed = await listAccounts(on, filter, page)
         return { ...listed, confirmed: await confirmedOf(on, listed.accounts) }

@@ -108,6 +108,7 @@ const ACCOUNT_HELP = `
   --business <id>  of this business only (default: all businesses)
   --status <status>  with this status only
   --bank <code>  at this bank only
+  --email <address>  of the customer with this e-mail address only; needs --business
   --opening <state...>  pending ones in these states only
   --id-type <kind>  kind of that number
   ${MODE}
@@ -158,6 +159,7 @@ export function account(noun: Command): void {
     }),
     get: rpc(AccountService.method.getAccount, { shows: ACCOUNT }),
     list: rpc(AccountService.method.listAccounts, {
+      flags: { email: 'customerEmail' },
       request: async (options: IdNumberOptions) => ({ idNumber: await readIdNumber(options) }),
       shows: ({ accounts }) => accountTable(accounts),
     }),

@@ -64,6 +64,7 @@ const HELD = `id, paidAt, amountMinor, ${VARIANCE}, live, accountNumber, merchan
 const TRANSACTION_ID = '<transaction-id>  the transaction id, txn_…'
 
 const FILTERS = `--reference <text>  only into this account: its reference or the business's own
+  --email <address>  only into accounts of the customer with this e-mail address
   --session <id>  only with this session id, at every bank
   --all  of all businesses: in live mode, unless --test is given
   --status <status...>  only with these statuses
@@ -134,7 +135,12 @@ const TRANSACTION_HELP = `
 
 /** How the flags of a list become fields, for one business and for all. */
 const FILTERED = {
-  flags: { status: 'statuses', minAmount: 'amountFromMinor', maxAmount: 'amountToMinor' },
+  flags: {
+    status: 'statuses',
+    email: 'customerEmail',
+    minAmount: 'amountFromMinor',
+    maxAmount: 'amountToMinor',
+  },
   request: ({ all, test }: { all?: boolean; test?: boolean }) =>
     all ? { live: test !== true } : {},
 }

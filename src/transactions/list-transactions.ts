@@ -1,4 +1,5 @@
-import { getAccount } from '../accounts/get-account.ts'
+import type { StoredAccount } from '../accounts/account.ts'
+import { type AccountKey, getAccount, getAccountsOfCustomer } from '../accounts/get-account.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
@@ -36,6 +37,8 @@ export interface TransactionFilter extends PaymentFilter {
   /** The businesses that the caller may see, if none is named; absent: all. */
   readonly allowed?: ReadonlySet<string> | undefined
   readonly reference: string
+  /** Only into accounts of the customer with this address, as it is stored; needs a business. Absent: any. */
+  readonly customerEmail?: string | undefined
   /** Empty: any. Otherwise there is one page, with every payment of the session. */
   readonly sessionId: string
   /** With either, the list is in the order in which payments were recorded; epoch milliseconds. */
@@ -169,16 +172,34 @@ function readKey([paidAt = '', id = '']: readonly string[], field: PageTokenFiel
   return { paidAtMs: Number(paidAt), id }
 }
 
+/** How many accounts of a customer in a mode are listed: the latest. */
+const CUSTOMER_ACCOUNTS_MAX = 100
+
 /** The accounts that a filter names; undefined: any account. */
 async function accountsOf(
   pool: Queryable,
-  { businessId, live, reference }: TransactionFilter,
+  { businessId, live, reference, customerEmail: email }: TransactionFilter,
 ): Promise<readonly string[] | undefined> {
-  if (reference === '') return undefined
+  if (reference !== '') {
+    const account = await findAccount(pool, { businessId, live, reference })
+    const isOfCustomer = email === undefined || account?.email === email
+    return account && isOfCustomer ? [account.id] : []
+  }
+  if (email === undefined) return undefined
+  const page = { limit: CUSTOMER_ACCOUNTS_MAX, after: undefined }
+  const ids: string[] = []
+  for (const mode of live === undefined ? [true, false] : [live]) {
+    const found = await getAccountsOfCustomer(pool, { businessId, live: mode, email }, page)
+    ids.push(...found.slice(0, CUSTOMER_ACCOUNTS_MAX).map(({ id }) => id))
+  }
+  return ids
+}
+
+async function findAccount(pool: Queryable, key: AccountKey): Promise<StoredAccount | undefined> {
   try {
-    return [(await getAccount(pool, { businessId, live, reference })).id]
+    return await getAccount(pool, key)
   } catch (error) {
-    if (error instanceof Fault && error.reason === 'not_found') return []
+    if (error instanceof Fault && error.reason === 'not_found') return undefined
     throw error
   }
 }
@@ -193,7 +214,7 @@ async function findOfSession(
   pool: Queryable,
   request: TransactionFilter & Partial<ListTransactions>,
 ): Promise<readonly StoredTransaction[]> {
-  const { pageToken = '', pageTokenField, reference, fromMs, toMs } = request
+  const { pageToken = '', pageTokenField, reference, customerEmail, fromMs, toMs } = request
   if (isByRecordedTime(request) || pageToken !== '') {
     const field = pageTokenField === 'page_token' ? 'session_id' : 'sessionId'
     const message = 'cannot be combined with a recorded period or a page token'
@@ -204,6 +225,7 @@ async function findOfSession(
     (each) =>
       (reference === '' ||
         [each.account.reference, each.account.merchantReference].includes(reference)) &&
+      (customerEmail === undefined || each.account.email === customerEmail) &&
       matchesPayment(request, each) &&
       (fromMs === undefined || each.paidAtMs >= fromMs) &&
       (toMs === undefined || each.paidAtMs < toMs),

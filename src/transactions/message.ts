@@ -242,6 +242,7 @@ export function toListFilter(
   const statuses = request.status === 0 ? request.statuses : [request.status]
   return {
     ...{ businessId, live, reference, sessionId },
+    customerEmail: request.customerEmail || undefined,
     fromMs: from && fromTimestamp(from),
     toMs: to && fromTimestamp(to),
     recordedFromMs: recordedFrom && fromTimestamp(recordedFrom),

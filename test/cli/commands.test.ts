@@ -122,7 +122,14 @@ test('a summary has a row for each status, and the total', async () => {
     'total        3    2.50',
     '',
   ])
-  const { stdout } = await run(...summary, '--status', 'failed', '--json')
+  const { stdout } = await run(
+    ...summary,
+    '--status',
+    'failed',
+    '--email',
+    CUSTOMER.email,
+    '--json',
+  )
   expect(JSON.parse(stdout)).toMatchObject({ count: 1, amountMinor: '50' })
 })
 

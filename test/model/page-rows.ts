@@ -56,6 +56,8 @@ export interface Listing {
 }
 
 const plain = (text: string) => text.replace(/[^A-Za-z0-9-]/g, '-').slice(-60)
+const OTHER_EMAIL = 'other@example.com'
+
 const even = (number: number) => number % 2 === 0
 const none: Listing['options'] = () => []
 const ofBusiness = ({ businessId }: Scene) => ({ businessId })
@@ -233,12 +235,13 @@ const asKey = { openAccount: (scene: Scene, fresh: string) => openAccount(scene,
 export const LISTINGS: Readonly<Record<string, Listing>> = {
   'AccountService.ListAccounts': {
     request: ofBusiness,
-    everywhere: { request: {}, refuses: [] },
+    everywhere: { request: {}, refuses: ['customerEmail'] },
     add: async (scene, fresh, number) => {
       const isPending = number === 3 || number === 5
       const phone = isPending ? { phone: MAGIC_PHONES.refuses } : {}
       const identity = number === 2 ? { idType: 1, idNumber: '22212345678' } : {}
-      const fields = { test: even(number), bank: bankOf(number), ...phone, ...identity }
+      const mode = { test: even(number), ...(number < 3 && { email: OTHER_EMAIL }) }
+      const fields = { bank: bankOf(number), ...mode, ...phone, ...identity }
       const opened = openAccount(scene, fresh, fields)
       await (isPending ? opened.catch(() => undefined) : opened)
       const closed = { businessId: scene.businessId, reference: fresh }
@@ -257,6 +260,14 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       {
         request: { idNumber: '22212345678', idType: 1 },
         matches: ({ merchantReference }) => `${merchantReference}`.endsWith(' 2'),
+      },
+      {
+        request: { customerEmail: OTHER_EMAIL },
+        matches: ({ customer }) => (customer as Row)['email'] === OTHER_EMAIL,
+      },
+      {
+        request: { customerEmail: CUSTOMER.email, status: 3 },
+        matches: ({ status }) => status === 'ACCOUNT_STATUS_CLOSED',
       },
       {
         request: { openingStates: [1, 2, 3, 4, 5] },
@@ -587,10 +598,11 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     request: ofBusiness,
     everywhere: {
       request: { live: true },
-      refuses: ['live', 'from', 'to', 'reference', 'recordedFrom', 'recordedTo'],
+      refuses: ['live', 'from', 'to', 'reference', 'customerEmail', 'recordedFrom', 'recordedTo'],
     },
     add: async (scene, fresh, number) => {
-      if (number % 3 === 2) return hold(scene, fresh, number, { test: even(number) })
+      const heldOf = { email: OTHER_EMAIL, test: even(number) }
+      if (number % 3 === 2) return hold(scene, fresh, number, heldOf)
       return pay(scene, fresh, number)
     },
     options: (rows) => {
@@ -602,6 +614,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
         ...inPeriod(rows, 'paidAt'),
         equals({ reference }, 'accountReference', reference),
         equals({ sessionId }, 'sessionId', sessionId),
+        equals({ customerEmail: OTHER_EMAIL }, 'customerEmail', OTHER_EMAIL),
         // Those of all businesses come in the order of payment.
         { ...equals({ status: 1 }, 'status', PENDING), isReordered: true },
         { request: { statuses: [2, 4] }, matches: ({ status }) => status !== PENDING },

@@ -22,6 +22,9 @@ export interface ListRow {
 
 const DAY_MS = 86_400_000
 
+/** A customer of the seeded business with more accounts than a list reads. */
+export const CUSTOMER_OF_MANY = 'many@example.com'
+
 /** A business, its mode and a period of time. */
 const FILTERS_MAX = 4
 
@@ -100,7 +103,10 @@ function isRefusedOfAll(request: Request): boolean {
   const isByTime = recordedFrom !== undefined || recordedTo !== undefined
   if (businessId === undefined) {
     if (sessionId !== undefined && isByTime) return true
-    return live === undefined || [reference, from, to].some((each) => each !== undefined)
+    return (
+      live === undefined ||
+      [reference, from, to, others['customerEmail']].some((each) => each !== undefined)
+    )
   }
   if (isByTime && Array.isArray(statuses) && statuses.includes(1)) return true
   return isRefused(request)
@@ -196,6 +202,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
     ],
     variances: [[3]],
     holdStates: [[4]],
+    customerEmail: [CUSTOMER_OF_MANY],
   }
   return {
     'AccountService.ListAccounts': {
@@ -207,8 +214,10 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         idType: [1],
         bank: [1, 3],
         openingStates: [[5]],
+        customerEmail: ['ada.obi@example.com'],
       },
-      refused: ({ idType, idNumber, openingStates, status }) =>
+      refused: ({ businessId, customerEmail, idType, idNumber, openingStates, status }) =>
+        (customerEmail !== undefined && businessId === undefined) ||
         (idType !== undefined && idNumber === undefined) ||
         (openingStates !== undefined && (status ?? 1) !== 1),
       at: tokenAt('id', `account where ${OF_BUSINESS}`, 'id desc'),

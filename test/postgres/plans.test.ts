@@ -17,7 +17,7 @@ import {
   type PlanNode,
   useExplainedDatabase,
 } from './explained-database.ts'
-import { type ListRow, listRows, requestsOf } from './list-rows.ts'
+import { CUSTOMER_OF_MANY, type ListRow, listRows, requestsOf } from './list-rows.ts'
 
 const TRANSACTIONS = 80_000
 
@@ -102,6 +102,11 @@ const isOwnWork = (text: string) => ownWork.has(text) || isPurge(text)
 let secretKey: string
 
 beforeAll(async () => {
+  await service.database.durablePool.query(
+    `update account set email = $1 where id in (
+        select id from account where business_id = $2 and live and status = 'ACTIVE' order by id limit 200)`,
+    [CUSTOMER_OF_MANY, SEEDED_BUSINESS],
+  )
   secretKey = await seedKey(service.url, SEEDED_BUSINESS, KEY_SCOPES)
 })
 

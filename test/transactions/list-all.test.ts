@@ -89,6 +89,7 @@ test('pages hold what lies between the bounds of several businesses exactly once
 
 test.each<readonly [string, Filter]>([
   ['no business and no mode', { businessId: '' }],
+  ['a customer of no business', { live: true, customerEmail: 'ada@example.com' }],
   ['an account of no business', { live: true, reference: 'R-1' }],
   ['a time of payment of no business', { live: true, from: timestampFromMs(0) }],
   ['an empty range of amounts', { live: true, amountFromMinor: 2n, amountToMinor: 1n }],

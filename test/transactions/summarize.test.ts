@@ -18,6 +18,9 @@ const service = useSharedService()
 const BEGIN_MS = Date.UTC(2026, 0, 1)
 const { PENDING, SUCCESS, FAILED, REVERSED } = TransactionStatus
 
+/** Of customers of the first business. The first one has two accounts. */
+const EMAILS = ['bola@example.com', 'chidi@example.com']
+
 /** Two businesses that the token sees; there is one that it does not see. */
 let shops: readonly string[]
 let token: string
@@ -32,10 +35,10 @@ beforeAll(async () => {
   ]
   shops = [one.businessId, two.businessId]
   const accounts = [
-    await one.open({}, 'permanent'),
-    await one.open({ bank: 'PROVIDUS' }, 'elsewhere'),
+    await one.open({ email: EMAILS[0] }, 'permanent'),
+    await one.open({ bank: 'PROVIDUS', email: EMAILS[1] }, 'elsewhere'),
     await two.open({}, 'permanent'),
-    await one.open({ amount: 20 }, 'underpaid'),
+    await one.open({ amount: 20, email: EMAILS[0] }, 'underpaid'),
     await other.open({}, 'permanent'),
   ]
   references = accounts.map(({ data }) => data.reference)
@@ -117,6 +120,7 @@ const filters = fc.record({
   businessId: fc.nat(2).map((at) => () => shops[at] ?? ''),
   live: maybe(fc.constantFrom(true, true, false)),
   reference: maybe(fc.nat(3).map((at) => () => references[at])),
+  customerEmail: maybe(fc.constantFrom(...EMAILS)),
   statuses: maybe(fc.uniqueArray(fc.constantFrom(PENDING, SUCCESS, FAILED, REVERSED))),
   bank: maybe(fc.constantFrom(Bank.BANK_9PSB, Bank.BANK_PROVIDUS)),
   amountFromMinor: maybe(fc.constantFrom(500n, 1_000n)),

@@ -54,6 +54,10 @@ export const RAIL = [
 export const INNER = [
   inner('/payments/:id', async () => (await import('../pages/payment-page.tsx')).PaymentPage),
   inner(
+    '/accounts/customer/:business',
+    async () => (await import('../pages/customer-page.tsx')).CustomerPage,
+  ),
+  inner(
     '/accounts/:business/:reference',
     async () => (await import('../pages/account-page.tsx')).AccountPage,
   ),

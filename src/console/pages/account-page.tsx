@@ -23,7 +23,7 @@ import { Action } from '../ui/action.tsx'
 import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, type Fact, Facts, Loaded, Page, Section } from '../ui/page.tsx'
-import { BusinessLink, Clipped, EnumStatus, Id, Status, Time } from '../ui/values.tsx'
+import { BusinessLink, Clipped, CustomerLink, EnumStatus, Id, Status, Time } from '../ui/values.tsx'
 import { openingText, SetSplit, shareText } from './account-forms.tsx'
 import { expectedText, Resolve } from './accounts-page.tsx'
 import { amountShown, PaymentStatus } from './payment-words.tsx'
@@ -144,7 +144,15 @@ function AccountFacts({ account }: Props) {
         'reference',
         'id',
         ['Customer', ({ customer }) => customer && `${customer.firstName} ${customer.lastName}`],
-        ['E-mail', ({ customer }) => customer?.email],
+        [
+          'E-mail',
+          ({ businessId, customer }) =>
+            customer && (
+              <CustomerLink businessId={businessId} email={customer.email}>
+                {customer.email}
+              </CustomerLink>
+            ),
+        ],
         ['Phone', ({ customer }) => customer?.phone],
         'createdAt',
         'importedAt',

@@ -21,7 +21,7 @@ import { columnsOf, type Entry } from '../ui/columns.tsx'
 import { ChoiceFilter, FilterBar, TextFilter } from '../ui/filters.tsx'
 import { List, Table, usePagedList } from '../ui/list.tsx'
 import { Empty, Failure, Page, Section, Waiting } from '../ui/page.tsx'
-import { Clipped, EnumStatus, Id, PageLink, Status, Time } from '../ui/values.tsx'
+import { Clipped, CustomerLink, EnumStatus, Id, PageLink, Status, Time } from '../ui/values.tsx'
 import { BANKS, OpenAccount, openingText, pathOfAccount, ResolveOpening } from './account-forms.tsx'
 
 export function AccountsPage() {
@@ -66,7 +66,7 @@ function AllAccounts() {
   return (
     <List
       label="Accounts"
-      columns={state === undefined ? COLUMNS : PENDING_COLUMNS}
+      columns={state === undefined ? ACCOUNT_COLUMNS : PENDING_COLUMNS}
       hrefOf={hrefOfAccount}
       of={accounts}
       isExported
@@ -102,7 +102,9 @@ function FoundAccounts({ text }: { readonly text: string }) {
   if (error) return <Failure error={error} onRetry={() => void found.refetch()} />
   if (found.isPending || reads.some(({ isPending }) => isPending)) return <Waiting rows={3} />
   if (accounts.length > 0) {
-    return <Table label="Accounts" columns={COLUMNS} rows={accounts} hrefOf={hrefOfAccount} />
+    return (
+      <Table label="Accounts" columns={ACCOUNT_COLUMNS} rows={accounts} hrefOf={hrefOfAccount} />
+    )
   }
   return (
     <Empty title="No account has it">
@@ -120,7 +122,12 @@ const accountColumns = (showsOpening: boolean) =>
     ['Status', ({ status }) => <EnumStatus of={AccountStatusSchema} value={status} />],
     [
       'Customer',
-      ({ customer }) => <Clipped text={`${customer?.firstName} ${customer?.lastName}`} />,
+      ({ businessId, customer }) =>
+        customer && (
+          <CustomerLink businessId={businessId} email={customer.email}>
+            <Clipped text={`${customer.firstName} ${customer.lastName}`} />
+          </CustomerLink>
+        ),
     ],
     OWN_REFERENCE,
     ['Expects', ({ terms }) => terms && expectedText(terms), undefined, 'terms'],
@@ -172,7 +179,7 @@ const CAUSE: Entry<Account> = [
   ({ opening }) => <span className="cause">{opening?.cause}</span>,
 ]
 
-const COLUMNS = accountColumns(false)
+export const ACCOUNT_COLUMNS = accountColumns(false)
 const PENDING_COLUMNS = accountColumns(true)
 
 /** The most that are shown above the list; the filter shows them all. */

@@ -29,7 +29,7 @@ import { Action } from '../ui/action.tsx'
 import { useNow } from '../ui/clock.ts'
 import { MessageFacts } from '../ui/columns.tsx'
 import { Loaded, Page, Section } from '../ui/page.tsx'
-import { BusinessLink, EnumStatus, Id, PageLink, Status } from '../ui/values.tsx'
+import { BusinessLink, CustomerLink, EnumStatus, Id, PageLink, Status } from '../ui/values.tsx'
 import { Redeliver } from './deliveries.tsx'
 import { amountShown, PaymentStatus } from './payment-words.tsx'
 import { TimelineList } from './timeline.tsx'
@@ -179,7 +179,14 @@ function PaymentFacts({ payment }: { readonly payment: Transaction }) {
         'accountName',
         ['Bank', ({ bank }) => bankName(bank)],
         'customerName',
-        'customerEmail',
+        [
+          'E-mail',
+          ({ businessId, customerEmail }) => (
+            <CustomerLink businessId={businessId} email={customerEmail}>
+              {customerEmail}
+            </CustomerLink>
+          ),
+        ],
         ['Payer', ({ payer }) => payer?.name],
         [
           'Paid from',

@@ -156,6 +156,23 @@ export function Sparkline({ values, label }: { values: readonly number[]; label:
   )
 }
 
+/** What names a customer of a business; it leads to their page. */
+export function CustomerLink({
+  businessId,
+  email,
+  children,
+}: {
+  readonly businessId: string
+  readonly email: string
+  readonly children: ReactNode
+}) {
+  return (
+    <PageLink to={`/accounts/customer/${businessId}`} query={{ email }}>
+      {children}
+    </PageLink>
+  )
+}
+
 /** The name of a business, which leads to its page. */
 export function BusinessLink({ id }: { readonly id: string }) {
   return <PageLink to={`/businesses/${id}`}>{useBusinessName(id)}</PageLink>
