@@ -30,6 +30,7 @@ export type FoundKind =
   | 'NOTIFICATION'
   | 'UNMATCHED_PAYMENT'
   | 'PAYMENT_CONFLICT'
+  | 'CUSTOMER'
 
 /** One result, as the contract describes it. */
 export interface Found {
@@ -84,6 +85,21 @@ export function fromAccount(account: StoredAccount): Found {
     bank,
     live: account.live,
     reference: account.reference,
+  }
+}
+
+/** The customer whom an account was opened for: a business knows them by the address. */
+export function fromCustomer(account: StoredAccount): Found {
+  const { businessId, live, email, firstName, lastName, createdAtMs } = account
+  const title = `${firstName} ${lastName}`
+  return {
+    kind: 'CUSTOMER',
+    id: email,
+    title,
+    subtitle: email,
+    businessId,
+    live,
+    atMs: createdAtMs,
   }
 }
 

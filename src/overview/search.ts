@@ -1,3 +1,4 @@
+import type { StoredAccount } from '../accounts/account.ts'
 import { searchAccounts, searchLatestAccounts } from '../accounts/list-accounts.ts'
 import { searchTokens } from '../auth/tokens/tokens.ts'
 import { isPaymentKey } from '../banks/bank-fields.ts'
@@ -126,7 +127,8 @@ function foreignIdLooks({ read }: Database, query: Query, scope: Scope): Look[] 
   const { text, isForeignId, isName } = query
   const looks: Look[] = []
   if (isForeignId && isPaymentKey(text)) looks.push(transactions(read, text, scope))
-  if (isForeignId || text.includes('@')) looks.push(accounts(read, text, scope))
+  if (text.includes('@')) looks.push(...customersAndAccounts(read, text, scope))
+  if (isForeignId) looks.push(accounts(read, text, scope))
   if (isName) looks.push(businesses(read, text, scope))
   return looks
 }
@@ -134,6 +136,16 @@ function foreignIdLooks({ read }: Database, query: Query, scope: Scope): Look[] 
 function transactions(read: Database['read'], text: string, scope: Scope): Look {
   const rows = read((on) => searchTransactions(on, text, scope))
   return all(rows, found.fromTransaction)
+}
+
+/** The customers with an e-mail address, one of each business and mode, and their accounts. */
+function customersAndAccounts(read: Database['read'], email: string, scope: Scope): Look[] {
+  const rows = read((on) => searchAccounts(on, email, scope, RESULTS_MAX + 1))
+  const keyOf = ({ businessId, live }: StoredAccount) => `${businessId} ${live}`
+  const customers = rows.then((accounts) => [
+    ...new Map(accounts.toReversed().map((each) => [keyOf(each), each])).values(),
+  ])
+  return [all(customers, found.fromCustomer), all(rows, found.fromAccount)]
 }
 
 function accounts(read: Database['read'], text: string, scope: Scope): Look {

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { openAccount, openShop, pay, type Shop, settleAll, transfer } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
@@ -128,6 +129,31 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await isLive(page)
     await pay(service, sold, 100_000n)
     await page.getByText('3 payments · ₦3,001.01').waitFor()
+  })
+
+  test("a customer's page has their accounts and what was paid into all of them", async () => {
+    const email = 'ngozi@example.com'
+    const sold = await openShop(service, { name: 'Ngozi Fabrics', email })
+    const second = await openAccount(service, sold.businessId, { email })
+    const other = await openAccount(service, sold.businessId, { email: 'other@example.com' })
+    for (const [account, amountMinor] of [
+      [sold, 100_000n],
+      [second, 200_050n],
+      [other, 700n],
+    ] as const) {
+      await pay(service, account, amountMinor)
+    }
+    const request = { name: 'portal', scopes: ['read'], businessIds: [sold.businessId] }
+    const { secret: token } = await service.client(AdminService).issueToken(request)
+    const { page } = await open('/payments', { token })
+    await page.getByRole('combobox', { name: 'Search' }).fill(email)
+    await page.getByRole('option', { name: 'Customer Ada Obi' }).click()
+    await page.getByRole('heading', { name: 'Ada Obi' }).waitFor()
+    await page.getByText('2 payments · ₦3,000.50').waitFor()
+    await rows(page).getByText('₦2,000.50').waitFor()
+    expect(await rows(page).count()).toBe(2)
+    expect(await page.locator('table[aria-label=Accounts] tbody tr').count()).toBe(2)
+    await expectAccessible(page)
   })
 
   test('a period is chosen by a word, and the list saved as it is filtered', async () => {

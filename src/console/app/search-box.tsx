@@ -48,7 +48,8 @@ export function SearchBox() {
     if (!result) return
     const reviewed = REVIEWED[result.kind]
     const item = `${reviewed}-${result.live ? 'live' : 'test'}-${result.id}`
-    navigate(href(PATHS[result.kind]?.(result) ?? '/review', reviewed ? { item } : {}))
+    const query = result.kind === ResultKind.CUSTOMER ? { email: result.id } : {}
+    navigate(href(PATHS[result.kind]?.(result) ?? '/review', reviewed ? { item } : query))
     setOpen(false)
     setTyped('')
     input.current?.blur()
@@ -113,7 +114,7 @@ export function SearchBox() {
           )}
           {results.map((result, index) => (
             <div
-              key={`${result.kind} ${result.id}`}
+              key={`${result.kind} ${result.id} ${result.businessId}`}
               id={`search-${index}`}
               role="option"
               tabIndex={-1}
@@ -124,6 +125,7 @@ export function SearchBox() {
               }}
             >
               <span>
+                {result.kind === ResultKind.CUSTOMER && 'Customer '}
                 {result.title}
                 {result.amountMinor > 0n && ` · ${naira(result.amountMinor)}`}
               </span>
@@ -173,5 +175,6 @@ const PATHS: Readonly<Record<number, (result: SearchResult) => string>> = {
   [ResultKind.BUSINESS]: ({ id }) => `/businesses/${id}`,
   [ResultKind.SETTLEMENT]: ({ id }) => `/settlement/${id}`,
   [ResultKind.TOKEN]: () => '/access',
+  [ResultKind.CUSTOMER]: ({ businessId }) => `/accounts/customer/${businessId}`,
   [ResultKind.KEY]: ({ businessId }) => `/businesses/${businessId}`,
 }
