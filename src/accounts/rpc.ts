@@ -21,7 +21,7 @@ import type { Encrypter } from '../crypto/encryption.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutScan, readPage } from '../postgres/page-token.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { toTimestamp } from '../protobuf/values.ts'
+import { isLive, toTimestamp } from '../protobuf/values.ts'
 import { identityText, type OpenAccount, type StoredAccount, toVerification } from './account.ts'
 import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
@@ -117,7 +117,7 @@ export function createAccountRpc(
       const given = await checkSplit(durablePool, businessId, requested)
       const { account, replayed } = await createAccount({
         businessId,
-        live: !request.test,
+        live: isLive(request),
         reference: request.reference,
         bank: toBankCode(request.bank),
         firstName: request.firstName,
@@ -205,12 +205,13 @@ export function createAccountRpc(
       const account = await resolveAccount(runtime, dependencies, request, actorOf(context))
       return account ? { account: await showOne(durablePool, account) } : {}
     },
-    async importAccounts({ businessId, test, validateOnly, accounts }, context) {
+    async importAccounts(message, context) {
+      const { businessId, validateOnly, accounts } = message
       const rows = await inChunks(accounts, (row): ImportedRow => {
         const faults = checkAccount(row)
         return faults.length > 0 ? { faults } : { account: toImportedAccount(row), faults }
       })
-      const request = { businessId, live: !test, validateOnly, rows }
+      const request = { businessId, live: isLive(message), validateOnly, rows }
       const results = await importAccounts(runtime, dependencies, request, actorOf(context))
       return { results: toImportResults(results) }
     },

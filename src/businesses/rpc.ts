@@ -15,7 +15,7 @@ import { type Actor, actorOf, type KeyScope, restrictionOf } from '../auth/calle
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { fromTimestamp } from '../protobuf/values.ts'
+import { fromTimestamp, isLive } from '../protobuf/values.ts'
 import { changeRateLimit } from './authenticate-key.ts'
 import type { Business } from './business.entity.ts'
 import { createBusiness } from './create-business.ts'
@@ -51,11 +51,12 @@ export function createBusinessRpc(runtime: Runtime): ServiceImpl<typeof Business
       const business = await updateBusiness(database, request, actorOf(context))
       return { business: toBusinessMessage(business) }
     },
-    async issueKey({ businessId, test, allowedCidrs, scopes, expiresAt: expires }, context) {
+    async issueKey(request, context) {
+      const { businessId, allowedCidrs, scopes, expiresAt: expires } = request
       const expiresAt = expires && new Date(fromTimestamp(expires))
       const requested = {
         businessId,
-        live: !test,
+        live: isLive(request),
         allowedCidrs,
         expiresAt,
         // Validation admits no others.
@@ -65,10 +66,11 @@ export function createBusinessRpc(runtime: Runtime): ServiceImpl<typeof Business
       return { key: toKeyMessage(key), secretKey }
     },
     async importKey(request, context) {
-      const { businessId, test, allowedCidrs, secretKey: secret, expiresAt: expires } = request
+      const { businessId, allowedCidrs, secretKey: secret, expiresAt: expires } = request
       const expiresAt = expires && new Date(fromTimestamp(expires))
       const scopes = request.scopes as KeyScope[]
-      const requested = { businessId, live: !test, allowedCidrs, expiresAt, scopes, secret }
+      const live = isLive(request)
+      const requested = { businessId, live, allowedCidrs, expiresAt, scopes, secret }
       return { key: toKeyMessage(await importKey(runtime, requested, actorOf(context))) }
     },
     async updateKey({ keyId, allowedCidrs, anyAddress }, context) {

@@ -9,7 +9,7 @@ import { actorOf, type CredentialStatus, credentialStatusKey } from '../auth/cal
 import { watchCredential } from '../auth/method-policy.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { fromTimestamp } from '../protobuf/values.ts'
+import { fromTimestamp, isLive } from '../protobuf/values.ts'
 import type { Cursor } from './cursor.ts'
 import { findEvent } from './find-event.ts'
 import { type LogState, placeOf, readLogState } from './log-state.ts'
@@ -139,7 +139,7 @@ export function createEventRpc(
     subscribe: (request, { signal, values }) =>
       subscribe(runtime, dependencies, request, signal, values.get(credentialStatusKey)),
     async listEvents(request) {
-      const { businessId, test, after, kinds, newestFirst, before } = request
+      const { businessId, after, kinds, newestFirst, before } = request
       const faults = kindFaults(kinds)
       if (faults.length > 0) throw invalidFields(faults)
       const range = newestFirst ? { before } : { after }
@@ -147,7 +147,7 @@ export function createEventRpc(
       return runtime.database.read(async (on) => {
         const { entries, ...page } = await readBusinessLog(on, {
           businessId,
-          live: !test,
+          live: isLive(request),
           ...selected,
         })
         const { epoch } = await readLogState(on)

@@ -9,7 +9,7 @@ import {
 import { restrictionOf } from '../auth/caller.ts'
 import { fromBankCode } from '../banks/message.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { toTimestamp } from '../protobuf/values.ts'
+import { isLive, toTimestamp } from '../protobuf/values.ts'
 import { type OverviewDependencies, readOverview } from './figures/read-overview.ts'
 import type { Found, FoundKind } from './found.ts'
 import { listReviewItems } from './list-review-items.ts'
@@ -45,9 +45,10 @@ export function createOverviewRpc(
         }),
       }
     },
-    async getOverview({ businessId, test }, { values }) {
-      const scope = scopeOf(businessId, !test, restrictionOf(values))
-      return toOverviewMessage(await readOverview(runtime, dependencies, scope, !test))
+    async getOverview(request, { values }) {
+      const live = isLive(request)
+      const scope = scopeOf(request.businessId, live, restrictionOf(values))
+      return toOverviewMessage(await readOverview(runtime, dependencies, scope, live))
     },
     async listReviewItems({ businessId, live, kinds, pageSize, pageToken }, { values }) {
       const { items, nextPageToken, counts } = await listReviewItems(runtime, {

@@ -1,5 +1,6 @@
 import type { DescField } from '@bufbuild/protobuf'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import { invalidFields } from '../core/errors.ts'
 
 /**
  * Converts a time to a protobuf Timestamp. The library's `create` reads the schema for each message,
@@ -22,6 +23,25 @@ export function toTimestamp(timeMs: number): Timestamp {
  */
 export function fromTimestamp({ seconds, nanos }: Pick<Timestamp, 'seconds' | 'nanos'>): number {
   return Number(seconds) * 1000 + Math.floor(nanos / 1e6)
+}
+
+/**
+ * The mode of a request: live mode unless it says otherwise, by `live` or by the deprecated `test`. The
+ * console and the command line set `test`, which services of all versions know.
+ *
+ * @throws Fault validation_failed if they contradict each other
+ */
+export function isLive({
+  live,
+  test,
+}: {
+  readonly live?: boolean | undefined
+  readonly test: boolean
+}): boolean {
+  if (live === true && test) {
+    throw invalidFields([{ field: 'live', message: 'must not be true with test' }])
+  }
+  return live ?? !test
 }
 
 const INT64_MAX = 2n ** 63n - 1n

@@ -4,7 +4,7 @@ import type { SettlementService } from '../../gen/inflow/settlement/v1/settlemen
 import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
-import { fromTimestamp } from '../protobuf/values.ts'
+import { fromTimestamp, isLive } from '../protobuf/values.ts'
 import { addHoliday, getTerms, listHolidays, removeHoliday, updateTerms } from './change-terms.ts'
 import { getBalance, listSettlements } from './get-balance.ts'
 import { getSettlementCalendar } from './get-calendar.ts'
@@ -30,15 +30,16 @@ export function createSettlementRpc(
   return {
     async settle(request, context) {
       const { businessId, requestId, force } = request
-      const input = { businessId, live: !request.test, requestId, force }
+      const input = { businessId, live: isLive(request), requestId, force }
       const result = await settle(dependencies, input, {
         signal: context.signal,
         actor: actorOf(context),
       })
       return { ...result, settlements: result.settlements.map(toSettlementMessage) }
     },
-    async previewSettlement({ businessId, test, force }, { signal }) {
-      const key = { businessId, live: !test }
+    async previewSettlement(request, { signal }) {
+      const { businessId, force } = request
+      const key = { businessId, live: isLive(request) }
       // Wait as a settlement does: a payment that was just acknowledged belongs to the preview.
       await dependencies.awaitNumbers(key, signal)
       const preview = await previewSettlement(dependencies, { ...key, force })
@@ -62,8 +63,9 @@ export function createSettlementRpc(
       )
       return { settlements: rows.map(toSettlementMessage), nextPageToken }
     },
-    async getSettlementCalendar({ businessId, month, test }, { values }) {
-      const request = { businessId, month, live: !test, allowed: restrictionOf(values) }
+    async getSettlementCalendar(message, { values }) {
+      const { businessId, month } = message
+      const request = { businessId, month, live: isLive(message), allowed: restrictionOf(values) }
       const { days, settledFromMs, isDueCut } = await getSettlementCalendar(dependencies, request)
       return {
         days: days.map(toDayMessage),
@@ -72,8 +74,9 @@ export function createSettlementRpc(
         currency: CURRENCY,
       }
     },
-    async getBalance({ businessId, test }) {
-      const balance = await getBalance(database, { businessId, live: !test })
+    async getBalance(request) {
+      const key = { businessId: request.businessId, live: isLive(request) }
+      const balance = await getBalance(database, key)
       return { balance: toBalanceMessage(balance) }
     },
     async listEntries(request) {
@@ -81,7 +84,7 @@ export function createSettlementRpc(
       const page = await listEntries(database, {
         businessId,
         settlementId,
-        live: !request.test,
+        live: isLive(request),
         pageSize,
         pageToken,
         fromMs: request.from && fromTimestamp(request.from),

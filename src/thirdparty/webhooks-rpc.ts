@@ -66,7 +66,7 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
       const { businessId, live } = callingBusiness(context)
       const options = toRequestedOptions(request.options)
       const format = toRequestFormat(request)
-      const requested = { ...request, ...options, format, businessId, test: !live, uniqueUrl: true }
+      const requested = { ...request, ...options, format, businessId, live, uniqueUrl: true }
       const created = await createEndpoint(webhooks, requested, actorOf(context))
       const data = toWebhook(created, timeText, created.secret)
       return succeed('Webhook created', data)

@@ -13,7 +13,7 @@ import { Fault, type FieldFault, invalidFields, type Reason } from '../core/erro
 import { inChunks } from '../core/in-chunks.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
-import { fromTimestamp } from '../protobuf/values.ts'
+import { fromTimestamp, isLive } from '../protobuf/values.ts'
 import { paymentTraceOf } from '../tracing/tracing.ts'
 import { findReversal, type GetTransaction } from './find-transactions.ts'
 import { type ImportedPaymentRow, importTransactions } from './import-transactions.ts'
@@ -146,12 +146,13 @@ export function createTransactionRpc(
       const reversed = await reverseTransaction(runtime, { semaphore }, request, actor)
       return { transaction: toTransactionMessage(reversed) }
     },
-    async importTransactions({ businessId, test, validateOnly, transactions }, context) {
+    async importTransactions(message, context) {
+      const { businessId, validateOnly, transactions } = message
       const rows = await inChunks(transactions, (row): ImportedPaymentRow => {
         const faults = checkImported(row)
         return faults.length > 0 ? { faults } : { payment: toImportedTransaction(row), faults }
       })
-      const request = { businessId, live: !test, validateOnly, rows }
+      const request = { businessId, live: isLive(message), validateOnly, rows }
       const results = await importTransactions(runtime, { aliasOf }, request, actorOf(context))
       return { results: toImportResults(results) }
     },

@@ -18,7 +18,7 @@ import { actorOf, restrictionOf } from '../auth/caller.ts'
 import type { BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
-import { fromTimestamp } from '../protobuf/values.ts'
+import { fromTimestamp, isLive } from '../protobuf/values.ts'
 import { toRequestedOptions } from './connections/message.ts'
 import type { DeliveryState } from './deliveries/delivery.ts'
 import type { DeliveryFilter } from './deliveries/read-deliveries.ts'
@@ -54,7 +54,8 @@ export function createWebhookRpc(
   return {
     async createEndpoint(request, call) {
       const format = toRequestFormat(request)
-      const requested = { ...request, ...toRequestedOptions(request.options), format }
+      const live = isLive(request)
+      const requested = { ...request, ...toRequestedOptions(request.options), format, live }
       const created = await createEndpoint(context, requested, actorOf(call))
       return { endpoint: toEndpointMessage(created), secret: created.secret }
     },

@@ -116,7 +116,7 @@ describe('with DATABASE_URL and default settings', () => {
       })
     }
     expect(await accountsOf(id)).toEqual([])
-    const request = { ...order(id), test: true }
+    const request = { ...order(id), live: false }
     const { account } = await service.client(AccountService).createAccount(request)
     expect(await simulate(service, account!.accountNumber)).toMatchObject({
       outcome: RecordOutcome.RECORDED,

@@ -86,7 +86,7 @@ test('test mode has series of its own', async () => {
 })
 
 async function testKey(businessId: string): Promise<string> {
-  const { secretKey } = await service.client(BusinessService).issueKey({ businessId, test: true })
+  const { secretKey } = await service.client(BusinessService).issueKey({ businessId, live: false })
   return secretKey
 }
 

@@ -62,7 +62,7 @@ test.for(Object.keys(GENERATORS))(
     const { id } = await service.business(name)
     const { secretKey: key } = await service.client(BusinessService).issueKey({
       businessId: id,
-      test: true,
+      live: false,
       scopes: ['accounts:create', 'payments:simulate', 'payments:read'],
     })
     mkdirSync(join(folder, name))

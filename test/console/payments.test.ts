@@ -43,7 +43,7 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await go('/payments?mode=test')
     await page.getByText('No payments in test mode yet').waitFor()
     await isLive(page)
-    const trial = await openAccount(service, shop.businessId, { terms: { test: true } })
+    const trial = await openAccount(service, shop.businessId, { terms: { live: false } })
     await pay(service, shop)
     await transfer(service, trial.accountNumber, 4_200n)
     await rows(page).getByText('₦42.00').waitFor()
@@ -255,7 +255,7 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
   test('the frame shows the mode and the business of the object on the page', async () => {
     const own = await openShop(service, { name: 'Adire House' })
     const paid = await pay(service, own)
-    const test = await openAccount(service, own.businessId, { terms: { test: true } })
+    const test = await openAccount(service, own.businessId, { terms: { live: false } })
     const { transaction: trial } = await transfer(service, test.accountNumber)
     const objects = [
       [`/payments/${paid.id}`, 'Live'],

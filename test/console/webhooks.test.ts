@@ -33,7 +33,7 @@ describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
   const payInto = async (businessId: string) => pay(service, await openAccount(service, businessId))
 
   it('rehearses a receiver of test mode, and shows each step as it is done', async () => {
-    const request = { businessId: business.id, url: `${receiver.url}/good`, test: true }
+    const request = { businessId: business.id, url: `${receiver.url}/good`, live: false }
     const { endpoint: tested } = await service.client(WebhookService).createEndpoint(request)
     const { page, dialog } = await open(`/webhooks/${tested!.id}`)
     await page.getByRole('button', { name: 'Rehearse' }).click()

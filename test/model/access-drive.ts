@@ -107,7 +107,7 @@ export async function startAccess(
     ids.set(`${name}0`, `key_${created.secretKey.split('_')[2]}`)
     secrets.set(`${name}0`, created.secretKey)
     for (const live of MODES) {
-      const hook = { businessId, test: !live, url: 'http://127.0.0.1:9/hook' }
+      const hook = { businessId, live, url: 'http://127.0.0.1:9/hook' }
       const { endpoint } = await client(WebhookService, 'grpc').createEndpoint(hook, { headers })
       ids.set(hookOf(name, live), endpoint!.id)
     }
@@ -433,7 +433,7 @@ function toKey(
   }: Extract<Command, { kind: 'issueKey' | 'importKey' }>,
 ) {
   const rights = { scopes: [...scopes], allowedCidrs: [...cidrs] }
-  return { businessId: idOf(drive, business), test: !live, ...rights, ...toTime(drive, expiresMs) }
+  return { businessId: idOf(drive, business), live, ...rights, ...toTime(drive, expiresMs) }
 }
 
 interface Page {

@@ -196,7 +196,7 @@ export async function pages<Item>(
 function readBalances(drive: Drive) {
   return Promise.all(
     modesOf(drive.worlds[0]!).map(async ([name, live]) => {
-      const key = { businessId: idOf(drive, name), test: !live }
+      const key = { businessId: idOf(drive, name), live }
       return fieldsOf((await clientOf(drive, SettlementService).getBalance(key)).balance)
     }),
   )
@@ -215,7 +215,7 @@ async function compareStatement(
   pageSizes: readonly number[],
 ) {
   const client = clientOf(drive, SettlementService)
-  const key = { businessId: idOf(drive, name), test: !live }
+  const key = { businessId: idOf(drive, name), live }
   const expected = balanceOf(world, name, live)
   // A statement shows an event once it has its number.
   await waitFor(async () => {

@@ -201,7 +201,7 @@ async function addEndpoint(drive: Drive, name: string, each: NewEndpoint): Promi
   const { business, live, ordered, kinds, concurrency } = each
   const created = await nextClient(drive).createEndpoint({
     ...{ businessId: idOf(drive, business), url: urlOf(drive, `/${name}/0`), kinds: [...kinds] },
-    ...{ concurrency, test: !live, options: { ordered } },
+    ...{ concurrency, live, options: { ordered } },
   })
   drive.ids.set(name, created.endpoint!.id)
   drive.secrets.set(`${name} 1`, created.secret)

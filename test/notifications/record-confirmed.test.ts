@@ -193,7 +193,7 @@ test('a batch keeps the outcome of each payment, in order', async () => {
 describe('payments that need no confirmation', () => {
   test('a test account at a live bank is paid at once', async () => {
     const { id: businessId } = await service.business()
-    const request = { businessId, reference: 'in-test', bank: Bank.BANK_9PSB, test: true }
+    const request = { businessId, reference: 'in-test', bank: Bank.BANK_9PSB, live: false }
     const { account } = await service
       .client(AccountService)
       .createAccount({ ...request, ...CUSTOMER })

@@ -79,8 +79,8 @@ test('a month shows working days, what was settled, and what falls due', async (
   expect(all).toMatchObject({ settlementCount: 1n, grossMinor: 1_000n })
   for (const request of [
     { month: '2020-01' },
-    { month: dueMonth, test: true },
-    { month, test: true },
+    { month: dueMonth, live: false },
+    { month, live: false },
   ]) {
     for (const { settlementCount, dueBalanceCount } of await calendarOf(request)) {
       expect([settlementCount, dueBalanceCount]).toEqual([0n, 0n])

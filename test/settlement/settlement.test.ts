@@ -169,7 +169,7 @@ describe('a settlement', () => {
         settlements: [{ businessId, requestId: 'month-end', transactionCount: 1n }],
       })
       expect(await settle({ ...request, businessId })).toEqual(result)
-      const test = await settle({ ...request, businessId, force: false, test: true })
+      const test = await settle({ ...request, businessId, force: false, live: false })
       expect(test).toMatchObject({ requestId: 'month-end', settlements: [], completed: true })
       await expect(settlements().settle({ ...request, businessId, force: false })).rejects.toThrow(
         'already used with other parameters',

@@ -77,7 +77,7 @@ export async function settleTest(
   count: bigint,
 ): Promise<string> {
   const client = service.client(SettlementService)
-  const request = { businessId, test: true, force: true }
+  const request = { businessId, live: false, force: true }
   await waitFor(async () => {
     expect((await client.previewSettlement(request)).transactionCount).toBe(count)
   })

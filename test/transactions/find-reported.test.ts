@@ -45,7 +45,7 @@ describe('a payment that a bank reports', () => {
 
   test('is not a test transaction with the same session', async () => {
     const { id: businessId } = await service.business()
-    const request = { businessId, reference: 'test-1', bank: Bank.BANK_9PSB, test: true }
+    const request = { businessId, reference: 'test-1', bank: Bank.BANK_9PSB, live: false }
     const accounts = service.client(AccountService)
     const { account } = await accounts.createAccount({ ...request, ...CUSTOMER })
     const { reported } = await record(account!.accountNumber, 'test-1')

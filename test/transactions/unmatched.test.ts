@@ -153,7 +153,7 @@ test('a test payment with the same details hides no unmatched payment, nor block
   const { id: businessId } = await service.business()
   const { account } = await service.client(AccountService).createAccount({
     ...CUSTOMER,
-    ...{ businessId, reference: 'order-1', bank: Bank.BANK_9PSB, test: true },
+    ...{ businessId, reference: 'order-1', bank: Bank.BANK_9PSB, live: false },
   })
   await service.database.durablePool.query(
     'update account set account_number = $1 where reference = $2',

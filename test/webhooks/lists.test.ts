@@ -53,7 +53,7 @@ beforeAll(async () => {
     },
   })
   second = await create({ businessId: one.businessId, url: bad.url, description: 'Orders' })
-  third = await create({ businessId: two.businessId, url: good.url, test: true })
+  third = await create({ businessId: two.businessId, url: good.url, live: false })
   for (const sessionId of SESSIONS) {
     await transactionsOf(service).recordPayment(paymentInto(one.number, { sessionId }))
   }

@@ -56,7 +56,7 @@ async function rehearse(request: Request) {
 /** An endpoint of test mode, and its secret. */
 async function addEndpoint(more: { profile?: EndpointProfile; textSecret?: string } = {}) {
   const created = await client().createEndpoint({
-    ...{ businessId, url: receiver.url, test: true },
+    ...{ businessId, url: receiver.url, live: false },
     ...more,
   })
   return { endpointId: created.endpoint!.id, secret: created.secret }
@@ -212,7 +212,7 @@ test('warns of answers that take over half of the time-out', async () => {
 
 test('an ordered endpoint with a rate limit and headers of its own gets what it would get', async () => {
   const created = await client().createEndpoint({
-    ...{ businessId, url: receiver.url, test: true },
+    ...{ businessId, url: receiver.url, live: false },
     options: {
       ...{ ordered: true, rateLimit: 1_000 },
       headers: { headers: [{ name: 'x-gateway-key', value: 's3cret' }] },

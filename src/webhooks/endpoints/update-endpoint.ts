@@ -156,8 +156,8 @@ interface NewEndpoint {
   readonly description: string
   /** 0: the default. */
   readonly concurrency: number
-  /** Whether it receives the events of test mode or, if false, of live mode. */
-  readonly test: boolean
+  /** Whether it receives the events of live mode or, if false, of test mode. */
+  readonly live: boolean
   /** Whether it must be the only endpoint of the business and mode with its URL. */
   readonly uniqueUrl?: boolean
   readonly connection: ConnectionChange
@@ -198,7 +198,7 @@ export async function createEndpoint(
       const endpoint = em.create(EndpointEntity, {
         id,
         business: requested.businessId,
-        live: !requested.test,
+        live: requested.live,
         url: requested.url,
         kinds: [...kinds],
         description: requested.description,
@@ -256,11 +256,11 @@ export async function createEndpoint(
 
 /** Locks the business's endpoints, so that concurrent calls cannot exceed the limit. */
 async function ensureBelowMax(em: EntityManager, requested: NewEndpoint): Promise<void> {
-  const { businessId, test, url, uniqueUrl } = requested
+  const { businessId, live, url, uniqueUrl } = requested
   await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
     `webhook endpoints of ${businessId}`,
   ])
-  const sameMode = { business: businessId, live: !test, deletedAt: null }
+  const sameMode = { business: businessId, live, deletedAt: null }
   const same = uniqueUrl ? await em.findOne(EndpointEntity, { ...sameMode, url }) : null
   if (same) {
     const text = `The endpoint ${same.id} has this url; change that one, or delete it to get a new secret`

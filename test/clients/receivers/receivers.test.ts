@@ -261,7 +261,7 @@ test.each([
   const receiver = await start!()
   const webhooks = service.client(WebhookService)
   const { endpoint: added } = await webhooks.createEndpoint({
-    ...{ businessId, url: receiver.url, test: true, ...endpoint },
+    ...{ businessId, url: receiver.url, live: false, ...endpoint },
     ...{ profile: EndpointProfile.WIAXY, textSecret: SECRET },
   })
   let summary: RehearsalSummary | undefined

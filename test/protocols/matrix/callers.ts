@@ -33,7 +33,7 @@ export async function makeCredentials(service: TestService, scene: Scene): Promi
   const other = await service.business('Other')
   const businesses = service.client(BusinessService)
   const [test, expired] = await Promise.all([
-    businesses.issueKey({ businessId, test: true }),
+    businesses.issueKey({ businessId, live: false }),
     businesses.issueKey({ businessId }),
   ])
   const { secret, id } = await issueToken(service, ['admin'])

@@ -95,6 +95,22 @@ describe('an error is the same whatever the protocol', () => {
   })
 })
 
+test('a request for live mode that has the deprecated `test` too is refused', async () => {
+  const both = methods.filter(({ input }) => input.fields.some(({ name }) => name === 'test'))
+  expect(both.map(nameOf)).toContain('SettlementService.Settle')
+  for (const method of both) {
+    const happy = await HAPPY[nameOf(method)]!(scene, `both-${method.name}`)
+    const outcome = await PROTOCOLS['Connect in JSON']!(service, {
+      ...{ method, request: { ...happy, live: true, test: true } },
+      authorization: authorizationOf(scene, nameOf(method)),
+    })
+    expect([nameOf(method), outcome]).toMatchObject([
+      nameOf(method),
+      { reason: 'validation_failed', violations: [{ field: 'live' }] },
+    ])
+  }
+})
+
 /** They return what is in the contract, or known of the caller. */
 const NEEDS_NO_DATABASE = new Set(['WebhookService.ListEventKinds', 'SessionService.GetCaller'])
 

@@ -48,12 +48,12 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   }),
   'BusinessService.IssueKey': ({ otherBusinessId }) => ({
     businessId: otherBusinessId,
-    test: true,
+    live: false,
     allowedCidrs: ['203.0.113.0/24', '2001:DB8::1'],
   }),
   'BusinessService.ImportKey': ({ otherBusinessId }, fresh) => ({
     businessId: otherBusinessId,
-    test: true,
+    live: false,
     secretKey: importedText(fresh),
   }),
   'BusinessService.UpdateKey': async (scene) => ({

@@ -117,7 +117,7 @@ export async function setScene(service: TestService): Promise<Scene> {
   await businesses.revokeKey({ keyId: issued.key!.id })
   const scopes = [...KEY_SCOPES]
   const scoped = await businesses.issueKey({ businessId, scopes })
-  const test = await businesses.issueKey({ businessId, test: true, scopes })
+  const test = await businesses.issueKey({ businessId, live: false, scopes })
   const admin = service.client(AdminService)
   const { token } = await admin.issueToken({ name: 'gone', scopes: ['admin'] })
   await admin.revokeToken({ tokenId: token!.id })

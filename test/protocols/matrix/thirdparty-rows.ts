@@ -63,7 +63,7 @@ export const THIRD_PARTY_HAPPY: Readonly<Record<string, Make>> = {
     deliveryId: await pausedDelivery(scene, (await disabledWebhook(scene)).endpointId),
   }),
   'ThirdPartyService.SimulatePayment': async (scene, fresh) => {
-    await openAccount(scene, fresh, { test: true })
+    await openAccount(scene, fresh, { live: false })
     return { reference: fresh, amount: '1500.5' }
   },
   'ThirdPartyService.RequeryTransaction': opened,
@@ -97,7 +97,7 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
   'ThirdPartyService.CreateWebhook duplicate_webhook': invalid({ url: DEAF_URL }),
   // With the test key, in whose mode nothing else makes endpoints.
   'ThirdPartyService.CreateWebhook too_many_endpoints': async ({ service, businessId }) => ({
-    url: (await fillEndpoints(service, { businessId, test: true })).url,
+    url: (await fillEndpoints(service, { businessId, live: false })).url,
   }),
   'ThirdPartyService.UpdateWebhook validation_failed': ({ endpointId }) => ({
     endpointId,
@@ -118,7 +118,7 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
   'ThirdPartyService.SimulatePayment not_found': invalid({ reference: 'nothing', amount: '1' }),
   'ThirdPartyService.SimulatePayment not_sandbox': invalid({ reference: 'order-1', amount: '1' }),
   'ThirdPartyService.SimulatePayment account_pending': async (scene, fresh) => {
-    await pendingAccount(scene, fresh, { test: true })
+    await pendingAccount(scene, fresh, { live: false })
     return { reference: fresh, amount: '1' }
   },
   'ThirdPartyService.RequeryTransaction account_pending': pending,

@@ -44,7 +44,7 @@ export async function pausedDelivery(scene: Scene, endpointId: string): Promise<
 /** Makes as many endpoints as one may have. @returns the request of one more */
 export async function fillEndpoints(
   service: TestService,
-  of: { readonly businessId: string; readonly test?: boolean },
+  of: { readonly businessId: string; readonly live?: boolean },
 ) {
   const url = 'https://example.com/'
   for (let each = 0; each < 50; each++) {
@@ -82,7 +82,7 @@ export const WEBHOOK_HAPPY: Readonly<Record<string, Make>> = {
   },
   'WebhookService.SendTestEvent': async (scene) => ({ endpointId: await newEndpoint(scene) }),
   'WebhookService.Rehearse': async ({ otherBusinessId, service }) => {
-    const request = { businessId: otherBusinessId, url: DEAF_URL, test: true }
+    const request = { businessId: otherBusinessId, url: DEAF_URL, live: false }
     const { endpoint } = await service.client(WebhookService).createEndpoint(request)
     return { endpointId: endpoint!.id }
   },
@@ -137,7 +137,7 @@ export const WEBHOOK_ERRORS: Readonly<Record<string, Make>> = {
     const slow = await startReceiver()
     slow.answer('hang')
     const webhooks = service.client(WebhookService)
-    const request = { businessId, url: slow.url, test: true }
+    const request = { businessId, url: slow.url, live: false }
     const { endpoint } = await webhooks.createEndpoint(request)
     const target = { endpointId: endpoint!.id }
     // It goes on until its first payment was not answered in time.

@@ -130,7 +130,7 @@ test('an event is dispatched once, to the endpoints of its business and mode tha
   await logEvents(harness.database, [paymentEvent(businessId)])
   const own = await addEndpoint(webhooks, businessId, DEAF)
   const accounts = await addEndpoint(webhooks, businessId, DEAF, { kinds: ['ACCOUNT_CREATED'] })
-  await addEndpoint(webhooks, businessId, DEAF, { test: true })
+  await addEndpoint(webhooks, businessId, DEAF, { live: false })
   await addEndpoint(webhooks, otherId, DEAF)
   await logEvents(harness.database, [paymentEvent(businessId), accountEvent(businessId)])
   expect(await dispatch()).toMatchObject({ events: 3, deliveries: 2 })

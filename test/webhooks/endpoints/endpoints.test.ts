@@ -92,7 +92,7 @@ test('a business has at most 50 endpoints in each mode, even if many are created
   expect(faults.map(({ code }) => code)).toEqual(Array(10).fill(Code.ResourceExhausted))
   const { endpoints } = await client.listEndpoints({ businessId })
   expect(endpoints).toHaveLength(50)
-  await create({ test: true })
+  await create({ live: false })
   await client.deleteEndpoint({ endpointId: endpoints[0]!.id })
   await create()
 })
