@@ -29,6 +29,7 @@ import {
 } from '../events/event.entity.ts'
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
 import { PaymentHourEntity } from '../overview/figures/payment-hour.entity.ts'
+import { ReviewNoteEntity } from '../overview/review-note.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
 import {
@@ -106,4 +107,5 @@ export const ENTITIES: Entities = [
   KeyHolderEntity,
   RateBucketEntity,
   PaymentHourEntity,
+  ReviewNoteEntity,
 ]

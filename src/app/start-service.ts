@@ -16,6 +16,7 @@ import { LOGGED_TIMELINE } from '../events/log-state.ts'
 import { registerPendingMetrics } from '../notifications/held-notifications.ts'
 import { createFiguresJob } from '../overview/figures/figures-job.ts'
 import { registerReviewMetrics } from '../overview/list-review-items.ts'
+import { createNoteRetention } from '../overview/update-review-item.ts'
 import { createDatabaseClock } from '../postgres/database-clock.ts'
 import { newestMigration } from '../postgres/migrate.ts'
 import { type Database, openReadPool, poolSizes } from '../postgres/orm.ts'
@@ -212,17 +213,26 @@ function createBackgroundWork(runtime: Runtime, dependencies: Dependencies): Bac
   const tables = partitionedTables(runtime, config)
   const partitions = createPartitionJob(runtime, tables)
   const figures = createFiguresJob(runtime)
+  const reviewNotes = createNoteRetention(runtime)
   registerPartitionMetrics(runtime, tables)
   return {
     start() {
       auditExport.start()
       partitions.start()
       figures.start()
+      reviewNotes.start()
       relay?.start()
       settlements.start()
       payments.start()
     },
-    stop: () => Promise.all([auditExport.stop(), partitions.stop(), figures.stop(), relay?.stop()]),
+    stop: () =>
+      Promise.all([
+        auditExport.stop(),
+        partitions.stop(),
+        figures.stop(),
+        reviewNotes.stop(),
+        relay?.stop(),
+      ]),
   }
 }
 

@@ -19,7 +19,7 @@ export interface Noun {
 const SERVICE_HELP = `
   overview: figures of the day, what waits, the banks and the health of the service
   search: find what an id, a reference, a number, an address or a name belongs to
-  review: what waits for a decision: list
+  review: what waits for a decision: update, list
   business: businesses: create, update, list
   key: secret keys of a business: issue, import, update, rotate, revoke, list, requests
   token: tokens for internal services and operators: issue, revoke, list

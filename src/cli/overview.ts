@@ -95,6 +95,15 @@ export function search(noun: Command): void {
 }
 
 const REVIEW_HELP = `
+  update: take an item, hand it over or release it, and note something about it
+  <item-id>  the id, as list shows it
+  --kind <kind>!  its kind
+  --business <id>  its business, for a token that is restricted to businesses
+  --test  an item of test mode
+  --assignee <name>  who takes care of it; "": it is unassigned
+  --note <text>  what is to be known about it; "": none
+  Example: review update unm_… --kind UNMATCHED_PAYMENT --assignee Ada --note "the customer was asked"
+
   list: list what waits for a decision, oldest first
   ${MODE}
   --business <id>  only of this business
@@ -104,12 +113,15 @@ const REVIEW_HELP = `
 
 export function review(noun: Command): void {
   addVerbs(noun, REVIEW_HELP, {
+    update: rpc(OverviewService.method.updateReviewItem, {
+      shows: 'assignee, note, notedAt, notedBy',
+    }),
     list: rpc(OverviewService.method.listReviewItems, {
       flags: { kind: { field: 'kinds', ...enumRule(ReviewKindSchema) } },
       shows: columnsOf(
         ReviewItemSchema,
         `kind, since, id, amountMinor?, expectedAmountMinor?=Expected, businessId,
-          account.customerName=Customer, text=What, Commands`,
+          account.customerName=Customer, text=What, assignee, note, Commands`,
         { Commands: ({ actions }) => actions.map(commandOf).join(', ') },
       ),
       notes: ({ counts }) =>

@@ -13,10 +13,12 @@ import { countUnhealthy, listUnhealthy } from '../webhooks/endpoints/list-unheal
 import * as items from './review-items.ts'
 import {
   OPERATOR_KINDS,
+  OVERDUE_MS,
   REVIEW_KINDS,
   type ReviewAccount,
   type ReviewItem,
   type ReviewKind,
+  type ReviewNote,
 } from './review-items.ts'
 import type { Scope } from './scope.ts'
 
@@ -79,7 +81,7 @@ export async function listReviewItems(
   }
 }
 
-/** Adds the accounts of items, and the names of businesses, by one statement. */
+/** Adds the accounts of items, the names of businesses, assignees and notes, by one statement. */
 async function describeItems(
   on: Queryable,
   found: readonly ReviewItem[],
@@ -88,6 +90,7 @@ async function describeItems(
     readonly at: number
     readonly businessName: string | null
     readonly account: ReviewAccount | null
+    readonly noted: ReviewNote | null
   }
   const named = found.map(({ accountOf }) => ({ reference: '', accountNumber: '', ...accountOf }))
   const { rows } = await on.query<Row>({
@@ -96,9 +99,12 @@ async function describeItems(
         (select name from business where id = coalesce(nullif(k.business_id, ''), a.business_id)) as "businessName",
         case when a.id is not null then json_build_object(
           'businessId', a.business_id, 'reference', a.reference, 'accountNumber', coalesce(a.account_number, ''),
-          'customerName', a.first_name || ' ' || a.last_name, 'status', a.status) end as account
-      from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[])
-          with ordinality as k(business_id, reference, account_number, bank, live, at)
+          'customerName', a.first_name || ' ' || a.last_name, 'status', a.status) end as account,
+        case when n.kind is not null then json_build_object('assignee', n.assignee, 'note', n.note,
+          'notedAtMs', round(date_part('epoch', n.noted_at) * 1000), 'notedBy', n.noted_by) end as noted
+      from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::text[])
+          with ordinality as k(business_id, reference, account_number, bank, live, kind, id, at)
+        left join review_note n on n.kind = k.kind and n.item_id = k.id and n.live = k.live
         -- By look-ups of the two unique indexes.
         left join lateral (
           select * from account where reference = k.reference
@@ -111,12 +117,19 @@ async function describeItems(
       named.map(({ accountNumber }) => accountNumber),
       found.map(({ bank }) => bank ?? ''),
       found.map(({ live }) => live),
+      found.map(({ kind }) => kind),
+      found.map(({ id }) => id),
     ],
   })
   const known = new Map(rows.map((row) => [row.at, row]))
   return found.map((item, index) => {
-    const { businessName, account } = known.get(index + 1) ?? {}
-    return { ...item, ...(businessName && { businessName }), ...(account && { account }) }
+    const { businessName, account, noted } = known.get(index + 1) ?? {}
+    return {
+      ...item,
+      ...(businessName && { businessName }),
+      ...(account && { account }),
+      ...(noted && { noted }),
+    }
   })
 }
 
@@ -189,9 +202,6 @@ interface Source {
 
 /** The most items of a kind that are counted. */
 const COUNT_MAX = 1_000
-
-/** A balance is settled within seconds after it is due. */
-const OVERDUE_MS = 600_000
 
 /** What no business has, and only live mode. */
 const ofNoBusiness = ({ businessIds, live }: Scope) => businessIds === undefined && live !== false

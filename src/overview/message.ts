@@ -33,6 +33,7 @@ import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { fromBankCode } from '../banks/message.ts'
+import { assert } from '../core/errors.ts'
 import { toInt64, toTimestamp } from '../protobuf/values.ts'
 import { toRunMessage } from '../reconciliation/message.ts'
 import {
@@ -51,6 +52,7 @@ import {
   type ReviewAction,
   type ReviewItem,
   type ReviewKind,
+  type ReviewNote,
 } from './review-items.ts'
 
 /** All response bodies together: a message of gRPC is at most 4 MiB. */
@@ -304,18 +306,26 @@ export const ACTIONS: Readonly<Record<ReviewAction, DescMethod>> = {
 }
 
 export function toItemMessage(item: ReviewItem): ItemMessage {
-  const { key: _, accountOf: _of, kind, sinceMs, bank, actions, account, ...rest } = item
+  const { key: _, accountOf: _of, kind, sinceMs, bank, actions, account, noted, ...rest } = item
   return create(ReviewItemSchema, {
     ...rest,
     kind: KindMessage[kind],
     since: toTimestamp(sinceMs),
     ...(bank && { bank: fromBankCode(bank) }),
     ...(account && { account: { ...account, status: AccountStatus[account.status] } }),
+    ...toNoteMessage(noted),
     actions: actions.map((action) => {
       const { parent, name } = ACTIONS[action]
       return `${parent.typeName}/${name}`
     }),
   })
+}
+
+/** The fields that an item and the response of its update have. */
+export function toNoteMessage(noted: ReviewNote | undefined) {
+  if (noted === undefined) return {}
+  const { notedAtMs, ...texts } = noted
+  return { ...texts, notedAt: toTimestamp(notedAtMs) }
 }
 
 export function toCountMessage({ kind, count, more }: ReviewCount): CountMessage {
@@ -325,4 +335,11 @@ export function toCountMessage({ kind, count, more }: ReviewCount): CountMessage
 /** @param kinds validated: none is unspecified */
 export function toReviewKinds(kinds: readonly KindMessage[]): readonly ReviewKind[] {
   return REVIEW_KINDS.filter((kind) => kinds.includes(KindMessage[kind]))
+}
+
+/** @param kind validated: it is not unspecified */
+export function toReviewKind(kind: KindMessage): ReviewKind {
+  const [found] = toReviewKinds([kind])
+  assert(found, 'every kind of the contract is one of the review')
+  return found
 }

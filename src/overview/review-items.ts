@@ -192,6 +192,9 @@ export const REVIEW_KINDS = [
 
 export type ReviewKind = (typeof REVIEW_KINDS)[number]
 
+/** A balance is settled within seconds after it is due: from then on, its settlement is overdue. */
+export const OVERDUE_MS = 600_000
+
 /** The kinds that only operators see. */
 export const OPERATOR_KINDS: ReadonlySet<ReviewKind> = new Set([
   'UNMATCHED_PAYMENT',
@@ -238,9 +241,21 @@ export interface ReviewItem {
   readonly expectedAmountMinor?: bigint
   readonly endpointUrl?: string
   readonly endpointDescription?: string
-  /** These two are added to the items of a page. */
+  /** These three are added to the items of a page. */
   readonly businessName?: string
   readonly account?: ReviewAccount
+  readonly noted?: ReviewNote
+}
+
+/** Who takes care of an item, and what was noted about it. */
+export interface ReviewNote {
+  /** Empty: it is unassigned. */
+  readonly assignee: string
+  /** Empty: none. */
+  readonly note: string
+  readonly notedAtMs: number
+  /** The name of the caller who changed it last. */
+  readonly notedBy: string
 }
 
 /** The account that something waits for. */

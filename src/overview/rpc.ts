@@ -6,7 +6,7 @@ import {
   type SearchResult,
   SearchResultSchema,
 } from '../../gen/inflow/overview/v1/search_pb.ts'
-import { restrictionOf } from '../auth/caller.ts'
+import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { fromBankCode } from '../banks/message.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { isLive, toTimestamp } from '../protobuf/values.ts'
@@ -16,13 +16,16 @@ import { listReviewItems } from './list-review-items.ts'
 import {
   toCountMessage,
   toItemMessage,
+  toNoteMessage,
   toOverviewMessage,
+  toReviewKind,
   toReviewKinds,
   toTimelineMessage,
 } from './message.ts'
 import { readTimeline, type TimelineDependencies } from './read-timeline.ts'
 import { scopeOf } from './scope.ts'
 import { search } from './search.ts'
+import { updateReviewItem } from './update-review-item.ts'
 
 /** Views across the other domains. */
 export function createOverviewRpc(
@@ -62,6 +65,12 @@ export function createOverviewRpc(
         nextPageToken,
         counts: (counts ?? []).map(toCountMessage),
       }
+    },
+    async updateReviewItem({ itemId, kind, test, businessId, assignee, note }, context) {
+      const scope = scopeOf(businessId, !test, restrictionOf(context.values))
+      const item = { kind: toReviewKind(kind), id: itemId, live: !test }
+      const change = { item, scope, assignee, note }
+      return toNoteMessage(await updateReviewItem(runtime, change, actorOf(context)))
     },
   }
 }

@@ -38,7 +38,7 @@ const COMMANDS = `
   fake-banks
   overview
   search
-  review: list
+  review: update, list
   business: create, update, list
   key: issue, import, update, rotate, revoke, list, requests
   token: issue, revoke, list

@@ -62,6 +62,21 @@ test('lists what waits for a decision, with the counts of each kind', async () =
   expect(stderr).toBe('Waiting: 1 HELD_PAYMENT\n')
 })
 
+test('takes an item, and shows who has it', async () => {
+  const item = ['review', 'update', id, '--kind', 'HELD_PAYMENT']
+  const { code, stdout } = await inflow(...item, '--assignee', 'Ada', '--note', 'asked')
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/Assignee +Ada\nNote +asked\n/)])
+  expect((await inflow('review', 'list', ...ofShop())).stdout).toMatch(
+    / Ada +asked +transaction accept/,
+  )
+  const released = await inflow(...item, '--assignee', '', '--note', '')
+  expect([released.code, released.stdout]).toEqual([0, expect.not.stringContaining('Ada')])
+  expect(await inflow(...item, '--test')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('assignee'),
+  })
+})
+
 test('names a command for every action of an item', async () => {
   const methods = Object.values(ACTIONS).map(({ name }) => name)
   expect(Object.keys(COMMANDS).sort()).toEqual(methods.sort())

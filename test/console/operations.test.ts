@@ -129,6 +129,27 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await expect.poll(() => boxes.count()).toBe(0)
   })
 
+  test('an item is taken by a key, noted about, and found among those of its assignee', async () => {
+    const request = { name: 'Bola the operator', scopes: ['admin'] }
+    const { secret } = await service.client(AdminService).issueToken(request)
+    const { page, act, go } = await open('/review', { token: secret })
+    await item(page, 'Held payment').click()
+    await page.keyboard.press('t')
+    await page.getByText('Taken by Bola the operator').waitFor()
+    await act('Assign or note', {
+      fill: (dialog) => dialog.getByLabel('Note').fill('the customer was asked'),
+      result: /Audit entry #\d+/,
+    })
+    const noted = page.locator('.review-note')
+    await noted.getByText('Bola the operator: the customer was asked').waitFor()
+    await expectAccessible(page)
+    await go('/review?assignee=mine')
+    await item(page, 'Held payment').click()
+    expect(await page.locator('.review-item').count()).toBe(1)
+    await page.getByRole('button', { name: 'Release' }).click()
+    await page.getByText('Nothing like this waits').waitFor()
+  })
+
   /** An account that is closed, and payments into it since, of 420.00, 420.01, … naira. */
   async function closedAccount(...sessions: string[]) {
     const account = await openAccount(service, scene.shop.businessId)

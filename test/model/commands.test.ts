@@ -20,6 +20,8 @@ const COVERED: Readonly<Record<string, readonly string[]>> = {
   ],
   // An operator's answer where no bank confirms, by a table of states.
   'accounts/openings.test.ts': ['AccountService.ResolveAccount'],
+  // A note has no state but its texts.
+  'overview/review.test.ts': ['OverviewService.UpdateReviewItem'],
   // It shows a body, and adds an entry to the audit log.
   'notifications/notifications.test.ts': ['NotificationService.ShowNotification'],
   // Two steps with a table of their own.

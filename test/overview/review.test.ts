@@ -1,6 +1,8 @@
+import { Code } from '@connectrpc/connect'
 import { beforeAll, expect, test } from 'vitest'
 import { AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { type ReviewItem, ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
@@ -8,10 +10,12 @@ import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { deleteEndedNotes } from '../../src/overview/update-review-item.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { pageTokenOf } from '../../src/postgres/page-token.ts'
 import { lockDue } from '../../src/settlement/due-index.ts'
 import { DEAF_URL } from '../protocols/matrix/scene.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { fresh, nameOf, openAccount, openShop, pay, restricted, type Shop } from './scene.ts'
@@ -221,6 +225,99 @@ test('a restricted token sees what its own businesses decide about, and nothing 
   expect(counts).toMatchObject([{ kind: ReviewKind.ENDPOINT, count: 1 }])
   const kinds = [ReviewKind.UNMATCHED_PAYMENT, ReviewKind.PAYMENT_CONFLICT, ReviewKind.SETTLEMENT]
   expect(await ofOther.listReviewItems({ kinds })).toMatchObject({ items: [], counts: [] })
+})
+
+test('an item of every kind is taken and noted about, once, with its audit entry', async () => {
+  const admin = service.client(AdminService)
+  const update = (kind: keyof typeof ReviewKind, change: object) =>
+    operator().updateReviewItem({ itemId: waiting[kind], kind: ReviewKind[kind], ...change })
+  const newest = async () => (await admin.listAuditEntries({ pageSize: 1 })).entries[0]!
+  for (const kind of ALL) await update(kind, { assignee: 'Ada', note: `of ${kind}` })
+  for (const { kind, assignee, note, notedAt, notedBy } of await listAll()) {
+    const expected = {
+      assignee: 'Ada',
+      note: `of ${nameOf(ReviewKind, kind)}`,
+      notedBy: 'bootstrap',
+    }
+    expect({ assignee, note, notedBy }).toEqual(expected)
+    expect(notedAt).toBeDefined()
+  }
+  const { number, ...entry } = await newest()
+  await update('HELD_PAYMENT', { assignee: 'Ada' })
+  expect((await newest()).number).toBe(number)
+  expect(entry).toMatchObject({ action: 'review_item.update', targetKind: 'review_item' })
+  // A business lists the entries about the items that it sees.
+  const { entries } = await admin.listAuditEntries({
+    ...{ businessId: other.businessId, action: 'review_item.update' },
+  })
+  expect(entries.map(({ targetId }) => targetId)).toEqual([waiting.ENDPOINT])
+  // What is absent stays; what is empty is removed, and its row with the last of it.
+  expect(await update('HELD_PAYMENT', { assignee: '' })).toMatchObject({
+    ...{ assignee: '', note: 'of HELD_PAYMENT', notedBy: 'bootstrap' },
+  })
+  expect(await newest()).toMatchObject({
+    ...{ number: number + 1n, targetId: waiting.HELD_PAYMENT, businessId: shop.businessId },
+  })
+  expect(JSON.parse((await newest()).details)).toEqual({
+    ...{ kind: 'HELD_PAYMENT', live: true, before: { assignee: 'Ada', note: 'of HELD_PAYMENT' } },
+    after: { assignee: '', note: 'of HELD_PAYMENT' },
+  })
+  const none = await update('HELD_PAYMENT', { note: '' })
+  expect(none).toMatchObject({ assignee: '', note: '', notedBy: '' })
+  expect(none.notedAt).toBeUndefined()
+  expect(await notedItems()).not.toContain(waiting.HELD_PAYMENT)
+})
+
+const notedItems = async () => {
+  const { rows } = await service.database.durablePool.query('select item_id from review_note')
+  return rows.map(({ item_id }) => item_id)
+}
+
+test('an item that does not wait, or that the caller does not see, is not found', async () => {
+  const before = await notedItems()
+  const request = { kind: ReviewKind.HELD_PAYMENT, note: 'x', itemId: waiting.HELD_PAYMENT }
+  const { secret } = await service.client(AdminService).issueToken({
+    ...{
+      name: 'portal',
+      scopes: ['payments:write'],
+      businessIds: [shop.businessId, other.businessId],
+    },
+  })
+  const portal = service.client(OverviewService, secret)
+  const own = { businessId: shop.businessId }
+  const ofOther = { businessId: other.businessId }
+  const unseen: readonly (readonly [object, ReturnType<typeof operator>])[] = [
+    [{ itemId: 'txn_unknown' }, operator()],
+    [{ test: true }, operator()],
+    [{ kind: ReviewKind.UNMATCHED_PAYMENT }, operator()],
+    [{ businessId: other.businessId }, operator()],
+    [{ ...own, kind: ReviewKind.ENDPOINT, itemId: waiting.ENDPOINT }, portal],
+    [{ ...ofOther, kind: ReviewKind.SETTLEMENT, itemId: waiting.SETTLEMENT }, portal],
+    [{ ...ofOther, kind: ReviewKind.PAYMENT_CONFLICT, itemId: waiting.PAYMENT_CONFLICT }, portal],
+  ]
+  for (const [change, client] of unseen) {
+    const asked = { ...request, ...change }
+    await expect(client.updateReviewItem(asked)).rejects.toMatchObject({
+      code: Code.NotFound,
+      rawMessage: `No item ${asked.itemId} of the kind ${nameOf(ReviewKind, asked.kind)} waits in ${'test' in asked ? 'test' : 'live'} mode`,
+    })
+  }
+  expect(await notedItems()).toEqual(before)
+  expect(await portal.updateReviewItem({ ...request, ...own })).toMatchObject({
+    ...{ note: 'x', notedBy: 'portal' },
+  })
+})
+
+test('the notes of what was decided are deleted, and no others', async () => {
+  const held = await pay(service, shop, 300n)
+  const note = { kind: ReviewKind.HELD_PAYMENT, note: 'gone soon', itemId: held.id }
+  await operator().updateReviewItem(note)
+  const others = (await notedItems()).filter((id) => id !== held.id)
+  expect(others.length).toBeGreaterThan(5)
+  await service.client(HeldPaymentService).acceptPayment({ transactionId: held.id })
+  await expect(operator().updateReviewItem(note)).rejects.toThrow('waits in live mode')
+  await deleteEndedNotes(createTestRuntime(service.database))
+  expect(await notedItems()).toEqual(others)
 })
 
 test('what was decided is gone; a return that was requested waits for its completion', async () => {

@@ -39,6 +39,8 @@ const SMALL = new Set([
   'log_follower',
   'settlement_sweep',
   'webhook_dispatcher',
+  // Of items that wait for an operator, who wrote it.
+  'review_note',
   // One row for each limit in use, which are swept; one for each bank and kind of notification.
   'rate_bucket',
 ])

@@ -40,6 +40,7 @@ export type AuditAction =
   | 'payment_conflict.resolve'
   | 'portal_link.create'
   | 'portal_link.revoke'
+  | 'review_item.update'
   | 'session.revoke'
   | 'session.sign_in'
   | 'session.sign_out'

@@ -14,6 +14,7 @@ const REVIEW_KEYS = [
   ['a', 'Assign, accept'],
   ['r', 'Return'],
   ['s', 'Skip'],
+  ['t', 'Take or release'],
 ] as const
 
 /** All keys that do something. @param pages the letter of each page that the viewer may open, and its title */

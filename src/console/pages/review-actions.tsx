@@ -49,7 +49,8 @@ export function ItemActions({ item, onDecided }: { item: ReviewItem; onDecided: 
   )
 }
 
-function Keyed({ letter, children }: { letter: string | undefined; children: ReactNode }) {
+/** A button with the key that presses it. */
+export function Keyed({ letter, children }: { letter: string | undefined; children: ReactNode }) {
   return (
     <span className="keyed" data-key={letter}>
       {children}

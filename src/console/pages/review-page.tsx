@@ -11,7 +11,7 @@ import {
 } from '../../../gen/inflow/overview/v1/review_pb.ts'
 import { bankName, enumLabel } from '../format/enums.ts'
 import { endpointName } from '../format/ids.ts'
-import { naira } from '../format/money.ts'
+import { count, naira } from '../format/money.ts'
 import { msOf } from '../format/time.ts'
 import { useReviewSummary } from '../session/review-summary.ts'
 import { useMay, useReader } from '../session/session.tsx'
@@ -25,26 +25,18 @@ import { Money, Status, Time } from '../ui/values.tsx'
 import { DecideTogether, ItemActions } from './review-actions.tsx'
 import { ItemDetails } from './review-details.tsx'
 import { itemKey, kindOf, REVIEW_KINDS } from './review-kinds.ts'
+import { ASSIGNEES, ItemNote, NoteLine, useAssigned } from './review-note.tsx'
 
 /** How often the queue is read: no stream has all that needs an operator. */
 const REFRESH_MS = 30_000
 
 /** Everything that waits for a decision, oldest first; each opens in place. */
 export function ReviewPage() {
-  const [code] = useUrlState('kind')
   const [opened, setOpened] = useUrlState('item')
-  const [order] = useUrlState('order')
-  const { rows, pages } = useQueue(REVIEW_KINDS.find((each) => each.code === code)?.kind)
-  const items = useMemo(() => rows.toSorted(ORDERS[order]?.compare ?? (() => 0)), [rows, order])
+  const { items, pages, isFiltered, readCount, isPart, isGone } = useQueue(opened)
   const counts = useCounts()
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const at = items.findIndex((item) => itemKey(item) === opened)
-  // A link opens its item wherever it is in the queue, and another order is one of the whole queue.
-  const isSought = pages.hasNextPage && ((opened !== '' && at < 0) || order !== '')
-  useEffect(() => {
-    if (isSought && !pages.isFetchingNextPage && pages.error === null && rows.length < SOUGHT_MAX)
-      void pages.fetchNextPage()
-  })
   const open = (index: number) => {
     const item = items[index]
     if (item) setOpened(itemKey(item))
@@ -53,15 +45,16 @@ export function ReviewPage() {
   const isReader = useReader()
   return (
     <Page title="Review" actions={items.length > 0 && !isReader && <Keys />}>
-      <Tabs counts={counts} chosen={code}>
-        <ChoiceFilter
-          name="order"
-          label="Order"
-          any="Oldest first"
-          choices={Object.entries(ORDERS).map(([value, { label }]) => ({ value, label }))}
-        />
+      <Tabs counts={counts}>
+        <ChoiceFilter name="order" label="Order" any="Oldest first" choices={ORDER_CHOICES} />
+        <ChoiceFilter name="assignee" label="Assignee" choices={ASSIGNEES} />
       </Tabs>
-      {opened !== '' && at < 0 && !pages.isPending && !isSought && (
+      {isPart && (
+        <p className="soft" role="status">
+          These are of the {count(readCount)} items that have waited for longest.
+        </p>
+      )}
+      {isGone && (
         <p className="soft" role="status">
           The item of the link does not wait any more.
         </p>
@@ -75,7 +68,7 @@ export function ReviewPage() {
       <ListFrame
         pages={pages}
         isEmpty={items.length === 0}
-        empty={<EmptyQueue isFiltered={code !== ''} />}
+        empty={<EmptyQueue isFiltered={isFiltered} />}
       >
         <ol className="review" ref={list} aria-label="What waits for a decision">
           {items.map((item, index) => (
@@ -100,14 +93,40 @@ export function ReviewPage() {
   )
 }
 
-function useQueue(kind: ReviewKind | undefined) {
+/**
+ * The items as the URL filters and orders them. The service lists the oldest first, of all assignees, so for another
+ * order or an assignee the queue is read on, as it is to find the item that is open.
+ */
+function useQueue(opened: string) {
   const { live, businessId } = useViewScope()
-  return usePagedList(
+  const [code] = useUrlState('kind')
+  const [order] = useUrlState('order')
+  const [assignee] = useUrlState('assignee')
+  const kind = REVIEW_KINDS.find((each) => each.code === code)?.kind
+  const { rows, pages } = usePagedList(
     OverviewService.method.listReviewItems,
     'items',
     { live, businessId, kinds: kind === undefined ? [] : [kind] },
     { refetchMs: REFRESH_MS },
   )
+  const ordered = useMemo(() => rows.toSorted(ORDERS[order]?.compare ?? (() => 0)), [rows, order])
+  const isLost = opened !== '' && !rows.some((item) => itemKey(item) === opened)
+  const isArranged = order !== '' || assignee !== ''
+  const isSought = pages.hasNextPage && (isLost || isArranged)
+  useEffect(() => {
+    if (isSought && !pages.isFetchingNextPage && pages.error === null && rows.length < SOUGHT_MAX)
+      void pages.fetchNextPage()
+  })
+  return {
+    items: ordered.filter(useAssigned(assignee)),
+    pages,
+    isFiltered: code !== '' || assignee !== '',
+    readCount: rows.length,
+    /** Whether other items, which were not read, may belong among them. */
+    isPart: isArranged && pages.hasNextPage && rows.length >= SOUGHT_MAX,
+    /** Whether the item that is to be open waits no more. */
+    isGone: isLost && !pages.isPending && !isSought,
+  }
 }
 
 /** The most items that are read to find one, or to order them. */
@@ -130,6 +149,8 @@ const ORDERS: Readonly<Record<string, { readonly label: string; readonly compare
   },
 }
 
+const ORDER_CHOICES = Object.entries(ORDERS).map(([value, { label }]) => ({ value, label }))
+
 /** The counts of all kinds; the badge of the rail reads the same. */
 function useCounts(): readonly ReviewCount[] {
   return useReviewSummary().data?.counts ?? []
@@ -141,14 +162,12 @@ function countText({ count, more }: Pick<ReviewCount, 'count' | 'more'>): string
 
 function Tabs({
   counts,
-  chosen,
   children,
 }: {
   readonly counts: readonly ReviewCount[]
-  readonly chosen: string
   readonly children: ReactNode
 }) {
-  const [, choose] = useUrlState('kind')
+  const [chosen, choose] = useUrlState('kind')
   const total = {
     count: counts.reduce((sum, { count }) => sum + count, 0),
     more: counts.some(({ more }) => more),
@@ -181,6 +200,7 @@ const KEYS = [
   ['a', 'assign, accept'],
   ['r', 'return'],
   ['s', 'skip'],
+  ['t', 'take, release'],
 ] as const
 
 function Keys() {
@@ -209,7 +229,7 @@ const DECISIONS = [
 function EmptyQueue({ isFiltered }: { readonly isFiltered: boolean }) {
   const lastMs = useLastDecision()
   return (
-    <Empty title={isFiltered ? 'Nothing of this kind waits' : 'Nothing waits for a decision'}>
+    <Empty title={isFiltered ? 'Nothing like this waits' : 'Nothing waits for a decision'}>
       Payments without an account, held notifications, conflicts, openings without an answer and
       failing endpoints appear here.
       {lastMs !== undefined && (
@@ -244,8 +264,8 @@ function useLastDecision(): number | undefined {
 const STEPS: Readonly<Record<string, number>> = { j: 1, s: 1, k: -1 }
 
 /**
- * `j` and `s` open the next item, `k` the one before; `a` and `r` press the button of the open item that is marked
- * with them by `data-key`.
+ * `j` and `s` open the next item, `k` the one before; `a`, `r` and `t` press the button of the open item that is
+ * marked with them by `data-key`.
  *
  * @param at the index of the open item; -1: none
  * @returns refers to the list
@@ -264,7 +284,7 @@ function useReviewKeys(
       const step = STEPS[event.key]
       const now = latest.current
       if (step !== undefined) now.open(Math.max(0, now.at + step))
-      else if (event.key === 'a' || event.key === 'r') press(list.current, event.key)
+      else if (/^[art]$/.test(event.key)) press(list.current, event.key)
       else return
       event.preventDefault()
     }
@@ -329,6 +349,7 @@ function ReviewRow(props: ReviewRowProps) {
         <span className="faint review-time">
           <Time at={item.since} />
         </span>
+        <NoteLine item={item} />
       </button>
       {isOpen && (
         <div className="review-body" id={id}>
@@ -338,6 +359,7 @@ function ReviewRow(props: ReviewRowProps) {
               .join(' · ')}
           </p>
           <ItemDetails item={item} />
+          <ItemNote item={item} />
           <ItemActions item={item} onDecided={onDecided} />
         </div>
       )}

@@ -38,13 +38,13 @@ async function decide(method: Method, caller: Caller): Promise<Verdict> {
 const SCOPE_METHODS: Readonly<Record<Scope, RegExp>> = {
   admin: /./,
   'payments:write':
-    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer|SessionService\.(GetCaller|CreateSignInCode))$/,
+    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|OverviewService\.UpdateReviewItem|SandboxService\.SimulateTransfer|SessionService\.(GetCaller|CreateSignInCode))$/,
   'payments:reverse':
-    /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn|SessionService\.(GetCaller|CreateSignInCode))$/,
+    /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn|OverviewService\.UpdateReviewItem|SessionService\.(GetCaller|CreateSignInCode))$/,
   'splits:write':
     /^(AccountService\.SetAccountSplit|SessionService\.(GetCaller|CreateSignInCode))$/,
   'webhooks:write':
-    /^(WebhookService\.(CreateEndpoint|UpdateEndpoint|DeleteEndpoint|RotateSecret|SwitchSecret|SendTestEvent|Rehearse|Redeliver|SkipDelivery|Recover)|SessionService\.(GetCaller|CreateSignInCode))$/,
+    /^(WebhookService\.(CreateEndpoint|UpdateEndpoint|DeleteEndpoint|RotateSecret|SwitchSecret|SendTestEvent|Rehearse|Redeliver|SkipDelivery|Recover)|OverviewService\.UpdateReviewItem|SessionService\.(GetCaller|CreateSignInCode))$/,
   read: /^(\w+\.(Get|List|Summarize|Preview)\w+|OverviewService\.Search|AdminService\.VerifyAudit|SessionService\.CreateSignInCode)$/,
   'events:subscribe':
     /^(EventService\.(Subscribe|ListEvents|GetEvent)|WebhookService\.ListEventKinds|SessionService\.(GetCaller|CreateSignInCode))$/,

@@ -62,7 +62,7 @@ const ADMINISTRATIVE = methods.filter((method) => {
   if (nameOf(method) === 'TransactionService.ReverseTransaction') return true
   // It hands on the rights of a token.
   if (nameOf(method) === 'SessionService.CreateSignInCode') return true
-  if (method.parent.name === 'HeldPaymentService') return method.idempotency !== 1
+  if (/^(HeldPayment|Overview)Service$/.test(method.parent.name)) return method.idempotency !== 1
   // It changes nothing, and is too expensive for the scope read.
   if (/\.Verify(Ledger|Audit)$/.test(nameOf(method))) return false
   return (

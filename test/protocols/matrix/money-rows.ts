@@ -24,7 +24,7 @@ async function held(scene: Scene, fresh: string) {
   return (await pay(scene, fresh, { accountNumber }))!
 }
 
-const heldId = async (scene: Scene, fresh: string) => ({
+export const heldId = async (scene: Scene, fresh: string) => ({
   transactionId: (await held(scene, fresh)).id,
 })
 const heldSession = async (scene: Scene, fresh: string) => ({

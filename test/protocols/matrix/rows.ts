@@ -1,11 +1,12 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_HAPPY } from './bank-rows.ts'
-import { MONEY_HAPPY } from './money-rows.ts'
+import { heldId, MONEY_HAPPY } from './money-rows.ts'
 import { CUSTOMER, importedText, type Make, newKey, pay, type Scene } from './scene.ts'
 import { THIRD_PARTY_HAPPY } from './thirdparty-rows.ts'
 import { WEBHOOK_HAPPY } from './webhook-rows.ts'
@@ -123,6 +124,11 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   'OverviewService.Search': ({ sessionId }) => ({ query: sessionId }),
   'OverviewService.GetOverview': ({ otherBusinessId }) => ({ businessId: otherBusinessId }),
   'OverviewService.ListReviewItems': ({ businessId }) => ({ businessId, pageSize: 1 }),
+  'OverviewService.UpdateReviewItem': async (scene, fresh) => {
+    const { transactionId: itemId } = await heldId(scene, fresh)
+    const { businessId } = scene
+    return { itemId, kind: ReviewKind.HELD_PAYMENT, businessId, assignee: 'Ada', note: 'asked' }
+  },
   ...BANK_HAPPY,
   ...MONEY_HAPPY,
   ...WEBHOOK_HAPPY,

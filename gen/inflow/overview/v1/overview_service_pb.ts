@@ -22,7 +22,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/overview/v1/overview_service.proto.
  */
 export const file_inflow_overview_v1_overview_service: GenFile = /*@__PURE__*/
-  fileDesc("CilpbmZsb3cvb3ZlcnZpZXcvdjEvb3ZlcnZpZXdfc2VydmljZS5wcm90bxISaW5mbG93Lm92ZXJ2aWV3LnYxIjgKEkdldFRpbWVsaW5lUmVxdWVzdBIiCg50cmFuc2FjdGlvbl9pZBgBIAEoCUIKukgHyAEBcgIYPCJFChNHZXRUaW1lbGluZVJlc3BvbnNlEi4KCHRpbWVsaW5lGAEgASgLMhwuaW5mbG93Lm92ZXJ2aWV3LnYxLlRpbWVsaW5lIswBCg1TZWFyY2hSZXF1ZXN0EoABCgVxdWVyeRgBIAEoCUJxukhuugFoCgVxdWVyeRIlbXVzdCBiZSAxIHRvIDI1NCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXsxLDI1NH0kJynIAQESHAoLYnVzaW5lc3NfaWQYAiABKAlCB7pIBHICGDwSEQoEbGl2ZRgDIAEoCEgAiAEBQgcKBV9saXZlIqUBCg5TZWFyY2hSZXNwb25zZRIxCgdyZXN1bHRzGAEgAygLMiAuaW5mbG93Lm92ZXJ2aWV3LnYxLlNlYXJjaFJlc3VsdBIsCgRtb3JlGAIgAygOMh4uaW5mbG93Lm92ZXJ2aWV3LnYxLlJlc3VsdEtpbmQSMgoOc2VhcmNoZWRfc2luY2UYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImAKEkdldE92ZXJ2aWV3UmVxdWVzdBIcCgtidXNpbmVzc19pZBgBIAEoCUIHukgEcgIYPBIRCgRsaXZlGAMgASgISACIAQESEAoEdGVzdBgCIAEoCEICGAFCBwoFX2xpdmUiyAMKE0dldE92ZXJ2aWV3UmVzcG9uc2USJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KBWhvdXJzGAIgAygLMh8uaW5mbG93Lm92ZXJ2aWV3LnYxLkhvdXJGaWd1cmVzEjQKC3dlZWtfYmVmb3JlGAMgAygLMh8uaW5mbG93Lm92ZXJ2aWV3LnYxLkhvdXJGaWd1cmVzEi4KBXRvdGFsGAQgASgLMh8uaW5mbG93Lm92ZXJ2aWV3LnYxLkhvdXJGaWd1cmVzEjoKEXdlZWtfYmVmb3JlX3RvdGFsGAUgASgLMh8uaW5mbG93Lm92ZXJ2aWV3LnYxLkhvdXJGaWd1cmVzEi8KBnJldmlldxgGIAMoCzIfLmluZmxvdy5vdmVydmlldy52MS5SZXZpZXdDb3VudBIsCgd3YWl0aW5nGAcgASgLMhsuaW5mbG93Lm92ZXJ2aWV3LnYxLldhaXRpbmcSLAoFYmFua3MYCCADKAsyHS5pbmZsb3cub3ZlcnZpZXcudjEuQmFua1N0YXRlEioKBmhlYWx0aBgJIAEoCzIaLmluZmxvdy5vdmVydmlldy52MS5IZWFsdGgi0QEKFkxpc3RSZXZpZXdJdGVtc1JlcXVlc3QSHAoLYnVzaW5lc3NfaWQYASABKAlCB7pIBHICGDwSEQoEbGl2ZRgCIAEoCEgAiAEBEkAKBWtpbmRzGAMgAygOMh4uaW5mbG93Lm92ZXJ2aWV3LnYxLlJldmlld0tpbmRCEbpIDpIBCxAKIgeCAQQQASAAEh0KCXBhZ2Vfc2l6ZRgEIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAUgASgJQgi6SAVyAxjoB0IHCgVfbGl2ZSKSAQoXTGlzdFJldmlld0l0ZW1zUmVzcG9uc2USLQoFaXRlbXMYASADKAsyHi5pbmZsb3cub3ZlcnZpZXcudjEuUmV2aWV3SXRlbRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSLwoGY291bnRzGAMgAygLMh8uaW5mbG93Lm92ZXJ2aWV3LnYxLlJldmlld0NvdW50MpkECg9PdmVydmlld1NlcnZpY2UShwEKC0dldFRpbWVsaW5lEiYuaW5mbG93Lm92ZXJ2aWV3LnYxLkdldFRpbWVsaW5lUmVxdWVzdBonLmluZmxvdy5vdmVydmlldy52MS5HZXRUaW1lbGluZVJlc3BvbnNlIieQAgGKtRggCAISBHJlYWQaFioUChIKDnRyYW5zYWN0aW9uX2lkEAUSbwoGU2VhcmNoEiEuaW5mbG93Lm92ZXJ2aWV3LnYxLlNlYXJjaFJlcXVlc3QaIi5pbmZsb3cub3ZlcnZpZXcudjEuU2VhcmNoUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBJ+CgtHZXRPdmVydmlldxImLmluZmxvdy5vdmVydmlldy52MS5HZXRPdmVydmlld1JlcXVlc3QaJy5pbmZsb3cub3ZlcnZpZXcudjEuR2V0T3ZlcnZpZXdSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0iC2J1c2luZXNzX2lkEooBCg9MaXN0UmV2aWV3SXRlbXMSKi5pbmZsb3cub3ZlcnZpZXcudjEuTGlzdFJldmlld0l0ZW1zUmVxdWVzdBorLmluZmxvdy5vdmVydmlldy52MS5MaXN0UmV2aWV3SXRlbXNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0iC2J1c2luZXNzX2lkYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_overview_v1_figures, file_inflow_overview_v1_review, file_inflow_overview_v1_search, file_inflow_overview_v1_timeline]);
+  fileDesc("CilpbmZsb3cvb3ZlcnZpZXcvdjEvb3ZlcnZpZXdfc2VydmljZS5wcm90bxISaW5mbG93Lm92ZXJ2aWV3LnYxIjgKEkdldFRpbWVsaW5lUmVxdWVzdBIiCg50cmFuc2FjdGlvbl9pZBgBIAEoCUIKukgHyAEBcgIYPCJFChNHZXRUaW1lbGluZVJlc3BvbnNlEi4KCHRpbWVsaW5lGAEgASgLMhwuaW5mbG93Lm92ZXJ2aWV3LnYxLlRpbWVsaW5lIswBCg1TZWFyY2hSZXF1ZXN0EoABCgVxdWVyeRgBIAEoCUJxukhuugFoCgVxdWVyeRIlbXVzdCBiZSAxIHRvIDI1NCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXsxLDI1NH0kJynIAQESHAoLYnVzaW5lc3NfaWQYAiABKAlCB7pIBHICGDwSEQoEbGl2ZRgDIAEoCEgAiAEBQgcKBV9saXZlIqUBCg5TZWFyY2hSZXNwb25zZRIxCgdyZXN1bHRzGAEgAygLMiAuaW5mbG93Lm92ZXJ2aWV3LnYxLlNlYXJjaFJlc3VsdBIsCgRtb3JlGAIgAygOMh4uaW5mbG93Lm92ZXJ2aWV3LnYxLlJlc3VsdEtpbmQSMgoOc2VhcmNoZWRfc2luY2UYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImAKEkdldE92ZXJ2aWV3UmVxdWVzdBIcCgtidXNpbmVzc19pZBgBIAEoCUIHukgEcgIYPBIRCgRsaXZlGAMgASgISACIAQESEAoEdGVzdBgCIAEoCEICGAFCBwoFX2xpdmUiyAMKE0dldE92ZXJ2aWV3UmVzcG9uc2USJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KBWhvdXJzGAIgAygLMh8uaW5mbG93Lm92ZXJ2aWV3LnYxLkhvdXJGaWd1cmVzEjQKC3dlZWtfYmVmb3JlGAMgAygLMh8uaW5mbG93Lm92ZXJ2aWV3LnYxLkhvdXJGaWd1cmVzEi4KBXRvdGFsGAQgASgLMh8uaW5mbG93Lm92ZXJ2aWV3LnYxLkhvdXJGaWd1cmVzEjoKEXdlZWtfYmVmb3JlX3RvdGFsGAUgASgLMh8uaW5mbG93Lm92ZXJ2aWV3LnYxLkhvdXJGaWd1cmVzEi8KBnJldmlldxgGIAMoCzIfLmluZmxvdy5vdmVydmlldy52MS5SZXZpZXdDb3VudBIsCgd3YWl0aW5nGAcgASgLMhsuaW5mbG93Lm92ZXJ2aWV3LnYxLldhaXRpbmcSLAoFYmFua3MYCCADKAsyHS5pbmZsb3cub3ZlcnZpZXcudjEuQmFua1N0YXRlEioKBmhlYWx0aBgJIAEoCzIaLmluZmxvdy5vdmVydmlldy52MS5IZWFsdGgi0QEKFkxpc3RSZXZpZXdJdGVtc1JlcXVlc3QSHAoLYnVzaW5lc3NfaWQYASABKAlCB7pIBHICGDwSEQoEbGl2ZRgCIAEoCEgAiAEBEkAKBWtpbmRzGAMgAygOMh4uaW5mbG93Lm92ZXJ2aWV3LnYxLlJldmlld0tpbmRCEbpIDpIBCxAKIgeCAQQQASAAEh0KCXBhZ2Vfc2l6ZRgEIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAUgASgJQgi6SAVyAxjoB0IHCgVfbGl2ZSKSAQoXTGlzdFJldmlld0l0ZW1zUmVzcG9uc2USLQoFaXRlbXMYASADKAsyHi5pbmZsb3cub3ZlcnZpZXcudjEuUmV2aWV3SXRlbRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSLwoGY291bnRzGAMgAygLMh8uaW5mbG93Lm92ZXJ2aWV3LnYxLlJldmlld0NvdW50Is0FChdVcGRhdGVSZXZpZXdJdGVtUmVxdWVzdBIbCgdpdGVtX2lkGAEgASgJQgq6SAfIAQFyAhg8EjkKBGtpbmQYAiABKA4yHi5pbmZsb3cub3ZlcnZpZXcudjEuUmV2aWV3S2luZEILukgIyAEBggECEAESDAoEdGVzdBgDIAEoCBIcCgtidXNpbmVzc19pZBgEIAEoCUIHukgEcgIYPBL5AQoIYXNzaWduZWUYBSABKAlC4QG6SN0BugHZAQoIYXNzaWduZWUSU211c3QgYmUgYXQgbW9zdCAxMDAgY2hhcmFjdGVycyB3aXRob3V0IGxpbmUgYnJlYWtzLCBjb250cm9sIG9yIGludmlzaWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSAxMDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXswLDEwMH0kJylIAIgBARLGAQoEbm90ZRgGIAEoCUKyAbpIrgG6AaoBCgRub3RlEihtdXN0IGJlIGF0IG1vc3QgNTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGnh0aGlzLnNpemUoKSA8PSA1MDAgJiYgdGhpcy5tYXRjaGVzKCdeKFteXFxwe0N9XFxwe1psfVxccHtacH1dfFtcdTA2MjAtXHUxMDlmXShbXHUyMDBjXHUyMDBkXVtcdTA2MjAtXHUxMDlmXSkrKXswLDUwMH0kJylIAYgBATpTukhQGk4KDWFzc2lnbmVlLm5vdGUSF2lzIHJlcXVpcmVkLCBvciBub3RlIGlzGiRoYXModGhpcy5hc3NpZ25lZSkgfHwgaGFzKHRoaXMubm90ZSlCCwoJX2Fzc2lnbmVlQgcKBV9ub3RlInoKGFVwZGF0ZVJldmlld0l0ZW1SZXNwb25zZRIQCghhc3NpZ25lZRgBIAEoCRIMCgRub3RlGAIgASgJEiwKCG5vdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghub3RlZF9ieRgEIAEoCTLZBQoPT3ZlcnZpZXdTZXJ2aWNlEocBCgtHZXRUaW1lbGluZRImLmluZmxvdy5vdmVydmlldy52MS5HZXRUaW1lbGluZVJlcXVlc3QaJy5pbmZsb3cub3ZlcnZpZXcudjEuR2V0VGltZWxpbmVSZXNwb25zZSInkAIBirUYIAgCEgRyZWFkGhYqFAoSCg50cmFuc2FjdGlvbl9pZBAFEm8KBlNlYXJjaBIhLmluZmxvdy5vdmVydmlldy52MS5TZWFyY2hSZXF1ZXN0GiIuaW5mbG93Lm92ZXJ2aWV3LnYxLlNlYXJjaFJlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDSILYnVzaW5lc3NfaWQSfgoLR2V0T3ZlcnZpZXcSJi5pbmZsb3cub3ZlcnZpZXcudjEuR2V0T3ZlcnZpZXdSZXF1ZXN0GicuaW5mbG93Lm92ZXJ2aWV3LnYxLkdldE92ZXJ2aWV3UmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBKKAQoPTGlzdFJldmlld0l0ZW1zEiouaW5mbG93Lm92ZXJ2aWV3LnYxLkxpc3RSZXZpZXdJdGVtc1JlcXVlc3QaKy5pbmZsb3cub3ZlcnZpZXcudjEuTGlzdFJldmlld0l0ZW1zUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNIgtidXNpbmVzc19pZBK9AQoQVXBkYXRlUmV2aWV3SXRlbRIrLmluZmxvdy5vdmVydmlldy52MS5VcGRhdGVSZXZpZXdJdGVtUmVxdWVzdBosLmluZmxvdy5vdmVydmlldy52MS5VcGRhdGVSZXZpZXdJdGVtUmVzcG9uc2UiToq1GEoIAhIFYWRtaW4SEHBheW1lbnRzOnJldmVyc2USDnBheW1lbnRzOndyaXRlEg53ZWJob29rczp3cml0ZRoNEgtidXNpbmVzc19pZGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_overview_v1_figures, file_inflow_overview_v1_review, file_inflow_overview_v1_search, file_inflow_overview_v1_timeline]);
 
 /**
  * Request for OverviewService.GetTimeline.
@@ -335,8 +335,107 @@ export const ListReviewItemsResponseSchema: GenMessage<ListReviewItemsResponse> 
   messageDesc(file_inflow_overview_v1_overview_service, 7);
 
 /**
+ * Request for OverviewService.UpdateReviewItem.
+ *
+ * @generated from message inflow.overview.v1.UpdateReviewItemRequest
+ */
+export type UpdateReviewItemRequest = Message<"inflow.overview.v1.UpdateReviewItemRequest"> & {
+  /**
+   * The item, by its id of at most 60 characters.
+   *
+   * @generated from field: string item_id = 1;
+   */
+  itemId: string;
+
+  /**
+   * Its kind.
+   *
+   * @generated from field: inflow.overview.v1.ReviewKind kind = 2;
+   */
+  kind: ReviewKind;
+
+  /**
+   * true for an item of test mode; false for one of live mode.
+   *
+   * @generated from field: bool test = 3;
+   */
+  test: boolean;
+
+  /**
+   * The business of the item, by its id of at most 60 characters; empty: any, unless the token is restricted to
+   * businesses.
+   *
+   * @generated from field: string business_id = 4;
+   */
+  businessId: string;
+
+  /**
+   * Who takes care of it, at most 100 characters; empty: it is unassigned; absent: as before.
+   *
+   * @generated from field: optional string assignee = 5;
+   */
+  assignee?: string | undefined;
+
+  /**
+   * What is to be known about it, at most 500 characters; empty: nothing; absent: as before.
+   *
+   * @generated from field: optional string note = 6;
+   */
+  note?: string | undefined;
+};
+
+/**
+ * Describes the message inflow.overview.v1.UpdateReviewItemRequest.
+ * Use `create(UpdateReviewItemRequestSchema)` to create a new message.
+ */
+export const UpdateReviewItemRequestSchema: GenMessage<UpdateReviewItemRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_overview_v1_overview_service, 8);
+
+/**
+ * Response for OverviewService.UpdateReviewItem.
+ *
+ * @generated from message inflow.overview.v1.UpdateReviewItemResponse
+ */
+export type UpdateReviewItemResponse = Message<"inflow.overview.v1.UpdateReviewItemResponse"> & {
+  /**
+   * Who takes care of the item now; empty: it is unassigned.
+   *
+   * @generated from field: string assignee = 1;
+   */
+  assignee: string;
+
+  /**
+   * The note; empty: none.
+   *
+   * @generated from field: string note = 2;
+   */
+  note: string;
+
+  /**
+   * When either was last changed; absent: there is neither.
+   *
+   * @generated from field: google.protobuf.Timestamp noted_at = 3;
+   */
+  notedAt?: Timestamp | undefined;
+
+  /**
+   * Who changed it, by the name of the token or user; empty: there is neither.
+   *
+   * @generated from field: string noted_by = 4;
+   */
+  notedBy: string;
+};
+
+/**
+ * Describes the message inflow.overview.v1.UpdateReviewItemResponse.
+ * Use `create(UpdateReviewItemResponseSchema)` to create a new message.
+ */
+export const UpdateReviewItemResponseSchema: GenMessage<UpdateReviewItemResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_overview_v1_overview_service, 9);
+
+/**
  * Views across the other services, for operators, for the console, and for a business's portal. They
- * change nothing.
+ * change nothing but who takes care of an item of the review, and what is noted about it.
  *
  * @generated from service inflow.overview.v1.OverviewService
  */
@@ -392,6 +491,20 @@ export const OverviewService: GenService<{
     methodKind: "unary";
     input: typeof ListReviewItemsRequestSchema;
     output: typeof ListReviewItemsResponseSchema;
+  },
+  /**
+   * Takes an item of the review, hands it over or releases it, and notes something about it. This decides nothing:
+   * the item waits as before. Everybody who sees the item sees who takes care of it and the note, and so does its
+   * business in its portal. Both end with the item. A repeat changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: no such item waits).
+   *
+   * @generated from rpc inflow.overview.v1.OverviewService.UpdateReviewItem
+   */
+  updateReviewItem: {
+    methodKind: "unary";
+    input: typeof UpdateReviewItemRequestSchema;
+    output: typeof UpdateReviewItemResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_inflow_overview_v1_overview_service, 0);

@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/overview/v1/review.proto.
  */
 export const file_inflow_overview_v1_review: GenFile = /*@__PURE__*/
-  fileDesc("Ch9pbmZsb3cvb3ZlcnZpZXcvdjEvcmV2aWV3LnByb3RvEhJpbmZsb3cub3ZlcnZpZXcudjEi4wMKClJldmlld0l0ZW0SLAoEa2luZBgBIAEoDjIeLmluZmxvdy5vdmVydmlldy52MS5SZXZpZXdLaW5kEgoKAmlkGAIgASgJEikKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxhbW91bnRfbWlub3IYBCABKAMSEwoLYnVzaW5lc3NfaWQYBSABKAkSIgoEYmFuaxgGIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSDAoEdGV4dBgHIAEoCRIPCgdhY3Rpb25zGAggAygJEgwKBGxpdmUYCSABKAgSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSEgoKc2Vzc2lvbl9pZBgLIAEoCRIWCg50cmFuc2FjdGlvbl9pZBgMIAEoCRIVCg1idXNpbmVzc19uYW1lGA0gASgJEjIKB2FjY291bnQYDiABKAsyIS5pbmZsb3cub3ZlcnZpZXcudjEuUmV2aWV3QWNjb3VudBIdChVleHBlY3RlZF9hbW91bnRfbWlub3IYDyABKAMSEgoKcGF5ZXJfbmFtZRgQIAEoCRIUCgxlbmRwb2ludF91cmwYESABKAkSHAoUZW5kcG9pbnRfZGVzY3JpcHRpb24YEiABKAkimAEKDVJldmlld0FjY291bnQSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEhYKDmFjY291bnRfbnVtYmVyGAMgASgJEhUKDWN1c3RvbWVyX25hbWUYBCABKAkSMAoGc3RhdHVzGAUgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cyJYCgtSZXZpZXdDb3VudBIsCgRraW5kGAEgASgOMh4uaW5mbG93Lm92ZXJ2aWV3LnYxLlJldmlld0tpbmQSDQoFY291bnQYAiABKAUSDAoEbW9yZRgDIAEoCCqGAgoKUmV2aWV3S2luZBIbChdSRVZJRVdfS0lORF9VTlNQRUNJRklFRBAAEiEKHVJFVklFV19LSU5EX1VOTUFUQ0hFRF9QQVlNRU5UEAESIQodUkVWSUVXX0tJTkRfSEVMRF9OT1RJRklDQVRJT04QAhIgChxSRVZJRVdfS0lORF9QQVlNRU5UX0NPTkZMSUNUEAMSHwobUkVWSUVXX0tJTkRfQUNDT1VOVF9PUEVOSU5HEAQSHAoYUkVWSUVXX0tJTkRfSEVMRF9QQVlNRU5UEAUSGAoUUkVWSUVXX0tJTkRfRU5EUE9JTlQQBhIaChZSRVZJRVdfS0lORF9TRVRUTEVNRU5UEAdiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_type_v1_bank]);
+  fileDesc("Ch9pbmZsb3cvb3ZlcnZpZXcvdjEvcmV2aWV3LnByb3RvEhJpbmZsb3cub3ZlcnZpZXcudjEiwwQKClJldmlld0l0ZW0SLAoEa2luZBgBIAEoDjIeLmluZmxvdy5vdmVydmlldy52MS5SZXZpZXdLaW5kEgoKAmlkGAIgASgJEikKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxhbW91bnRfbWlub3IYBCABKAMSEwoLYnVzaW5lc3NfaWQYBSABKAkSIgoEYmFuaxgGIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSDAoEdGV4dBgHIAEoCRIPCgdhY3Rpb25zGAggAygJEgwKBGxpdmUYCSABKAgSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSEgoKc2Vzc2lvbl9pZBgLIAEoCRIWCg50cmFuc2FjdGlvbl9pZBgMIAEoCRIVCg1idXNpbmVzc19uYW1lGA0gASgJEjIKB2FjY291bnQYDiABKAsyIS5pbmZsb3cub3ZlcnZpZXcudjEuUmV2aWV3QWNjb3VudBIdChVleHBlY3RlZF9hbW91bnRfbWlub3IYDyABKAMSEgoKcGF5ZXJfbmFtZRgQIAEoCRIUCgxlbmRwb2ludF91cmwYESABKAkSHAoUZW5kcG9pbnRfZGVzY3JpcHRpb24YEiABKAkSEAoIYXNzaWduZWUYEyABKAkSDAoEbm90ZRgUIAEoCRIsCghub3RlZF9hdBgVIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbm90ZWRfYnkYFiABKAkimAEKDVJldmlld0FjY291bnQSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEhYKDmFjY291bnRfbnVtYmVyGAMgASgJEhUKDWN1c3RvbWVyX25hbWUYBCABKAkSMAoGc3RhdHVzGAUgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cyJYCgtSZXZpZXdDb3VudBIsCgRraW5kGAEgASgOMh4uaW5mbG93Lm92ZXJ2aWV3LnYxLlJldmlld0tpbmQSDQoFY291bnQYAiABKAUSDAoEbW9yZRgDIAEoCCqGAgoKUmV2aWV3S2luZBIbChdSRVZJRVdfS0lORF9VTlNQRUNJRklFRBAAEiEKHVJFVklFV19LSU5EX1VOTUFUQ0hFRF9QQVlNRU5UEAESIQodUkVWSUVXX0tJTkRfSEVMRF9OT1RJRklDQVRJT04QAhIgChxSRVZJRVdfS0lORF9QQVlNRU5UX0NPTkZMSUNUEAMSHwobUkVWSUVXX0tJTkRfQUNDT1VOVF9PUEVOSU5HEAQSHAoYUkVWSUVXX0tJTkRfSEVMRF9QQVlNRU5UEAUSGAoUUkVWSUVXX0tJTkRfRU5EUE9JTlQQBhIaChZSRVZJRVdfS0lORF9TRVRUTEVNRU5UEAdiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_type_v1_bank]);
 
 /**
  * Something that waits for a decision.
@@ -151,6 +151,34 @@ export type ReviewItem = Message<"inflow.overview.v1.ReviewItem"> & {
    * @generated from field: string endpoint_description = 18;
    */
   endpointDescription: string;
+
+  /**
+   * Who takes care of it; empty: it is unassigned.
+   *
+   * @generated from field: string assignee = 19;
+   */
+  assignee: string;
+
+  /**
+   * What was noted about it; empty: nothing.
+   *
+   * @generated from field: string note = 20;
+   */
+  note: string;
+
+  /**
+   * When the assignee or the note was last changed; absent: there is neither.
+   *
+   * @generated from field: google.protobuf.Timestamp noted_at = 21;
+   */
+  notedAt?: Timestamp | undefined;
+
+  /**
+   * Who changed it, by the name of the token or user; empty: there is neither.
+   *
+   * @generated from field: string noted_by = 22;
+   */
+  notedBy: string;
 };
 
 /**

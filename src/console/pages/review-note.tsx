@@ -1,0 +1,119 @@
+import { useMutation } from '@connectrpc/connect-query'
+import { useQueryClient } from '@tanstack/react-query'
+import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { type ReviewItem, ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
+import type { Choice } from '../format/enums.ts'
+import { useMay, useRestricted, useSession } from '../session/session.tsx'
+import { Action } from '../ui/action.tsx'
+import { Button } from '../ui/button.tsx'
+import { Failure } from '../ui/page.tsx'
+import { Time } from '../ui/values.tsx'
+import { Keyed } from './review-actions.tsx'
+
+const { updateReviewItem } = OverviewService.method
+
+/** The choices of a filter by assignee. */
+export const ASSIGNEES: readonly Choice[] = [
+  { value: 'mine', label: 'Mine' },
+  { value: 'none', label: 'Unassigned' },
+]
+
+/** Returns whether an item passes the filter by assignee; another choice leaves all. */
+export function useAssigned(choice: string): (item: ReviewItem) => boolean {
+  const own = useOwnName()
+  if (choice === 'mine') return ({ assignee }) => assignee === own
+  return ({ assignee }) => choice !== 'none' || assignee === ''
+}
+
+/** The longest name that an item takes. */
+const NAME_MAX = 100
+
+/** The name by which the viewer takes items. A portal link may have none. */
+function useOwnName(): string {
+  const { name, id } = useSession()
+  return (name || id).slice(0, NAME_MAX)
+}
+
+/** In the row of an item: who takes care of it, and the beginning of its note. */
+export function NoteLine({ item: { assignee, note } }: { readonly item: ReviewItem }) {
+  if (assignee === '' && note === '') return null
+  return (
+    <span className="review-note" title={note}>
+      {assignee !== '' && <strong>{assignee}</strong>}
+      {assignee !== '' && note !== '' && ': '}
+      {note}
+    </span>
+  )
+}
+
+/** Who takes care of an open item, and what was noted about it, with what changes both. */
+export function ItemNote({ item }: { readonly item: ReviewItem }) {
+  const { assignee, note, notedAt, notedBy } = item
+  return (
+    <section className="review-actions" aria-label="Assignee and note">
+      <p>
+        {assignee === '' ? 'Unassigned' : `Taken by ${assignee}`}
+        {note !== '' && `: “${note}”`}{' '}
+        {notedAt && (
+          <span className="faint">
+            Changed by {notedBy} <Time at={notedAt} />
+          </span>
+        )}
+      </p>
+      <Take item={item} />
+      <Action
+        method={updateReviewItem}
+        label="Assign or note"
+        says={<Readers kind={item.kind} />}
+        request={requestOf(item)}
+        fields={{ assignee: 'Assignee', note: { label: 'Note', rows: 3 } }}
+        values={item}
+        target={item.id}
+      />
+    </section>
+  )
+}
+
+const requestOf = ({ id: itemId, kind, live, businessId }: ReviewItem) => ({
+  ...{ itemId, kind, test: !live, businessId },
+})
+
+/** Takes the item, or releases it if the viewer has it. */
+function Take({ item }: { readonly item: ReviewItem }) {
+  const own = useOwnName()
+  const mayUpdate = useMay()(updateReviewItem)
+  const queries = useQueryClient()
+  const update = useMutation(updateReviewItem, { onSuccess: () => queries.invalidateQueries() })
+  if (!mayUpdate) return null
+  const isOwn = item.assignee === own
+  const label = item.assignee === '' ? 'Take' : 'Take over'
+  return (
+    <>
+      <Keyed letter="t">
+        <Button
+          busy={update.isPending}
+          onClick={() => update.mutate({ ...requestOf(item), assignee: isOwn ? '' : own })}
+        >
+          {isOwn ? 'Release' : label}
+        </Button>
+      </Keyed>
+      {update.error && <Failure error={update.error} />}
+    </>
+  )
+}
+
+/** The kinds whose items a business sees in its portal. */
+const OF_BUSINESS: readonly ReviewKind[] = [
+  ReviewKind.ACCOUNT_OPENING,
+  ReviewKind.HELD_PAYMENT,
+  ReviewKind.ENDPOINT,
+]
+
+/** Says who reads what is noted. */
+function Readers({ kind }: { readonly kind: ReviewKind }) {
+  const isPortal = useRestricted()
+  const others = OF_BUSINESS.includes(kind)
+    ? 'All operators see both, and so does the business in its portal.'
+    : 'All operators see both.'
+  return <p>The item waits as before. {isPortal ? 'The operators see both.' : others}</p>
+}
