@@ -3,7 +3,7 @@ import type { Owner } from '../auth/method-policy.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { bigintArray } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { readLogState } from './log-state.ts'
+import { type LogState, readLogState } from './log-state.ts'
 
 /** A stored event of the log. */
 export interface LogEntry {
@@ -87,11 +87,11 @@ interface BusinessEvents {
   readonly limit: number
 }
 
-/** A page of events of a business. */
-interface BusinessPage {
+/** A page of events. */
+interface LogPage {
   readonly entries: readonly LogEntry[]
   readonly hasMore: boolean
-  /** The sequence after which, or before which, the next page begins. */
+  /** The sequence, or the position, after which or before which the next page begins. */
   readonly nextAfter: bigint
 }
 
@@ -102,7 +102,7 @@ const SCANNED_MAX = 1_000
 export async function readBusinessLog(
   pool: Queryable,
   { businessId, live, after = 0n, before, kinds, limit }: BusinessEvents,
-): Promise<BusinessPage> {
+): Promise<LogPage> {
   const isNewestFirst = before !== undefined
   const from = before ?? after
   const { rows } = await pool.query<{ read_up_to: string | null } & (Row | { event_id: null })>({
@@ -171,6 +171,71 @@ const READ_DOWN = {
     )
     select edge.read_up_to, page.* from edge left join page on true
     order by business_sequence desc`,
+}
+
+/** Which events of all businesses to read. */
+interface AllEvents extends Omit<BusinessEvents, 'businessId'> {
+  /** Undefined: those of all businesses, and of none. */
+  readonly businessIds: readonly string[] | undefined
+}
+
+/** The most positions that a page without kinds passes over: that costs little, as their content is not read. */
+const POSITIONS_MAX = 10_000
+
+/** Events of a mode after a position, or before one and newest first. */
+export async function readAllEvents(pool: Queryable, events: AllEvents): Promise<LogPage> {
+  const { businessIds, live, kinds, limit } = events
+  const positionsMax = BigInt(kinds.length === 0 ? POSITIONS_MAX : SCANNED_MAX)
+  const { low, high, ...end } = rangeOf(events, await readLogState(pool), positionsMax)
+  const { rows } = await pool.query<Row>({
+    ...(events.before === undefined ? READ_ALL_UP : READ_ALL_DOWN),
+    values: [low, high, live, businessIds ?? null, kinds, limit + 1],
+  })
+  const entries = rows.slice(0, limit).map(toEntry)
+  const last = entries.at(-1)
+  if (last === undefined || rows.length <= limit) return { entries, ...end }
+  return { entries, hasMore: true, nextAfter: last.position }
+}
+
+/**
+ * The positions that a page passes over, which have no gaps: after `low`, up to `high`. And where the next page begins
+ * if this one has room for all that is among them.
+ */
+function rangeOf(
+  { after = 0n, before }: Pick<AllEvents, 'after' | 'before'>,
+  { floor, end }: LogState,
+  positionsMax: bigint,
+) {
+  if (before === undefined) {
+    const low = after > floor ? after : floor
+    const high = low + positionsMax < end.position ? low + positionsMax : end.position
+    return { low, high, hasMore: high < end.position, nextAfter: high > low ? high : low }
+  }
+  const high = before === 0n || before > end.position ? end.position : before - 1n
+  const low = high - positionsMax > floor ? high - positionsMax : floor
+  return { low, high, hasMore: low > floor, nextAfter: low + 1n }
+}
+
+const READ_ALL_UP = {
+  name: 'event-log-read-all',
+  text: `select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
+      round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload
+    from event_log l
+    cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+    where l.position > $1 and l.position <= $2 and l.live = $3
+      and ($4::text[] is null or l.business_id = any($4)) and ($5::text[] = '{}' or o.kind = any($5))
+    order by l.position limit $6`,
+}
+
+const READ_ALL_DOWN = {
+  name: 'event-log-read-all-newest-first',
+  text: `select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
+      round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload
+    from event_log l
+    cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
+    where l.position > $1 and l.position <= $2 and l.live = $3
+      and ($4::text[] is null or l.business_id = any($4)) and ($5::text[] = '{}' or o.kind = any($5))
+    order by l.position desc limit $6`,
 }
 
 /** Whose an event of the log is; undefined if there is no such event. */

@@ -5,7 +5,12 @@ import type {
   SubscribeRequest,
   SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { actorOf, type CredentialStatus, credentialStatusKey } from '../auth/caller.ts'
+import {
+  actorOf,
+  type CredentialStatus,
+  credentialStatusKey,
+  restrictionOf,
+} from '../auth/caller.ts'
 import { watchCredential } from '../auth/method-policy.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import type { Runtime } from '../postgres/runtime.ts'
@@ -14,7 +19,7 @@ import type { Cursor } from './cursor.ts'
 import { findEvent } from './find-event.ts'
 import { type LogState, placeOf, readLogState } from './log-state.ts'
 import { kindFaults, toCheckpointItem, toEventMessage } from './message.ts'
-import { readBusinessLog, readPositionBefore, readPositions } from './read-log.ts'
+import { readAllEvents, readBusinessLog, readPositionBefore, readPositions } from './read-log.ts'
 import { bumpEpoch } from './sequencer.ts'
 import type { Tail } from './tail.ts'
 import type { TailEntry } from './tail-window.ts'
@@ -138,18 +143,19 @@ export function createEventRpc(
   return {
     subscribe: (request, { signal, values }) =>
       subscribe(runtime, dependencies, request, signal, values.get(credentialStatusKey)),
-    async listEvents(request) {
+    async listEvents(request, { values }) {
       const { businessId, after, kinds, newestFirst, before } = request
       const faults = kindFaults(kinds)
       if (faults.length > 0) throw invalidFields(faults)
       const range = newestFirst ? { before } : { after }
-      const selected = { ...range, kinds, limit: request.limit || LIMIT_DEFAULT }
+      const limit = request.limit || LIMIT_DEFAULT
+      const selected = { ...range, live: isLive(request), kinds, limit }
+      const restriction = restrictionOf(values)
       return runtime.database.read(async (on) => {
-        const { entries, ...page } = await readBusinessLog(on, {
-          businessId,
-          live: isLive(request),
-          ...selected,
-        })
+        const { entries, ...page } =
+          businessId === ''
+            ? await readAllEvents(on, { ...selected, businessIds: restriction && [...restriction] })
+            : await readBusinessLog(on, { ...selected, businessId })
         const { epoch } = await readLogState(on)
         return { events: entries.map((entry) => toEventMessage(entry, epoch)), epoch, ...page }
       })

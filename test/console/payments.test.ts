@@ -370,6 +370,9 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await go(`/events?business=${own.businessId}&kind=ACCOUNT_CREATED`)
     await page.locator('.event').first().waitFor()
     expect(await page.locator('.event').count()).toBe(1)
+    // Those of all businesses, back to the first.
+    await go('/events?kind=ACCOUNT_CREATED')
+    await page.locator('.event').nth(1).waitFor()
   })
 
   test('its pages are accessible and fit, light or dark, wide or narrow', async () => {

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
-import { readBusinessLog } from '../../src/events/read-log.ts'
+import { readLogState } from '../../src/events/log-state.ts'
+import { readAllEvents, readBusinessLog } from '../../src/events/read-log.ts'
+import { raiseFloor } from '../../src/events/retention.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 
@@ -64,4 +66,70 @@ test('passes over a bounded number of events in a page, and finds what follows t
   await writeEvents(durablePool, 1, { businessId, kind: PAID })
   await sequence(durablePool)
   expect(await readAll(businessId, [PAID], 10)).toEqual({ found: [2_501n], pages: 3 })
+})
+
+test('lists the events of all businesses, of those that the caller may see, or of some kinds, both ways', async () => {
+  const { durablePool } = db.database
+  const before = (await readLogState(durablePool)).end.position
+  const kinds = [PAID, 'ACCOUNT_CREATED', PAID, 'ACCOUNT_CLOSED']
+  for (let n = 0; n < 24; n++) {
+    const businessId = ['', 'biz_all_1', 'biz_all_2'][n % 3]!
+    await writeEvents(durablePool, 1, { businessId, kind: kinds[n % 4]!, live: n % 5 > 0 })
+  }
+  // More than a page passes over lie between.
+  await writeEvents(durablePool, 2_500, { businessId: 'biz_others' })
+  await writeEvents(durablePool, 3, { businessId: 'biz_all_1', kind: PAID })
+  await sequence(durablePool)
+  const { rows } = await durablePool.query(
+    `select l.position, l.business_id as "businessId", l.live, o.kind
+      from event_log l join outbox o on o.seq = l.outbox_seq where l.position > $1 order by l.position`,
+    [before],
+  )
+  expect(rows).toHaveLength(2_527)
+  for (const businessIds of [undefined, ['biz_all_1'], ['biz_all_1', 'biz_all_2'], ['biz_none']]) {
+    for (const live of [true, false]) {
+      for (const wanted of [[], [PAID], ['ACCOUNT_CREATED', 'ACCOUNT_CLOSED']]) {
+        const expected = rows
+          .filter((row) => businessIds?.includes(row.businessId) ?? true)
+          .filter((row) => row.live === live && (wanted.length === 0 || wanted.includes(row.kind)))
+          .map(({ position }) => BigInt(position))
+        const query = { businessIds, live, kinds: wanted }
+        for (const limit of expected.length < 50 ? [2, 500] : [500]) {
+          expect(await readEvery({ ...query, limit, after: before })).toEqual(expected)
+          const down = await readEvery({ ...query, limit, before: 0n })
+          expect(down.filter((position) => position > before)).toEqual(expected.toReversed())
+        }
+      }
+    }
+  }
+})
+
+/** The positions on all pages of the log of all businesses. */
+async function readEvery(query: Parameters<typeof readAllEvents>[1]): Promise<bigint[]> {
+  const found: bigint[] = []
+  for (let at = query.before ?? query.after; ; ) {
+    const place = query.before === undefined ? { after: at } : { before: at }
+    const page = await readAllEvents(db.database.durablePool, {
+      ...query,
+      ...place,
+    } as typeof query)
+    expect(page.entries.length).toBeLessThanOrEqual(query.limit)
+    found.push(...page.entries.map(({ position }) => position))
+    if (!page.hasMore) return found
+    expect(page.nextAfter).not.toBe(at)
+    at = page.nextAfter
+  }
+}
+
+test('the log of all businesses ends where its events have expired', async () => {
+  const { durablePool } = db.database
+  const { end } = await readLogState(durablePool)
+  await raiseFloor(durablePool, end.position - 2n)
+  const query = { businessIds: undefined, live: true, kinds: [], limit: 10 }
+  const last = [end.position - 1n, end.position]
+  expect(await readEvery({ ...query, after: 0n })).toEqual(last)
+  expect(await readEvery({ ...query, before: 0n })).toEqual(last.toReversed())
+  // A reader that is at the end stays there.
+  const { nextAfter, hasMore } = await readAllEvents(durablePool, { ...query, after: end.position })
+  expect([nextAfter, hasMore]).toEqual([end.position, false])
 })

@@ -168,8 +168,18 @@ const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part, request) => {
   const { rows } = await pool.query<{ last: string }>(
     `select max(last_sequence) as last from event_business_counter where ${OF_BUSINESS}`,
   )
-  const at = BigInt(Math.floor(Number(rows[0]!.last) * part))
-  return request['newestFirst'] === true ? { before: at } : { after: at }
+  return placeAt(Number(rows[0]!.last) * part, request)
+}
+
+/** In the log of all businesses. */
+const POSITION_AT: NonNullable<ListRow['at']> = async (pool, part, request) => {
+  const { rows } = await pool.query<{ last: string }>('select position as last from sequencer')
+  return placeAt(Number(rows[0]!.last) * part, request)
+}
+
+function placeAt(number: number, { newestFirst }: Request): Request {
+  const at = BigInt(Math.floor(number))
+  return newestFirst === true ? { before: at } : { after: at }
 }
 
 /** From twenty to ten days ago; payments are a second apart, audit entries a minute. */
@@ -293,9 +303,14 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       ),
     },
     'EventService.ListEvents': {
-      always: { businessId: SEEDED_BUSINESS },
-      filters: { test: [true], kinds: KINDS, newestFirst: [true] },
-      at: EVENTS_AT,
+      filters: {
+        businessId: [SEEDED_BUSINESS],
+        test: [true],
+        kinds: KINDS,
+        newestFirst: [true],
+      },
+      at: (pool, part, request) =>
+        (request['businessId'] === undefined ? POSITION_AT : EVENTS_AT)(pool, part, request),
       buffersMax: EVENTS_BUFFERS_MAX,
     },
     'HeldPaymentService.ListHeldPayments': {

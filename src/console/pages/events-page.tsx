@@ -25,7 +25,7 @@ import { Dash, EnumStatus, Id, PageLink, Time } from '../ui/values.tsx'
 
 const PAGE_SIZE = 50
 
-/** The event log as it grows, newest first; of one business also what was before. */
+/** The event log, newest first, as it grows and as it was before. */
 export function EventsPage() {
   const { live, businessId } = useViewScope()
   const [kind] = useUrlState('kind')
@@ -90,50 +90,21 @@ function Tail({ kind }: { readonly kind: string }) {
   return (
     <div ref={place} className="tail">
       <NewRows count={rows.waitingCount} onShow={show} />
-      {businessId === '' ? (
-        <AllBusinesses rows={rows} items={items} />
-      ) : (
-        <OfBusiness businessId={businessId} kind={kind} rows={rows} items={items} />
-      )}
+      <Log kind={kind} rows={rows} items={items} />
     </div>
   )
 }
 
-interface TailProps {
+interface LogProps {
+  readonly kind: string
   readonly rows: LiveRows<Event>
   readonly items: (events: readonly Event[]) => readonly ReactNode[]
 }
 
-/** Only what arrives: the events of all businesses have no list. */
-function AllBusinesses({ rows, items }: TailProps) {
-  const { state } = useLive()
+/** What arrived, and below it the log before, page by page. */
+function Log({ kind, rows, items }: LogProps) {
+  const { live, businessId } = useViewScope()
   const isPortal = useRestricted()
-  if (rows.shown.length === 0 && !rows.isCut) {
-    return (
-      <Empty
-        title={state.kind === 'live' ? 'Waiting for events' : 'Events are not shown as they arrive'}
-        command="inflow transfer simulate --account 1234567890 --amount 1500.50"
-      >
-        Events appear here as they are logged. Choose a business to see its earlier ones.{' '}
-        {!isPortal && 'This command simulates a transfer:'}
-      </Empty>
-    )
-  }
-  return (
-    <>
-      <ol className="events">{items(rows.shown)}</ol>
-      {rows.isCut && <p className="faint">Earlier ones are not kept here.</p>}
-    </>
-  )
-}
-
-function OfBusiness({
-  businessId,
-  kind,
-  rows,
-  items,
-}: TailProps & { readonly businessId: string; readonly kind: string }) {
-  const { live } = useViewScope()
   const pages = useInfiniteQuery(
     EventService.method.listEvents,
     {
@@ -158,7 +129,14 @@ function OfBusiness({
     <ListFrame
       pages={rows.isCut ? { ...pages, hasNextPage: false } : pages}
       isEmpty={all.length === 0 && !rows.isCut}
-      empty={<Empty title="No such events yet">They appear here as they are logged.</Empty>}
+      empty={
+        <Empty
+          title="No such events yet"
+          command="inflow transfer simulate --account 1234567890 --amount 1500.50"
+        >
+          They appear here as they are logged. {!isPortal && 'This command simulates a transfer:'}
+        </Empty>
+      }
     >
       <ol className="events">{items(all)}</ol>
       {rows.isCut && <p className="faint">Open the page again to see earlier ones.</p>}

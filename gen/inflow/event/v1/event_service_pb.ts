@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event_service.proto.
  */
 export const file_inflow_event_v1_event_service: GenFile = /*@__PURE__*/
-  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIvoBChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAEhEKBGxpdmUYBiABKAhIAYgBAUIHCgVzdGFydEIHCgVfbGl2ZSJ3ChFTdWJzY3JpYmVSZXNwb25zZRInCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudEgAEjEKCmNoZWNrcG9pbnQYAiABKAsyGy5pbmZsb3cuZXZlbnQudjEuQ2hlY2twb2ludEgAQgYKBGl0ZW0iHAoKQ2hlY2twb2ludBIOCgZjdXJzb3IYASABKAkijAMKEUxpc3RFdmVudHNSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESFgoFYWZ0ZXIYAiABKANCB7pIBCICKAASGQoFbGltaXQYAyABKAVCCrpIBxoFGPQDKAASEQoEbGl2ZRgIIAEoCEgAiAEBEhAKBHRlc3QYBCABKAhCAhgBEhkKBWtpbmRzGAUgAygJQgq6SAeSAQQQMhgBEhQKDG5ld2VzdF9maXJzdBgGIAEoCBIXCgZiZWZvcmUYByABKANCB7pIBCICKAA6rgG6SKoBGlcKEmFmdGVyLm5ld2VzdF9maXJzdBIabXVzdCBiZSAwIHdpdGggbmV3ZXN0Rmlyc3QaJSF0aGlzLm5ld2VzdF9maXJzdCB8fCB0aGlzLmFmdGVyID09IDAaTwoTYmVmb3JlLm5ld2VzdF9maXJzdBIRbmVlZHMgbmV3ZXN0Rmlyc3QaJXRoaXMubmV3ZXN0X2ZpcnN0IHx8IHRoaXMuYmVmb3JlID09IDBCBwoFX2xpdmUicQoSTGlzdEV2ZW50c1Jlc3BvbnNlEiYKBmV2ZW50cxgBIAMoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudBINCgVlcG9jaBgCIAEoBRIQCghoYXNfbW9yZRgDIAEoCBISCgpuZXh0X2FmdGVyGAQgASgDIi8KD0dldEV2ZW50UmVxdWVzdBIcCghldmVudF9pZBgBIAEoCUIKukgHyAEBcgIYQCI5ChBHZXRFdmVudFJlc3BvbnNlEiUKBWV2ZW50GAEgASgLMhYuaW5mbG93LmV2ZW50LnYxLkV2ZW50IhIKEEJ1bXBFcG9jaFJlcXVlc3QiIgoRQnVtcEVwb2NoUmVzcG9uc2USDQoFZXBvY2gYASABKAUyhgQKDEV2ZW50U2VydmljZRJ+CglTdWJzY3JpYmUSIS5pbmZsb3cuZXZlbnQudjEuU3Vic2NyaWJlUmVxdWVzdBoiLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXNwb25zZSIoirUYJAgCEhBldmVudHM6c3Vic2NyaWJlGg4aDGJ1c2luZXNzX2lkczABEocBCgpMaXN0RXZlbnRzEiIuaW5mbG93LmV2ZW50LnYxLkxpc3RFdmVudHNSZXF1ZXN0GiMuaW5mbG93LmV2ZW50LnYxLkxpc3RFdmVudHNSZXNwb25zZSIwkAIBirUYKQgCEhBldmVudHM6c3Vic2NyaWJlEgRyZWFkGg0SC2J1c2luZXNzX2lkEoQBCghHZXRFdmVudBIgLmluZmxvdy5ldmVudC52MS5HZXRFdmVudFJlcXVlc3QaIS5pbmZsb3cuZXZlbnQudjEuR2V0RXZlbnRSZXNwb25zZSIzkAIBirUYLAgCEhBldmVudHM6c3Vic2NyaWJlEgRyZWFkGhAqDgoMCghldmVudF9pZBAEEmUKCUJ1bXBFcG9jaBIhLmluZmxvdy5ldmVudC52MS5CdW1wRXBvY2hSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLkJ1bXBFcG9jaFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_event_v1_event]);
+  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIvoBChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAEhEKBGxpdmUYBiABKAhIAYgBAUIHCgVzdGFydEIHCgVfbGl2ZSJ3ChFTdWJzY3JpYmVSZXNwb25zZRInCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudEgAEjEKCmNoZWNrcG9pbnQYAiABKAsyGy5pbmZsb3cuZXZlbnQudjEuQ2hlY2twb2ludEgAQgYKBGl0ZW0iHAoKQ2hlY2twb2ludBIOCgZjdXJzb3IYASABKAkijQMKEUxpc3RFdmVudHNSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhhAEhYKBWFmdGVyGAIgASgDQge6SAQiAigAEhkKBWxpbWl0GAMgASgFQgq6SAcaBRj0AygAEhEKBGxpdmUYCCABKAhIAIgBARIQCgR0ZXN0GAQgASgIQgIYARIZCgVraW5kcxgFIAMoCUIKukgHkgEEEDIYARIUCgxuZXdlc3RfZmlyc3QYBiABKAgSFwoGYmVmb3JlGAcgASgDQge6SAQiAigAOq4BukiqARpXChJhZnRlci5uZXdlc3RfZmlyc3QSGm11c3QgYmUgMCB3aXRoIG5ld2VzdEZpcnN0GiUhdGhpcy5uZXdlc3RfZmlyc3QgfHwgdGhpcy5hZnRlciA9PSAwGk8KE2JlZm9yZS5uZXdlc3RfZmlyc3QSEW5lZWRzIG5ld2VzdEZpcnN0GiV0aGlzLm5ld2VzdF9maXJzdCB8fCB0aGlzLmJlZm9yZSA9PSAwQgcKBV9saXZlInEKEkxpc3RFdmVudHNSZXNwb25zZRImCgZldmVudHMYASADKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnQSDQoFZXBvY2gYAiABKAUSEAoIaGFzX21vcmUYAyABKAgSEgoKbmV4dF9hZnRlchgEIAEoAyIvCg9HZXRFdmVudFJlcXVlc3QSHAoIZXZlbnRfaWQYASABKAlCCrpIB8gBAXICGEAiOQoQR2V0RXZlbnRSZXNwb25zZRIlCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudCISChBCdW1wRXBvY2hSZXF1ZXN0IiIKEUJ1bXBFcG9jaFJlc3BvbnNlEg0KBWVwb2NoGAEgASgFMoYECgxFdmVudFNlcnZpY2USfgoJU3Vic2NyaWJlEiEuaW5mbG93LmV2ZW50LnYxLlN1YnNjcmliZVJlcXVlc3QaIi5pbmZsb3cuZXZlbnQudjEuU3Vic2NyaWJlUmVzcG9uc2UiKIq1GCQIAhIQZXZlbnRzOnN1YnNjcmliZRoOGgxidXNpbmVzc19pZHMwARKHAQoKTGlzdEV2ZW50cxIiLmluZmxvdy5ldmVudC52MS5MaXN0RXZlbnRzUmVxdWVzdBojLmluZmxvdy5ldmVudC52MS5MaXN0RXZlbnRzUmVzcG9uc2UiMJACAYq1GCkIAhIQZXZlbnRzOnN1YnNjcmliZRIEcmVhZBoNIgtidXNpbmVzc19pZBKEAQoIR2V0RXZlbnQSIC5pbmZsb3cuZXZlbnQudjEuR2V0RXZlbnRSZXF1ZXN0GiEuaW5mbG93LmV2ZW50LnYxLkdldEV2ZW50UmVzcG9uc2UiM5ACAYq1GCwIAhIQZXZlbnRzOnN1YnNjcmliZRIEcmVhZBoQKg4KDAoIZXZlbnRfaWQQBBJlCglCdW1wRXBvY2gSIS5pbmZsb3cuZXZlbnQudjEuQnVtcEVwb2NoUmVxdWVzdBoiLmluZmxvdy5ldmVudC52MS5CdW1wRXBvY2hSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_event_v1_event]);
 
 /**
  * The start of the stream, and filters.
@@ -150,14 +150,15 @@ export const CheckpointSchema: GenMessage<Checkpoint> = /*@__PURE__*/
  */
 export type ListEventsRequest = Message<"inflow.event.v1.ListEventsRequest"> & {
   /**
-   * The business that owns the events.
+   * The business that owns the events, by its id of at most 64 characters; empty: all that the caller may see.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * Only events with a greater business_sequence; 0: any. Not together with newest_first.
+   * Only events with a greater business_sequence, or without business_id a greater position; 0: any. Not together
+   * with newest_first.
    *
    * @generated from field: int64 after = 2;
    */
@@ -200,7 +201,8 @@ export type ListEventsRequest = Message<"inflow.event.v1.ListEventsRequest"> & {
   newestFirst: boolean;
 
   /**
-   * With newest_first: only events with a smaller business_sequence; 0: any.
+   * With newest_first: only events with a smaller business_sequence, or without business_id a smaller position;
+   * 0: any.
    *
    * @generated from field: int64 before = 7;
    */
@@ -221,7 +223,7 @@ export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE_
  */
 export type ListEventsResponse = Message<"inflow.event.v1.ListEventsResponse"> & {
   /**
-   * At most limit events; without kinds, fewer than limit means that there are no more yet.
+   * At most limit events. With business_id and without kinds, fewer than limit means that there are no more yet.
    *
    * @generated from field: repeated inflow.event.v1.Event events = 1;
    */
@@ -235,8 +237,8 @@ export type ListEventsResponse = Message<"inflow.event.v1.ListEventsResponse"> &
   epoch: number;
 
   /**
-   * Whether more events may follow. With kinds, a page passes over a bounded number of events: it may hold
-   * fewer than limit, or none, though more follow.
+   * Whether more events may follow. With kinds, and without business_id, a page passes over a bounded number of
+   * events: it may hold fewer than limit, or none, though more follow.
    *
    * @generated from field: bool has_more = 3;
    */
@@ -364,8 +366,9 @@ export const EventService: GenService<{
     output: typeof SubscribeResponseSchema;
   },
   /**
-   * Lists events of a business and a mode in order of business_sequence, for a receiver that missed
-   * some.
+   * Lists events of a mode. With business_id: those of the business, in order of business_sequence, for a
+   * receiver that missed some. Without: those of all businesses that the caller may see, and those of no
+   * business if the token is not restricted to businesses, in order of position.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
