@@ -6,6 +6,7 @@ import { NotificationService } from '../../gen/inflow/notification/v1/notificati
 import {
   type BankState as BankMessage,
   BankStateSchema,
+  BusinessStateSchema,
   type Health as HealthMessage,
   HealthSchema,
   HourFiguresSchema,
@@ -221,7 +222,7 @@ type ExpectedOf = NonNullable<MessageInitShape<typeof ExpectedStepSchema>['step'
 export function toOverviewMessage(
   overview: Overview,
 ): MessageInitShape<typeof GetOverviewResponseSchema> {
-  const { atMs, day, weekBefore, review, banks, health } = overview
+  const { atMs, day, weekBefore, review, banks, health, business } = overview
   return {
     at: toTimestamp(atMs),
     hours: day.hours.map(toHourMessage),
@@ -232,7 +233,19 @@ export function toOverviewMessage(
     waiting: toWaitingMessage(overview),
     banks: banks.map(toBankMessage),
     ...(health && { health: toHealthMessage(health) }),
+    ...(business && { business: toBusinessMessage(business) }),
   }
+}
+
+function toBusinessMessage(business: NonNullable<Overview['business']>) {
+  const { availableMinor, pendingMinor, endpoints, failing, disabled } = business
+  return create(BusinessStateSchema, {
+    availableMinor: toInt64(availableMinor),
+    pendingMinor: toInt64(pendingMinor),
+    endpoints,
+    failingEndpoints: failing,
+    disabledEndpoints: disabled,
+  })
 }
 
 const toTime = (atMs: number | undefined) => (atMs === undefined ? undefined : toTimestamp(atMs))

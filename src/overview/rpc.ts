@@ -49,9 +49,9 @@ export function createOverviewRpc(
       }
     },
     async getOverview(request, { values }) {
-      const live = isLive(request)
-      const scope = scopeOf(request.businessId, live, restrictionOf(values))
-      return toOverviewMessage(await readOverview(runtime, dependencies, scope, live))
+      const asked = { businessId: request.businessId, live: isLive(request) }
+      const scope = scopeOf(asked.businessId, asked.live, restrictionOf(values))
+      return toOverviewMessage(await readOverview(runtime, dependencies, scope, asked))
     },
     async listReviewItems({ businessId, live, kinds, pageSize, pageToken }, { values }) {
       const { items, nextPageToken, counts } = await listReviewItems(runtime, {

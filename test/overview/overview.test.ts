@@ -55,12 +55,20 @@ test('counts payments, reversals and webhooks by the hour', async () => {
   await service.client(TransactionService).reverseTransaction(reversal)
   const { hours, total, weekBefore, weekBeforeTotal } = await overviewWith(
     (overview) =>
-      expect(overview.total).toMatchObject({
-        ...{ payments: 2n, amountMinor: 350n, reversals: 1n, reversedMinor: 100n },
-        ...{ attempts: 6n, delivered: 3n, failed: 0n },
+      expect(overview).toMatchObject({
+        total: {
+          ...{ payments: 2n, amountMinor: 350n, reversals: 1n, reversedMinor: 100n },
+          ...{ attempts: 6n, delivered: 3n, failed: 0n },
+        },
+        business: {
+          ...{ pendingMinor: 250n, availableMinor: 0n },
+          ...{ endpoints: 2, failingEndpoints: 1, disabledEndpoints: 0 },
+        },
       }),
     { businessId: shop.businessId },
   )
+  // The balances of several businesses are no figure of any.
+  expect((await operator().getOverview({})).business).toBeUndefined()
   expect(hours).toHaveLength(24)
   const starts = hours.map(({ startsAt }) => timestampMs(startsAt!))
   expect(new Set(starts.map((startMs, hour) => startMs - hour * 3_600_000)).size).toBe(1)

@@ -8,8 +8,10 @@ import type { Database } from '../../postgres/orm.ts'
 import { listStandbys, readServerVersion, type Standby } from '../../postgres/replicas/standbys.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import { listRuns } from '../../reconciliation/run-store.ts'
+import { readBalance } from '../../settlement/get-balance.ts'
 import { findFirstDue, oldestUnsettledAt } from '../../settlement/overdue.ts'
 import { type Due, dispatchedUpTo, readDue } from '../../webhooks/deliveries/backlog.ts'
+import { countByState } from '../../webhooks/endpoints/list-unhealthy.ts'
 import { countReviewItems, type ReviewCount } from '../list-review-items.ts'
 import type { Scope } from '../scope.ts'
 import { countUncounted } from './figures-job.ts'
@@ -25,6 +27,8 @@ export interface Overview {
   /** Empty, or undefined, for callers that see some businesses only. */
   readonly banks: readonly BankState[]
   readonly health: Health | undefined
+  /** Undefined without a requested business. */
+  readonly business: BusinessState | undefined
 }
 
 /** What waits for the service, or for receivers. */
@@ -39,23 +43,30 @@ export interface OverviewDependencies {
   readonly ready: () => Promise<readonly string[]>
 }
 
+interface Requested {
+  /** Empty: all that the caller may see. */
+  readonly businessId: string
+  readonly live: boolean
+}
+
 const DELIVERIES_MAX = 10_000
 
 export async function readOverview(
   { database, clock }: Runtime,
   { bankModes, ready }: OverviewDependencies,
   scope: Scope,
-  live: boolean,
+  { businessId, live }: Requested,
 ): Promise<Overview> {
   const nowMs = clock.now()
-  const [hours, review, waiting, banks, health] = await Promise.all([
+  const [hours, review, waiting, banks, health, business] = await Promise.all([
     readHours(database, scope, live, nowMs),
     countReviewItems(database, { ...scope, live }, [], nowMs),
     readWaiting(database, scope, live),
     scope.isOperator ? readBanks(database, bankModes, live) : [],
     scope.isOperator ? readHealth(database, ready) : undefined,
+    businessId === '' ? undefined : readBusiness(database, { businessId, live }),
   ])
-  return { atMs: nowMs, ...hours, review, waiting, banks, health }
+  return { atMs: nowMs, ...hours, review, waiting, banks, health, business }
 }
 
 async function readWaiting(
@@ -69,6 +80,28 @@ async function readWaiting(
   ])
   const oldestUnsettledAtMs = first && (await read((on) => oldestUnsettledAt(on, first)))
   return { ...due, oldestUnsettledAtMs, nextSettlementAtMs: first?.dueAtMs }
+}
+
+/** A business in one mode. */
+interface BusinessState {
+  readonly availableMinor: bigint
+  readonly pendingMinor: bigint
+  readonly endpoints: number
+  readonly failing: number
+  readonly disabled: number
+}
+
+/** @returns undefined after a restore, until the event log is ready */
+async function readBusiness(
+  { read }: Database,
+  key: Requested,
+): Promise<BusinessState | undefined> {
+  const [balance, counts] = await Promise.all([
+    read((on) => readBalance(on, key)),
+    read((on) => countByState(on, key)),
+  ])
+  const { isCurrent, availableMinor, pendingMinor } = balance
+  return isCurrent ? { availableMinor, pendingMinor, ...counts } : undefined
 }
 
 /** How each bank is served in live mode. */

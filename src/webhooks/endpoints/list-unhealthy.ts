@@ -74,6 +74,22 @@ export async function countUnhealthyByState(
   return rows
 }
 
+/** How many endpoints a business has in a mode, and how many of them fail or are disabled. */
+export async function countByState(
+  on: Queryable,
+  { businessId, live }: { readonly businessId: string; readonly live: boolean },
+): Promise<{ readonly endpoints: number; readonly failing: number; readonly disabled: number }> {
+  const { rows } = await on.query({
+    name: 'webhook-count-endpoints',
+    text: `select count(*)::int as endpoints,
+        count(*) filter (where disabled_at is null and failing_since is not null)::int as failing,
+        count(*) filter (where disabled_at is not null)::int as disabled
+      from webhook_endpoint where business_id = $1 and live = $2 and deleted_at is null`,
+    values: [businessId, live],
+  })
+  return rows[0]
+}
+
 /** A range of the index for each mode; or the endpoints of each business, of which it has few. */
 function unhealthy(
   { businessIds, live }: EndpointFilter,

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/overview/v1/figures.proto.
  */
 export const file_inflow_overview_v1_figures: GenFile = /*@__PURE__*/
-  fileDesc("CiBpbmZsb3cvb3ZlcnZpZXcvdjEvZmlndXJlcy5wcm90bxISaW5mbG93Lm92ZXJ2aWV3LnYxItoBCgtIb3VyRmlndXJlcxItCglzdGFydHNfYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHBheW1lbnRzGAIgASgDEhQKDGFtb3VudF9taW5vchgDIAEoAxIRCglyZXZlcnNhbHMYBCABKAMSFgoOcmV2ZXJzZWRfbWlub3IYBSABKAMSEAoIYXR0ZW1wdHMYBiABKAMSEQoJZGVsaXZlcmVkGAcgASgDEg4KBmZhaWxlZBgIIAEoAxIUCgxkZWxheV9wOTVfbXMYCSABKAMi7gEKB1dhaXRpbmcSFgoOZHVlX2RlbGl2ZXJpZXMYASABKAUSOgoWb2xkZXN0X2RlbGl2ZXJ5X2R1ZV9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNwoTb2xkZXN0X3Vuc2V0dGxlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSbmV4dF9zZXR0bGVtZW50X2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZzZXR0bGVtZW50X2xhZ19zZWNvbmRzGAUgASgDIvACCglCYW5rU3RhdGUSIgoEYmFuaxgBIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSEQoJY29ubmVjdG9yGAIgASgJEg8KB2JyZWFrZXIYAyABKAkSMQoNYnJlYWtlcl9zaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASOAoUbGFzdF9ub3RpZmljYXRpb25fYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2xhc3RfcGF5bWVudF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASSAoTcmVjb25jaWxpYXRpb25fcnVucxgHIAMoCzIrLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvbmNpbGlhdGlvblJ1bhIYChBwZW5kaW5nX29wZW5pbmdzGAggASgFEhUKDWFjY2Vzc19kZW5pZWQYCSABKAgi4wEKBkhlYWx0aBIRCglub3RfcmVhZHkYASADKAkSGwoTZGF0YWJhc2VfbGF0ZW5jeV9tcxgCIAEoBRIYChBwb3N0Z3Jlc192ZXJzaW9uGAMgASgJEi0KCHN0YW5kYnlzGAQgAygLMhsuaW5mbG93Lm92ZXJ2aWV3LnYxLlN0YW5kYnkSGAoQc2VxdWVuY2VyX2xhZ19tcxgFIAEoAxIYChB1bmNvdW50ZWRfZXZlbnRzGAYgASgDEhsKE3VuZGlzcGF0Y2hlZF9ldmVudHMYByABKAMSDwoHdmVyc2lvbhgIIAEoCSJRCgdTdGFuZGJ5EgwKBG5hbWUYASABKAkSDQoFc3RhdGUYAiABKAkSEgoKc3luY19zdGF0ZRgDIAEoCRIVCg1yZXBsYXlfbGFnX21zGAQgASgDYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_reconciliation_v1_reconciliation_run, file_inflow_type_v1_bank]);
+  fileDesc("CiBpbmZsb3cvb3ZlcnZpZXcvdjEvZmlndXJlcy5wcm90bxISaW5mbG93Lm92ZXJ2aWV3LnYxItoBCgtIb3VyRmlndXJlcxItCglzdGFydHNfYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHBheW1lbnRzGAIgASgDEhQKDGFtb3VudF9taW5vchgDIAEoAxIRCglyZXZlcnNhbHMYBCABKAMSFgoOcmV2ZXJzZWRfbWlub3IYBSABKAMSEAoIYXR0ZW1wdHMYBiABKAMSEQoJZGVsaXZlcmVkGAcgASgDEg4KBmZhaWxlZBgIIAEoAxIUCgxkZWxheV9wOTVfbXMYCSABKAMi7gEKB1dhaXRpbmcSFgoOZHVlX2RlbGl2ZXJpZXMYASABKAUSOgoWb2xkZXN0X2RlbGl2ZXJ5X2R1ZV9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNwoTb2xkZXN0X3Vuc2V0dGxlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSbmV4dF9zZXR0bGVtZW50X2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZzZXR0bGVtZW50X2xhZ19zZWNvbmRzGAUgASgDIvACCglCYW5rU3RhdGUSIgoEYmFuaxgBIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSEQoJY29ubmVjdG9yGAIgASgJEg8KB2JyZWFrZXIYAyABKAkSMQoNYnJlYWtlcl9zaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASOAoUbGFzdF9ub3RpZmljYXRpb25fYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2xhc3RfcGF5bWVudF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASSAoTcmVjb25jaWxpYXRpb25fcnVucxgHIAMoCzIrLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvbmNpbGlhdGlvblJ1bhIYChBwZW5kaW5nX29wZW5pbmdzGAggASgFEhUKDWFjY2Vzc19kZW5pZWQYCSABKAgiiQEKDUJ1c2luZXNzU3RhdGUSFwoPYXZhaWxhYmxlX21pbm9yGAEgASgDEhUKDXBlbmRpbmdfbWlub3IYAiABKAMSEQoJZW5kcG9pbnRzGAMgASgFEhkKEWZhaWxpbmdfZW5kcG9pbnRzGAQgASgFEhoKEmRpc2FibGVkX2VuZHBvaW50cxgFIAEoBSLjAQoGSGVhbHRoEhEKCW5vdF9yZWFkeRgBIAMoCRIbChNkYXRhYmFzZV9sYXRlbmN5X21zGAIgASgFEhgKEHBvc3RncmVzX3ZlcnNpb24YAyABKAkSLQoIc3RhbmRieXMYBCADKAsyGy5pbmZsb3cub3ZlcnZpZXcudjEuU3RhbmRieRIYChBzZXF1ZW5jZXJfbGFnX21zGAUgASgDEhgKEHVuY291bnRlZF9ldmVudHMYBiABKAMSGwoTdW5kaXNwYXRjaGVkX2V2ZW50cxgHIAEoAxIPCgd2ZXJzaW9uGAggASgJIlEKB1N0YW5kYnkSDAoEbmFtZRgBIAEoCRINCgVzdGF0ZRgCIAEoCRISCgpzeW5jX3N0YXRlGAMgASgJEhUKDXJlcGxheV9sYWdfbXMYBCABKANiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_reconciliation_v1_reconciliation_run, file_inflow_type_v1_bank]);
 
 /**
  * What happened in one hour. Payments are counted in the hour in which they were recorded, from the event
@@ -227,6 +227,55 @@ export const BankStateSchema: GenMessage<BankState> = /*@__PURE__*/
   messageDesc(file_inflow_overview_v1_figures, 2);
 
 /**
+ * A business in one mode: its balance in kobo, and its webhook endpoints.
+ *
+ * @generated from message inflow.overview.v1.BusinessState
+ */
+export type BusinessState = Message<"inflow.overview.v1.BusinessState"> & {
+  /**
+   * Settled payments, less fees and reversals. Negative if the business owes money.
+   *
+   * @generated from field: int64 available_minor = 1;
+   */
+  availableMinor: bigint;
+
+  /**
+   * Payments received and not yet settled.
+   *
+   * @generated from field: int64 pending_minor = 2;
+   */
+  pendingMinor: bigint;
+
+  /**
+   * The number of its endpoints.
+   *
+   * @generated from field: int32 endpoints = 3;
+   */
+  endpoints: number;
+
+  /**
+   * How many of them have failed since their last success, and are enabled.
+   *
+   * @generated from field: int32 failing_endpoints = 4;
+   */
+  failingEndpoints: number;
+
+  /**
+   * How many of them are disabled.
+   *
+   * @generated from field: int32 disabled_endpoints = 5;
+   */
+  disabledEndpoints: number;
+};
+
+/**
+ * Describes the message inflow.overview.v1.BusinessState.
+ * Use `create(BusinessStateSchema)` to create a new message.
+ */
+export const BusinessStateSchema: GenMessage<BusinessState> = /*@__PURE__*/
+  messageDesc(file_inflow_overview_v1_figures, 3);
+
+/**
  * The health of the service and of its database, as the instance that answers sees it.
  *
  * @generated from message inflow.overview.v1.Health
@@ -294,7 +343,7 @@ export type Health = Message<"inflow.overview.v1.Health"> & {
  * Use `create(HealthSchema)` to create a new message.
  */
 export const HealthSchema: GenMessage<Health> = /*@__PURE__*/
-  messageDesc(file_inflow_overview_v1_figures, 3);
+  messageDesc(file_inflow_overview_v1_figures, 4);
 
 /**
  * A standby of the database.
@@ -336,5 +385,5 @@ export type Standby = Message<"inflow.overview.v1.Standby"> & {
  * Use `create(StandbySchema)` to create a new message.
  */
 export const StandbySchema: GenMessage<Standby> = /*@__PURE__*/
-  messageDesc(file_inflow_overview_v1_figures, 4);
+  messageDesc(file_inflow_overview_v1_figures, 5);
 
