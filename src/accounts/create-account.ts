@@ -7,7 +7,7 @@ import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import type { Span } from '../tracing/tracing.ts'
+import type { Span } from '../core/tracing.ts'
 import {
   type AccountDetails,
   detailsText,

@@ -13,7 +13,7 @@ import { createLoop, type Loop } from '../core/loop.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { inSpan, type Span } from '../tracing/tracing.ts'
+import { inSpan, type Span } from '../core/tracing.ts'
 import {
   accountNameOf,
   identityContext,

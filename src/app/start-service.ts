@@ -30,7 +30,7 @@ import { registerDatabaseMetrics } from '../postgres/server-metrics.ts'
 import { createExposition, createMetrics, registerServerMetrics } from '../server/metrics.ts'
 import { registerCertificateMetrics } from '../server/tls.ts'
 import { registerSettlementMetrics } from '../settlement/overdue.ts'
-import type { Tracing } from '../tracing/tracing.ts'
+import type { Tracing } from '../core/tracing.ts'
 import { registerBacklogMetrics } from '../webhooks/backlog-metrics.ts'
 import { composeDomains, type Domains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
@@ -236,7 +236,7 @@ export async function openTracing(
   log: Logger,
 ): Promise<Tracing | undefined> {
   if (config === undefined) return undefined
-  const { createOtlpTracing } = await import('../tracing/otlp-tracing.ts')
+  const { createOtlpTracing } = await import('./otlp-tracing.ts')
   return createOtlpTracing(config, log)
 }
 

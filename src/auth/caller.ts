@@ -5,7 +5,7 @@ import {
   type HandlerContext,
 } from '@connectrpc/connect'
 import { assert, Fault } from '../core/errors.ts'
-import type { TracedCall } from '../tracing/tracing.ts'
+import type { TracedCall } from '../core/tracing.ts'
 import type { AuditKeys } from './audit/audit-hash.ts'
 import type { RateLimit } from './rate-limits/token-bucket.ts'
 

@@ -8,7 +8,7 @@ import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-buck
 import { Fault, type FieldFault, invalidFields } from '../core/errors.ts'
 import { firstIdAt } from '../core/ids.ts'
 import { createLoop } from '../core/loop.ts'
-import { addressRanges, parseAddress } from '../net/addresses.ts'
+import { addressRanges, parseAddress } from '../core/addresses.ts'
 import { textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Runtime } from '../postgres/runtime.ts'

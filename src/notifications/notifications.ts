@@ -2,7 +2,7 @@ import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { createLoop } from '../core/loop.ts'
-import { addressRanges, parseAddress } from '../net/addresses.ts'
+import { addressRanges, parseAddress } from '../core/addresses.ts'
 import type { ObserveBatches } from '../postgres/batcher.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import {

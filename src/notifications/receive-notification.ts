@@ -23,7 +23,7 @@ import {
   parseTraceparent,
   paymentTraceOf,
   type Tracing,
-} from '../tracing/tracing.ts'
+} from '../core/tracing.ts'
 import { withHeldEvent } from './message.ts'
 import {
   failedProcessing,

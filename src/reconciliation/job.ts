@@ -7,7 +7,7 @@ import { DAY_MS } from '../core/durations.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { inSpan } from '../tracing/tracing.ts'
+import { inSpan } from '../core/tracing.ts'
 import { findPaidAccounts } from '../transactions/find-reported.ts'
 import { type RecordMissingDependencies, recordMissing } from './record-missing.ts'
 import {

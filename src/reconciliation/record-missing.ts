@@ -6,7 +6,7 @@ import {
   type ProcessDependencies,
 } from '../notifications/process-notification.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { inSpan, paymentTraceOf } from '../tracing/tracing.ts'
+import { inSpan, paymentTraceOf } from '../core/tracing.ts'
 import {
   type FoundPayment,
   findReported,

@@ -3,7 +3,7 @@ import type { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service
 import { RecordOutcome } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { callingToken, callSourceKey } from '../auth/caller.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { paymentTraceOf } from '../tracing/tracing.ts'
+import { paymentTraceOf } from '../core/tracing.ts'
 import { toTransactionMessage } from '../transactions/message.ts'
 import { simulateTransfer } from './simulate-transfer.ts'
 

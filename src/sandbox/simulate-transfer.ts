@@ -5,7 +5,7 @@ import { BANK_FACTS, type BankCode, type IsSimulated } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import type { PaymentTrace } from '../tracing/tracing.ts'
+import type { PaymentTrace } from '../core/tracing.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
 import type { IncomingPayment, RecordResult } from '../transactions/transaction.ts'
 

@@ -1,6 +1,6 @@
 import type { Server, Socket } from 'node:net'
 import { ConfigError } from '../config/config.ts'
-import { addressGroup } from '../net/addresses.ts'
+import { addressGroup } from '../core/addresses.ts'
 
 /**
  * Connections that the kernel holds until a busy process accepts them; it holds at most

@@ -35,7 +35,7 @@ import { getBalance, listSettlements } from '../settlement/get-balance.ts'
 import { type EntryPage, listEntries } from '../settlement/list-entries.ts'
 import { isSettlement } from '../settlement/message.ts'
 import { netOf, type Settlement } from '../settlement/settlement.ts'
-import { type PaymentTrace, paymentTraceOf } from '../tracing/tracing.ts'
+import { type PaymentTrace, paymentTraceOf } from '../core/tracing.ts'
 import {
   createGetShown,
   type ListTransactions,

@@ -29,7 +29,7 @@ import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
 import { fromTimestamp, toTimestamp } from '../protobuf/values.ts'
-import type { PaymentTrace } from '../tracing/tracing.ts'
+import type { PaymentTrace } from '../core/tracing.ts'
 import type { ImportedTransaction } from './import-transactions.ts'
 import type { PaymentFilter } from './payment-filter.ts'
 import {

@@ -12,7 +12,7 @@ import {
 import { afterCommit } from '../postgres/in-transaction.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { inSpan, type Span } from '../tracing/tracing.ts'
+import { inSpan, type Span } from '../core/tracing.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts.ts'
 import type { PaymentCounter } from './count-payments.ts'
 import { encodeArrival } from './message.ts'

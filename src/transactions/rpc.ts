@@ -14,7 +14,7 @@ import { inChunks } from '../core/in-chunks.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
-import { paymentTraceOf } from '../tracing/tracing.ts'
+import { paymentTraceOf } from '../core/tracing.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
 import { type ImportedPaymentRow, importTransactions } from './import-transactions.ts'
 import {

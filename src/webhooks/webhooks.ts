@@ -3,7 +3,7 @@ import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service
 import type { BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import type { Resolve } from '../net/addresses.ts'
+import type { Resolve } from '../core/addresses.ts'
 import type { ObserveBatches } from '../postgres/batcher.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createLoadConnection } from './connections/send-connected.ts'

@@ -9,7 +9,7 @@ import type { EventSink } from '../../src/relay/event-sink.ts'
 import { openJetStreamSink } from '../../src/relay/jetstream-sink.ts'
 import type { RelayFormat } from '../../src/relay/message.ts'
 import { createRelay, type Relay } from '../../src/relay/relay.ts'
-import type { Tracing } from '../../src/tracing/tracing.ts'
+import type { Tracing } from '../../src/core/tracing.ts'
 import { type NatsServer, openReader, type StreamReader } from '../support/nats.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 

@@ -11,7 +11,7 @@ import { findStream } from '../../src/relay/find-stream.ts'
 import { toMessage } from '../../src/relay/message.ts'
 import { registerRelayMetrics } from '../../src/relay/metrics.ts'
 import { createRelay } from '../../src/relay/relay.ts'
-import { parseTraceparent } from '../../src/tracing/tracing.ts'
+import { parseTraceparent } from '../../src/core/tracing.ts'
 import { startCollector } from '../support/collector.ts'
 import { useDatabase } from '../support/database.ts'
 import {

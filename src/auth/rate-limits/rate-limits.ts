@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { addressGroup, isLoopback } from '../../net/addresses.ts'
+import { addressGroup, isLoopback } from '../../core/addresses.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import type { Caller } from '../caller.ts'
 import type { KnownCredentials, Recorded } from './known-credentials.ts'

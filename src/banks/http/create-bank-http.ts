@@ -9,7 +9,7 @@ import {
 } from 'cockatiel'
 import { type Dispatcher, Pool } from 'undici'
 import type { Clock } from '../../core/clock.ts'
-import { createLookup, createNameResolver, type Resolve } from '../../net/addresses.ts'
+import { createLookup, createNameResolver, type Resolve } from '../../core/addresses.ts'
 import {
   type BankHttp,
   type BankRequest,

@@ -6,7 +6,7 @@ import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { openFor } from '../../core/private-file.ts'
-import { freePorts } from '../../net/free-ports.ts'
+import { freePorts } from '../../core/free-ports.ts'
 import { disarmStaleLock, endPostmaster, ownerSetting, stopOrphan } from './rival.ts'
 import { type ServerUser, spawnAs } from './server-user.ts'
 

@@ -11,7 +11,7 @@ import Fastify, {
 import type { Logger } from 'pino'
 import { Fault, REASONS } from '../../core/errors.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
-import { addressRanges, parseAddress } from '../../net/addresses.ts'
+import { addressRanges, parseAddress } from '../../core/addresses.ts'
 import {
   boundConnections,
   type ConnectionLimits,

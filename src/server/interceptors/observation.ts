@@ -5,7 +5,7 @@ import { type Caller, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
 import { type Fault, REASONS, type Reason } from '../../core/errors.ts'
 import { createLogSampler } from '../../core/log-sampler.ts'
-import { addressGroup } from '../../net/addresses.ts'
+import { addressGroup } from '../../core/addresses.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import {
   type Attributes,
@@ -15,7 +15,7 @@ import {
   parseTraceparent,
   type Span,
   type Tracing,
-} from '../../tracing/tracing.ts'
+} from '../../core/tracing.ts'
 import { type CallContext, callContextKey, type Protocol } from '../rpc/invokers.ts'
 import { toFault } from '../rpc/status.ts'
 import { type CredentialIdOf, credentialOf } from './authentication.ts'

@@ -1,7 +1,7 @@
 import { TLSSocket } from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import { buildConnector, Pool } from 'undici'
-import { createLookup, type Resolve } from '../../net/addresses.ts'
+import { createLookup, type Resolve } from '../../core/addresses.ts'
 import type { ClientCertificate } from '../connections/connection.ts'
 import { type AddressGuard, type UrlRules, urlRefusal } from './address-guard.ts'
 

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type buildConnector, Client, type Dispatcher } from 'undici'
-import { createLookup, createNameResolver, NameError, type Resolve } from '../../net/addresses.ts'
+import { createLookup, createNameResolver, NameError, type Resolve } from '../../core/addresses.ts'
 import type { ClientCertificate } from '../connections/connection.ts'
 import type { UrlRules } from './address-guard.ts'
 import {

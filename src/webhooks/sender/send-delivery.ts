@@ -11,7 +11,7 @@ import {
   parseTraceparent,
   type Span,
   type Tracing,
-} from '../../tracing/tracing.ts'
+} from '../../core/tracing.ts'
 import { createConnectedSender, type LoadConnection } from '../connections/send-connected.ts'
 import type { Attempt } from '../deliveries/attempt-runner.ts'
 import type { Claim } from '../deliveries/claim-deliveries.ts'

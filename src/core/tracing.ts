@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Histogram, type HistogramConfiguration, Registry } from 'prom-client'
-import { Fault } from '../core/errors.ts'
+import { Fault } from './errors.ts'
 
 /** As OpenTelemetry names them. */
 export type SpanKind = 'internal' | 'server' | 'client' | 'producer'
