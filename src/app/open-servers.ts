@@ -15,7 +15,7 @@ import {
   registerHealth,
   registerOperations,
 } from '../server/http/http-server.ts'
-import type { Invoker } from '../server/rpc/invokers.ts'
+import type { Invoker } from '../server/invokers.ts'
 import type { Tls } from '../server/tls.ts'
 
 interface ServersOptions<Bank> {

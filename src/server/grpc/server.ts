@@ -19,7 +19,7 @@ import {
   LISTEN_BACKLOG,
   listenFault,
 } from '../connections.ts'
-import type { Invoker } from '../rpc/invokers.ts'
+import type { Invoker } from '../invokers.ts'
 import type { Tls } from '../tls.ts'
 import {
   type ClientIdentity,

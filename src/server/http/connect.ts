@@ -27,9 +27,9 @@ import {
   headersOf,
   type Invoker,
   TIMEOUT_MAX_MS,
-} from '../rpc/invokers.ts'
-import { compileFindUnknown, refuseRepeatedKeys } from '../rpc/json.ts'
-import { toConnectError, toFault } from '../rpc/status.ts'
+} from '../invokers.ts'
+import { compileFindUnknown, refuseRepeatedKeys } from '../json.ts'
+import { toConnectError, toFault } from '../status.ts'
 import { BODY_BYTES_MAX, hasEncoding } from './gateway.ts'
 import { errorHeaders, malformedRequest, rateLimitHeaders, toErrorResponse } from './responses.ts'
 

@@ -11,7 +11,7 @@ import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { createLogRefusal, sampleByAddress } from '../interceptors/observation.ts'
 import { limitFailures } from '../interceptors/rate-limit.ts'
-import { parseBody } from '../rpc/json.ts'
+import { parseBody } from '../json.ts'
 import { hasEncoding, keepBytes } from './gateway.ts'
 
 /** What signing in and out of the console needs. */

@@ -18,7 +18,7 @@ import {
   LISTEN_BACKLOG,
   listenFault,
 } from '../connections.ts'
-import { toFault } from '../rpc/status.ts'
+import { toFault } from '../status.ts'
 import type { Tls } from '../tls.ts'
 import { sendFault } from './gateway.ts'
 import {

@@ -4,7 +4,7 @@ import { cors as connectHeaders } from '@connectrpc/connect'
 import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
 import { docUrl, Fault, REASONS } from '../../core/errors.ts'
-import type { CallContext } from '../rpc/invokers.ts'
+import type { CallContext } from '../invokers.ts'
 
 /** The headers of every response of the HTTP server. */
 export type SecurityHeaders = Readonly<Record<string, string>>

@@ -16,8 +16,8 @@ import {
   type Span,
   type Tracing,
 } from '../../core/tracing.ts'
-import { type CallContext, callContextKey, type Protocol } from '../rpc/invokers.ts'
-import { toFault } from '../rpc/status.ts'
+import { type CallContext, callContextKey, type Protocol } from '../invokers.ts'
+import { toFault } from '../status.ts'
 import { type CredentialIdOf, credentialOf } from './authentication.ts'
 
 /** A successful call that takes longer is logged. */

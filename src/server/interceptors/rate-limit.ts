@@ -5,7 +5,7 @@ import type { Failures, Form, RateLimits } from '../../auth/rate-limits/rate-lim
 import type { TokenBucket } from '../../auth/rate-limits/token-bucket.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
-import { type CallContext, callContextKey } from '../rpc/invokers.ts'
+import { type CallContext, callContextKey } from '../invokers.ts'
 import { type CredentialIdOf, credentialOf, hasCredential } from './authentication.ts'
 
 const FROM_ADDRESS = 'requests from this address'

@@ -10,8 +10,8 @@ import { type BusinessCaller, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
 import { type FieldFault, REASONS } from '../../core/errors.ts'
 import { restPath } from '../../protobuf/contract-services.ts'
-import { callContextKey } from '../rpc/invokers.ts'
-import { toFault } from '../rpc/status.ts'
+import { callContextKey } from '../invokers.ts'
+import { toFault } from '../status.ts'
 
 /** A call with a secret key, once it has its response. */
 interface AnsweredCall {

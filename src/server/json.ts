@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { DescField, DescMessage, DescMethod } from '@bufbuild/protobuf'
-import { Fault, type FieldFault } from '../../core/errors.ts'
-import { restNameOf } from '../../protobuf/values.ts'
+import { Fault, type FieldFault } from '../core/errors.ts'
+import { restNameOf } from '../protobuf/values.ts'
 
 /**
  * Reads a body that is one JSON object.
