@@ -81,7 +81,7 @@ export const AccountEntity = defineEntity({
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "account" using hash (${columns.merchantReference})`,
     },
-    // Many customers may have one address, so it leads to those of one business at once: about 100 bytes an account.
+    // Many customers may have one address, so the index has the business too: about 100 bytes an account.
     { properties: ['email', 'live', 'business', 'id'] },
     {
       name: 'account_review_index',

@@ -30,7 +30,7 @@ export interface ImportedAccount extends AccountDetails {
   readonly bankAccountId: string
 }
 
-/** What became of one row of an import. */
+/** The outcome of one row of an import. */
 export interface RowResult {
   readonly outcome: 'IMPORTED' | 'DUPLICATE' | 'REJECTED'
   /** Why it is rejected. */
@@ -63,7 +63,7 @@ interface Candidate {
   readonly id: string
   readonly account: ImportedAccount
   readonly connector: ConnectorName
-  /** Of the requested details. */
+  /** The requested details as a text. */
   readonly text: string
 }
 

@@ -78,7 +78,7 @@ const NO_EDGE = 'select null::text as id'
  * each such combination is one index range. Mode and status are literals, so that the planner knows
  * how rare a status is. With further conditions, each range is read up to a bound.
  *
- * @returns the subquery of the latest id at which the reading of a range was cut, and that of the ids
+ * @returns the subquery of the latest id at which the reading of a range was cut, and the subquery of the ids
  */
 function newestIds(
   filter: AccountFilter,
@@ -284,7 +284,7 @@ function emailParts(
 }
 
 /**
- * The open accounts that the real bank has opened, by id: it does not know those of the sandbox. One-time
+ * The open accounts that the real bank has opened, by id: it does not know the sandbox's accounts. One-time
  * accounts that ended are listed for some days more, since banks report some payments late.
  *
  * @param afterId the last account of the previous page; empty at the beginning

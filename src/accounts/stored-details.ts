@@ -61,7 +61,7 @@ export function withoutIdentity<Details extends AccountDetails>(details: Details
 }
 
 /**
- * The details of which the hash of a stored account is.
+ * The details that the hash of a stored account was computed from.
  *
  * @returns undefined if its hash is of other details
  * @throws if no known key decrypts its identity number

@@ -14,7 +14,7 @@ export const PREFIX = 'arq'
 
 const KEPT_MS = 7 * DAY_MS
 
-/** What is kept of one business in one mode, of requests that succeeded and of those that failed alike. */
+/** The bounds for a business and mode: once for requests that succeeded, once for requests that failed. */
 const KEPT = { rows: 10_000, bytes: 8 * 1_024 * 1_024 } as const
 
 /** The most requests that wait for the next write, in total and of one business, mode and outcome. */
@@ -118,7 +118,7 @@ export function createRequestLog(
   }
 }
 
-/** What is bounded by itself, so that neither successes nor the other mode displace failures. */
+/** Requests with a bound of their own, so that neither successes nor the other mode displace failures. */
 type Group = Pick<Row, 'businessId' | 'live' | 'failed'>
 
 function groupOf({ caller, failure }: AnsweredRequest): Group {

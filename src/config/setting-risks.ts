@@ -9,7 +9,7 @@ export interface SettingRisk {
   readonly advice: string
 }
 
-/** What the log states at each start, and `inflow doctor` in its report. */
+/** Returns the risks that the log states at each start, and `inflow doctor` in its report. */
 export function settingRisks(config: Config): readonly SettingRisk[] {
   const risks: SettingRisk[] = []
   const simulated = simulatedLiveBanks(config)

@@ -32,7 +32,7 @@ interface Settings {
 /**
  * Checks whether the settings are valid, and which of them are weak or unknown.
  *
- * @param file also has settings; those of the environment win
+ * @param file also has settings; the environment wins
  */
 export function checkSettings(given: NodeJS.ProcessEnv, file?: EnvFile): Settings {
   const findings = createFindings('Settings')

@@ -34,8 +34,8 @@ interface Row {
 }
 
 /**
- * Events from a position, in order of position, with the epoch of the log at the same time: those that have
- * not expired. The partition of an expired event may still be there, and that of its content not.
+ * Events from a position that have not expired, in order of position, with the epoch of the log at the same time.
+ * The partition of an expired event may still be there while the partition of its content is dropped.
  *
  * @returns `epoch`: undefined without events
  */
@@ -95,7 +95,7 @@ interface BusinessPage {
   readonly nextAfter: bigint
 }
 
-/** The most events that a page passes over to find those of some kinds. */
+/** The most events that a page passes over to find events of some kinds. */
 const SCANNED_MAX = 1_000
 
 /** Events of one business and mode after a sequence number, or before one and newest first. */

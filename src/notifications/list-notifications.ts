@@ -115,7 +115,7 @@ export type PaymentNotification = Pick<
 
 /**
  * The notifications of a payment, oldest first. They are not indexed by session, which would cost each of them an
- * entry: they are looked for among those that arrived near the time of the payment and of its recording.
+ * entry. The search covers notifications that arrived near the time of the payment and of its recording.
  */
 export async function listOfPayment(
   on: Queryable,

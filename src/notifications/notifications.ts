@@ -76,7 +76,7 @@ export function createNotifications(runtime: Runtime, options: Options): Notific
   }
 }
 
-/** Deletes old processed notifications in batches. Keeps those that are pending or in manual review. */
+/** Deletes old processed notifications in batches. Keeps pending ones and ones in manual review. */
 function createRetention({ database: { orm }, clock, log }: Runtime, { retentionDays }: Options) {
   return createLoop({
     name: 'notification retention',

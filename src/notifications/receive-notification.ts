@@ -210,7 +210,7 @@ function store(
   })
 }
 
-/** What is kept beside the raw notification, so that an operator sees what it is about. */
+/** Fields that are kept beside the raw notification, so that an operator sees what it is about. */
 function reportedFacts(reading: Received['reading']) {
   if (!('payment' in reading)) {
     return { bankKey: '', accountNumber: '', sessionId: '', amountMinor: 0n }

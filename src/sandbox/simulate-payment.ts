@@ -42,7 +42,7 @@ export type SimulatePayment =
 
 /**
  * Simulates a payment into a test account of the calling business, and records it as if the bank had
- * reported it. Session ids are always new: those of other businesses are unknown to the caller, and a
+ * reported it. Session ids are always new: the caller does not know the ids of other businesses, and a
  * payment with one of them would be a conflict.
  *
  * Faults: not_sandbox (the key is live), not_found (the account, or the earlier payment),

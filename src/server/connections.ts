@@ -25,7 +25,7 @@ export interface Connections {
    * @returns whether it may stay
    */
   admit(socket: Socket, address: string): boolean
-  /** Closes all of them at once, also those that never sent a request. */
+  /** Closes all of them at once, even if they never sent a request. */
   destroyAll(): void
 }
 

@@ -107,7 +107,7 @@ export function toTransactionMessage(
 
 /** @param withId whether the caller may see which credential it was */
 export function toRecorderMessage(recordedBy: RecordedBy, withId: boolean): RecorderMessage {
-  // The id may contain colons: that of a client certificate is a URI.
+  // The id may contain colons: a client certificate has a URI as its id.
   const [, kind = '', id = ''] = /^([a-z]+):?(.*)$/.exec(recordedBy) ?? []
   return {
     $typeName: 'inflow.transaction.v1.Recorder',
@@ -158,7 +158,7 @@ export function encodeTransactionEvent(
   return encodeEvent(event)
 }
 
-/** What an event states about its transaction; undefined if the payload is not that of such an event. */
+/** What an event states about its transaction; undefined if the payload belongs to another kind of event. */
 export function decodeTransactionEvent(payload: Uint8Array) {
   try {
     const event = fromBinary(EventSchema, payload)

@@ -240,10 +240,10 @@ interface ManyDependencies {
 }
 
 /**
- * Creates the function. The results are those of the same payments recorded one after the other. A payment
- * waits only for those before it that its result may depend on; the others share the batches of `recordPayment`.
+ * Creates the function. The results are the same as if the payments were recorded one after the other. A payment
+ * waits only for earlier ones that its result may depend on; the others share the batches of `recordPayment`.
  *
- * Faults that fail the whole call: those of `recordPayment` that concern no single payment, such as unavailable.
+ * Faults of `recordPayment` that concern no single payment, such as unavailable, fail the whole call.
  */
 export function createRecordPayments(dependencies: ManyDependencies): RecordPayments {
   const { findOpenAccounts, recordPayment } = dependencies
@@ -312,7 +312,7 @@ function isUnavailable(result: RecordResult | Fault): result is Fault {
 }
 
 /**
- * Payments with a key in common may be reports of one payment, of which the first counts. Sessions of live and of test
+ * Payments with a key in common may be reports of one payment: the first one counts. Sessions of live and of test
  * mode are separate. A report that names no open account may be of a live payment.
  */
 function reportKeysOf(

@@ -93,7 +93,7 @@ export interface PendingDeliveries {
 interface Bounds {
   /** Endpoints with pending deliveries that are read. */
   readonly endpointsMax: number
-  /** Deliveries that are read; each endpoint has an equal share, those that are due first. */
+  /** Deliveries that are read; each endpoint has an equal share, the first due ones first. */
   readonly deliveriesMax: number
 }
 

@@ -60,7 +60,7 @@ interface RehearseOptions {
   readonly requestTimeoutMs: number
 }
 
-/** Of one process. */
+/** The most rehearsals of one process. */
 const REHEARSALS_MAX = 4
 
 /** Nothing more is sent after this time. */
@@ -242,7 +242,7 @@ async function audit(
   })
 }
 
-/** Makes up events whose session ids no other rehearsal has: 30 digits, like those of NIBSS. */
+/** Makes up events whose session ids no other rehearsal has: 30 digits, as NIBSS has them. */
 async function createEvents({ context, timeText }: RehearseOptions, businessId: string) {
   const { database, clock } = context
   const { epoch } = await readLogState(database.relaxedPool)

@@ -18,7 +18,7 @@ export interface DefaultLimits {
 }
 
 /**
- * Whether a credential has the form of those that its method needs. Only such a credential costs a
+ * Whether a credential has the form that its method needs. Only such a credential costs a
  * look-up, so the two forms have separate limits.
  */
 export type Form = 'well-formed' | 'malformed'

@@ -245,7 +245,7 @@ interface GrpcListener {
   connections(): number
   /** Accepts no new connections. Resolves when none is left. */
   stop(): Promise<void>
-  /** Closes those that are left. */
+  /** Closes the connections that are left. */
   cut(): void
 }
 

@@ -151,7 +151,7 @@ async function endSession(
 /** What is read of a request: its Host, and whether it came over https, as trusted proxies state both. */
 type Arrival = Pick<FastifyRequest, 'headers' | 'host' | 'protocol'>
 
-/** Separates requests of the console's own pages from those of other sites. */
+/** Separates requests of the console's own pages from requests of other sites. */
 interface OwnOrigin {
   /** The origin of a request by one of our own pages; undefined: another site may have caused it. */
   of(request: Arrival): string | undefined

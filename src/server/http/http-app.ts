@@ -216,7 +216,7 @@ function refuseOtherPaths(app: FastifyInstance, posts: ReadonlySet<string>): voi
   })
 }
 
-/** Logs errors outside of calls; the observation interceptor logs those of calls. */
+/** Logs errors outside of calls; the observation interceptor logs errors of calls. */
 function logFault(log: Logger, fault: Fault, { id, routeOptions }: FastifyRequest): void {
   const [code, status] = REASONS[fault.reason]
   if (status < 500) return

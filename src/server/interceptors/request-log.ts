@@ -77,7 +77,7 @@ function bodyOf({ method, message }: UnaryRequest): string {
 /** What stands for a secret. */
 const HIDDEN = '(hidden)'
 
-/** Copies a message; texts that the contract calls secret, and those that look like a secret, are hidden. */
+/** Copies a message, and hides texts that the contract calls secret or that look like a secret. */
 function withoutSecrets<T extends Message>(schema: DescMessage, message: T): T {
   const copy: Record<string, unknown> = { ...message }
   for (const field of schema.fields) {

@@ -287,7 +287,7 @@ const toArrays = (claims: readonly ClaimKey[]) => [
   ...positionRange(claims),
 ]
 
-/** What was to be claimed. */
+/** The claim that was asked for. */
 interface ClaimAttempt {
   readonly endpointIds: readonly string[]
   /** In milliseconds since the Unix epoch. */
@@ -302,7 +302,7 @@ export interface UnclearClaims {
   release(): Promise<void>
 }
 
-/** How many of an endpoint's deliveries, those that were due first, are looked at. */
+/** How many of an endpoint's deliveries are looked at, the first due ones first. */
 const LOOKED_AT_MAX = 10_000
 
 export function createUnclearClaims(pool: Pool): UnclearClaims {

@@ -86,7 +86,7 @@ export const AttemptEntity = defineEntity({
 })
 
 /**
- * The positions of the event log up to which deliveries were created: a row for each move, of which
+ * The positions of the event log up to which deliveries were created: a row for each move;
  * the highest counts. Rows are inserted and deleted, never updated: the versions of an updated row
  * would all be read for as long as any snapshot is open.
  */

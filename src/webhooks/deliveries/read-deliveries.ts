@@ -161,7 +161,7 @@ export async function listDeliveries(pool: Pool, request: ListDeliveries) {
   return cutScan(deliveries, page, keyOf, readUpTo && keyOf(readUpTo))
 }
 
-/** The endpoints whose deliveries to list: one, which may be deleted, or those of a business. */
+/** The endpoints whose deliveries to list: one, which may be deleted, or all of a business. */
 async function findEndpointIds(
   pool: Pool,
   { endpointId, businessId, live }: ListDeliveries,

@@ -50,8 +50,8 @@ export async function redeliver(
 }
 
 /**
- * Makes the deliveries due that an endpoint has not acknowledged, in batches: first those that
- * failed, then those that wait for a retry.
+ * Makes the deliveries due that an endpoint has not acknowledged, in batches: first the ones that
+ * failed, then the ones that wait for a retry.
  *
  * @param sinceMs deliveries created at this time or later; milliseconds since the Unix epoch
  * @param signal aborts when the caller disconnects

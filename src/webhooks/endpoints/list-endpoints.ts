@@ -17,7 +17,7 @@ import type { EndpointContext } from './endpoint-context.ts'
 /** More than the endpoints of a business, in both modes. */
 const PAGE_SIZE_DEFAULT = 200
 
-/** Which endpoints to list, of those that are not deleted; an undefined field does not filter. */
+/** Which endpoints to list, except deleted ones; an undefined field does not filter. */
 export interface EndpointFilter {
   readonly businessIds: readonly string[] | undefined
   readonly live?: boolean | undefined

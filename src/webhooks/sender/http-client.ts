@@ -24,7 +24,7 @@ export interface Outcome {
   readonly error: string
   /** The Retry-After header of the response. */
   readonly retryAfter: string | undefined
-  /** Of the recorded trace that has this attempt. */
+  /** The recorded trace that has this attempt. */
   readonly traceId?: string
 }
 
@@ -45,7 +45,7 @@ export interface HttpClient {
   close(): Promise<void>
 }
 
-/** Other bounds than those of webhooks. */
+/** Bounds that differ from the bounds of webhooks. */
 interface Bounds {
   /** For the whole request and its response. */
   readonly timeoutMs: number
@@ -62,7 +62,7 @@ interface HttpClientOptions {
   readonly resolve?: Resolve | undefined
 }
 
-/** Of a longer response body, this much is read. */
+/** This much of a response body is read. */
 const BODY_READ_MAX_BYTES = 64 * 1_024
 
 const BODY_KEPT_BYTES = 4 * 1_024
