@@ -46,7 +46,7 @@ export const AccountEntity = defineEntity({
     /** When the service tries to open it again by itself; null if it does not. */
     nextTryAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
-    /** When its business last had its bank asked for payments. */
+    /** When its business last requested a requery of its payments. */
     requeriedAt: p.datetime(3).nullable(),
     /** Whether it has payment terms, which permanent accounts do not have. Never changes. */
     oneTime: p.boolean().default(false),

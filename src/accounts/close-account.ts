@@ -141,7 +141,7 @@ async function endDueAccounts({
   return ended
 }
 
-/** Without what only a pending account has. */
+/** Without the fields that only a pending account has. */
 function toEnded(account: OpenAccount, nowMs: number): OpenAccount {
   const terms = account.terms && { ...account.terms, endedAtMs: nowMs }
   return { ...account, status: 'EXPIRED', terms }

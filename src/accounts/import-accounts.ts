@@ -188,7 +188,7 @@ function compareInCall(
   return undefined
 }
 
-/** Compares what is no requested detail. */
+/** Compares the fields that are no requested details. */
 function isSame(
   one: Pick<ImportedAccount, 'reference' | 'providerReference' | 'accountNumber' | 'accountName'>,
   other: Pick<ImportedAccount, 'reference' | 'providerReference' | 'accountNumber' | 'accountName'>,

@@ -30,7 +30,7 @@ interface AccountFilter {
   readonly openingStates?: readonly OpeningState[] | undefined
 }
 
-/** How many accounts a page reads at most that is filtered by what no index is ordered by. */
+/** The most accounts that a page reads if no index has the order of its filter. */
 const ROWS_MAX = 1_000
 
 /** A page of accounts, newest first, and the splits that they have now. */
@@ -177,7 +177,7 @@ export async function searchAccounts(
   return rows.map(toStored)
 }
 
-/** What of the latest rows was looked for, and since when they are; undefined: there are no others. */
+/** The matching rows among the latest ones, and the time since which it searched; undefined: it searched all. */
 export interface FoundAmongLatest<Row> {
   readonly rows: readonly Row[]
   readonly sinceMs: number | undefined
@@ -229,7 +229,7 @@ const RANGES_OF_BUSINESSES = `(select b.id || ' ' || m.live || ' ' || s.status a
   from unnest($6::text[]) as b(id) cross join unnest(array[true, false]) as m(live)
     cross join unnest(array['PENDING', 'ACTIVE', 'CLOSED', 'EXPIRED']) as s(status)) r`
 
-/** A phone number without what differs by how it is written; null: the text is none. */
+/** The digits that a phone number has in every spelling; null: the text is none. */
 function phonePart(text: string): string | null {
   const digits = text.replace(/[ ()-]/g, '')
   return /^(?:\+?234|0)?(\d{5,14})$/.exec(digits)?.[1] ?? null

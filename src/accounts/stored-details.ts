@@ -55,7 +55,7 @@ export function readDetails(encrypter: Encrypter, account: StoredDetails): Accou
   }
 }
 
-/** The same, without the identity: what the hash is of if the identity was attached to the open account. */
+/** The same without the identity, as they are hashed if the identity was attached to the open account. */
 export function withoutIdentity<Details extends AccountDetails>(details: Details): Details {
   return { ...details, idType: undefined, idNumber: undefined }
 }

@@ -162,7 +162,7 @@ export const RetentionEntity = defineEntity({
   tableName: 'event_retention',
   properties: {
     id: p.integer().primary().autoincrement(false),
-    /** The position of the last event that has expired: readers get those after it. */
+    /** The position of the last event that has expired: readers get later ones. */
     floor: p.bigint(),
     /** The position up to which events that moved money have archived entries. */
     archived: p.bigint(),

@@ -56,7 +56,7 @@ export async function readLog(
   return { epoch: rows[0]?.log_epoch, entries: rows.map(toEntry) }
 }
 
-/** Events by their positions, without those whose partition was dropped. */
+/** Events by their positions, except events whose partition was dropped. */
 export async function readPositions(
   pool: Queryable,
   positions: readonly bigint[],
@@ -173,7 +173,7 @@ const READ_DOWN = {
     order by business_sequence desc`,
 }
 
-/** Whose an event of the log is; undefined if there is no such event. */
+/** The business of an event of the log; undefined if there is no such event. */
 export async function eventOwner(pool: Pool, eventId: string): Promise<Owner | undefined> {
   const result = await pool.query<Owner>({
     name: 'event-log-owner',

@@ -46,7 +46,7 @@ export async function showNotification(
 }
 
 /**
- * Has a held notification processed again, by the retries that any instance makes.
+ * Makes a held notification due, so that any instance processes it again.
  *
  * Faults: not_found, not_held.
  */

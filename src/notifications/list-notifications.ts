@@ -19,7 +19,7 @@ interface ListNotifications {
   readonly pageToken: string
 }
 
-/** How many notifications a page reads at most, and the list of a payment on each side of a time. */
+/** The most notifications that a page reads, and that the list of a payment reads on each side of a time. */
 const ROWS_MAX = 2_000
 
 interface Row extends Omit<ShownNotification, 'amountMinor' | 'resolvedAtMs'> {

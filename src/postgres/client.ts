@@ -100,7 +100,7 @@ interface Attempt {
  * Creates the class of a pool's connections. It closes a connection that fails to open, or whose
  * query misses its deadline.
  *
- * @param connections those to the same server; absent: of this pool only
+ * @param connections all connections to the same server; absent: of this pool only
  * @param preparedStatements false: statements have no names at the server
  */
 export function createClientClass(

@@ -143,7 +143,7 @@ async function repair(client: PoolClient, keys: readonly BalanceKey[]): Promise<
   return wrong.filter((each) => (stored.get(nameOf(each)) ?? Infinity) > each.dueAtMs)
 }
 
-/** The index of what is due as what follows the log. A sweep makes sure of what it may lack. */
+/** The index of what is due, which follows the log. A sweep adds what it may lack. */
 const DUE: LogFollower = {
   name: 'settlement',
   async lock(client) {

@@ -236,7 +236,7 @@ async function compareStored(
       recorded.accountId === accountId &&
       recorded.amountMinor === payment.amountMinor &&
       recorded.status === payment.status &&
-      // A payment that this service recorded has its own settlement: so the settlement in the import is not compared.
+      // This service settles what it recorded itself, so the settlement in the import is not compared.
       (recorded.imported !== true || recorded.settled === payment.settled)
     // Do not say whose the recorded payment is: it may be another business's.
     const fault = differs('is recorded with another account, amount, status or settlement')

@@ -31,7 +31,7 @@ import { recordOneTime } from './variance/record-one-time.ts'
 /** Records one payment and resolves after the commit. Recording the same payment again is safe. */
 export type RecordPayment = (payment: IncomingPayment) => Promise<RecordResult>
 
-/** As `RecordPayment`, for what internal services report; the bank may have to confirm it first. */
+/** As `RecordPayment`, for payments that internal services report; the bank may have to confirm it first. */
 export type RecordTokenPayment = (payment: TokenPayment) => Promise<RecordResult>
 
 interface Dependencies {

@@ -230,7 +230,7 @@ async function openCandidate(
   }
 }
 
-/** Records who made Inflow send signed payments that never happened, and the origin of the URL to which. */
+/** Records who made Inflow send signed payments that never happened, and the origin of the URL. */
 async function audit(
   { database: { orm } }: EndpointContext,
   { auditedAs: targetId, businessId, url }: Receiver,

@@ -20,7 +20,7 @@ export const SplitEntity = defineEntity({
   checks: [{ name: 'account_split_fee_bearer', expression: "fee_bearer in ('OWNER', 'SHARED')" }],
 })
 
-/** That an operator lets a business divide its payments with another one. */
+/** An operator's approval: a business may divide its payments with another one. */
 export const SplitApprovalEntity = defineEntity({
   name: 'SplitApproval',
   tableName: 'split_approval',

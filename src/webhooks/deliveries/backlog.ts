@@ -85,7 +85,7 @@ export async function dispatchedUpTo(pool: Pool): Promise<bigint> {
 const POSITION_MAX = 2n ** 63n - 1n
 
 /**
- * @param maxAgeMs how long the result is kept. A redelivery may wait that long if it is before it
+ * @param maxAgeMs how long the result is kept. A redelivery before that position may wait as long
  * @returns a function that returns a position before all pending deliveries
  */
 export function createPendingFrom(

@@ -296,9 +296,9 @@ interface ClaimAttempt {
 
 /** Claims whose result did not arrive: the statement may have taken effect. */
 export interface UnclearClaims {
-  /** Runs what claims deliveries of these endpoints. */
+  /** Runs a statement that claims deliveries of these endpoints. */
   watch<T>(attempt: ClaimAttempt, claim: () => Promise<T>): Promise<T>
-  /** Releases what they claimed, which would wait until the lease ends. Cheap if there is nothing. */
+  /** Releases their claims, which would wait until the lease ends. Cheap if there are none. */
   release(): Promise<void>
 }
 

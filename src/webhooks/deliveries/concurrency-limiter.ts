@@ -36,7 +36,7 @@ export interface LimitedEndpoint {
  */
 export interface ConcurrencyLimiter {
   /**
-   * @param endpoints those with deliveries due, in round-robin order
+   * @param endpoints the endpoints with deliveries due, in round-robin order
    * @param waiting the number of claims that already wait for an endpoint
    * @returns how many to claim for each; endpoints that have enough are left out
    */

@@ -16,7 +16,7 @@ export const DeliveryEntity = defineEntity({
     position: p.bigint().primary().autoincrement(false),
     /** The event's sequence number in its business and mode. */
     sequence: p.bigint().defaultRaw('0'),
-    /** That of the event before it that the endpoint is sent; 0 for the first. */
+    /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
     previousSequence: p.bigint().defaultRaw('0'),
     state: p.text().$type<DeliveryState>(),
     attempts: p.integer(),

@@ -260,8 +260,8 @@ interface Edge {
 }
 
 /**
- * Lists deliveries to some endpoints, newest event first. Each endpoint is read up to a bound of its own; what is
- * before where the first of them ended is left to the next page.
+ * Lists deliveries to some endpoints, newest event first. Each endpoint is read up to a bound of its own. The
+ * page ends where the first of them ended, and the next page begins there.
  */
 async function scanDeliveries(pool: Queryable, request: ScanRequest): Promise<Scanned> {
   const { endpointIds, limit, fromMs } = request

@@ -232,7 +232,7 @@ async function recoverWaiting(
 
 /**
  * Ends a pending delivery, so that the next events of an ordered endpoint are sent. Raising the fence ends
- * any claim: what an attempt in progress results in is not recorded.
+ * any claim: the outcome of an attempt in progress is not recorded.
  *
  * @throws Fault not_found, delivery_completed
  */

@@ -160,13 +160,13 @@ export async function findDeliveryWithEndpoint(
   return delivery && endpoint && { delivery, endpoint }
 }
 
-/** Whose an endpoint is, deleted ones included; undefined if there is no such endpoint. */
+/** The business of an endpoint, deleted ones included; undefined if there is no such endpoint. */
 export async function endpointOwner(em: EntityManager, id: string): Promise<Owner | undefined> {
   const endpoint = await em.findOne(EndpointEntity, id, { fields: ['business', 'live'] })
   return endpoint ? { businessId: endpoint.business.id, live: endpoint.live } : undefined
 }
 
-/** Whose a delivery is; undefined if there is no such delivery. */
+/** The business of a delivery; undefined if there is no such delivery. */
 export async function deliveryOwner(em: EntityManager, id: string): Promise<Owner | undefined> {
   const fields = ['endpoint.business', 'endpoint.live'] as const
   const delivery = await em.findOne(DeliveryEntity, { id }, { fields })
