@@ -153,10 +153,10 @@ async function confirm(
   )
   const line = { bank, sessionId, recordedBy, outcome, ...(cause !== '' && { cause }) }
   if (recorded !== undefined) {
-    log.info(line, 'payment of a token confirmed by its bank')
+    log.info(line, 'the bank confirmed a payment that a token reported')
     return recorded
   }
-  log.warn(line, 'payment of a token not confirmed by its bank: nothing is recorded')
+  log.warn(line, 'the bank did not confirm a payment that a token reported: nothing is recorded')
   if (refusal === 'access') throw accessDenied(cause)
   if (outcome === 'RETRY') throw unavailable('The bank did not confirm or deny the payment')
   throw unconfirmed(cause)

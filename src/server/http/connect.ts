@@ -326,7 +326,7 @@ function admit({ invoker, handler, peer, bytesMax }: Arrival): Admission {
 /** Why no message was read. */
 function toUnreadable(reason: unknown, { method }: Invoker, bytesMax: number): Fault {
   if (!(reason instanceof ConnectError)) {
-    return new Fault('cancelled', 'The caller went away', { cause: reason })
+    return new Fault('cancelled', 'The caller disconnected', { cause: reason })
   }
   if (reason.cause instanceof Fault) return reason.cause
   switch (reason.code) {

@@ -229,7 +229,7 @@ export async function getDelivery(pool: Pool, id: string): Promise<FoundDelivery
 }
 
 export function noSuchDelivery(): Fault {
-  return new Fault('not_found', 'No such delivery')
+  return new Fault('not_found', 'There is no such delivery')
 }
 
 /** How many deliveries a page reads at most. */

@@ -142,7 +142,7 @@ export async function lockEnabledEndpoint(
 }
 
 function noSuchEndpoint(): Fault {
-  return new Fault('not_found', 'No such endpoint')
+  return new Fault('not_found', 'There is no such endpoint')
 }
 
 /** An endpoint that is not deleted. */
