@@ -10,10 +10,10 @@ import {
 import { plainText } from '../banks/bank-fields.ts'
 import { assert, type FieldFault } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
+import { inSpan, type Span } from '../core/tracing.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { inSpan, type Span } from '../core/tracing.ts'
 import {
   accountNameOf,
   identityContext,

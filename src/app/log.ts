@@ -1,6 +1,6 @@
 import pino, { type DestinationStream, type Logger } from 'pino'
-import { withTimeout } from '../core/with-timeout.ts'
 import { currentRequest } from '../core/tracing.ts'
+import { withTimeout } from '../core/with-timeout.ts'
 
 /** How many nested causes of an error are logged. */
 const CAUSES_MAX = 5

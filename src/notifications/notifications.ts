@@ -1,8 +1,8 @@
 import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
+import { addressRanges, parseAddress } from '../core/addresses.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { createLoop } from '../core/loop.ts'
-import { addressRanges, parseAddress } from '../core/addresses.ts'
 import type { ObserveBatches } from '../postgres/batcher.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import {

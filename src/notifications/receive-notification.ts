@@ -12,9 +12,6 @@ import { newId } from '../core/ids.ts'
 import { createLogSampler } from '../core/log-sampler.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
-import { withTimeout } from '../core/with-timeout.ts'
-import type { Encrypter } from '../crypto/encryption.ts'
-import type { Runtime } from '../postgres/runtime.ts'
 import {
   currentRequest,
   inRequest,
@@ -24,6 +21,9 @@ import {
   paymentTraceOf,
   type Tracing,
 } from '../core/tracing.ts'
+import { withTimeout } from '../core/with-timeout.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { withHeldEvent } from './message.ts'
 import {
   failedProcessing,

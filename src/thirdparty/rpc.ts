@@ -25,6 +25,7 @@ import type { BankCode, BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { CURRENCY, parseAmount, toMajorNumber } from '../core/money.ts'
+import { type PaymentTrace, paymentTraceOf } from '../core/tracing.ts'
 import { readLogState } from '../events/log-state.ts'
 import { endpointKindFaults } from '../events/message.ts'
 import { readBusinessLog } from '../events/read-log.ts'
@@ -35,7 +36,6 @@ import { getBalance, listSettlements } from '../settlement/get-balance.ts'
 import { type EntryPage, listEntries } from '../settlement/list-entries.ts'
 import { isSettlement } from '../settlement/message.ts'
 import { netOf, type Settlement } from '../settlement/settlement.ts'
-import { type PaymentTrace, paymentTraceOf } from '../core/tracing.ts'
 import {
   createGetShown,
   type ListTransactions,

@@ -4,6 +4,7 @@ import type { IsSimulated } from '../banks/bank.ts'
 import { Fault, type Reason } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { createLogSampler } from '../core/log-sampler.ts'
+import { inSpan, type Span } from '../core/tracing.ts'
 import {
   type BatchObserver,
   createIsolatingBatcher,
@@ -12,7 +13,6 @@ import {
 import { afterCommit } from '../postgres/in-transaction.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { inSpan, type Span } from '../core/tracing.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts.ts'
 import type { PaymentCounter } from './count-payments.ts'
 import { encodeArrival } from './message.ts'

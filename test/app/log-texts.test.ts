@@ -98,9 +98,11 @@ function documented(): Text[] {
     /^\| (?<texts>[^|]+) \| (?<levels>(?:debug|info|warn|error)(?:, (?:info|warn|error))*) \|/gm,
   )
   return [...rows].flatMap(({ groups }) =>
-    groups!['levels']!.split(', ').flatMap((level) =>
-      [...groups!['texts']!.matchAll(/`([^`]+)`/g)].map(([, text = '']) => ({ level, text })),
-    ),
+    groups!
+      ['levels']!.split(', ')
+      .flatMap((level) =>
+        [...groups!['texts']!.matchAll(/`([^`]+)`/g)].map(([, text = '']) => ({ level, text })),
+      ),
   )
 }
 

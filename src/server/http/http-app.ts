@@ -9,9 +9,9 @@ import Fastify, {
   type FastifyRequest,
 } from 'fastify'
 import type { Logger } from 'pino'
+import { addressRanges, parseAddress } from '../../core/addresses.ts'
 import { Fault, REASONS } from '../../core/errors.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
-import { addressRanges, parseAddress } from '../../core/addresses.ts'
 import {
   boundConnections,
   type ConnectionLimits,

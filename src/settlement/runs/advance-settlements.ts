@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
-import { isRetryable } from '../../postgres/is-retryable.ts'
 import { errorTypeOf } from '../../core/tracing.ts'
+import { isRetryable } from '../../postgres/is-retryable.ts'
 import { nameOf } from '../due-index.ts'
 import { type SettlementRequest, SettlementRequestEntity } from '../settlement.entity.ts'
 import type { BalanceKey } from '../settlement.ts'

@@ -2,9 +2,6 @@ import { LRUCache } from 'lru-cache'
 import type { BankNames } from '../../banks/bank.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
-import type { Encrypter } from '../../crypto/encryption.ts'
-import { traceparentOf } from '../../events/message.ts'
-import type { Runtime } from '../../postgres/runtime.ts'
 import {
   formatTraceparent,
   inSpan,
@@ -12,6 +9,9 @@ import {
   type Span,
   type Tracing,
 } from '../../core/tracing.ts'
+import type { Encrypter } from '../../crypto/encryption.ts'
+import { traceparentOf } from '../../events/message.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { createConnectedSender, type LoadConnection } from '../connections/send-connected.ts'
 import type { Attempt } from '../deliveries/attempt-runner.ts'
 import type { Claim } from '../deliveries/claim-deliveries.ts'
