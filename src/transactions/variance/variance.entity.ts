@@ -15,7 +15,6 @@ export const PaymentVarianceEntity = defineEntity({
     // A trigger checks the reference: a foreign key would keep partitions from being cut.
     transaction: p
       .manyToOne(TransactionEntity)
-      .mapToPk()
       .collation('C')
       .primary()
       .createForeignKeyConstraint(false),
