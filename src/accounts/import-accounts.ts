@@ -181,7 +181,7 @@ function compareInCall(
   const faults = keys.flatMap(([field], at) =>
     earlier[at] === undefined
       ? []
-      : [{ field, message: 'is that of an earlier row with other details' }],
+      : [{ field, message: 'repeats an earlier row with other details' }],
   )
   if (faults.length > 0) return faults
   for (const [, key] of keys) seen.set(key, index)
@@ -319,7 +319,7 @@ async function findConflicting(
 }
 
 const IN_USE: Readonly<Record<Conflicting['field'], string>> = {
-  reference: 'is that of another account of the business, or of this one with other details',
+  reference: 'belongs to another account of the business, or to this one with other details',
   // Whose they are concerns other businesses.
   providerReference: 'is in use',
   accountNumber: 'is in use',

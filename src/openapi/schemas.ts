@@ -75,7 +75,7 @@ export function createSchemas(): Schemas {
         const name = side === 'request' ? restNameOf(field) : jsonName
         const schema = schemaOf(field, side)
         if (name === jsonName) return [[name, schema]]
-        const description = `Use \`${name}\`, of which this is another name.`
+        const description = `Another name of \`${name}\`, which is preferred.`
         return [
           [name, schema],
           [jsonName, { ...schema, description, deprecated: true }],

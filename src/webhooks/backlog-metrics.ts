@@ -61,7 +61,7 @@ export function registerBacklogMetrics({ database: { durablePool }, metrics }: R
     [
       {
         name: 'inflow_webhook_unhealthy_endpoints',
-        help: 'Endpoints whose webhooks fail, and those that were disabled because they did, each up to 1,000.',
+        help: 'Endpoints whose webhooks fail, and endpoints that were disabled for it, each up to 1,000.',
         labelNames: ['state', 'mode'],
         measure: (counts) =>
           [true, false].flatMap((live) =>

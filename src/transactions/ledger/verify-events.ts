@@ -111,7 +111,7 @@ function problemOf(row: Row, businessId: string): string | undefined {
   }
   if (row.event_id === null) return undefined
   const content = row.payload === null ? undefined : decodeTransactionEvent(row.payload)
-  if (content === undefined) return 'has a payload that is not that of a payment'
+  if (content === undefined) return 'has a payload that describes no payment'
   const wrong = (
     [
       ['id', content.eventId, row.event_id],

@@ -221,7 +221,7 @@ function keyFault({ cert, key: text }: ClientCertificate): string | undefined {
   } catch {
     return 'must be a private key in PEM that is not encrypted'
   }
-  if (!new X509Certificate(cert).checkPrivateKey(key)) return 'is not that of the certificate'
+  if (!new X509Certificate(cert).checkPrivateKey(key)) return 'does not belong to the certificate'
   try {
     // Refuses what TLS would: keys that are too weak, for example.
     createSecureContext({ cert, key: text })
