@@ -7,22 +7,20 @@ const ROOT = join(import.meta.dirname, '..')
 /** The folders of src/ that each folder may import, besides itself and `BY_ALL`. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: [],
-  net: [],
   protobuf: [],
-  tracing: ['config'],
   // Banks declare their settings; the configuration validates them.
-  config: ['auth', 'banks', 'crypto', 'net'],
-  postgres: ['net'],
+  config: ['auth', 'banks', 'crypto'],
+  postgres: [],
   crypto: ['postgres'],
-  auth: ['crypto', 'postgres', 'net', 'businesses'],
-  banks: ['config', 'net', 'postgres'],
-  businesses: ['auth', 'postgres', 'net'],
+  auth: ['crypto', 'postgres', 'businesses'],
+  banks: ['config', 'postgres'],
+  businesses: ['auth', 'postgres'],
   // Domains append to `events`, which imports no domain.
   events: ['auth', 'postgres'],
   accounts: ['auth', 'banks', 'businesses', 'crypto', 'events', 'postgres'],
   transactions: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres'],
   settlement: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres', 'transactions'],
-  notifications: ['auth', 'banks', 'crypto', 'events', 'net', 'postgres', 'transactions'],
+  notifications: ['auth', 'banks', 'crypto', 'events', 'postgres', 'transactions'],
   reconciliation: [
     'accounts',
     'auth',
@@ -32,7 +30,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'postgres',
     'transactions',
   ],
-  webhooks: ['auth', 'banks', 'businesses', 'crypto', 'events', 'net', 'postgres'],
+  webhooks: ['auth', 'banks', 'businesses', 'crypto', 'events', 'postgres'],
   relay: ['events', 'postgres'],
   // Views across the domains; only `app` imports it.
   overview: [
@@ -60,7 +58,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'transactions',
     'webhooks',
   ],
-  server: ['auth', 'config', 'net', 'postgres'],
+  server: ['auth', 'config', 'postgres'],
   // Runs when documents are generated.
   openapi: ['auth', 'banks', 'events', 'server', 'webhooks'],
   // Writes the dashboards.
@@ -86,7 +84,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** What every folder may import. */
-const BY_ALL: readonly string[] = ['core', 'protobuf', 'tracing']
+const BY_ALL: readonly string[] = ['core', 'protobuf']
 
 /** The composition root, which may import anything. */
 const COMPOSITION = 'app'

@@ -46,7 +46,7 @@ export const AccountEntity = defineEntity({
     /** When the service tries to open it again by itself; null if it does not. */
     nextTryAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
-    /** When its business last had its bank asked for payments. */
+    /** When its business last requested a requery of its payments. */
     requeriedAt: p.datetime(3).nullable(),
     /** Whether it has payment terms, which permanent accounts do not have. Never changes. */
     oneTime: p.boolean().default(false),
@@ -81,7 +81,7 @@ export const AccountEntity = defineEntity({
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "account" using hash (${columns.merchantReference})`,
     },
-    // Many customers may have one address, so it leads to those of one business at once: about 100 bytes an account.
+    // Many customers may have one address, so the index has the business too: about 100 bytes an account.
     { properties: ['email', 'live', 'business', 'id'] },
     {
       name: 'account_review_index',

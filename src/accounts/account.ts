@@ -36,8 +36,8 @@ export interface AccountDetails {
 }
 
 /**
- * An account that the bank has opened. Only its status and the customer's details ever change, and how far a
- * one-time account has got; whether it has terms never does.
+ * An account that the bank has opened. Only its status, the customer's details and the progress of a
+ * one-time account ever change; whether it has terms never does.
  */
 export interface OpenAccount {
   readonly id: string

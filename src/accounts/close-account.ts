@@ -141,7 +141,7 @@ async function endDueAccounts({
   return ended
 }
 
-/** Without what only a pending account has. */
+/** Without the fields that only a pending account has. */
 function toEnded(account: OpenAccount, nowMs: number): OpenAccount {
   const terms = account.terms && { ...account.terms, endedAtMs: nowMs }
   return { ...account, status: 'EXPIRED', terms }
@@ -192,7 +192,7 @@ async function lockEnding(
   return rows.map((row) => toStored(row) as OpenedAccount)
 }
 
-/** Ends locked accounts and appends their events. Those of real banks are due at once: to be closed there. */
+/** Ends locked accounts and appends their events. Accounts at real banks are due at once, to be closed there. */
 export async function endAccounts(
   client: PoolClient,
   events: readonly {

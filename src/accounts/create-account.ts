@@ -3,11 +3,11 @@ import type { BankCode, BankOf, NamedConnector, Verification } from '../banks/ba
 import { accessDenied } from '../banks/bank.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { isReference, newId, newReference } from '../core/ids.ts'
+import type { Span } from '../core/tracing.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import type { Span } from '../tracing/tracing.ts'
 import {
   type AccountDetails,
   detailsText,

@@ -30,7 +30,7 @@ export interface ImportedAccount extends AccountDetails {
   readonly bankAccountId: string
 }
 
-/** What became of one row of an import. */
+/** The outcome of one row of an import. */
 export interface RowResult {
   readonly outcome: 'IMPORTED' | 'DUPLICATE' | 'REJECTED'
   /** Why it is rejected. */
@@ -63,7 +63,7 @@ interface Candidate {
   readonly id: string
   readonly account: ImportedAccount
   readonly connector: ConnectorName
-  /** Of the requested details. */
+  /** The requested details as a text. */
   readonly text: string
 }
 
@@ -181,14 +181,14 @@ function compareInCall(
   const faults = keys.flatMap(([field], at) =>
     earlier[at] === undefined
       ? []
-      : [{ field, message: 'is that of an earlier row with other details' }],
+      : [{ field, message: 'repeats an earlier row with other details' }],
   )
   if (faults.length > 0) return faults
   for (const [, key] of keys) seen.set(key, index)
   return undefined
 }
 
-/** Compares what is no requested detail. */
+/** Compares the fields that are no requested details. */
 function isSame(
   one: Pick<ImportedAccount, 'reference' | 'providerReference' | 'accountNumber' | 'accountName'>,
   other: Pick<ImportedAccount, 'reference' | 'providerReference' | 'accountNumber' | 'accountName'>,
@@ -319,7 +319,7 @@ async function findConflicting(
 }
 
 const IN_USE: Readonly<Record<Conflicting['field'], string>> = {
-  reference: 'is that of another account of the business, or of this one with other details',
+  reference: 'belongs to another account of the business, or to this one with other details',
   // Whose they are concerns other businesses.
   providerReference: 'is in use',
   accountNumber: 'is in use',

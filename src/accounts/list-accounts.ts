@@ -32,7 +32,7 @@ interface AccountFilter {
   readonly openingStates?: readonly OpeningState[] | undefined
 }
 
-/** How many accounts a page reads at most that is filtered by what no index is ordered by. */
+/** The most accounts that a page reads if no index has the order of its filter. */
 const ROWS_MAX = 1_000
 
 /** A page of accounts, newest first, and the splits that they have now. */
@@ -80,7 +80,7 @@ const NO_EDGE = 'select null::text as id'
  * names some: each such combination is one index range. Mode and status are literals, so that the planner knows
  * how rare a status is. With further conditions, each range is read up to a bound.
  *
- * @returns the subquery of the latest id at which the reading of a range was cut, and that of the ids
+ * @returns the subquery of the latest id at which the reading of a range was cut, and the subquery of the ids
  */
 function newestIds(
   filter: AccountFilter,
@@ -189,7 +189,7 @@ export async function searchAccounts(
   return rows.map(toStored)
 }
 
-/** What of the latest rows was looked for, and since when they are; undefined: there are no others. */
+/** The matching rows among the latest ones, and the time since which it searched; undefined: it searched all. */
 export interface FoundAmongLatest<Row> {
   readonly rows: readonly Row[]
   readonly sinceMs: number | undefined
@@ -241,7 +241,7 @@ const RANGES_OF_BUSINESSES = `(select b.id || ' ' || m.live || ' ' || s.status a
   from unnest($6::text[]) as b(id) cross join unnest(array[true, false]) as m(live)
     cross join unnest(array['PENDING', 'ACTIVE', 'CLOSED', 'EXPIRED']) as s(status)) r`
 
-/** A phone number without what differs by how it is written; null: the text is none. */
+/** The digits that a phone number has in every spelling; null: the text is none. */
 function phonePart(text: string): string | null {
   const digits = text.replace(/[ ()-]/g, '')
   return /^(?:\+?234|0)?(\d{5,14})$/.exec(digits)?.[1] ?? null
@@ -296,7 +296,7 @@ function emailParts(
 }
 
 /**
- * The open accounts that the real bank has opened, by id: it does not know those of the sandbox. One-time
+ * The open accounts that the real bank has opened, by id: it does not know the sandbox's accounts. One-time
  * accounts that ended are listed for some days more, since banks report some payments late.
  *
  * @param afterId the last account of the previous page; empty at the beginning

@@ -28,9 +28,9 @@ export type FindOpenAccounts = (
 ) => Promise<readonly (OpenAccount | undefined)[]>
 
 /**
- * Caches the accounts it finds. The statement that records a payment checks the status again; of the
- * rest, only the customer's details ever change, and how far a one-time account has got, which is read anew
- * for each payment. Whether it is one never changes.
+ * Caches the accounts it finds. The statement that records a payment checks the status again, and
+ * the progress of a one-time account is read anew for each payment. Otherwise only the customer's details ever
+ * change; whether an account is a one-time account never does.
  *
  * A live account of the sandbox is found only while the sandbox serves its bank: otherwise the money
  * is real, and the number may be a stranger's.

@@ -10,10 +10,10 @@ import {
 import { plainText } from '../banks/bank-fields.ts'
 import { assert, type FieldFault } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
+import { inSpan, type Span } from '../core/tracing.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { inSpan, type Span } from '../tracing/tracing.ts'
 import {
   accountNameOf,
   identityContext,
@@ -150,7 +150,7 @@ export function createOpenAtBank(runtime: Runtime, dependencies: Dependencies): 
       case 'switch': {
         const { served } = resumption
         const { name } = served
-        // Stored first: if this process dies now, the next attempt knows whom it asked.
+        // Stored first: if this process dies now, the next attempt knows which bank it asked.
         const switched = await switchConnector(orm.em.fork(), account.id, attempt, name)
         assert(switched, 'a claimed account is pending')
         return ask({ ...request, account: { ...account, connector: name } }, served, 'RETRYABLE')
@@ -235,8 +235,8 @@ type Resumption =
   | { readonly kind: 'pending'; readonly opening: PendingOpening }
 
 /**
- * Decides whom an attempt asks. The sandbox opens nothing of what a bank was asked to open, as that
- * may be open there; and a bank knows nothing of what the sandbox was asked to open.
+ * Decides which bank an attempt asks. The sandbox opens no account that a real bank was asked to open, as that
+ * may be open there; and a real bank knows nothing of an account that the sandbox was asked to open.
  *
  * @param served the connector that serves the bank now; undefined: there is none
  */
@@ -271,7 +271,7 @@ const OPENINGS_MAX = 8
 
 const IDLE_MS = 1_000
 
-/** Of calls of the sandbox. */
+/** The time-out of calls to the sandbox. */
 const CALL_TIMEOUT_MS_MIN = 10_000
 
 interface Options {

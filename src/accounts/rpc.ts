@@ -90,7 +90,7 @@ export function createAccountRpc(
     ...importState(account, confirmed),
     bankName: bankNames[account.bank],
   })
-  /** Costs nothing but for imported accounts. */
+  /** Queries the database for imported accounts only. */
   const confirmedOf = async (on: Queryable, accounts: readonly (OpenAccount | StoredAccount)[]) => {
     const imported = accounts.flatMap(({ id, importedAtMs }) =>
       importedAtMs === undefined ? [] : [{ id, importedAtMs }],

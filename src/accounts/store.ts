@@ -24,7 +24,7 @@ export interface Reservation extends RequestedAccount {
   readonly split: NewSplit | undefined
 }
 
-/** The columns of an account, except those that only opening it or asking its bank for payments needs. */
+/** The columns of an account, except the ones that only its opening and requests to its bank need. */
 export type AccountRow = Omit<
   RowOf<typeof AccountEntity>,
   | 'id_type'

@@ -55,13 +55,13 @@ export function readDetails(encrypter: Encrypter, account: StoredDetails): Accou
   }
 }
 
-/** The same, without the identity: what the hash is of if the identity was attached to the open account. */
+/** The same without the identity, as they are hashed if the identity was attached to the open account. */
 export function withoutIdentity<Details extends AccountDetails>(details: Details): Details {
   return { ...details, idType: undefined, idNumber: undefined }
 }
 
 /**
- * The details of which the hash of a stored account is.
+ * The details that the hash of a stored account was computed from.
  *
  * @returns undefined if its hash is of other details
  * @throws if no known key decrypts its identity number

@@ -142,7 +142,7 @@ const ACCOUNTS_MAX = 100
 
 /**
  * Attaches an identity number to accounts that were opened without one. All of them get it, or none. The hash of
- * the details stays that of the creation, so a repeated creation finds its account with the identity and without.
+ * the details stays as the creation made it, so a repeated creation finds its account with the identity and without.
  *
  * No bank takes an identity for an account that is open, so none is asked.
  *
@@ -204,7 +204,7 @@ async function findTargets(
 }
 
 /**
- * Whether an account has no identity yet. An account of the customer keeps one of another kind.
+ * Whether an account has no identity yet. An account of the customer keeps an identity of another kind.
  *
  * @throws Fault validation_failed if it has another number
  */

@@ -63,7 +63,7 @@ import {
   type Invoker,
   implement,
   type Pipeline,
-} from '../server/rpc/invokers.ts'
+} from '../server/invokers.ts'
 import { createThirdPartyRpc } from '../thirdparty/rpc.ts'
 import { findConfirmedAccounts } from '../transactions/find-reported.ts'
 import { createGetTransaction, transactionOwner } from '../transactions/find-transactions.ts'

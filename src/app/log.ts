@@ -1,6 +1,6 @@
 import pino, { type DestinationStream, type Logger } from 'pino'
+import { currentRequest } from '../core/tracing.ts'
 import { withTimeout } from '../core/with-timeout.ts'
-import { currentRequest } from '../tracing/tracing.ts'
 
 /** How many nested causes of an error are logged. */
 const CAUSES_MAX = 5

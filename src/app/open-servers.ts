@@ -1,8 +1,8 @@
 import type { Logger } from 'pino'
 import { readPolicy } from '../auth/method-policy.ts'
 import type { Config } from '../config/config.ts'
+import { addressRanges, parseAddress } from '../core/addresses.ts'
 import { createRequestIds } from '../core/ids.ts'
-import { addressRanges, parseAddress } from '../net/addresses.ts'
 import type { Proxies } from '../server/grpc/server.ts'
 import { type GrpcServer, openGrpcServer } from '../server/grpc/server.ts'
 import type { NotificationReceiver } from '../server/http/bank-notifications.ts'
@@ -15,7 +15,7 @@ import {
   registerHealth,
   registerOperations,
 } from '../server/http/http-server.ts'
-import type { Invoker } from '../server/rpc/invokers.ts'
+import type { Invoker } from '../server/invokers.ts'
 import type { Tls } from '../server/tls.ts'
 
 interface ServersOptions<Bank> {

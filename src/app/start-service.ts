@@ -10,6 +10,7 @@ import type { TracingConfig } from '../config/tracing-settings.ts'
 import { newId } from '../core/ids.ts'
 import { type LoopWatch, watchLoops } from '../core/loop-watch.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
+import type { Tracing } from '../core/tracing.ts'
 import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
 import { LOGGED_TIMELINE } from '../events/log-state.ts'
@@ -31,7 +32,6 @@ import { registerDatabaseMetrics } from '../postgres/server-metrics.ts'
 import { createExposition, createMetrics, registerServerMetrics } from '../server/metrics.ts'
 import { registerCertificateMetrics } from '../server/tls.ts'
 import { registerSettlementMetrics } from '../settlement/overdue.ts'
-import type { Tracing } from '../tracing/tracing.ts'
 import { registerBacklogMetrics } from '../webhooks/backlog-metrics.ts'
 import { composeDomains, type Domains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
@@ -246,7 +246,7 @@ export async function openTracing(
   log: Logger,
 ): Promise<Tracing | undefined> {
   if (config === undefined) return undefined
-  const { createOtlpTracing } = await import('../tracing/otlp-tracing.ts')
+  const { createOtlpTracing } = await import('./otlp-tracing.ts')
   return createOtlpTracing(config, log)
 }
 

@@ -4,8 +4,8 @@ import {
   createContextKey,
   type HandlerContext,
 } from '@connectrpc/connect'
-import { assert, Fault } from '../core/errors.ts'
-import type { TracedCall } from '../tracing/tracing.ts'
+import { assert, Fault, type FieldFault } from '../core/errors.ts'
+import type { TracedCall } from '../core/tracing.ts'
 import type { AuditKeys } from './audit/audit-hash.ts'
 import type { RateLimit } from './rate-limits/token-bucket.ts'
 
@@ -50,6 +50,25 @@ export interface BusinessCaller {
   readonly scopes: ReadonlySet<KeyScope>
   /** The rate limit of each key of the business; undefined: the default. */
   readonly rateLimit: RateLimit | undefined
+}
+
+/** A request with a secret key, once it has its response. */
+export interface AnsweredRequest {
+  readonly caller: Pick<BusinessCaller, 'businessId' | 'live' | 'keyId'>
+  readonly path: string
+  readonly protocol: string
+  readonly status: number
+  readonly durationMs: number
+  readonly requestId: string
+  readonly address: string
+  /** Absent: the request succeeded. */
+  readonly failure?: {
+    readonly code: string
+    readonly error: string
+    readonly faults: readonly FieldFault[]
+    /** Called if the request is kept. Without secrets and identity numbers. */
+    readonly body: () => string
+  }
 }
 
 /** An internal service or operator, authenticated by a token. */

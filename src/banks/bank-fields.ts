@@ -87,7 +87,7 @@ function parseFields(text: string): BankFields | undefined {
 /** Bounds the regular expressions below: reads this many times the length that is kept. */
 const READ_FACTOR = 4
 
-/** What most texts are, and then nothing has to be replaced. */
+/** Most texts match this, and then nothing has to be replaced. */
 const PLAIN = /^(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?$/
 
 /**

@@ -23,7 +23,7 @@ export const BANK_FACTS: Readonly<Record<BankCode, BankFacts>> = {
   PALMPAY: { name: 'PalmPay', interbankCode: '100033', nubanCode: '999991' },
 }
 
-/** The names of the banks as businesses and payers see them: settings, by default those of the facts. */
+/** The names of the banks as businesses and payers see them: settings, or by default the names in the facts. */
 export type BankNames = Readonly<Record<BankCode, string>>
 
 /** Kinds of identity numbers. */
@@ -77,7 +77,7 @@ export type NextStep =
   /** Neither: an operator has to decide. */
   | 'manual review'
 
-/** What a bank refuses, for a cause that does not pass by itself. */
+/** A refusal of a bank for a cause that does not pass by itself. */
 export type Refusal =
   /** This request, for example a field that the operator's settings add to it. */
   | 'request'

@@ -19,7 +19,7 @@ interface Options {
 
 /**
  * Stores which banks have a breaker that is not closed in this process, or deny it access, so that an operator
- * sees those of all processes. While there is none it asks the database nothing.
+ * sees the breakers of all processes. While there is none it asks the database nothing.
  */
 export function createReportBreakers(
   { database: { orm }, log }: Runtime,

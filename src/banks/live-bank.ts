@@ -26,7 +26,7 @@ export const LIVE_BANK_SETTINGS = z.object({
   ALLOWED_CIDRS: cidrs,
 })
 
-/** Reads the common settings and those of the connector; undefined if any is invalid. */
+/** Reads the common settings and the connector's own; undefined if any is invalid. */
 export function readLiveBank(
   code: BankCode,
   prepare: PrepareConnector,

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { createNameResolver } from '../net/addresses.ts'
+import { createNameResolver } from '../core/addresses.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { BANK_CODES, type BankCode, type LiveConnector } from './bank.ts'
 import type { BreakerState } from './http/circuit-breaker.ts'

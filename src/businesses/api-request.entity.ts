@@ -21,7 +21,7 @@ export const ApiRequestEntity = defineEntity({
     durationMs: p.integer(),
     requestId: p.text(),
     address: p.text(),
-    /** Of a failed request, as the next three; otherwise empty. */
+    /** Why the request failed. This column and the next three are empty if it succeeded. */
     code: p.text(),
     error: p.text(),
     /** The fields at fault: `[{field, message}]`. */

@@ -72,7 +72,7 @@ export function createAliasOf(orm: MikroORM): AliasOf {
   }
 }
 
-/** The names of those of some businesses that exist, by id. */
+/** The names of the businesses that exist, by id. */
 export async function findBusinessNames(
   client: Queryable,
   ids: readonly string[],

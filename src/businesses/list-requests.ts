@@ -40,7 +40,7 @@ interface Row extends Omit<LoggedRequest, 'id' | 'faults'> {
 /** The most requests of all businesses that a page scans. */
 const SCAN_ROWS_MAX = 2_000
 
-/** Returns one page, newest first. Of one business it reads all that is kept; of several, a bounded part. */
+/** Returns one page, newest first. For one business it reads all that is kept; for several, a bounded part. */
 export async function listRequests(on: Queryable, filter: RequestFilter, page: Page) {
   const { values, bind } = bindValues()
   const range = rangeOf(filter, page, bind)
@@ -100,7 +100,7 @@ function rangesOfBusiness(
   return parts.join(' union all ')
 }
 
-/** The newest of all businesses, of which the conditions leave some. @returns where the scan ends, and the rows */
+/** Scans the newest of all businesses for rows that meet the conditions. @returns where the scan ends, and the rows */
 function scanAll(
   filter: RequestFilter,
   range: readonly string[],

@@ -1,9 +1,8 @@
 import type { InferEntity } from '@mikro-orm/core'
 import type { Pool } from 'pg'
 import { Counter } from 'prom-client'
-import type { BusinessCaller } from '../auth/caller.ts'
+import type { AnsweredRequest } from '../auth/caller.ts'
 import { DAY_MS } from '../core/durations.ts'
-import type { FieldFault } from '../core/errors.ts'
 import { firstIdAt, newId } from '../core/ids.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { booleanArray, integerArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
@@ -15,7 +14,7 @@ export const PREFIX = 'arq'
 
 const KEPT_MS = 7 * DAY_MS
 
-/** What is kept of one business in one mode, of requests that succeeded and of those that failed alike. */
+/** The bounds for a business and mode: once for requests that succeeded, once for requests that failed. */
 const KEPT = { rows: 10_000, bytes: 8 * 1_024 * 1_024 } as const
 
 /** The most requests that wait for the next write, in total and of one business, mode and outcome. */
@@ -33,25 +32,6 @@ const DELETES_MAX = 50
 /** How much is kept of each text, in characters. */
 const TEXT_MAX = 500
 const FAULTS_MAX = 20
-
-/** A request with a secret key, once it has its response. */
-export interface AnsweredRequest {
-  readonly caller: Pick<BusinessCaller, 'businessId' | 'live' | 'keyId'>
-  readonly path: string
-  readonly protocol: string
-  readonly status: number
-  readonly durationMs: number
-  readonly requestId: string
-  readonly address: string
-  /** Absent: the request succeeded. */
-  readonly failure?: {
-    readonly code: string
-    readonly error: string
-    readonly faults: readonly FieldFault[]
-    /** Called if the request is kept. Without secrets and identity numbers. */
-    readonly body: () => string
-  }
-}
 
 export type RequestLog = ReturnType<typeof createRequestLog>
 
@@ -138,7 +118,7 @@ export function createRequestLog(
   }
 }
 
-/** What is bounded by itself, so that neither successes nor the other mode displace failures. */
+/** Requests with a bound of their own, so that neither successes nor the other mode displace failures. */
 type Group = Pick<Row, 'businessId' | 'live' | 'failed'>
 
 function groupOf({ caller, failure }: AnsweredRequest): Group {

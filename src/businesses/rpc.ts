@@ -115,7 +115,7 @@ export function createBusinessRpc(runtime: Runtime): ServiceImpl<typeof Business
   }
 }
 
-/** Those of the requested businesses that the caller may see; undefined: all. */
+/** The requested businesses that the caller may see; undefined: all. */
 function choose(
   requested: readonly string[],
   allowed: ReadonlySet<string> | undefined,

@@ -4,7 +4,7 @@ import { type ChannelCredentials, credentials } from '@grpc/grpc-js'
 
 /** TLS settings, in PEM. */
 export interface ClientTls {
-  /** The certificate authority to trust; absent: those that Node trusts. */
+  /** The certificate authority to trust; absent: the ones that Node trusts. */
   readonly ca?: Buffer | string | undefined
   /** The client certificate, if the service requires one, and its key. */
   readonly cert?: Buffer | string | undefined

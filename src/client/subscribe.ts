@@ -18,7 +18,7 @@ const SILENCE_MS = 45_000
 
 export interface SubscribeOptions extends StreamOptions {
   /**
-   * Instances of the service: `host:port`, or a URL, of which `https` means TLS. After a failure the next one is tried.
+   * Instances of the service: `host:port`, or a URL (`https` means TLS). After a failure the next one is tried.
    */
   readonly addresses: readonly string[]
   /** Ends the subscription, without an error. */

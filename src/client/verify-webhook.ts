@@ -98,7 +98,7 @@ function keyOf(secret: string): Buffer | undefined {
   return Buffer.from(text, 'base64')
 }
 
-/** Compares every signature with that of every key, also after a match, for constant time. */
+/** Compares every signature with the one of every key, even after a match, for constant time. */
 function anyMatches(signatures: string, expected: readonly Buffer[]): boolean {
   if (signatures.length > SIGNATURES_LENGTH_MAX) return false
   let matches = false

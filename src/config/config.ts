@@ -109,7 +109,7 @@ function composeConfig(
     tracing,
     /** The settings of the live banks. */
     liveBanks,
-    /** The displayed names of the banks, also of those that the sandbox serves. */
+    /** The displayed names of all banks, including simulated ones. */
     bankNames,
     /** Whether the sandbox opens live accounts at the banks that it serves. */
     simulatesLiveAccounts: embedded || settings.allowSimulatedLiveAccounts,

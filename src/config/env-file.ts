@@ -56,7 +56,7 @@ export function withEnvFile(env: NodeJS.ProcessEnv, file: EnvFile | undefined): 
   return { ...file?.values, ...env }
 }
 
-/** What to say of a file whose secrets other users may read; undefined: nothing. */
+/** The warning about a file whose secrets other users may read; undefined: there is none. */
 export function exposure({ path, exposed }: EnvFile): string | undefined {
   if (exposed.length === 0) return undefined
   return `other users can read ${exposed.join(', ')} in ${path}: chmod 600 ${path}`

@@ -29,7 +29,7 @@ export interface Explanation {
 }
 
 /**
- * Explains the settings of a start. Those of a live connector are listed only if the bank is live, or if they
+ * Explains the settings of a start. The settings of a live connector are listed only if the bank is live, or if they
  * are set.
  *
  * @param env without the settings of the file
@@ -120,7 +120,7 @@ function check(
 const MASK = '********'
 
 /**
- * Masks a secret for output. Of URLs, host and database stay, which are what an operator compares; the user
+ * Masks a secret for output. A URL keeps host and database, which an operator compares; the user
  * stays only beside a password, because it may be a token itself.
  */
 export function maskSecret(text: string | undefined): string {

@@ -27,7 +27,7 @@ export const RELAY_FIELDS = {
   RELAY_CREDENTIALS: z.string().optional(),
   /** A PEM file: the authority of the NATS servers' certificates. */
   RELAY_TLS_CA: z.string().optional(),
-  /** Of a new stream. */
+  /** The replicas of a new stream. */
   RELAY_REPLICAS: integer(1, 5, '1 to 5 replicas').default(1),
 }
 

@@ -29,7 +29,7 @@ const rateLimit = parsed(
   'must be off, or rate and burst: 1000/2000 (1 to 1000000 requests a second, a burst of up to 60 times the rate)',
 )
 
-/** All settings except those of banks. */
+/** All settings except the banks'. */
 export const SERVICE_SETTINGS = z
   .object({
     /** The PostgreSQL server; undefined: the embedded one. */
@@ -38,7 +38,7 @@ export const SERVICE_SETTINGS = z
     DATABASE_LISTEN_URL: secret(databaseUrl.optional()),
     /** Standbys that reads go to. */
     DATABASE_READ_URLS: secret(replicaUrls),
-    /** How a pooler such as PgBouncer assigns its connections to those of the service. */
+    /** How a pooler such as PgBouncer assigns its connections to the service's. */
     DATABASE_POOLING: choice(['session', 'transaction']).default('session'),
     DATABASE_PREPARED_STATEMENTS: onOff,
     /** The connections of each process's pools; undefined: by the number of workers. */
@@ -50,7 +50,7 @@ export const SERVICE_SETTINGS = z
       .default('127.0.0.1'),
     HTTP_PORT: port.default(8080),
     GRPC_PORT: port.default(50_051),
-    /** Of /metrics, /readyz and /healthz; undefined: they are at the HTTP port. */
+    /** The port of /metrics, /readyz and /healthz; undefined: they are at the HTTP port. */
     OPS_PORT: port.optional(),
     /** Whether methods that need a token are served at the HTTP port; undefined: see `Config`. */
     HTTP_INTERNAL: choice(['on', 'off']).optional(),
@@ -135,7 +135,7 @@ export const SERVICE_SETTINGS = z
     /** The most connections of each server: in all, and of one address. */
     CONNECTIONS_MAX: connections.default(10_000),
     CONNECTIONS_PER_ADDRESS_MAX: connections.optional(),
-    /** Of each process. */
+    /** The most streams of a token at each process. */
     STREAMS_PER_TOKEN_MAX: integer(1, 50_000, '1 to 50000 streams').default(2_000),
     RATE_LIMIT_KEY: rateLimit.optional(),
     RATE_LIMIT_TOKEN: rateLimit.optional(),

@@ -9,7 +9,7 @@ export interface SettingRisk {
   readonly advice: string
 }
 
-/** What the log states at each start, and `inflow doctor` in its report. */
+/** Returns the risks that the log states at each start, and `inflow doctor` in its report. */
 export function settingRisks(config: Config): readonly SettingRisk[] {
   const risks: SettingRisk[] = []
   const simulated = simulatedLiveBanks(config)
@@ -29,7 +29,7 @@ export function settingRisks(config: Config): readonly SettingRisk[] {
   }
   if (config.workers > 1 && config.opsPort === undefined) {
     risks.push({
-      found: `WORKERS is ${config.workers} and OPS_PORT is not set: /metrics and /readyz are those of whichever worker responds`,
+      found: `WORKERS is ${config.workers} and OPS_PORT is not set: /metrics and /readyz come from whichever worker responds`,
       advice: 'set OPS_PORT: each worker serves its own there, or at one of the ports after it',
     })
   }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { SCOPES, type Scope } from '../auth/caller.ts'
-import { addressRanges } from '../net/addresses.ts'
+import { addressRanges } from '../core/addresses.ts'
 
 /** `HTTP_PORT` → `httpPort` */
 type CamelCase<Name extends string> = Name extends `${infer First}_${infer Rest}`

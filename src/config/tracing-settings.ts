@@ -7,7 +7,7 @@ export interface TracingConfig {
   readonly url: string
   /** Sent with every export. They may be secrets. */
   readonly headers: Readonly<Record<string, string>>
-  /** Of one export, with its retries. */
+  /** The time for one export, with its retries. */
   readonly timeoutMs: number
   readonly compression: 'gzip' | 'none'
   /** PEM files: the authority of the collector's certificate, and a certificate for it. */
@@ -15,7 +15,7 @@ export interface TracingConfig {
   readonly certFile: string | undefined
   readonly keyFile: string | undefined
   readonly sampler: Sampler
-  /** What every span states about this service; `service.name` among it. */
+  /** Attributes of every span about this service, such as `service.name`. */
   readonly resource: Readonly<Record<string, string>>
   /** Spans that have ended and are not exported yet; further ones are dropped. */
   readonly queueMax: number

@@ -12,7 +12,7 @@ export interface UnknownSetting {
   readonly refused: boolean
 }
 
-/** What begins like this is meant for Inflow. Other programs have variables like `HTTP_PROXY` or `WEBHOOK_…`. */
+/** A name that begins like this is meant for Inflow. Other programs have variables like `HTTP_PROXY` or `WEBHOOK_…`. */
 const OURS = new RegExp(
   `^(INFLOW|RECONCILE|RECORD|MASTER_KEY|ADMIN_TOKEN|ALLOW_SIMULATED|BANK_(${BANK_CODES.join('|')}))_`,
 )
@@ -56,7 +56,7 @@ export function findUnknown(env: NodeJS.ProcessEnv, file?: EnvFile): readonly Un
   })
 }
 
-/** What to say of such a variable that does not end the start. */
+/** The warning about such a variable that does not end the start. */
 export function unknownRisk({ name, similar }: UnknownSetting): SettingRisk {
   const advice = similar === undefined ? 'remove it' : `did you mean ${similar}?`
   return { found: `${name} is not a setting`, advice }

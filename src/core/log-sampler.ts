@@ -24,7 +24,7 @@ const LEFT_OUT = 'similar lines left out'
 /**
  * Bounds the lines of one text: a flood of what it reports must not become a flood of the log. The first
  * of each window are logged; at its end, one line for each value that had a line states how many more
- * there were (`left_out`), and one line counts those of all other values.
+ * there were (`left_out`), and one line counts the lines of all other values.
  */
 export function createLogSampler(options: SamplerOptions): SampledLog {
   const { log, level, text, by, linesMax, totalMax, windowMs } = options

@@ -15,7 +15,7 @@ export interface LoopWatch {
 /** A database that is restarted, or fails over, makes every loop fail for some seconds. */
 const NOTED_AFTER_MS = 60_000
 
-/** Watches the loops that have this log: those of one service, of which tests start several in a process. */
+/** Watches the loops of one service, which share its log. Tests start several services in a process. */
 export function watchLoops(log: Logger, clock: Clock): LoopWatch {
   const sinceMs = new Map<string, number>()
   const onState = (message: unknown): void => {

@@ -5,7 +5,7 @@ export interface Dated<Value> {
 }
 
 /**
- * Shares a result that is costly to compute: concurrent callers, and those of the period after it was
+ * Shares a result that is costly to compute: concurrent callers, and callers in the period after it was
  * begun, get the same one, so that no flood of callers costs more. A failure is shared as well.
  *
  * @param compute may return a result of an earlier time

@@ -65,7 +65,7 @@ export async function unregisterMasterKey(orm: MikroORM, { keyId }: Encrypter): 
     .execute()
 }
 
-/** Returns the registered keys: those that may encrypt a value in the database. */
+/** Returns the registered keys, each of which may encrypt a value in the database. */
 export function listMasterKeys(orm: MikroORM): Promise<MasterKey[]> {
   return orm.em.fork().find(MasterKeyEntity, {}, { orderBy: { createdAt: 'asc', id: 'asc' } })
 }

@@ -7,7 +7,7 @@ export interface EncryptedRows {
   /** A name for operators: "accounts". */
   readonly name: string
   /**
-   * Scans the next rows, and re-encrypts those that are not under the encrypter's current key. Safe
+   * Scans the next rows, and re-encrypts the ones that are not under the encrypter's current key. Safe
    * to run concurrently with writers and with itself: rows that changed or are locked are skipped.
    *
    * @param after the cursor of the previous page; '' for the first page

@@ -53,7 +53,7 @@ export async function readKeyStatus(
   })
 }
 
-/** Returns the ids of the registered keys: those that may encrypt a value in the database. */
+/** Returns the ids of the registered keys, each of which may encrypt a value in the database. */
 export async function listKeyIds(orm: MikroORM): Promise<string[]> {
   return (await listMasterKeys(orm)).map((key) => key.id)
 }

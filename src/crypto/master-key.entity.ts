@@ -22,7 +22,7 @@ export const KeyHolderEntity = defineEntity({
     /** The key that the instance encrypts with. */
     currentKeyId: p.text(),
     knownKeyIds: p.array(),
-    /** Of Inflow. */
+    /** The version of Inflow. */
     version: p.text(),
     /** The newest migration that it knows. */
     migration: p.text(),

@@ -57,7 +57,7 @@ async function checkStreams(
   const found = `the stream ${info.config.name} ends at position ${after + BigInt(info.state.last_seq)}, the event log at ${state.end.position}`
   if (epoch !== state.epoch) {
     findings.fail(
-      `${found}; its epoch is ${epoch}, that of the log ${state.epoch}`,
+      `${found}; its epoch is ${epoch}, the log's ${state.epoch}`,
       'check that an instance runs, and its log: event relay',
     )
   } else if (behind < 0 || behind > LAG_WARN_ROWS) {

@@ -16,7 +16,7 @@ interface Servers {
   readonly grpcUrl: string | undefined
   /** Undefined: unknown. */
   readonly httpUrl: string | undefined
-  /** Of /readyz. */
+  /** The URL of the server with /readyz. */
   readonly opsUrl: string | undefined
   /** For https URLs. */
   readonly tls: ClientTls | OwnTls
@@ -109,7 +109,7 @@ const FAILING_SECONDS = 60
 
 const FAILING_LOOP = /^inflow_loop_failing_seconds\{loop="([^"]*)"\} (\S+)$/gm
 
-/** The background work that fails, from the metrics. With several workers, those of the one that responds. */
+/** The background work that fails, from the metrics. Of several workers, the one that responds counts. */
 async function findFailingLoops(opsUrl: string, tls: Servers['tls']): Promise<readonly string[]> {
   const { text } = await get(new URL('/metrics', opsUrl), tls, RESPONSE_TIMEOUT_MS)
   return [...text.matchAll(FAILING_LOOP)]

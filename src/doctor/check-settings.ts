@@ -32,7 +32,7 @@ interface Settings {
 /**
  * Checks whether the settings are valid, and which of them are weak or unknown.
  *
- * @param file also has settings; those of the environment win
+ * @param file also has settings; the environment wins
  */
 export function checkSettings(given: NodeJS.ProcessEnv, file?: EnvFile): Settings {
   const findings = createFindings('Settings')
@@ -171,7 +171,7 @@ function checkOperation(config: Config, findings: Findings): void {
   if (workers > cores) {
     findings.warn(
       `WORKERS ${workers} is more than the ${cores} cores of this machine`,
-      'set WORKERS to the number of cores, minus those that a database on this machine needs',
+      'set WORKERS to the number of cores, less the cores that a database on this machine needs',
     )
   } else if (workers > 1) findings.ok(`${workers} workers serve these ports`)
   if (['debug', 'trace', 'silent'].includes(logLevel)) {

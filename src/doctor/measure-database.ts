@@ -26,7 +26,7 @@ interface Durations {
 /**
  * Measures a commit, the recording of a batch and the tick that numbers its events, with the statements and in the
  * sessions of the service. Recording and tick are rolled back; a running service waits for them a few times for some
- * milliseconds. The shares of the statements so far are those of `pg_stat_statements`, if the database has it.
+ * milliseconds. The shares of the statements so far come from `pg_stat_statements`, if the database has it.
  */
 export async function measureDatabase(database: Database): Promise<readonly Finding[]> {
   const shares = await findStatementShares(database.durablePool)

@@ -61,7 +61,7 @@ export const EventLogEntity = defineEntity({
   },
 })
 
-/** What remains of an event that moved money, once it has expired. */
+/** The archived entry of an event that moved money, once it has expired. */
 export const ArchivedEntryEntity = defineEntity({
   name: 'ArchivedEntry',
   tableName: 'archived_entry',
@@ -117,7 +117,7 @@ export const LogFollowerEntity = defineEntity({
  * numbered. The view `sequencer` has the newest row. While a large backlog is numbered in batches,
  * `target` is the snapshot in progress, and its events up to `doneSeq` are done. Snapshots say nothing
  * about rows up to `baseSeq`, which may be of another cluster. While `restoredSeq` is set, rows after it
- * up to `baseSeq` are being numbered, but for those that have a position after `restoredPosition`.
+ * up to `baseSeq` are being numbered, except rows with a position after `restoredPosition`.
  */
 export const SequencerTickEntity = defineEntity({
   name: 'SequencerTick',
@@ -139,7 +139,7 @@ export const SequencerTickEntity = defineEntity({
     lowSeq: p.bigint(),
     /** Every row of the outbox after `lowSeq` has its position after this one. */
     lowPosition: p.bigint(),
-    /** What both will be, once all transactions before an id have ended: see `sequence_events`. */
+    /** The values of both once all transactions before an id have ended: see `sequence_events`. */
     nextLowSeq: p.bigint(),
     nextLowPosition: p.bigint(),
     nextLowXid: p.text().columnType('xid8'),
@@ -162,7 +162,7 @@ export const RetentionEntity = defineEntity({
   tableName: 'event_retention',
   properties: {
     id: p.integer().primary().autoincrement(false),
-    /** The position of the last event that has expired: readers get those after it. */
+    /** The position of the last event that has expired: readers get later ones. */
     floor: p.bigint(),
     /** The position up to which events that moved money have archived entries. */
     archived: p.bigint(),

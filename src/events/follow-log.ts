@@ -32,7 +32,7 @@ const EVENTS_MAX = 2_000
 const TURNS_MAX = 500
 
 /**
- * Follows the event log up to its present end. What was taken in and the position are written in one transaction, so
+ * Follows the event log up to its present end. The work and the position are written in one transaction, so
  * each event counts once, wherever an instance stops. An event that the database refuses is set aside: it costs
  * neither the others nor the next call.
  *

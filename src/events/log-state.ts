@@ -57,9 +57,9 @@ export async function isLogCurrent(pool: Pool): Promise<boolean> {
 /**
  * Returns the place of a cursor: a reader continues with the next position.
  *
- * @throws Fault invalid_cursor: the text is not a cursor of this service; stale_cursor: what the
- * cursor has seen is not in the log any more; expired_cursor: events after it have expired. The last two carry a cursor from which it is safe to resume, as the fact `cursor`.
- * unavailable: the database has just failed over
+ * @throws Fault invalid_cursor: the text is not a cursor of this service; stale_cursor: events before the cursor are
+ * not in the log any more; expired_cursor: events after it have expired. The last two carry a cursor from which it is
+ * safe to resume, as the fact `cursor`. unavailable: the database has just failed over
  */
 export async function placeOf(pool: Pool, text: string, state: LogState): Promise<Cursor> {
   const place = await toEpoch(pool, decodeCursor(text), state)

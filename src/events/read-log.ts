@@ -34,8 +34,8 @@ interface Row {
 }
 
 /**
- * Events from a position, in order of position, with the epoch of the log at the same time: those that have
- * not expired. The partition of an expired event may still be there, and that of its content not.
+ * Events from a position that have not expired, in order of position, with the epoch of the log at the same time.
+ * The partition of an expired event may still be there while the partition of its content is dropped.
  *
  * @returns `epoch`: undefined without events
  */
@@ -56,7 +56,7 @@ export async function readLog(
   return { epoch: rows[0]?.log_epoch, entries: rows.map(toEntry) }
 }
 
-/** Events by their positions, without those whose partition was dropped. */
+/** Events by their positions, except events whose partition was dropped. */
 export async function readPositions(
   pool: Queryable,
   positions: readonly bigint[],
@@ -95,7 +95,7 @@ interface LogPage {
   readonly nextAfter: bigint
 }
 
-/** The most events that a page passes over to find those of some kinds. */
+/** The most events that a page passes over to find events of some kinds. */
 const SCANNED_MAX = 1_000
 
 /** Events of one business and mode after a sequence number, or before one and newest first. */
@@ -238,7 +238,7 @@ const READ_ALL_DOWN = {
     order by l.position desc limit $6`,
 }
 
-/** Whose an event of the log is; undefined if there is no such event. */
+/** The business of an event of the log; undefined if there is no such event. */
 export async function eventOwner(pool: Pool, eventId: string): Promise<Owner | undefined> {
   const result = await pool.query<Owner>({
     name: 'event-log-owner',

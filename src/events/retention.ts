@@ -163,7 +163,7 @@ export async function raiseFloor(pool: Pool, position: bigint): Promise<void> {
  * Archives the next events up to the floor: one that moved money gets an archived entry. In the same
  * commit, the log no longer counts for balances and statements up to there.
  *
- * @returns the number of events, with those that moved no money; 0 also while another instance archives
+ * @returns the number of events, including events that moved no money; 0 while another instance archives
  */
 export async function archiveEvents(pool: Pool, rowsMax: number): Promise<number> {
   const { rows } = await pool.query<{ events: number }>({

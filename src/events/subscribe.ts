@@ -48,11 +48,10 @@ interface Dependencies {
  * cancels it, the last item is a checkpoint too.
  *
  * @param credential the status of the caller's credential
- * @throws Fault validation_failed (a kind that does not exist). invalid_cursor, stale_cursor,
- * expired_cursor: see `placeOf`. The last two also
- * end a running stream: stale_cursor if events that it was sent are lost in a failover,
- * expired_cursor if the subscriber is so slow that retention deletes its next events. unauthorized: the credential was revoked or has
- * expired
+ * @throws Fault validation_failed (a kind that does not exist), unauthorized (the credential was revoked or has
+ * expired); invalid_cursor, stale_cursor, expired_cursor: see `placeOf`. The last two also end a running stream:
+ * stale_cursor if events that it was sent are lost in a failover, expired_cursor if the subscriber is so slow that
+ * retention deletes its next events
  */
 export async function* subscribe(
   { database }: Runtime,

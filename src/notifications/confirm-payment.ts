@@ -2,7 +2,7 @@ import type { BankCode, BankPayment, Reading, Requery } from '../banks/bank.ts'
 import { isAccountNumber, isPaymentKey, plainText } from '../banks/bank-fields.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
-import { inSpan, type PaymentTrace } from '../tracing/tracing.ts'
+import { inSpan, type PaymentTrace } from '../core/tracing.ts'
 import { canBePaidAt } from '../transactions/transaction.ts'
 
 /** A notification about a payment or its reversal. */

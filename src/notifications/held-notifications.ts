@@ -46,7 +46,7 @@ export async function showNotification(
 }
 
 /**
- * Has a held notification processed again, by the retries that any instance makes.
+ * Makes a held notification due, so that any instance processes it again.
  *
  * Faults: not_found, not_held.
  */
@@ -193,7 +193,7 @@ interface PendingOfBank {
   readonly oldestSeconds: number
 }
 
-/** Those that are due first; more are not counted. */
+/** The notifications that are due first; more are not counted. */
 const ROWS_MAX = 10_000
 
 /** The notifications that are not processed yet, by bank: a range of a partial index, bounded. */

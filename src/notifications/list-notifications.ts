@@ -19,7 +19,7 @@ interface ListNotifications {
   readonly pageToken: string
 }
 
-/** How many notifications a page reads at most, and the list of a payment on each side of a time. */
+/** The most notifications that a page reads, and that the list of a payment reads on each side of a time. */
 const ROWS_MAX = 2_000
 
 interface Row extends Omit<ShownNotification, 'amountMinor' | 'resolvedAtMs'> {
@@ -115,7 +115,7 @@ export type PaymentNotification = Pick<
 
 /**
  * The notifications of a payment, oldest first. They are not indexed by session, which would cost each of them an
- * entry: they are looked for among those that arrived near the time of the payment and of its recording.
+ * entry. The search covers notifications that arrived near the time of the payment and of its recording.
  */
 export async function listOfPayment(
   on: Queryable,

@@ -27,7 +27,7 @@ export const NotificationEntity = defineEntity({
     rawEncrypted: p.blob(),
     /** The bank's key of the reported payment; empty if the notification reports none. */
     bankKey: p.text(),
-    /** Of the reported payment, like the next two; empty or 0 if it could not be read. */
+    /** This and the next two describe the reported payment; empty or 0 if it could not be read. */
     accountNumber: p.text().default(''),
     sessionId: p.text().default(''),
     amountMinor: p.bigint().defaultRaw('0'),

@@ -1,8 +1,8 @@
 import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
+import { addressRanges, parseAddress } from '../core/addresses.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { createLoop } from '../core/loop.ts'
-import { addressRanges, parseAddress } from '../net/addresses.ts'
 import type { ObserveBatches } from '../postgres/batcher.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import {
@@ -76,7 +76,7 @@ export function createNotifications(runtime: Runtime, options: Options): Notific
   }
 }
 
-/** Deletes old processed notifications in batches. Keeps those that are pending or in manual review. */
+/** Deletes old processed notifications in batches. Keeps pending ones and ones in manual review. */
 function createRetention({ database: { orm }, clock, log }: Runtime, { retentionDays }: Options) {
   return createLoop({
     name: 'notification retention',

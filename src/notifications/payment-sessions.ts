@@ -104,7 +104,7 @@ async function assignSessions(
   return rows.map((row) => row.session_id)
 }
 
-/** @returns the sessions of the payments, in order; null for those that have none */
+/** @returns the sessions of the payments, in order; null for a payment that has none */
 export async function findSessions(
   pool: Pool,
   payments: readonly Omit<KeyedSession, 'sessionId'>[],

@@ -10,9 +10,9 @@ import type { ServedBank } from '../banks/serve-banks.ts'
 import { backoffMs } from '../core/backoff.ts'
 import { HOUR_MS } from '../core/durations.ts'
 import { Fault } from '../core/errors.ts'
+import type { PaymentTrace } from '../core/tracing.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
-import type { PaymentTrace } from '../tracing/tracing.ts'
 import { findReportedId } from '../transactions/find-transactions.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
 import type { IsReturned } from '../transactions/resolve-unmatched.ts'
@@ -42,7 +42,7 @@ export interface Report extends PaymentTrace {
   readonly bank: BankCode
   readonly served: ServedBank
   readonly reading: Exclude<Reading, { kind: 'unauthenticated' }>
-  /** Of this report; of a retry by the service, when it first arrived. */
+  /** When this report arrived; for a retry by the service, when it first arrived. */
   readonly receivedAtMs: number
   readonly recordedBy: RecordedBy
 }
@@ -131,7 +131,7 @@ export async function confirmAndRecord(
   const { reading, served } = report
   if (reading.kind === 'ignored') return { outcome: 'IGNORED', cause: reading.cause }
   if (reading.kind === 'malformed') return { outcome: 'MANUAL_REVIEW', cause: reading.cause }
-  // What was refused once is credited only if the bank confirms it, also if requeries are off by now.
+  // A payment that was refused once is credited only if the bank confirms it, even if requeries are off by now.
   const { bankKey } = reading.payment
   const requery =
     served.requery ||

@@ -12,9 +12,6 @@ import { newId } from '../core/ids.ts'
 import { createLogSampler } from '../core/log-sampler.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
-import { withTimeout } from '../core/with-timeout.ts'
-import type { Encrypter } from '../crypto/encryption.ts'
-import type { Runtime } from '../postgres/runtime.ts'
 import {
   currentRequest,
   inRequest,
@@ -23,7 +20,10 @@ import {
   parseTraceparent,
   paymentTraceOf,
   type Tracing,
-} from '../tracing/tracing.ts'
+} from '../core/tracing.ts'
+import { withTimeout } from '../core/with-timeout.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import type { Runtime } from '../postgres/runtime.ts'
 import { withHeldEvent } from './message.ts'
 import {
   failedProcessing,
@@ -210,7 +210,7 @@ function store(
   })
 }
 
-/** What is kept beside the raw notification, so that an operator sees what it is about. */
+/** Fields that are kept beside the raw notification, so that an operator sees what it is about. */
 function reportedFacts(reading: Received['reading']) {
   if (!('payment' in reading)) {
     return { bankKey: '', accountNumber: '', sessionId: '', amountMinor: 0n }

@@ -38,7 +38,7 @@ const LOOKUPS = { itemsMax: 256, batchesMax: 2, queueMax: 20_000 }
  * Payments into test accounts are recorded at once, and so are repeats of recorded payments: they
  * credit nothing.
  *
- * Faults: payment_unconfirmed, bank_key_required, bank_unavailable; and those of `recordPayment`.
+ * Faults: payment_unconfirmed, bank_key_required, bank_unavailable, and the faults of `recordPayment`.
  */
 export function createRecordConfirmed(
   runtime: Runtime,
@@ -87,7 +87,7 @@ const CONFIRMED_MAX = 50_000
  * Creates a function that records what internal services report at once, except payments into an imported account
  * at a live bank: until the bank has confirmed one, that the number is ours is only what the import says.
  *
- * Faults: those of `createRecordConfirmed`.
+ * Faults: as `createRecordConfirmed`.
  */
 export function createRecordUnlessImported(
   runtime: Runtime,
@@ -153,10 +153,10 @@ async function confirm(
   )
   const line = { bank, sessionId, recordedBy, outcome, ...(cause !== '' && { cause }) }
   if (recorded !== undefined) {
-    log.info(line, 'payment of a token confirmed by its bank')
+    log.info(line, 'the bank confirmed a payment that a token reported')
     return recorded
   }
-  log.warn(line, 'payment of a token not confirmed by its bank: nothing is recorded')
+  log.warn(line, 'the bank did not confirm a payment that a token reported: nothing is recorded')
   if (refusal === 'access') throw accessDenied(cause)
   if (outcome === 'RETRY') throw unavailable('The bank did not confirm or deny the payment')
   throw unconfirmed(cause)

@@ -25,7 +25,7 @@ export interface NewNotification {
   readonly receivedAtMs: number
   readonly rawEncrypted: Buffer
   readonly bankKey: string
-  /** Of the reported payment, like the next two; empty or 0 if it could not be read. */
+  /** This and the next two describe the reported payment; empty or 0 if it could not be read. */
   readonly accountNumber: string
   readonly sessionId: string
   readonly amountMinor: bigint
@@ -247,7 +247,7 @@ type StoreCall = Call<NewNotification, StoredNotification>
 const ITEMS_MAX = 64
 
 /**
- * Creates a function that stores notifications in batches: those that arrive while a batch is being
+ * Creates a function that stores notifications in batches: the ones that arrive while a batch is being
  * written share the next statement and its commit. One that the database refuses fails alone.
  */
 export function createStoreNotification(

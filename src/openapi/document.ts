@@ -103,7 +103,7 @@ const WEBHOOK_HEADERS: JsonObject = Object.fromEntries(
   ]),
 )
 
-/** The webhooks by kind: those that endpoints receive. */
+/** The webhooks that endpoints receive, by kind. */
 function webhooksOf(body: DescMessage, schemas: Schemas): JsonObject {
   const names = Object.entries(BANK_FACTS).map(([code, { name }]) => [code, name])
   const bankNames = Object.fromEntries(names) as Record<BankCode, string>

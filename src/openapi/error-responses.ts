@@ -64,7 +64,7 @@ export const ERROR_SCHEMA: JsonObject = {
 
 /** The responses of errors, by operation. */
 export interface ErrorResponses {
-  /** Those that several operations share. */
+  /** The responses that several operations share. */
   readonly components: JsonObject
   /** By status, in ascending order. */
   of(method: DescMethod): JsonObject

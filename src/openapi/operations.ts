@@ -1,7 +1,7 @@
 import type { DescMethod, JsonObject } from '@bufbuild/protobuf'
 import { readPolicy } from '../auth/method-policy.ts'
 import { restPath } from '../protobuf/contract-services.ts'
-import { ignoresUnknownFields } from '../server/rpc/json.ts'
+import { ignoresUnknownFields } from '../server/json.ts'
 import { commentOf } from './comments.ts'
 import type { ErrorResponses } from './error-responses.ts'
 import { RESPONSES } from './example-responses.ts'

@@ -140,9 +140,9 @@ const WITHOUT_CONTROLS = '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$'
 
 /** @param literal of CEL */
 function toPattern(literal: string): JsonObject {
-  // The escapes of CEL are those of JavaScript, but for one.
+  // CEL has the escapes of JavaScript, but for one.
   const pattern = literal.replaceAll('\\\\', '\\').replaceAll(/\\U000(\w{5})/g, '\\u{$1}')
-  // The bounds of one class of characters are lengths too, which more readers understand. Of a group, the lower is.
+  // The bounds of one class of characters are lengths too, which more readers understand; so is the lower one of a group.
   const [, of, min, max] = /^\^(\[(?:[^\]\\]|\\.)*\]|\(.*\))\{(\d+),(\d+)\}\$$/.exec(pattern) ?? []
   return {
     ...(max !== undefined && min !== '0' && { minLength: Number(min) }),

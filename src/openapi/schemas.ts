@@ -35,7 +35,7 @@ export function createSchemas(): Schemas {
 
   const refTo = (message: DescMessage, name: string, make: () => JsonObject): JsonObject => {
     if (!Object.hasOwn(components, name)) {
-      // In place before its fields, so that a schema comes before those that it refers to.
+      // In place before its fields, so that a schema comes before the schemas that it refers to.
       components[name] = {}
       components[name] = { description: commentOf(message), ...make() }
     }
@@ -75,7 +75,7 @@ export function createSchemas(): Schemas {
         const name = side === 'request' ? restNameOf(field) : jsonName
         const schema = schemaOf(field, side)
         if (name === jsonName) return [[name, schema]]
-        const description = `Use \`${name}\`, of which this is another name.`
+        const description = `Another name of \`${name}\`, which is preferred.`
         return [
           [name, schema],
           [jsonName, { ...schema, description, deprecated: true }],

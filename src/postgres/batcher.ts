@@ -7,7 +7,7 @@ import {
 } from 'pg'
 import { Counter, Histogram, type Registry } from 'prom-client'
 import { Fault } from '../core/errors.ts'
-import { outsideOfRequests } from '../tracing/tracing.ts'
+import { outsideOfRequests } from '../core/tracing.ts'
 import { isRetryable } from './is-retryable.ts'
 
 /** In place of a result: only this call of the batch fails. */

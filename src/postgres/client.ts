@@ -19,9 +19,9 @@ declare module 'pg' {
 export const DEADLINES = {
   /** Longer than the statement time-out, so that a server that answers states its own reason. */
   any: 35_000,
-  /** Of a hot statement. */
+  /** For a hot statement. */
   hot: 5_000,
-  /** Of a transaction that sets its own statement time-out: verification, re-encryption, migrations. */
+  /** For a transaction that sets its own statement time-out: verification, re-encryption, migrations. */
   long: HOUR_MS,
 } as const
 
@@ -100,7 +100,7 @@ interface Attempt {
  * Creates the class of a pool's connections. It closes a connection that fails to open, or whose
  * query misses its deadline.
  *
- * @param connections those to the same server; absent: of this pool only
+ * @param connections all connections to the same server; absent: of this pool only
  * @param preparedStatements false: statements have no names at the server
  */
 export function createClientClass(

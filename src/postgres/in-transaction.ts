@@ -26,11 +26,11 @@ export async function inTransaction<T>(
   }
 }
 
-/** Does what follows a commit. The commit stands, so an error is only logged. */
+/** Does the work that follows a commit. The commit stands, so an error is only logged. */
 export function afterCommit(log: Logger, action: () => void): void {
   try {
     action()
   } catch (error) {
-    log.error({ err: error }, 'what follows a commit failed; the commit stands')
+    log.error({ err: error }, 'work after a commit failed; the commit stands')
   }
 }

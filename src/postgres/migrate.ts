@@ -212,7 +212,7 @@ function namesOf(migrations: readonly Migration[]): string {
 }
 
 /**
- * Which versions can work with the schema after a migration: those that know this migration, or a later
+ * Which versions can work with the schema after a migration: versions that know this migration, or a later
  * one. A migration that only adds states the oldest version that it leaves working, one that removes
  * something states the migration of the release that stopped using it:
  *

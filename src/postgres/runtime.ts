@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Clock } from '../core/clock.ts'
-import type { Tracing } from '../tracing/tracing.ts'
+import type { Tracing } from '../core/tracing.ts'
 import type { Database } from './orm.ts'
 
 /** What every use case of a service may need: its first argument. `startService` makes one. */

@@ -5,9 +5,9 @@ import type { ServedBank } from '../banks/serve-banks.ts'
 import { backoffMs } from '../core/backoff.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
+import { inSpan } from '../core/tracing.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { inSpan } from '../tracing/tracing.ts'
 import { findPaidAccounts } from '../transactions/find-reported.ts'
 import { type RecordMissingDependencies, recordMissing } from './record-missing.ts'
 import {
@@ -23,7 +23,7 @@ import {
 export interface ReconcileTimes {
   /** How far back a run searches; 0 disables runs. */
   readonly windowMs: number
-  /** From the start of one run to that of the next; 0 disables runs. */
+  /** From the start of one run to the start of the next; 0 disables runs. */
   readonly intervalMs: number
   /** Younger payments are left to their notification. */
   readonly graceMs: number
@@ -53,7 +53,7 @@ export function createReconciliationJob(runtime: Runtime, options: Options): Loo
 }
 
 /**
- * Lists the payments of a sliding window at the live banks that can list them, and records those that were missed. One
+ * Lists the payments of a sliding window at the live banks that can list them, and records the missing ones. One
  * instance at a time works on a run; if it dies, another continues it. Lists all accounts twice in a window, and those
  * with payments at every interval.
  *
@@ -306,7 +306,7 @@ interface AccountsPage {
 /** How many accounts one statement reads, whether or not they have payments. */
 const SCANNED_MAX = 2_000
 
-/** Lists the open accounts that the real bank has opened: it does not know those of the sandbox. */
+/** Lists the open accounts that the real bank has opened: it does not know the sandbox's accounts. */
 export async function listAccountsPage(
   { durablePool, orm }: Pick<Database, 'durablePool' | 'orm'>,
   { bank, afterId, paidSinceMs, limit }: AccountsRequest,

@@ -1,12 +1,12 @@
 import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
+import { inSpan, paymentTraceOf } from '../core/tracing.ts'
 import { findSessions } from '../notifications/payment-sessions.ts'
 import {
   confirmAndRecord,
   type ProcessDependencies,
 } from '../notifications/process-notification.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { inSpan, paymentTraceOf } from '../tracing/tracing.ts'
 import {
   type FoundPayment,
   findReported,

@@ -36,7 +36,7 @@ const LIST_TIMEOUT_MS_MIN = 20_000
 const PAGES_MAX = 100
 
 /**
- * Asks the bank of an account for its payments, and records those that are missing, as reconciliation
+ * Asks the bank of an account for its payments, and records the missing ones, as reconciliation
  * does. An account of the sandbox misses none: the sandbox records what it simulates.
  *
  * Faults: not_found, account_pending, rate_limited (the bank was asked less than a minute ago),

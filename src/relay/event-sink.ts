@@ -5,7 +5,7 @@ export interface MirrorStream {
   readonly epoch: number
   /** The position in the log before its first message. */
   readonly after: bigint
-  /** The position of its last message, also if that is not stored any more. */
+  /** The position of its last message, even if that is not stored any more. */
   readonly end: bigint
   /** The last message that is still stored; undefined: none. */
   readonly last: { readonly position: bigint; readonly cursor: string } | undefined
@@ -24,7 +24,7 @@ export interface EventMessage {
   readonly cursor: string
   readonly epoch: number
   readonly contentType: string
-  /** Of the payment of the event; undefined: it has none. */
+  /** The traceparent of the event's payment; undefined: it has none. */
   readonly traceparent?: string | undefined
   readonly body: Uint8Array
 }

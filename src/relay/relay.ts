@@ -1,7 +1,7 @@
 import { createLoop, type Loop } from '../core/loop.ts'
+import { formatTraceparent, inSpan, parseTraceparent, type Tracing } from '../core/tracing.ts'
 import { readLog } from '../events/read-log.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { formatTraceparent, inSpan, parseTraceparent, type Tracing } from '../tracing/tracing.ts'
 import { type EventMessage, type EventSink, type MirrorStream, SinkConflict } from './event-sink.ts'
 import { findStream } from './find-stream.ts'
 import { type RelayFormat, toMessage } from './message.ts'

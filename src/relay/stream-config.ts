@@ -23,7 +23,7 @@ const DESCRIPTION = /^Inflow event log, epoch (\d{1,9}): sequence 1 is position 
  */
 const DUPLICATES_MS = 10_000
 
-/** The settings of a first stream. Later ones take those of their predecessor. */
+/** The settings of a first stream. A later one takes its predecessor's. */
 export interface StreamSettings {
   readonly replicas: number
   /** How long messages are kept. */
@@ -45,7 +45,7 @@ export function numberOf(name: string): number {
 /** The subjects of a stream once it has ended. */
 export const endedSubjects = (name: string): string[] => [ENDED_SUBJECTS.replace('>', name)]
 
-/** What the description of a stream states. @throws Error if it was changed */
+/** The facts in the description of a stream. @throws Error if it was changed */
 export function placeOfStream({ config }: StreamInfo): Pick<MirrorStream, 'epoch' | 'after'> {
   const [, epoch, first] = DESCRIPTION.exec(config.description ?? '') ?? []
   if (epoch === undefined || first === undefined) {

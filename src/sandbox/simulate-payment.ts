@@ -3,8 +3,8 @@ import { getAccount } from '../accounts/get-account.ts'
 import type { Actor, BusinessCaller } from '../auth/caller.ts'
 import type { TimeText } from '../core/clock.ts'
 import { assert, Fault } from '../core/errors.ts'
+import type { PaymentTrace } from '../core/tracing.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import type { PaymentTrace } from '../tracing/tracing.ts'
 import type { GetTransaction } from '../transactions/find-transactions.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
 import type { IncomingPayment, StoredTransaction } from '../transactions/transaction.ts'
@@ -42,7 +42,7 @@ export type SimulatePayment =
 
 /**
  * Simulates a payment into a test account of the calling business, and records it as if the bank had
- * reported it. Session ids are always new: those of other businesses are unknown to the caller, and a
+ * reported it. Session ids are always new: the caller does not know the ids of other businesses, and a
  * payment with one of them would be a conflict.
  *
  * Faults: not_sandbox (the key is live), not_found (the account, or the earlier payment),

@@ -1,6 +1,6 @@
 import type { Server, Socket } from 'node:net'
 import { ConfigError } from '../config/config.ts'
-import { addressGroup } from '../net/addresses.ts'
+import { addressGroup } from '../core/addresses.ts'
 
 /**
  * Connections that the kernel holds until a busy process accepts them; it holds at most
@@ -25,7 +25,7 @@ export interface Connections {
    * @returns whether it may stay
    */
   admit(socket: Socket, address: string): boolean
-  /** Closes all of them at once, also those that never sent a request. */
+  /** Closes all of them at once, even if they never sent a request. */
   destroyAll(): void
 }
 

@@ -32,7 +32,7 @@ export async function refreshDue(
 }
 
 /**
- * Returns what the rows of some balances should be, without those that have no unsettled payments. Payments of a
+ * Returns the rows that some balances should have; a balance without unsettled payments has none. Payments of a
  * running settlement do not count: it computes its row when it completes.
  */
 export async function computeDue(client: Queryable, keys: readonly BalanceKey[]): Promise<Due[]> {
@@ -136,7 +136,7 @@ export function nameOf({ businessId, live }: BalanceKey): string {
  * relied on, or compute one from terms that have changed. Rows that are written at the same time under a shared lock
  * can only be too early, which the job corrects.
  *
- * Take it after every other lock except those of rows of the index: then its holder waits for no settlement.
+ * Take it after every lock but the ones on rows of the index: then its holder waits for no settlement.
  */
 export async function lockDue(client: Queryable, mode: 'exclusive' | 'shared'): Promise<void> {
   await client.query(

@@ -40,7 +40,7 @@ export async function readCurrentBalance(on: Queryable, key: BalanceKey): Promis
 
 /**
  * The balance is the sum of three parts: the events that the sequencer has numbered, the committed
- * events that have no sequence number yet (those of the last milliseconds), and the money that a
+ * events that have no sequence number yet (from the last milliseconds), and the money that a
  * running settlement has moved so far. One statement reads all three in one snapshot.
  *
  * @returns `isCurrent`: false after a restore, as long as the second part is unknown

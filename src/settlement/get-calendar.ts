@@ -153,7 +153,7 @@ interface SettledDay {
  * Sums the settlements of a period by the day on which they started, the latest ones first.
  *
  * @param ids the ids of the first settlement of the period and of the first one after it
- * @returns `fromMs`: only those that started since then were read; undefined: all of the period
+ * @returns `fromMs`: only settlements that started since then were read; undefined: all of the period
  */
 async function sumSettled(
   on: Queryable,

@@ -131,7 +131,7 @@ interface Row extends BalanceRow {
   session_id: string | null
 }
 
-/** How many events a page scans, including those that moved no money, such as new accounts. */
+/** How many events a page scans, including events that moved no money, such as new accounts. */
 const EVENTS_MAX = 1_000
 
 /** A range of sequence numbers of a business and mode: `after` exclusive, `upTo` inclusive. */

@@ -31,7 +31,7 @@ interface Place {
 
 const FIRST: Place = { dueAtMs: 0, businessId: '', live: false }
 
-/** Balances that should have been settled, those that have been due for longest first. */
+/** Balances that should have been settled, the longest due first. */
 export async function listOverdue(
   on: Queryable,
   filter: OverdueFilter,
@@ -111,7 +111,7 @@ export function registerSettlementMetrics({
   ])
 }
 
-/** What should have been settled, or completed, by a time. */
+/** How much should have been settled, or completed, by a time. */
 interface Overdue {
   /** Balances without a settlement. */
   readonly balances: number

@@ -27,8 +27,8 @@ const FOLLOWED_AFTER_MS = 60_000
 
 /**
  * Compares the index of what is due with all balances, some pages at each call, and repairs it: once an hour, in case a
- * row was lost, and when `requestSweep` has requested it. One instance does it at a time. What is repaired without a
- * reason is logged.
+ * row was lost, and when `requestSweep` has requested it. One instance does it at a time. A repair without a
+ * known reason is logged.
  */
 export async function sweepDue(runtime: Runtime): Promise<void> {
   const { database, clock, log } = runtime
@@ -123,7 +123,7 @@ async function listPending(client: PoolClient, after: BalanceKey) {
   return { keys, isLast: keys.length < BALANCES_MAX }
 }
 
-/** Corrects the rows of some balances. @returns those that were missing, or due too late */
+/** Corrects the rows of some balances. @returns the balances that were missing, or due too late */
 async function repair(client: PoolClient, keys: readonly BalanceKey[]): Promise<readonly Due[]> {
   if (keys.length === 0) return []
   const due = await computeDue(client, keys)
@@ -143,7 +143,7 @@ async function repair(client: PoolClient, keys: readonly BalanceKey[]): Promise<
   return wrong.filter((each) => (stored.get(nameOf(each)) ?? Infinity) > each.dueAtMs)
 }
 
-/** The index of what is due as what follows the log. A sweep makes sure of what it may lack. */
+/** The index of what is due, which follows the log. A sweep adds what it may lack. */
 const DUE: LogFollower = {
   name: 'settlement',
   async lock(client) {

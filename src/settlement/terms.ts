@@ -27,7 +27,7 @@ export const DEFAULT_TERMS: Terms = {
   feeCapMinor: 0n,
 }
 
-/** The terms of those of the businesses that do not use the default terms, read by the client. */
+/** The terms of the businesses that do not use the default terms, read by the client. */
 export async function findTermsOf(
   client: Queryable,
   businessIds: ReadonlySet<string>,

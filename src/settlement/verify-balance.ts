@@ -211,7 +211,7 @@ async function findUnknownSettlements(
   return rows.map(({ id }) => id)
 }
 
-/** The settlements of a balance in id order: those that are running or were completed since a time. */
+/** The settlements of a balance that are running or were completed since a time, in id order. */
 async function listSettlements(
   client: PoolClient,
   { businessId, live }: BalanceKey,

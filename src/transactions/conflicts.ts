@@ -66,7 +66,7 @@ interface Row
   readonly recordedAmount: string
 }
 
-/** The columns of a `Row`, of a conflict `c`, its transaction `t` and the account `a` of that. */
+/** The columns of a `Row`, of a conflict `c`, its transaction `t` and the transaction's account `a`. */
 const COLUMNS = `c.id, t.bank, c.transaction_id as transaction, c.account_number as "accountNumber",
   c.amount_minor as amount, c.status, round(date_part('epoch', c.created_at) * 1000) as "createdAtMs",
   round(date_part('epoch', c.resolved_at) * 1000) as "resolvedAtMs", c.note, t.session_id as "sessionId",

@@ -11,7 +11,7 @@ export interface PaymentCounter {
   failed(bank: BankCode, error: unknown): void
 }
 
-/** The mode is that of the account; where no account is known, neither is the mode. */
+/** The account has the mode; where no account is known, neither is the mode. */
 const MODES = ['live', 'test', 'unknown'] as const
 
 type Mode = (typeof MODES)[number]

@@ -62,7 +62,6 @@ export const PaymentConflictEntity = defineEntity({
     // A trigger checks the reference, here and below: foreign keys would keep partitions from being cut.
     transaction: p
       .manyToOne(TransactionEntity)
-      .mapToPk()
       .collation('C')
       .primary()
       .createForeignKeyConstraint(false),
@@ -92,7 +91,6 @@ export const ReversalEntity = defineEntity({
   properties: {
     transaction: p
       .manyToOne(TransactionEntity)
-      .mapToPk()
       .collation('C')
       .primary()
       .createForeignKeyConstraint(false),

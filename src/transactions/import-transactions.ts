@@ -85,7 +85,7 @@ export async function importTransactions(
       seen.set(key, index)
       candidates.set(index, checked)
     } else if (isSame(candidates.get(earlier), checked)) repeatOf.set(index, earlier)
-    else results.set(index, rejected([differs('is that of an earlier row with other details')]))
+    else results.set(index, rejected([differs('repeats an earlier row with other details')]))
   }
   const valid = [...candidates.values()]
   const inserted = validateOnly
@@ -134,7 +134,7 @@ function checkRow(
   const further: FieldFault[] = []
   const accountId = accountOf.get(numberKey(bank, accountNumber))
   if (accountId === undefined) {
-    const message = 'is that of no account of the business at this bank in this mode'
+    const message = 'belongs to no account of the business at this bank in this mode'
     further.push({ field: 'accountNumber', message })
   }
   if (settled && status === 'FAILED') {
@@ -236,7 +236,7 @@ async function compareStored(
       recorded.accountId === accountId &&
       recorded.amountMinor === payment.amountMinor &&
       recorded.status === payment.status &&
-      // A payment that this service recorded has its own settlement: it is not compared with that of the import.
+      // This service settles what it recorded itself, so the settlement in the import is not compared.
       (recorded.imported !== true || recorded.settled === payment.settled)
     // Do not say whose the recorded payment is: it may be another business's.
     const fault = differs('is recorded with another account, amount, status or settlement')

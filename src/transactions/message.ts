@@ -29,9 +29,9 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { plainText } from '../banks/bank-fields.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { CURRENCY } from '../core/money.ts'
+import type { PaymentTrace } from '../core/tracing.ts'
 import { encodeEvent } from '../events/message.ts'
 import { fromTimestamp, toTimestamp } from '../protobuf/values.ts'
-import type { PaymentTrace } from '../tracing/tracing.ts'
 import type { ImportedTransaction } from './import-transactions.ts'
 import type { TransactionFilter } from './list-transactions.ts'
 import {
@@ -110,7 +110,7 @@ export function toTransactionMessage(
 
 /** @param withId whether the caller may see which credential it was */
 export function toRecorderMessage(recordedBy: RecordedBy, withId: boolean): RecorderMessage {
-  // The id may contain colons: that of a client certificate is a URI.
+  // The id may contain colons: a client certificate has a URI as its id.
   const [, kind = '', id = ''] = /^([a-z]+):?(.*)$/.exec(recordedBy) ?? []
   return {
     $typeName: 'inflow.transaction.v1.Recorder',
@@ -161,7 +161,7 @@ export function encodeTransactionEvent(
   return encodeEvent(event)
 }
 
-/** What an event states about its transaction; undefined if the payload is not that of such an event. */
+/** What an event states about its transaction; undefined if the payload belongs to another kind of event. */
 export function decodeTransactionEvent(payload: Uint8Array) {
   try {
     const event = fromBinary(EventSchema, payload)

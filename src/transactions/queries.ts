@@ -103,7 +103,7 @@ export async function findShownBySessions(
   const result = await pool.query<ShownRow>({
     name: 'transaction-find-shown',
     query_timeout: DEADLINES.hot,
-    // The keys and the joins are those of `findBySessions`.
+    // `findBySessions` has the same keys and joins.
     text: `select k.at::int4 as at, t.session_id, t.bank, t.amount_minor, t.status,
         coalesce(t.imported_settled, exists (select from ledger_posting s
           where s.transaction_id = t.id and s.kind = 'settlement' offset 0)),

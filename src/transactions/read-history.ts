@@ -4,7 +4,7 @@ import { listConflictsOf } from './conflicts.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
 import type { ListedConflict, StoredTransaction } from './transaction.ts'
 
-/** What is stored about one payment, except its events. */
+/** Everything that is stored about one payment, except its events. */
 export interface PaymentHistory {
   /** With its reversal. */
   readonly transaction: StoredTransaction
@@ -20,7 +20,7 @@ export interface PaymentHistory {
 /** One movement of money. */
 export interface StoredPosting {
   readonly kind: string
-  /** Of a share, the recipient. */
+  /** The business of the payment; the recipient of a share. */
   readonly businessId: string
   readonly debitAccount: string
   readonly creditAccount: string

@@ -4,6 +4,7 @@ import type { IsSimulated } from '../banks/bank.ts'
 import { Fault, type Reason } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { createLogSampler } from '../core/log-sampler.ts'
+import { inSpan, type Span } from '../core/tracing.ts'
 import {
   type BatchObserver,
   createIsolatingBatcher,
@@ -12,7 +13,6 @@ import {
 import { afterCommit } from '../postgres/in-transaction.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { inSpan, type Span } from '../tracing/tracing.ts'
 import { type ConflictingReport, recordConflicts } from './conflicts.ts'
 import type { PaymentCounter } from './count-payments.ts'
 import { encodeArrival } from './message.ts'
@@ -31,7 +31,7 @@ import { recordOneTime } from './variance/record-one-time.ts'
 /** Records one payment and resolves after the commit. Recording the same payment again is safe. */
 export type RecordPayment = (payment: IncomingPayment) => Promise<RecordResult>
 
-/** As `RecordPayment`, for what internal services report; the bank may have to confirm it first. */
+/** As `RecordPayment`, for payments that internal services report; the bank may have to confirm it first. */
 export type RecordTokenPayment = (payment: TokenPayment) => Promise<RecordResult>
 
 interface Dependencies {
@@ -240,10 +240,10 @@ interface ManyDependencies {
 }
 
 /**
- * Creates the function. The results are those of the same payments recorded one after the other. A payment
- * waits only for those before it that its result may depend on; the others share the batches of `recordPayment`.
+ * Creates the function. The results are the same as if the payments were recorded one after the other. A payment
+ * waits only for earlier ones that its result may depend on; the others share the batches of `recordPayment`.
  *
- * Faults that fail the whole call: those of `recordPayment` that concern no single payment, such as unavailable.
+ * Faults of `recordPayment` that concern no single payment, such as unavailable, fail the whole call.
  */
 export function createRecordPayments(dependencies: ManyDependencies): RecordPayments {
   const { findOpenAccounts, recordPayment } = dependencies
@@ -312,7 +312,7 @@ function isUnavailable(result: RecordResult | Fault): result is Fault {
 }
 
 /**
- * Payments with a key in common may be reports of one payment, of which the first counts. Sessions of live and of test
+ * Payments with a key in common may be reports of one payment: the first one counts. Sessions of live and of test
  * mode are separate. A report that names no open account may be of a live payment.
  */
 function reportKeysOf(

@@ -181,7 +181,7 @@ function toRow(
   return { id, status, createdAtMs: nowMs, eventId, payload, recordedBy, traceparent }
 }
 
-/** Finalizes payments into permanent accounts in one statement. @returns those that another call finalized */
+/** Finalizes payments into permanent accounts in one statement. @returns the payments that another call finalized */
 async function finalizePermanent(
   { database: { recordingPool }, log, onCommit }: Runtime,
   pending: readonly PendingFinalization[],

@@ -15,7 +15,7 @@ export const TransactionEntity = defineEntity({
     businessId: p.text(),
     live: p.boolean(),
     // A trigger checks the reference once for each statement, which is cheaper than for each row.
-    account: p.manyToOne(AccountEntity).mapToPk().createForeignKeyConstraint(false),
+    account: p.manyToOne(AccountEntity).createForeignKeyConstraint(false),
     bank: p.text().$type<BankCode>(),
     sessionId: p.text(),
     amountMinor: p.bigint(),

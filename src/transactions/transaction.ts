@@ -1,6 +1,6 @@
 import type { Metadata, PaymentTerms } from '../accounts/terms.ts'
 import type { BankCode } from '../banks/bank.ts'
-import type { PaymentTrace } from '../tracing/tracing.ts'
+import type { PaymentTrace } from '../core/tracing.ts'
 import type { PaymentVariance } from './variance/variance.ts'
 
 /** The statuses of a transaction, the same in every protocol. */

@@ -71,7 +71,7 @@ interface OpenFilter {
 }
 
 /**
- * The unmatched payments that wait for an operator's decision: without those that were recorded later, with the same
+ * The unmatched payments that wait for an operator's decision, except payments that were recorded later with the same
  * amount and account. Only live payments are stored as unmatched.
  *
  * @param afterId the last payment of the previous page

@@ -61,7 +61,7 @@ export function registerBacklogMetrics({ database: { durablePool }, metrics }: R
     [
       {
         name: 'inflow_webhook_unhealthy_endpoints',
-        help: 'Endpoints whose webhooks fail, and those that were disabled because they did, each up to 1,000.',
+        help: 'Endpoints whose webhooks fail, and endpoints that were disabled for it, each up to 1,000.',
         labelNames: ['state', 'mode'],
         measure: (counts) =>
           [true, false].flatMap((live) =>
@@ -93,7 +93,7 @@ export interface PendingDeliveries {
 interface Bounds {
   /** Endpoints with pending deliveries that are read. */
   readonly endpointsMax: number
-  /** Deliveries that are read; each endpoint has an equal share, those that are due first. */
+  /** Deliveries that are read; each endpoint has an equal share, the first due ones first. */
   readonly deliveriesMax: number
 }
 

@@ -132,7 +132,7 @@ export function quantileMs(counts: readonly number[], part: number): number {
   return Math.round(2 ** ((bucket + 0.5) / PER_DOUBLING))
 }
 
-/** Adds counts to those of the same buckets. */
+/** Adds counts to the counts of the same buckets. */
 export function addCounts(to: number[], counts: readonly number[]): void {
   for (const [bucket, count] of counts.entries()) to[bucket] = (to[bucket] ?? 0) + count
 }

@@ -424,7 +424,7 @@ const FAILURES: Readonly<Record<number, string>> = {
 
 const BODY_SHOWN_MAX = 500
 
-/** The body only of what a receiver did not acknowledge, as it says why. */
+/** Shows the body only if the receiver did not acknowledge the request, as it says why. */
 function factsOf(answer: Answer) {
   const { status, responseBody, latencyMs } = answer
   return {

@@ -60,7 +60,7 @@ interface RehearseOptions {
   readonly requestTimeoutMs: number
 }
 
-/** Of one process. */
+/** The most rehearsals of one process. */
 const REHEARSALS_MAX = 4
 
 /** Nothing more is sent after this time. */
@@ -230,7 +230,7 @@ async function openCandidate(
   }
 }
 
-/** Records who made Inflow send signed payments that never happened, and the origin of the URL to which. */
+/** Records who made Inflow send signed payments that never happened, and the origin of the URL. */
 async function audit(
   { database: { orm } }: EndpointContext,
   { auditedAs: targetId, businessId, url }: Receiver,
@@ -242,7 +242,7 @@ async function audit(
   })
 }
 
-/** Makes up events whose session ids no other rehearsal has: 30 digits, like those of NIBSS. */
+/** Makes up events whose session ids no other rehearsal has: 30 digits, as NIBSS has them. */
 async function createEvents({ context, timeText }: RehearseOptions, businessId: string) {
   const { database, clock } = context
   const { epoch } = await readLogState(database.relaxedPool)

@@ -72,7 +72,7 @@ export function createDeliveryRetention(
 }
 
 /**
- * Marks deliveries that will not be sent as FAILED: those to deleted endpoints, and those that have
+ * Marks deliveries that will not be sent as FAILED: deliveries to deleted endpoints, and deliveries that have
  * been paused for too long because their endpoint is disabled.
  *
  * @returns the number of deliveries that failed

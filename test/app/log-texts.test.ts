@@ -90,15 +90,19 @@ function isLog(node: Node): boolean {
   return name === 'log'
 }
 
-/** The rows of the tables in the guide: `| text | levels | meaning |`. */
+/** The rows of the table in the guide: texts between backticks, their levels, and a meaning. */
 function documented(): Text[] {
   const guide = readFileSync(join(SRC, 'docs/observability.md'), 'utf8')
   const section = /\n## Logs\n(?<text>[\s\S]*?)(?=\n## |$)/.exec(guide)?.groups?.['text'] ?? ''
   const rows = section.matchAll(
-    /^\| (?<text>[^|]+) \| (?<levels>(?:debug|info|warn|error)(?:, (?:info|warn|error))*) \|/gm,
+    /^\| (?<texts>[^|]+) \| (?<levels>(?:debug|info|warn|error)(?:, (?:info|warn|error))*) \|/gm,
   )
   return [...rows].flatMap(({ groups }) =>
-    groups!['levels']!.split(', ').map((level) => ({ level, text: groups!['text']! })),
+    groups!
+      ['levels']!.split(', ')
+      .flatMap((level) =>
+        [...groups!['texts']!.matchAll(/`([^`]+)`/g)].map(([, text = '']) => ({ level, text })),
+      ),
   )
 }
 

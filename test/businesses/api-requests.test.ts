@@ -4,11 +4,8 @@ import { expect, test } from 'vitest'
 import type { ApiRequest } from '../../gen/inflow/business/v1/api_request_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
-import {
-  type AnsweredRequest,
-  createRequestLog,
-  type RequestLog,
-} from '../../src/businesses/request-log.ts'
+import type { AnsweredRequest } from '../../src/auth/caller.ts'
+import { createRequestLog, type RequestLog } from '../../src/businesses/request-log.ts'
 import { newId } from '../../src/core/ids.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import { createTestRuntime } from '../support/runtime.ts'

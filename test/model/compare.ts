@@ -266,7 +266,7 @@ async function compareByKey(drive: Drive, world: World, { name, live }: Key) {
       const found = paymentsOf(world, key.name, key.live).find(
         ({ session }) => session === payment.session,
       )
-      const { status, data } = await post(drive, keyOf(drive, key), body)
+      const { status, data } = await post(drive, keyOf(drive, key), body, 'getTransaction')
       expect([key, status]).toEqual([key, found ? 200 : 404])
       if (found === undefined) continue
       expect(data).toMatchObject({
@@ -286,7 +286,7 @@ const keyOf = ({ businesses }: Drive, { name, live }: Key) => {
   return live ? liveKey : testKey
 }
 
-async function post(drive: Drive, key: string, body: object, path = 'getTransaction') {
+async function post<Data>(drive: Drive, key: string, body: object, path: string) {
   drive.calls += 1
   const { httpUrl } = drive.instances[drive.calls % drive.instances.length]!
   const response = await fetch(`${httpUrl}/v2/thirdparty/${path}/`, {
@@ -294,9 +294,19 @@ async function post(drive: Drive, key: string, body: object, path = 'getTransact
     headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
     body: JSON.stringify(body),
   })
-  // biome-ignore lint/suspicious/noExplicitAny: responses of several shapes
-  const { data } = (await response.json()) as any
+  const { data } = (await response.json()) as { readonly data: Data }
   return { status: response.status, data }
+}
+
+interface PaymentEvent {
+  readonly event: string
+  readonly data: { readonly sequence: number; readonly transaction_ref?: string }
+}
+
+interface EventPage {
+  readonly events: readonly PaymentEvent[]
+  readonly has_more: boolean
+  readonly next_after: number
 }
 
 /** The events of a business and mode: numbered without a gap, and those of each payment in their order. */
@@ -306,10 +316,9 @@ async function compareEvents(drive: Drive, world: World, { name, live }: Key, li
     .map(({ session, events }) => [sessionOf(drive, session), ...events].join(' '))
     .toSorted()
   await waitFor(async () => {
-    // biome-ignore lint/suspicious/noExplicitAny: bodies of all kinds
-    const events: any[] = []
+    const events: PaymentEvent[] = []
     for (let after = 0; ; ) {
-      const { data } = await post(drive, key, { after, limit }, 'listEvents')
+      const { data } = await post<EventPage>(drive, key, { after, limit }, 'listEvents')
       events.push(...data.events)
       if (!data.has_more) break
       after = data.next_after

@@ -13,7 +13,7 @@ import { restPath, SERVICES } from '../../src/protobuf/contract-services.ts'
 import { compileDecoder } from '../../src/server/http/gateway.ts'
 import { createCheck } from '../../src/server/interceptors/validation.ts'
 
-import { compileFindUnknown } from '../../src/server/rpc/json.ts'
+import { compileFindUnknown } from '../../src/server/json.ts'
 import { installed } from '../clients/installed.ts'
 import { document, faultsAt, GEN } from './document.ts'
 

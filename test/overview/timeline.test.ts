@@ -44,8 +44,7 @@ const timelineWith = (transactionId: string, check: (timeline: Timeline) => void
 const casesOf = ({ steps }: Timeline) => steps.map(({ step }) => step.case)
 
 const stepOf = (timeline: Timeline, name: Timeline['steps'][number]['step']['case']) =>
-  // biome-ignore lint/suspicious/noExplicitAny: the shape depends on the case
-  timeline.steps.find(({ step }) => step.case === name)?.step.value as any
+  timeline.steps.find(({ step }) => step.case === name)?.step.value
 
 const addEndpoint = async (businessId: string, url = receiver.url) =>
   (await service.client(WebhookService).createEndpoint({ businessId, url })).endpoint!.id
@@ -260,9 +259,8 @@ test('shows the reports that contradict a payment to operators, and to no busine
   const seen = await timelineOf(paid.id, own)
   expect(casesOf(seen)).not.toContain('conflictReported')
   expect(casesOf(seen)).not.toContain('conflictResolved')
-  expect(stepOf(seen, 'paymentRecorded').recorder).toMatchObject({
-    kind: RecorderKind.TOKEN,
-    id: '',
+  expect(stepOf(seen, 'paymentRecorded')).toMatchObject({
+    recorder: { kind: RecorderKind.TOKEN, id: '' },
   })
   expect(seen.transaction!.recorder).toMatchObject({ id: '' })
 })

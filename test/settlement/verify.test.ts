@@ -210,7 +210,7 @@ describe('a verification reports', () => {
     [
       'an event whose payload cannot be read',
       `update outbox set payload = '\\xff' where subject_id = 'unsettled'`,
-      ['unsettled: the event with sequence number 5 has a payload that is not that of a payment'],
+      ['unsettled: the event with sequence number 5 has a payload that describes no payment'],
     ],
     [
       'a successful payment that a completed settlement skipped',

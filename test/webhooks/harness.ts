@@ -13,7 +13,7 @@ import {
 import { systemClock } from '../../src/core/clock.ts'
 import type { Database } from '../../src/postgres/orm.ts'
 import type { Runtime } from '../../src/postgres/runtime.ts'
-import { toConnectError, toFault } from '../../src/server/rpc/status.ts'
+import { toConnectError, toFault } from '../../src/server/status.ts'
 import type { Webhooks, WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'

@@ -102,7 +102,7 @@ export interface RequestedSplit {
 }
 
 /**
- * Of callers who need an operator's approval for each recipient, beforehand. If a split waited for its approval instead,
+ * For callers who need an operator's approval for each recipient beforehand. If a split waited for its approval instead,
  * the response would show a key which businesses exist.
  */
 export const NEEDS_APPROVAL: ReadonlySet<string> = new Set()

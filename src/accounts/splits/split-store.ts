@@ -13,7 +13,7 @@ export interface NewSplit {
 }
 
 /**
- * SQL: subqueries for `with` that insert versions, if their accounts are among those of another subquery.
+ * SQL: subqueries for `with` that insert versions, if their accounts are in another subquery.
  *
  * @param splits a parameter: see `splitsValue`
  */
@@ -79,7 +79,7 @@ interface Row {
 /**
  * The splits of some accounts, by account; those whose owner keeps everything are left out.
  *
- * @param which those that they have now, or that they were opened with
+ * @param which the splits that they have now, or that they were opened with
  */
 export async function findSplits(
   client: Queryable,

@@ -4,7 +4,7 @@ import { AccountEntity } from '../account.entity.ts'
 import type { FeeBearer } from './split.ts'
 
 /**
- * A version of how the payments into an account are divided: that of a payment is the last one that was valid when the
+ * A version of how the payments into an account are divided. A payment has the last one that was valid when the
  * payment was recorded. Versions never change. One without recipients leaves everything to the owner.
  */
 export const SplitEntity = defineEntity({
@@ -20,7 +20,7 @@ export const SplitEntity = defineEntity({
   checks: [{ name: 'account_split_fee_bearer', expression: "fee_bearer in ('OWNER', 'SHARED')" }],
 })
 
-/** That an operator lets a business divide its payments with another one. */
+/** An operator's approval: a business may divide its payments with another one. */
 export const SplitApprovalEntity = defineEntity({
   name: 'SplitApproval',
   tableName: 'split_approval',

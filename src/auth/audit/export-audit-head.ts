@@ -43,7 +43,7 @@ export function createAuditExport(
       const line = { number: Number(head.number), hash: head.hash, mac: head.mac.toString('hex') }
       const isAuthentic = isAuthenticHead(keys, head)
       if (!isAuthentic)
-        log.error(line, 'the audit head was changed in the database: run `inflow audit verify`')
+        log.error(line, 'the audit head was changed in the database: run "inflow audit verify"')
       else if (head.number > 0n) log.info(line, 'audit head')
       entries.set(line.number)
       invalid.set(isAuthentic ? 0 : 1)

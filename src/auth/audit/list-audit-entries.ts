@@ -149,7 +149,7 @@ async function readEntries(
   return result.rows
 }
 
-/** Chooses the index to read by: that of the filter that usually matches the fewest entries. */
+/** Chooses the index to read by: the one for the filter that usually matches the fewest entries. */
 function sourceOf(
   filter: AuditFilter,
   range: readonly string[],
@@ -205,7 +205,7 @@ export function isAuthenticEntry(
 
 /** Who made a change, as the audit log states it. */
 export interface AuditedActor extends Pick<Actor, 'kind' | 'id' | 'name'> {
-  /** Of the entry. */
+  /** The number of the entry. */
   readonly number: bigint
 }
 

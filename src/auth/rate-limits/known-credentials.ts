@@ -4,9 +4,9 @@ import type { Runtime } from '../../postgres/runtime.ts'
 
 /** The hashes of valid credentials of one kind: base64 of the SHA-256 of each text. */
 export interface CredentialHashes {
-  /** Those used or issued last, the latest first. */
+  /** The credentials that were used or issued last, the latest first. */
   latest(limit: number): Promise<readonly string[]>
-  /** Those issued since a time, in milliseconds since the Unix epoch, the latest first. */
+  /** The credentials issued since a time, in milliseconds since the Unix epoch, the latest first. */
   issuedSince(sinceMs: number, limit: number): Promise<readonly string[]>
 }
 
@@ -57,7 +57,7 @@ export function createKnownCredentials(
   const fixedDigest = fixed === undefined ? undefined : digestOf(fixed)
   let refreshedAtMs = clock.now()
   let refreshing = false
-  /** Adds those that are not known yet, the latest last, as the least recent are forgotten first. */
+  /** Adds unknown credentials, the latest last, as the least recent are forgotten first. */
   const add = (digests: readonly string[]): void => {
     for (const digest of digests.toReversed()) {
       if (!known.has(digest)) known.set(digest, { authenticatedAtMs: Number.NEGATIVE_INFINITY })

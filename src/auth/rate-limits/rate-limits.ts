@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { addressGroup, isLoopback } from '../../net/addresses.ts'
+import { addressGroup, isLoopback } from '../../core/addresses.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import type { Caller } from '../caller.ts'
 import type { KnownCredentials, Recorded } from './known-credentials.ts'
@@ -18,7 +18,7 @@ export interface DefaultLimits {
 }
 
 /**
- * Whether a credential has the form of those that its method needs. Only such a credential costs a
+ * Whether a credential has the form that its method needs. Only such a credential costs a
  * look-up, so the two forms have separate limits.
  */
 export type Form = 'well-formed' | 'malformed'

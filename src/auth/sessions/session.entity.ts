@@ -21,7 +21,7 @@ export const SessionEntity = defineEntity({
     /** The businesses that the session is restricted to; null: not restricted. */
     businessIds: p.array().nullable(),
     secretHash: p.blob(),
-    /** Of ADMIN_TOKEN alone, which has no row: see `proofOf`. */
+    /** Proves a session of ADMIN_TOKEN, which has no row: see `proofOf`. Null for all others. */
     proof: p.blob().nullable(),
     /** The address that signed in. */
     address: p.text(),

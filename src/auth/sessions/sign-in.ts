@@ -17,7 +17,7 @@ import { PortalLinkEntity, SignInCodeEntity } from './session.entity.ts'
 /** What a browser exchanges for a session. */
 export type SignInCredential =
   | { readonly token: string }
-  /** A one-time code or that of a portal link. */
+  /** A one-time code, or the code of a portal link. */
   | { readonly code: string }
 
 export interface SignInDependencies extends SessionSettings {

@@ -69,7 +69,7 @@ export interface SessionFilter {
   readonly limit: number
   /** The id of the last session of the page before. */
   readonly before: string | undefined
-  /** Only those that may still be used; undefined: all. */
+  /** Whether to list only sessions that may still be used; undefined: all. */
   readonly active:
     | { readonly nowMs: number; readonly idleMs: number; readonly beganSinceMs: number }
     | undefined

@@ -13,7 +13,7 @@ interface Administrators {
   }
 }
 
-/** What to say of a service that accepts no administrator. */
+/** The warning about a service that accepts no administrator. */
 const RISK = {
   found:
     'no caller can administer this service: ADMIN_TOKEN is not set, and no token in the database has the scope admin',

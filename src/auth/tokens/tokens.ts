@@ -96,7 +96,7 @@ export async function revokeToken(
 /**
  * One page of tokens, newest first.
  *
- * @param active only those that are neither revoked nor expired, or only others; undefined: all
+ * @param active only tokens that are neither revoked nor expired, or only others; undefined: all
  */
 export async function listTokens(
   { orm }: Database,

@@ -212,7 +212,7 @@ function createNinePsbBooks(clock: Clock) {
       received.get(accountNumber)?.push(transaction)
       return transaction
     },
-    /** @param text the request's body, parts of which are echoed */
+    /** @param text the request's body; parts of it are echoed */
     create(body: unknown, text: string): NinePsbBody {
       const reference = getPath(body, 'transaction.reference')
       const fault = orderFault(body) ?? (references.has(reference) ? REFERENCE_USED : undefined)

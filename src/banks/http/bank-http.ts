@@ -35,7 +35,7 @@ export class AccessDeniedError extends BankUnreachableError {
   }
 }
 
-/** The bank responds but does not list one account's payments; it may list those of others. */
+/** The bank responds but does not list one account's payments; it may list payments of others. */
 export class NotListedError extends Error {
   override readonly name = 'NotListedError'
 }

@@ -8,8 +8,8 @@ import {
   wrap,
 } from 'cockatiel'
 import { type Dispatcher, Pool } from 'undici'
+import { createLookup, createNameResolver, type Resolve } from '../../core/addresses.ts'
 import type { Clock } from '../../core/clock.ts'
-import { createLookup, createNameResolver, type Resolve } from '../../net/addresses.ts'
 import {
   type BankHttp,
   type BankRequest,

@@ -35,7 +35,7 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
   const findsReference = findBy !== '' && findBy !== NUMBER_FIELD
   const next = findsReference ? 'requery' : 'manual review'
   const ambiguous = (cause: string): AccountResult => ({ kind: 'unknown', cause, next })
-  /** Of a query. */
+  /** The result of a query that was not answered. */
   const unanswered = ({ kind, cause }: PalmPayResponse): AccountResult => ({
     kind: 'unknown',
     cause,

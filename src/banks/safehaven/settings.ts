@@ -11,7 +11,7 @@ const SETTINGS = z.object({
   TIMEOUT_MS: timeoutMs(8_000, 60_000),
   CLIENT_ID: z.string(),
   COMPANY_URL: z.string(),
-  /** Of the client assertion; default: the base URL. */
+  /** The audience of the client assertion; default: the base URL. */
   AUDIENCE: z.string().optional(),
   PRIVATE_KEY: secret(parsed(parsePrivateKey, INVALID_RSA_KEY)),
   ASSERTION_SECONDS: integer(30, 86_400).default(300),

@@ -43,7 +43,7 @@ export function platformPackage(): string {
   }
 }
 
-/** Root's copies are safe from other users and cleaners; those of a user are in a shared folder. */
+/** Root's copies are safe from other users and cleaners; a user's are in a shared folder. */
 export function defaultCacheParent(): string {
   return process.getuid?.() === 0 ? '/var/lib/inflow' : '/var/tmp'
 }
@@ -58,7 +58,7 @@ async function isOpen(native: string, user: ServerUser): Promise<boolean> {
 }
 
 /**
- * npm packs no symbolic links, so the package's install script creates those of the libraries, unless
+ * npm packs no symbolic links, so the package's install script creates the ones for the libraries, unless
  * install scripts are off. Creates the missing ones below `target`; false if that is not allowed.
  */
 async function makeLinks(packageFolder: string, target: string): Promise<boolean> {

@@ -1,8 +1,8 @@
 import { constants, type ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { PeerCertificate } from 'node:tls'
+import { addressGroup } from '../../core/addresses.ts'
 import { MINUTE_MS } from '../../core/durations.ts'
-import { addressGroup } from '../../net/addresses.ts'
 
 /** Calls refused for a limit before their connection is closed. */
 const REFUSALS_MAX = 100

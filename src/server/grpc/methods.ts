@@ -22,8 +22,8 @@ import {
 } from '@grpc/grpc-js'
 import type { Logger } from 'pino'
 import { assert, Fault, REASONS } from '../../core/errors.ts'
-import { type CallContext, type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
-import { toConnectError, toFault } from '../rpc/status.ts'
+import { type CallContext, type Decoded, headersOf, type Invoker } from '../invokers.ts'
+import { toConnectError, toFault } from '../status.ts'
 import type { GrpcConnection, GrpcConnections } from './connections.ts'
 import { REQUEST_ID, type StreamWatch } from './watch-streams.ts'
 

@@ -29,7 +29,7 @@ const INCOMPLETE: ProxyHeader = { state: 'incomplete' }
  * Parses a header of the PROXY protocol, version 1 or 2
  * (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt).
  *
- * By hand: of the libraries, those that wrap sockets are unmaintained, and proxy-protocol-js
+ * By hand: the libraries that wrap sockets are unmaintained, and proxy-protocol-js
  * takes an incomplete header for a wrong one, and the additions of a load balancer for data.
  */
 export function parseProxyHeader(bytes: Buffer): ProxyHeader {

@@ -19,7 +19,7 @@ import {
   LISTEN_BACKLOG,
   listenFault,
 } from '../connections.ts'
-import type { Invoker } from '../rpc/invokers.ts'
+import type { Invoker } from '../invokers.ts'
 import type { Tls } from '../tls.ts'
 import {
   type ClientIdentity,
@@ -245,7 +245,7 @@ interface GrpcListener {
   connections(): number
   /** Accepts no new connections. Resolves when none is left. */
   stop(): Promise<void>
-  /** Closes those that are left. */
+  /** Closes the connections that are left. */
   cut(): void
 }
 

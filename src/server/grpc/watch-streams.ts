@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
-import { boundTimeouts } from '../rpc/invokers.ts'
+import { boundTimeouts } from '../invokers.ts'
 import type { GrpcConnection, GrpcConnections, GrpcLimits } from './connections.ts'
 
 /** The header with the request id, which every response has. */

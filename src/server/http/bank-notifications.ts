@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Fault } from '../../core/errors.ts'
-import { inRequest } from '../../tracing/tracing.ts'
+import { inRequest } from '../../core/tracing.ts'
 import { BODY_BYTES_MAX, keepBytes, sendFault } from './gateway.ts'
 
 /** Handles the banks' notifications; the HTTP server passes them on. */

@@ -27,9 +27,9 @@ import {
   headersOf,
   type Invoker,
   TIMEOUT_MAX_MS,
-} from '../rpc/invokers.ts'
-import { compileFindUnknown, refuseRepeatedKeys } from '../rpc/json.ts'
-import { toConnectError, toFault } from '../rpc/status.ts'
+} from '../invokers.ts'
+import { compileFindUnknown, refuseRepeatedKeys } from '../json.ts'
+import { toConnectError, toFault } from '../status.ts'
 import { BODY_BYTES_MAX, hasEncoding } from './gateway.ts'
 import { errorHeaders, malformedRequest, rateLimitHeaders, toErrorResponse } from './responses.ts'
 
@@ -326,7 +326,7 @@ function admit({ invoker, handler, peer, bytesMax }: Arrival): Admission {
 /** Why no message was read. */
 function toUnreadable(reason: unknown, { method }: Invoker, bytesMax: number): Fault {
   if (!(reason instanceof ConnectError)) {
-    return new Fault('cancelled', 'The caller went away', { cause: reason })
+    return new Fault('cancelled', 'The caller disconnected', { cause: reason })
   }
   if (reason.cause instanceof Fault) return reason.cause
   switch (reason.code) {

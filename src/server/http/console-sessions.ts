@@ -11,7 +11,7 @@ import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { createLogRefusal, sampleByAddress } from '../interceptors/observation.ts'
 import { limitFailures } from '../interceptors/rate-limit.ts'
-import { parseBody } from '../rpc/json.ts'
+import { parseBody } from '../json.ts'
 import { hasEncoding, keepBytes } from './gateway.ts'
 
 /** What signing in and out of the console needs. */
@@ -151,7 +151,7 @@ async function endSession(
 /** What is read of a request: its Host, and whether it came over https, as trusted proxies state both. */
 type Arrival = Pick<FastifyRequest, 'headers' | 'host' | 'protocol'>
 
-/** Separates requests of the console's own pages from those of other sites. */
+/** Separates requests of the console's own pages from requests of other sites. */
 interface OwnOrigin {
   /** The origin of a request by one of our own pages; undefined: another site may have caused it. */
   of(request: Arrival): string | undefined

@@ -12,8 +12,8 @@ import { decimal } from '../../../gen/inflow/type/v1/decimal_pb.ts'
 import { Fault } from '../../core/errors.ts'
 import { restPath } from '../../protobuf/contract-services.ts'
 import { restNameOf } from '../../protobuf/values.ts'
-import { type CallContext, type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
-import { compileFindUnknown, type FindUnknown, parseBody } from '../rpc/json.ts'
+import { type CallContext, type Decoded, headersOf, type Invoker } from '../invokers.ts'
+import { compileFindUnknown, type FindUnknown, parseBody } from '../json.ts'
 import { rateLimitHeaders, toErrorResponse } from './responses.ts'
 
 /** The largest body of a request with a secret key, and of a bank's notification: 64 KiB. */

@@ -9,16 +9,16 @@ import Fastify, {
   type FastifyRequest,
 } from 'fastify'
 import type { Logger } from 'pino'
+import { addressRanges, parseAddress } from '../../core/addresses.ts'
 import { Fault, REASONS } from '../../core/errors.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
-import { addressRanges, parseAddress } from '../../net/addresses.ts'
 import {
   boundConnections,
   type ConnectionLimits,
   LISTEN_BACKLOG,
   listenFault,
 } from '../connections.ts'
-import { toFault } from '../rpc/status.ts'
+import { toFault } from '../status.ts'
 import type { Tls } from '../tls.ts'
 import { sendFault } from './gateway.ts'
 import {
@@ -216,7 +216,7 @@ function refuseOtherPaths(app: FastifyInstance, posts: ReadonlySet<string>): voi
   })
 }
 
-/** Logs errors outside of calls; the observation interceptor logs those of calls. */
+/** Logs errors outside of calls; the observation interceptor logs errors of calls. */
 function logFault(log: Logger, fault: Fault, { id, routeOptions }: FastifyRequest): void {
   const [code, status] = REASONS[fault.reason]
   if (status < 500) return

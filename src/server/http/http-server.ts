@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { Invoker } from '../rpc/invokers.ts'
+import type { Invoker } from '../invokers.ts'
 import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
 import { registerConnect } from './connect.ts'
 import {

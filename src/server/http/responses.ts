@@ -4,7 +4,7 @@ import { cors as connectHeaders } from '@connectrpc/connect'
 import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
 import { docUrl, Fault, REASONS } from '../../core/errors.ts'
-import type { CallContext } from '../rpc/invokers.ts'
+import type { CallContext } from '../invokers.ts'
 
 /** The headers of every response of the HTTP server. */
 export type SecurityHeaders = Readonly<Record<string, string>>
@@ -35,7 +35,7 @@ const PREFLIGHT_SECONDS = 7_200
 const ALLOWED_METHODS = ['POST', 'GET'].join(', ')
 const ALLOWED_HEADERS = ['Authorization', ...connectHeaders.allowedHeaders].join(', ')
 
-/** The headers that a script may read, besides those that it may always read. */
+/** The headers that a script may read, besides the ones that it may always read. */
 const EXPOSED_HEADERS = [
   ...connectHeaders.exposedHeaders,
   'X-Request-Id',
@@ -106,7 +106,7 @@ export function toErrorResponse(fault: Fault, requestId: string): ErrorResponse 
   return { status, headers, body }
 }
 
-/** A text with the names that fields have in REST, where they are not those of JSON (`restNameOf`). */
+/** A text with the REST names of fields, where they differ from the JSON names (`restNameOf`). */
 function inRest(text: string): string {
   return text.replace(
     /\bpage(Size|Token)\b/g,

@@ -13,7 +13,7 @@ import {
 import type { MethodPolicy, Owner, PolicyOf, Resource } from '../../auth/method-policy.ts'
 import type { SessionPurpose } from '../../auth/sessions/authenticate-session.ts'
 import { assert, Fault } from '../../core/errors.ts'
-import { authorizationOf, type CallContext, callContextKey } from '../rpc/invokers.ts'
+import { authorizationOf, type CallContext, callContextKey } from '../invokers.ts'
 
 /** Not a promise if the caller is cached, as most callers are. */
 type Finding = Caller | undefined | Promise<Caller | undefined>

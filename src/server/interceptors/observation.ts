@@ -3,10 +3,9 @@ import type { Logger } from 'pino'
 import { Counter } from 'prom-client'
 import { type Caller, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
+import { addressGroup } from '../../core/addresses.ts'
 import { type Fault, REASONS, type Reason } from '../../core/errors.ts'
 import { createLogSampler } from '../../core/log-sampler.ts'
-import { addressGroup } from '../../net/addresses.ts'
-import type { Runtime } from '../../postgres/runtime.ts'
 import {
   type Attributes,
   createTimer,
@@ -15,9 +14,10 @@ import {
   parseTraceparent,
   type Span,
   type Tracing,
-} from '../../tracing/tracing.ts'
-import { type CallContext, callContextKey, type Protocol } from '../rpc/invokers.ts'
-import { toFault } from '../rpc/status.ts'
+} from '../../core/tracing.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
+import { type CallContext, callContextKey, type Protocol } from '../invokers.ts'
+import { toFault } from '../status.ts'
 import { type CredentialIdOf, credentialOf } from './authentication.ts'
 
 /** A successful call that takes longer is logged. */

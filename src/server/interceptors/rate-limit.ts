@@ -5,7 +5,7 @@ import type { Failures, Form, RateLimits } from '../../auth/rate-limits/rate-lim
 import type { TokenBucket } from '../../auth/rate-limits/token-bucket.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
-import { type CallContext, callContextKey } from '../rpc/invokers.ts'
+import { type CallContext, callContextKey } from '../invokers.ts'
 import { type CredentialIdOf, credentialOf, hasCredential } from './authentication.ts'
 
 const FROM_ADDRESS = 'requests from this address'
@@ -93,7 +93,7 @@ function isExhausted(failures: Failures, clock: Clock): boolean {
   return Object.values(failures).some((bucket) => !bucket.has(nowMs))
 }
 
-/** Applies the rate limits of keys and tokens, and that of a business's address, after authentication. */
+/** Applies the rate limits of keys, tokens and the addresses of businesses, after authentication. */
 export function limitCallers(limits: RateLimits, clock: Clock): Interceptor {
   return (next) => (request) => {
     const caller = request.contextValues.get(callerKey)
@@ -172,7 +172,7 @@ export function limitStreams(streamsPerCallerMax: number): Interceptor {
   }
 }
 
-/** The same items; calls `release` at the end, however it comes, also if nothing was read. */
+/** The same items; calls `release` at the end, however it comes, even if nothing was read. */
 function releasing<T>(source: AsyncIterable<T>, release: () => void): AsyncIterable<T> {
   return {
     [Symbol.asyncIterator]() {

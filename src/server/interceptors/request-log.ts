@@ -6,32 +6,18 @@ import {
   toJson,
 } from '@bufbuild/protobuf'
 import type { Interceptor, UnaryRequest } from '@connectrpc/connect'
-import { type BusinessCaller, callerKey } from '../../auth/caller.ts'
+import { type AnsweredRequest, callerKey } from '../../auth/caller.ts'
 import type { PolicyOf } from '../../auth/method-policy.ts'
-import { type FieldFault, REASONS } from '../../core/errors.ts'
+import { REASONS } from '../../core/errors.ts'
 import { restPath } from '../../protobuf/contract-services.ts'
-import { callContextKey } from '../rpc/invokers.ts'
-import { toFault } from '../rpc/status.ts'
-
-/** A call with a secret key, once it has its response. */
-interface AnsweredCall {
-  readonly caller: BusinessCaller
-  readonly path: string
-  readonly protocol: string
-  readonly status: number
-  readonly durationMs: number
-  readonly requestId: string
-  readonly address: string
-  readonly failure?: {
-    readonly code: string
-    readonly error: string
-    readonly faults: readonly FieldFault[]
-    readonly body: () => string
-  }
-}
+import { callContextKey } from '../invokers.ts'
+import { toFault } from '../status.ts'
 
 /** Passes each call with a valid secret key on to the log of requests, whatever its response is. */
-export function requestLog(record: (call: AnsweredCall) => void, policyOf: PolicyOf): Interceptor {
+export function requestLog(
+  record: (request: AnsweredRequest) => void,
+  policyOf: PolicyOf,
+): Interceptor {
   const paths = new Map<DescMethod, string>()
   const pathOf = (method: DescMethod): string => {
     const path = paths.get(method) ?? `${restPath(method)}/`
@@ -41,7 +27,7 @@ export function requestLog(record: (call: AnsweredCall) => void, policyOf: Polic
   return (next) => (request) => {
     if (request.stream || policyOf(request.method).credential !== 'secret key') return next(request)
     const startedMs = performance.now()
-    const recordAs = (status: number, failure?: AnsweredCall['failure']): void => {
+    const recordAs = (status: number, failure?: AnsweredRequest['failure']): void => {
       const caller = request.contextValues.get(callerKey)
       const context = request.contextValues.get(callContextKey)
       if (caller?.kind !== 'business' || context === undefined) return
@@ -91,7 +77,7 @@ function bodyOf({ method, message }: UnaryRequest): string {
 /** What stands for a secret. */
 const HIDDEN = '(hidden)'
 
-/** Copies a message; texts that the contract calls secret, and those that look like a secret, are hidden. */
+/** Copies a message, and hides texts that the contract calls secret or that look like a secret. */
 function withoutSecrets<T extends Message>(schema: DescMessage, message: T): T {
   const copy: Record<string, unknown> = { ...message }
   for (const field of schema.fields) {

@@ -10,7 +10,7 @@ import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { createValidator, type Validator, type Violation } from '@bufbuild/protovalidate'
 import type { Interceptor, StreamRequest } from '@connectrpc/connect'
 import { assert, type FieldFault, invalidFields } from '../../core/errors.ts'
-import { fieldFaultsOf } from '../rpc/invokers.ts'
+import { fieldFaultsOf } from '../invokers.ts'
 
 /** Checks a message against the rules of its schema. @returns all faults; none if it is valid */
 export type Check = (schema: DescMessage, message: Message) => readonly FieldFault[]

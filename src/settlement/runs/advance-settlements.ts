@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
+import { errorTypeOf } from '../../core/tracing.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
-import { errorTypeOf } from '../../tracing/tracing.ts'
 import { nameOf } from '../due-index.ts'
 import { type SettlementRequest, SettlementRequestEntity } from '../settlement.entity.ts'
 import type { BalanceKey } from '../settlement.ts'
@@ -69,7 +69,7 @@ export async function advanceSettlements(run: Run, request?: SettlementRequest):
 }
 
 /**
- * Settles what is due by the schedule, what has been due for longest first, and gives each settlement
+ * Settles what is due by the schedule, the longest due first, and gives each settlement
  * a turn.
  *
  * @param untilMs claims nothing after this time
@@ -277,7 +277,7 @@ export async function claimDue(pool: Pool, nowMs: number): Promise<BalanceKey[]>
   return rows.map(({ business_id, live }) => ({ businessId: business_id, live }))
 }
 
-/** Postpones a balance that could not be settled, also one that is not in the index. */
+/** Postpones a balance that could not be settled, even one that is not in the index. */
 export async function postponeDue(
   pool: Pool,
   { businessId, live }: BalanceKey,
@@ -294,7 +294,7 @@ export async function postponeDue(
 
 const PAGE_MAX = 500
 
-/** The balances of a mode that a request settles, those that have been due for longest first. */
+/** The balances of a mode that a request settles, the longest due first. */
 async function* listDue(pool: Pool, { live, forced, createdAt }: SettlementRequest) {
   let after: readonly [dueAt: Date | string, businessId: string] | undefined = ['-infinity', '']
   while (after !== undefined) {

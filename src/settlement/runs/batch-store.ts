@@ -116,7 +116,7 @@ const SETTLE_BATCH = `with batch as materialized (
 
 /**
  * Processes the next events of a locked settlement: settles the payments among them that are neither settled nor
- * reversed, with their postings, also those of other businesses that have shares. The last batch completes the
+ * reversed, with their postings and the shares of other businesses. The last batch completes the
  * settlement, and so does one that makes it full. The statement is not prepared, so that PostgreSQL plans it for the
  * actual sequence numbers. From before it reads until the commit, no payment of the balance can be reversed.
  *

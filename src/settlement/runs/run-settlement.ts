@@ -26,7 +26,7 @@ const EVENTS_MAX = 500
 /** The longest delay between an event and its sequence number; normally milliseconds. */
 const SEQUENCING_DELAY_MAX_MS = HOUR_MS
 
-/** What to settle of one balance. */
+/** A settlement of one balance to begin. */
 export interface SettlementInput extends BalanceKey, Fee {
   readonly requestId: string | undefined
   readonly forced: boolean
@@ -124,7 +124,7 @@ export async function processNextBatch(
   return outcome.state
 }
 
-/** Replaces the row of a balance in the index by that of its next unsettled payment. */
+/** Points the row of a balance in the index at its next unsettled payment. */
 async function updateDue(
   client: Queryable,
   { businessId, live }: BalanceKey,

@@ -60,7 +60,7 @@ export async function findRunning(
 
 /**
  * One page of the running settlements, oldest first: all of them, or those that a request for all
- * businesses of a mode waits for (its own, and those that were already running when it was made).
+ * businesses of a mode waits for (its own, and any that were already running when it was made).
  *
  * @param nowMs without a request, settlements that failed and wait for another attempt are left out
  * @param after the id of the last settlement of the previous page

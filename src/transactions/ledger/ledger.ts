@@ -1,7 +1,7 @@
 import type { TransactionStatus } from '../transaction.ts'
 
 /**
- * The ledger state of a transaction: its status, and whether it is settled, which is whether it has a posting of
+ * The ledger state of a transaction: its status, and whether it is settled, that is, has a posting of
  * that kind. A settlement and a reversal exclude each other by a lock of the balance (`lock_settled`).
  *
  *     PENDING ──payment──▶ SUCCESS ──settlement, fee, split, share_1 … 5──▶ SUCCESS, settled

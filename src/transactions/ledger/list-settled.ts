@@ -17,7 +17,7 @@ interface Row {
   splits_minor: string
 }
 
-/** @returns what settlement did with those of the payments that are settled, by id */
+/** @returns what settlement did with the settled ones of the payments, by id */
 export async function listSettled(
   on: Queryable,
   transactionIds: readonly string[],

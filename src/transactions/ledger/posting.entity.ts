@@ -29,7 +29,6 @@ export const PostingEntity = defineEntity({
     // A trigger checks the reference once for each statement, which is cheaper than for each row.
     transaction: p
       .manyToOne(TransactionEntity)
-      .mapToPk()
       .collation('C')
       .primary()
       .createForeignKeyConstraint(false),

@@ -22,7 +22,7 @@ interface Row {
   event_id: string | null
   is_own: boolean
   payload: Buffer | null
-  /** Of the transaction; null: it does not exist, or belongs to another business. */
+  /** The amount of the transaction; null: it does not exist, or belongs to another business. */
   amount_minor: string | null
   session_id: string
   settled: boolean
@@ -111,7 +111,7 @@ function problemOf(row: Row, businessId: string): string | undefined {
   }
   if (row.event_id === null) return undefined
   const content = row.payload === null ? undefined : decodeTransactionEvent(row.payload)
-  if (content === undefined) return 'has a payload that is not that of a payment'
+  if (content === undefined) return 'has a payload that describes no payment'
   const wrong = (
     [
       ['id', content.eventId, row.event_id],
@@ -228,7 +228,7 @@ interface ShareRow {
 }
 
 /**
- * Compares what a business has of the payments of others with its events: the shares of each settlement, and those of
+ * Compares what a business has of the payments of others with its events: the shares of each settlement and of
  * each reversed transaction.
  *
  * @returns also what its postings of shares add to its available balance, in kobo

@@ -151,7 +151,7 @@ async function insertOneTime(
 ): Promise<ReadonlySet<string>> {
   const { rows: recorded } = await client.query<{ id: string }>({
     name: 'transaction-record-one-time',
-    // As in `insertTransactions`, but for what is decided: a held payment changes no balance, and its event has a kind
+    // As in `insertTransactions`, but by the decision: a held payment changes no balance, and its event has a kind
     // of its own.
     text: `with input as (
         select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],

@@ -5,8 +5,8 @@ import type { HoldState, Variance } from './variance.ts'
 const HELD = "hold in ('HELD', 'RETURN_REQUESTED')"
 
 /**
- * How a payment into a one-time account differs from the account's terms, and what became of it. Payments into
- * permanent accounts have no row, nor have those whose money has not arrived.
+ * How a payment into a one-time account differs from the account's terms, and what became of it. A payment
+ * into a permanent account, or whose money has not arrived, has no row.
  */
 export const PaymentVarianceEntity = defineEntity({
   name: 'PaymentVariance',
@@ -15,7 +15,6 @@ export const PaymentVarianceEntity = defineEntity({
     // A trigger checks the reference: a foreign key would keep partitions from being cut.
     transaction: p
       .manyToOne(TransactionEntity)
-      .mapToPk()
       .collation('C')
       .primary()
       .createForeignKeyConstraint(false),

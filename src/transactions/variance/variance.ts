@@ -101,7 +101,7 @@ export function returnedOf(
   return isHeld ? { ...variance, hold: 'RETURNED', decidedAtMs: nowMs } : variance
 }
 
-/** What is decided of a payment whose money has arrived, while its account is locked. */
+/** The decision about a payment whose money has arrived, made while its account is locked. */
 export interface Decided {
   /** Null: the money has not arrived, or its account is permanent. */
   readonly variance: Variance | null
@@ -111,5 +111,5 @@ export interface Decided {
   readonly isUse: boolean
 }
 
-/** Of a payment into a permanent account, or whose money has not arrived. */
+/** The decision about a payment into a permanent account, or one whose money has not arrived. */
 export const CREDITED: Decided = { variance: null, hold: null, isUse: false }

@@ -175,12 +175,12 @@ const CERTIFICATE = 'options.clientCertificate.certificatePem'
 
 const KEY = 'options.clientCertificate.privateKeyPem'
 
-/** A certificate and those of its chain. */
+/** A certificate and its chain. */
 const CHAIN_MAX = 5
 
 const BLOCKS = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
-/** What may be shown of a valid certificate. */
+/** The facts of a valid certificate that may be shown. */
 export function factsOf({ cert }: ClientCertificate) {
   const { subject, fingerprint256, validToDate } = new X509Certificate(cert)
   return {
@@ -221,7 +221,7 @@ function keyFault({ cert, key: text }: ClientCertificate): string | undefined {
   } catch {
     return 'must be a private key in PEM that is not encrypted'
   }
-  if (!new X509Certificate(cert).checkPrivateKey(key)) return 'is not that of the certificate'
+  if (!new X509Certificate(cert).checkPrivateKey(key)) return 'does not belong to the certificate'
   try {
     // Refuses what TLS would: keys that are too weak, for example.
     createSecureContext({ cert, key: text })

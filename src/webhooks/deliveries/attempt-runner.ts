@@ -42,7 +42,7 @@ interface Waiting {
   readonly claimedTickMs: number
 }
 
-/** The attempts of this process: those that wait and those in progress. */
+/** The attempts of this process that wait or are in progress. */
 export class AttemptRunner {
   readonly #options: AttemptRunnerOptions
   readonly #inProgress = new Set<Attempt>()

@@ -10,7 +10,7 @@ export interface Backlog {
   readonly oldestSeconds: number
 }
 
-/** Counts those of enabled endpoints only: deliveries to a disabled endpoint are paused. */
+/** Counts due deliveries to enabled endpoints: deliveries to a disabled endpoint are paused. */
 export async function readBacklog(pool: Pool): Promise<Backlog> {
   const result = await pool.query<Backlog>(
     `select count(*)::int as due,
@@ -32,7 +32,7 @@ export async function readBacklog(pool: Pool): Promise<Backlog> {
 export interface Due {
   /** Counted up to a bound. */
   readonly deliveries: number
-  /** When the oldest of those that were counted was due; undefined: there is none. */
+  /** When the oldest counted one was due; undefined: there is none. */
   readonly oldestDueAtMs: number | undefined
 }
 
@@ -85,7 +85,7 @@ export async function dispatchedUpTo(pool: Pool): Promise<bigint> {
 const POSITION_MAX = 2n ** 63n - 1n
 
 /**
- * @param maxAgeMs how long the result is kept. A redelivery may wait that long if it is before it
+ * @param maxAgeMs how long the result is kept. A redelivery before that position may wait as long
  * @returns a function that returns a position before all pending deliveries
  */
 export function createPendingFrom(

@@ -287,7 +287,7 @@ const toArrays = (claims: readonly ClaimKey[]) => [
   ...positionRange(claims),
 ]
 
-/** What was to be claimed. */
+/** The claim that was asked for. */
 interface ClaimAttempt {
   readonly endpointIds: readonly string[]
   /** In milliseconds since the Unix epoch. */
@@ -296,13 +296,13 @@ interface ClaimAttempt {
 
 /** Claims whose result did not arrive: the statement may have taken effect. */
 export interface UnclearClaims {
-  /** Runs what claims deliveries of these endpoints. */
+  /** Runs a statement that claims deliveries of these endpoints. */
   watch<T>(attempt: ClaimAttempt, claim: () => Promise<T>): Promise<T>
-  /** Releases what they claimed, which would wait until the lease ends. Cheap if there is nothing. */
+  /** Releases their claims, which would wait until the lease ends. Cheap if there are none. */
   release(): Promise<void>
 }
 
-/** How many of an endpoint's deliveries, those that were due first, are looked at. */
+/** How many of an endpoint's deliveries are looked at, the first due ones first. */
 const LOOKED_AT_MAX = 10_000
 
 export function createUnclearClaims(pool: Pool): UnclearClaims {

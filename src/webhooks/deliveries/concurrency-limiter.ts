@@ -36,7 +36,7 @@ export interface LimitedEndpoint {
  */
 export interface ConcurrencyLimiter {
   /**
-   * @param endpoints those with deliveries due, in round-robin order
+   * @param endpoints the endpoints with deliveries due, in round-robin order
    * @param waiting the number of claims that already wait for an endpoint
    * @returns how many to claim for each; endpoints that have enough are left out
    */
@@ -69,9 +69,9 @@ export type AttemptResult = 'acknowledged' | 'slow' | 'rejected' | 'no_response'
 
 /** Limits of the attempts in progress, in addition to the limit of each endpoint. */
 export interface ConcurrencyLimits {
-  /** Of all healthy endpoints together. */
+  /** The limit of all healthy endpoints together. */
   readonly healthyMax: number
-  /** Of all degraded endpoints together. */
+  /** The limit of all degraded endpoints together. */
   readonly degradedMax: number
   /** The longest pause of an endpoint that responds, and of one that does not. */
   readonly rejectedPauseMaxMs: number
@@ -114,7 +114,7 @@ const SLOW_LIMIT_MAX = 5
 const PREFETCH_MS = 250
 const PREFETCH_MAX = 500
 
-/** Of all endpoints together. */
+/** The most prefetched deliveries of all endpoints together. */
 const PREFETCH_ALL_MAX = 1_000
 
 /** The weight of the latest attempt in the average latency. */

@@ -16,7 +16,7 @@ export const DeliveryEntity = defineEntity({
     position: p.bigint().primary().autoincrement(false),
     /** The event's sequence number in its business and mode. */
     sequence: p.bigint().defaultRaw('0'),
-    /** That of the event before it that the endpoint is sent; 0 for the first. */
+    /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
     previousSequence: p.bigint().defaultRaw('0'),
     state: p.text().$type<DeliveryState>(),
     attempts: p.integer(),
@@ -86,7 +86,7 @@ export const AttemptEntity = defineEntity({
 })
 
 /**
- * The positions of the event log up to which deliveries were created: a row for each move, of which
+ * The positions of the event log up to which deliveries were created: a row for each move;
  * the highest counts. Rows are inserted and deleted, never updated: the versions of an updated row
  * would all be read for as long as any snapshot is open.
  */

@@ -161,7 +161,7 @@ export async function listDeliveries(pool: Pool, request: ListDeliveries) {
   return cutScan(deliveries, page, keyOf, readUpTo && keyOf(readUpTo))
 }
 
-/** The endpoints whose deliveries to list: one, which may be deleted, or those of a business. */
+/** The endpoints whose deliveries to list: one, which may be deleted, or all of a business. */
 async function findEndpointIds(
   pool: Pool,
   { endpointId, businessId, live }: ListDeliveries,
@@ -229,7 +229,7 @@ export async function getDelivery(pool: Pool, id: string): Promise<FoundDelivery
 }
 
 export function noSuchDelivery(): Fault {
-  return new Fault('not_found', 'No such delivery')
+  return new Fault('not_found', 'There is no such delivery')
 }
 
 /** How many deliveries a page reads at most. */
@@ -260,8 +260,8 @@ interface Edge {
 }
 
 /**
- * Lists deliveries to some endpoints, newest event first. Each endpoint is read up to a bound of its own; what is
- * before where the first of them ended is left to the next page.
+ * Lists deliveries to some endpoints, newest event first. Each endpoint is read up to a bound of its own. The
+ * page ends where the first of them ended, and the next page begins there.
  */
 async function scanDeliveries(pool: Queryable, request: ScanRequest): Promise<Scanned> {
   const { endpointIds, limit, fromMs } = request

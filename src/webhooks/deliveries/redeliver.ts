@@ -50,8 +50,8 @@ export async function redeliver(
 }
 
 /**
- * Makes the deliveries due that an endpoint has not acknowledged, in batches: first those that
- * failed, then those that wait for a retry.
+ * Makes the deliveries due that an endpoint has not acknowledged, in batches: first the ones that
+ * failed, then the ones that wait for a retry.
  *
  * @param sinceMs deliveries created at this time or later; milliseconds since the Unix epoch
  * @param signal aborts when the caller disconnects
@@ -232,7 +232,7 @@ async function recoverWaiting(
 
 /**
  * Ends a pending delivery, so that the next events of an ordered endpoint are sent. Raising the fence ends
- * any claim: what an attempt in progress results in is not recorded.
+ * any claim: the outcome of an attempt in progress is not recorded.
  *
  * @throws Fault not_found, delivery_completed
  */

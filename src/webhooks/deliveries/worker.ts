@@ -177,7 +177,7 @@ export class Worker implements Loop {
     return this.#untilNextMs()
   }
 
-  /** The endpoints with deliveries due: those that are known to have more, or a page of all. */
+  /** The endpoints with deliveries due: the ones that are known to have more, or a page of all. */
   async #list(nowMs: number, pendingFrom: bigint) {
     const isFresh = nowMs - this.#listedAtMs < IDLE_MS && nowMs >= this.#listedAtMs
     const mayReuse = this.#refilling && isFresh && !this.#woken && this.#nextDueAtMs > nowMs

@@ -17,7 +17,7 @@ import type { EndpointContext } from './endpoint-context.ts'
 /** More than the endpoints of a business, in both modes. */
 const PAGE_SIZE_DEFAULT = 200
 
-/** Which endpoints to list, of those that are not deleted; an undefined field does not filter. */
+/** Which endpoints to list, except deleted ones; an undefined field does not filter. */
 export interface EndpointFilter {
   readonly businessIds: readonly string[] | undefined
   readonly live?: boolean | undefined
@@ -142,7 +142,7 @@ export async function lockEnabledEndpoint(
 }
 
 function noSuchEndpoint(): Fault {
-  return new Fault('not_found', 'No such endpoint')
+  return new Fault('not_found', 'There is no such endpoint')
 }
 
 /** An endpoint that is not deleted. */
@@ -160,13 +160,13 @@ export async function findDeliveryWithEndpoint(
   return delivery && endpoint && { delivery, endpoint }
 }
 
-/** Whose an endpoint is, deleted ones included; undefined if there is no such endpoint. */
+/** The business of an endpoint, deleted ones included; undefined if there is no such endpoint. */
 export async function endpointOwner(em: EntityManager, id: string): Promise<Owner | undefined> {
   const endpoint = await em.findOne(EndpointEntity, id, { fields: ['business', 'live'] })
   return endpoint ? { businessId: endpoint.business.id, live: endpoint.live } : undefined
 }
 
-/** Whose a delivery is; undefined if there is no such delivery. */
+/** The business of a delivery; undefined if there is no such delivery. */
 export async function deliveryOwner(em: EntityManager, id: string): Promise<Owner | undefined> {
   const fields = ['endpoint.business', 'endpoint.live'] as const
   const delivery = await em.findOne(DeliveryEntity, { id }, { fields })

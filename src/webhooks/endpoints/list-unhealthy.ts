@@ -26,7 +26,7 @@ const SINCE = 'coalesce(failing_since, disabled_at)'
 const UNHEALTHY = `deleted_at is null
   and (disabled_at is null and failing_since is not null or disabled_reason <> 'REQUESTED')`
 
-/** Unhealthy endpoints, those that have been so for longest first. @param after the last one of the page before */
+/** Unhealthy endpoints, the longest unhealthy first. @param after the last one of the page before */
 export async function listUnhealthy(
   on: Queryable,
   filter: EndpointFilter,
@@ -90,7 +90,7 @@ export async function countByState(
   return rows[0]
 }
 
-/** A range of the index for each mode; or the endpoints of each business, of which it has few. */
+/** A range of the index for each mode; or the endpoints of each business, which has few. */
 function unhealthy(
   { businessIds, live }: EndpointFilter,
   after: { readonly sinceMs: number; readonly id: string },

@@ -249,7 +249,7 @@ export async function createEndpoint(
     })
     .catch((error: unknown) => {
       if (!(error instanceof ForeignKeyConstraintViolationException)) throw error
-      throw new Fault('not_found', 'No such business', { cause: error })
+      throw new Fault('not_found', 'There is no such business', { cause: error })
     })
   return { ...created, secret: textSecret === '' ? generated : '' }
 }

@@ -1,6 +1,6 @@
 import { isIPv4 } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import { type Address, addressRanges, parseAddress } from '../../net/addresses.ts'
+import { type Address, addressRanges, parseAddress } from '../../core/addresses.ts'
 
 /** Decides which network addresses webhooks may not be sent to. */
 export interface AddressGuard {

@@ -1,7 +1,7 @@
 import { TLSSocket } from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import { buildConnector, Pool } from 'undici'
-import { createLookup, type Resolve } from '../../net/addresses.ts'
+import { createLookup, type Resolve } from '../../core/addresses.ts'
 import type { ClientCertificate } from '../connections/connection.ts'
 import { type AddressGuard, type UrlRules, urlRefusal } from './address-guard.ts'
 
@@ -99,7 +99,7 @@ export interface Destination {
   readonly url: string
   /** The maximum number of concurrent requests. */
   readonly concurrency: number
-  /** What connections present if the receiver asks for it. The same object for the same certificate. */
+  /** The certificate that connections present if the receiver asks for it. The same object for the same certificate. */
   readonly certificate?: ClientCertificate
 }
 
@@ -124,7 +124,7 @@ interface EndpointPoolsOptions {
   readonly createConnect: (certificate: ClientCertificate | undefined) => Connect
 }
 
-/** Endpoints with connections. Beyond it, those of the least recently used are closed. */
+/** The most endpoints with open connections. Beyond it, the least recently used close theirs. */
 const ENDPOINTS_MAX = 500
 
 /** How long an idle connection is kept if the receiver does not say, and at most. */

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type buildConnector, Client, type Dispatcher } from 'undici'
-import { createLookup, createNameResolver, NameError, type Resolve } from '../../net/addresses.ts'
+import { createLookup, createNameResolver, NameError, type Resolve } from '../../core/addresses.ts'
 import type { ClientCertificate } from '../connections/connection.ts'
 import type { UrlRules } from './address-guard.ts'
 import {
@@ -24,7 +24,7 @@ export interface Outcome {
   readonly error: string
   /** The Retry-After header of the response. */
   readonly retryAfter: string | undefined
-  /** Of the recorded trace that has this attempt. */
+  /** The recorded trace that has this attempt. */
   readonly traceId?: string
 }
 
@@ -45,7 +45,7 @@ export interface HttpClient {
   close(): Promise<void>
 }
 
-/** Other bounds than those of webhooks. */
+/** Bounds that differ from the bounds of webhooks. */
 interface Bounds {
   /** For the whole request and its response. */
   readonly timeoutMs: number
@@ -62,7 +62,7 @@ interface HttpClientOptions {
   readonly resolve?: Resolve | undefined
 }
 
-/** Of a longer response body, this much is read. */
+/** This much of a response body is read. */
 const BODY_READ_MAX_BYTES = 64 * 1_024
 
 const BODY_KEPT_BYTES = 4 * 1_024

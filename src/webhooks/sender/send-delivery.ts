@@ -2,16 +2,16 @@ import { LRUCache } from 'lru-cache'
 import type { BankNames } from '../../banks/bank.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
-import type { Encrypter } from '../../crypto/encryption.ts'
-import { traceparentOf } from '../../events/message.ts'
-import type { Runtime } from '../../postgres/runtime.ts'
 import {
   formatTraceparent,
   inSpan,
   parseTraceparent,
   type Span,
   type Tracing,
-} from '../../tracing/tracing.ts'
+} from '../../core/tracing.ts'
+import type { Encrypter } from '../../crypto/encryption.ts'
+import { traceparentOf } from '../../events/message.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
 import { createConnectedSender, type LoadConnection } from '../connections/send-connected.ts'
 import type { Attempt } from '../deliveries/attempt-runner.ts'
 import type { Claim } from '../deliveries/claim-deliveries.ts'
@@ -106,7 +106,7 @@ function createBodies(timeText: TimeText, bankNames: BankNames): (claim: Claim) 
   }
 }
 
-/** What the bodies of an event depend on: a number for the standard one, as numbers are faster keys than texts. */
+/** The bodies of an event depend on this: a number for the standard one, as numbers are faster keys than texts. */
 function bodyKey(previousSequence: number, format: RequestFormat): number | string {
   if (format.profile !== 'WIAXY') return previousSequence
   return `${previousSequence} ${format.payerAsArray} ${format.eventName}`
@@ -145,7 +145,7 @@ function traceAttempt(
   return inSpan(span, traced, failureOf)
 }
 
-/** Of the URL only the host: the rest may contain secrets. */
+/** Attributes of a span. The URL is cut to its host: the rest may contain secrets. */
 function factsOf({ id, endpointId, attempts, url, entry }: Claim): Parameters<Span['set']>[0] {
   const { hostname, port, protocol } = new URL(url)
   const scheme = protocol.slice(0, -1)

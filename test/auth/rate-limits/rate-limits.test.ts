@@ -6,7 +6,7 @@ import {
   type Spending,
 } from '../../../src/auth/rate-limits/exchange.ts'
 import { SharedBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
-import { addressGroup, isLoopback } from '../../../src/net/addresses.ts'
+import { addressGroup, isLoopback } from '../../../src/core/addresses.ts'
 import { createTestRuntime } from '../../support/runtime.ts'
 
 describe('an address is grouped', () => {

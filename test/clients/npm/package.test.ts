@@ -75,8 +75,7 @@ describe('the tarball', () => {
     const folders = paths.map((path) => path.split('/').slice(0, path.startsWith('src/') ? 2 : 1))
     expect([...new Set(folders.map((names) => names.join('/')))].sort()).toEqual([
       ...['LICENSE', 'README.md', 'gen', 'package.json', 'proto'],
-      // Types of `src/auth` name those of a trace.
-      ...['src/auth', 'src/cli', 'src/client', 'src/core', 'src/protobuf', 'src/tracing'],
+      ...['src/auth', 'src/cli', 'src/client', 'src/core', 'src/protobuf'],
     ])
     const endings = paths.map((path) => /(\.d\.ts|\.js\.map|\.\w+|LICENSE)$/.exec(path)?.[0])
     expect([...new Set(endings)].sort()).toEqual([

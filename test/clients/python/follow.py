@@ -14,9 +14,8 @@ from inflow.event.v1.event_service_pb2_grpc import EventServiceStub
 from inflow_grpc import METADATA, connect, details_of
 
 # After any other code a retry does not help: the token, the request or the cursor is refused.
-TRANSIENT = (StatusCode.UNAVAILABLE, StatusCode.CANCELLED, StatusCode.DEADLINE_EXCEEDED)
-TRANSIENT += (StatusCode.INTERNAL, StatusCode.UNKNOWN, StatusCode.ABORTED)
-TRANSIENT += (StatusCode.RESOURCE_EXHAUSTED,)
+TRANSIENT = (StatusCode.UNAVAILABLE, StatusCode.CANCELLED, StatusCode.DEADLINE_EXCEEDED, StatusCode.INTERNAL)
+TRANSIENT += (StatusCode.UNKNOWN, StatusCode.ABORTED, StatusCode.RESOURCE_EXHAUSTED)
 RETRY_SECONDS = (0.2, 1, 5)
 
 

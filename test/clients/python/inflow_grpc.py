@@ -25,11 +25,7 @@ def connect():
 
 def details_of(error):
     """The details of a failed call, by the names of their types."""
-    found = {}
-    for key, value in error.trailing_metadata() or ():
-        if key == "grpc-status-details-bin":
-            for packed in status_pb2.Status.FromString(value).details:
-                for kind in DETAILS:
-                    if packed.Is(kind.DESCRIPTOR):
-                        found[kind.DESCRIPTOR.name] = kind.FromString(packed.value)
-    return found
+    status = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin", b"")
+    packed = status_pb2.Status.FromString(status).details
+    pairs = [(kind, each) for kind in DETAILS for each in packed if each.Is(kind.DESCRIPTOR)]
+    return {kind.DESCRIPTOR.name: kind.FromString(each.value) for kind, each in pairs}

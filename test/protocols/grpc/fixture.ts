@@ -24,7 +24,7 @@ import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { type GrpcServer, openGrpcServer } from '../../../src/server/grpc/server.ts'
 import { createCheck, validation } from '../../../src/server/interceptors/validation.ts'
-import { createInvokers, implement } from '../../../src/server/rpc/invokers.ts'
+import { createInvokers, implement } from '../../../src/server/invokers.ts'
 import { framed } from './http2-frames.ts'
 
 interface Implementations {

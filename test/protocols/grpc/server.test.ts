@@ -22,7 +22,7 @@ import {
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { Fault } from '../../../src/core/errors.ts'
-import { type CallContext, callContextKey } from '../../../src/server/rpc/invokers.ts'
+import { type CallContext, callContextKey } from '../../../src/server/invokers.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import {
   answerOf,

@@ -11,7 +11,7 @@ import {
 import { createRequestIds } from '../../../src/core/ids.ts'
 import { openHttpServer } from '../../../src/server/http/http-server.ts'
 import { handleMalformed } from '../../../src/server/http/responses.ts'
-import { createInvokers } from '../../../src/server/rpc/invokers.ts'
+import { createInvokers } from '../../../src/server/invokers.ts'
 import { useSharedService } from '../../support/service.ts'
 import { asJson, exchange, GET_TRANSACTION, golden, send } from '../rest/rest.ts'
 

@@ -16,7 +16,7 @@ import {
 import { ListTransactionsRequestSchema as InternalListSchema } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { restNameOf } from '../../../src/protobuf/values.ts'
 import { compileDecoder, readRoutes } from '../../../src/server/http/gateway.ts'
-import { createInvokers, type Invoker, implement } from '../../../src/server/rpc/invokers.ts'
+import { createInvokers, type Invoker, implement } from '../../../src/server/invokers.ts'
 
 const inputs = ThirdPartyService.methods.map((method) => [method.name, method.input] as const)
 const outputs = ThirdPartyService.methods.map((method) => [method.name, method.output] as const)

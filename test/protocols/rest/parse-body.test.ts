@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { Fault } from '../../../src/core/errors.ts'
-import { parseBody } from '../../../src/server/rpc/json.ts'
+import { parseBody } from '../../../src/server/json.ts'
 
 /** The text of the fault of a body; undefined: it is fine. */
 function refusal(body: string | Buffer): string | undefined {

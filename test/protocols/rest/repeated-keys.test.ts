@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { refuseDroppedKeys, refuseRepeatedKeys } from '../../../src/server/rpc/json.ts'
+import { refuseDroppedKeys, refuseRepeatedKeys } from '../../../src/server/json.ts'
 
 /** JSON as written: an object is a list of its keys and values, in which a key may be repeated. */
 type Written = string | { readonly pairs: readonly [string, Written][] } | readonly Written[]

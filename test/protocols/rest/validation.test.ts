@@ -3,7 +3,7 @@ import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party
 import { Fault } from '../../../src/core/errors.ts'
 import { readRoutes } from '../../../src/server/http/gateway.ts'
 import { createCheck, validation } from '../../../src/server/interceptors/validation.ts'
-import { createInvokers, implement } from '../../../src/server/rpc/invokers.ts'
+import { createInvokers, implement } from '../../../src/server/invokers.ts'
 import { creation } from './rest.ts'
 
 // A body is read and validated as in the service: its caller gets these faults (test/protocols/rest/errors).

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import type { Resolve } from '../../../src/net/addresses.ts'
+import type { Resolve } from '../../../src/core/addresses.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { closing, httpClient, LOOPBACK, receiver as rawReceiver } from './raw-receiver.ts'
 

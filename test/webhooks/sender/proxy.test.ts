@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { NameError, type Resolve } from '../../../src/net/addresses.ts'
+import { NameError, type Resolve } from '../../../src/core/addresses.ts'
 import { startEgressProxy } from '../../support/egress-proxy.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { makeCertificate } from './certificate.ts'

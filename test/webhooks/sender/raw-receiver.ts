@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { afterEach } from 'vitest'
-import type { Resolve } from '../../../src/net/addresses.ts'
+import type { Resolve } from '../../../src/core/addresses.ts'
 import { createAddressGuard } from '../../../src/webhooks/sender/address-guard.ts'
 import { createHttpClient } from '../../../src/webhooks/sender/http-client.ts'
 

@@ -82,7 +82,7 @@ export async function startFakeSafeHaven(options: FakeSafeHavenOptions) {
   const server = await startLoopbackServer({ port: options.port, routes, observe: options.observe })
   return {
     url: server.url,
-    /** The settings of a service that uses it, except those of its callback. */
+    /** The settings of a service that uses it, except the callback. */
     environment: safeHavenEnvironment(server.url, credentials),
     faults: operations.faults,
     /** By number. */

@@ -110,7 +110,7 @@ export function generateSafeHavenCredentials(): SafeHavenCredentials {
   }
 }
 
-/** The settings of a service that uses the fake at `url`, except those of its callback. */
+/** The settings of a service that uses the fake at `url`, except the callback. */
 export function safeHavenEnvironment(
   url: string,
   { clientId, companyUrl, privateKey }: SafeHavenCredentials,

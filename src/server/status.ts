@@ -5,9 +5,9 @@ import {
   BadRequestSchema,
   ErrorInfoSchema,
   RetryInfoSchema,
-} from '../../../gen/google/rpc/error_details_pb.ts'
-import { docUrl, Fault, REASONS } from '../../core/errors.ts'
-import { isRetryable } from '../../postgres/is-retryable.ts'
+} from '../../gen/google/rpc/error_details_pb.ts'
+import { docUrl, Fault, REASONS } from '../core/errors.ts'
+import { isRetryable } from '../postgres/is-retryable.ts'
 
 const CODES = {
   CANCELLED: Code.Canceled,

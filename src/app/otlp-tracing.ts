@@ -25,8 +25,8 @@ import {
 } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
 import type { TracingConfig } from '../config/tracing-settings.ts'
+import type { Attributes, RootOptions, Span, TraceContext, Tracing } from '../core/tracing.ts'
 import { withTimeout } from '../core/with-timeout.ts'
-import type { Attributes, RootOptions, Span, TraceContext, Tracing } from './tracing.ts'
 
 /** How long the last spans have to reach the collector when the service stops. */
 const CLOSE_MS = 2_000

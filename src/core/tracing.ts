@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Histogram, type HistogramConfiguration, Registry } from 'prom-client'
-import { Fault } from '../core/errors.ts'
+import { Fault } from './errors.ts'
 
 /** As OpenTelemetry names them. */
 export type SpanKind = 'internal' | 'server' | 'client' | 'producer'
@@ -66,7 +66,7 @@ export async function inSpan<Result>(
   }
 }
 
-/** What kind of error it is, for `error.type`: few values, and no text of it. */
+/** The kind of an error, for `error.type`: few values, and no text of it. */
 export function errorTypeOf(error: unknown): string {
   if (error instanceof Fault) return error.reason
   if (!(error instanceof Error)) return typeof error
@@ -162,7 +162,7 @@ export function keptTraceparent(text: string | null | undefined): string | undef
   return context && formatTraceparent(context)
 }
 
-/** What a call brings of a trace. */
+/** The trace that a call brings. */
 export interface TracedCall {
   /** The traceparent header as it came, which may be anything; undefined: there was none. */
   readonly traceparent?: string | undefined
@@ -179,7 +179,7 @@ export interface PaymentTrace {
 }
 
 /**
- * The trace of a payment that a call reports: that of the caller, whether or not tracing is on, and else the one
+ * The trace of a payment that a call reports: the caller's, whether or not tracing is on, or else the one
  * that begins with the call, if it is recorded.
  */
 export function paymentTraceOf(call: TracedCall | undefined): PaymentTrace {
@@ -190,7 +190,7 @@ export function paymentTraceOf(call: TracedCall | undefined): PaymentTrace {
   return { traceparent: traceparent ?? own, span }
 }
 
-/** What lines of the log state of the request that they belong to. */
+/** The request that lines of the log belong to. */
 export interface RequestFields {
   readonly request_id: string
   /** Absent: it has no trace. */

@@ -74,7 +74,7 @@ export function isLoopback(group: string): boolean {
  */
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>
 
-/** A name has no address, or its lookup failed. The codes are those of getaddrinfo. */
+/** A name has no address, or its lookup failed. The codes are getaddrinfo's. */
 export class NameError extends Error {
   override readonly name = 'NameError'
   readonly code: 'ENOTFOUND' | 'EAI_AGAIN'
@@ -86,7 +86,7 @@ export class NameError extends Error {
 }
 
 interface NameResolverOptions {
-  /** Nameservers as "address:port"; default: those of the system. */
+  /** Nameservers as "address:port"; default: the system's. */
   readonly servers?: readonly string[]
   readonly hostsPath?: string
   /** The most concurrent lookups. Further names are not resolved. */

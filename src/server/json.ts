@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { DescField, DescMessage, DescMethod } from '@bufbuild/protobuf'
-import { Fault, type FieldFault } from '../../core/errors.ts'
-import { restNameOf } from '../../protobuf/values.ts'
+import { Fault, type FieldFault } from '../core/errors.ts'
+import { restNameOf } from '../protobuf/values.ts'
 
 /**
  * Reads a body that is one JSON object.
@@ -39,8 +39,8 @@ function describe(text: string, stop: number): string {
 }
 
 /**
- * Where a text stops being the beginning of JSON. V8 states the position of some faults only; that of the
- * others is the end of the longest beginning in which nothing is wrong yet.
+ * Where a text stops being the beginning of JSON. V8 states the position of some faults only. Each
+ * other one is at the end of the longest beginning in which nothing is wrong yet.
  */
 function stopOf(text: string, { message }: Error): number {
   const position = /at position (\d+)/.exec(message)?.[1]
@@ -93,8 +93,8 @@ const UNKNOWN_MAX = 20
 type Find = (value: object, path: string, faults: FieldFault[]) => void
 
 /**
- * Compiles the one rule of REST and Connect for JSON. Objects inside a request never have unknown fields, also where
- * those of the request itself are ignored.
+ * Compiles the one rule of REST and Connect for JSON. Objects inside a request never have unknown fields, even where
+ * unknown fields of the request itself are ignored.
  */
 export function compileFindUnknown(method: DescMethod): FindUnknown {
   const findWithin = compileNested(method.input, new Map())
@@ -162,7 +162,7 @@ function isObject(value: unknown): value is object {
 /** An object or a list that the scan is in. */
 interface Frame {
   readonly isObject: boolean
-  /** Of an object, once it has one. */
+  /** The keys of an object; undefined until it has one. */
   keys: Set<string> | undefined
   /** The latest key, or the index in a list. */
   at: string | number

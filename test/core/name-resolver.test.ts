@@ -1,7 +1,7 @@
 import { appendFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { createNameResolver, NameError } from '../../src/net/addresses.ts'
+import { createNameResolver, NameError } from '../../src/core/addresses.ts'
 import { makeFolder } from '../support/folder.ts'
 import { type Nameserver, type Records, startNameserver } from '../support/nameserver.ts'
 

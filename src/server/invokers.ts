@@ -12,9 +12,9 @@ import {
   type UnaryRequest,
   type UnaryResponse,
 } from '@connectrpc/connect'
-import { type CallSource, callSourceKey } from '../../auth/caller.ts'
-import type { Fault, FieldFault } from '../../core/errors.ts'
-import type { Span } from '../../tracing/tracing.ts'
+import { type CallSource, callSourceKey } from '../auth/caller.ts'
+import type { Fault, FieldFault } from '../core/errors.ts'
+import type { Span } from '../core/tracing.ts'
 
 /** A request message, and the fields of it that could not be decoded. */
 export interface Decoded {
