@@ -98,7 +98,6 @@ const REVIEW_HELP = `
   update: take an item, hand it over or release it, and note something about it
   <item-id>  the id, as list shows it
   --kind <kind>!  its kind
-  --business <id>  its business, for a token that is restricted to businesses
   --test  an item of test mode
   --assignee <name>  who takes care of it; "": it is unassigned
   --note <text>  what is to be known about it; "": none

@@ -74,17 +74,18 @@ export async function listReviewItems(
   const items = mergeOldest(lists, page.limit)
   const next = lists.map((list) => placeAfter(list, items))
   return {
-    items: await database.read((on) => describeItems(on, items)),
+    items: await database.read((on) => describeItems(on, items, scope)),
     nextPageToken: next.every((place) => place === ENDED) ? '' : pageTokenOf(next),
     counts:
       page.after === undefined ? await countReviewItems(database, scope, kinds, nowMs) : undefined,
   }
 }
 
-/** Adds the accounts of items, the names of businesses, assignees and notes, by one statement. */
+/** Adds the accounts of items, the names of businesses, and for operators assignees and notes, by one statement. */
 async function describeItems(
   on: Queryable,
   found: readonly ReviewItem[],
+  { isOperator }: Scope,
 ): Promise<readonly ReviewItem[]> {
   interface Row {
     readonly at: number
@@ -104,7 +105,7 @@ async function describeItems(
           'notedAtMs', round(date_part('epoch', n.noted_at) * 1000), 'notedBy', n.noted_by) end as noted
       from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::text[])
           with ordinality as k(business_id, reference, account_number, bank, live, kind, id, at)
-        left join review_note n on n.kind = k.kind and n.item_id = k.id and n.live = k.live
+        left join review_note n on $8 and n.kind = k.kind and n.item_id = k.id and n.live = k.live
         -- By look-ups of the two unique indexes.
         left join lateral (
           select * from account where reference = k.reference
@@ -119,6 +120,7 @@ async function describeItems(
       found.map(({ live }) => live),
       found.map(({ kind }) => kind),
       found.map(({ id }) => id),
+      isOperator,
     ],
   })
   const known = new Map(rows.map((row) => [row.at, row]))

@@ -66,10 +66,8 @@ export function createOverviewRpc(
         counts: (counts ?? []).map(toCountMessage),
       }
     },
-    async updateReviewItem({ itemId, kind, test, businessId, assignee, note }, context) {
-      const scope = scopeOf(businessId, !test, restrictionOf(context.values))
-      const item = { kind: toReviewKind(kind), id: itemId, live: !test }
-      const change = { item, scope, assignee, note }
+    async updateReviewItem({ itemId, kind, live = true, assignee, note }, context) {
+      const change = { item: { kind: toReviewKind(kind), id: itemId, live }, assignee, note }
       return toNoteMessage(await updateReviewItem(runtime, change, actorOf(context)))
     },
   }

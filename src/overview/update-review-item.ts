@@ -5,18 +5,10 @@ import { createLoop, type Loop } from '../core/loop.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import {
-  OPERATOR_KINDS,
-  OVERDUE_MS,
-  type ReviewItem,
-  type ReviewKind,
-  type ReviewNote,
-} from './review-items.ts'
-import { includes, type Scope } from './scope.ts'
+import { OVERDUE_MS, type ReviewItem, type ReviewKind, type ReviewNote } from './review-items.ts'
 
 interface UpdateReviewItem {
   readonly item: ItemKey
-  readonly scope: Scope
   /** Empty: it is unassigned; undefined: as before. */
   readonly assignee: string | undefined
   /** Empty: none; undefined: as before. */
@@ -27,18 +19,18 @@ type ItemKey = Pick<ReviewItem, 'kind' | 'id' | 'live'>
 
 /**
  * Stores who takes care of an item that waits, and what is noted about it. The item itself is neither changed nor
- * locked.
+ * locked. Businesses see neither, so its entry in the audit log is of no business.
  *
- * Faults: not_found (no such item waits, or the caller does not see it).
+ * @throws Fault not_found (no such item waits)
  */
 export async function updateReviewItem(
   { database: { durablePool }, clock }: Runtime,
-  { item, scope, assignee, note }: UpdateReviewItem,
+  { item, assignee, note }: UpdateReviewItem,
   actor: Actor,
 ): Promise<ReviewNote | undefined> {
   const nowMs = clock.now()
-  const [found] = await findWaiting(durablePool, [item], nowMs)
-  if (found === undefined || !sees(scope, found)) throw notWaiting(item)
+  const waiting = await findWaiting(durablePool, [item], nowMs)
+  if (waiting.length === 0) throw notWaiting(item)
   return inTransaction(durablePool, async (client) => {
     const before = await lockNote(client, item, nowMs)
     const after = { assignee: assignee ?? before.assignee, note: note ?? before.note }
@@ -51,17 +43,11 @@ export async function updateReviewItem(
       await appendAudit(client, actor, {
         action: 'review_item.update',
         targetId: item.id,
-        // A business that does not see the item does not see the entry either.
-        businessId: OPERATOR_KINDS.has(item.kind) ? undefined : found.businessId,
         details: { kind: item.kind, live: item.live, before: textsOf(before), after },
       })
     }
     return isNone(stored) ? undefined : stored
   })
-}
-
-function sees(scope: Scope, item: WaitingItem): boolean {
-  return includes(scope, item) && (scope.isOperator || !OPERATOR_KINDS.has(item.kind))
 }
 
 function notWaiting({ kind, id, live }: ItemKey): Fault {
@@ -73,26 +59,18 @@ const textsOf = ({ assignee, note }: ReviewNote) => ({ assignee, note })
 
 const isNone = ({ assignee, note }: ReviewNote) => assignee === '' && note === ''
 
-interface WaitingItem extends ItemKey {
-  readonly businessId: string
-}
-
-/**
- * Those of some items that wait: what `list-review-items.ts` lists, by look-ups of unique indexes.
- *
- * @returns also the business of each; empty: it has none
- */
+/** Those of some items that wait: what `list-review-items.ts` lists, by look-ups of unique indexes. */
 async function findWaiting(
   on: Queryable,
   items: readonly ItemKey[],
   nowMs: number,
-): Promise<readonly WaitingItem[]> {
-  const { rows } = await on.query<WaitingItem>({
+): Promise<readonly ItemKey[]> {
+  const { rows } = await on.query<ItemKey>({
     name: 'review-items-find-waiting',
-    text: `select k.kind, k.id, k.live, item.business_id as "businessId"
+    text: `select k.kind, k.id, k.live
       from unnest($1::text[], $2::text[], $3::boolean[]) as k(kind, id, live)
       cross join lateral (
-        select '' as business_id from unmatched_payment u
+        select from unmatched_payment u
           where k.kind = 'UNMATCHED_PAYMENT' and u.id = k.id and k.live and u.resolution is null
           -- It was not recorded later.
           and not exists (
@@ -102,25 +80,25 @@ async function findWaiting(
             where s.session_id = u.session_id and s.bank = u.bank and s.live
               and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)
         union all
-        select '' from bank_notification
+        select from bank_notification
           where k.kind = 'HELD_NOTIFICATION' and id = k.id and k.live and state = 'MANUAL_REVIEW'
         union all
-        select t.business_id from payment_conflict c join transaction t on t.id = c.transaction_id
+        select from payment_conflict c join transaction t on t.id = c.transaction_id
           where k.kind = 'PAYMENT_CONFLICT' and c.id = k.id and t.live = k.live and c.resolved_at is null
         union all
-        select business_id from account
+        select from account
           where k.kind = 'ACCOUNT_OPENING' and reference = k.id and live = k.live
           and status = 'PENDING' and opening_state = 'MANUAL_REVIEW'
         union all
-        select business_id from payment_variance
+        select from payment_variance
           where k.kind = 'HELD_PAYMENT' and transaction_id = k.id and live = k.live
           and hold in ('HELD', 'RETURN_REQUESTED')
         union all
-        select business_id from webhook_endpoint
+        select from webhook_endpoint
           where k.kind = 'ENDPOINT' and id = k.id and live = k.live and deleted_at is null
           and (disabled_at is null and failing_since is not null or disabled_reason <> 'REQUESTED')
         union all
-        select business_id from settlement_due
+        select from settlement_due
           where k.kind = 'SETTLEMENT' and business_id = k.id and live = k.live and due_at <= $4
         offset 0
       ) item`,

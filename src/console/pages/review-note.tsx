@@ -1,7 +1,7 @@
 import { useMutation } from '@connectrpc/connect-query'
 import { useQueryClient } from '@tanstack/react-query'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
-import { type ReviewItem, ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
+import type { ReviewItem } from '../../../gen/inflow/overview/v1/review_pb.ts'
 import type { Choice } from '../format/enums.ts'
 import { useMay, useRestricted, useSession } from '../session/session.tsx'
 import { Action } from '../ui/action.tsx'
@@ -25,10 +25,10 @@ export function useAssigned(choice: string): (item: ReviewItem) => boolean {
   return ({ assignee }) => choice !== 'none' || assignee === ''
 }
 
-/** The longest name that an item takes. */
+/** The longest assignee. */
 const NAME_MAX = 100
 
-/** The name by which the viewer takes items. A portal link may have none. */
+/** The name by which the viewer takes items. */
 function useOwnName(): string {
   const { name, id } = useSession()
   return (name || id).slice(0, NAME_MAX)
@@ -49,6 +49,7 @@ export function NoteLine({ item: { assignee, note } }: { readonly item: ReviewIt
 /** Who takes care of an open item, and what was noted about it, with what changes both. */
 export function ItemNote({ item }: { readonly item: ReviewItem }) {
   const { assignee, note, notedAt, notedBy } = item
+  if (useRestricted()) return null
   return (
     <section className="review-actions" aria-label="Assignee and note">
       <p>
@@ -64,7 +65,7 @@ export function ItemNote({ item }: { readonly item: ReviewItem }) {
       <Action
         method={updateReviewItem}
         label="Assign or note"
-        says={<Readers kind={item.kind} />}
+        says="The item waits as before. All operators see both, and no business does."
         request={requestOf(item)}
         fields={{ assignee: 'Assignee', note: { label: 'Note', rows: 3 } }}
         values={item}
@@ -74,9 +75,7 @@ export function ItemNote({ item }: { readonly item: ReviewItem }) {
   )
 }
 
-const requestOf = ({ id: itemId, kind, live, businessId }: ReviewItem) => ({
-  ...{ itemId, kind, test: !live, businessId },
-})
+const requestOf = ({ id: itemId, kind, live }: ReviewItem) => ({ itemId, kind, live })
 
 /** Takes the item, or releases it if the viewer has it. */
 function Take({ item }: { readonly item: ReviewItem }) {
@@ -100,20 +99,4 @@ function Take({ item }: { readonly item: ReviewItem }) {
       {update.error && <Failure error={update.error} />}
     </>
   )
-}
-
-/** The kinds whose items a business sees in its portal. */
-const OF_BUSINESS: readonly ReviewKind[] = [
-  ReviewKind.ACCOUNT_OPENING,
-  ReviewKind.HELD_PAYMENT,
-  ReviewKind.ENDPOINT,
-]
-
-/** Says who reads what is noted. */
-function Readers({ kind }: { readonly kind: ReviewKind }) {
-  const isPortal = useRestricted()
-  const others = OF_BUSINESS.includes(kind)
-    ? 'All operators see both, and so does the business in its portal.'
-    : 'All operators see both.'
-  return <p>The item waits as before. {isPortal ? 'The operators see both.' : others}</p>
 }

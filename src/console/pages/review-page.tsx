@@ -14,7 +14,7 @@ import { endpointName } from '../format/ids.ts'
 import { count, naira } from '../format/money.ts'
 import { msOf } from '../format/time.ts'
 import { useReviewSummary } from '../session/review-summary.ts'
-import { useMay, useReader } from '../session/session.tsx'
+import { useMay, useReader, useRestricted } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { ChoiceFilter } from '../ui/filters.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -43,11 +43,12 @@ export function ReviewPage() {
   }
   const list = useReviewKeys(at, open)
   const isReader = useReader()
+  const isPortal = useRestricted()
   return (
     <Page title="Review" actions={items.length > 0 && !isReader && <Keys />}>
       <Tabs counts={counts}>
         <ChoiceFilter name="order" label="Order" any="Oldest first" choices={ORDER_CHOICES} />
-        <ChoiceFilter name="assignee" label="Assignee" choices={ASSIGNEES} />
+        {!isPortal && <ChoiceFilter name="assignee" label="Assignee" choices={ASSIGNEES} />}
       </Tabs>
       {isPart && (
         <p className="soft" role="status">

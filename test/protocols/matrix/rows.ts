@@ -126,8 +126,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   'OverviewService.ListReviewItems': ({ businessId }) => ({ businessId, pageSize: 1 }),
   'OverviewService.UpdateReviewItem': async (scene, fresh) => {
     const { transactionId: itemId } = await heldId(scene, fresh)
-    const { businessId } = scene
-    return { itemId, kind: ReviewKind.HELD_PAYMENT, businessId, assignee: 'Ada', note: 'asked' }
+    return { itemId, kind: ReviewKind.HELD_PAYMENT, assignee: 'Ada', note: 'asked' }
   },
   ...BANK_HAPPY,
   ...MONEY_HAPPY,

@@ -153,7 +153,7 @@ export type ReviewItem = Message<"inflow.overview.v1.ReviewItem"> & {
   endpointDescription: string;
 
   /**
-   * Who takes care of it; empty: it is unassigned.
+   * Who takes care of it; empty: it is unassigned, or the token is restricted to businesses, which see none of this.
    *
    * @generated from field: string assignee = 19;
    */
