@@ -1,7 +1,7 @@
 import { lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
 import { useReviewSummary } from '../session/review-summary.ts'
-import { useMay, useOnlyBusiness } from '../session/session.tsx'
+import { useBranding, useMay, useOnlyBusiness } from '../session/session.tsx'
 import { useHref, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { isModified, isTyping } from '../ui/keys.ts'
@@ -45,7 +45,7 @@ function Rail() {
   const isAt = (path: string) => (path === '/' ? location === '/' : location.startsWith(path))
   return (
     <nav className="rail" aria-label="Pages">
-      <span className="brand">Inflow</span>
+      <Brand />
       {RAIL.filter(({ needs }) => may(needs)).map(({ path, title, icon }) => (
         <PageLink
           key={path}
@@ -59,6 +59,18 @@ function Rail() {
         </PageLink>
       ))}
     </nav>
+  )
+}
+
+/** The name of the console; in a portal the logo or the name that the settings state. */
+function Brand() {
+  const branding = useBranding()
+  const name = branding?.name ?? 'Inflow'
+  if (!branding?.logoPath) return <span className="brand">{name}</span>
+  return (
+    <span className="brand">
+      <img className="logo" src={branding.logoPath} alt={name} />
+    </span>
   )
 }
 
