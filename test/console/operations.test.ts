@@ -195,6 +195,14 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await dialog.getByRole('button', { name: 'Cancel' }).click()
     await change.click()
     expect(await most.inputValue()).toBe('2000.50')
+    await page.keyboard.press('Escape')
+    const statement = page.getByRole('button', { name: 'Statement' })
+    await statement.click()
+    await dialog.getByLabel('Format').selectOption('json')
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    await statement.click()
+    await expect.poll(() => dialog.getByLabel('Format').inputValue()).toBe('json')
   })
 
   test('what was begun for one business is not repeated for the next', async () => {
