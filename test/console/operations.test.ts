@@ -205,6 +205,19 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await expect.poll(() => dialog.getByLabel('Format').inputValue()).toBe('json')
   })
 
+  test('a phone has five tabs with their words, and the other pages under More', async () => {
+    const { page } = await open('/', { viewport: { width: 390, height: 844 } })
+    const tabs = page.locator('nav.rail > .rail-link:visible .rail-title')
+    const five = ['Overview', 'Payments', 'Accounts', 'Webhooks', 'Review']
+    await expect.poll(() => tabs.allInnerTexts()).toEqual([...five, 'More'])
+    await page.getByRole('button', { name: 'More' }).click()
+    const others = page.locator('nav.rail .popup a')
+    await expect.poll(() => others.count()).toBe(7)
+    await others.filter({ hasText: 'Health' }).click()
+    await page.getByRole('heading', { name: 'Health', level: 1 }).waitFor()
+    expect(await others.count()).toBe(0)
+  })
+
   test('what was begun for one business is not repeated for the next', async () => {
     const { page, dialog } = await open(`/settlement?business=${scene.shop.businessId}`)
     await page.route('**/*SettlementService/Settle', (route) => route.abort())
